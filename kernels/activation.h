@@ -1,0 +1,43 @@
+/* The nonlinearity of the MLP. */
+#ifndef MDSK_ACTIVATION_H
+#define MDSK_ACTIVATION_H
+
+#include "kernels/types.h"
+
+enum mdsk_activation_kind {
+    MDSK_GELU,   /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    MDSK_SWIGLU, /* silu(gate) * up, silu(g) = g / (1 + exp(-g)) */
+};
+
+/* y = f(x)
+ *
+ *   x  [R, F] in GELU; [R, 2F] in SWIGLU, gate in the first F of each row, up in the
+ * last y  [R, F]; no alias dtype
+ *
+ * Sources: Hendrycks, Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202. */
+struct mdsk_activation_fwd {
+    enum mdsk_activation_kind kind;
+    int64_t R, F;
+    enum mdsk_dtype dtype;
+    const void *x;
+    void *y;
+};
+
+/* dx = dy * f'(x)
+ *
+ *   x  as forward;  dy [R, F];  dx like x, written; dx may be x, or (GELU only) dy */
+struct mdsk_activation_bwd {
+    enum mdsk_activation_kind kind;
+    int64_t R, F;
+    enum mdsk_dtype dtype;
+    const void *x, *dy;
+    void *dx;
+};
+
+struct mdsk_cost mdsk_activation_fwd_cost(const struct mdsk_activation_fwd *a);
+struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a);
+
+int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a);
+int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a);
+
+#endif

@@ -1,0 +1,66 @@
+/* Causal softmax attention without the S x S matrix. */
+#ifndef MDSK_ATTENTION_H
+#define MDSK_ATTENTION_H
+
+#include "kernels/types.h"
+
+/* Where element d of head h of token s of sequence b lies:
+ * data[b * batch_stride + s * token_stride + h * head_stride + d]. */
+struct mdsk_heads {
+    void *data;
+    int64_t batch_stride, token_stride, head_stride;
+};
+
+/* Shapes, and which keys a query sees.  Query i (of Sq) sees key j (of Sk) where
+ * j <= i + q_offset; q_offset >= 0 is the distance from the first key to the first
+ * query (0 in plain self-attention).  Grouped-query: query head a uses key/value head
+ * a / (A/G); G divides A.
+ *
+ * dropout, if dropout.p > 0, drops probabilities (not their sum): element (head h,
+ * query i, key j) of sample first_sample + b takes word (first_key + j) % 4 of
+ * mdsk_dropout_block(seed, site, step, sample, token = (first_head + h) * 2^32 +
+ * first_query + i, block = (first_key + j) / 4), and survivors are scaled by 1 / (1 -
+ * p). */
+struct mdsk_attention_shape {
+    int64_t B, A, G, Sq, Sk, D;
+    int64_t q_offset;
+    float scale; /* of the scores, 1/sqrt(D) as a rule */
+    enum mdsk_dtype dtype;
+    struct mdsk_dropout_key dropout;
+    int64_t first_sample, first_head, first_query, first_key;
+};
+
+/* o = softmax(scale * q k^T, masked) v
+ *
+ *   q [B,Sq,A,D]  k, v [B,Sk,G,D]  o [B,Sq,A,D]   dtype; o aliases none
+ *   lse [B,A,Sq]  f32, packed: natural log of the sum of exponentials of the scaled,
+ *                 masked scores, kept for the backward pass
+ *
+ * Working memory is per thread and independent of S.
+ * Source: Dao, Fu, Ermon, Rudra, Re 2022, arXiv:2205.14135. */
+struct mdsk_attention_fwd {
+    struct mdsk_attention_shape shape;
+    struct mdsk_heads q, k, v, o;
+    float *lse;
+};
+
+/* Gradients of q, k and v.
+ *
+ *   q, k, v, o, lse as in (and after) the forward pass
+ *   d_o        like o
+ *   dq, dk, dv like q, k, v; written; alias none
+ *   delta      [B,A,Sq] f32, working memory: row sums of d_o * o */
+struct mdsk_attention_bwd {
+    struct mdsk_attention_shape shape;
+    struct mdsk_heads q, k, v, o, d_o, dq, dk, dv;
+    const float *lse;
+    float *delta;
+};
+
+struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a);
+struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a);
+
+int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);
+int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a);
+
+#endif

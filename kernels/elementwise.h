@@ -1,0 +1,55 @@
+/* Operations on elements, one at a time. */
+#ifndef MDSK_ELEMENTWISE_H
+#define MDSK_ELEMENTWISE_H
+
+#include "kernels/types.h"
+
+/* y = x * mask / (1 - p).  The backward pass is the same call on the gradient.
+ *
+ *   x, y  [rows.B * rows.S, H]  dtype; y may be x
+ *
+ * Element h of row b*S+s takes word h % 4 of mdsk_dropout_block(seed, site, step,
+ * rows.first_sample + b, rows.first_token + s, h / 4); it is kept if that is at least
+ * mdsk_dropout_threshold(p).  key.p > 0. */
+struct mdsk_dropout {
+    struct mdsk_rows rows;
+    int64_t H;
+    enum mdsk_dtype dtype;
+    struct mdsk_dropout_key key;
+    const void *x;
+    void *y;
+};
+
+/* y += x;  n elements of dtype. */
+struct mdsk_add {
+    int64_t n;
+    enum mdsk_dtype dtype;
+    const void *x;
+    void *y;
+};
+
+/* x *= by;  n elements f32. */
+struct mdsk_scale {
+    int64_t n;
+    float by;
+    float *x;
+};
+
+/* *sum += sum of x[i]^2 in f64, in an order that depends on n alone;  x f32. */
+struct mdsk_sum_squares {
+    int64_t n;
+    const float *x;
+    double *sum;
+};
+
+struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a);
+struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a);
+struct mdsk_cost mdsk_scale_cost(const struct mdsk_scale *a);
+struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a);
+
+int mdsk_dropout_cpu(void *stream, const struct mdsk_dropout *a);
+int mdsk_add_cpu(void *stream, const struct mdsk_add *a);
+int mdsk_scale_cpu(void *stream, const struct mdsk_scale *a);
+int mdsk_sum_squares_cpu(void *stream, const struct mdsk_sum_squares *a);
+
+#endif

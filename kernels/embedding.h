@@ -1,0 +1,43 @@
+/* Token (and learned position) embedding. */
+#ifndef MDSK_EMBEDDING_H
+#define MDSK_EMBEDDING_H
+
+#include "kernels/types.h"
+
+/* y[r] = word[token[r] - first_word] + position[first_token + s],  r = b*S + s
+ *
+ *   token     [B*S]      i32
+ *   word      [words, H] dtype; a token outside first_word .. first_word+words-1 is
+ *                        another rank's and counts as a zero row
+ *   position  [.., H]    dtype, row 0 is token 0 of a sequence; NULL for none
+ *   y         [B*S, H]   dtype */
+struct mdsk_embedding_fwd {
+    int64_t B, S, H;
+    int64_t first_word, words, first_token;
+    enum mdsk_dtype dtype;
+    const int32_t *token;
+    const void *word, *position;
+    void *y;
+};
+
+/* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[b*S + s]
+ *
+ *   dy         [B*S, H]   dtype
+ *   dword      [words, H] f32, added to; rows in a fixed order, so the sum is
+ * repeatable dposition  [.., H]    f32, added to, or NULL */
+struct mdsk_embedding_bwd {
+    int64_t B, S, H;
+    int64_t first_word, words, first_token;
+    enum mdsk_dtype dtype;
+    const int32_t *token;
+    const void *dy;
+    float *dword, *dposition;
+};
+
+struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a);
+struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a);
+
+int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a);
+int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a);
+
+#endif

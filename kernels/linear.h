@@ -1,0 +1,52 @@
+/* y = x W^T + b and its gradients.  The family of all large matrix products. */
+#ifndef MDSK_LINEAR_H
+#define MDSK_LINEAR_H
+
+#include "kernels/types.h"
+
+/* y = x W^T + b
+ *
+ *   x  [R, in]    dtype        W  [out, in]  dtype
+ *   b  [out]      dtype, or NULL for none
+ *   y  [R, out]   dtype; no alias
+ *
+ * Products are summed in f32. */
+struct mdsk_linear_fwd {
+    int64_t R, in, out;
+    enum mdsk_dtype dtype;
+    const void *x, *w, *b;
+    void *y;
+};
+
+/* dx = dy W
+ *
+ *   dy [R, out]  dtype      W  [out, in]  dtype
+ *   dx [R, in]   dtype, written; no alias */
+struct mdsk_linear_bwd_input {
+    int64_t R, in, out;
+    enum mdsk_dtype dtype;
+    const void *dy, *w;
+    void *dx;
+};
+
+/* dW += dy^T x,  db += column sums of dy
+ *
+ *   x  [R, in]    dtype       dy [R, out]  dtype
+ *   dW [out, in]  f32, added to
+ *   db [out]      f32, added to, or NULL for none */
+struct mdsk_linear_bwd_weight {
+    int64_t R, in, out;
+    enum mdsk_dtype dtype;
+    const void *x, *dy;
+    float *dw, *db;
+};
+
+struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a);
+struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *a);
+struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a);
+
+int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a);
+int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a);
+int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight *a);
+
+#endif

@@ -1,0 +1,57 @@
+/* Softmax cross-entropy over a vocabulary that may be spread over ranks. */
+#ifndef MDSK_LOSS_H
+#define MDSK_LOSS_H
+
+#include "kernels/types.h"
+
+/* Per row of logits: its maximum, the sum of exp(logit - max), and the target's logit.
+ * Ranks combine the three; one rank has lse = max + log(sum) and loss = lse - target.
+ *
+ *   logits      [R, words]  dtype, row stride ld >= words; only the first `valid`
+ * columns are words, the rest is padding and takes no part target      [R]         i32,
+ * -1: no loss for this row max, sum    [R]         f32, out target_logit[R] f32, out; 0
+ * where the target is outside first_word .. first_word+valid-1 */
+struct mdsk_xent_stats {
+    int64_t R, words, valid, ld, first_word;
+    enum mdsk_dtype dtype;
+    const void *logits;
+    const int32_t *target;
+    float *max, *sum, *target_logit;
+};
+
+/* loss[r] = max + log(sum) - target_logit, 0 where target is -1;  lse[r] = max +
+ * log(sum)
+ *
+ *   max, sum, target_logit [R] f32;  lse [R] f32, out, may be max
+ *   loss_sum  one f64, added to: the sum of loss over the rows, in row order
+ *   count     one f64, added to: how many rows have a target */
+struct mdsk_xent_loss {
+    int64_t R;
+    const int32_t *target;
+    const float *max, *sum, *target_logit;
+    float *lse;
+    double *loss_sum, *count;
+};
+
+/* logits = scale * (softmax(logits) - onehot(target)), in place: the gradient of
+ * scale * sum of losses.  Rows without target, and padding columns, become 0.
+ *
+ *   logits, target as above;  lse [R] f32 */
+struct mdsk_xent_bwd {
+    int64_t R, words, valid, ld, first_word;
+    enum mdsk_dtype dtype;
+    void *logits;
+    const int32_t *target;
+    const float *lse;
+    float scale;
+};
+
+struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a);
+struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a);
+struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a);
+
+int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a);
+int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a);
+int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a);
+
+#endif

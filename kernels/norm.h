@@ -1,0 +1,62 @@
+/* LayerNorm and RMSNorm, with the residual sum that always stands before them. */
+#ifndef MDSK_NORM_H
+#define MDSK_NORM_H
+
+#include "kernels/types.h"
+
+enum mdsk_norm_kind {
+    MDSK_LAYERNORM, /* (x - mean) / sqrt(var + eps) * gamma + beta */
+    MDSK_RMSNORM,   /* x / sqrt(mean(x^2) + eps) * gamma */
+};
+
+/* sum = x + r;  y = normalised(sum) * gamma + beta, each row by itself.
+ *
+ *   x            [R, H]  dtype
+ *   r            [R, H]  dtype, or NULL: then sum is not written and y normalises x
+ *   sum          [R, H]  dtype; may be x or r; NULL if and only if r is
+ *   gamma, beta  [H]     dtype; beta is NULL for none (always so in RMSNorm)
+ *   y            [R, H]  dtype; no alias
+ *   mean         [R]     f32, kept for the backward pass; not written in RMSNorm (may
+ * be NULL) rstd         [R]     f32, kept for the backward pass: 1 / sqrt(var + eps)
+ *
+ * eps > 0.  Variance is the biased one; statistics are f32, of the sum as stored.
+ * Sources: Ba, Kiros, Hinton 2016, arXiv:1607.06450; Zhang, Sennrich 2019,
+ * arXiv:1910.07467. */
+struct mdsk_norm_fwd {
+    enum mdsk_norm_kind kind;
+    int64_t R, H;
+    enum mdsk_dtype dtype;
+    float eps;
+    const void *x, *r;
+    void *sum;
+    const void *gamma, *beta;
+    void *y;
+    float *mean, *rstd;
+};
+
+/* dx += gradient through the norm;  dgamma, dbeta += theirs.
+ *
+ *   x              [R, H]  dtype, what was normalised (the sum)
+ *   gamma          [H]     dtype
+ *   mean, rstd     [R]     f32, from the forward pass (mean unused in RMSNorm)
+ *   dy             [R, H]  dtype
+ *   dx             [R, H]  dtype, added to: it is the residual stream's gradient
+ *   dgamma, dbeta  [H]     f32, added to; dbeta NULL if beta was */
+struct mdsk_norm_bwd {
+    enum mdsk_norm_kind kind;
+    int64_t R, H;
+    enum mdsk_dtype dtype;
+    const void *x, *gamma;
+    const float *mean, *rstd;
+    const void *dy;
+    void *dx;
+    float *dgamma, *dbeta;
+};
+
+struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a);
+struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a);
+
+int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a);
+int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a);
+
+#endif

@@ -1,0 +1,48 @@
+/* Words shared by every operation. */
+#ifndef MDSK_TYPES_H
+#define MDSK_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum mdsk_dtype {
+    MDSK_F32,
+    MDSK_BF16,
+    MDSK_F16,
+    MDSK_I32,
+    MDSK_F64,
+};
+
+static inline size_t mdsk_dtype_size(enum mdsk_dtype t)
+{
+    static const unsigned char size[] = {4, 2, 2, 4, 8};
+
+    return size[t];
+}
+
+/* What an operation must do at least: each input read once, each output written once.
+ */
+struct mdsk_cost {
+    double flops;
+    double bytes;
+};
+
+/* Where random numbers come from.  p is the probability that an element is dropped;
+ * 0 <= p < 1, and 0 means no dropout at all.  site tells apart the places of one step
+ * (layer and position in it), step the optimizer steps. */
+struct mdsk_dropout_key {
+    float p;
+    uint64_t seed;
+    uint32_t site;
+    uint32_t step;
+};
+
+/* Which logical tokens the rows of a shard are: row r = b*S + s is token first_token +
+ * s of sample first_sample + b of the run. */
+struct mdsk_rows {
+    int64_t B, S;
+    int64_t first_sample;
+    int64_t first_token;
+};
+
+#endif

@@ -1,0 +1,14 @@
+noinst_LIBRARIES += src/base/libmds_base.a
+src_base_libmds_base_a_SOURCES = \
+  src/base/alloc.c src/base/alloc.h \
+  src/base/clock.c src/base/clock.h \
+  src/base/log.c src/base/log.h \
+  src/base/status.c src/base/status.h \
+  src/base/str.c src/base/str.h \
+  src/base/units.c src/base/units.h
+
+check_PROGRAMS += tests/unit/base
+TESTS += tests/unit/base
+tests_unit_base_SOURCES = tests/unit/base.c
+tests_unit_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_base_LDADD = src/base/libmds_base.a $(CMOCKA_LIBS)

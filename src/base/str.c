@@ -1,0 +1,92 @@
+#include "base/str.h"
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int reserve(struct mds_str *b, size_t more)
+{
+    size_t cap = b->cap ? b->cap : 64;
+    char *s;
+
+    while (cap < b->len + more + 1)
+        cap *= 2;
+    if (cap == b->cap)
+        return 0;
+    s = mds_realloc(b->s, cap, 1);
+    if (!s) {
+        b->failed = 1;
+        return -1;
+    }
+    b->s = s;
+    b->cap = cap;
+    return 0;
+}
+
+void mds_str_add(struct mds_str *b, const char *fmt, ...)
+{
+    va_list ap, again;
+    int n;
+
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && reserve(b, (size_t)n) == 0) {
+        vsnprintf(b->s + b->len, (size_t)n + 1, fmt, again);
+        b->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void mds_str_fini(struct mds_str *b)
+{
+    free(b->s);
+    *b = (struct mds_str){0};
+}
+
+enum { NAME_MAX_LEN = 63 };
+
+/* Levenshtein distance with one row; letter case ignored, '-' and '_' alike. */
+static int distance(const char *a, const char *b)
+{
+    int row[NAME_MAX_LEN + 1];
+    int la = (int)strnlen(a, NAME_MAX_LEN), lb = (int)strnlen(b, NAME_MAX_LEN);
+
+    for (int j = 0; j <= lb; j++)
+        row[j] = j;
+    for (int i = 1; i <= la; i++) {
+        int diag = row[0]; /* distance of the prefixes i-1 and j-1 */
+        row[0] = i;
+        for (int j = 1; j <= lb; j++) {
+            int ca = a[i - 1] == '_' ? '-' : tolower((unsigned char)a[i - 1]);
+            int cb = b[j - 1] == '_' ? '-' : tolower((unsigned char)b[j - 1]);
+            int best = diag + (ca != cb);
+            diag = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[lb];
+}
+
+const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n)
+{
+    const char *best = NULL;
+    int best_distance = (int)strlen(name) / 3 + 2; /* farther is no likely slip */
+
+    for (size_t i = 0; i < n; i++) {
+        int d = distance(name, candidates[i]);
+        if (d < best_distance) {
+            best_distance = d;
+            best = candidates[i];
+        }
+    }
+    return best;
+}

@@ -1,0 +1,23 @@
+/* A growing string, and the nearest name for "did you mean". */
+#ifndef MDS_BASE_STR_H
+#define MDS_BASE_STR_H
+
+#include <stddef.h>
+
+/* Zero-initialise; s is NULL or NUL-terminated.  On memory failure the text so far is
+ * kept and failed is set: check once, at the end. */
+struct mds_str {
+    char *s;
+    size_t len, cap;
+    int failed;
+};
+
+void mds_str_add(struct mds_str *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void mds_str_fini(struct mds_str *b);
+
+/* Of n candidates the one with the smallest edit distance to name, letter case aside;
+ * NULL if none is near enough to be a likely slip. */
+const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n);
+
+#endif

@@ -1,0 +1,26 @@
+/* Numbers as people write them: 2GiB, 30min, 1.5e9, 128k. */
+#ifndef MDS_BASE_UNITS_H
+#define MDS_BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each returns 0 and sets *out, or -1 if text is not wholly such a number.
+ *
+ * count    an integer, optionally with k, M, G, T (powers of 1000); 1e9 is accepted
+ * when the value is whole bytes    as count, also with KiB MiB GiB TiB (powers of 1024)
+ * and kB MB GB TB seconds  a number with s, min, h or d; or H:MM:SS; without a unit:
+ * seconds */
+int mds_parse_count(const char *text, int64_t *out);
+int mds_parse_bytes(const char *text, int64_t *out);
+int mds_parse_seconds(const char *text, double *out);
+
+/* A whole number or a whole real, nothing after it. */
+int mds_parse_real(const char *text, double *out);
+
+/* "1.50 GiB", "950 B"; "1.32 G", "17"; "1 h 02 min", "48 s".  Returns buf. */
+const char *mds_format_bytes(double bytes, char *buf, size_t size);
+const char *mds_format_count(double count, char *buf, size_t size);
+const char *mds_format_seconds(double s, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,102 @@
+/* Everything a user can set, as plain structs.  options.c fills them from one table;
+ * rooms above take the sub-struct they need. */
+#ifndef MDS_CONFIG_CONFIG_H
+#define MDS_CONFIG_CONFIG_H
+
+#include <stdint.h>
+
+enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_NONE };
+enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
+enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
+enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
+
+/* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
+ * to a multiple of 64 with swiglu), kv_heads = heads, head_dim = hidden / heads,
+ * max_positions = seq_length.  config_resolve.c fills those in. */
+struct mds_model_config {
+    char *size_key; /* row of the model table, NULL for none */
+    int64_t layers, hidden, heads;
+    int64_t kv_heads, ffn_hidden, head_dim;
+    int64_t seq_length, max_positions;
+    int64_t vocab;        /* words of the data; 0 until the data is opened */
+    int64_t padded_vocab; /* vocab rounded up to a multiple of vocab_divisor */
+    int64_t vocab_divisor;
+    enum mds_position_kind position;
+    double rotary_percent; /* of head_dim that rotates, 0 < .. <= 1 */
+    double rotary_base;
+    enum mds_norm_choice norm;
+    double norm_eps;
+    int swiglu;
+    int linear_bias; /* biases in linears (and, with layernorm, always beta) */
+    int tied_head;   /* head shares the token embedding */
+    double init_std;
+    double hidden_dropout, attention_dropout;
+};
+
+/* Ranks per dimension; data is derived: world / (tensor * pipeline * ulysses * ring).
+ */
+struct mds_parallel_config {
+    int64_t tensor, pipeline, ulysses, ring;
+    int64_t zero_stage;
+};
+
+/* global = micro * accumulation * data-parallel size.  The user sets any two or fewer.
+ */
+struct mds_batch_config {
+    int64_t micro, global, accumulation;
+};
+
+struct mds_optim_config {
+    double lr, min_lr;
+    enum mds_lr_decay decay;
+    int64_t decay_iters;     /* 0: the whole run */
+    int64_t warmup_iters;    /* wins over warmup_fraction */
+    double warmup_fraction;  /* of decay_iters */
+    int64_t wsd_decay_iters; /* length of WSD's final decay; 0: a tenth of the run */
+    double weight_decay, beta1, beta2, eps;
+    double clip_grad; /* global norm; 0: off */
+};
+
+struct mds_train_config {
+    int64_t iters;  /* 0: from tokens */
+    int64_t tokens; /* 0: from iters */
+    int64_t seed;
+    int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
+    int64_t log_interval;
+    double exit_duration_s;  /* 0: no limit */
+    int exit_signal_handler; /* finish the step and leave in order at SIGTERM, SIGUSR1
+                              */
+    enum mds_recompute recompute;
+    int64_t loss_tile;    /* rows of logits at a time; 0: all */
+    int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
+    int64_t threads;      /* per rank; 0: cores / ranks of this node */
+    int overlap_grad_reduce;
+};
+
+struct mds_data_config {
+    char *paths; /* one path, or "weight path weight path ..." */
+    char *split; /* train,valid,test proportions */
+};
+
+struct mds_output_config {
+    char *device;          /* cpu */
+    char *model_table;     /* ALCF/models.yaml or the installed one */
+    char *init_weights;    /* safetensors to start from, or NULL */
+    char *export_weights;  /* safetensors to write at the end, or NULL */
+    char *metrics_jsonl;   /* JSON lines, or NULL */
+    char *tensorboard_dir; /* or NULL */
+    char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
+    char *log_level;
+};
+
+struct mds_config {
+    struct mds_model_config model;
+    struct mds_parallel_config parallel;
+    struct mds_batch_config batch;
+    struct mds_optim_config optim;
+    struct mds_train_config train;
+    struct mds_data_config data;
+    struct mds_output_config output;
+};
+
+#endif

@@ -1,0 +1,7 @@
+TEST_EXTENSIONS = .sh .t
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+T_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_DRIVER = $(LOG_DRIVER)
+# Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
+LOG_COMPILER = $(top_srcdir)/tests/tap
+AM_TESTS_ENVIRONMENT = . tests/env.sh;

@@ -1,0 +1,119 @@
+/* base: status, log levels, strings, units. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "base/units.h"
+
+static enum mds_rc passes_on(enum mds_rc rc)
+{
+    MDS_TRY(rc);
+    return MDS_OK;
+}
+
+static void test_fail_keeps_the_sentence(void **state)
+{
+    (void)state;
+    assert_int_equal(mds_fail(MDS_EIO, "%s: gone", "a.h5"), MDS_EIO);
+    assert_string_equal(mds_fail_text(), "a.h5: gone");
+    mds_fail(MDS_EUSER, "wrapped: %s", mds_fail_text());
+    assert_string_equal(mds_fail_text(), "wrapped: a.h5: gone");
+    assert_int_equal(passes_on(MDS_ECOMM), MDS_ECOMM);
+    assert_int_equal(passes_on(MDS_OK), MDS_OK);
+}
+
+static void test_alloc_refuses_the_impossible(void **state)
+{
+    (void)state;
+    assert_null(mds_zalloc(SIZE_MAX / 2, 4));
+    assert_non_null(strstr(mds_fail_text(), "host memory"));
+    assert_null(mds_realloc(NULL, SIZE_MAX / 2, 4));
+}
+
+static void test_str_grows(void **state)
+{
+    struct mds_str b = {0};
+
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        mds_str_add(&b, "%d,", i % 10);
+    assert_int_equal(b.len, 2000);
+    assert_int_equal(strlen(b.s), 2000);
+    assert_int_equal(b.failed, 0);
+    mds_str_fini(&b);
+    assert_null(b.s);
+}
+
+static void test_nearest(void **state)
+{
+    static const char *const names[] = {"--seq-length", "--hidden-size", "--lr", "SEQ_LEN"};
+
+    (void)state;
+    assert_string_equal(mds_str_nearest("--seq_lenght", names, 4), "--seq-length");
+    assert_string_equal(mds_str_nearest("seq_len", names, 4), "SEQ_LEN");
+    assert_string_equal(mds_str_nearest("--l", names, 4), "--lr");
+    assert_null(mds_str_nearest("--quantum-flux", names, 4));
+    assert_null(mds_str_nearest("", names, 4));
+}
+
+static void test_units(void **state)
+{
+    int64_t n;
+    double s;
+    char buf[32];
+
+    (void)state;
+    assert_int_equal(mds_parse_count("128k", &n), 0);
+    assert_int_equal(n, 128000);
+    assert_int_equal(mds_parse_count("9007199254740993", &n), 0);
+    assert_int_equal(n, 9007199254740993);
+    assert_int_equal(mds_parse_count("-3", &n), 0);
+    assert_int_equal(n, -3);
+    assert_int_equal(mds_parse_bytes("2GiB", &n), 0);
+    assert_int_equal(n, 2147483648);
+    assert_int_equal(mds_parse_bytes("1.5 MB", &n), 0);
+    assert_int_equal(n, 1500000);
+    assert_int_equal(mds_parse_seconds("30min", &s), 0);
+    assert_true(s == 1800);
+    assert_int_equal(mds_parse_seconds("1:02:03", &s), 0);
+    assert_true(s == 3723);
+    static const char *const bad[] = {"", "k", "1.5", "12q", "0x10", "nan", "inf", "--3", "1 2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mds_parse_count(bad[i], &n), -1);
+    assert_int_equal(mds_parse_seconds("1:99:00", &s), -1);
+    assert_string_equal(mds_format_bytes(1.5 * 1073741824, buf, sizeof buf), "1.50 GiB");
+    assert_string_equal(mds_format_count(17, buf, sizeof buf), "17");
+    assert_string_equal(mds_format_count(12.85e9, buf, sizeof buf), "12.85 G");
+    assert_string_equal(mds_format_seconds(3723, buf, sizeof buf), "1 h 02 min");
+}
+
+static void test_log_levels(void **state)
+{
+    enum mds_log_level level = MDS_LOG_INFO;
+
+    (void)state;
+    assert_int_equal(mds_log_level_parse("debug", &level), 0);
+    assert_int_equal(level, MDS_LOG_DEBUG);
+    assert_int_equal(mds_log_level_parse("loud", &level), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fail_keeps_the_sentence),
+        cmocka_unit_test(test_alloc_refuses_the_impossible),
+        cmocka_unit_test(test_str_grows),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_log_levels),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
