@@ -1,0 +1,46 @@
+/* Floating-point operations of a training step, from the model's shape, by two
+ * conventions.  A multiply and an add are two operations; everything that is not a
+ * matrix product is left out of both. */
+#ifndef MDS_METRICS_FLOPS_H
+#define MDS_METRICS_FLOPS_H
+
+#include <stdint.h>
+
+/* What is computed a second time in the backward pass. */
+enum mds_flops_recompute {
+    MDS_FLOPS_RECOMPUTE_NONE,
+    MDS_FLOPS_RECOMPUTE_SELECTIVE, /* the attention core: QK^T and PV */
+    MDS_FLOPS_RECOMPUTE_FULL,      /* every layer */
+};
+
+struct mds_flops_model {
+    int64_t layers, hidden, heads, kv_heads, head_dim;
+    int64_t ffn; /* inner size of the MLP */
+    int swiglu;  /* gate and up: three matrices in the MLP instead of two */
+    int64_t seq; /* tokens per sequence */
+    int64_t padded_vocab;
+};
+
+/* Weights that take part in a matrix product: the layers' linears and the output head
+ * (tied or not); no biases, norms, or embedding look-ups. */
+double mds_flops_matmul_params(const struct mds_flops_model *m);
+
+/* Causal model FLOPs: what the mathematics asks for, whatever the program does.
+ *   6 * matmul parameters * tokens + 3 * 2 * layers * heads * head_dim * seq * tokens
+ * The second term is QK^T and PV (2 * 2 * seq operations per token, head and head
+ * element) on half of the square, forward once and backward twice. */
+double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
+
+/* Megatron's convention: the whole square, and recomputed operations count.  For a GPT
+ * (no grouped queries, ffn 4H, no gate) and full recompute it is Narayanan et al. 2021,
+ * arXiv:2104.04473, equation 3:
+ *   96 B s l h^2 (1 + s/(6h) + V/(16 l h))
+ * In general, with r = 0, 1 for none, full: (6 + 2r) * (layer parameters * tokens +
+ * 2 * layers * heads * head_dim * seq * tokens) + 6 * hidden * vocabulary * tokens, and
+ * selective adds 2 to the attention term alone.  Without recompute the factor 96 thus
+ * becomes 72 for the layers; the head is never recomputed and keeps its 6 (Megatron's
+ * own script scales it down too, and so counts the head 1/4 too low there). */
+double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
+                          enum mds_flops_recompute recompute);
+
+#endif

@@ -1,0 +1,73 @@
+/* What a run reports about itself: lines for people, JSON lines for programs,
+ * TensorBoard events.  Only rank 0 opens one. */
+#ifndef MDS_METRICS_METRICS_H
+#define MDS_METRICS_METRICS_H
+
+#include "base/status.h"
+#include "metrics/flops.h"
+
+#include <stdint.h>
+
+/* Facts that hold for the whole run.  Copied, except the strings: they must live until
+ * mds_metrics_open returns. */
+struct mds_metrics_run {
+    const char *version;   /* of the program */
+    const char *size_key;  /* row of the model table, or NULL */
+    const char *device;    /* "cpu" */
+    const char *data_path; /* or NULL */
+    struct mds_flops_model model;
+    int64_t parameters;
+    enum mds_flops_recompute recompute;
+    int64_t ranks;         /* all processes: rates "per gpu" divide by it */
+    int64_t data_parallel; /* replicas */
+    int64_t threads;       /* per rank */
+    int64_t micro_batch, global_batch;
+    int64_t first_iteration; /* done before this run: 0 unless resumed */
+    int64_t iters;           /* the last iteration to run to */
+    int64_t log_interval;    /* iterations per console line, >= 1 */
+    int64_t seed;
+    double unigram_entropy_nats; /* of the training tokens; NAN: not known */
+};
+
+struct mds_metrics_step {
+    int64_t iteration;                         /* from 1 */
+    int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
+    double elapsed_s;                          /* of this step */
+    double lr;
+    double loss; /* nats per token, mean over the global batch */
+    double grad_norm;
+    int skipped; /* the update was left out (overflow) */
+};
+
+struct mds_metrics_summary {
+    const char *reason; /* "iterations", "duration", "signal": why the run ended */
+    int64_t iteration;  /* the last one done */
+    double train_s;     /* wall time of the loop */
+    double train_loss;  /* of the last step; NAN: none */
+    double valid_loss;  /* last evaluation; NAN: none */
+    double test_loss;   /* NAN: none */
+};
+
+struct mds_metrics;
+
+/* Print a description of the run to standard output and open the sinks that are asked
+ * for (NULL: not).  jsonl_path is replaced; tensorboard_dir is made if need be and gets
+ * one file.  An unwritable one is MDS_EUSER or MDS_EIO. */
+enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
+                             const char *tensorboard_dir, struct mds_metrics **out);
+
+/* Every step: a JSON record and TensorBoard scalars.  Each log_interval-th iteration,
+ * and the last: the console line, with loss and time averaged over the steps since the
+ * line before.  On a terminal a short line is rewritten in between. */
+enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
+
+/* The mean loss (nats per token) over a split, "validation" or "test". */
+enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
+                             int64_t iteration, double loss);
+
+/* The closing record and lines; frees m also on failure.  summary NULL: the run failed,
+ * close what is open without a closing record.  m NULL is fine. */
+enum mds_rc mds_metrics_close(struct mds_metrics *m,
+                              const struct mds_metrics_summary *summary);
+
+#endif
