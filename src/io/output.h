@@ -1,0 +1,26 @@
+/* A file that appears under its name only when it is complete: written as path.partial,
+ * then synced and renamed. */
+#ifndef MDS_IO_OUTPUT_H
+#define MDS_IO_OUTPUT_H
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+struct mds_output {
+    char *path;    /* the final name */
+    char *partial; /* path.partial, for libraries that open by name */
+    FILE *file;    /* path.partial, open for writing and reading */
+};
+
+/* Create path.partial, so an unwritable place shows before any long work. */
+enum mds_rc mds_output_open(const char *path, struct mds_output *out);
+
+/* Flush, sync, close and rename; on failure the partial file is removed.  Either way o
+ * is closed. */
+enum mds_rc mds_output_commit(struct mds_output *o);
+
+/* Close and remove the partial file; a closed or zeroed one is fine. */
+void mds_output_abandon(struct mds_output *o);
+
+#endif
