@@ -1,0 +1,28 @@
+/* All ranks of a run, and the only owner of MPI's start and end. */
+#ifndef MDS_COMM_WORLD_H
+#define MDS_COMM_WORLD_H
+
+#include "base/status.h"
+
+struct mds_world {
+    int rank, ranks;
+    int local_rank, local_ranks; /* among the ranks of this node */
+    char host[256];
+};
+
+/* Start MPI.  Also works without a launcher: one rank.
+ *
+ * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program
+ * that each find themselves alone: launcher and program are then of different MPIs,
+ * and every copy would do the whole job.
+ *
+ * FUNNELED: everything in comm/ is called by the thread that called this. */
+enum mds_rc mds_world_init(struct mds_world *w);
+
+/* End MPI.  Every rank calls it; harmless if MPI never started. */
+void mds_world_fini(struct mds_world *w);
+
+/* End the whole run, whatever the other ranks are doing, with this exit status. */
+_Noreturn void mds_world_abort(int exit_code);
+
+#endif
