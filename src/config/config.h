@@ -33,11 +33,15 @@ struct mds_model_config {
     double hidden_dropout, attention_dropout;
 };
 
-/* Ranks per dimension; data is derived: world / (tensor * pipeline * ulysses * ring).
- */
+/* SP_TYPE of the ALCF scripts: what to do with all ranks when no size is given. */
+enum mds_sp_type { MDS_SP_NONE, MDS_SP_MEGATRON, MDS_SP_DS };
+
+/* Ranks per dimension. */
 struct mds_parallel_config {
     int64_t tensor, pipeline, ulysses, ring;
+    int64_t data; /* derived: world / (tensor * pipeline * ulysses * ring) */
     int64_t zero_stage;
+    enum mds_sp_type sp_type;
 };
 
 /* global = micro * accumulation * data-parallel size.  The user sets any two or fewer.
@@ -63,9 +67,9 @@ struct mds_train_config {
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int64_t log_interval;
+    int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
-    int exit_signal_handler; /* finish the step and leave in order at SIGTERM, SIGUSR1
-                              */
+    int exit_signal_handler; /* finish the step and leave at SIGTERM, SIGUSR1 */
     enum mds_recompute recompute;
     int64_t loss_tile;    /* rows of logits at a time; 0: all */
     int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
@@ -86,7 +90,15 @@ struct mds_output_config {
     char *metrics_jsonl;   /* JSON lines, or NULL */
     char *tensorboard_dir; /* or NULL */
     char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
+    int64_t trace_steps;   /* steps whose batches and losses are traced */
     char *log_level;
+};
+
+/* Files that hold further settings; read before anything else. */
+struct mds_sources_config {
+    char *config;    /* YAML, or NULL */
+    char *deepspeed; /* DeepSpeed's JSON, or NULL */
+    char *machine;   /* profile: a file, or the name of one; or NULL */
 };
 
 struct mds_config {
@@ -97,6 +109,7 @@ struct mds_config {
     struct mds_train_config train;
     struct mds_data_config data;
     struct mds_output_config output;
+    struct mds_sources_config sources;
 };
 
 #endif

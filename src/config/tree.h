@@ -21,8 +21,8 @@ struct mds_tree {
     struct mds_node *root;
 };
 
-/* Read a whole file or a text.  A syntax error, a duplicate key, an anchor or alias, more
- * than one document, or nesting past 32 is MDS_EUSER naming "name:line". */
+/* Read a whole file or a text.  A syntax error, a duplicate key, an anchor or alias,
+ * more than one document, or nesting past 32 is MDS_EUSER naming "name:line". */
 enum mds_rc mds_tree_load(const char *path, struct mds_tree **out);
 enum mds_rc mds_tree_parse(const char *text, size_t len, const char *name,
                            struct mds_tree **out);

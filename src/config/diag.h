@@ -1,0 +1,38 @@
+/* A list of everything wrong with a configuration, so that one run reports it all. */
+#ifndef MDS_CONFIG_DIAG_H
+#define MDS_CONFIG_DIAG_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+struct mds_diag_entry {
+    int warning; /* else a fault */
+    char *text;  /* "origin: what, and what to do" */
+};
+
+/* Zero-initialise. */
+struct mds_diag {
+    struct mds_diag_entry *entries;
+    size_t count, cap;
+    size_t faults;  /* those that are no warnings */
+    int out_of_mem; /* an entry was lost */
+};
+
+/* Add a fault or a warning.  origin says where: "command line", "run.yaml:12",
+ * "environment SEQ_LEN"; NULL where there is no single place. */
+void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* MDS_OK if there are no faults; else MDS_EUSER, and mds_fail_text() holds the faults,
+ * one per line (as many as fit, then their number). */
+enum mds_rc mds_diag_verdict(const struct mds_diag *d);
+
+/* Log every entry at its level (base/log.h), in the order met. */
+void mds_diag_log(const struct mds_diag *d);
+
+void mds_diag_fini(struct mds_diag *d);
+
+#endif

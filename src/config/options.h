@@ -1,0 +1,69 @@
+/* mds_pretrain's configuration: where it comes from, what follows from it.
+ *
+ *     read -> (print and leave, unless the action is MDS_ACTION_RUN) -> MPI ->
+ *     resolve -> open the data -> set_vocab -> train
+ *
+ * Precedence: command line > environment > --config and --deepspeed_config files >
+ * model table > machine profile > default. */
+#ifndef MDS_CONFIG_OPTIONS_H
+#define MDS_CONFIG_OPTIONS_H
+
+#include "config/config.h"
+#include "config/diag.h"
+#include "config/optset.h"
+
+#include <stdio.h>
+
+enum mds_action {
+    MDS_ACTION_RUN,
+    MDS_ACTION_HELP,
+    MDS_ACTION_VERSION,
+    MDS_ACTION_SHOW, /* --show-config */
+    MDS_ACTION_MAN,
+};
+
+struct mds_config_run {
+    struct mds_config config;
+    enum mds_action action;
+    struct mds_settings settings; /* the origin of every value */
+    int64_t world;                /* ranks; 0 until resolved */
+};
+
+extern const struct mds_option_set mds_pretrain_options;
+
+/* Read every source.  *out is set on success only; diag (zeroed by the caller) receives
+ * all faults and warnings either way, and the faults are mds_fail_text() as well.  With
+ * --help, --version or --man nothing else is read. */
+enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
+                            struct mds_config_run **out);
+void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
+
+/* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for one rank
+ * unless that was done.  MDS_ACTION_RUN is MDS_EBUG. */
+enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag,
+                             FILE *f);
+
+/* Fill in what follows from other values and from the number of ranks, and check that
+ * everything fits together.  All faults go to diag; MDS_EUSER if there are any. */
+enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
+                               struct mds_diag *diag);
+
+/* The data has `words` words: sets vocab (unless --vocab-size said more) and
+ * padded_vocab.  MDS_EUSER if --vocab-size said less. */
+enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
+
+/* Trainable numbers of a resolved shape (padded_vocab > 0), exactly:
+ *
+ *   embeddings  V H, and V H more for an untied head; learned positions P H
+ *   a block     norms 2 (2 H, or H with RMSNorm); attention H A D + 2 H G D + A D H;
+ *               MLP 2 H F, or 3 H F with SwiGLU; and biases (A + 2 G) D + H for the
+ *               attention, F (2 F with SwiGLU) + H for the MLP
+ *   final norm  2 H, or H
+ *
+ * V is padded_vocab, P max_positions, F ffn_hidden (letters: kernels/README.md). */
+int64_t mds_model_params(const struct mds_model_config *m);
+
+/* words rounded up to a multiple of vocab_divisor * tensor, as Megatron does. */
+int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor);
+
+#endif

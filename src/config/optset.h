@@ -1,0 +1,163 @@
+/* Options of a program: one table drives the command line, the environment, YAML files,
+ * --help, the man page and --show-config.
+ *
+ * A program writes its table and a struct for the values, and calls mds_settings_read
+ * (or, with files to read as well, the parts below it).  mds_pretrain's table is in
+ * options.c, its calls in config_read.c. */
+#ifndef MDS_CONFIG_OPTSET_H
+#define MDS_CONFIG_OPTSET_H
+
+#include "config/diag.h"
+#include "config/tree.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* What a user may write, and the type of the field it is stored in. */
+enum mds_option_type {
+    MDS_OPT_INT,     /* int64_t  42 */
+    MDS_OPT_COUNT,   /* int64_t  42, 128k, 1e9 (powers of 1000) */
+    MDS_OPT_BYTES,   /* int64_t  42, 32MiB, 1GB */
+    MDS_OPT_REAL,    /* double   1.5e-4 */
+    MDS_OPT_SECONDS, /* double   90, 90s, 2h, 1:30:00 */
+    MDS_OPT_MINUTES, /* double   in seconds; as above, but a bare number is minutes */
+    MDS_OPT_FLAG,    /* int      --x, --no-x; in the environment and in files also
+                                 0/1, true/false, yes/no, on/off */
+    MDS_OPT_ENUM,    /* int      index into choices; letter case does not matter */
+    MDS_OPT_STRING,  /* char *   owned by the values; NULL if unset; if choices, one */
+    MDS_OPT_WORDS,   /* char *   all words up to the next --option, joined by blanks */
+    MDS_OPT_ACTION,  /* none     ends in settings.action, see `action` below */
+};
+
+/* Options this version cannot honour are still understood, never silently ignored. */
+enum mds_option_support {
+    MDS_SUPPORTED,
+    MDS_REFUSED, /* any value but the fallback is a fault that quotes `reason` */
+    MDS_ALWAYS,  /* what it asks for always holds; a flag that turns it off warns */
+};
+
+enum { MDS_OPT_UNSTORED = -1 };
+
+/* One row; all spellings are written out so that grep finds them. */
+struct mds_option {
+    const char *group; /* heading in --help; rows of a group stand together */
+    const char *key;   /* in YAML: "model.layers" is key layers of the map model; NULL:
+                          not in files */
+    const char *flag;  /* "--num-layers"; NULL: not on the command line */
+    const char *env;   /* "NLAYERS"; NULL: not in the environment */
+    enum mds_option_type type;
+    const char *fallback;       /* default, as a user would write it; NULL: unset */
+    double min, max;            /* inclusive, of numbers, in the field's unit */
+    const char *const *choices; /* NULL-terminated, of ENUM or STRING */
+    ptrdiff_t offset;           /* of the field in the values, or MDS_OPT_UNSTORED */
+    const char *unit;           /* placeholder of the value: "tokens", "file" */
+    const char *help;           /* one sentence, lower case, no full stop */
+    int inverted;               /* FLAG: giving --flag stores 0 ("--disable-x") */
+    int hidden;                 /* not in --help and the man page */
+    int action;                 /* ACTION: not 0 */
+    enum mds_option_support support;
+    const char *reason; /* with MDS_REFUSED: what this version does; and the remedy */
+};
+
+/* Another spelling of a row: "--x" on the command line, "X" in the environment, "a.b"
+ * in a file.  With `on`, the name works like a flag: true means `on`, false means `off`
+ * (NULL: leaves the option alone); without, its value is the option's value. */
+struct mds_option_alias {
+    const char *name;
+    const char *means; /* flag of the row */
+    const char *on, *off;
+};
+
+struct mds_option_set {
+    const char *program;  /* "mds_pretrain" */
+    const char *version;  /* "0.1.0" */
+    const char *date;     /* of the man page, "2026-11-21" */
+    const char *purpose;  /* half a sentence for the man page's NAME */
+    const char *synopsis; /* after the program's name: "[option]..." */
+    const char *about;    /* paragraphs for --help's head and the man page */
+    const char *operands; /* name for operands, or NULL: words without -- are faults */
+    const struct mds_option *options;       /* ends with a row of zeros */
+    const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
+    const char *env_prefix; /* environment names that start so must be known; or NULL */
+    const char *const *env_others; /* NULL-terminated names in the environment that
+                                      belong to other programs; may be NULL */
+};
+
+/* Who wins: the higher. */
+enum mds_level {
+    MDS_LEVEL_DEFAULT,
+    MDS_LEVEL_DERIVED, /* filled in from other values */
+    MDS_LEVEL_MACHINE,
+    MDS_LEVEL_MODEL,
+    MDS_LEVEL_FILE,
+    MDS_LEVEL_ENV,
+    MDS_LEVEL_CLI,
+};
+
+/* Where one value came from. */
+struct mds_setting {
+    enum mds_level level;
+    char *origin;  /* "default", "command line", "run.yaml:12", "derived: 4 x hidden" */
+    char *spelled; /* the name used there: "--fp16", "SEQ", "model.layers" */
+};
+
+struct mds_settings {
+    const struct mds_option_set *set;
+    void *values;           /* the program's struct; borrowed, its strings owned here */
+    struct mds_setting *of; /* one per row */
+    size_t rows;
+    int action;            /* of the first ACTION on the command line, or 0 */
+    const char **operands; /* borrowed from argv */
+    size_t operand_count;
+};
+
+/* Store the defaults.  values must be zeroed, and live until mds_settings_fini, which
+ * frees the strings in it. */
+enum mds_rc mds_settings_init(struct mds_settings *s, const struct mds_option_set *set,
+                              void *values);
+void mds_settings_fini(struct mds_settings *s);
+
+/* The common case: command line, environment, then mds_settings_check.  MDS_EUSER if
+ * diag has faults. */
+enum mds_rc mds_settings_read(struct mds_settings *s, int argc, char *const *argv,
+                              struct mds_diag *diag);
+
+/* The parts.  They may be called in any order: the level decides.  At one level, two
+ * spellings of an option with different values are a fault; the same spelling twice on
+ * the command line is not, and the last one counts. */
+void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
+                            struct mds_diag *diag);
+void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag);
+void mds_settings_read_tree(struct mds_settings *s, enum mds_level level,
+                            const struct mds_tree *t, struct mds_diag *diag);
+
+/* Store the value written as text, unless a higher level has set it already.  spelled
+ * is the name to show in faults. */
+void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
+                      enum mds_level level, const char *origin, const char *spelled,
+                      struct mds_diag *diag);
+
+/* Faults for MDS_REFUSED options that are not at their default, warnings for MDS_ALWAYS
+ * ones that were turned off. */
+void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
+
+/* The row whose YAML key is `key`, or s->rows. */
+size_t mds_settings_row(const struct mds_settings *s, const char *key);
+
+/* The setting of that row; key must exist. */
+const struct mds_setting *mds_settings_of(const struct mds_settings *s,
+                                          const char *key);
+
+/* After the program changed the field of `key` itself: origin becomes "derived: how".
+ */
+void mds_settings_derived(struct mds_settings *s, const char *key, const char *how);
+
+/* The help text (88 columns), the man page (man(7) troff), one line of --version. */
+void mds_settings_help(const struct mds_option_set *set, FILE *f);
+void mds_settings_man(const struct mds_option_set *set, FILE *f);
+void mds_settings_version(const struct mds_option_set *set, FILE *f);
+
+/* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
+void mds_settings_show(const struct mds_settings *s, FILE *f);
+
+#endif
