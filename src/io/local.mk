@@ -1,1 +1,19 @@
-# (room io)
+noinst_LIBRARIES += src/io/libmds_io.a
+src_io_libmds_io_a_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS) $(ZLIB_CFLAGS)
+src_io_libmds_io_a_SOURCES = \
+  src/io/gunzip.c src/io/gunzip.h \
+  src/io/h5.c src/io/h5.h src/io/h5_internal.h \
+  src/io/h5_set.c \
+  src/io/h5_strings.c \
+  src/io/jsonl.c src/io/jsonl.h \
+  src/io/map.c src/io/map.h \
+  src/io/output.c src/io/output.h \
+  src/io/reader.c src/io/reader.h \
+  src/io/sha256.c src/io/sha256.h
+
+check_PROGRAMS += tests/unit/io
+TESTS += tests/unit/io
+tests_unit_io_SOURCES = tests/unit/io.c
+tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
+  $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)

@@ -1,0 +1,24 @@
+/* gzip streams, members in sequence, as bgzip and `cat a.gz b.gz` make them. */
+#ifndef MDS_IO_GUNZIP_H
+#define MDS_IO_GUNZIP_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+struct mds_gunzip;
+
+/* name is for messages and borrowed until destroy.  MDS_ENOSUP in a build without zlib.
+ */
+enum mds_rc mds_gunzip_create(const char *name, struct mds_gunzip **out);
+void mds_gunzip_destroy(struct mds_gunzip *g); /* NULL is fine */
+
+/* Turn some of in[n] into at most room bytes of out: *used and *made say how much.
+ * Zeros after a member (padding of tapes and object stores) are skipped. */
+enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t n,
+                           size_t *used, unsigned char *out, size_t room, size_t *made);
+
+/* Is it inside a member, so that the input cannot end here? */
+int mds_gunzip_wants_more(const struct mds_gunzip *g);
+
+#endif

@@ -1,0 +1,246 @@
+#include "io/h5.h"
+#include "io/h5_internal.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The first entry seen from the inside out is where the cause was known. */
+static herr_t take_innermost(unsigned n, const H5E_error2_t *entry, void *data)
+{
+    const char **text = data;
+
+    if (n == 0 && entry->desc)
+        *text = entry->desc;
+    return 0;
+}
+
+const char *mds_h5_cause(char *buf, size_t size)
+{
+    const char *text = NULL;
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
+    snprintf(buf, size, "%s", text && *text ? text : "no reason given");
+    H5Eclear2(H5E_DEFAULT);
+    return buf;
+}
+
+enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name)
+{
+    char cause[256];
+
+    return mds_fail(f->writing ? MDS_EIO : MDS_EUSER, "%s: cannot %s %s (HDF5: %s)",
+                    f->shown, what, name, mds_h5_cause(cause, sizeof cause));
+}
+
+static enum mds_rc new_file(const char *shown, int writing, struct mds_h5 **out)
+{
+    struct mds_h5 *f = mds_zalloc(1, sizeof *f);
+
+    if (!f)
+        return MDS_EMEM;
+    f->shown = mds_strdup(shown);
+    if (!f->shown) {
+        free(f);
+        return MDS_EMEM;
+    }
+    f->writing = writing;
+    f->id = -1;
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    *out = f;
+    return MDS_OK;
+}
+
+/* Token files are complete when they get their name and never change after, so locks
+ * only add failures: many ranks read one file, and Lustre is often mounted without
+ * flock. */
+static hid_t access_list(void)
+{
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+
+    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+    H5Pset_file_locking(fapl, 0, 1);
+#endif
+    return fapl;
+}
+
+enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
+{
+    struct stat st;
+    struct mds_h5 *f;
+    char cause[256];
+    hid_t fapl;
+
+    if (stat(path, &st) < 0)
+        return mds_fail(MDS_EUSER, "%s: %s", path, strerror(errno));
+    MDS_TRY(new_file(path, 0, &f));
+    fapl = access_list();
+    f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+    H5Pclose(fapl);
+    if (f->id < 0) {
+        mds_fail(MDS_EUSER,
+                 "%s: not an HDF5 file (or truncated: %s); make it again with %s", path,
+                 mds_h5_cause(cause, sizeof cause), make);
+        mds_h5_close(f);
+        return MDS_EUSER;
+    }
+    *out = f;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)
+{
+    struct mds_h5 *f;
+    hid_t fapl;
+
+    MDS_TRY(new_file(shown, 1, &f));
+    fapl = access_list();
+    f->id = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    H5Pclose(fapl);
+    if (f->id < 0) {
+        mds_h5_trouble(f, "create", "the file");
+        mds_h5_close(f);
+        return MDS_EIO;
+    }
+    *out = f;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_close(struct mds_h5 *f)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (!f)
+        return MDS_OK;
+    if (f->id >= 0 && H5Fclose(f->id) < 0)
+        rc = mds_h5_trouble(f, "finish", "the file");
+    free(f->shown);
+    free(f);
+    return rc;
+}
+
+/* ---- attributes of the root ---------------------------------------------------- */
+
+int mds_h5_has(struct mds_h5 *f, const char *name)
+{
+    return H5Aexists(f->id, name) > 0;
+}
+
+static enum mds_rc put_attribute(struct mds_h5 *f, const char *name, hid_t type,
+                                 const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attr = H5Acreate2(f->id, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    herr_t err = attr < 0 ? -1 : H5Awrite(attr, type, value);
+
+    if (err < 0)
+        mds_h5_trouble(f, "write attribute", name);
+    if (attr >= 0)
+        H5Aclose(attr);
+    H5Sclose(space);
+    return err < 0 ? MDS_EIO : MDS_OK;
+}
+
+enum mds_rc mds_h5_put_int(struct mds_h5 *f, const char *name, int64_t value)
+{
+    return put_attribute(f, name, H5T_NATIVE_INT64, &value);
+}
+
+hid_t mds_h5_string_type(void)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    return type;
+}
+
+enum mds_rc mds_h5_put_string(struct mds_h5 *f, const char *name, const char *value)
+{
+    hid_t type = mds_h5_string_type();
+    enum mds_rc rc = put_attribute(f, name, type, &value);
+
+    H5Tclose(type);
+    return rc;
+}
+
+/* Opens a root attribute that holds one value of the class wanted. */
+static enum mds_rc open_attribute(struct mds_h5 *f, const char *name, H5T_class_t want,
+                                  hid_t *out, hid_t *out_type)
+{
+    hid_t attr, type, space;
+    int fits;
+
+    if (!mds_h5_has(f, name))
+        return mds_fail(MDS_EUSER, "%s: has no attribute '%s'", f->shown, name);
+    attr = H5Aopen(f->id, name, H5P_DEFAULT);
+    if (attr < 0)
+        return mds_h5_trouble(f, "open attribute", name);
+    type = H5Aget_type(attr);
+    space = H5Aget_space(attr);
+    fits = H5Tget_class(type) == want && H5Sget_simple_extent_npoints(space) == 1;
+    H5Sclose(space);
+    if (!fits) {
+        H5Tclose(type);
+        H5Aclose(attr);
+        return mds_fail(MDS_EUSER, "%s: attribute '%s' is not one %s", f->shown, name,
+                        want == H5T_STRING ? "string" : "integer");
+    }
+    *out = attr;
+    *out_type = type;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
+{
+    enum mds_rc rc = MDS_OK;
+    hid_t attr, type;
+
+    MDS_TRY(open_attribute(f, name, H5T_INTEGER, &attr, &type));
+    if (H5Aread(attr, H5T_NATIVE_INT64, value) < 0)
+        rc = mds_h5_trouble(f, "read attribute", name);
+    H5Tclose(type);
+    H5Aclose(attr);
+    return rc;
+}
+
+/* Python's h5py writes variable-length strings, other tools fixed-length ones. */
+static enum mds_rc read_string(struct mds_h5 *f, const char *name, hid_t attr,
+                               hid_t type, char **value)
+{
+    char *text = NULL;
+    size_t size = H5Tget_size(type);
+
+    if (H5Tis_variable_str(type) > 0) {
+        if (H5Aread(attr, type, &text) < 0)
+            return mds_h5_trouble(f, "read attribute", name);
+        *value = mds_strdup(text ? text : "");
+        H5free_memory(text);
+        return *value ? MDS_OK : MDS_EMEM;
+    }
+    text = mds_zalloc(size + 1, 1);
+    if (!text)
+        return MDS_EMEM;
+    if (H5Aread(attr, type, text) < 0) {
+        free(text);
+        return mds_h5_trouble(f, "read attribute", name);
+    }
+    *value = text;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_get_string(struct mds_h5 *f, const char *name, char **value)
+{
+    enum mds_rc rc;
+    hid_t attr, type;
+
+    MDS_TRY(open_attribute(f, name, H5T_STRING, &attr, &type));
+    rc = read_string(f, name, attr, type, value);
+    H5Tclose(type);
+    H5Aclose(attr);
+    return rc;
+}

@@ -1,0 +1,24 @@
+/* Shared by h5.c and h5_set.c; nobody else sees hdf5.h. */
+#ifndef MDS_IO_H5_INTERNAL_H
+#define MDS_IO_H5_INTERNAL_H
+
+#include "io/h5.h"
+
+#include <hdf5.h>
+
+struct mds_h5 {
+    char *shown; /* name for messages */
+    hid_t id;
+    int writing;
+};
+
+/* HDF5's innermost sentence about the failure that just happened; returns buf. */
+const char *mds_h5_cause(char *buf, size_t size);
+
+/* Record "FILE: cannot WHAT NAME (HDF5: cause)". */
+enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name);
+
+/* Variable-length UTF-8; close with H5Tclose. */
+hid_t mds_h5_string_type(void);
+
+#endif

@@ -1,0 +1,194 @@
+#include "io/h5.h"
+#include "io/h5_internal.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Small enough that a random window drags in little more than itself, large enough that
+ * the chunk index of a human genome (1e9 codons) stays below a megabyte. */
+enum { CHUNK = 65536, CACHE_BYTES = 16 << 20, CACHE_SLOTS = 2053 };
+
+struct mds_h5_set {
+    const struct mds_h5 *file; /* borrowed: outlives the set */
+    char *name;
+    hid_t id, type; /* type: as stored, in this machine's byte order */
+    int64_t length;
+};
+
+static hid_t native_type(enum mds_h5_type type)
+{
+    switch (type) {
+    case MDS_H5_U8:
+        return H5T_NATIVE_UINT8;
+    case MDS_H5_U16:
+        return H5T_NATIVE_UINT16;
+    case MDS_H5_I32:
+        return H5T_NATIVE_INT32;
+    case MDS_H5_I64:
+        break;
+    }
+    return H5T_NATIVE_INT64;
+}
+
+static enum mds_rc new_set(const struct mds_h5 *f, const char *name,
+                           struct mds_h5_set **out)
+{
+    struct mds_h5_set *s = mds_zalloc(1, sizeof *s);
+
+    if (!s)
+        return MDS_EMEM;
+    s->name = mds_strdup(name);
+    if (!s->name) {
+        free(s);
+        return MDS_EMEM;
+    }
+    s->file = f;
+    s->id = -1;
+    *out = s;
+    return MDS_OK;
+}
+
+void mds_h5_set_close(struct mds_h5_set *s)
+{
+    if (!s)
+        return;
+    if (s->id >= 0)
+        H5Dclose(s->id);
+    free(s->name);
+    free(s);
+}
+
+int64_t mds_h5_set_length(const struct mds_h5_set *s)
+{
+    return s->length;
+}
+
+enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_type type,
+                              struct mds_h5_set **out)
+{
+    hsize_t none = 0, endless = H5S_UNLIMITED, chunk = CHUNK;
+    struct mds_h5_set *s;
+    hid_t space, dcpl;
+
+    MDS_TRY(new_set(f, name, &s));
+    space = H5Screate_simple(1, &none, &endless);
+    dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(dcpl, 1, &chunk);
+    s->type = native_type(type);
+    s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    if (s->id < 0) {
+        mds_h5_set_close(s);
+        return mds_h5_trouble(f, "create", name);
+    }
+    *out = s;
+    return MDS_OK;
+}
+
+/* A 1-D set of integers of at most 64 bits, or the reason why not. */
+static enum mds_rc check_shape(struct mds_h5_set *s)
+{
+    hid_t type = H5Dget_type(s->id), space = H5Dget_space(s->id);
+    hsize_t length = 0;
+    int fits = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) <= 8 &&
+               H5Sget_simple_extent_ndims(space) == 1;
+
+    if (fits)
+        H5Sget_simple_extent_dims(space, &length, NULL);
+    H5Sclose(space);
+    H5Tclose(type);
+    if (!fits || length > INT64_MAX)
+        return mds_fail(MDS_EUSER, "%s: %s is not a one-dimensional list of integers",
+                        s->file->shown, s->name);
+    s->length = (int64_t)length;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name, struct mds_h5_set **out)
+{
+    struct mds_h5_set *s;
+    enum mds_rc rc;
+    hid_t dapl;
+
+    if (H5Lexists(f->id, name, H5P_DEFAULT) <= 0)
+        return mds_fail(MDS_EUSER, "%s: has no data set %s", f->shown, name);
+    MDS_TRY(new_set(f, name, &s));
+    dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
+    s->id = H5Dopen2(f->id, name, dapl);
+    H5Pclose(dapl);
+    rc = s->id < 0 ? mds_h5_trouble(f, "open", name) : check_shape(s);
+    if (rc) {
+        mds_h5_set_close(s);
+        return rc;
+    }
+    *out = s;
+    return MDS_OK;
+}
+
+/* The part of the file that holds count values from first; close with H5Sclose. */
+static hid_t select_span(const struct mds_h5_set *s, int64_t first, int64_t count)
+{
+    hsize_t start = (hsize_t)first, n = (hsize_t)count;
+    hid_t space = H5Dget_space(s->id);
+
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &n, NULL);
+    return space;
+}
+
+enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t n)
+{
+    hsize_t length = (hsize_t)(s->length + n), count = (hsize_t)n;
+    hid_t memory, span;
+    herr_t err;
+
+    if (n == 0)
+        return MDS_OK;
+    if (H5Dset_extent(s->id, &length) < 0)
+        return mds_h5_trouble(s->file, "extend", s->name);
+    memory = H5Screate_simple(1, &count, NULL);
+    span = select_span(s, s->length, n);
+    err = H5Dwrite(s->id, s->type, memory, span, H5P_DEFAULT, values);
+    H5Sclose(span);
+    H5Sclose(memory);
+    if (err < 0)
+        return mds_h5_trouble(s->file, "write", s->name);
+    s->length += n;
+    return MDS_OK;
+}
+
+static enum mds_rc read_span(struct mds_h5_set *s, hid_t type, int64_t first,
+                             int64_t count, void *values)
+{
+    hsize_t n = (hsize_t)count;
+    hid_t memory, span;
+    herr_t err;
+
+    if (first < 0 || count < 0 || first > s->length - count)
+        return mds_fail(MDS_EBUG, "%s: %s: asked for %lld values at %lld of %lld",
+                        s->file->shown, s->name, (long long)count, (long long)first,
+                        (long long)s->length);
+    if (count == 0)
+        return MDS_OK;
+    memory = H5Screate_simple(1, &n, NULL);
+    span = select_span(s, first, count);
+    err = H5Dread(s->id, type, memory, span, H5P_DEFAULT, values);
+    H5Sclose(span);
+    H5Sclose(memory);
+    return err < 0 ? mds_h5_trouble(s->file, "read", s->name) : MDS_OK;
+}
+
+enum mds_rc mds_h5_set_read_i32(struct mds_h5_set *s, int64_t first, int64_t count,
+                                int32_t *values)
+{
+    return read_span(s, H5T_NATIVE_INT32, first, count, values);
+}
+
+enum mds_rc mds_h5_set_read_i64(struct mds_h5_set *s, int64_t first, int64_t count,
+                                int64_t *values)
+{
+    return read_span(s, H5T_NATIVE_INT64, first, count, values);
+}

@@ -1,0 +1,104 @@
+#include "io/h5.h"
+#include "io/h5_internal.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+/* More strings than any vocabulary has: a larger count is a damaged file. */
+enum { STRINGS_MAX = 1 << 24 };
+
+enum mds_rc mds_h5_put_strings(struct mds_h5 *f, const char *name,
+                               const char *const *values, int64_t n)
+{
+    hsize_t count = (hsize_t)n;
+    hid_t type = mds_h5_string_type();
+    hid_t space = H5Screate_simple(1, &count, NULL);
+    hid_t lcpl = H5Pcreate(H5P_LINK_CREATE), set;
+    enum mds_rc rc = MDS_OK;
+
+    H5Pset_create_intermediate_group(lcpl, 1);
+    set = H5Dcreate2(f->id, name, type, space, lcpl, H5P_DEFAULT, H5P_DEFAULT);
+    if (set < 0 ||
+        (n > 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0))
+        rc = mds_h5_trouble(f, "write", name);
+    if (set >= 0)
+        H5Dclose(set);
+    H5Pclose(lcpl);
+    H5Sclose(space);
+    H5Tclose(type);
+    return rc;
+}
+
+void mds_h5_free_strings(char **values, int64_t n)
+{
+    for (int64_t i = 0; values && i < n; i++)
+        free(values[i]);
+    free(values);
+}
+
+/* HDF5 allocates each string itself; ours are plain malloc, so that callers free them
+ * as any other. */
+static enum mds_rc copy_strings(char **theirs, int64_t n, char ***out)
+{
+    char **ours = mds_zalloc((size_t)n, sizeof *ours);
+
+    if (!ours)
+        return MDS_EMEM;
+    for (int64_t i = 0; i < n; i++) {
+        ours[i] = mds_strdup(theirs[i] ? theirs[i] : "");
+        if (!ours[i]) {
+            mds_h5_free_strings(ours, n);
+            return MDS_EMEM;
+        }
+    }
+    *out = ours;
+    return MDS_OK;
+}
+
+static enum mds_rc read_strings(struct mds_h5 *f, const char *name, hid_t set,
+                                hid_t space, int64_t n, char ***out)
+{
+    hid_t type = mds_h5_string_type();
+    char **theirs = mds_zalloc((size_t)n, sizeof *theirs);
+    enum mds_rc rc = MDS_EMEM;
+
+    if (!theirs)
+        goto close_type;
+    if (n > 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, theirs) < 0) {
+        rc = mds_h5_trouble(f, "read", name);
+        goto free_theirs;
+    }
+    rc = copy_strings(theirs, n, out);
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, theirs);
+free_theirs:
+    free(theirs);
+close_type:
+    H5Tclose(type);
+    return rc;
+}
+
+enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***values,
+                               int64_t *n)
+{
+    hid_t set, type, space;
+    hssize_t count;
+    enum mds_rc rc;
+
+    set = H5Dopen2(f->id, name, H5P_DEFAULT);
+    if (set < 0)
+        return mds_h5_trouble(f, "open", name);
+    type = H5Dget_type(set);
+    space = H5Dget_space(set);
+    count = H5Sget_simple_extent_npoints(space);
+    if (H5Tis_variable_str(type) <= 0 || count < 0 || count > STRINGS_MAX)
+        rc = mds_fail(MDS_EUSER, "%s: %s is not a list of strings", f->shown, name);
+    else
+        rc = read_strings(f, name, set, space, count, values);
+    if (!rc)
+        *n = count;
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(set);
+    return rc;
+}

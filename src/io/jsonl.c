@@ -1,0 +1,152 @@
+#include "io/jsonl.h"
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mds_jsonl {
+    char *path;
+    FILE *file;
+    struct mds_str line;
+};
+
+enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
+{
+    struct mds_jsonl *j = mds_zalloc(1, sizeof *j);
+    enum mds_rc rc;
+
+    if (!j)
+        return MDS_EMEM;
+    j->path = mds_strdup(path);
+    if (!j->path) {
+        rc = MDS_EMEM;
+        goto free_j;
+    }
+    j->file = fopen(path, append ? "ae" : "we");
+    if (!j->file) {
+        rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
+        goto free_path;
+    }
+    *out = j;
+    return MDS_OK;
+
+free_path:
+    free(j->path);
+free_j:
+    free(j);
+    return rc;
+}
+
+/* Bytes of the UTF-8 sequence at s, or 0 if it is none (RFC 3629: shortest form, no
+ * surrogates, up to U+10FFFF). */
+static int utf8_length(const unsigned char *s)
+{
+    int n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+    if (n == 1)
+        return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static void add_quoted(struct mds_str *b, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    mds_str_add(b, "\"");
+    while (*s) {
+        int n = utf8_length(s);
+
+        if (n == 0)
+            mds_str_add(b, "\\ufffd");
+        else if (*s < 0x20 || *s == 0x7f)
+            mds_str_add(b, "\\u%04x", *s);
+        else if (*s == '"' || *s == '\\')
+            mds_str_add(b, "\\%c", *s);
+        else
+            mds_str_add(b, "%.*s", n, (const char *)s);
+        s += n > 0 ? n : 1;
+    }
+    mds_str_add(b, "\"");
+}
+
+void mds_jsonl_begin(struct mds_jsonl *j)
+{
+    mds_str_fini(&j->line);
+    mds_str_add(&j->line, "{");
+}
+
+static void add_key(struct mds_jsonl *j, const char *key)
+{
+    if (j->line.len > 1)
+        mds_str_add(&j->line, ",");
+    add_quoted(&j->line, key);
+    mds_str_add(&j->line, ":");
+}
+
+void mds_jsonl_add_string(struct mds_jsonl *j, const char *key, const char *value)
+{
+    add_key(j, key);
+    if (value)
+        add_quoted(&j->line, value);
+    else
+        mds_str_add(&j->line, "null");
+}
+
+void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value)
+{
+    add_key(j, key);
+    mds_str_add(&j->line, "%lld", (long long)value);
+}
+
+/* The shortest of 15 to 17 digits that reads back as the same double. */
+void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value)
+{
+    char text[40];
+    int digits = 15;
+
+    add_key(j, key);
+    if (!isfinite(value)) {
+        mds_str_add(&j->line, "null");
+        return;
+    }
+    do
+        snprintf(text, sizeof text, "%.*g", digits, value);
+    while (digits++ < 17 && strtod(text, NULL) != value);
+    mds_str_add(&j->line, "%s", text);
+}
+
+enum mds_rc mds_jsonl_end(struct mds_jsonl *j)
+{
+    mds_str_add(&j->line, "}\n");
+    if (j->line.failed)
+        return MDS_EMEM;
+    if (fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len || fflush(j->file))
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", j->path, strerror(errno));
+    return MDS_OK;
+}
+
+enum mds_rc mds_jsonl_close(struct mds_jsonl *j)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (!j)
+        return MDS_OK;
+    if (fclose(j->file))
+        rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", j->path, strerror(errno));
+    mds_str_fini(&j->line);
+    free(j->path);
+    free(j);
+    return rc;
+}

@@ -1,0 +1,205 @@
+#include "io/reader.h"
+#include "io/gunzip.h"
+#include "io/sha256.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 256 * 1024 };
+
+struct mds_reader {
+    char *name;
+    int fd;                      /* -1: reads from memory */
+    const unsigned char *memory; /* borrowed */
+    size_t memory_left;
+    unsigned char *raw, *text; /* [BLOCK] as stored; as decompressed (gzip only) */
+    size_t raw_pos, raw_len;
+    int64_t raw_bytes;
+    struct mds_sha256 sha;
+    struct mds_gunzip *gunzip; /* NULL for plain input */
+    int started, at_end;       /* at_end: nothing more to read into raw */
+};
+
+static enum mds_rc new_reader(const char *name, struct mds_reader **out)
+{
+    struct mds_reader *r = mds_zalloc(1, sizeof *r);
+
+    if (!r)
+        return MDS_EMEM;
+    r->fd = -1;
+    r->name = mds_strdup(name);
+    r->raw = mds_zalloc(BLOCK, 1);
+    if (!r->name || !r->raw) {
+        mds_reader_close(r);
+        return MDS_EMEM;
+    }
+    mds_sha256_init(&r->sha);
+    *out = r;
+    return MDS_OK;
+}
+
+enum mds_rc mds_reader_open(const char *path, struct mds_reader **out)
+{
+    int std = strcmp(path, "-") == 0;
+    struct mds_reader *r;
+
+    MDS_TRY(new_reader(std ? "standard input" : path, &r));
+    r->fd = std ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0) {
+        mds_fail(MDS_EUSER, "%s: %s", r->name, strerror(errno));
+        mds_reader_close(r);
+        return MDS_EUSER;
+    }
+    *out = r;
+    return MDS_OK;
+}
+
+enum mds_rc mds_reader_memory(const void *bytes, size_t n, const char *name,
+                              struct mds_reader **out)
+{
+    MDS_TRY(new_reader(name, out));
+    (*out)->memory = bytes;
+    (*out)->memory_left = n;
+    return MDS_OK;
+}
+
+void mds_reader_close(struct mds_reader *r)
+{
+    if (!r)
+        return;
+    mds_gunzip_destroy(r->gunzip);
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->name);
+    free(r->raw);
+    free(r->text);
+    free(r);
+}
+
+static ssize_t read_some(struct mds_reader *r, unsigned char *to, size_t n)
+{
+    ssize_t got;
+
+    if (r->fd < 0) {
+        n = n < r->memory_left ? n : r->memory_left;
+        if (n > 0) {
+            memcpy(to, r->memory, n);
+            r->memory += n;
+            r->memory_left -= n;
+        }
+        return (ssize_t)n;
+    }
+    do
+        got = read(r->fd, to, n);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* Fill raw anew, wholly unless the input ends (pipes give little at a time). */
+static enum mds_rc refill(struct mds_reader *r)
+{
+    r->raw_pos = r->raw_len = 0;
+    while (!r->at_end && r->raw_len < BLOCK) {
+        ssize_t got = read_some(r, r->raw + r->raw_len, BLOCK - r->raw_len);
+
+        if (got < 0)
+            return mds_fail(MDS_EUSER, "%s: %s", r->name, strerror(errno));
+        r->raw_len += (size_t)got;
+        r->at_end = got == 0;
+    }
+    r->raw_bytes += (int64_t)r->raw_len;
+    mds_sha256_add(&r->sha, r->raw, r->raw_len);
+    return MDS_OK;
+}
+
+/* Would be read as garbage otherwise. */
+static const struct {
+    unsigned char magic[4], length;
+    const char *name;
+} refused[] = {
+    {{'B', 'Z', 'h'}, 3, "bzip2"},
+    {{0xfd, '7', 'z', 'X'}, 4, "xz"},
+    {{0x28, 0xb5, 0x2f, 0xfd}, 4, "zstd"},
+    {{'P', 'K', 3, 4}, 4, "zip"},
+};
+
+/* Read the first block and tell by its first bytes what it is. */
+static enum mds_rc start(struct mds_reader *r)
+{
+    MDS_TRY(refill(r));
+    r->started = 1;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (r->raw_len >= 4 && memcmp(r->raw, refused[i].magic, refused[i].length) == 0)
+            return mds_fail(MDS_EUSER,
+                            "%s: compressed with %s: decompress it, or compress it "
+                            "with gzip instead",
+                            r->name, refused[i].name);
+    if (r->raw_len < 2 || r->raw[0] != 0x1f || r->raw[1] != 0x8b)
+        return MDS_OK;
+    r->text = mds_zalloc(BLOCK, 1);
+    return r->text ? mds_gunzip_create(r->name, &r->gunzip) : MDS_EMEM;
+}
+
+static enum mds_rc next_inflated(struct mds_reader *r, size_t *n)
+{
+    size_t have = 0;
+
+    while (have < BLOCK) {
+        size_t used, made;
+
+        if (r->raw_pos == r->raw_len)
+            MDS_TRY(refill(r));
+        /* Without input too: zlib may hold back what did not fit the last time. */
+        MDS_TRY(mds_gunzip_run(r->gunzip, r->raw + r->raw_pos, r->raw_len - r->raw_pos,
+                               &used, r->text + have, BLOCK - have, &made));
+        r->raw_pos += used;
+        have += made;
+        if (r->raw_len == 0 && made == 0)
+            break;
+    }
+    if (have < BLOCK && mds_gunzip_wants_more(r->gunzip))
+        return mds_fail(
+            MDS_EUSER,
+            "%s: the gzip data ends too early: the file is truncated, fetch "
+            "it again",
+            r->name);
+    *n = have;
+    return MDS_OK;
+}
+
+enum mds_rc mds_reader_next(struct mds_reader *r, const unsigned char **block,
+                            size_t *n)
+{
+    if (!r->started)
+        MDS_TRY(start(r));
+    else if (!r->gunzip)
+        MDS_TRY(refill(r));
+    if (r->gunzip) {
+        MDS_TRY(next_inflated(r, n));
+        *block = r->text;
+        return MDS_OK;
+    }
+    *block = r->raw;
+    *n = r->raw_len;
+    return MDS_OK;
+}
+
+const char *mds_reader_name(const struct mds_reader *r)
+{
+    return r->name;
+}
+
+int64_t mds_reader_raw_bytes(const struct mds_reader *r)
+{
+    return r->raw_bytes;
+}
+
+void mds_reader_sha256(const struct mds_reader *r, char hex[65])
+{
+    mds_sha256_hex(&r->sha, hex);
+}

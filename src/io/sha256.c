@@ -1,0 +1,101 @@
+#include "io/sha256.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const uint32_t round_constants[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
+    0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
+    0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f,
+    0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7,
+    0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc,
+    0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
+    0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116,
+    0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
+    0xc67178f2,
+};
+
+void mds_sha256_init(struct mds_sha256 *s)
+{
+    static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+
+    memcpy(s->h, start, sizeof start);
+    s->bytes = 0;
+}
+
+static uint32_t rotr(uint32_t x, int n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static void expand(const unsigned char block[64], uint32_t w[64])
+{
+    for (int t = 0; t < 16; t++)
+        w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
+               (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
+    for (int t = 16; t < 64; t++) {
+        uint32_t s0 = rotr(w[t - 15], 7) ^ rotr(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 = rotr(w[t - 2], 17) ^ rotr(w[t - 2], 19) ^ w[t - 2] >> 10;
+
+        w[t] = w[t - 16] + s0 + w[t - 7] + s1;
+    }
+}
+
+static void compress(uint32_t h[8], const unsigned char block[64])
+{
+    uint32_t w[64], v[8];
+
+    expand(block, w);
+    memcpy(v, h, sizeof v);
+    for (int t = 0; t < 64; t++) {
+        uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25);
+        uint32_t choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
+        uint32_t t1 = v[7] + s1 + choose + round_constants[t] + w[t];
+        uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22);
+        uint32_t major = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+
+        memmove(v + 1, v, 7 * sizeof *v);
+        v[4] += t1;
+        v[0] = t1 + s0 + major;
+    }
+    for (int i = 0; i < 8; i++)
+        h[i] += v[i];
+}
+
+void mds_sha256_add(struct mds_sha256 *s, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    size_t held = s->bytes % 64;
+
+    s->bytes += n;
+    while (n > 0) {
+        size_t take = 64 - held < n ? 64 - held : n;
+
+        if (take == 64) {
+            compress(s->h, p);
+        } else {
+            memcpy(s->block + held, p, take);
+            if (held + take == 64)
+                compress(s->h, s->block);
+        }
+        held = (held + take) % 64;
+        p += take;
+        n -= take;
+    }
+}
+
+void mds_sha256_hex(const struct mds_sha256 *s, char hex[65])
+{
+    static const unsigned char padding[64] = {0x80};
+    struct mds_sha256 end = *s;
+    unsigned char length[8];
+
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)(s->bytes * 8 >> (56 - 8 * i));
+    mds_sha256_add(&end, padding, 1 + (119 - s->bytes % 64) % 64);
+    mds_sha256_add(&end, length, 8);
+    for (int i = 0; i < 8; i++)
+        snprintf(hex + 8 * i, 9, "%08x", (unsigned)end.h[i]);
+}
