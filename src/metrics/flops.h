@@ -26,20 +26,23 @@ struct mds_flops_model {
 double mds_flops_matmul_params(const struct mds_flops_model *m);
 
 /* Causal model FLOPs: what the mathematics asks for, whatever the program does.
- *   6 * matmul parameters * tokens + 3 * 2 * layers * heads * head_dim * seq * tokens
- * The second term is QK^T and PV (2 * 2 * seq operations per token, head and head
- * element) on half of the square, forward once and backward twice. */
+ *   6 * matmul parameters * tokens + 6 * layers * heads * head_dim * seq * tokens
+ * The second term is QK^T and PV (4 * seq operations per token, head and head element)
+ * on half of the square, forward once and backward twice. */
 double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
 
 /* Megatron's convention: the whole square, and recomputed operations count.  For a GPT
  * (no grouped queries, ffn 4H, no gate) and full recompute it is Narayanan et al. 2021,
  * arXiv:2104.04473, equation 3:
  *   96 B s l h^2 (1 + s/(6h) + V/(16 l h))
- * In general, with r = 0, 1 for none, full: (6 + 2r) * (layer parameters * tokens +
- * 2 * layers * heads * head_dim * seq * tokens) + 6 * hidden * vocabulary * tokens, and
- * selective adds 2 to the attention term alone.  Without recompute the factor 96 thus
- * becomes 72 for the layers; the head is never recomputed and keeps its 6 (Megatron's
- * own script scales it down too, and so counts the head 1/4 too low there). */
+ * In general, with r = 0, 1 for none, full:
+ *   (6 + 2r) * layer parameters * tokens
+ *   + (12 + 4r) * layers * heads * head_dim * seq * tokens
+ *   + 6 * hidden * padded_vocab * tokens
+ * and selective takes r = 1 in the attention term alone.  Without recompute the layers'
+ * 96 thus becomes 72; the head is never recomputed and keeps its 6.  (Megatron's own
+ * script scales the head down too, and so counts it a quarter too low there.)
+ */
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
                           enum mds_flops_recompute recompute);
 

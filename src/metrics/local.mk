@@ -1,1 +1,15 @@
-# (room metrics)
+noinst_LIBRARIES += src/metrics/libmds_metrics.a
+src_metrics_libmds_metrics_a_SOURCES = \
+  src/metrics/console.c src/metrics/console.h \
+  src/metrics/flops.c src/metrics/flops.h \
+  src/metrics/memory.c src/metrics/memory.h \
+  src/metrics/metrics.c src/metrics/metrics.h \
+  src/metrics/tensorboard.c src/metrics/tensorboard.h
+
+check_PROGRAMS += tests/unit/metrics
+TESTS += tests/unit/metrics
+tests_unit_metrics_SOURCES = tests/unit/metrics.c
+tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_metrics_LDADD = src/metrics/libmds_metrics.a src/io/libmds_io.a \
+  src/base/libmds_base.a $(HDF5_LIBS) $(CMOCKA_LIBS)
+

@@ -1,0 +1,112 @@
+#include "metrics/console.h"
+
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
+{
+    const struct mds_flops_model *m = &run->model;
+    char params[32], tokens[32], flops[32];
+    int64_t step_tokens = run->global_batch * m->seq;
+
+    mds_str_add(out, "mds %s: %s%s%s parameters on %s\n", run->version,
+                run->size_key ? run->size_key : "", run->size_key ? ", " : "",
+                mds_format_count((double)run->parameters, params, sizeof params),
+                run->device);
+    mds_str_add(out,
+                "  layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64
+                " (key/value %" PRId64 "), ffn %" PRId64 "%s, vocabulary %" PRId64
+                " (padded), sequence %" PRId64 "\n",
+                m->layers, m->hidden, m->heads, m->kv_heads, m->ffn,
+                m->swiglu ? " swiglu" : "", m->padded_vocab, m->seq);
+    mds_str_add(
+        out,
+        "  ranks %" PRId64 " (data parallel %" PRId64 ") x threads %" PRId64
+        ", batch %" PRId64 " (micro %" PRId64 "), %s tokens and %sFLOP per step\n",
+        run->ranks, run->data_parallel, run->threads, run->global_batch,
+        run->micro_batch, mds_format_count((double)step_tokens, tokens, sizeof tokens),
+        mds_format_count(mds_flops_causal(m, step_tokens), flops, sizeof flops));
+}
+
+void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
+                      const struct mds_metrics_step *s, const struct mds_interval *mean)
+{
+    char eta[32];
+
+    mds_str_add(out, " iteration %8" PRId64 "/%8" PRId64 " |", s->iteration,
+                run->iters);
+    mds_str_add(out, " consumed samples: %12" PRId64 " |", s->consumed_samples);
+    mds_str_add(out, " consumed tokens: %12" PRId64 " |", s->consumed_tokens);
+    mds_str_add(out, " elapsed time per iteration (ms): %.1f |", mean->elapsed_s * 1e3);
+    mds_str_add(out, " learning rate: %.3E |", s->lr);
+    mds_str_add(out, " global batch size: %5" PRId64 " |", run->global_batch);
+    mds_str_add(out, " lm loss: %.6E |", mean->loss);
+    mds_str_add(out, " grad norm: %.3f |", s->grad_norm);
+    mds_str_add(out, " number of skipped iterations: %3" PRId64 " |", mean->skipped);
+    mds_str_add(out, " number of nan iterations: %3" PRId64 " |", mean->nan_steps);
+    mds_str_add(out, " samples per second: %.3f |", mean->samples_per_s);
+    mds_str_add(out, " tokens per gpu per second (tgs): %.3f |",
+                mean->tokens_per_s_per_rank);
+    mds_str_add(out, " TFLOPs: %.4f |", mean->megatron_flops_per_s_per_rank / 1e12);
+    mds_str_add(out, " causal TFLOPs: %.4f |",
+                mean->causal_flops_per_s_per_rank / 1e12);
+    mds_str_add(out, " tokens per second: %.0f |", mean->tokens_per_s);
+    mds_str_add(out, " ETA: %s |\n", mds_format_seconds(mean->eta_s, eta, sizeof eta));
+}
+
+void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
+                          const struct mds_metrics_step *s, double eta_s)
+{
+    double tokens_per_s = (double)(run->global_batch * run->model.seq) / s->elapsed_s;
+    char rate[32], eta[32];
+
+    mds_str_add(out, "step %" PRId64 "/%" PRId64 "  loss %.4f  %s tokens/s  ETA %s",
+                s->iteration, run->iters, s->loss,
+                mds_format_count(tokens_per_s, rate, sizeof rate),
+                mds_format_seconds(eta_s, eta, sizeof eta));
+}
+
+void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
+                      double loss)
+{
+    struct mds_str line = {0};
+
+    mds_str_add(&line, " %s loss at iteration %" PRId64 " |", split, iteration);
+    mds_str_add(&line, " lm loss value: %.6E |", loss);
+    mds_str_add(&line, " lm loss PPL: %.6E |",
+                exp(fmin(loss, 20))); /* Megatron's cap */
+    mds_str_add(&line, " bits per token: %.4f |", loss / M_LN2);
+    for (int rule = 2; rule--;) {
+        for (size_t i = 0; i < line.len; i++)
+            mds_str_add(out, "-");
+        mds_str_add(out, "\n%s%s", rule ? line.s : "", rule ? "\n" : "");
+    }
+    mds_str_fini(&line);
+}
+
+static void add_loss(struct mds_str *out, const char *what, double loss)
+{
+    if (!isnan(loss))
+        mds_str_add(out, ", %s loss %.4f", what, loss);
+}
+
+void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
+                         const struct mds_metrics_summary *summary)
+{
+    char time[32];
+
+    mds_str_add(out, "done: iteration %" PRId64 " of %" PRId64 " in %s",
+                summary->iteration, run->iters,
+                mds_format_seconds(summary->train_s, time, sizeof time));
+    if (strcmp(summary->reason, "iterations") != 0)
+        mds_str_add(out, " (ended by %s)", summary->reason);
+    add_loss(out, "training", summary->train_loss);
+    add_loss(out, "validation", summary->valid_loss);
+    add_loss(out, "test", summary->test_loss);
+    if (!isnan(run->unigram_entropy_nats))
+        mds_str_add(out, "; unigram entropy %.4f", run->unigram_entropy_nats);
+    mds_str_add(out, " (nats per token)\n");
+}

@@ -1,0 +1,40 @@
+/* The lines a person reads, as text: metrics.c decides when and prints them. */
+#ifndef MDS_METRICS_CONSOLE_H
+#define MDS_METRICS_CONSOLE_H
+
+#include "base/str.h"
+#include "metrics/metrics.h"
+
+/* Means over the steps between two console lines, and what follows from them. */
+struct mds_interval {
+    int64_t steps, skipped, nan_steps;
+    double elapsed_s; /* per step */
+    double loss;      /* mean over the steps that count: not skipped, not NaN */
+    double samples_per_s, tokens_per_s;
+    double tokens_per_s_per_rank;
+    double megatron_flops_per_s_per_rank, causal_flops_per_s_per_rank;
+    double eta_s; /* for the iterations that are left */
+};
+
+/* What is trained, on what: three lines. */
+void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run);
+
+/* Megatron-DeepSpeed's line, field for field (megatron/training.py, training_log; loss
+ * scale is for 16-bit runs), then ours: causal TFLOPs, tokens per second of the whole
+ * run, and the time left. */
+void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
+                      const struct mds_metrics_step *s,
+                      const struct mds_interval *mean);
+
+/* The short line of a terminal, without a line end. */
+void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
+                          const struct mds_metrics_step *s, double eta_s);
+
+/* Megatron's evaluation line between rules, with bits per token besides. */
+void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
+                      double loss);
+
+void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
+                         const struct mds_metrics_summary *summary);
+
+#endif

@@ -1,0 +1,46 @@
+#include "metrics/flops.h"
+
+static double layer_params(const struct mds_flops_model *m)
+{
+    double q = (double)m->heads * (double)m->head_dim;
+    double kv = (double)m->kv_heads * (double)m->head_dim;
+    double attention = (double)m->hidden * (2 * q + 2 * kv); /* q, out; k, v */
+    double mlp = (m->swiglu ? 3.0 : 2.0) * (double)m->hidden * (double)m->ffn;
+
+    return (double)m->layers * (attention + mlp);
+}
+
+static double head_params(const struct mds_flops_model *m)
+{
+    return (double)m->hidden * (double)m->padded_vocab;
+}
+
+/* One forward pass of QK^T and PV over the whole square, per token. */
+static double attention_forward(const struct mds_flops_model *m)
+{
+    return 4.0 * (double)m->layers * (double)m->heads * (double)m->head_dim *
+           (double)m->seq;
+}
+
+double mds_flops_matmul_params(const struct mds_flops_model *m)
+{
+    return layer_params(m) + head_params(m);
+}
+
+double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens)
+{
+    double per_token = 6 * mds_flops_matmul_params(m) + 3 * attention_forward(m) / 2;
+
+    return per_token * (double)tokens;
+}
+
+double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
+                          enum mds_flops_recompute recompute)
+{
+    double layer_passes = recompute == MDS_FLOPS_RECOMPUTE_FULL ? 4 : 3;
+    double attention_passes = recompute == MDS_FLOPS_RECOMPUTE_NONE ? 3 : 4;
+    double per_token = layer_passes * 2 * layer_params(m) +
+                       attention_passes * attention_forward(m) + 3 * 2 * head_params(m);
+
+    return per_token * (double)tokens;
+}

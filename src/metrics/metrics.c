@@ -1,0 +1,323 @@
+#include "metrics/metrics.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "io/jsonl.h"
+#include "metrics/console.h"
+#include "metrics/tensorboard.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct mds_metrics {
+    struct mds_metrics_run run; /* its strings are not kept */
+    struct mds_jsonl *json;     /* NULL: not asked for */
+    struct mds_tensorboard *tb; /* NULL: not asked for */
+    int on_terminal;
+    /* since the last console line */
+    int64_t steps, skipped, nan_steps;
+    double elapsed_s, loss_sum;
+};
+
+static int64_t step_tokens(const struct mds_metrics *m)
+{
+    return m->run.global_batch * m->run.model.seq;
+}
+
+/* Print text, over a progress line if there is one, and release it. */
+static enum mds_rc say(struct mds_metrics *m, struct mds_str *text)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (text->failed)
+        rc = MDS_EMEM;
+    else if (printf("%s%s", m->on_terminal ? "\r\033[K" : "", text->s) < 0 ||
+             fflush(stdout) != 0)
+        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
+    mds_str_fini(text);
+    return rc;
+}
+
+static void begin_record(struct mds_metrics *m, const char *event)
+{
+    mds_jsonl_begin(m->json);
+    mds_jsonl_add_string(m->json, "event", event);
+    mds_jsonl_add_real(m->json, "wall_time_s", mds_clock_wall_s());
+}
+
+static const char *recompute_name(enum mds_flops_recompute r)
+{
+    static const char *const names[] = {"none", "selective", "full"};
+
+    return names[r];
+}
+
+static void add_model(struct mds_jsonl *j, const struct mds_flops_model *model)
+{
+    mds_jsonl_add_int(j, "layers", model->layers);
+    mds_jsonl_add_int(j, "hidden_size", model->hidden);
+    mds_jsonl_add_int(j, "heads", model->heads);
+    mds_jsonl_add_int(j, "kv_heads", model->kv_heads);
+    mds_jsonl_add_int(j, "head_dim", model->head_dim);
+    mds_jsonl_add_int(j, "ffn_hidden_size", model->ffn);
+    mds_jsonl_add_int(j, "swiglu", model->swiglu);
+    mds_jsonl_add_int(j, "seq_length", model->seq);
+    mds_jsonl_add_int(j, "padded_vocab", model->padded_vocab);
+}
+
+static enum mds_rc record_run(struct mds_metrics *m)
+{
+    const struct mds_metrics_run *run = &m->run;
+
+    if (!m->json)
+        return MDS_OK;
+    begin_record(m, "run");
+    mds_jsonl_add_string(m->json, "version", run->version);
+    mds_jsonl_add_string(m->json, "model_size_key", run->size_key);
+    mds_jsonl_add_string(m->json, "device", run->device);
+    mds_jsonl_add_string(m->json, "data_path", run->data_path);
+    mds_jsonl_add_int(m->json, "parameters", run->parameters);
+    add_model(m->json, &run->model);
+    mds_jsonl_add_string(m->json, "recompute", recompute_name(run->recompute));
+    mds_jsonl_add_int(m->json, "ranks", run->ranks);
+    mds_jsonl_add_int(m->json, "data_parallel_size", run->data_parallel);
+    mds_jsonl_add_int(m->json, "threads_per_rank", run->threads);
+    mds_jsonl_add_int(m->json, "micro_batch_size", run->micro_batch);
+    mds_jsonl_add_int(m->json, "global_batch_size", run->global_batch);
+    mds_jsonl_add_int(m->json, "first_iteration", run->first_iteration);
+    mds_jsonl_add_int(m->json, "train_iters", run->iters);
+    mds_jsonl_add_int(m->json, "seed", run->seed);
+    mds_jsonl_add_real(m->json, "causal_flops_per_step",
+                       mds_flops_causal(&run->model, step_tokens(m)));
+    mds_jsonl_add_real(m->json, "megatron_flops_per_step",
+                       mds_flops_megatron(&run->model, step_tokens(m), run->recompute));
+    mds_jsonl_add_real(m->json, "unigram_entropy_nats", run->unigram_entropy_nats);
+    return mds_jsonl_end(m->json);
+}
+
+static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
+                              const char *tensorboard_dir)
+{
+    struct mds_str text = {0};
+
+    if (jsonl_path)
+        MDS_TRY(mds_jsonl_open(jsonl_path, 0, &m->json));
+    if (tensorboard_dir)
+        MDS_TRY(mds_tensorboard_open(tensorboard_dir, &m->tb));
+    MDS_TRY(record_run(m));
+    mds_console_run(&text, &m->run);
+    return say(m, &text);
+}
+
+enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
+                             const char *tensorboard_dir, struct mds_metrics **out)
+{
+    struct mds_metrics *m;
+    enum mds_rc rc;
+
+    if (run->log_interval < 1 || run->ranks < 1 || run->global_batch < 1)
+        return mds_fail(MDS_EBUG, "metrics: log interval, ranks or batch below 1");
+    m = mds_zalloc(1, sizeof *m);
+    if (!m)
+        return MDS_EMEM;
+    m->run = *run;
+    m->on_terminal = isatty(STDOUT_FILENO);
+    rc = open_sinks(m, jsonl_path, tensorboard_dir);
+    if (rc) {
+        mds_metrics_close(m, NULL);
+        return rc;
+    }
+    m->run.version = m->run.size_key = m->run.device = m->run.data_path = NULL;
+    *out = m;
+    return MDS_OK;
+}
+
+/* Rates at seconds per step; the steps left take as long. */
+static void fill_rates(const struct mds_metrics *m, int64_t iteration,
+                       struct mds_interval *mean)
+{
+    const struct mds_metrics_run *run = &m->run;
+    double rank_s = mean->elapsed_s * (double)run->ranks;
+    int64_t tokens = step_tokens(m);
+
+    mean->samples_per_s = (double)run->global_batch / mean->elapsed_s;
+    mean->tokens_per_s = (double)tokens / mean->elapsed_s;
+    mean->tokens_per_s_per_rank = (double)tokens / rank_s;
+    mean->megatron_flops_per_s_per_rank =
+        mds_flops_megatron(&run->model, tokens, run->recompute) / rank_s;
+    mean->causal_flops_per_s_per_rank = mds_flops_causal(&run->model, tokens) / rank_s;
+    mean->eta_s = mean->elapsed_s * (double)(run->iters - iteration);
+}
+
+static void take_interval(struct mds_metrics *m, int64_t iteration,
+                          struct mds_interval *mean)
+{
+    int64_t counted = m->steps - m->skipped - m->nan_steps;
+
+    *mean = (struct mds_interval){
+        .steps = m->steps,
+        .skipped = m->skipped,
+        .nan_steps = m->nan_steps,
+        .elapsed_s = m->elapsed_s / (double)m->steps,
+        .loss = counted ? m->loss_sum / (double)counted : NAN,
+    };
+    fill_rates(m, iteration, mean);
+    m->steps = m->skipped = m->nan_steps = 0;
+    m->elapsed_s = m->loss_sum = 0;
+}
+
+static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    m->steps++;
+    m->elapsed_s += s->elapsed_s;
+    if (s->skipped)
+        m->skipped++;
+    else if (isnan(s->loss))
+        m->nan_steps++;
+    else
+        m->loss_sum += s->loss;
+}
+
+static enum mds_rc record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
+                               const struct mds_interval *now)
+{
+    struct mds_jsonl *j = m->json;
+
+    if (!j)
+        return MDS_OK;
+    begin_record(m, "step");
+    mds_jsonl_add_int(j, "iteration", s->iteration);
+    mds_jsonl_add_int(j, "consumed_samples", s->consumed_samples);
+    mds_jsonl_add_int(j, "consumed_tokens", s->consumed_tokens);
+    mds_jsonl_add_real(j, "elapsed_s", s->elapsed_s);
+    mds_jsonl_add_real(j, "learning_rate", s->lr);
+    mds_jsonl_add_int(j, "global_batch_size", m->run.global_batch);
+    mds_jsonl_add_real(j, "lm_loss", s->loss);
+    mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
+    mds_jsonl_add_int(j, "skipped", s->skipped);
+    mds_jsonl_add_real(j, "samples_per_s", now->samples_per_s);
+    mds_jsonl_add_real(j, "tokens_per_s", now->tokens_per_s);
+    mds_jsonl_add_real(j, "tokens_per_s_per_rank", now->tokens_per_s_per_rank);
+    mds_jsonl_add_real(j, "megatron_flops_per_s_per_rank",
+                       now->megatron_flops_per_s_per_rank);
+    mds_jsonl_add_real(j, "causal_flops_per_s_per_rank",
+                       now->causal_flops_per_s_per_rank);
+    return mds_jsonl_end(j);
+}
+
+/* The tags are Megatron-DeepSpeed's, so that curves of both lie in one chart. */
+static enum mds_rc chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
+                              const struct mds_interval *now)
+{
+    const struct {
+        const char *tag;
+        double value;
+    } points[] = {
+        {"lm-loss-training/lm loss", s->loss},
+        {"learning-rate/learning-rate", s->lr},
+        {"grad-norm/grad-norm", s->grad_norm},
+        {"batch-size/batch-size", (double)m->run.global_batch},
+        {"iteration-time/iteration-time", s->elapsed_s},
+        {"iteration-time/tokens per second", now->tokens_per_s},
+        {"iteration-time/causal TFLOPs", now->causal_flops_per_s_per_rank / 1e12},
+    };
+
+    for (size_t i = 0; m->tb && i < sizeof points / sizeof *points; i++)
+        MDS_TRY(mds_tensorboard_scalar(m->tb, points[i].tag, s->iteration,
+                                       points[i].value));
+    return MDS_OK;
+}
+
+static enum mds_rc log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    struct mds_str text = {0};
+    struct mds_interval mean;
+
+    take_interval(m, s->iteration, &mean);
+    mds_console_step(&text, &m->run, s, &mean);
+    MDS_TRY(say(m, &text));
+    return m->tb ? mds_tensorboard_flush(m->tb) : MDS_OK;
+}
+
+enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    struct mds_interval now = {.elapsed_s = s->elapsed_s};
+    struct mds_str text = {0};
+
+    fill_rates(m, s->iteration, &now);
+    count_step(m, s);
+    MDS_TRY(record_step(m, s, &now));
+    MDS_TRY(chart_step(m, s, &now));
+    if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters)
+        return log_interval(m, s);
+    if (!m->on_terminal)
+        return MDS_OK;
+    mds_console_progress(&text, &m->run, s, now.eta_s);
+    return say(m, &text);
+}
+
+enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
+                             int64_t iteration, double loss)
+{
+    struct mds_str text = {0};
+    char tag[96];
+
+    if (m->json) {
+        begin_record(m, "eval");
+        mds_jsonl_add_string(m->json, "split", split);
+        mds_jsonl_add_int(m->json, "iteration", iteration);
+        mds_jsonl_add_real(m->json, "lm_loss", loss);
+        mds_jsonl_add_real(m->json, "perplexity", exp(loss));
+        MDS_TRY(mds_jsonl_end(m->json));
+    }
+    if (m->tb) {
+        snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", split, split);
+        MDS_TRY(mds_tensorboard_scalar(m->tb, tag, iteration, loss));
+        snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
+        MDS_TRY(mds_tensorboard_scalar(m->tb, tag, iteration, exp(loss)));
+        MDS_TRY(mds_tensorboard_flush(m->tb));
+    }
+    mds_console_eval(&text, split, iteration, loss);
+    return say(m, &text);
+}
+
+static enum mds_rc record_summary(struct mds_metrics *m,
+                                  const struct mds_metrics_summary *s)
+{
+    if (!m->json)
+        return MDS_OK;
+    begin_record(m, "end");
+    mds_jsonl_add_string(m->json, "reason", s->reason);
+    mds_jsonl_add_int(m->json, "iteration", s->iteration);
+    mds_jsonl_add_real(m->json, "train_s", s->train_s);
+    mds_jsonl_add_real(m->json, "train_lm_loss", s->train_loss);
+    mds_jsonl_add_real(m->json, "validation_lm_loss", s->valid_loss);
+    mds_jsonl_add_real(m->json, "test_lm_loss", s->test_loss);
+    mds_jsonl_add_real(m->json, "unigram_entropy_nats", m->run.unigram_entropy_nats);
+    return mds_jsonl_end(m->json);
+}
+
+enum mds_rc mds_metrics_close(struct mds_metrics *m,
+                              const struct mds_metrics_summary *summary)
+{
+    enum mds_rc rc = MDS_OK, tb_rc, json_rc;
+    struct mds_str text = {0};
+
+    if (!m)
+        return MDS_OK;
+    if (summary) {
+        rc = record_summary(m, summary);
+        mds_console_summary(&text, &m->run, summary);
+        if (rc == MDS_OK)
+            rc = say(m, &text);
+        mds_str_fini(&text);
+    }
+    tb_rc = mds_tensorboard_close(m->tb);
+    json_rc = mds_jsonl_close(m->json);
+    free(m);
+    return rc ? rc : tb_rc ? tb_rc : json_rc;
+}

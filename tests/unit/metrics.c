@@ -1,0 +1,416 @@
+/* metrics: FLOPs by hand, the log lines, JSON records, TensorBoard files read back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "metrics/console.h"
+#include "metrics/flops.h"
+#include "metrics/memory.h"
+#include "metrics/metrics.h"
+#include "metrics/tensorboard.h"
+
+static char dir[] = "/tmp/mds-metrics-XXXXXX";
+
+static const struct mds_flops_model gpt = {
+    .layers = 2,
+    .hidden = 8,
+    .heads = 2,
+    .kv_heads = 2,
+    .head_dim = 4,
+    .ffn = 32,
+    .seq = 16,
+    .padded_vocab = 128,
+};
+static const struct mds_flops_model llama = {
+    .layers = 3,
+    .hidden = 8,
+    .heads = 4,
+    .kv_heads = 2,
+    .head_dim = 2,
+    .ffn = 24,
+    .swiglu = 1,
+    .seq = 10,
+    .padded_vocab = 64,
+};
+
+/* ---- FLOPs ---- */
+
+static void test_causal_flops(void **state)
+{
+    (void)state;
+    /* 2 layers x 12 x 8^2, head 8 x 128 */
+    assert_true(mds_flops_matmul_params(&gpt) == 1536 + 1024);
+    /* per token: 6 x 2560 + attention 3 x 2 products x 2 x 8 x 16/2 x 2 layers */
+    assert_true(mds_flops_causal(&gpt, 1) == 15360 + 1536);
+    assert_true(mds_flops_causal(&gpt, 64) == 64 * 16896.0);
+    /* per layer: q 64, k and v 32 each, out 64, mlp 3 x 192; head 512 */
+    assert_true(mds_flops_matmul_params(&llama) == 3 * (192 + 576) + 512);
+    assert_true(mds_flops_causal(&llama, 1) == 6 * 2816 + 6.0 * 3 * 8 * 10);
+}
+
+/* Equation 3 of arXiv:2104.04473, as printed there. */
+static double equation_3(double B, double s, double l, double h, double V)
+{
+    return 96 * B * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h));
+}
+
+static void test_megatron_flops(void **state)
+{
+    /* GPT-3 175B with the paper's padded vocabulary */
+    const struct mds_flops_model big = {
+        .layers = 96,
+        .hidden = 12288,
+        .heads = 96,
+        .kv_heads = 96,
+        .head_dim = 128,
+        .ffn = 4 * 12288,
+        .seq = 2048,
+        .padded_vocab = 51200,
+    };
+    double full = mds_flops_megatron(&big, 1536 * 2048, MDS_FLOPS_RECOMPUTE_FULL);
+    double none, selective;
+
+    (void)state;
+    assert_true(fabs(full / equation_3(1536, 2048, 96, 12288, 51200) - 1) < 1e-12);
+    none = mds_flops_megatron(&gpt, 1, MDS_FLOPS_RECOMPUTE_NONE);
+    /* 72 l h^2 (1 + s/(6h)) + 6 h V */
+    assert_true(none == 72 * 2 * 64 * (1 + 16 / 48.0) + 6 * 8 * 128);
+    selective = mds_flops_megatron(&gpt, 1, MDS_FLOPS_RECOMPUTE_SELECTIVE);
+    assert_true(selective - none == 4.0 * 2 * 8 * 16); /* one more QK^T and PV */
+    /* grouped queries and a gate: 3 passes over layers, head and the whole square */
+    assert_true(mds_flops_megatron(&llama, 1, MDS_FLOPS_RECOMPUTE_NONE) ==
+                6 * 2816 + 3 * 4.0 * 3 * 8 * 10);
+}
+
+/* ---- a run with every sink, standard output caught ---- */
+
+static const struct mds_metrics_run facts = {
+    .version = "9.9",
+    .size_key = "GPT\"X",
+    .device = "cpu",
+    .data_path = "ecoli.h5",
+    .model = gpt,
+    .parameters = 2560,
+    .ranks = 2,
+    .data_parallel = 2,
+    .threads = 1,
+    .micro_batch = 2,
+    .global_batch = 4,
+    .iters = 5,
+    .log_interval = 2,
+    .seed = 1234,
+    .unigram_entropy_nats = 4.0,
+};
+
+static int catch_stdout(const char *path)
+{
+    int saved = dup(STDOUT_FILENO), fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    fflush(stdout);
+    assert_true(fd >= 0 && saved >= 0);
+    dup2(fd, STDOUT_FILENO);
+    close(fd);
+    return saved;
+}
+
+static void release_stdout(int saved)
+{
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+}
+
+static size_t slurp(const char *path, char *buf, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(buf, 1, size - 1, f);
+    buf[n] = '\0';
+    fclose(f);
+    return n;
+}
+
+static struct mds_metrics_step step_at(int64_t i, double loss)
+{
+    return (struct mds_metrics_step){
+        .iteration = i,
+        .consumed_samples = 4 * i,
+        .consumed_tokens = 64 * i,
+        .elapsed_s = i == 1 ? 0.75 : 0.25,
+        .lr = 1.5e-4,
+        .loss = loss,
+        .grad_norm = 1.25,
+    };
+}
+
+/* Steps 1..5 with one skipped and one NaN, an evaluation, the end. */
+static void whole_run(const char *json, const char *board)
+{
+    static const double losses[] = {4.5, 3.5, 3.25, NAN, 3};
+    const struct mds_metrics_summary end = {
+        .reason = "iterations",
+        .iteration = 5,
+        .train_s = 12,
+        .train_loss = 3,
+        .valid_loss = 3.125,
+        .test_loss = NAN,
+    };
+    struct mds_metrics *m;
+
+    assert_int_equal(mds_metrics_open(&facts, json, board, &m), MDS_OK);
+    for (int i = 1; i <= 5; i++) {
+        struct mds_metrics_step s = step_at(i, losses[i - 1]);
+        assert_int_equal(mds_metrics_step(m, &s), MDS_OK);
+    }
+    assert_int_equal(mds_metrics_eval(m, "validation", 5, 3.125), MDS_OK);
+    assert_int_equal(mds_metrics_close(m, &end), MDS_OK);
+}
+
+static int make_run(void **state)
+{
+    char path[128], json[128], board[128];
+    int saved;
+
+    (void)state;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/out", dir);
+    snprintf(json, sizeof json, "%s/run.jsonl", dir);
+    snprintf(board, sizeof board, "%s/tb/deep", dir);
+    saved = catch_stdout(path);
+    whole_run(json, board);
+    release_stdout(saved);
+    return 0;
+}
+
+static void contains(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in:\n%s", part, text);
+}
+
+static void test_console(void **state)
+{
+    static char out[16384];
+    char path[128];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/out", dir);
+    slurp(path, out, sizeof out);
+    contains(out, "mds 9.9: GPT\"X, 2.56 k parameters on cpu\n");
+    /* the form that Megatron-DeepSpeed's users grep; means over steps 1 and 2 */
+    contains(out,
+             "\n iteration        2/       5 | consumed samples:            8 |"
+             " consumed tokens:          128 | elapsed time per iteration (ms): 500.0 |"
+             " learning rate: 1.500E-04 | global batch size:     4 |"
+             " lm loss: 4.000000E+00 | grad norm: 1.250 |"
+             " number of skipped iterations:   0 | number of nan iterations:   0 |"
+             " samples per second: 8.000 | tokens per gpu per second (tgs): 64.000 |"
+             " TFLOPs: ");
+    contains(out, " tokens per second: 128 | ETA: 1.5 s |\n");
+    contains(out,
+             " lm loss: 3.250000E+00 | grad norm: 1.250 |"
+             " number of skipped iterations:   0 | number of nan iterations:   1 |");
+    contains(out,
+             "\n iteration        5/       5 |"); /* the last one, off the interval */
+    assert_null(strstr(out, "iteration        3/"));
+    assert_null(strchr(out, '\r')); /* no terminal, no rewriting */
+    contains(out, "---\n validation loss at iteration 5 | lm loss value: 3.125000E+00 |"
+                  " lm loss PPL: 2.275990E+01 | bits per token: 4.5084 |\n---");
+    contains(out,
+             "done: iteration 5 of 5 in 12 s, training loss 3.0000, validation loss"
+             " 3.1250; unigram entropy 4.0000 (nats per token)\n");
+}
+
+static void test_json(void **state)
+{
+    static char text[16384];
+    char path[128];
+    int lines = 0;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/run.jsonl", dir);
+    slurp(path, text, sizeof text);
+    for (char *p = text; *p; p++)
+        lines += *p == '\n';
+    assert_int_equal(lines, 1 + 5 + 1 + 1);
+    contains(text, "\"model_size_key\":\"GPT\\\"X\"");
+    contains(text, "\"causal_flops_per_step\":1081344");
+    contains(text, "\"iteration\":3,\"consumed_samples\":12,\"consumed_tokens\":192,"
+                   "\"elapsed_s\":0.25");
+    contains(text, "\"lm_loss\":null"); /* step 4's NaN */
+    contains(text, "\"tokens_per_s_per_rank\":128");
+    contains(text, "\"event\":\"eval\"");
+    contains(text, "\"split\":\"validation\"");
+    contains(text, "\"event\":\"end\"");
+}
+
+/* ---- TensorBoard, read by a reader that shares nothing with the writer ---- */
+
+static uint64_t little(const unsigned char *p, int n)
+{
+    return n == 0 ? 0 : little(p + 1, n - 1) << 8 | p[0];
+}
+
+static uint32_t unmask(uint32_t masked)
+{
+    uint32_t rotated = masked - 0xa282ead8u;
+
+    return rotated >> 17 | rotated << 15;
+}
+
+/* The payload of a protobuf field in [p, end), or NULL; for scalars its first byte. */
+static const unsigned char *field(const unsigned char *p, const unsigned char *end,
+                                  int wanted, uint64_t *len)
+{
+    while (p < end) {
+        int number = *p >> 3, wire = *p & 7;
+        const unsigned char *value = ++p;
+        uint64_t varint = 0;
+
+        if (wire == 0 || wire == 2)
+            for (int shift = 0, more = 1; more; shift += 7) {
+                more = *p >> 7;
+                varint |= (uint64_t)(*p++ & 0x7f) << shift;
+            }
+        if (wire == 2)
+            value = p;
+        *len = wire == 0 ? varint : wire == 1 ? 8 : wire == 5 ? 4 : varint;
+        if (number == wanted)
+            return value;
+        p += wire == 0 ? 0 : *len;
+    }
+    return NULL;
+}
+
+static size_t read_events(unsigned char *buf, size_t size)
+{
+    char path[512];
+    struct dirent *e;
+    DIR *d;
+
+    snprintf(path, sizeof path, "%s/tb/deep", dir);
+    d = opendir(path);
+    assert_non_null(d);
+    while ((e = readdir(d)) && strncmp(e->d_name, "events.out.tfevents.", 20))
+        ;
+    assert_non_null(e);
+    snprintf(path, sizeof path, "%s/tb/deep/%s", dir, e->d_name);
+    closedir(d);
+    return slurp(path, (char *)buf, size);
+}
+
+/* Sum of the values with this tag, and how many there are. */
+static int sum_scalars(const unsigned char *buf, size_t n, const char *tag, double *sum)
+{
+    int found = 0;
+
+    *sum = 0;
+    for (const unsigned char *p = buf; p < buf + n;) {
+        uint64_t size = little(p, 8), len, vlen;
+        const unsigned char *event = p + 12, *summary, *value, *name;
+        float v;
+
+        assert_int_equal(unmask((uint32_t)little(p + 8, 4)), mds_crc32c(p, 8));
+        assert_int_equal(unmask((uint32_t)little(event + size, 4)),
+                         mds_crc32c(event, size));
+        p = event + size + 4;
+        summary = field(event, event + size, 5, &len);
+        if (!summary)
+            continue;
+        value = field(summary, summary + len, 1, &vlen);
+        name = field(value, value + vlen, 1, &len);
+        if (len != strlen(tag) || memcmp(name, tag, len))
+            continue;
+        memcpy(&v, field(value, value + vlen, 2, &len), 4);
+        *sum += v;
+        found++;
+    }
+    return found;
+}
+
+static void test_tensorboard(void **state)
+{
+    static unsigned char buf[65536];
+    size_t n = read_events(buf, sizeof buf);
+    const unsigned char *version;
+    uint64_t len;
+    double sum;
+
+    (void)state;
+    assert_int_equal(mds_crc32c("123456789", 9), 0xe3069283);
+    version = field(buf + 12, buf + 12 + little(buf, 8), 3, &len);
+    assert_int_equal(len, 13);
+    assert_memory_equal(version, "brain.Event:2", 13);
+    assert_int_equal(sum_scalars(buf, n, "grad-norm/grad-norm", &sum), 5);
+    assert_true(sum == 5 * 1.25);
+    assert_int_equal(sum_scalars(buf, n, "lm-loss-training/lm loss", &sum), 5);
+    assert_true(isnan(sum)); /* step 4 */
+    assert_int_equal(sum_scalars(buf, n, "learning-rate/learning-rate", &sum), 5);
+    assert_int_equal(sum_scalars(buf, n, "lm-loss-validation/lm loss validation", &sum),
+                     1);
+    assert_true(sum == 3.125);
+}
+
+static void test_unwritable_sinks(void **state)
+{
+    struct mds_metrics *m = NULL;
+    struct mds_tensorboard *tb;
+    char path[128];
+
+    (void)state;
+    assert_int_not_equal(mds_metrics_open(&facts, "/nowhere/run.jsonl", NULL, &m), 0);
+    contains(mds_fail_text(), "/nowhere/run.jsonl");
+    snprintf(path, sizeof path, "%s/out", dir); /* a file, where a directory must be */
+    assert_int_equal(mds_tensorboard_open(path, &tb), MDS_EUSER);
+    contains(mds_fail_text(), path);
+    assert_int_equal(mds_tensorboard_open("/dev/null/tb", &tb), MDS_EUSER);
+    assert_null(m);
+}
+
+static void test_memory_table(void **state)
+{
+    static const char *const names[] = {"params", "comm", "activations"};
+    static const int64_t now[] = {1 << 20, 0, 0}, peak[] = {1 << 20, 0, 3 << 20};
+    struct mds_str s = {0};
+
+    (void)state;
+    mds_memory_table(&s, 3, names, now, peak, 4 << 20);
+    assert_string_equal(s.s, "  memory                  now         peak  of peak\n"
+                             "  params             1.00 MiB     1.00 MiB   25.0 %\n"
+                             "  activations             0 B     3.00 MiB   75.0 %\n"
+                             "  all                1.00 MiB     4.00 MiB  100.0 %\n");
+    mds_str_fini(&s);
+}
+
+static int remove_run(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_causal_flops), cmocka_unit_test(test_megatron_flops),
+        cmocka_unit_test(test_console),      cmocka_unit_test(test_json),
+        cmocka_unit_test(test_tensorboard),  cmocka_unit_test(test_unwritable_sinks),
+        cmocka_unit_test(test_memory_table),
+    };
+
+    return cmocka_run_group_tests(tests, make_run, remove_run);
+}
