@@ -1,1 +1,12 @@
-# (room ckpt)
+noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
+src_ckpt_libmds_ckpt_a_SOURCES = \
+  src/ckpt/safetensors.c src/ckpt/safetensors.h \
+  src/ckpt/safetensors_write.c
+
+check_PROGRAMS += tests/unit/ckpt
+TESTS += tests/unit/ckpt
+tests_unit_ckpt_SOURCES = tests/unit/ckpt.c
+tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
+

@@ -5,6 +5,7 @@
 #define MDS_CKPT_SAFETENSORS_H
 
 #include "base/status.h"
+#include "io/map.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,9 +43,7 @@ struct mds_safetensors {
     size_t metadata_count;
     const char **metadata_keys, **metadata_values;
     /* the rest is private */
-    char *path;
-    void *map;
-    size_t map_bytes;
+    struct mds_map map;
     struct mds_tree *header;
 };
 
