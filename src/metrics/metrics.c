@@ -80,6 +80,7 @@ static enum mds_rc record_run(struct mds_metrics *m)
     mds_jsonl_add_string(m->json, "model_size_key", run->size_key);
     mds_jsonl_add_string(m->json, "device", run->device);
     mds_jsonl_add_string(m->json, "data_path", run->data_path);
+    mds_jsonl_add_int(m->json, "vocab", run->vocab);
     mds_jsonl_add_int(m->json, "parameters", run->parameters);
     add_model(m->json, &run->model);
     mds_jsonl_add_string(m->json, "recompute", recompute_name(run->recompute));

@@ -16,6 +16,7 @@ struct mds_metrics_run {
     const char *device;    /* "cpu" */
     const char *data_path; /* or NULL */
     struct mds_flops_model model;
+    int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;
     enum mds_flops_recompute recompute;
     int64_t ranks;         /* all processes: rates "per gpu" divide by it */
