@@ -13,3 +13,9 @@ tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_metrics_LDADD = src/metrics/libmds_metrics.a src/io/libmds_io.a \
   src/base/libmds_base.a $(HDF5_LIBS) $(CMOCKA_LIBS)
 
+
+bin_SCRIPTS += scripts/mds_plot
+dist_man_MANS += docs/mds_plot.1
+TESTS += tests/cli/plot.t
+dist_check_SCRIPTS += tests/cli/plot.t
+EXTRA_DIST += scripts/mds_plot

@@ -1,0 +1,69 @@
+#!/bin/sh
+# mds_plot: what it draws from a run's JSON lines, and what it says when it cannot.
+: "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
+plot=$srcdir/scripts/mds_plot
+work=$(mktemp -d "${TMPDIR:-/tmp}/mds-plot.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+n=0
+
+# check DESCRIPTION COMMAND...
+check() {
+    what=$1
+    shift
+    n=$((n + 1))
+    if "$@" > log 2>&1; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what"
+        sed 's/^/# /' log
+    fi
+}
+
+# refuses STATUS WORDS COMMAND...: ends with it, saying one line with the words
+refuses() {
+    want=$1 words=$2
+    shift 2
+    "$@" > said 2>&1
+    got=$?
+    cat said
+    [ $got -eq "$want" ] && [ "$(wc -l < said)" -eq 1 ] && grep -q -- "$words" said
+}
+
+cat > run.jsonl << 'EOD'
+{"event":"run","wall_time_s":1.0,"parameters":1234567,"train_iters":3,"unigram_entropy_nats":4.0123}
+{"event":"step","iteration":1,"lm_loss":4.5,"grad_norm":1.0}
+{"event":"step","iteration":2,"lm_loss":null,"grad_norm":null}
+{"event":"step","iteration":3,"lm_loss":3.75,"grad_norm":1.0}
+{"event":"eval","split":"validation","iteration":3,"lm_loss":3.875}
+{"event":"eval","split":"test","iteration":3,"lm_loss":3.9}
+{"event":"end","reason":"iterations"}
+EOD
+
+echo 1..8
+check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
+    "$plot" run.jsonl out.jpg
+check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg
+echo '{"event":"run"}' > empty.jsonl
+check "a run without steps" refuses 1 "no training steps" "$plot" empty.jsonl out.svg
+
+# A gnuplot that writes down what it is asked to draw, then a world without one.
+mkdir bin none
+cat > bin/gnuplot << 'EOD'
+#!/bin/sh
+tee script | sed -n "s/^set output '\(.*\)'/\1/p" > name
+sed -n "s/^plot '\([^']*\)'.*/\1/p" script | xargs cat > train
+echo picture > "$(cat name)"
+EOD
+chmod +x bin/gnuplot
+for tool in sh awk cat cp grep mktemp rm sed tail; do
+    ln -s "$(command -v $tool)" none/
+done
+check "no gnuplot: its own exit status" refuses 3 "no gnuplot" \
+    env PATH="$work/none" sh "$plot" run.jsonl out.svg
+check "draws" env PATH="$work/bin:$PATH" "$plot" run.jsonl out.svg
+check "the picture is put in place" grep -q picture out.svg
+check "training, validation and entropy are in it" \
+    grep -q "training, mean.*validation.*4.0123 with lines" script
+printf '1 4.5 4.5\n3 3.75 3.75\n' > want
+check "NaN steps are left out" diff want train
