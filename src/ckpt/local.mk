@@ -10,3 +10,6 @@ tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
 
+TESTS += tests/parity/parity.t
+dist_check_SCRIPTS += tests/parity/parity.t
+EXTRA_DIST += tests/parity/reference.py tests/parity/stfile.py

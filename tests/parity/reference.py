@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""mds_pretrain against PyTorch in fp32.
+
+    reference.py init FILE MODEL-OPTIONS       write initial weights
+    reference.py check DIR JSONL OPTIONS       replay a run, print one TAP line a check
+
+The options are mds_pretrain's own. DIR is its --trace-dir (weights, batches, gradients
+of step 1), JSONL its --metrics-jsonl. The model is written plainly here, from the
+papers; it shares nothing with mds but parameter names.
+"""
+import argparse
+import json
+import math
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import stfile
+
+LOSS_1_TOLERANCE = 1e-6  # relative, step 1
+GRAD_TOLERANCE = 1e-5  # relative L2, each tensor
+LOSS_TOLERANCE = 1e-4  # relative, each step
+LR_TOLERANCE = 1e-12
+GRAD_NORM_TOLERANCE = 1e-5  # relative, step 1
+
+
+def options(argv):
+    p = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("num-layers", "hidden-size", "num-attention-heads", "seq-length"):
+        p.add_argument(f"--{name}", type=int, required=True)
+    p.add_argument("--num-key-value-heads", type=int)
+    p.add_argument("--ffn-hidden-size", type=int)
+    p.add_argument("--train-iters", type=int)
+    for flag in (
+        "use-rotary-position-embeddings",
+        "swiglu",
+        "disable-bias-linear",
+        "untie-embeddings-and-output-weights",
+    ):
+        p.add_argument(f"--{flag}", action="store_true")
+    p.add_argument("--rotary-percent", type=float, default=1.0)
+    p.add_argument("--normalization", type=str.lower, default="layernorm")
+    p.add_argument("--norm-epsilon", type=float, default=1e-5)
+    p.add_argument("--lr", type=float)
+    p.add_argument("--min-lr", type=float, default=0.0)
+    p.add_argument("--lr-warmup-iters", type=int, default=0)
+    p.add_argument("--weight-decay", type=float)
+    p.add_argument("--adam-beta1", type=float)
+    p.add_argument("--adam-beta2", type=float)
+    p.add_argument("--adam-eps", type=float, default=1e-8)
+    p.add_argument("--clip-grad", type=float)
+    p.add_argument("--padded-vocab", type=int, help="only init: rows of the embedding")
+    p.add_argument("--name", default="gpt", help="what the TAP lines call this run")
+    o, _ = p.parse_known_args(argv)  # the rest is for mds_pretrain alone
+    o.num_key_value_heads = o.num_key_value_heads or o.num_attention_heads
+    o.head_dim = o.hidden_size // o.num_attention_heads
+    return o
+
+
+# ---- the model --------------------------------------------------------------------------
+
+
+def norm(w, name, x, o):
+    if o.normalization == "rmsnorm":
+        rms = torch.sqrt((x * x).mean(-1, keepdim=True) + o.norm_epsilon)
+        return x / rms * w[f"{name}.gamma"]
+    return F.layer_norm(
+        x, x.shape[-1:], w[f"{name}.gamma"], w[f"{name}.beta"], o.norm_epsilon
+    )
+
+
+def linear(w, name, x):
+    return F.linear(x, w[f"{name}.weight"], w.get(f"{name}.bias"))
+
+
+def rotate(x, o):
+    """Rotary positions, half-split pairs (arXiv:2104.09864); x [B,heads,S,D]."""
+    rot = int(o.head_dim * o.rotary_percent)
+    frequency = 10000.0 ** (-torch.arange(0, rot, 2, dtype=torch.float64) / rot)
+    angle = torch.outer(torch.arange(x.shape[2], dtype=torch.float64), frequency)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b, rest = x[..., : rot // 2], x[..., rot // 2 : rot], x[..., rot:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+
+def attention(w, name, x, o):
+    B, S, _ = x.shape
+
+    def heads(part, n):
+        return linear(w, f"{name}.{part}", x).view(B, S, n, o.head_dim).transpose(1, 2)
+
+    q = heads("q", o.num_attention_heads)
+    k = heads("k", o.num_key_value_heads)
+    v = heads("v", o.num_key_value_heads)
+    if o.use_rotary_position_embeddings:
+        q, k = rotate(q, o), rotate(k, o)
+    share = o.num_attention_heads // o.num_key_value_heads
+    k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
+    score = q @ k.transpose(2, 3) / math.sqrt(o.head_dim)
+    future = torch.ones(S, S, dtype=torch.bool).triu(1)
+    y = score.masked_fill(future, -math.inf).softmax(-1) @ v
+    return linear(w, f"{name}.out", y.transpose(1, 2).reshape(B, S, -1))
+
+
+def mlp(w, name, x, o):
+    up = linear(w, f"{name}.up", x)
+    if o.swiglu:
+        inner = F.silu(linear(w, f"{name}.gate", x)) * up
+    else:
+        inner = F.gelu(up, approximate="tanh")
+    return linear(w, f"{name}.down", inner)
+
+
+def loss_of(w, tokens, vocab, o):
+    """Mean cross-entropy; tokens [B,S+1]. Columns past vocab are padding."""
+    x = w["embedding.word.weight"][tokens[:, :-1]]
+    if not o.use_rotary_position_embeddings:
+        x = x + w["embedding.position.weight"][: x.shape[1]]
+    for i in range(o.num_layers):
+        layer = f"layer.{i}"
+        x = x + attention(w, f"{layer}.attention", norm(w, f"{layer}.norm1", x, o), o)
+        x = x + mlp(w, f"{layer}.mlp", norm(w, f"{layer}.norm2", x, o), o)
+    x = norm(w, "final_norm", x, o)
+    head = w["head.weight" if "head.weight" in w else "embedding.word.weight"]
+    logits = F.linear(x, head[:vocab])
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+# ---- initial weights --------------------------------------------------------------------
+
+
+def shapes(o):
+    H, D, V = o.hidden_size, o.head_dim, o.padded_vocab
+    ffn = o.ffn_hidden_size or 4 * H
+    yield "embedding.word.weight", (V, H)
+    if not o.use_rotary_position_embeddings:
+        yield "embedding.position.weight", (o.seq_length, H)
+    linears = {
+        "attention.q": (o.num_attention_heads * D, H),
+        "attention.k": (o.num_key_value_heads * D, H),
+        "attention.v": (o.num_key_value_heads * D, H),
+        "attention.out": (H, o.num_attention_heads * D),
+        "mlp.up": (ffn, H),
+        "mlp.down": (H, ffn),
+    }
+    if o.swiglu:
+        linears["mlp.gate"] = (ffn, H)
+    norms = [f"layer.{i}.norm{j}" for i in range(o.num_layers) for j in (1, 2)]
+    for name in norms + ["final_norm"]:
+        yield f"{name}.gamma", (H,)
+        if o.normalization == "layernorm":
+            yield f"{name}.beta", (H,)
+    for i in range(o.num_layers):
+        for part, shape in linears.items():
+            yield f"layer.{i}.{part}.weight", shape
+            if not o.disable_bias_linear:
+                yield f"layer.{i}.{part}.bias", shape[:1]
+    if o.untie_embeddings_and_output_weights:
+        yield "head.weight", (V, H)
+
+
+def init(path, o):
+    """Nothing is 0 or 1 exactly, so that a parameter left out shows."""
+    rng = np.random.default_rng(1234)
+    arrays = {}
+    for name, shape in shapes(o):
+        a = rng.normal(0, 0.05, shape) + (1 if name.endswith("gamma") else 0)
+        arrays[name] = a.astype(np.float32)
+    stfile.save(path, arrays, {"format": "pt"})
+
+
+# ---- replay -----------------------------------------------------------------------------
+
+
+class Tap:
+    def __init__(self, name):
+        self.name, self.failed = name, 0
+
+    def check(self, what, worst, limit, where=""):
+        good = worst <= limit  # false for NaN
+        self.failed += not good
+        print(
+            f"{'ok' if good else 'not ok'} - {self.name}: {what}: worst {worst:.2e}"
+            f" (limit {limit:.0e}){' at ' + where if where else ''}",
+            flush=True,
+        )
+
+    def verdict(self, what, good, why=""):
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} - {self.name}: {what}{why}", flush=True)
+
+
+def learning_rate(t, o):
+    if t <= o.lr_warmup_iters:
+        return o.lr * t / o.lr_warmup_iters
+    x = (t - o.lr_warmup_iters) / (o.train_iters - o.lr_warmup_iters)
+    return o.min_lr + (o.lr - o.min_lr) * 0.5 * (1 + math.cos(math.pi * x))
+
+
+def relative(a, b):
+    return abs(a - b) / abs(b) if math.isfinite(a) else math.inf
+
+
+def read_run(path):
+    with open(path, encoding="utf-8") as f:
+        records = [json.loads(line) for line in f]
+    run = next(r for r in records if r["event"] == "run")
+    steps = [r for r in records if r["event"] == "step"]
+    for r in steps:  # JSON has no NaN
+        r["lm_loss"] = math.nan if r["lm_loss"] is None else r["lm_loss"]
+    return run, steps
+
+
+def tensors(arrays, dtype):
+    return {
+        n: torch.tensor(a, dtype=dtype, requires_grad=True) for n, a in arrays.items()
+    }
+
+
+def gradient_error(name, ours, grads):
+    """Relative L2. With learned positions a key's bias shifts all scores of a query
+    alike, so its true gradient is 0 and what is there is rounding: that is held
+    against the gradient of the query's bias beside it."""
+    scale = grads[name].norm()
+    if name.endswith("attention.k.bias"):
+        scale = max(scale, grads[name.replace(".k.", ".q.")].norm())
+    return float((torch.from_numpy(ours) - grads[name]).norm() / scale)
+
+
+def check_gradients(tap, ours, w):
+    grads = {n: p.grad.detach().clone() for n, p in w.items()}
+    tap.verdict("the same parameters have gradients", set(ours) == set(grads))
+    errors = {
+        n: gradient_error(n, np.array(ours[n]), grads) for n in grads if n in ours
+    }
+    worst = max(errors, key=errors.get)
+    tap.check(
+        f"{len(errors)} gradient tensors of step 1",
+        errors[worst],
+        GRAD_TOLERANCE,
+        worst,
+    )
+
+
+def make_optimizer(w, o):
+    """Megatron's rule: biases and norms do not decay."""
+    groups = [
+        {"params": [p for p in w.values() if p.ndim >= 2]},
+        {"params": [p for p in w.values() if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups,
+        lr=o.lr,
+        betas=(o.adam_beta1, o.adam_beta2),
+        eps=o.adam_eps,
+        weight_decay=o.weight_decay,
+    )
+
+
+def check(trace, metrics, o):
+    tap = Tap(o.name)
+    run, steps = read_run(metrics)
+    arrays = stfile.load(f"{trace}/weights.safetensors")
+    batches = torch.from_numpy(
+        np.array(stfile.load(f"{trace}/batches.safetensors")["tokens"])
+    ).long()
+    tap.verdict(
+        f"{o.train_iters} steps and batches recorded",
+        len(steps) == len(batches) == o.train_iters,
+        f" ({len(steps)} steps, {len(batches)} batches)",
+    )
+    count = sum(a.size for a in arrays.values())
+    tap.verdict("parameter count", count == run["parameters"], f" {count}")
+    with torch.no_grad():
+        exact = loss_of(tensors(arrays, torch.float64), batches[0], run["vocab"], o)
+    w = tensors(arrays, torch.float32)
+    optimizer = make_optimizer(w, o)
+    losses, rates = [], []
+    for t, (tokens, step) in enumerate(zip(batches, steps), 1):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(t, o)
+        optimizer.zero_grad()
+        loss = loss_of(w, tokens, run["vocab"], o)
+        loss.backward()
+        if t == 1:
+            check_gradients(tap, stfile.load(f"{trace}/grads.safetensors"), w)
+        norm_ = float(torch.nn.utils.clip_grad_norm_(w.values(), o.clip_grad))
+        if t == 1:
+            tap.check("loss of step 1", relative(step["lm_loss"], loss.item()),
+                      LOSS_1_TOLERANCE)
+            print(f"# {o.name}: step 1 against float64: mds"
+                  f" {relative(step['lm_loss'], exact.item()):.1e}, PyTorch"
+                  f" {relative(loss.item(), exact.item()):.1e}")
+            tap.check("gradient norm of step 1", relative(step["grad_norm"], norm_),
+                      GRAD_NORM_TOLERANCE)
+        optimizer.step()
+        losses.append(relative(step["lm_loss"], loss.item()))
+        rates.append(relative(step["learning_rate"], learning_rate(t, o)))
+    worst = int(np.argmax(losses))
+    tap.check(f"losses of {len(losses)} steps", losses[worst], LOSS_TOLERANCE,
+              f"step {worst + 1}")
+    tap.check("learning rates", max(rates), LR_TOLERANCE)
+    print(f"# {o.name}: loss {steps[0]['lm_loss']:.4f} to {steps[-1]['lm_loss']:.4f}")
+    tap.verdict("the loss fell", steps[-1]["lm_loss"] < steps[0]["lm_loss"])
+    return tap.failed
+
+
+def main():
+    torch.set_num_threads(1)
+    if sys.argv[1] == "init":
+        init(sys.argv[2], options(sys.argv[3:]))
+        return 0
+    return check(sys.argv[2], sys.argv[3], options(sys.argv[4:])) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
