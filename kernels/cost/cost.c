@@ -1,0 +1,195 @@
+/* What each operation must do at least, from its shapes.
+ *
+ * flops count the multiply-adds of products, two each, as the whole field does; sums,
+ * exponentials and the like count nothing: what they take is bytes.  bytes count every
+ * input read once and every output written once; what is added to is both. */
+#include "kernels/table.h"
+
+static double size_of(enum mdsk_dtype t)
+{
+    return (double)mdsk_dtype_size(t);
+}
+
+static double product(int64_t m, int64_t n, int64_t k)
+{
+    return 2 * (double)m * (double)n * (double)k;
+}
+
+static struct mdsk_cost traffic(double bytes)
+{
+    return (struct mdsk_cost){.bytes = bytes};
+}
+
+struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a)
+{
+    double R = (double)a->R, in = (double)a->in, out = (double)a->out;
+    double elements = R * in + in * out + R * out + (a->b ? out : 0);
+
+    return (struct mdsk_cost){product(a->R, a->in, a->out),
+                              elements * size_of(a->dtype)};
+}
+
+struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *a)
+{
+    double R = (double)a->R, in = (double)a->in, out = (double)a->out;
+
+    return (struct mdsk_cost){product(a->R, a->in, a->out),
+                              (R * in + in * out + R * out) * size_of(a->dtype)};
+}
+
+struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a)
+{
+    double R = (double)a->R, in = (double)a->in, out = (double)a->out;
+    double sums = 2 * (in * out + (a->db ? out : 0)) * sizeof(float);
+
+    return (struct mdsk_cost){product(a->R, a->in, a->out),
+                              (R * in + R * out) * size_of(a->dtype) + sums};
+}
+
+struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
+{
+    double R = (double)a->R, H = (double)a->H, size = size_of(a->dtype);
+    double rows = (a->r ? 4 : 2) * R * H, weights = (a->beta ? 2 : 1) * H;
+    double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
+
+    return traffic((rows + weights) * size + stats);
+}
+
+struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)
+{
+    double R = (double)a->R, H = (double)a->H, size = size_of(a->dtype);
+    double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
+    double sums = 2 * (a->dbeta ? 2 : 1) * H * sizeof(float);
+
+    return traffic((4 * R * H + H) * size + stats + sums);
+}
+
+/* Query-key pairs the mask lets through: query i sees min(Sk, i + q_offset + 1) keys.
+ * The first `part` queries see fewer than all. */
+static double visible(const struct mdsk_attention_shape *s)
+{
+    int64_t part = s->Sk - 1 - s->q_offset;
+
+    part = part < 0 ? 0 : part > s->Sq ? s->Sq : part;
+    return (double)s->B * (double)s->A *
+           ((double)part * ((double)s->q_offset + ((double)part + 1) / 2) +
+            (double)(s->Sq - part) * (double)s->Sk);
+}
+
+/* Bytes of `q` tensors of the queries' shape and `kv` of the keys', and of `stats` f32
+ * numbers per query. */
+static double heads_bytes(const struct mdsk_attention_shape *s, int q, int kv,
+                          int stats)
+{
+    double B = (double)s->B, D = (double)s->D;
+    double queries = B * (double)s->Sq * (double)s->A;
+    double keys = B * (double)s->Sk * (double)s->G;
+
+    return (q * queries + kv * keys) * D * size_of(s->dtype) +
+           stats * queries * (double)sizeof(float);
+}
+
+/* Two products: q k^T and p v. */
+struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a)
+{
+    return (struct mdsk_cost){4 * visible(&a->shape) * (double)a->shape.D,
+                              heads_bytes(&a->shape, 2, 2, 1)};
+}
+
+/* Five products: q k^T again, d_o v^T, and one each for dq, dk, dv.  delta is written
+ * and read. */
+struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
+{
+    return (struct mdsk_cost){10 * visible(&a->shape) * (double)a->shape.D,
+                              heads_bytes(&a->shape, 4, 4, 3)};
+}
+
+struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a)
+{
+    double heads = (double)a->B * (double)a->S * (double)a->A;
+
+    return traffic(2 * heads * (double)a->rot * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_activation_fwd_cost(const struct mdsk_activation_fwd *a)
+{
+    double n = (double)a->R * (double)a->F;
+
+    return traffic((a->kind == MDSK_SWIGLU ? 3 : 2) * n * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a)
+{
+    double n = (double)a->R * (double)a->F;
+
+    return traffic((a->kind == MDSK_SWIGLU ? 5 : 3) * n * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)
+{
+    double rows = (double)a->B * (double)a->S, H = (double)a->H;
+    double read = rows * H + (a->position ? (double)a->S * H : 0);
+
+    return traffic((read + rows * H) * size_of(a->dtype) + rows * sizeof(int32_t));
+}
+
+/* Each row is added to a word's; a position's row once however many sequences. */
+struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a)
+{
+    double rows = (double)a->B * (double)a->S, H = (double)a->H;
+    double sums = 2 * (rows * H + (a->dposition ? (double)a->S * H : 0));
+
+    return traffic(rows * H * size_of(a->dtype) + sums * sizeof(float) +
+                   rows * sizeof(int32_t));
+}
+
+struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
+{
+    double R = (double)a->R;
+
+    return traffic(R * (double)a->valid * size_of(a->dtype) +
+                   R * (sizeof(int32_t) + 3 * sizeof(float)));
+}
+
+struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a)
+{
+    return traffic((double)a->R * (sizeof(int32_t) + 4 * sizeof(float)) +
+                   4 * sizeof(double));
+}
+
+struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a)
+{
+    double R = (double)a->R;
+
+    return traffic(R * (double)(a->valid + a->words) * size_of(a->dtype) +
+                   R * (sizeof(int32_t) + sizeof(float)));
+}
+
+struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a)
+{
+    double n = (double)a->rows.B * (double)a->rows.S * (double)a->H;
+
+    return traffic(2 * n * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a)
+{
+    return traffic(3 * (double)a->n * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_scale_cost(const struct mdsk_scale *a)
+{
+    return traffic(2 * (double)a->n * sizeof(float));
+}
+
+struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a)
+{
+    return traffic((double)a->n * sizeof(float) + 2 * sizeof(double));
+}
+
+/* Reads the gradient, reads and writes the weight and two moments. */
+struct mdsk_cost mdsk_adamw_cost(const struct mdsk_adamw *a)
+{
+    return traffic((double)a->n *
+                   (7 * sizeof(float) + (a->weight ? size_of(a->dtype) : 0)));
+}

@@ -1,0 +1,48 @@
+/* What the forward and the backward pass of attention share. */
+#ifndef MDSK_CPU_ATTENTION_H
+#define MDSK_CPU_ATTENTION_H
+
+#include "kernels/attention.h"
+#include "kernels/cpu/cpu.h"
+
+/* Queries and keys go in blocks of these sizes: the scores of a block pair stay in L1,
+ * the packed keys and values in L2.  48 is a multiple of the rows of every tile. */
+enum { MDSK_QUERIES = 48, MDSK_KEYS = 96 };
+
+/* Where a head of sequence b begins, at token s. */
+static inline float *mdsk_head(const struct mdsk_heads *x, int64_t b, int64_t s,
+                               int64_t h)
+{
+    return (float *)x->data + b * x->batch_stride + s * x->token_stride +
+           h * x->head_stride;
+}
+
+/* Rows of a block pair and the columns any of them sees: queries i .. i+m-1, keys j ..
+ * j+n-1 of head h of sequence b.  n <= 0: the pair is masked out. */
+struct mdsk_pair {
+    int64_t b, h, i, m, j, n;
+};
+
+static inline void mdsk_pair_clip(const struct mdsk_attention_shape *s,
+                                  struct mdsk_pair *p)
+{
+    p->m = mdsk_min(MDSK_QUERIES, s->Sq - p->i);
+    p->n = mdsk_min(MDSK_KEYS, s->Sk - p->j);
+    p->n = mdsk_min(p->n, p->i + p->m + s->q_offset - p->j);
+}
+
+/* How many of the pair's keys its row r sees. */
+static inline int64_t mdsk_pair_seen(const struct mdsk_attention_shape *s,
+                                     const struct mdsk_pair *p, int64_t r)
+{
+    int64_t seen = mdsk_min(p->n, p->i + r + s->q_offset - p->j + 1);
+
+    return seen > 0 ? seen : 0;
+}
+
+/* Dropout factors, 0 or 1 / (1 - p), of row r: [n] floats at the returned address, in
+ * room [MDSK_KEYS + 2 * MDSK_MASK_SPAN]. */
+const float *mdsk_pair_mask(const struct mdsk_attention_shape *s,
+                            const struct mdsk_pair *p, int64_t r, float *room);
+
+#endif

@@ -1,0 +1,291 @@
+/* Flash attention, backward: probabilities are computed again from lse, block pair by
+ * block pair.
+ *
+ * A block of keys collects dk and dv over all queries; dq is summed over the blocks of
+ * keys in ascending order.  One walk that does both takes 5 products a pair but only
+ * yields a task per key/value head; two walks take 7 and yield a task per block.  Both
+ * add in the same order, so the choice, which depends on the threads, changes no bit.
+ */
+#include "kernels/cpu/attention.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kernels/cpu/random.h"
+#include "kernels/cpu/tile.h"
+#include "kernels/cpu/vmath.h"
+
+/* Queries of a task of the second walk. */
+enum { RUN = 4 * MDSK_QUERIES };
+
+/* A thread's memory. */
+struct room {
+    float *kt, *vt, *k; /* K^T, V^T packed [D, MDSK_KEYS]; K packed */
+    float *q, *d_o;     /* packed [MDSK_QUERIES, D] */
+    float *p, *ds;      /* [MDSK_QUERIES, MDSK_KEYS] */
+    float *dk, *dv;     /* [MDSK_KEYS, width] */
+    float *dq;          /* [MDSK_QUERIES, width], of one pair */
+    float *mask;
+    int64_t width;  /* D in whole panels */
+    int64_t packed; /* keys of the block in k */
+};
+
+static int64_t room_floats(int64_t D)
+{
+    return (5 * MDSK_KEYS + 3 * MDSK_QUERIES) * mdsk_panels(D) +
+           2 * MDSK_QUERIES * MDSK_KEYS + MDSK_KEYS + 2 * MDSK_MASK_SPAN;
+}
+
+static struct room room_at(float *at, int64_t D)
+{
+    struct room w = {.width = mdsk_panels(D)};
+
+    w.kt = at;
+    w.vt = w.kt + MDSK_KEYS * w.width;
+    w.k = w.vt + MDSK_KEYS * w.width;
+    w.q = w.k + MDSK_KEYS * w.width;
+    w.d_o = w.q + MDSK_QUERIES * w.width;
+    w.p = w.d_o + MDSK_QUERIES * w.width;
+    w.ds = w.p + MDSK_QUERIES * MDSK_KEYS;
+    w.dk = w.ds + MDSK_QUERIES * MDSK_KEYS;
+    w.dv = w.dk + MDSK_KEYS * w.width;
+    w.dq = w.dv + MDSK_KEYS * w.width;
+    w.mask = w.dq + MDSK_QUERIES * w.width;
+    return w;
+}
+
+MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
+{
+    float sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* From scores p and the gradient ds of the dropped probabilities: p becomes the dropped
+ * probabilities, ds the gradient of q k^T.  Columns seen .. n-1 become 0. */
+MDSK_DISPATCH static void score_row(int64_t seen, int64_t n, float scale, float lse,
+                                    float delta, const float *mask, float *p, float *ds)
+{
+    if (mask) {
+#pragma omp simd
+        for (int64_t j = 0; j < seen; j++) {
+            float prob = mdsk_expf(p[j] * scale - lse);
+
+            p[j] = prob * mask[j];
+            ds[j] = prob * (ds[j] * mask[j] - delta) * scale;
+        }
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < seen; j++) {
+            p[j] = mdsk_expf(p[j] * scale - lse);
+            ds[j] = p[j] * (ds[j] - delta) * scale;
+        }
+    }
+    for (int64_t j = seen; j < n; j++)
+        p[j] = ds[j] = 0;
+}
+
+static void load_keys(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
+                      int64_t j, struct room *w)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    const float *k = mdsk_head(&a->k, b, j, g), *v = mdsk_head(&a->v, b, j, g);
+
+    w->packed = mdsk_min(MDSK_KEYS, s->Sk - j);
+    mdsk_tile_pack(s->D, w->packed, k, 1, a->k.token_stride, w->kt);
+    mdsk_tile_pack(s->D, w->packed, v, 1, a->v.token_stride, w->vt);
+    mdsk_tile_pack(w->packed, s->D, k, a->k.token_stride, 1, w->k);
+}
+
+/* Probabilities and score gradients of a pair, into w->p and w->ds. */
+static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *pair,
+                   const struct room *w)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t row = (pair->b * s->A + pair->h) * s->Sq + pair->i;
+    struct mdsk_tile_a q = {mdsk_head(&a->q, pair->b, pair->i, pair->h),
+                            a->q.token_stride, 1};
+    struct mdsk_tile_a d_o = {mdsk_head(&a->d_o, pair->b, pair->i, pair->h),
+                              a->d_o.token_stride, 1};
+    struct mdsk_tile_b kt = {w->kt, s->D}, vt = {w->vt, s->D};
+
+    mdsk_tile_mm(pair->m, pair->n, s->D, &q, &kt, w->p, MDSK_KEYS, 0);
+    mdsk_tile_mm(pair->m, pair->n, s->D, &d_o, &vt, w->ds, MDSK_KEYS, 0);
+    for (int64_t r = 0; r < pair->m; r++) {
+        const float *mask = NULL;
+
+        if (s->dropout.p > 0)
+            mask = mdsk_pair_mask(s, pair, r, w->mask);
+        score_row(mdsk_pair_seen(s, pair, r), pair->n, s->scale, a->lse[row + r],
+                  a->delta[row + r], mask, w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
+    }
+}
+
+/* dv += p^T d_o,  dk += ds^T q */
+static void add_to_keys(const struct mdsk_attention_bwd *a,
+                        const struct mdsk_pair *pair, const struct room *w)
+{
+    int64_t D = a->shape.D;
+    struct mdsk_tile_a pt = {w->p, 1, MDSK_KEYS}, dst = {w->ds, 1, MDSK_KEYS};
+    struct mdsk_tile_b q = {w->q, pair->m}, d_o = {w->d_o, pair->m};
+
+    mdsk_tile_pack(pair->m, D, mdsk_head(&a->q, pair->b, pair->i, pair->h),
+                   a->q.token_stride, 1, w->q);
+    mdsk_tile_pack(pair->m, D, mdsk_head(&a->d_o, pair->b, pair->i, pair->h),
+                   a->d_o.token_stride, 1, w->d_o);
+    mdsk_tile_mm(pair->n, D, pair->m, &pt, &d_o, w->dv, w->width, 1);
+    mdsk_tile_mm(pair->n, D, pair->m, &dst, &q, w->dk, w->width, 1);
+}
+
+/* dq += ds k */
+static void add_to_queries(const struct mdsk_attention_bwd *a,
+                           const struct mdsk_pair *pair, const struct room *w)
+{
+    struct mdsk_tile_a ds = {w->ds, MDSK_KEYS, 1};
+    struct mdsk_tile_b k = {w->k, w->packed};
+
+    mdsk_tile_mm(pair->m, a->shape.D, pair->n, &ds, &k, w->dq, w->width, 0);
+    for (int64_t r = 0; r < pair->m; r++)
+        add(a->shape.D, w->dq + r * w->width,
+            mdsk_head(&a->dq, pair->b, pair->i + r, pair->h));
+}
+
+static void clear_queries(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
+                          int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++)
+        memset(mdsk_head(&a->dq, b, i, h), 0, (size_t)a->shape.D * sizeof(float));
+}
+
+/* dk and dv of the block of keys at j, from every query that sees it; with dq the
+ * block's share of the queries' gradients too. */
+static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
+                      int64_t j, int with_dq, struct room *w)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t group = s->A / s->G;
+    int64_t first = j > s->q_offset ? (j - s->q_offset) / MDSK_QUERIES : 0;
+    size_t bytes = (size_t)s->D * sizeof(float);
+
+    load_keys(a, b, g, j, w);
+    memset(w->dk, 0, (size_t)(MDSK_KEYS * w->width) * sizeof *w->dk);
+    memset(w->dv, 0, (size_t)(MDSK_KEYS * w->width) * sizeof *w->dv);
+    for (int64_t h = g * group; h < (g + 1) * group; h++) {
+        for (int64_t i = first * MDSK_QUERIES; i < s->Sq; i += MDSK_QUERIES) {
+            struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
+
+            mdsk_pair_clip(s, &pair);
+            if (pair.n <= 0)
+                continue;
+            scores(a, &pair, w);
+            add_to_keys(a, &pair, w);
+            if (with_dq)
+                add_to_queries(a, &pair, w);
+        }
+    }
+    for (int64_t r = 0; r < w->packed; r++) {
+        memcpy(mdsk_head(&a->dk, b, j + r, g), w->dk + r * w->width, bytes);
+        memcpy(mdsk_head(&a->dv, b, j + r, g), w->dv + r * w->width, bytes);
+    }
+}
+
+/* dq of queries first .. last-1 of head h, over all keys they see. */
+static void query_run(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
+                      int64_t first, int64_t last, struct room *w)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t keys = mdsk_min(s->Sk, last + s->q_offset);
+
+    clear_queries(a, b, h, first, last);
+    for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
+        load_keys(a, b, h / (s->A / s->G), j, w);
+        for (int64_t i = first; i < last; i += MDSK_QUERIES) {
+            struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
+
+            mdsk_pair_clip(s, &pair);
+            if (pair.n <= 0)
+                continue;
+            scores(a, &pair, w);
+            add_to_queries(a, &pair, w);
+        }
+    }
+}
+
+static void row_sums(const struct mdsk_attention_bwd *a, int threads)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
+        int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
+
+        a->delta[t] = dot(s->D, mdsk_head(&a->d_o, b, i, h), mdsk_head(&a->o, b, i, h));
+    }
+}
+
+static void one_walk(const struct mdsk_attention_bwd *a, int threads, float *room)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t group = s->A / s->G;
+
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (int64_t t = 0; t < s->B * s->G; t++) {
+        struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
+        int64_t b = t / s->G, g = t % s->G;
+
+        for (int64_t h = g * group; h < (g + 1) * group; h++)
+            clear_queries(a, b, h, 0, s->Sq);
+        for (int64_t j = 0; j < s->Sk; j += MDSK_KEYS)
+            key_block(a, b, g, j, 1, &w);
+    }
+}
+
+static void two_walks(const struct mdsk_attention_bwd *a, int threads, float *room)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t blocks = mdsk_ceil_div(s->Sk, MDSK_KEYS), pairs = s->B * s->G;
+    int64_t runs = mdsk_ceil_div(s->Sq, RUN), heads = s->B * s->A;
+
+#pragma omp parallel num_threads(threads)
+    {
+        struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
+
+#pragma omp for schedule(dynamic) nowait
+        for (int64_t t = 0; t < blocks * pairs; t++)
+            key_block(a, t % pairs / s->G, t % s->G, t / pairs * MDSK_KEYS, 0, &w);
+#pragma omp for schedule(dynamic)
+        for (int64_t t = 0; t < runs * heads; t++) {
+            int64_t first = (runs - 1 - t / heads) * RUN, h = t % heads;
+
+            query_run(a, h / s->A, h % s->A, first, mdsk_min(first + RUN, s->Sq), &w);
+        }
+    }
+}
+
+int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int threads = mdsk_threads_for(s->B * s->A * s->Sq * s->D);
+    int64_t tasks = s->B * s->G;
+    float *room = mdsk_scratch(threads * room_floats(s->D));
+
+    (void)stream;
+    if (!room)
+        return -ENOMEM;
+    row_sums(a, threads);
+    if (5 * mdsk_ceil_div(tasks, threads) * threads <= 7 * tasks)
+        one_walk(a, threads, room);
+    else
+        two_walks(a, threads, room);
+    return 0;
+}

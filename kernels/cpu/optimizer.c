@@ -1,0 +1,35 @@
+#include "kernels/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, int64_t from, int64_t n)
+{
+    float *w = a->master + from, *m = a->m + from, *v = a->v + from;
+    const float *grad = a->grad + from;
+    float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps;
+    float keep = 1 - a->lr * a->weight_decay, step = a->lr / a->correction1;
+    float root = 1 / sqrtf(a->correction2), scale = a->grad_scale;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float g = grad[i] * scale;
+
+        m[i] = beta1 * m[i] + (1 - beta1) * g;
+        v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+        w[i] = w[i] * keep - step * m[i] / (sqrtf(v[i]) * root + eps);
+    }
+    if (a->weight)
+        memcpy((float *)a->weight + from, w, (size_t)n * sizeof *w);
+}
+
+int mdsk_adamw_cpu(void *stream, const struct mdsk_adamw *a)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
+    for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
+        adamw(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
+    return 0;
+}

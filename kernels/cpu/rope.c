@@ -1,0 +1,62 @@
+#include "kernels/rope.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vmath.h"
+
+/* cos and sin of one position's angles, [n] each */
+MDSK_DISPATCH static void angles(double position, int64_t n, const double *frequency,
+                                 int inverse, float *c, float *s)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        mdsk_cos_sin(position * frequency[i], &c[i], &s[i]);
+        s[i] = inverse ? -s[i] : s[i];
+    }
+}
+
+MDSK_DISPATCH static void rotate(int64_t n, const float *c, const float *s, float *x)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float x0 = x[i], x1 = x[i + n];
+
+        x[i] = x0 * c[i] - x1 * s[i];
+        x[i + n] = x1 * c[i] + x0 * s[i];
+    }
+}
+
+static void rotate_token(const struct mdsk_rope *a, int64_t s, const float *c,
+                         const float *sine)
+{
+    for (int64_t b = 0; b < a->B; b++)
+        for (int64_t h = 0; h < a->A; h++)
+            rotate(a->rot / 2, c, sine,
+                   (float *)a->x.data + b * a->x.batch_stride + s * a->x.token_stride +
+                       h * a->x.head_stride);
+}
+
+/* The angles of a position serve all its heads and sequences, and are not kept. */
+int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
+{
+    int threads = mdsk_threads_for(a->B * a->S * a->A * a->rot);
+    int64_t n = a->rot / 2;
+    float *room = mdsk_scratch(2 * n + threads * a->rot);
+    double *frequency = (double *)(void *)room;
+
+    (void)stream;
+    if (!room)
+        return -ENOMEM;
+    for (int64_t i = 0; i < n; i++)
+        frequency[i] = pow(a->theta, -2 * (double)i / (double)a->rot);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t s = 0; s < a->S; s++) {
+        float *c = room + 2 * n + omp_get_thread_num() * a->rot;
+
+        angles((double)(a->first_token + s), n, frequency, a->inverse, c, c + n);
+        rotate_token(a, s, c, c + n);
+    }
+    return 0;
+}

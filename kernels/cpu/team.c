@@ -1,0 +1,108 @@
+/* Threads and scratch memory. */
+#include "kernels/cpu/cpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "kernels/cpu/product.h"
+#include "kernels/table.h"
+
+static int threads; /* 0: as many as OpenMP says */
+
+int mdsk_threads(void)
+{
+    if (threads == 0) {
+#ifdef _OPENMP
+        threads = omp_get_max_threads();
+#else
+        threads = 1;
+#endif
+    }
+    return threads;
+}
+
+int mdsk_threads_for(int64_t elements)
+{
+    int64_t worth = elements / MDSK_GRAIN;
+
+    return worth < 2 ? 1 : (int)mdsk_min(worth, mdsk_threads());
+}
+
+void mdsk_cpu_set_threads(int n)
+{
+    threads = n;
+    mdsk_product_set_threads(n);
+}
+
+struct scratch {
+    float *data;
+    int64_t floats;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static int key_missing;
+
+static void scratch_free(void *p)
+{
+    struct scratch *s = p;
+
+    free(s->data);
+    free(s);
+}
+
+static void make_key(void)
+{
+    key_missing = pthread_key_create(&key, scratch_free);
+}
+
+static struct scratch *scratch_of_thread(void)
+{
+    struct scratch *s;
+
+    pthread_once(&once, make_key);
+    if (key_missing)
+        return NULL;
+    s = pthread_getspecific(key);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (s && pthread_setspecific(key, s)) {
+        free(s);
+        s = NULL;
+    }
+    return s;
+}
+
+float *mdsk_scratch(int64_t floats)
+{
+    struct scratch *s = scratch_of_thread();
+    size_t bytes = ((size_t)floats * sizeof(float) / 64 + 1) * 64;
+
+    if (!s)
+        return NULL;
+    if (floats > s->floats || !s->data) {
+        free(s->data);
+        s->data = aligned_alloc(64, bytes);
+        s->floats = s->data ? floats : 0;
+    }
+    return s->data;
+}
+
+MDSK_DISPATCH static void add_rows(int64_t parts, int64_t n, int64_t ld,
+                                   const float *partial, float *out)
+{
+    for (int64_t p = 0; p < parts; p++)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            out[i] += partial[p * ld + i];
+}
+
+void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *out)
+{
+    enum { WIDE = 1024 };
+
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(parts *n))
+    for (int64_t i = 0; i < n; i += WIDE)
+        add_rows(parts, mdsk_min(WIDE, n - i), n, partial + i, out + i);
+}

@@ -1,0 +1,97 @@
+#include "kernels/cpu/tile.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "kernels/cpu/cpu.h"
+
+/* One copy of the inner product per register width, chosen when first called: GCC keeps
+ * the accumulators of a vector type wider than the target's registers in memory, so
+ * target_clones over one width would be slow everywhere else. */
+#if defined MDS_SIMD_DISPATCH && defined __x86_64__
+#define TILE_W 16
+#define TILE_ROWS 8
+#define TILE_TARGET __attribute__((target("arch=x86-64-v4")))
+#define TILE_TYPE vec16
+#define TILE_MICRO micro16
+#define TILE_MM mm16
+#include "kernels/cpu/tile_body.h"
+#define TILE_W 8
+#define TILE_ROWS 6
+#define TILE_TARGET __attribute__((target("arch=x86-64-v3")))
+#define TILE_TYPE vec8
+#define TILE_MICRO micro8
+#define TILE_MM mm8
+#include "kernels/cpu/tile_body.h"
+#endif
+
+#if defined __AVX512F__
+#define TILE_W 16
+#define TILE_ROWS 8
+#elif defined __AVX__
+#define TILE_W 8
+#define TILE_ROWS 6
+#else
+#define TILE_W 4
+#define TILE_ROWS 3
+#endif
+#define TILE_TARGET
+#define TILE_TYPE vec_any
+#define TILE_MICRO micro_any
+#define TILE_MM mm_any
+#include "kernels/cpu/tile_body.h"
+
+void mdsk_tile_mm(int64_t m, int64_t n, int64_t k, const struct mdsk_tile_a *a,
+                  const struct mdsk_tile_b *b, float *c, int64_t ldc, int add)
+{
+#if defined MDS_SIMD_DISPATCH && defined __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+        mm16(m, n, k, a, b, c, ldc, add);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        mm8(m, n, k, a, b, c, ldc, add);
+        return;
+    }
+#endif
+    mm_any(m, n, k, a, b, c, ldc, add);
+}
+
+/* Rows of B lie one after the other in the panel's direction: copy. */
+MDSK_DISPATCH static void pack_rows(int64_t k, int64_t cols, const float *b,
+                                    int64_t row, float *out)
+{
+    for (int64_t p = 0; p < k; p++, b += row, out += MDSK_NR) {
+        if (cols == MDSK_NR) {
+            memcpy(out, b, MDSK_NR * sizeof *out);
+        } else {
+            memcpy(out, b, (size_t)cols * sizeof *out);
+            memset(out + cols, 0, (size_t)(MDSK_NR - cols) * sizeof *out);
+        }
+    }
+}
+
+/* Columns of B are contiguous: a transposition. */
+MDSK_DISPATCH static void pack_columns(int64_t k, int64_t cols, const float *b,
+                                       int64_t col, float *out)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t p = 0; p < k; p++)
+            out[p * MDSK_NR + j] = b[j * col + p];
+    for (int64_t j = cols; j < MDSK_NR; j++)
+        for (int64_t p = 0; p < k; p++)
+            out[p * MDSK_NR + j] = 0;
+}
+
+void mdsk_tile_pack(int64_t k, int64_t n, const float *b, int64_t row, int64_t col,
+                    float *out)
+{
+    for (int64_t j = 0; j < n; j += MDSK_NR, out += MDSK_NR * k) {
+        int64_t cols = mdsk_min(MDSK_NR, n - j);
+
+        if (col == 1)
+            pack_rows(k, cols, b + j, row, out);
+        else
+            pack_columns(k, cols, b + j * col, col, out);
+    }
+}
