@@ -1,1 +1,1 @@
-
+EXTRA_DIST += bench/cpu bench/torch_cpu.py
