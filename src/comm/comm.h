@@ -1,7 +1,7 @@
 /* Collectives among a group of ranks.
  *
  * Every member calls the same collectives of a group in the same order.  Groups are
- * independent of each other.  A group of one rank does nothing and counts nothing.
+ * independent of each other.  A group of one rank counts nothing.
  *
  * Sums are made in rank order: the result has the same bits on every rank, in every
  * run, with any MPI and any order of arrival.  A maximum is NaN if any value is.
@@ -53,15 +53,16 @@ struct mds_comm_req {
     int64_t count;
     int64_t at; /* first element of the segment under way */
     enum mds_comm_op op;
-    int tag, slot, phase;
+    int tag, slot, phase; /* comm.c's */
 };
 
 /* buf[count] becomes the sum (maximum) over the group, on every rank.
  *
  * work: mds_comm_all_reduce_work floats, at most about 16 MiB whatever the count.
  *
- * start returns at once; the request makes progress whenever any request of the group
- * is polled or waited for.  Any number may be in flight, with memory of their own.
+ * start returns at once; progress is made whenever anything of this header is called,
+ * for any group.  Any number may be in flight, each with memory of its own: the first
+ * few move at once, the others follow in order.
  * Source: a direct exchange of slices, summed by their owner, then gathered; Thakur,
  * Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521, sections 4.4 and 4.5. */
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count);
@@ -82,8 +83,7 @@ enum mds_rc mds_comm_wait(struct mds_comm_req *req);
 enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
                                 enum mds_comm_op op, float *work);
 
-/* A few numbers (at most MDS_COMM_F64_MAX): losses, norms, flags.  Blocking. */
-enum { MDS_COMM_F64_MAX = 64 };
+/* buf[n], for a few numbers: losses, norms, flags.  Blocking. */
 enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
                                     enum mds_comm_op op);
 

@@ -1,1 +1,18 @@
-# (room comm)
+noinst_LIBRARIES += src/comm/libmds_comm.a
+src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
+src_comm_libmds_comm_a_SOURCES = \
+  src/comm/allreduce.c \
+  src/comm/collectives.c \
+  src/comm/comm.c src/comm/comm.h \
+  src/comm/dry.c \
+  src/comm/internal.h \
+  src/comm/mpi.c \
+  src/comm/reduce.c \
+  src/comm/world.c src/comm/world.h
+
+check_PROGRAMS += tests/mpi/collectives
+tests_mpi_collectives_SOURCES = tests/mpi/collectives.c
+tests_mpi_collectives_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+
+TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
+dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh

@@ -10,6 +10,10 @@ struct mds_world {
     char host[256];
 };
 
+/* Whether a launcher says that it started several copies of this program.  Answers
+ * before MPI is started. */
+int mds_world_is_parallel(void);
+
 /* Start MPI.  Also works without a launcher: one rank.
  *
  * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program

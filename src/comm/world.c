@@ -1,0 +1,164 @@
+#include "comm/world.h"
+
+#include "base/log.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What launchers tell each copy about the number of copies.  SLURM_NTASKS and
+ * SLURM_NPROCS are no use: salloc and sbatch set them for a script that runs once. */
+static const struct launcher {
+    const char *variable, *name;
+    const char *remedy; /* NULL: the usual one */
+} launchers[] = {
+    {"PMI_SIZE", "a launcher that speaks PMI (MPICH, Intel MPI, PALS)", NULL},
+    {"OMPI_COMM_WORLD_SIZE", "Open MPI's launcher", NULL},
+    {"MV2_COMM_WORLD_SIZE", "MVAPICH's launcher", NULL},
+    {"SLURM_STEP_NUM_TASKS", "srun",
+     "name a plugin that MPI knows (srun --mpi=list; then --mpi=pmix or --mpi=pmi2), "
+     "or "
+     "start it with that MPI's own mpiexec"},
+};
+
+enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
+
+static int ranks_up; /* between MPI's start and end: how many ranks there are */
+
+/* The number a launcher gave, or 0.  Slurm numbers the steps of batch scripts and
+ * interactive shells from 0xfffffff0 up: those are no parallel launch. */
+static long told(const struct launcher *l)
+{
+    const char *text = getenv(l->variable), *step = getenv("SLURM_STEP_ID");
+    int slurm = strncmp(l->variable, "SLURM_", 6) == 0;
+
+    if (!text || (slurm && step && strtoll(step, NULL, 10) >= 0xfffffff0LL))
+        return 0;
+    return strtol(text, NULL, 10);
+}
+
+/* The launcher that started several copies of which each would be alone; NULL if none
+ * did.  One that says "1" is believed before srun: farms of single ranks are allowed.
+ */
+static const struct launcher *find_parallel_launcher(void)
+{
+    for (int i = 0; i < LAUNCHERS; i++)
+        if (told(&launchers[i]) > 0)
+            return told(&launchers[i]) > 1 ? &launchers[i] : NULL;
+    return NULL;
+}
+
+int mds_world_is_parallel(void)
+{
+    return find_parallel_launcher() != NULL;
+}
+
+/* "MPICH Version: 4.0.2", "Open MPI v4.1.4". */
+static void name_library(char *text, size_t size)
+{
+    char all[MPI_MAX_LIBRARY_VERSION_STRING] = "unknown";
+    int len;
+
+    MPI_Get_library_version(all, &len);
+    all[strcspn(all, "\n,")] = '\0';
+    for (char *p = all; *p; p++)
+        if (*p == '\t')
+            *p = ' ';
+    snprintf(text, size, "%s", all);
+}
+
+static enum mds_rc fail_alone(const struct launcher *l, long copies)
+{
+    char library[128];
+
+    name_library(library, sizeof library);
+    return mds_fail(
+        MDS_ECOMM,
+        "%s started %ld copies of this program (%s), but each is alone: the "
+        "program's MPI is %s; %s",
+        l->name, copies, l->variable, library,
+        l->remedy ? l->remedy
+                  : "use that MPI's mpiexec, or rebuild with the launcher's "
+                    "(./configure --with-mpi=...)");
+}
+
+/* MPICH's mpiexec drops what it has not forwarded by then: this rank's last lines. */
+static void abort_all(int exit_code)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+/* For a rank that leaves by exit(): without this the others would wait for it, or
+ * MPICH's mpiexec end them and report success. */
+static void end_others(void)
+{
+    if (ranks_up > 1) {
+        mds_error("this rank exits in the middle of the run; ending the others");
+        abort_all(EXIT_FAILURE);
+    }
+}
+
+static enum mds_rc look_around(struct mds_world *w)
+{
+    MPI_Comm node;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &w->ranks);
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, w->rank,
+                            MPI_INFO_NULL, &node) != MPI_SUCCESS)
+        return mds_fail(MDS_ECOMM, "MPI cannot tell which ranks share a node");
+    MPI_Comm_rank(node, &w->local_rank);
+    MPI_Comm_size(node, &w->local_ranks);
+    MPI_Comm_free(&node);
+    if (gethostname(w->host, sizeof w->host - 1) != 0)
+        snprintf(w->host, sizeof w->host, "unknown-host");
+    return MDS_OK;
+}
+
+enum mds_rc mds_world_init(struct mds_world *w)
+{
+    const struct launcher *launcher = find_parallel_launcher();
+    long copies = launcher ? told(launcher) : 1;
+    struct mds_world found = {0};
+    int level;
+
+    if (ranks_up)
+        return mds_fail(MDS_EBUG, "MPI started twice");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+        return mds_fail(MDS_ECOMM, "MPI_Init_thread failed");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks_up);
+    atexit(end_others);
+    if (level < MPI_THREAD_FUNNELED)
+        return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
+    MDS_TRY(look_around(&found));
+    if (found.ranks == 1 && launcher)
+        return fail_alone(launcher, copies);
+    *w = found;
+    return MDS_OK;
+}
+
+void mds_world_fini(struct mds_world *w)
+{
+    if (ranks_up)
+        MPI_Finalize();
+    ranks_up = 0;
+    *w = (struct mds_world){0};
+}
+
+_Noreturn void mds_world_abort(int exit_code)
+{
+    int ranks = ranks_up;
+
+    ranks_up = 0;
+    fflush(NULL);
+    if (ranks > 1)
+        abort_all(exit_code);
+    if (ranks == 1)
+        MPI_Finalize(); /* nobody to end, and MPI_Abort would add lines of its own */
+    exit(exit_code);
+}
