@@ -446,6 +446,7 @@ static void run_die(const char *how)
 int main(int argc, char **argv)
 {
     must(mds_world_init(&world), "init");
+    mds_comm_set_timeout_s(30);
     for (int i = 0; i < world.ranks && i < 64; i++)
         ranks[i] = i;
     must(mds_comm_create_mpi(ranks, world.ranks, "all", &all), "create");
