@@ -1,1 +1,16 @@
-# (room data)
+noinst_LIBRARIES += src/data/libmds_data.a
+src_data_libmds_data_a_SOURCES = \
+  src/data/dataset.c src/data/dataset.h \
+  src/data/fasta.c src/data/fasta.h \
+  src/data/make.c src/data/make.h \
+  src/data/megatron_index.c src/data/megatron_index.h \
+  src/data/mix.c src/data/mix.h \
+  src/data/paths.c src/data/paths.h \
+  src/data/permute.c src/data/permute.h \
+  src/data/source.c src/data/source.h \
+  src/data/source_hdf5.c \
+  src/data/source_megatron.c \
+  src/data/split.c src/data/split.h \
+  src/data/spool.c src/data/spool.h \
+  src/data/token_file.c src/data/token_file.h \
+  src/data/tokenizer.c src/data/tokenizer.h

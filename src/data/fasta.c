@@ -1,0 +1,205 @@
+#include "data/fasta.h"
+
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_ROOM = 64 };
+
+struct mds_fasta {
+    struct mds_reader *reader; /* borrowed */
+    const unsigned char *block;
+    size_t pos, len;
+    int64_t line; /* from 1 */
+    int line_start, in_record;
+    char name[NAME_ROOM];
+};
+
+/* What a byte inside a sequence means; 0 is REFUSED. */
+enum { REFUSED, SKIPPED, NEWLINE, BASE_A, BASE_C, BASE_G, BASE_T, BASE_N };
+
+static const unsigned char meaning[256] = {
+    ['A'] = BASE_A,   ['a'] = BASE_A,   ['C'] = BASE_C,  ['c'] = BASE_C,
+    ['G'] = BASE_G,   ['g'] = BASE_G,   ['T'] = BASE_T,  ['t'] = BASE_T,
+    ['U'] = BASE_T,   ['u'] = BASE_T,   ['R'] = BASE_N,  ['r'] = BASE_N,
+    ['Y'] = BASE_N,   ['y'] = BASE_N,   ['S'] = BASE_N,  ['s'] = BASE_N,
+    ['W'] = BASE_N,   ['w'] = BASE_N,   ['K'] = BASE_N,  ['k'] = BASE_N,
+    ['M'] = BASE_N,   ['m'] = BASE_N,   ['B'] = BASE_N,  ['b'] = BASE_N,
+    ['D'] = BASE_N,   ['d'] = BASE_N,   ['H'] = BASE_N,  ['h'] = BASE_N,
+    ['V'] = BASE_N,   ['v'] = BASE_N,   ['N'] = BASE_N,  ['n'] = BASE_N,
+    ['-'] = BASE_N,   ['.'] = BASE_N,   [' '] = SKIPPED, ['\t'] = SKIPPED,
+    ['\r'] = SKIPPED, ['\n'] = NEWLINE,
+};
+
+enum mds_rc mds_fasta_create(struct mds_reader *r, struct mds_fasta **out)
+{
+    struct mds_fasta *f = mds_zalloc(1, sizeof *f);
+
+    if (!f)
+        return MDS_EMEM;
+    f->reader = r;
+    f->line = 1;
+    f->line_start = 1;
+    *out = f;
+    return MDS_OK;
+}
+
+void mds_fasta_destroy(struct mds_fasta *f)
+{
+    free(f);
+}
+
+const char *mds_fasta_name(const struct mds_fasta *f)
+{
+    return f->name;
+}
+
+/* The byte at hand, or -1 at the end of the file. */
+static enum mds_rc peek(struct mds_fasta *f, int *c)
+{
+    if (f->pos == f->len) {
+        MDS_TRY(mds_reader_next(f->reader, &f->block, &f->len));
+        f->pos = 0;
+    }
+    *c = f->len > 0 ? f->block[f->pos] : -1;
+    return MDS_OK;
+}
+
+/* Drop the rest of the line; its first word, without control characters, goes to name
+ * (NULL: nowhere). */
+static enum mds_rc skip_line(struct mds_fasta *f, char *name)
+{
+    size_t n = 0;
+    int c, in_word = 1;
+
+    for (;;) {
+        MDS_TRY(peek(f, &c));
+        if (c < 0)
+            break;
+        f->pos++;
+        if (c == '\n')
+            break;
+        in_word = in_word && !isspace(c);
+        if (name && in_word && n < NAME_ROOM - 1)
+            name[n++] = isprint(c) ? (char)c : '?';
+    }
+    if (name)
+        name[n] = '\0';
+    f->line++;
+    f->line_start = 1;
+    return MDS_OK;
+}
+
+static enum mds_rc refuse(const struct mds_fasta *f, int c)
+{
+    if (isalpha(c) || c == '*')
+        return mds_fail(
+            MDS_EUSER,
+            "%s:%lld: record '%s': '%c' is a protein letter: give the genome "
+            "or the coding sequences as nucleotides",
+            mds_reader_name(f->reader), (long long)f->line, f->name, c);
+    return mds_fail(
+        MDS_EUSER,
+        "%s:%lld: record '%s': byte 0x%02x is no nucleotide: is this a FASTA "
+        "file?",
+        mds_reader_name(f->reader), (long long)f->line, f->name, c);
+}
+
+static enum mds_rc no_header(const struct mds_fasta *f, int c)
+{
+    return mds_fail(MDS_EUSER, "%s:%lld: no '>' line before this: %s",
+                    mds_reader_name(f->reader), (long long)f->line,
+                    c == '@' ? "FASTQ? convert it with seqtk seq -a"
+                             : "is this a FASTA file?");
+}
+
+/* Before the first record only blank lines and comments may stand. */
+static enum mds_rc find_first(struct mds_fasta *f, int *found)
+{
+    int c;
+
+    for (;;) {
+        MDS_TRY(peek(f, &c));
+        if (c < 0 || c == '>')
+            break;
+        if (c == ';') {
+            MDS_TRY(skip_line(f, NULL));
+            continue;
+        }
+        if (!isspace(c))
+            return no_header(f, c);
+        f->line += c == '\n';
+        f->pos++;
+    }
+    *found = c == '>';
+    return MDS_OK;
+}
+
+enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found)
+{
+    unsigned char dropped[4096];
+    size_t n;
+    int c;
+
+    if (f->in_record) {
+        do
+            MDS_TRY(mds_fasta_read(f, dropped, sizeof dropped, &n));
+        while (n > 0);
+        MDS_TRY(peek(f, &c));
+        *found = c >= 0;
+    } else {
+        MDS_TRY(find_first(f, found));
+    }
+    if (!*found)
+        return MDS_OK;
+    f->in_record = 1;
+    f->pos++; /* the '>' */
+    return skip_line(f, f->name);
+}
+
+/* Bases of the block at hand, up to the next line that is a header or a comment. */
+static enum mds_rc take_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
+                              size_t *n)
+{
+    size_t taken = 0;
+
+    while (f->pos < f->len && taken < room) {
+        int c = f->block[f->pos], m = meaning[c];
+
+        if (m >= BASE_A)
+            bases[taken++] = (unsigned char)(m - BASE_A);
+        else if (f->line_start && (c == '>' || c == ';'))
+            break;
+        else if (m == NEWLINE)
+            f->line++;
+        else if (m == REFUSED)
+            return refuse(f, c);
+        f->line_start = m == NEWLINE;
+        f->pos++;
+    }
+    *n = taken;
+    return MDS_OK;
+}
+
+enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t room,
+                           size_t *n)
+{
+    size_t have = 0, got = 0;
+    int c;
+
+    while (have < room) {
+        MDS_TRY(peek(f, &c));
+        if (c < 0 || (c == '>' && f->line_start))
+            break;
+        if (c == ';' && f->line_start) {
+            MDS_TRY(skip_line(f, NULL));
+            continue;
+        }
+        MDS_TRY(take_bases(f, bases + have, room - have, &got));
+        have += got;
+    }
+    *n = have;
+    return MDS_OK;
+}

@@ -1,0 +1,234 @@
+#include "data/make.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "data/fasta.h"
+#include "data/spool.h"
+#include "data/token_file.h"
+#include "io/reader.h"
+
+#include <stdlib.h>
+
+enum { BLOCK = 3 * 16384 }; /* bases at a time: whole codons */
+
+static const double first_report_s = 2, report_every_s = 10;
+
+struct work {
+    const struct mds_make *m;
+    struct mds_token_file *file;
+    struct mds_reader *reader; /* of the input at hand */
+    struct mds_spool spool;
+    unsigned char *bases; /* [BLOCK] */
+    int32_t *ids;         /* [BLOCK] */
+    struct mds_make_stats stats;
+    double started_s, reported_s;
+};
+
+static void report(struct work *w)
+{
+    char bytes[32], tokens[32], rate[32];
+    double now = mds_clock_s();
+    double raw = (double)mds_reader_raw_bytes(w->reader);
+
+    if (now - w->started_s < first_report_s || now - w->reported_s < report_every_s)
+        return;
+    w->reported_s = now;
+    mds_info(
+        "%s: %s read, %s tokens, %s tokens/s", mds_reader_name(w->reader),
+        mds_format_bytes(raw, bytes, sizeof bytes),
+        mds_format_count((double)mds_token_file_tokens(w->file), tokens, sizeof tokens),
+        mds_format_count((double)mds_token_file_tokens(w->file) / (now - w->started_s),
+                         rate, sizeof rate));
+}
+
+static enum mds_rc add_ids(struct work *w, size_t n)
+{
+    int32_t unknown = w->m->tokenizer == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
+                      : w->m->tokenizer == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
+                                                                    : -1;
+
+    for (size_t i = 0; i < n; i++)
+        w->stats.unknown += w->ids[i] == unknown;
+    report(w);
+    return mds_token_file_add(w->file, w->ids, n);
+}
+
+/* bases[n] -> ids; returns how many. */
+static size_t encode(struct work *w, size_t n)
+{
+    if (w->m->tokenizer == MDS_TOKENIZER_CODON) {
+        mds_codon_encode(w->bases, n, w->ids);
+        return n / 3;
+    }
+    for (size_t i = 0; i < n; i++)
+        w->ids[i] = w->bases[i];
+    return n;
+}
+
+/* One document: the spooled record on one strand, without its first `frame` bases and
+ * what does not fill a token at its end. */
+static enum mds_rc add_document(struct work *w, int reverse, int frame)
+{
+    int64_t per_token = w->m->tokenizer == MDS_TOKENIZER_CODON ? 3 : 1;
+    int64_t whole = (w->spool.length - frame) / per_token * per_token;
+
+    for (int64_t done = 0; done < whole;) {
+        int64_t n = whole - done < BLOCK ? whole - done : BLOCK;
+        int64_t at = reverse ? w->spool.length - frame - done - n : frame + done;
+
+        MDS_TRY(mds_spool_read(&w->spool, at, w->bases, (size_t)n));
+        if (reverse)
+            mds_bases_reverse(w->bases, (size_t)n);
+        MDS_TRY(add_ids(w, encode(w, (size_t)n)));
+        done += n;
+    }
+    return mds_token_file_end_document(w->file);
+}
+
+static enum mds_rc add_record(struct work *w)
+{
+    int codon = w->m->tokenizer == MDS_TOKENIZER_CODON;
+    unsigned frames = codon ? w->m->frames : 1;
+    int per_token = codon ? 3 : 1, documents = 0;
+
+    for (int reverse = 0; reverse < 2; reverse++)
+        for (int frame = 0; frame < 3; frame++)
+            if (w->m->strands >> reverse & frames >> frame & 1 &&
+                w->spool.length >= frame + per_token) {
+                MDS_TRY(add_document(w, reverse, frame));
+                documents++;
+            }
+    w->stats.records++;
+    w->stats.skipped += documents == 0;
+    return MDS_OK;
+}
+
+static enum mds_rc spool_record(struct work *w, struct mds_fasta *fasta)
+{
+    size_t n;
+
+    mds_spool_rewind(&w->spool);
+    for (;;) {
+        MDS_TRY(mds_fasta_read(fasta, w->bases, BLOCK, &n));
+        if (n == 0)
+            return MDS_OK;
+        report(w);
+        MDS_TRY(mds_spool_add(&w->spool, w->bases, n));
+    }
+}
+
+static enum mds_rc add_records(struct work *w, struct mds_fasta *fasta)
+{
+    int64_t before = w->stats.records;
+    int found;
+
+    for (;;) {
+        MDS_TRY(mds_fasta_next(fasta, &found));
+        if (!found)
+            break;
+        MDS_TRY(spool_record(w, fasta));
+        MDS_TRY(add_record(w));
+    }
+    if (w->stats.records == before)
+        return mds_fail(MDS_EUSER, "%s: no '>' line in it: is this a FASTA file?",
+                        mds_reader_name(w->reader));
+    return MDS_OK;
+}
+
+static enum mds_rc add_fasta(struct work *w)
+{
+    struct mds_fasta *fasta;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_fasta_create(w->reader, &fasta));
+    rc = add_records(w, fasta);
+    mds_fasta_destroy(fasta);
+    return rc;
+}
+
+static enum mds_rc add_bytes(struct work *w)
+{
+    const unsigned char *block;
+    size_t n;
+
+    for (;;) {
+        MDS_TRY(mds_reader_next(w->reader, &block, &n));
+        if (n == 0)
+            break;
+        for (size_t done = 0; done < n;) {
+            size_t take = n - done < BLOCK ? n - done : BLOCK;
+
+            for (size_t i = 0; i < take; i++)
+                w->ids[i] = block[done + i];
+            MDS_TRY(add_ids(w, take));
+            done += take;
+        }
+    }
+    w->stats.records++;
+    if (mds_reader_raw_bytes(w->reader) == 0) {
+        w->stats.skipped++;
+        return MDS_OK;
+    }
+    return mds_token_file_end_document(w->file);
+}
+
+static enum mds_rc add_input(struct work *w, const char *path)
+{
+    char sha256[65];
+    enum mds_rc rc;
+
+    MDS_TRY(mds_reader_open(path, &w->reader));
+    rc = w->m->tokenizer == MDS_TOKENIZER_BYTES ? add_bytes(w) : add_fasta(w);
+    if (!rc) {
+        mds_reader_sha256(w->reader, sha256);
+        rc = mds_token_file_input(w->file, path, mds_reader_raw_bytes(w->reader),
+                                  sha256);
+    }
+    mds_reader_close(w->reader);
+    return rc;
+}
+
+static enum mds_rc add_inputs(struct work *w)
+{
+    for (int i = 0; i < w->m->n_inputs; i++)
+        MDS_TRY(add_input(w, w->m->inputs[i]));
+    if (mds_token_file_documents(w->file) == 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: nothing to write: no input holds as much as one %s",
+                        w->m->output, mds_tokenizer_names[w->m->tokenizer]);
+    return MDS_OK;
+}
+
+enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out)
+{
+    struct work w = {.m = m, .spool.fd = -1, .started_s = mds_clock_s()};
+    enum mds_rc rc = MDS_EMEM;
+
+    w.bases = mds_zalloc(BLOCK, 1);
+    w.ids = mds_zalloc(BLOCK, sizeof *w.ids);
+    if (!w.bases || !w.ids)
+        goto free_buffers;
+    rc = mds_token_file_create(m->output, m->tokenizer, &w.file);
+    if (rc)
+        goto free_buffers;
+    rc = mds_spool_init(m->output, &w.spool);
+    if (!rc)
+        rc = add_inputs(&w);
+    mds_spool_fini(&w.spool);
+    if (rc) {
+        mds_token_file_abandon(w.file);
+        goto free_buffers;
+    }
+    w.stats.documents = mds_token_file_documents(w.file);
+    w.stats.tokens = mds_token_file_tokens(w.file);
+    rc = mds_token_file_finish(w.file, m->options, m->command);
+    if (!rc)
+        *out = w.stats;
+
+free_buffers:
+    free(w.ids);
+    free(w.bases);
+    return rc;
+}

@@ -1,0 +1,37 @@
+/* Inputs -> token file: what `mds_data make` does. */
+#ifndef MDS_DATA_MAKE_H
+#define MDS_DATA_MAKE_H
+
+#include "base/status.h"
+#include "data/tokenizer.h"
+
+#include <stdint.h>
+
+enum { MDS_STRAND_FORWARD = 1, MDS_STRAND_REVERSE = 2 };
+
+/* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document:
+ * strands in the order forward, reverse, frames 0, 1, 2 within a strand, counted from
+ * the strand's own 5' end; one or two bases left over at the end are dropped.  bytes
+ * takes each input as one document of the bytes it unpacks to. */
+struct mds_make {
+    enum mds_tokenizer tokenizer;
+    unsigned frames;  /* bit f: reading frame f; codon only */
+    unsigned strands; /* MDS_STRAND_* or'ed; not for bytes */
+    const char *output;
+    const char *const *inputs; /* [n_inputs]; "-" is standard input */
+    int n_inputs;
+    const char *options, *command; /* kept in the file as provenance */
+};
+
+struct mds_make_stats {
+    int64_t records; /* FASTA records, or inputs of bytes */
+    int64_t documents, tokens;
+    int64_t unknown; /* <unk> or N tokens */
+    int64_t skipped; /* records without a whole codon or base */
+};
+
+/* Memory does not grow with the inputs: the bases of one record at a time wait in an
+ * unnamed file beside the output.  Reports progress with mds_info. */
+enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out);
+
+#endif

@@ -1,0 +1,81 @@
+#include "data/paths.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char blanks[] = " \t\n";
+
+static enum mds_rc add(struct mds_paths *p, const char *path, double weight)
+{
+    char **paths = mds_realloc(p->path, (size_t)p->n + 1, sizeof *paths);
+    double *weights;
+
+    if (!paths)
+        return MDS_EMEM;
+    p->path = paths;
+    weights = mds_realloc(p->weight, (size_t)p->n + 1, sizeof *weights);
+    if (!weights)
+        return MDS_EMEM;
+    p->weight = weights;
+    paths[p->n] = mds_strdup(path);
+    if (!paths[p->n])
+        return MDS_EMEM;
+    weights[p->n++] = weight;
+    return MDS_OK;
+}
+
+static enum mds_rc add_pairs(struct mds_paths *p, char *text)
+{
+    char *rest, *word = strtok_r(text, blanks, &rest);
+
+    while (word) {
+        const char *path = strtok_r(NULL, blanks, &rest);
+        double weight;
+
+        if (mds_parse_real(word, &weight) != 0 || !(weight > 0))
+            return mds_fail(MDS_EUSER,
+                            "--data-path: '%s' stands where a weight should: give one "
+                            "path, or weight path weight path ...",
+                            word);
+        if (!path)
+            return mds_fail(MDS_EUSER, "--data-path: no path after weight %s", word);
+        MDS_TRY(add(p, path, weight));
+        word = strtok_r(NULL, blanks, &rest);
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out)
+{
+    struct mds_paths p = {0};
+    enum mds_rc rc = MDS_EMEM;
+    char *copy;
+
+    if (!text || text[strspn(text, blanks)] == '\0')
+        return mds_fail(MDS_EUSER, "no data: give --data-path a token file (made with "
+                                   "mds_data make)");
+    copy = mds_strdup(text);
+    if (copy)
+        rc = !strpbrk(text, blanks) || access(text, F_OK) == 0 ? add(&p, text, 1)
+                                                               : add_pairs(&p, copy);
+    free(copy);
+    if (rc) {
+        mds_paths_fini(&p);
+        return rc;
+    }
+    *out = p;
+    return MDS_OK;
+}
+
+void mds_paths_fini(struct mds_paths *p)
+{
+    for (int i = 0; i < p->n; i++)
+        free(p->path[i]);
+    free(p->path);
+    free(p->weight);
+    *p = (struct mds_paths){0};
+}

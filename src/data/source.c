@@ -1,0 +1,148 @@
+#include "data/source.h"
+
+#include "base/alloc.h"
+#include "io/h5.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+
+    return n > m && strcmp(text + n - m, tail) == 0;
+}
+
+static int exists_with(const char *path, const char *extension)
+{
+    struct mds_str name = {0};
+    int there;
+
+    mds_str_add(&name, "%s%s", path, extension);
+    there = !name.failed && access(name.s, F_OK) == 0;
+    mds_str_fini(&name);
+    return there;
+}
+
+static enum mds_rc open_megatron(const char *path, struct mds_source **out)
+{
+    char *prefix = mds_strdup(path);
+    enum mds_rc rc;
+
+    if (!prefix)
+        return MDS_EMEM;
+    if (ends_with(path, ".bin") || ends_with(path, ".idx"))
+        prefix[strlen(prefix) - 4] = '\0';
+    rc = mds_source_open_megatron(prefix, out);
+    free(prefix);
+    return rc;
+}
+
+/* FASTA and text are no token files yet: say how to make one. */
+static enum mds_rc check_content(const char *path)
+{
+    unsigned char head[2] = {0};
+    FILE *f = fopen(path, "re");
+    size_t n;
+
+    if (!f)
+        return mds_fail(MDS_EUSER, "%s: %s", path, strerror(errno));
+    n = fread(head, 1, sizeof head, f);
+    fclose(f);
+    if (n > 0 && (head[0] == '>' || (head[0] == 0x1f && head[1] == 0x8b)))
+        return mds_fail(MDS_EUSER,
+                        "%s: not tokens yet: make them with mds_data make --tokenizer "
+                        "codon --output tokens.h5 %s",
+                        path, path);
+    return MDS_OK;
+}
+
+enum mds_rc mds_source_open(const char *path, struct mds_source **out)
+{
+    int megatron = ends_with(path, ".bin") || ends_with(path, ".idx") ||
+                   (access(path, F_OK) != 0 && exists_with(path, ".idx"));
+
+    if (!megatron)
+        MDS_TRY(check_content(path));
+    MDS_TRY(megatron ? open_megatron(path, out) : mds_source_open_hdf5(path, out));
+    return MDS_OK;
+}
+
+void mds_source_close(struct mds_source *s)
+{
+    if (!s)
+        return;
+    s->ops->close(s);
+    mds_h5_free_strings(s->words, s->n_words);
+    free(s->tokenizer);
+    free(s->path);
+    free(s);
+}
+
+enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
+                            int32_t *ids)
+{
+    if (first < 0 || count < 0 || first > s->tokens - count)
+        return mds_fail(MDS_EBUG, "%s: asked for %lld tokens at %lld of %lld", s->path,
+                        (long long)count, (long long)first, (long long)s->tokens);
+    MDS_TRY(s->ops->read(s, first, count, ids));
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= s->vocab)
+            return mds_fail(MDS_EUSER,
+                            "%s: token %lld is %ld, outside the vocabulary of %lld "
+                            "words: the file is damaged",
+                            s->path, (long long)(first + i), (long)ids[i],
+                            (long long)s->vocab);
+    return MDS_OK;
+}
+
+enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
+                              int64_t *starts)
+{
+    if (first < 0 || count < 0 || first > s->documents + 1 - count)
+        return mds_fail(MDS_EBUG, "%s: asked for %lld documents at %lld of %lld",
+                        s->path, (long long)count, (long long)first,
+                        (long long)s->documents);
+    return s->ops->starts(s, first, count, starts);
+}
+
+enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
+{
+    return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;
+}
+
+enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
+                             int64_t *counts)
+{
+    enum { BLOCK = 65536 };
+    int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
+    enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
+
+    while (count > 0 && !rc) {
+        int64_t n = count < BLOCK ? count : BLOCK;
+
+        rc = mds_source_read(s, first, n, ids);
+        for (int64_t i = 0; i < n && !rc; i++)
+            counts[ids[i]]++;
+        first += n;
+        count -= n;
+    }
+    free(ids);
+    return rc;
+}
+
+double mds_entropy(const int64_t *counts, int64_t n)
+{
+    double total = 0, sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        total += (double)counts[i];
+    for (int64_t i = 0; i < n; i++)
+        if (counts[i] > 0)
+            sum -= (double)counts[i] / total * log((double)counts[i] / total);
+    return sum;
+}

@@ -1,0 +1,68 @@
+/* A file of tokens, in one of the formats of source.c's list: one long run of ids, cut
+ * into documents. */
+#ifndef MDS_DATA_SOURCE_H
+#define MDS_DATA_SOURCE_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct mds_source;
+
+struct mds_source_ops {
+    const char *name; /* of the format */
+    /* Ids of tokens first .. first + count - 1, which are inside the source. */
+    enum mds_rc (*read)(struct mds_source *s, int64_t first, int64_t count,
+                        int32_t *ids);
+    /* count starts of documents from number `first` on (the last one, number
+     * s->documents, is the number of tokens). */
+    enum mds_rc (*starts)(struct mds_source *s, int64_t first, int64_t count,
+                          int64_t *starts);
+    /* Optional: add "key  value" lines on where the tokens come from. */
+    enum mds_rc (*provenance)(struct mds_source *s, struct mds_str *out);
+    void (*close)(struct mds_source *s); /* what the format added, not s itself */
+};
+
+/* What all formats have in common; embedded first in theirs. */
+struct mds_source {
+    const struct mds_source_ops *ops;
+    char *path;      /* as given */
+    char *tokenizer; /* "codon"; NULL where the format does not say */
+    int64_t tokens, documents;
+    int64_t vocab;   /* words; where vocab_seen: the largest id seen + 1 */
+    int vocab_seen;  /* the format states no vocabulary */
+    char **words;    /* [vocab], or NULL */
+    int64_t n_words; /* of words: vocab or 0 */
+    int64_t eod;     /* -1: unknown */
+};
+
+enum {
+    MDS_VOCAB_MAX = 1 << 24
+}; /* more is a damaged file, or one that is no token file */
+
+/* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
+ * and by content.  A format without a stated vocabulary is read through once. */
+enum mds_rc mds_source_open(const char *path, struct mds_source **out);
+void mds_source_close(struct mds_source *s); /* NULL is fine */
+
+/* Fronts of the operations: MDS_EBUG outside the source; read: MDS_EUSER for an id
+ * outside the vocabulary, naming file and position. */
+enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
+                            int32_t *ids);
+enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
+                              int64_t *starts);
+enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
+
+/* Add to counts[vocab] how often each word is among count tokens from first. */
+enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
+                             int64_t *counts);
+
+/* -sum p ln p over counts[n], in nats; 0 for no tokens. */
+double mds_entropy(const int64_t *counts, int64_t n);
+
+/* One opener per format; path names a file that exists (Megatron: the prefix). */
+enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out);
+enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out);
+
+#endif

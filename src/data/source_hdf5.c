@@ -1,0 +1,184 @@
+#include "data/source.h"
+
+#include "base/alloc.h"
+#include "data/token_file.h"
+#include "io/h5.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hdf5_source {
+    struct mds_source base;
+    struct mds_h5 *h5;
+    struct mds_h5_set *tokens, *documents;
+};
+
+static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
+                            int32_t *ids)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+
+    return mds_h5_set_read_i32(h->tokens, first, count, ids);
+}
+
+static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
+                               int64_t *starts)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+
+    return mds_h5_set_read_i64(h->documents, first, count, starts);
+}
+
+static enum mds_rc add_attribute(struct hdf5_source *h, const char *name,
+                                 struct mds_str *out)
+{
+    char *value;
+
+    if (!mds_h5_has(h->h5, name))
+        return MDS_OK;
+    MDS_TRY(mds_h5_get_string(h->h5, name, &value));
+    if (*value)
+        mds_str_add(out, "%-12s %s\n", name, value);
+    free(value);
+    return MDS_OK;
+}
+
+/* "input  PATH (N bytes, sha256 HEX)", one line each */
+static enum mds_rc add_inputs(struct hdf5_source *h, struct mds_str *out)
+{
+    char **paths = NULL, **sums = NULL;
+    struct mds_h5_set *sizes = NULL;
+    int64_t n = 0, n_sums = 0, size;
+    enum mds_rc rc = mds_h5_get_strings(h->h5, "/inputs/path", &paths, &n);
+
+    if (!rc)
+        rc = mds_h5_get_strings(h->h5, "/inputs/sha256", &sums, &n_sums);
+    if (!rc)
+        rc = mds_h5_set_open(h->h5, "/inputs/bytes", &sizes);
+    if (!rc && (n_sums != n || mds_h5_set_length(sizes) != n))
+        rc = mds_fail(MDS_EUSER, "%s: /inputs lists differ in length", h->base.path);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        rc = mds_h5_set_read_i64(sizes, i, 1, &size);
+        mds_str_add(out, "%-12s %s (%lld bytes, sha256 %s)\n", "input", paths[i],
+                    (long long)size, sums[i]);
+    }
+    mds_h5_set_close(sizes);
+    mds_h5_free_strings(sums, n_sums);
+    mds_h5_free_strings(paths, n);
+    return rc;
+}
+
+static enum mds_rc add_provenance(struct mds_source *s, struct mds_str *out)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+
+    MDS_TRY(add_attribute(h, "options", out));
+    MDS_TRY(add_attribute(h, "command", out));
+    MDS_TRY(add_attribute(h, "created", out));
+    MDS_TRY(add_attribute(h, "program", out));
+    return add_inputs(h, out);
+}
+
+static void close_hdf5(struct mds_source *s)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+
+    mds_h5_set_close(h->tokens);
+    mds_h5_set_close(h->documents);
+    mds_h5_close(h->h5);
+}
+
+static const struct mds_source_ops hdf5_ops = {
+    .name = "HDF5",
+    .read = read_ids,
+    .starts = read_starts,
+    .provenance = add_provenance,
+    .close = close_hdf5,
+};
+
+static enum mds_rc check_format(struct hdf5_source *h)
+{
+    int64_t version;
+    char *format;
+    int ours;
+
+    if (!mds_h5_has(h->h5, "format"))
+        return mds_fail(MDS_EUSER,
+                        "%s: HDF5, but not a token file (no attribute 'format'): make "
+                        "one with mds_data make",
+                        h->base.path);
+    MDS_TRY(mds_h5_get_string(h->h5, "format", &format));
+    ours = strcmp(format, MDS_TOKEN_FORMAT) == 0;
+    free(format);
+    if (!ours)
+        return mds_fail(MDS_EUSER, "%s: not a token file: make one with mds_data make",
+                        h->base.path);
+    MDS_TRY(mds_h5_get_int(h->h5, "format_version", &version));
+    if (version != MDS_TOKEN_FORMAT_VERSION)
+        return mds_fail(
+            MDS_EUSER,
+            "%s: token file of version %lld, this program reads version %d: "
+            "make it again with mds_data make",
+            h->base.path, (long long)version, MDS_TOKEN_FORMAT_VERSION);
+    return MDS_OK;
+}
+
+static enum mds_rc read_vocabulary(struct hdf5_source *h)
+{
+    struct mds_source *s = &h->base;
+
+    MDS_TRY(mds_h5_get_string(h->h5, "tokenizer", &s->tokenizer));
+    MDS_TRY(mds_h5_get_int(h->h5, "vocab_size", &s->vocab));
+    MDS_TRY(mds_h5_get_int(h->h5, "eod", &s->eod));
+    MDS_TRY(mds_h5_get_strings(h->h5, "/vocab", &s->words, &s->n_words));
+    if (s->vocab < 1 || s->vocab > MDS_VOCAB_MAX || s->n_words != s->vocab)
+        return mds_fail(MDS_EUSER,
+                        "%s: vocab_size is %lld, but /vocab has %lld words: make it "
+                        "again with mds_data make",
+                        s->path, (long long)s->vocab, (long long)s->n_words);
+    return MDS_OK;
+}
+
+static enum mds_rc open_sets(struct hdf5_source *h)
+{
+    struct mds_source *s = &h->base;
+    int64_t last;
+
+    MDS_TRY(mds_h5_set_open(h->h5, "/tokens", &h->tokens));
+    MDS_TRY(mds_h5_set_open(h->h5, "/documents", &h->documents));
+    s->tokens = mds_h5_set_length(h->tokens);
+    s->documents = mds_h5_set_length(h->documents) - 1;
+    if (s->documents < 0)
+        return mds_fail(MDS_EUSER, "%s: /documents is empty", s->path);
+    MDS_TRY(mds_h5_set_read_i64(h->documents, s->documents, 1, &last));
+    if (last != s->tokens)
+        return mds_fail(MDS_EUSER,
+                        "%s: /documents ends at %lld, but /tokens has %lld: make it "
+                        "again with mds_data make",
+                        s->path, (long long)last, (long long)s->tokens);
+    return MDS_OK;
+}
+
+enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
+{
+    struct hdf5_source *h = mds_zalloc(1, sizeof *h);
+    enum mds_rc rc;
+
+    if (!h)
+        return MDS_EMEM;
+    h->base.ops = &hdf5_ops;
+    h->base.path = mds_strdup(path);
+    rc = h->base.path ? mds_h5_open(path, "mds_data make", &h->h5) : MDS_EMEM;
+    if (!rc)
+        rc = check_format(h);
+    if (!rc)
+        rc = read_vocabulary(h);
+    if (!rc)
+        rc = open_sets(h);
+    if (rc) {
+        mds_source_close(&h->base);
+        return rc;
+    }
+    *out = &h->base;
+    return MDS_OK;
+}

@@ -1,0 +1,152 @@
+#include "data/source.h"
+
+#include "base/alloc.h"
+#include "data/megatron_index.h"
+#include "io/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct megatron_source {
+    struct mds_source base;
+    struct mds_map bin, idx;
+    struct mds_index index; /* borrows idx */
+};
+
+/* Widen count tokens; int64 ids beyond 32 bits become -1, which no vocabulary has. */
+static void widen(enum mds_index_type type, const unsigned char *p, int64_t count,
+                  int32_t *ids)
+{
+    switch (type) {
+    case MDS_INDEX_U8:
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = p[i];
+        break;
+    case MDS_INDEX_I8:
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = (signed char)p[i];
+        break;
+    case MDS_INDEX_U16:
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = p[2 * i] | p[2 * i + 1] << 8;
+        break;
+    case MDS_INDEX_I16:
+        for (int64_t i = 0; i < count; i++)
+            ids[i] = (int16_t)(p[2 * i] | p[2 * i + 1] << 8);
+        break;
+    case MDS_INDEX_I32:
+    case MDS_INDEX_I64:
+        for (int64_t i = 0; i < count; i++) {
+            const unsigned char *q = p + (type == MDS_INDEX_I32 ? 4 : 8) * i;
+            uint32_t low = (uint32_t)q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 |
+                           (uint32_t)q[3] << 24;
+
+            ids[i] = (int32_t)low;
+            if (type == MDS_INDEX_I64 && (q[4] | q[5] | q[6] | q[7]))
+                ids[i] = -1;
+        }
+        break;
+    }
+}
+
+static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
+                            int32_t *ids)
+{
+    struct megatron_source *m = (struct megatron_source *)s;
+    int item = m->index.item;
+    const unsigned char *p;
+
+    MDS_TRY(mds_map_array(&m->bin, m->index.first_byte + first * item, count, item,
+                          "tokens", &p));
+    widen(m->index.type, p, count, ids);
+    return MDS_OK;
+}
+
+static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
+                               int64_t *starts)
+{
+    struct megatron_source *m = (struct megatron_source *)s;
+
+    for (int64_t i = 0; i < count; i++)
+        starts[i] = mds_index_start(&m->index, first + i);
+    return MDS_OK;
+}
+
+static void close_megatron(struct mds_source *s)
+{
+    struct megatron_source *m = (struct megatron_source *)s;
+
+    mds_map_close(&m->bin);
+    mds_map_close(&m->idx);
+}
+
+static const struct mds_source_ops megatron_ops = {
+    .name = "Megatron .bin/.idx",
+    .read = read_ids,
+    .starts = read_starts,
+    .provenance = NULL,
+    .close = close_megatron,
+};
+
+/* The format states no vocabulary: take the largest id there is. */
+static enum mds_rc find_vocab(struct mds_source *s)
+{
+    enum { BLOCK = 65536 };
+    int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
+    enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
+    int32_t largest = 0;
+
+    s->vocab_seen = 1;
+    s->vocab = MDS_VOCAB_MAX;
+    for (int64_t first = 0; first < s->tokens && !rc; first += BLOCK) {
+        int64_t n = s->tokens - first < BLOCK ? s->tokens - first : BLOCK;
+
+        rc = mds_source_read(s, first, n, ids);
+        for (int64_t i = 0; i < n && !rc; i++)
+            largest = ids[i] > largest ? ids[i] : largest;
+    }
+    s->vocab = largest + 1;
+    free(ids);
+    return rc;
+}
+
+static enum mds_rc open_files(struct megatron_source *m, const char *prefix)
+{
+    struct mds_str bin = {0}, idx = {0};
+    enum mds_rc rc = MDS_EMEM;
+
+    mds_str_add(&bin, "%s.bin", prefix);
+    mds_str_add(&idx, "%s.idx", prefix);
+    m->base.path = bin.failed ? NULL : mds_strdup(bin.s);
+    if (m->base.path && !idx.failed)
+        rc = mds_map_open(idx.s, &m->idx);
+    if (!rc)
+        rc = mds_map_open(bin.s, &m->bin);
+    if (!rc)
+        rc = mds_index_parse(m->idx.bytes, m->idx.size, m->bin.size, idx.s, &m->index);
+    mds_str_fini(&bin);
+    mds_str_fini(&idx);
+    return rc;
+}
+
+enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out)
+{
+    struct megatron_source *m = mds_zalloc(1, sizeof *m);
+    enum mds_rc rc;
+
+    if (!m)
+        return MDS_EMEM;
+    m->base.ops = &megatron_ops;
+    m->base.eod = -1;
+    rc = open_files(m, prefix);
+    m->base.tokens = m->index.tokens;
+    m->base.documents = m->index.documents;
+    if (!rc)
+        rc = find_vocab(&m->base);
+    if (rc) {
+        mds_source_close(&m->base);
+        return rc;
+    }
+    *out = &m->base;
+    return MDS_OK;
+}

@@ -1,0 +1,26 @@
+/* One byte a base of the record at hand, in a file that has no name: a record is read
+ * once for every strand and frame, and backwards, which a .gz cannot. */
+#ifndef MDS_DATA_SPOOL_H
+#define MDS_DATA_SPOOL_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct mds_spool {
+    int fd;
+    int64_t length; /* bytes held */
+};
+
+/* Beside `near`, where there is room for the output anyway. */
+enum mds_rc mds_spool_init(const char *near, struct mds_spool *s);
+void mds_spool_fini(struct mds_spool *s);
+
+void mds_spool_rewind(struct mds_spool *s); /* forget what it holds */
+enum mds_rc mds_spool_add(struct mds_spool *s, const void *bytes, size_t n);
+/* n bytes from offset, all of which must be there. */
+enum mds_rc mds_spool_read(const struct mds_spool *s, int64_t offset, void *bytes,
+                           size_t n);
+
+#endif

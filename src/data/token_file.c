@@ -1,0 +1,264 @@
+#include "data/token_file.h"
+
+#include "base/alloc.h"
+#include "config.h"
+#include "io/h5.h"
+#include "io/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* As many as a chunk of the data set, so each chunk is written once. */
+enum { BUFFERED = 65536, DOCUMENTS_BUFFERED = 4096 };
+
+struct input {
+    char *path, sha256[65];
+    int64_t bytes;
+};
+
+struct mds_token_file {
+    enum mds_tokenizer tokenizer;
+    struct mds_output output;
+    struct mds_h5 *h5;
+    struct mds_h5_set *tokens, *documents;
+    int wide;              /* ids stored in two bytes; else one */
+    unsigned char *buffer; /* [BUFFERED] ids as stored */
+    size_t buffered;
+    int64_t starts[DOCUMENTS_BUFFERED];
+    size_t starts_buffered;
+    int64_t token_count, document_count;
+    struct input *inputs;
+    size_t n_inputs;
+};
+
+static enum mds_rc create_sets(struct mds_token_file *f)
+{
+    enum mds_h5_type type = f->wide ? MDS_H5_U16 : MDS_H5_U8;
+
+    MDS_TRY(mds_h5_create(f->output.partial, f->output.path, &f->h5));
+    MDS_TRY(mds_h5_set_create(f->h5, "/tokens", type, &f->tokens));
+    return mds_h5_set_create(f->h5, "/documents", MDS_H5_I64, &f->documents);
+}
+
+enum mds_rc mds_token_file_create(const char *path, enum mds_tokenizer t,
+                                  struct mds_token_file **out)
+{
+    struct mds_token_file *f = mds_zalloc(1, sizeof *f);
+    enum mds_rc rc;
+
+    if (!f)
+        return MDS_EMEM;
+    f->tokenizer = t;
+    f->wide = mds_tokenizer_vocab(t) > 256;
+    f->buffer = mds_zalloc(BUFFERED, 2);
+    f->starts_buffered = 1; /* the first document starts at 0 */
+    rc = f->buffer ? mds_output_open(path, &f->output) : MDS_EMEM;
+    if (!rc)
+        rc = create_sets(f);
+    if (rc) {
+        mds_token_file_abandon(f);
+        return rc;
+    }
+    *out = f;
+    return MDS_OK;
+}
+
+static enum mds_rc flush_tokens(struct mds_token_file *f)
+{
+    MDS_TRY(mds_h5_set_append(f->tokens, f->buffer, (int64_t)f->buffered));
+    f->buffered = 0;
+    return MDS_OK;
+}
+
+static enum mds_rc flush_documents(struct mds_token_file *f)
+{
+    MDS_TRY(mds_h5_set_append(f->documents, f->starts, (int64_t)f->starts_buffered));
+    f->starts_buffered = 0;
+    return MDS_OK;
+}
+
+/* ids[n] as stored, behind what is buffered. */
+static void narrow(struct mds_token_file *f, const int32_t *ids, size_t n)
+{
+    unsigned char *bytes = f->buffer + f->buffered;
+    uint16_t *words = (uint16_t *)f->buffer + f->buffered;
+
+    if (f->wide)
+        for (size_t i = 0; i < n; i++)
+            words[i] = (uint16_t)ids[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = (unsigned char)ids[i];
+    f->buffered += n;
+}
+
+enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n)
+{
+    f->token_count += (int64_t)n;
+    while (n > 0) {
+        size_t take = BUFFERED - f->buffered < n ? BUFFERED - f->buffered : n;
+
+        narrow(f, ids, take);
+        ids += take;
+        n -= take;
+        if (f->buffered == BUFFERED)
+            MDS_TRY(flush_tokens(f));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_token_file_end_document(struct mds_token_file *f)
+{
+    int32_t eod = mds_tokenizer_eod(f->tokenizer);
+
+    MDS_TRY(mds_token_file_add(f, &eod, 1));
+    f->document_count++;
+    if (f->starts_buffered == DOCUMENTS_BUFFERED)
+        MDS_TRY(flush_documents(f));
+    f->starts[f->starts_buffered++] = f->token_count;
+    return MDS_OK;
+}
+
+enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
+                                 int64_t bytes, const char *sha256)
+{
+    struct input *inputs = mds_realloc(f->inputs, f->n_inputs + 1, sizeof *inputs);
+    struct input *in;
+
+    if (!inputs)
+        return MDS_EMEM;
+    f->inputs = inputs;
+    in = &inputs[f->n_inputs];
+    in->path = mds_strdup(path);
+    if (!in->path)
+        return MDS_EMEM;
+    in->bytes = bytes;
+    memcpy(in->sha256, sha256, 64);
+    in->sha256[64] = '\0';
+    f->n_inputs++;
+    return MDS_OK;
+}
+
+int64_t mds_token_file_tokens(const struct mds_token_file *f)
+{
+    return f->token_count;
+}
+
+int64_t mds_token_file_documents(const struct mds_token_file *f)
+{
+    return f->document_count;
+}
+
+static enum mds_rc write_words(struct mds_token_file *f)
+{
+    int64_t n = mds_tokenizer_vocab(f->tokenizer);
+    char(*words)[8] = mds_zalloc((size_t)n, sizeof *words);
+    const char **list = mds_zalloc((size_t)n, sizeof *list);
+    enum mds_rc rc = MDS_EMEM;
+
+    if (words && list) {
+        for (int64_t i = 0; i < n; i++)
+            list[i] = mds_tokenizer_word(f->tokenizer, (int32_t)i, words[i]);
+        rc = mds_h5_put_strings(f->h5, "/vocab", list, n);
+    }
+    free(list);
+    free(words);
+    return rc;
+}
+
+static enum mds_rc write_input_sizes(struct mds_token_file *f)
+{
+    struct mds_h5_set *set;
+    enum mds_rc rc = MDS_OK;
+
+    MDS_TRY(mds_h5_set_create(f->h5, "/inputs/bytes", MDS_H5_I64, &set));
+    for (size_t i = 0; i < f->n_inputs && !rc; i++)
+        rc = mds_h5_set_append(set, &f->inputs[i].bytes, 1);
+    mds_h5_set_close(set);
+    return rc;
+}
+
+static enum mds_rc write_inputs(struct mds_token_file *f)
+{
+    const char **list = mds_zalloc(f->n_inputs, sizeof *list);
+    enum mds_rc rc;
+
+    if (!list)
+        return MDS_EMEM;
+    for (size_t i = 0; i < f->n_inputs; i++)
+        list[i] = f->inputs[i].path;
+    rc = mds_h5_put_strings(f->h5, "/inputs/path", list, (int64_t)f->n_inputs);
+    for (size_t i = 0; i < f->n_inputs; i++)
+        list[i] = f->inputs[i].sha256;
+    if (!rc)
+        rc = mds_h5_put_strings(f->h5, "/inputs/sha256", list, (int64_t)f->n_inputs);
+    free(list);
+    return rc ? rc : write_input_sizes(f);
+}
+
+static enum mds_rc write_attributes(struct mds_token_file *f, const char *options,
+                                    const char *command)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+    char created[32];
+
+    gmtime_r(&now, &utc);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    MDS_TRY(mds_h5_put_string(f->h5, "format", MDS_TOKEN_FORMAT));
+    MDS_TRY(mds_h5_put_int(f->h5, "format_version", MDS_TOKEN_FORMAT_VERSION));
+    MDS_TRY(mds_h5_put_string(f->h5, "tokenizer", mds_tokenizer_names[f->tokenizer]));
+    MDS_TRY(mds_h5_put_int(f->h5, "vocab_size", mds_tokenizer_vocab(f->tokenizer)));
+    MDS_TRY(mds_h5_put_int(f->h5, "eod", mds_tokenizer_eod(f->tokenizer)));
+    MDS_TRY(mds_h5_put_string(f->h5, "options", options));
+    MDS_TRY(mds_h5_put_string(f->h5, "command", command));
+    MDS_TRY(mds_h5_put_string(f->h5, "created", created));
+    return mds_h5_put_string(f->h5, "program", PACKAGE_STRING);
+}
+
+/* Close the HDF5 side; its last writes happen here. */
+static enum mds_rc close_h5(struct mds_token_file *f)
+{
+    struct mds_h5 *h5 = f->h5;
+
+    mds_h5_set_close(f->tokens);
+    mds_h5_set_close(f->documents);
+    f->tokens = f->documents = NULL;
+    f->h5 = NULL;
+    return mds_h5_close(h5);
+}
+
+enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
+                                  const char *command)
+{
+    enum mds_rc rc = flush_tokens(f);
+
+    if (!rc)
+        rc = flush_documents(f);
+    if (!rc)
+        rc = write_words(f);
+    if (!rc)
+        rc = write_inputs(f);
+    if (!rc)
+        rc = write_attributes(f, options, command);
+    if (!rc)
+        rc = close_h5(f);
+    if (!rc)
+        rc = mds_output_commit(&f->output);
+    mds_token_file_abandon(f);
+    return rc;
+}
+
+void mds_token_file_abandon(struct mds_token_file *f)
+{
+    if (!f)
+        return;
+    close_h5(f);
+    mds_output_abandon(&f->output);
+    for (size_t i = 0; i < f->n_inputs; i++)
+        free(f->inputs[i].path);
+    free(f->inputs);
+    free(f->buffer);
+    free(f);
+}

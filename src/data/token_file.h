@@ -1,0 +1,46 @@
+/* The HDF5 token file that mds_data writes:
+ *
+ *   /tokens        uint8, uint16 or int32 (the smallest that holds the vocabulary)
+ *   /documents     int64: where each document starts, then the number of tokens
+ *   /vocab         UTF-8 strings: the word of each id
+ *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input,
+ *                  as stored (a .gz is not unpacked for its sum)
+ *   attributes     format "mds-tokens", format_version 1, tokenizer, vocab_size, eod,
+ *                  options, command, created, program
+ *
+ * Words and inputs are data sets because attributes end at 64 KiB. */
+#ifndef MDS_DATA_TOKEN_FILE_H
+#define MDS_DATA_TOKEN_FILE_H
+
+#include "base/status.h"
+#include "data/tokenizer.h"
+
+#include <stdint.h>
+
+#define MDS_TOKEN_FORMAT "mds-tokens"
+enum { MDS_TOKEN_FORMAT_VERSION = 1 };
+
+struct mds_token_file;
+
+/* Create path (as path.partial until finished), and fail now if that cannot be. */
+enum mds_rc mds_token_file_create(const char *path, enum mds_tokenizer t,
+                                  struct mds_token_file **out);
+
+enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n);
+/* Add the <eod> that ends a document. */
+enum mds_rc mds_token_file_end_document(struct mds_token_file *f);
+/* Remember an input; sha256 is 64 hex digits. */
+enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
+                                 int64_t bytes, const char *sha256);
+
+int64_t mds_token_file_tokens(const struct mds_token_file *f);
+int64_t mds_token_file_documents(const struct mds_token_file *f);
+
+/* Write what is buffered, words, inputs and attributes, and give the file its name.
+ * Frees f in any case. */
+enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
+                                  const char *command);
+/* Remove the partial file and free f; NULL is fine. */
+void mds_token_file_abandon(struct mds_token_file *f);
+
+#endif

@@ -1,0 +1,62 @@
+#include "data/tokenizer.h"
+#include "data/fasta.h"
+
+#include <stdio.h>
+
+const char *const mds_tokenizer_names[MDS_TOKENIZERS] = {"codon", "nucleotide",
+                                                         "bytes"};
+
+int64_t mds_tokenizer_vocab(enum mds_tokenizer t)
+{
+    static const int64_t vocab[MDS_TOKENIZERS] = {66, 6, 257};
+
+    return vocab[t];
+}
+
+int32_t mds_tokenizer_eod(enum mds_tokenizer t)
+{
+    static const int32_t eod[MDS_TOKENIZERS] = {MDS_CODON_EOD, 5, 256};
+
+    return eod[t];
+}
+
+const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8])
+{
+    static const char letters[] = "ACGTN";
+
+    if (id == mds_tokenizer_eod(t))
+        snprintf(word, 8, "<eod>");
+    else if (t == MDS_TOKENIZER_CODON && id == MDS_CODON_UNK)
+        snprintf(word, 8, "<unk>");
+    else if (t == MDS_TOKENIZER_CODON)
+        snprintf(word, 8, "%c%c%c", letters[id / 16], letters[id / 4 % 4],
+                 letters[id % 4]);
+    else if (t == MDS_TOKENIZER_NUCLEOTIDE)
+        snprintf(word, 8, "%c", letters[id]);
+    else
+        snprintf(word, 8, id > ' ' && id <= '~' ? "%c" : "<%02x>", id);
+    return word;
+}
+
+void mds_codon_encode(const unsigned char *bases, size_t n, int32_t *ids)
+{
+    for (; n >= 3; n -= 3, bases += 3) {
+        int known =
+            bases[0] < MDS_BASE_N && bases[1] < MDS_BASE_N && bases[2] < MDS_BASE_N;
+
+        *ids++ = known ? 16 * bases[0] + 4 * bases[1] + bases[2] : MDS_CODON_UNK;
+    }
+}
+
+void mds_bases_reverse(unsigned char *bases, size_t n)
+{
+    static const unsigned char complement[] = {MDS_BASE_T, MDS_BASE_G, MDS_BASE_C,
+                                               MDS_BASE_A, MDS_BASE_N};
+
+    for (size_t i = 0; i < (n + 1) / 2; i++) {
+        unsigned char left = complement[bases[i]];
+
+        bases[i] = complement[bases[n - 1 - i]];
+        bases[n - 1 - i] = left;
+    }
+}

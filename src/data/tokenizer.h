@@ -1,0 +1,39 @@
+/* From bytes and bases to token ids.
+ *
+ *   codon       AAA AAC .. TTT are 0 .. 63 (16 a + 4 b + c with A C G T = 0 1 2 3),
+ *               <eod> 64, <unk> 65 for a codon with an ambiguous base
+ *   nucleotide  A C G T N are 0 .. 4, <eod> 5
+ *   bytes       0 .. 255 as they are, <eod> 256 */
+#ifndef MDS_DATA_TOKENIZER_H
+#define MDS_DATA_TOKENIZER_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum mds_tokenizer {
+    MDS_TOKENIZER_CODON,
+    MDS_TOKENIZER_NUCLEOTIDE,
+    MDS_TOKENIZER_BYTES,
+    MDS_TOKENIZERS
+};
+
+enum { MDS_CODON_EOD = 64, MDS_CODON_UNK = 65 };
+
+extern const char *const mds_tokenizer_names[MDS_TOKENIZERS];
+
+int64_t mds_tokenizer_vocab(enum mds_tokenizer t);
+int32_t mds_tokenizer_eod(enum mds_tokenizer t);
+
+/* The word of an id below the vocabulary size; returns word.  Bytes outside ! .. ~ are
+ * written <0a>. */
+const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8]);
+
+/* n / 3 codons of bases[n] (enum mds_base); a rest of one or two bases is dropped. */
+void mds_codon_encode(const unsigned char *bases, size_t n, int32_t *ids);
+
+/* bases[n] becomes its reverse complement. */
+void mds_bases_reverse(unsigned char *bases, size_t n);
+
+#endif
