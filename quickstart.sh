@@ -1,0 +1,251 @@
+#!/bin/sh
+# From a fresh clone to a trained genome model:
+#   ./quickstart.sh          install what is missing, build, train a small GPT on E. coli
+#   ./quickstart.sh check    install what is missing, build, run the tests
+# Environment: MDS_BUILD (build directory, default build), MDS_RUN (outputs, default
+# quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS.
+set -u
+
+src=$(cd "$(dirname "$0")" && pwd) || exit 1
+build=${MDS_BUILD:-$src/build}
+run=${MDS_RUN:-$src/quickstart-run}
+jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
+ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
+
+needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
+    libopenblas-openmp-dev libyaml-dev zlib1g-dev'
+for_train='gnuplot-nox bowtie-examples'
+for_check='libcmocka-dev sharness gnuplot-nox python3-torch python3-numpy'
+
+say() {
+    printf '==> %s\n' "$*"
+}
+
+die() {
+    printf 'quickstart: %s\n' "$*" >&2
+    exit 1
+}
+
+# logged NAME COMMAND...: output goes to a file, whose end is shown on failure
+logged() {
+    log=$logs/$1.log
+    shift
+    "$@" > "$log" 2>&1 && return
+    tail -n 25 "$log" >&2
+    die "'$*' failed; all of its output: $log"
+}
+
+# ---- what the machine has --------------------------------------------------------------
+
+# Those of the packages named that are not installed.
+lacking() {
+    for package; do
+        dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||
+            echo "$package"
+    done
+}
+
+root=
+can_install() {
+    command -v apt-get > /dev/null && command -v dpkg-query > /dev/null || return 1
+    [ "$(id -u)" -ne 0 ] || return 0
+    command -v sudo > /dev/null || return 1
+    root=sudo
+    sudo -n true 2> /dev/null || { [ -t 0 ] && sudo -v; }
+}
+
+apt() {
+    $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"
+}
+
+# Wanted packages that this distribution lacks are left out; needed ones are not.
+install_packages() {
+    say "installing $(echo "$@" | tr '\n' ' ')"
+    logged apt-update apt update
+    # shellcheck disable=SC2046,SC2086
+    set -- $(lacking $needed)
+    [ $# -eq 0 ] || logged apt-needed apt install --no-install-recommends "$@"
+    # shellcheck disable=SC2046,SC2086
+    for package in $(lacking $wanted); do
+        apt install --no-install-recommends "$package" > "$logs/apt-$package.log" 2>&1 ||
+            say "no package $package here; going on without it"
+    done
+}
+
+# has WHAT MODULE TEST...: report it if the test fails
+has() {
+    what=$1 module=$2
+    shift 2
+    "$@" > /dev/null 2>&1 || printf '    %-28s %s\n' "$what" "$module"
+}
+
+any_command() {
+    for name; do
+        command -v "$name" > /dev/null && return
+    done
+    return 1
+}
+
+any_module() {
+    for name; do
+        pkg-config --exists "$name" && return
+    done
+    return 1
+}
+
+list_missing() {
+    [ -x "$src/configure" ] || has 'autoconf, automake' 'module autotools' any_command autoreconf
+    has 'make' 'module make' any_command make
+    [ -n "${CRAYPE_VERSION-}" ] || has 'an MPI compiler' \
+        'module cray-mpich, mpich or openmpi' any_command mpicc.mpich mpicc mpicc.openmpi
+    has 'pkg-config' 'module pkgconf' any_command pkg-config
+    has 'HDF5' 'module cray-hdf5 or hdf5 (or --with-hdf5=DIR)' any_module hdf5 hdf5-serial
+    has 'OpenBLAS (for speed)' 'module openblas (or --with-openblas=DIR)' any_module openblas
+    has 'libyaml' 'module libyaml (or --with-libyaml=DIR)' any_module yaml-0.1
+    has 'zlib (for .gz input)' 'module zlib' any_module zlib
+    has 'gnuplot (for the plot)' 'module gnuplot' any_command gnuplot
+    has 'E. coli genome' 'tests/data has a smaller one' test -r $ecoli
+    has 'cmocka (for tests)' 'module cmocka' any_module cmocka
+}
+
+prepare() {
+    # shellcheck disable=SC2046,SC2086
+    set -- $(command -v dpkg-query > /dev/null && lacking $needed $wanted)
+    if can_install; then
+        [ $# -eq 0 ] || install_packages "$@"
+        return
+    fi
+    missing=$(list_missing)
+    [ -n "$missing" ] || return 0
+    say 'not installing anything (that takes Debian or Ubuntu, and root or sudo). Not found:'
+    printf '%s\n' "$missing"
+    [ $# -eq 0 ] || echo "    (Debian packages: $*)"
+    say 'going on with what is there; CONFIGURE_FLAGS="--with-hdf5=DIR ..." is passed on'
+}
+
+# ---- build -----------------------------------------------------------------------------
+
+configure() (
+    cd "$build" || exit
+    # CONFIGURE_FLAGS is a list of words
+    # shellcheck disable=SC2086
+    "$src/configure" ${CONFIGURE_FLAGS-}
+)
+
+build() {
+    if [ ! -x "$src/configure" ]; then
+        say 'bootstrapping (autoreconf)'
+        logged bootstrap "$src/bootstrap"
+    fi
+    if [ ! -f "$build/Makefile" ]; then
+        say "configuring in $build"
+        logged configure configure
+        sed -n '/will be built in/,$p' "$logs/configure.log"
+    fi
+    say "building with $jobs jobs"
+    logged make make -C "$build" -j "$jobs" all
+}
+
+# ---- the two commands ------------------------------------------------------------------
+
+make_tokens() {
+    genome=$ecoli
+    if [ ! -r "$genome" ]; then
+        genome=$(find "$src/tests/data" -name 'lambda*.f*a*' | head -n 1)
+        say "no E. coli genome on this machine: taking phage lambda, which is small"
+    fi
+    say "making tokens (codons) of $genome"
+    logged tokens mds_data make --tokenizer codon --output "$run/tokens.h5" "$genome"
+    mds_data info "$run/tokens.h5"
+}
+
+train() {
+    say 'training a GPT of 1 million parameters on 2 ranks, about two minutes'
+    # One thread a rank; MPIEXEC is a list of words.
+    # shellcheck disable=SC2086
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $MPIEXEC -n 2 mds_pretrain \
+        --data-path "$run/tokens.h5" --split 949,50,1 \
+        --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 256 \
+        --micro-batch-size 8 --global-batch-size 16 --train-iters 300 \
+        --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 \
+        --weight-decay 0.1 --clip-grad 1.0 --log-interval 10 \
+        --eval-interval 50 --eval-iters 10 \
+        --metrics-jsonl "$run/run.jsonl" --tensorboard-dir "$run/tensorboard" \
+        --export-weights "$run/weights.safetensors" \
+        || die "training failed; what it was run on: $run"
+}
+
+plot() {
+    say 'drawing the loss'
+    for kind in png svg; do
+        "$src/scripts/mds_plot" "$run/run.jsonl" "$run/loss.$kind"
+        status=$?
+        [ $status -ne 3 ] || return 0 # no gnuplot; it said so
+        [ $status -eq 0 ] || die "the plot failed"
+    done
+}
+
+# The last record of the run: what was learned.
+report() {
+    say 'outputs'
+    for file in tokens.h5 run.jsonl tensorboard weights.safetensors loss.png loss.svg; do
+        [ ! -e "$run/$file" ] || echo "    $run/$file"
+    done
+    awk '
+    function value(key,    at, rest) {
+        at = index($0, "\"" key "\":")
+        rest = substr($0, at + length(key) + 3)
+        sub(/[,}].*/, "", rest)
+        return rest
+    }
+    /"event":"end"/ {
+        loss = value("validation_lm_loss")
+        entropy = value("unigram_entropy_nats")
+    }
+    END {
+        printf "==> validation loss %.4f, unigram entropy %.4f (nats per token): ", loss, entropy
+        print loss < entropy ? "the model uses context" : "not below it yet"
+    }' "$run/run.jsonl"
+}
+
+check() {
+    say 'building the tests'
+    logged make-check make -C "$build" -j "$jobs" check TESTS=
+    say 'running the tests (make check)'
+    make -C "$build" check || die "some tests failed; see $build/test-suite.log"
+}
+
+usage() {
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
+}
+
+case ${1-} in
+'') wanted=$for_train ;;
+check) wanted="$for_check $for_train" ;;
+-h | --help | help)
+    usage
+    exit 0
+    ;;
+*)
+    usage >&2
+    exit 2
+    ;;
+esac
+
+mkdir -p "$build" "$run/logs" || die "cannot make $build and $run"
+build=$(cd "$build" && pwd) && run=$(cd "$run" && pwd) || exit 1
+logs=$run/logs
+prepare
+build
+if [ "${1-}" = check ]; then
+    check
+    exit
+fi
+cd "$build" || exit 1
+# shellcheck disable=SC1091
+. ./tests/env.sh
+: "${MPIEXEC:?}"
+make_tokens
+train
+plot
+report
