@@ -1,1 +1,15 @@
-# (room device)
+noinst_LIBRARIES += src/device/libmds_device.a
+src_device_libmds_device_a_SOURCES = \
+  src/device/arena.c src/device/arena.h \
+  src/device/backend.h \
+  src/device/cpu.c src/device/cuda.c src/device/dry.c \
+  src/device/device.c src/device/device.h \
+  src/device/memory.h
+src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+
+check_PROGRAMS += tests/unit/device
+TESTS += tests/unit/device
+tests_unit_device_SOURCES = tests/unit/device.c
+tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS) $(CMOCKA_LIBS)

@@ -1,0 +1,60 @@
+#include "device/arena.h"
+#include "base/units.h"
+#include "device/backend.h"
+
+#include <string.h>
+
+enum mds_rc mds_arena_init(struct mds_arena *a, struct mds_dev *dev, const char *name,
+                           int64_t bytes)
+{
+    void *base = NULL;
+
+    MDS_TRY(mds_dev_alloc(dev, bytes, &base));
+    *a = (struct mds_arena){.dev = dev, .base = base, .size = bytes, .name = name};
+    return MDS_OK;
+}
+
+void mds_arena_fini(struct mds_arena *a)
+{
+    if (!a->dev)
+        return;
+    mds_arena_release(a, (struct mds_arena_mark){0});
+    mds_dev_free(a->dev, a->base, a->size);
+    memset(a, 0, sizeof *a);
+}
+
+enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
+                           void **out)
+{
+    int64_t n = (bytes + MDS_ARENA_ALIGN - 1) / MDS_ARENA_ALIGN * MDS_ARENA_ALIGN;
+
+    if (bytes < 0 || n > a->size - a->used)
+        return mds_fail(MDS_EBUG,
+                        "arena %s: %lld bytes of %s do not fit, %lld of %lld used",
+                        a->name, (long long)bytes, mds_mem_tag_name(tag),
+                        (long long)a->used, (long long)a->size);
+    *out = a->base + a->used;
+    a->used += n;
+    if (a->used > a->peak)
+        a->peak = a->used;
+    a->by_tag[tag] += n;
+    mds_dev_account(a->dev, tag, n);
+    return MDS_OK;
+}
+
+struct mds_arena_mark mds_arena_mark(const struct mds_arena *a)
+{
+    struct mds_arena_mark m = {.used = a->used};
+
+    memcpy(m.by_tag, a->by_tag, sizeof m.by_tag);
+    return m;
+}
+
+void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m)
+{
+    for (int t = 0; t < MDS_MEM_TAGS; t++) {
+        mds_dev_account(a->dev, (enum mds_mem_tag)t, m.by_tag[t] - a->by_tag[t]);
+        a->by_tag[t] = m.by_tag[t];
+    }
+    a->used = m.used;
+}

@@ -1,0 +1,38 @@
+/* Memory taken in order and given back in reverse, from one block. */
+#ifndef MDS_DEVICE_ARENA_H
+#define MDS_DEVICE_ARENA_H
+
+#include "device/device.h"
+
+struct mds_arena {
+    struct mds_dev *dev; /* borrowed, outlives the arena */
+    char *base;
+    int64_t size, used, peak;     /* peak: the most ever used */
+    int64_t by_tag[MDS_MEM_TAGS]; /* of used */
+    const char *name;             /* borrowed: for messages */
+};
+
+struct mds_arena_mark {
+    int64_t used;
+    int64_t by_tag[MDS_MEM_TAGS];
+};
+
+/* One block of `bytes`, zeroed. */
+enum mds_rc mds_arena_init(struct mds_arena *a, struct mds_dev *dev, const char *name,
+                           int64_t bytes);
+
+/* Gives everything back.  A zeroed struct is fine. */
+void mds_arena_fini(struct mds_arena *a);
+
+/* `bytes` rounded up to MDS_ARENA_ALIGN, charged to tag.  Contents are what the last
+ * user left.  MDS_EBUG when the arena is full: its size was measured for the work it is
+ * for. */
+enum { MDS_ARENA_ALIGN = 256 };
+enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
+                           void **out);
+
+/* Everything taken since the mark is given back by release. */
+struct mds_arena_mark mds_arena_mark(const struct mds_arena *a);
+void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m);
+
+#endif

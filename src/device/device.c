@@ -1,0 +1,188 @@
+#include "device/device.h"
+#include "base/alloc.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "device/backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct mds_dev_ops *const backends[] = {&mds_dev_cpu, &mds_dev_cuda,
+                                                     &mds_dev_dry};
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
+
+static const char *const op_names[MDS_OPS] = {
+    [MDS_OP_LINEAR_FWD] = "linear_fwd",
+    [MDS_OP_LINEAR_BWD_INPUT] = "linear_bwd_input",
+    [MDS_OP_LINEAR_BWD_WEIGHT] = "linear_bwd_weight",
+    [MDS_OP_NORM_FWD] = "norm_fwd",
+    [MDS_OP_NORM_BWD] = "norm_bwd",
+    [MDS_OP_ATTENTION_FWD] = "attention_fwd",
+    [MDS_OP_ATTENTION_BWD] = "attention_bwd",
+    [MDS_OP_ROPE] = "rope",
+    [MDS_OP_ACTIVATION_FWD] = "activation_fwd",
+    [MDS_OP_ACTIVATION_BWD] = "activation_bwd",
+    [MDS_OP_EMBEDDING_FWD] = "embedding_fwd",
+    [MDS_OP_EMBEDDING_BWD] = "embedding_bwd",
+    [MDS_OP_XENT_STATS] = "xent_stats",
+    [MDS_OP_XENT_LOSS] = "xent_loss",
+    [MDS_OP_XENT_BWD] = "xent_bwd",
+    [MDS_OP_DROPOUT] = "dropout",
+    [MDS_OP_ADD] = "add",
+    [MDS_OP_SCALE] = "scale",
+    [MDS_OP_SUM_SQUARES] = "sum_squares",
+    [MDS_OP_ADAMW] = "adamw",
+    [MDS_OP_ZERO] = "zero",
+    [MDS_OP_COPY_IN] = "copy_in",
+    [MDS_OP_COPY_OUT] = "copy_out",
+};
+
+static const char *const tag_names[MDS_MEM_TAGS] = {
+    [MDS_MEM_PARAM] = "params",     [MDS_MEM_GRAD] = "grads",
+    [MDS_MEM_OPTIM] = "optimizer",  [MDS_MEM_ACT] = "activations",
+    [MDS_MEM_CKPT] = "checkpoints", [MDS_MEM_WORK] = "workspace",
+    [MDS_MEM_COMM] = "comm",
+};
+
+const char *mds_op_name(enum mds_op op)
+{
+    return op_names[op];
+}
+
+const char *mds_mem_tag_name(enum mds_mem_tag tag)
+{
+    return tag_names[tag];
+}
+
+static enum mds_rc find_backend(const char *name, const struct mds_dev_ops **out)
+{
+    const char *names[BACKENDS], *near;
+
+    for (int i = 0; i < BACKENDS; i++) {
+        names[i] = backends[i]->name;
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        if (backends[i]->missing)
+            return mds_fail(MDS_ENOSUP, "device %s: %s", name, backends[i]->missing);
+        *out = backends[i];
+        return MDS_OK;
+    }
+    near = mds_str_nearest(name, names, BACKENDS);
+    return mds_fail(MDS_EUSER, "device %s: there is no such device%s%s", name,
+                    near ? "; did you mean " : "", near ? near : "");
+}
+
+enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out)
+{
+    const struct mds_dev_ops *ops = NULL;
+    struct mds_dev *dev;
+    enum mds_rc rc;
+
+    MDS_TRY(find_backend(spec->name, &ops));
+    dev = mds_zalloc(1, sizeof *dev);
+    if (!dev)
+        return MDS_EMEM;
+    dev->ops = ops;
+    dev->memory_bytes = spec->memory_bytes;
+    rc = ops->open(dev, spec);
+    if (rc) {
+        free(dev);
+        return rc;
+    }
+    *out = dev;
+    return MDS_OK;
+}
+
+void mds_dev_destroy(struct mds_dev *dev)
+{
+    free(dev);
+}
+
+const char *mds_dev_describe(const struct mds_dev *dev)
+{
+    return dev->description;
+}
+
+const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev)
+{
+    return dev->kern;
+}
+
+void *mds_dev_stream(const struct mds_dev *dev)
+{
+    return dev->stream;
+}
+
+const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev)
+{
+    return &dev->ledger;
+}
+
+void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
+{
+    dev->ledger.op[op].calls++;
+    dev->ledger.op[op].cost.flops += cost.flops;
+    dev->ledger.op[op].cost.bytes += cost.bytes;
+}
+
+enum mds_rc mds_dev_alloc(struct mds_dev *dev, int64_t bytes, void **out)
+{
+    char want[32], left[32];
+    void *p = NULL;
+
+    if (bytes < 0)
+        return mds_fail(MDS_EBUG, "%s: %lld bytes asked for", dev->ops->name,
+                        (long long)bytes);
+    if (bytes <= dev->memory_bytes - dev->taken_bytes)
+        p = dev->ops->alloc(dev, bytes);
+    if (!p)
+        return mds_fail(MDS_EMEM, "%s memory: %s asked for, %s left", dev->ops->name,
+                        mds_format_bytes((double)bytes, want, sizeof want),
+                        mds_format_bytes((double)(dev->memory_bytes - dev->taken_bytes),
+                                         left, sizeof left));
+    dev->taken_bytes += bytes;
+    *out = p;
+    return MDS_OK;
+}
+
+void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    if (!p)
+        return;
+    dev->taken_bytes -= bytes;
+    dev->ops->free(dev, p, bytes);
+}
+
+void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_ZERO, (struct mdsk_cost){0, (double)bytes});
+    dev->ops->zero(dev, p, bytes);
+}
+
+void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    dev->ops->copy_in(dev, to, from_host, bytes);
+}
+
+void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                      int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    dev->ops->copy_out(dev, to_host, from, bytes);
+}
+
+void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)
+{
+    struct mds_mem_account *m = &dev->ledger.memory;
+
+    m->now[tag] += bytes;
+    m->total_now += bytes;
+    if (m->now[tag] > m->peak[tag])
+        m->peak[tag] = m->now[tag];
+    if (m->total_now > m->total_peak) {
+        m->total_peak = m->total_now;
+        memcpy(m->at_total_peak, m->now, sizeof m->now);
+    }
+}

@@ -1,0 +1,102 @@
+/* A device: where tensors live and kernels run.
+ *
+ *   cpu   host memory, kernels/cpu
+ *   dry   no kernels, and addresses that may be computed with but never touched: the
+ * same calls leave the same ledger, so a run of any size can be measured on a laptop
+ *   cuda  a row that says why it is not there (device/cuda.c)
+ */
+#ifndef MDS_DEVICE_DEVICE_H
+#define MDS_DEVICE_DEVICE_H
+
+#include "base/status.h"
+#include "device/memory.h"
+#include "kernels/types.h"
+
+struct mdsk_table;
+struct mds_dev;
+
+/* The operations the ledger tells apart. */
+enum mds_op {
+    MDS_OP_LINEAR_FWD,
+    MDS_OP_LINEAR_BWD_INPUT,
+    MDS_OP_LINEAR_BWD_WEIGHT,
+    MDS_OP_NORM_FWD,
+    MDS_OP_NORM_BWD,
+    MDS_OP_ATTENTION_FWD,
+    MDS_OP_ATTENTION_BWD,
+    MDS_OP_ROPE,
+    MDS_OP_ACTIVATION_FWD,
+    MDS_OP_ACTIVATION_BWD,
+    MDS_OP_EMBEDDING_FWD,
+    MDS_OP_EMBEDDING_BWD,
+    MDS_OP_XENT_STATS,
+    MDS_OP_XENT_LOSS,
+    MDS_OP_XENT_BWD,
+    MDS_OP_DROPOUT,
+    MDS_OP_ADD,
+    MDS_OP_SCALE,
+    MDS_OP_SUM_SQUARES,
+    MDS_OP_ADAMW,
+    MDS_OP_ZERO,
+    MDS_OP_COPY_IN,
+    MDS_OP_COPY_OUT,
+    MDS_OPS,
+};
+
+const char *mds_op_name(enum mds_op op);
+
+/* What the device was asked to do since it was created.  cpu and dry leave the same
+ * ledger, bit for bit, for the same calls. */
+struct mds_ledger {
+    struct {
+        int64_t calls;
+        struct mdsk_cost cost;
+    } op[MDS_OPS];
+    struct mds_mem_account memory;
+};
+
+struct mds_dev_spec {
+    const char *name;     /* "cpu" or "dry" */
+    int threads;          /* cpu: threads of this rank; 0: all cores it may use */
+    int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
+};
+
+enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out);
+void mds_dev_destroy(struct mds_dev *dev);
+
+/* "cpu: OpenBLAS 0.3.21, 2 threads". */
+const char *mds_dev_describe(const struct mds_dev *dev);
+
+/* The kernels, or NULL where there are none (dry). */
+const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev);
+void *mds_dev_stream(const struct mds_dev *dev);
+
+const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
+void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
+
+/* Zeroed memory, aligned to 256 bytes; for arenas only (device/arena.h), which do the
+ * accounting.  MDS_EMEM names what was asked for and what the device has. */
+enum mds_rc mds_dev_alloc(struct mds_dev *dev, int64_t bytes, void **out);
+void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes);
+
+/* Fill with zero bytes; queued. */
+void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes);
+
+/* Between host and device.  Both return when the copy is done; copy_out first waits for
+ * all that was queued.  On dry, copy_out gives zeros. */
+void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes);
+void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                      int64_t bytes);
+
+/* Cores this process may run on. */
+int mds_host_cores(void);
+
+/* Host memory that may still be taken, in bytes: the least of what the kernel calls
+ * available and what the control group leaves. */
+int64_t mds_host_memory_available(void);
+
+/* "none found", "2 found" or why it cannot be asked: for the start-up report. */
+const char *mds_cuda_probe(void);
+
+#endif

@@ -1,0 +1,16 @@
+/* What every front shares.  For tensor/ alone. */
+#ifndef MDS_TENSOR_FRONT_H
+#define MDS_TENSOR_FRONT_H
+
+#include "tensor/op.h"
+
+/* MDS_EBUG with the operation's name and the condition that does not hold. */
+enum mds_rc mds_front_broken(const char *op, const char *condition);
+
+/* MDS_OK, or MDS_ENOSUP: the backends compute f32 so far. */
+enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t);
+
+/* A kernel's return value (0 or -errno) as a status. */
+enum mds_rc mds_front_launched(const char *op, int err);
+
+#endif

@@ -1,0 +1,162 @@
+/* device: arenas, the account by tag, the dry device. */
+#include "base/status.h"
+#include "device/arena.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct mds_dev *open_dev(const char *name, int64_t bytes)
+{
+    struct mds_dev_spec spec = {.name = name, .threads = 1, .memory_bytes = bytes};
+    struct mds_dev *dev = NULL;
+
+    assert_int_equal(mds_dev_create(&spec, &dev), MDS_OK);
+    return dev;
+}
+
+static void names_are_checked(void **state)
+{
+    struct mds_dev_spec spec = {.name = "cpuu"};
+    struct mds_dev *dev = NULL;
+
+    (void)state;
+    assert_int_equal(mds_dev_create(&spec, &dev), MDS_EUSER);
+    assert_non_null(strstr(mds_fail_text(), "did you mean cpu"));
+    spec.name = "cuda";
+    assert_int_equal(mds_dev_create(&spec, &dev), MDS_ENOSUP);
+    assert_non_null(strstr(mds_fail_text(), "--device cpu"));
+    assert_null(dev);
+    assert_true(strlen(mds_cuda_probe()) > 0);
+}
+
+static void memory_is_limited(void **state)
+{
+    struct mds_dev *dev = open_dev("cpu", 1 << 20);
+    struct mds_arena a = {0}, b = {0};
+
+    (void)state;
+    assert_int_equal(mds_arena_init(&a, dev, "a", 1 << 19), MDS_OK);
+    assert_int_equal(mds_arena_init(&b, dev, "b", (1 << 19) + 1), MDS_EMEM);
+    assert_non_null(strstr(mds_fail_text(), "512.00 KiB left"));
+    mds_arena_fini(&a);
+    assert_int_equal(mds_arena_init(&b, dev, "b", (1 << 19) + 1), MDS_OK);
+    mds_arena_fini(&b);
+    mds_arena_fini(&b);
+    mds_dev_destroy(dev);
+}
+
+/* Sizes are rounded up, marks restore every tag, peaks stay. */
+static void arenas_account(void **state)
+{
+    static const char *const names[] = {"cpu", "dry"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct mds_dev *dev = open_dev(names[i], 0);
+        const struct mds_mem_account *m = &mds_dev_ledger(dev)->memory;
+        struct mds_arena a = {0};
+        struct mds_arena_mark mark;
+        void *p, *q, *r;
+
+        assert_int_equal(mds_arena_init(&a, dev, "a", 4096), MDS_OK);
+        assert_int_equal(mds_arena_take(&a, MDS_MEM_PARAM, 1, &p), MDS_OK);
+        mark = mds_arena_mark(&a);
+        assert_int_equal(mds_arena_take(&a, MDS_MEM_ACT, 257, &q), MDS_OK);
+        assert_int_equal((char *)q - (char *)p, 256);
+        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 0, &r), MDS_OK);
+        assert_int_equal(m->now[MDS_MEM_ACT], 512);
+        mds_arena_release(&a, mark);
+        assert_int_equal(m->now[MDS_MEM_ACT], 0);
+        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 1024, &r), MDS_OK);
+        assert_ptr_equal(r, q);
+        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 4096, &r), MDS_EBUG);
+        assert_int_equal(m->peak[MDS_MEM_ACT], 512);
+        assert_int_equal(m->total_peak, 1280);
+        assert_int_equal(m->at_total_peak[MDS_MEM_WORK], 1024);
+        assert_int_equal(m->at_total_peak[MDS_MEM_ACT], 0);
+        assert_int_equal(a.peak, 1280);
+        mds_arena_fini(&a);
+        assert_int_equal(m->total_now, 0);
+        mds_dev_destroy(dev);
+    }
+}
+
+static void copies_arrive(void **state)
+{
+    struct mds_dev *dev = open_dev("cpu", 0);
+    struct mds_arena a = {0};
+    int32_t in[3] = {1, -2, 3}, out[3];
+    void *p;
+
+    (void)state;
+    assert_int_equal(mds_arena_init(&a, dev, "a", 4096), MDS_OK);
+    assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, sizeof in, &p), MDS_OK);
+    mds_dev_copy_in(dev, p, in, sizeof in);
+    mds_dev_copy_out(dev, out, p, sizeof out);
+    assert_memory_equal(in, out, sizeof in);
+    mds_dev_zero(dev, p, sizeof in);
+    mds_dev_copy_out(dev, out, p, sizeof out);
+    assert_int_equal(out[0] | out[1] | out[2], 0);
+    assert_int_equal(mds_dev_ledger(dev)->op[MDS_OP_COPY_OUT].calls, 2);
+    mds_arena_fini(&a);
+    mds_dev_destroy(dev);
+}
+
+/* A terabyte is no trouble, until somebody touches it. */
+static void dry_memory_cannot_be_touched(void **state)
+{
+    struct mds_dev *dev = open_dev("dry", 0);
+    struct mds_arena a = {0};
+    int32_t out = 7;
+    pid_t child;
+    int status;
+
+    (void)state;
+    assert_int_equal(mds_arena_init(&a, dev, "a", INT64_C(1) << 40), MDS_OK);
+    mds_dev_copy_in(dev, a.base, &out, sizeof out);
+    mds_dev_copy_out(dev, &out, a.base, sizeof out);
+    assert_int_equal(out, 0);
+    child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        *(volatile char *)a.base = 1;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    mds_arena_fini(&a);
+    mds_dev_destroy(dev);
+}
+
+static void every_name_is_there(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MDS_OPS; i++)
+        assert_non_null(mds_op_name((enum mds_op)i));
+    for (int i = 0; i < MDS_MEM_TAGS; i++)
+        assert_non_null(mds_mem_tag_name((enum mds_mem_tag)i));
+    assert_true(mds_host_cores() >= 1);
+    assert_true(mds_host_memory_available() > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(memory_is_limited),
+        cmocka_unit_test(arenas_account),
+        cmocka_unit_test(copies_arrive),
+        cmocka_unit_test(dry_memory_cannot_be_touched),
+        cmocka_unit_test(every_name_is_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
