@@ -1,0 +1,386 @@
+/* engine and model: gradients, recompute, micro-batches, and the dry rehearsal, each
+ * for a GPT and a Llama shape. */
+#include "config/options.h"
+#include "engine/engine.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { S = 13, ROWS = 4, VOCAB = 11 };
+
+static struct mds_config gpt_shape(void)
+{
+    struct mds_config c = {0};
+
+    c.model = (struct mds_model_config){.layers = 2,
+                                        .hidden = 24,
+                                        .heads = 3,
+                                        .kv_heads = 3,
+                                        .head_dim = 8,
+                                        .ffn_hidden = 40,
+                                        .seq_length = S,
+                                        .max_positions = S,
+                                        .vocab = VOCAB,
+                                        .padded_vocab = 16,
+                                        .vocab_divisor = 16,
+                                        .position = MDS_POSITION_LEARNED,
+                                        .rotary_percent = 1,
+                                        .rotary_base = 10000,
+                                        .norm = MDS_NORM_LAYERNORM,
+                                        .norm_eps = 1e-5,
+                                        .linear_bias = 1,
+                                        .tied_head = 1,
+                                        .init_std = 0.2};
+    c.batch =
+        (struct mds_batch_config){.micro = ROWS, .global = ROWS, .accumulation = 1};
+    c.optim = (struct mds_optim_config){
+        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip_grad = 1};
+    c.train.seed = 5;
+    c.train.bucket_bytes = 4096;
+    c.train.overlap_grad_reduce = 1;
+    return c;
+}
+
+static struct mds_config llama_shape(void)
+{
+    struct mds_config c = gpt_shape();
+
+    c.model.heads = 4;
+    c.model.kv_heads = 2;
+    c.model.head_dim = 6;
+    c.model.position = MDS_POSITION_ROPE;
+    c.model.rotary_percent = 0.7; /* 4 of 6 */
+    c.model.norm = MDS_NORM_RMSNORM;
+    c.model.swiglu = 1;
+    c.model.linear_bias = 0;
+    c.model.tied_head = 0;
+    return c;
+}
+
+static struct mds_config (*const shapes[])(void) = {gpt_shape, llama_shape};
+
+struct fixture {
+    struct mds_config config;
+    struct mds_dev *dev;
+    struct mds_comm *comm;
+    struct mds_engine *engine;
+    struct mds_engine_need need;
+    int32_t rows[ROWS * (S + 1)];
+};
+
+static void open_on(struct fixture *f, const struct mds_config *c, const char *device)
+{
+    struct mds_dev_spec dev = {.name = device, .threads = 2};
+    struct mds_engine_spec spec = {.config = &f->config};
+
+    memset(f, 0, sizeof *f);
+    f->config = *c;
+    for (int i = 0; i < ROWS * (S + 1); i++)
+        f->rows[i] = (i * 7 + i * i / 5) % VOCAB;
+    assert_int_equal(mds_dev_create(&dev, &f->dev), MDS_OK);
+    assert_int_equal(mds_comm_create_dry(0, 1, "dp", &f->comm), MDS_OK);
+    assert_int_equal(mds_engine_measure(&f->config, 1, &f->need), MDS_OK);
+    spec.dev = f->dev;
+    spec.data_parallel = f->comm;
+    spec.need = &f->need;
+    assert_int_equal(mds_engine_create(&spec, &f->engine), MDS_OK);
+}
+
+static void close_all(struct fixture *f)
+{
+    mds_engine_destroy(f->engine);
+    mds_comm_destroy(f->comm);
+    mds_dev_destroy(f->dev);
+}
+
+static struct mds_step_result backward(struct fixture *f)
+{
+    struct mds_step_result r;
+
+    if (mds_engine_backward(f->engine, 1, 0, f->rows, &r))
+        fail_msg("%s", mds_fail_text());
+    return r;
+}
+
+static double eval_loss(struct fixture *f)
+{
+    double sum = 0, count = 0;
+
+    if (mds_engine_eval(f->engine, f->rows, &sum, &count))
+        fail_msg("%s", mds_fail_text());
+    assert_true(count == (double)(f->config.batch.micro * S));
+    return sum / count;
+}
+
+/* Every parameter, along a random direction: (L(w + h d) - L(w - h d)) / 2h against the
+ * gradient.  f32 forward passes bound what differences can show. */
+static void gradients_match_differences(void **state)
+{
+    const double h = 1e-2;
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct fixture f;
+        struct mds_params *ps;
+        double norm;
+
+        open_on(&f, &c, "cpu");
+        ps = mds_engine_params(f.engine);
+        norm = backward(&f).grad_norm;
+        assert_true(norm > 0.01);
+        for (int id = 0; id < mds_params_n(ps); id++) {
+            const struct mds_param *p = mds_params_get(ps, id);
+            float *w = (float *)mds_param_weight(ps, id);
+            const float *g = mds_param_grad(ps, id);
+            double slope = 0, up, down;
+
+            for (int64_t i = 0; i < p->count; i++)
+                slope += (i * 37 % 5 - 2.0) * g[i];
+            for (int64_t i = 0; i < p->count; i++)
+                w[i] += (float)(h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
+            up = eval_loss(&f);
+            for (int64_t i = 0; i < p->count; i++)
+                w[i] -= (float)(2 * h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
+            down = eval_loss(&f);
+            for (int64_t i = 0; i < p->count; i++)
+                w[i] += (float)(h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
+            slope /= sqrt((double)p->count);
+            if (fabs((up - down) / (2 * h) - slope) > 2e-3 * norm + 2e-5)
+                fail_msg("%s: difference %.6g, gradient %.6g", p->spec.name,
+                         (up - down) / (2 * h), slope);
+        }
+        close_all(&f);
+    }
+}
+
+static void count_matches_the_formula(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct fixture f;
+
+        open_on(&f, &c, "cpu");
+        assert_int_equal(mds_params_count(mds_engine_params(f.engine)),
+                         mds_model_params(&c.model));
+        close_all(&f);
+    }
+}
+
+/* Loss and all gradients of a configuration. */
+static struct mds_step_result grads_of(const struct mds_config *c, float **grads,
+                                       int64_t *n)
+{
+    struct fixture f;
+    struct mds_step_result r;
+
+    open_on(&f, c, "cpu");
+    r = backward(&f);
+    *n = mds_params_span(mds_engine_params(f.engine));
+    *grads = malloc((size_t)*n * sizeof **grads);
+    memcpy(*grads, mds_params_grads(mds_engine_params(f.engine)),
+           (size_t)*n * sizeof **grads);
+    close_all(&f);
+    return r;
+}
+
+static double distance(const float *a, const float *b, int64_t n)
+{
+    double d = 0, s = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        s += (double)a[i] * a[i];
+    }
+    return sqrt(d / s);
+}
+
+static void with_dropout(struct mds_config *c)
+{
+    c->model.hidden_dropout = 0.2;
+    c->model.attention_dropout = 0.3;
+}
+
+/* What is kept and what is recomputed changes no bit, with dropout too. */
+static void recompute_changes_nothing(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct mds_step_result want, got;
+        float *a, *b;
+        int64_t n;
+
+        if (k >= 2)
+            with_dropout(&c);
+        want = grads_of(&c, &a, &n);
+        for (int m = MDS_RECOMPUTE_SELECTIVE; m <= MDS_RECOMPUTE_FULL; m++) {
+            c.train.recompute = (enum mds_recompute)m;
+            got = grads_of(&c, &b, &n);
+            assert_true(got.loss == want.loss);
+            assert_memory_equal(a, b, (size_t)n * sizeof *a);
+            free(b);
+        }
+        free(a);
+    }
+}
+
+/* Micro-batches and tiles of the loss change rounding alone, with dropout too. */
+static void splits_agree(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct mds_step_result want, got;
+        float *a, *b;
+        int64_t n;
+
+        if (k >= 2)
+            with_dropout(&c);
+        want = grads_of(&c, &a, &n);
+        for (int64_t micro = 1; micro <= ROWS; micro *= 2) {
+            c.batch.micro = micro;
+            c.batch.accumulation = ROWS / micro;
+            c.train.loss_tile = 5 * micro;
+            got = grads_of(&c, &b, &n);
+            assert_true(fabs(got.loss - want.loss) < 1e-6 * want.loss);
+            assert_true(distance(a, b, n) < 2e-6);
+            free(b);
+        }
+        free(a);
+    }
+}
+
+static void dropout_is_off_in_evaluation(void **state)
+{
+    struct mds_config c = gpt_shape();
+    struct fixture f;
+    double plain;
+
+    (void)state;
+    open_on(&f, &c, "cpu");
+    plain = eval_loss(&f);
+    assert_true(fabs(plain - backward(&f).loss) < 1e-6);
+    close_all(&f);
+    with_dropout(&c);
+    open_on(&f, &c, "cpu");
+    assert_true(eval_loss(&f) == plain);
+    assert_true(fabs(backward(&f).loss - plain) > 1e-4);
+    close_all(&f);
+}
+
+/* cpu and dry: the same ledger to the bit, and the rehearsal was exact. */
+static void dry_ledger_is_the_same(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct fixture cpu, dry;
+        double sum = 0, count = 0;
+
+        c.train.recompute = (enum mds_recompute)(k / 2);
+        open_on(&cpu, &c, "cpu");
+        open_on(&dry, &c, "dry");
+        backward(&cpu);
+        backward(&dry);
+        assert_int_equal(mds_engine_update(cpu.engine, 1e-3), MDS_OK);
+        assert_int_equal(mds_engine_update(dry.engine, 1e-3), MDS_OK);
+        assert_int_equal(mds_engine_eval(cpu.engine, cpu.rows, &sum, &count), MDS_OK);
+        assert_int_equal(mds_engine_eval(dry.engine, dry.rows, &sum, &count), MDS_OK);
+        assert_memory_equal(mds_dev_ledger(cpu.dev), mds_dev_ledger(dry.dev),
+                            sizeof(struct mds_ledger));
+        assert_int_equal(mds_dev_ledger(cpu.dev)->memory.total_peak,
+                         cpu.need.memory.total_peak);
+        assert_int_equal(cpu.need.state_bytes + cpu.need.step_bytes,
+                         cpu.need.memory.total_peak);
+        close_all(&cpu);
+        close_all(&dry);
+    }
+}
+
+/* Less is kept, less is taken. */
+static void recompute_saves_memory(void **state)
+{
+    int64_t peak[3];
+
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        struct mds_config c = gpt_shape();
+        struct mds_engine_need need;
+
+        c.model.layers = 12;
+        c.train.recompute = (enum mds_recompute)m;
+        assert_int_equal(mds_engine_measure(&c, 1, &need), MDS_OK);
+        peak[m] = need.memory.total_peak;
+    }
+    assert_true(peak[MDS_RECOMPUTE_FULL] < peak[MDS_RECOMPUTE_SELECTIVE]);
+    assert_true(peak[MDS_RECOMPUTE_SELECTIVE] < peak[MDS_RECOMPUTE_NONE]);
+}
+
+/* A model of a trillion parameters on a million tokens is measured without having it.
+ */
+static void a_large_run_is_measured(void **state)
+{
+    struct mds_config c = gpt_shape();
+    struct mds_engine_need need;
+
+    (void)state;
+    c.model.layers = 128;
+    c.model.hidden = 25600;
+    c.model.heads = c.model.kv_heads = 160;
+    c.model.head_dim = 160;
+    c.model.ffn_hidden = 4 * 25600;
+    c.model.seq_length = c.model.max_positions = 1 << 20;
+    c.batch.micro = c.batch.global = 1;
+    c.train.recompute = MDS_RECOMPUTE_FULL;
+    c.train.loss_tile = 1024;
+    assert_int_equal(mds_engine_measure(&c, 64, &need), MDS_OK);
+    assert_true((double)need.memory.peak[MDS_MEM_PARAM] > 4e12);
+    assert_int_equal(need.memory.peak[MDS_MEM_CKPT], 128 * 25600LL * 4 << 20);
+}
+
+/* A few steps on one batch bring the loss down. */
+static void training_learns(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct fixture f;
+        double first, last = 0;
+
+        open_on(&f, &c, "cpu");
+        first = backward(&f).loss;
+        for (int i = 0; i < 30; i++) {
+            assert_int_equal(mds_engine_update(f.engine, 0.01), MDS_OK);
+            last = backward(&f).loss;
+        }
+        assert_true(last < 0.5 * first);
+        close_all(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_match_differences),
+        cmocka_unit_test(count_matches_the_formula),
+        cmocka_unit_test(recompute_changes_nothing),
+        cmocka_unit_test(splits_agree),
+        cmocka_unit_test(dropout_is_off_in_evaluation),
+        cmocka_unit_test(dry_ledger_is_the_same),
+        cmocka_unit_test(recompute_saves_memory),
+        cmocka_unit_test(a_large_run_is_measured),
+        cmocka_unit_test(training_learns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
