@@ -1,4 +1,110 @@
-int main(void)
+/* mds_pretrain: read the configuration, start MPI, open the data, train. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#include "base/log.h"
+#include "comm/world.h"
+#include "config/options.h"
+#include "data/dataset.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The only way out with a failure.  When all ranks fail alike one line is enough: the
+ * others give rank 0 the time to print it and to end the run. */
+static _Noreturn void leave(const struct mds_world *w)
 {
-    return 0;
+    const struct timespec half_a_second = {.tv_nsec = 500 * 1000 * 1000};
+    const char *line = mds_fail_text();
+
+    if (w->rank > 0)
+        nanosleep(&half_a_second, NULL);
+    while (*line) {
+        size_t n = strcspn(line, "\n");
+
+        mds_error("%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+    mds_log_repeat_warnings();
+    mds_world_abort(EXIT_FAILURE);
+}
+
+static void start_log(const struct mds_world *w, const struct mds_config *c)
+{
+    enum mds_log_level level = MDS_LOG_INFO;
+
+    if (c)
+        mds_log_level_parse(c->output.log_level, &level);
+    mds_log_init(w->rank, w->ranks, w->host, level);
+}
+
+/* Warnings are the same on every rank. */
+static void log_warnings(const struct mds_world *w, const struct mds_diag *diag)
+{
+    for (size_t i = 0; i < diag->count && w->rank == 0; i++)
+        if (diag->entries[i].warning)
+            mds_warn("%s", diag->entries[i].text);
+}
+
+/* --help and its like: no MPI needed, so that they work on a login node. */
+static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_world alone = {.ranks = 1};
+
+    if (mds_config_print(run, diag, stdout))
+        leave(&alone);
+    log_warnings(&alone, diag);
+    mds_config_run_destroy(run);
+    mds_diag_fini(diag);
+    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
+                         struct mds_diag *diag)
+{
+    const struct mds_config *c = &run->config;
+    struct mds_train_spec spec = {.config = c, .world = w, .version = PACKAGE_VERSION};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_config_resolve(run, w->ranks, diag));
+    log_warnings(w, diag);
+    MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
+                             &spec.data));
+    rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));
+    if (!rc && w->rank == 0)
+        mds_info("data: %s", mds_dataset_describe(spec.data));
+    if (!rc)
+        rc = mds_train(&spec);
+    mds_dataset_close(spec.data);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct mds_world world = {.ranks = 1};
+    struct mds_diag diag = {0};
+    struct mds_config_run *run = NULL;
+    enum mds_rc rc = mds_config_read(argc, argv, &diag, &run);
+
+    if (!rc && run->action != MDS_ACTION_RUN)
+        print_and_leave(run, &diag);
+    if (rc && !mds_world_is_parallel())
+        leave(&world);
+    if (mds_world_init(&world))
+        leave(&world);
+    start_log(&world, run ? &run->config : NULL);
+    if (rc) {
+        mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
+        leave(&world);
+    }
+    if (train(&world, run, &diag))
+        leave(&world);
+    mds_log_repeat_warnings();
+    mds_config_run_destroy(run);
+    mds_diag_fini(&diag);
+    mds_world_fini(&world);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,1 +1,8 @@
-# (room train)
+noinst_LIBRARIES += src/train/libmds_train.a
+src_train_libmds_train_a_SOURCES = \
+  src/train/evaluate.c \
+  src/train/memory.c \
+  src/train/run.h \
+  src/train/stop.c \
+  src/train/trace.c \
+  src/train/train.c src/train/train.h

@@ -1,0 +1,37 @@
+/* Loss over a held-out split. */
+#include "train/run.h"
+
+/* The split's first windows, as many global batches of them as asked for and there. */
+static int64_t eval_batches(const struct run *r, enum mds_split split)
+{
+    int64_t there = mds_dataset_samples(r->spec->data, split) / r->config->batch.global;
+    int64_t asked = r->config->train.eval_iters;
+
+    if (there < 1)
+        there = 1;
+    return asked < there ? asked : there;
+}
+
+enum mds_rc run_evaluate(struct run *r, enum mds_split split, double *loss)
+{
+    static const char *const names[] = {"training", "validation", "test"};
+    int64_t S = r->config->model.seq_length, micro = r->config->batch.micro;
+    int64_t batches = eval_batches(r, split);
+    double total[2] = {0, 0};
+
+    for (int64_t i = 0; i < batches * r->config->batch.accumulation; i++) {
+        int64_t batch = i / r->config->batch.accumulation;
+        int64_t part = i % r->config->batch.accumulation;
+
+        for (int64_t b = 0; b < micro; b++)
+            MDS_TRY(mds_dataset_sample(r->spec->data, split,
+                                       first_sample(r, batch + 1) + part * micro + b,
+                                       r->rows + b * (S + 1)));
+        MDS_TRY(mds_engine_eval(r->engine, r->rows, &total[0], &total[1]));
+    }
+    MDS_TRY(mds_comm_all_reduce_f64(r->data_parallel, total, 2, MDS_COMM_SUM));
+    *loss = total[0] / total[1];
+    if (!speaks(r))
+        return MDS_OK;
+    return mds_metrics_eval(r->metrics, names[split], r->iteration, *loss);
+}

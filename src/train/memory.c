@@ -1,0 +1,105 @@
+/* Does the run fit, and if not, what would help? */
+#include "base/log.h"
+#include "base/units.h"
+#include "metrics/memory.h"
+#include "train/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct mds_dev_spec run_device(const struct run *r)
+{
+    int local = r->spec->world->local_ranks;
+    int cores = mds_host_cores() / local;
+    int threads = (int)r->config->train.threads;
+
+    if (threads == 0)
+        threads = cores > 0 ? cores : 1;
+    return (struct mds_dev_spec){.name = r->config->output.device,
+                                 .threads = threads,
+                                 .memory_bytes = mds_host_memory_available() / local};
+}
+
+static void print_table(const struct mds_mem_account *m, FILE *f)
+{
+    const char *names[MDS_MEM_TAGS];
+    struct mds_str table = {0};
+
+    for (int t = 0; t < MDS_MEM_TAGS; t++)
+        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
+    mds_memory_table(&table, MDS_MEM_TAGS, names, m->now, m->peak, m->total_peak);
+    if (!table.failed)
+        fputs(table.s, f);
+    mds_str_fini(&table);
+}
+
+void run_print_memory(const struct run *r)
+{
+    printf("memory of rank 0 by purpose:\n");
+    print_table(&mds_dev_ledger(r->dev)->memory, stdout);
+}
+
+/* One line if the changed configuration would need clearly less. */
+static void advise(const struct run *r, const struct mds_config *changed,
+                   const char *setting)
+{
+    struct mds_engine_need need;
+    double was = (double)r->need.memory.total_peak, now;
+    char text[32];
+
+    if (mds_engine_measure(changed, r->grid.dp, &need))
+        return;
+    now = (double)need.memory.total_peak;
+    if (now < 0.99 * was)
+        fprintf(stderr, "  %-40s %s instead\n", setting,
+                mds_format_bytes(now, text, sizeof text));
+}
+
+static void advise_all(const struct run *r)
+{
+    struct mds_config c = *r->config;
+
+    if (c.train.recompute != MDS_RECOMPUTE_FULL) {
+        c.train.recompute = MDS_RECOMPUTE_FULL;
+        advise(r, &c, "--recompute-granularity full");
+        c = *r->config;
+    }
+    if (c.batch.micro > 1) {
+        c.batch.accumulation *= c.batch.micro;
+        c.batch.micro = 1;
+        advise(r, &c, "--micro-batch-size 1");
+        c = *r->config;
+    }
+    if (c.train.loss_tile == 0 || c.train.loss_tile > 1024) {
+        c.train.loss_tile = 1024;
+        advise(r, &c, "--loss-tile 1024");
+        c = *r->config;
+    }
+    if (c.model.seq_length > 1) {
+        c.model.seq_length /= 2;
+        advise(r, &c, "half the --seq-length");
+    }
+}
+
+enum mds_rc run_check_memory(const struct run *r, int64_t available)
+{
+    int64_t bytes = r->need.state_bytes + r->need.step_bytes;
+    char need[32], have[32];
+
+    mds_format_bytes((double)bytes, need, sizeof need);
+    mds_format_bytes((double)available, have, sizeof have);
+    if (bytes <= available) {
+        mds_debug("memory per rank: %s of %s", need, have);
+        return MDS_OK;
+    }
+    if (speaks(r)) {
+        fprintf(stderr, "memory a rank would need, by purpose:\n");
+        print_table(&r->need.memory, stderr);
+        advise_all(r);
+    }
+    return mds_fail(
+        MDS_EMEM,
+        "memory: each rank needs %s, and %s has %s for each of its %d; use "
+        "more memory, fewer ranks a node, a smaller model, or a setting above",
+        need, r->spec->world->host, have, r->spec->world->local_ranks);
+}

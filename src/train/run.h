@@ -1,0 +1,68 @@
+/* What the parts of the training loop share.  For train/ alone. */
+#ifndef MDS_TRAIN_RUN_H
+#define MDS_TRAIN_RUN_H
+
+#include "engine/engine.h"
+#include "metrics/metrics.h"
+#include "topo/grid.h"
+#include "train/train.h"
+
+struct run {
+    const struct mds_train_spec *spec;
+    const struct mds_config *config; /* spec's */
+    struct mds_grid grid;
+    struct mds_place place;
+    struct mds_comm *data_parallel;
+    struct mds_dev *dev;
+    struct mds_engine *engine;
+    struct mds_engine_need need;
+    struct mds_metrics *metrics; /* rank 0's; else NULL */
+    int32_t *rows;               /* [accumulation * micro, S+1] */
+    double start_s;
+    double valid_loss, train_loss; /* latest; NAN: none */
+    int64_t iteration;             /* done */
+};
+
+static inline int speaks(const struct run *r)
+{
+    return r->spec->world->rank == 0;
+}
+
+/* Rows of this rank in one global batch, and their first sample's number in the run. */
+static inline int64_t local_rows(const struct run *r)
+{
+    return r->config->batch.micro * r->config->batch.accumulation;
+}
+
+static inline int64_t first_sample(const struct run *r, int64_t step)
+{
+    return (step - 1) * r->config->batch.global + r->place.dp * local_rows(r);
+}
+
+/* ---- memory.c: does it fit? ---- */
+
+/* Threads of this rank, and memory it may take. */
+struct mds_dev_spec run_device(const struct run *r);
+
+/* MDS_EMEM after printing the need by purpose and what would lower it. */
+enum mds_rc run_check_memory(const struct run *r, int64_t available);
+void run_print_memory(const struct run *r);
+
+/* ---- evaluate.c ---- */
+
+/* Mean loss over a split, the same for any number of ranks; reported. */
+enum mds_rc run_evaluate(struct run *r, enum mds_split split, double *loss);
+
+/* ---- stop.c: reasons to leave before the last iteration ---- */
+
+void run_watch_signals(const struct run *r);
+
+/* "iterations" and so on once all ranks are to leave, else NULL.  Collective. */
+enum mds_rc run_should_stop(const struct run *r, const char **reason);
+
+/* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
+
+enum mds_rc run_trace_start(const struct run *r);
+enum mds_rc run_trace_grads(const struct run *r, int64_t step);
+
+#endif

@@ -1,0 +1,44 @@
+/* Leaving in order before the last iteration. */
+#include "base/clock.h"
+#include "train/run.h"
+
+#include <signal.h>
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int sig)
+{
+    caught = sig;
+}
+
+void run_watch_signals(const struct run *r)
+{
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    caught = 0;
+    if (!r->config->train.exit_signal_handler)
+        return;
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGUSR1, &act, NULL);
+}
+
+enum mds_rc run_should_stop(const struct run *r, const char **reason)
+{
+    const struct mds_train_config *t = &r->config->train;
+    double vote[2] = {caught != 0, 0};
+
+    *reason = NULL;
+    if (t->exit_duration_s > 0)
+        vote[1] = mds_clock_s() - r->start_s > t->exit_duration_s;
+    MDS_TRY(mds_comm_all_reduce_f64(r->data_parallel, vote, 2, MDS_COMM_MAX));
+    if (r->iteration >= t->iters)
+        *reason = "iterations";
+    else if (t->exit_interval > 0 && r->iteration % t->exit_interval == 0)
+        *reason = "exit interval";
+    else if (vote[0] > 0)
+        *reason = "signal";
+    else if (vote[1] > 0)
+        *reason = "duration";
+    return MDS_OK;
+}

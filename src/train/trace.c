@@ -1,0 +1,88 @@
+/* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
+#include "base/alloc.h"
+#include "ckpt/safetensors.h"
+#include "ckpt/weights.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH_SIZE = 4096 };
+
+static enum mds_rc trace_path(const struct run *r, const char *name, char *path)
+{
+    int n = snprintf(path, PATH_SIZE, "%s/%s", r->config->output.trace_dir, name);
+
+    if (n >= PATH_SIZE)
+        return mds_fail(MDS_EUSER, "--trace-dir %s: the path is too long",
+                        r->config->output.trace_dir);
+    return MDS_OK;
+}
+
+/* Steps to trace: as many as asked for, and not more than are made. */
+static int64_t traced_steps(const struct run *r)
+{
+    int64_t steps = r->config->output.trace_steps;
+
+    return steps < r->config->train.iters ? steps : r->config->train.iters;
+}
+
+/* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks. */
+static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
+                                 int32_t *row)
+{
+    int64_t n = r->config->model.seq_length + 1;
+    int64_t shape[3] = {traced_steps(r), r->config->batch.global, n};
+
+    MDS_TRY(mds_st_writer_declare(w, "tokens", MDS_ST_I32, 3, shape));
+    for (int64_t i = 0; i < shape[0] * shape[1]; i++) {
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, i, row));
+        MDS_TRY(mds_st_writer_write(w, row, (size_t)n * sizeof *row));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc save_batches(const struct run *r)
+{
+    char path[PATH_SIZE];
+    struct mds_st_writer *w = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(trace_path(r, "batches.safetensors", path));
+    MDS_TRY(mds_st_writer_create(path, &w));
+    rc = write_batches(r, w, r->rows);
+    if (rc) {
+        mds_st_writer_abort(w);
+        return rc;
+    }
+    return mds_st_writer_finish(w);
+}
+
+enum mds_rc run_trace_start(const struct run *r)
+{
+    const char *dir = r->config->output.trace_dir;
+    struct mds_params *ps = mds_engine_params(r->engine);
+    char path[PATH_SIZE];
+
+    if (!dir || !speaks(r))
+        return MDS_OK;
+    if (mkdir(dir, 0777) && errno != EEXIST)
+        return mds_fail(MDS_EIO, "--trace-dir %s: %s", dir, strerror(errno));
+    MDS_TRY(trace_path(r, "weights.safetensors", path));
+    MDS_TRY(mds_weights_save(path, ps, r->dev, mds_params_weights(ps)));
+    return save_batches(r);
+}
+
+enum mds_rc run_trace_grads(const struct run *r, int64_t step)
+{
+    struct mds_params *ps = mds_engine_params(r->engine);
+    char path[PATH_SIZE];
+
+    if (!r->config->output.trace_dir || !speaks(r) || step != 1)
+        return MDS_OK;
+    MDS_TRY(trace_path(r, "grads.safetensors", path));
+    return mds_weights_save(path, ps, r->dev, mds_params_grads(ps));
+}

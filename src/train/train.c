@@ -1,0 +1,260 @@
+#include "train/train.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "ckpt/weights.h"
+#include "io/output.h"
+#include "optim/schedule.h"
+#include "train/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- set-up ---- */
+
+static enum mds_rc join_ranks(struct run *r)
+{
+    const struct mds_parallel_config *p = &r->config->parallel;
+    const struct mds_world *w = r->spec->world;
+    int *members, n;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_grid_init(&r->grid, w->ranks, (int)p->tensor,
+                          (int)(p->ulysses * p->ring), (int)p->pipeline));
+    r->place = mds_grid_place(&r->grid, w->rank);
+    members = mds_zalloc((size_t)w->ranks, sizeof *members);
+    if (!members)
+        return MDS_EMEM;
+    n = mds_grid_group(&r->grid, w->rank, MDS_AXIS_DPSP, members);
+    rc = mds_comm_create_mpi(members, n, "data-parallel", &r->data_parallel);
+    free(members);
+    return rc;
+}
+
+static enum mds_rc build_engine(struct run *r)
+{
+    struct mds_dev_spec dev = run_device(r);
+    struct mds_engine_spec spec = {
+        .config = r->config, .data_parallel = r->data_parallel, .need = &r->need};
+
+    MDS_TRY(mds_dev_create(&dev, &r->dev));
+    MDS_TRY(mds_engine_measure(r->config, r->grid.dp, &r->need));
+    MDS_TRY(run_check_memory(r, dev.memory_bytes));
+    spec.dev = r->dev;
+    MDS_TRY(mds_engine_create(&spec, &r->engine));
+    if (r->config->output.init_weights)
+        MDS_TRY(mds_weights_load(r->config->output.init_weights,
+                                 mds_engine_params(r->engine), r->dev));
+    return MDS_OK;
+}
+
+static struct mds_flops_model flops_model(const struct mds_model_config *m)
+{
+    return (struct mds_flops_model){.layers = m->layers,
+                                    .hidden = m->hidden,
+                                    .heads = m->heads,
+                                    .kv_heads = m->kv_heads,
+                                    .head_dim = m->head_dim,
+                                    .ffn = m->ffn_hidden,
+                                    .swiglu = m->swiglu,
+                                    .seq = m->seq_length,
+                                    .padded_vocab = m->padded_vocab};
+}
+
+/* Counting reads the whole split, so it is left out where that would take long. */
+static double unigram_entropy(const struct run *r)
+{
+    const int64_t worth_reading_tokens = INT64_C(1) << 28;
+    double nats = NAN;
+
+    if (mds_dataset_tokens(r->spec->data, MDS_SPLIT_TRAIN) > worth_reading_tokens ||
+        mds_dataset_entropy(r->spec->data, MDS_SPLIT_TRAIN, &nats))
+        return NAN;
+    return nats;
+}
+
+static enum mds_rc open_metrics(struct run *r)
+{
+    const struct mds_config *c = r->config;
+    struct mds_metrics_run m = {.version = r->spec->version,
+                                .size_key = c->model.size_key,
+                                .device = c->output.device,
+                                .data_path = c->data.paths,
+                                .model = flops_model(&c->model),
+                                .vocab = c->model.vocab,
+                                .recompute =
+                                    (enum mds_flops_recompute)c->train.recompute,
+                                .ranks = r->grid.world,
+                                .data_parallel = r->grid.dp,
+                                .micro_batch = c->batch.micro,
+                                .global_batch = c->batch.global,
+                                .iters = c->train.iters,
+                                .log_interval = c->train.log_interval,
+                                .seed = c->train.seed};
+
+    if (!speaks(r))
+        return MDS_OK;
+    m.parameters = mds_params_count(mds_engine_params(r->engine));
+    m.threads = run_device(r).threads;
+    m.unigram_entropy_nats = unigram_entropy(r);
+    return mds_metrics_open(&m, c->output.metrics_jsonl, c->output.tensorboard_dir,
+                            &r->metrics);
+}
+
+/* A place where nothing can be written is found now, not after the last step. */
+static enum mds_rc check_outputs(const struct run *r)
+{
+    struct mds_output probe = {0};
+
+    if (!speaks(r) || !r->config->output.export_weights)
+        return MDS_OK;
+    MDS_TRY(mds_output_open(r->config->output.export_weights, &probe));
+    mds_output_abandon(&probe);
+    return MDS_OK;
+}
+
+static enum mds_rc set_up(struct run *r)
+{
+    int64_t row = r->config->model.seq_length + 1;
+
+    MDS_TRY(check_outputs(r));
+    if (r->config->train.eval_iters > 0)
+        MDS_TRY(mds_dataset_require(r->spec->data, MDS_SPLIT_VALID));
+    MDS_TRY(join_ranks(r));
+    MDS_TRY(build_engine(r));
+    r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
+    if (!r->rows)
+        return MDS_EMEM;
+    MDS_TRY(open_metrics(r));
+    return run_trace_start(r);
+}
+
+static void tear_down(struct run *r)
+{
+    mds_metrics_close(r->metrics, NULL);
+    free(r->rows);
+    mds_engine_destroy(r->engine);
+    mds_dev_destroy(r->dev);
+    mds_comm_destroy(r->data_parallel);
+}
+
+/* ---- the loop ---- */
+
+static enum mds_rc load_rows(const struct run *r, int64_t step)
+{
+    int64_t row = r->config->model.seq_length + 1;
+
+    for (int64_t i = 0; i < local_rows(r); i++)
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN,
+                                   first_sample(r, step) + i, r->rows + i * row));
+    return MDS_OK;
+}
+
+static enum mds_rc check_finite(const struct mds_step_result *s, int64_t step)
+{
+    if (isfinite(s->loss) && isfinite(s->grad_norm))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "iteration %lld: loss %g, gradient norm %g: the run has diverged; "
+                    "lower --lr, lengthen --lr-warmup-iters or set --clip-grad",
+                    (long long)step, s->loss, s->grad_norm);
+}
+
+static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
+                               double lr, double elapsed_s)
+{
+    int64_t samples = r->iteration * r->config->batch.global;
+    struct mds_metrics_step m = {.iteration = r->iteration,
+                                 .consumed_samples = samples,
+                                 .consumed_tokens =
+                                     samples * r->config->model.seq_length,
+                                 .elapsed_s = elapsed_s,
+                                 .lr = lr,
+                                 .loss = s->loss,
+                                 .grad_norm = s->grad_norm};
+
+    r->train_loss = s->loss;
+    return speaks(r) ? mds_metrics_step(r->metrics, &m) : MDS_OK;
+}
+
+static enum mds_rc one_step(struct run *r)
+{
+    int64_t step = r->iteration + 1;
+    double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
+    double begin = mds_clock_s();
+    struct mds_step_result result;
+
+    MDS_TRY(load_rows(r, step));
+    MDS_TRY(
+        mds_engine_backward(r->engine, step, first_sample(r, step), r->rows, &result));
+    MDS_TRY(check_finite(&result, step));
+    MDS_TRY(run_trace_grads(r, step));
+    MDS_TRY(mds_engine_update(r->engine, lr));
+    r->iteration = step;
+    return report_step(r, &result, lr, mds_clock_s() - begin);
+}
+
+static int evaluation_is_due(const struct run *r, int at_end)
+{
+    const struct mds_train_config *t = &r->config->train;
+
+    if (t->eval_iters == 0)
+        return 0;
+    return at_end || (t->eval_interval > 0 && r->iteration % t->eval_interval == 0);
+}
+
+static enum mds_rc loop(struct run *r, const char **reason)
+{
+    do {
+        MDS_TRY(one_step(r));
+        MDS_TRY(run_should_stop(r, reason));
+        if (evaluation_is_due(r, *reason != NULL))
+            MDS_TRY(run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss));
+    } while (!*reason);
+    return MDS_OK;
+}
+
+static enum mds_rc finish(struct run *r, const char *reason)
+{
+    struct mds_params *ps = mds_engine_params(r->engine);
+    struct mds_metrics_summary summary = {.reason = reason,
+                                          .iteration = r->iteration,
+                                          .train_s = mds_clock_s() - r->start_s,
+                                          .train_loss = r->train_loss,
+                                          .test_loss = NAN};
+    struct mds_metrics *m = r->metrics;
+
+    if (r->config->train.eval_iters > 0 &&
+        mds_dataset_samples(r->spec->data, MDS_SPLIT_TEST) > 0)
+        MDS_TRY(run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
+    summary.valid_loss = r->valid_loss;
+    if (!speaks(r))
+        return MDS_OK;
+    if (r->config->output.export_weights)
+        MDS_TRY(mds_weights_save(r->config->output.export_weights, ps, r->dev,
+                                 mds_params_weights(ps)));
+    run_print_memory(r);
+    r->metrics = NULL;
+    return mds_metrics_close(m, &summary);
+}
+
+enum mds_rc mds_train(const struct mds_train_spec *spec)
+{
+    struct run r = {
+        .spec = spec, .config = spec->config, .valid_loss = NAN, .train_loss = NAN};
+    const char *reason = NULL;
+    enum mds_rc rc;
+
+    rc = set_up(&r);
+    if (rc)
+        goto tear_down;
+    run_watch_signals(&r);
+    r.start_s = mds_clock_s();
+    rc = loop(&r, &reason);
+    if (!rc)
+        rc = finish(&r, reason);
+
+tear_down:
+    tear_down(&r);
+    return rc;
+}

@@ -1,0 +1,20 @@
+/* The run: batches, steps, evaluation, and an orderly end. */
+#ifndef MDS_TRAIN_TRAIN_H
+#define MDS_TRAIN_TRAIN_H
+
+#include "comm/world.h"
+#include "config/config.h"
+#include "data/dataset.h"
+
+struct mds_train_spec {
+    const struct mds_config *config; /* resolved, vocabulary known; borrowed */
+    const struct mds_world *world;   /* borrowed */
+    struct mds_dataset *data;        /* borrowed */
+    const char *version;             /* of the program, for records */
+};
+
+/* Train to the end that the configuration asks for: iterations, duration or signal.
+ * Collective over the world.  Prints to standard output on rank 0. */
+enum mds_rc mds_train(const struct mds_train_spec *spec);
+
+#endif
