@@ -1,1 +1,26 @@
-# (room config)
+noinst_LIBRARIES += src/config/libmds_config.a
+src_config_libmds_config_a_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
+src_config_libmds_config_a_SOURCES = \
+  src/config/config.h \
+  src/config/config_impl.h \
+  src/config/config_read.c src/config/options.h \
+  src/config/config_resolve.c \
+  src/config/deepspeed.c \
+  src/config/diag.c src/config/diag.h \
+  src/config/model_size.c \
+  src/config/model_table.c \
+  src/config/options.c \
+  src/config/optset.c src/config/optset.h src/config/optset_impl.h \
+  src/config/optset_print.c \
+  src/config/optset_read.c \
+  src/config/optset_value.c \
+  src/config/tree.c src/config/tree.h
+
+dist_pkgdata_DATA += ALCF/models.yaml
+
+check_PROGRAMS += tests/unit/config
+TESTS += tests/unit/config
+tests_unit_config_SOURCES = tests/unit/config.c
+tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_config_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
+  $(YAML_LIBS) $(CMOCKA_LIBS)

@@ -27,6 +27,8 @@ struct mds_config_run {
     enum mds_action action;
     struct mds_settings settings; /* the origin of every value */
     int64_t world;                /* ranks; 0 until resolved */
+    int64_t published_tensor;     /* layout in the model table, for information; or 0 */
+    int64_t published_pipeline;
 };
 
 extern const struct mds_option_set mds_pretrain_options;

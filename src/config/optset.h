@@ -36,7 +36,8 @@ enum mds_option_support {
     MDS_ALWAYS,  /* what it asks for always holds; a flag that turns it off warns */
 };
 
-enum { MDS_OPT_UNSTORED = -1 };
+enum { MDS_OPT_UNSTORED = -1 }; /* offset of a row without a field */
+#define MDS_OPT_NO_MAX 9e18     /* max of a row without an upper bound */
 
 /* One row; all spellings are written out so that grep finds them. */
 struct mds_option {
@@ -46,7 +47,8 @@ struct mds_option {
     const char *flag;  /* "--num-layers"; NULL: not on the command line */
     const char *env;   /* "NLAYERS"; NULL: not in the environment */
     enum mds_option_type type;
-    const char *fallback;       /* default, as a user would write it; NULL: unset */
+    const char *fallback;       /* default, as a user would write it; NULL: unset
+                                   (a number is 0, a text NULL) */
     double min, max;            /* inclusive, of numbers, in the field's unit */
     const char *const *choices; /* NULL-terminated, of ENUM or STRING */
     ptrdiff_t offset;           /* of the field in the values, or MDS_OPT_UNSTORED */
@@ -99,6 +101,7 @@ struct mds_setting {
     enum mds_level level;
     char *origin;  /* "default", "command line", "run.yaml:12", "derived: 4 x hidden" */
     char *spelled; /* the name used there: "--fp16", "SEQ", "model.layers" */
+    char *text;    /* the value as written there; NULL if unset or derived */
 };
 
 struct mds_settings {
@@ -140,6 +143,8 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
 /* Faults for MDS_REFUSED options that are not at their default, warnings for MDS_ALWAYS
  * ones that were turned off. */
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
+void mds_settings_check_row(const struct mds_settings *s, size_t row,
+                            struct mds_diag *diag);
 
 /* The row whose YAML key is `key`, or s->rows. */
 size_t mds_settings_row(const struct mds_settings *s, const char *key);

@@ -1,0 +1,180 @@
+/* mds_pretrain's sources in order of precedence, and what its actions print. */
+#include "config/config_impl.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
+
+static void read_config(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_tree *t = NULL;
+
+    if (mds_tree_load(run->config.sources.config, &t)) {
+        mds_diag_fault(diag, NULL, "%s", mds_fail_text());
+        return;
+    }
+    mds_settings_read_tree(&run->settings, MDS_LEVEL_FILE, t, diag);
+    mds_tree_destroy(t);
+}
+
+static void read_deepspeed(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_tree *t = NULL;
+
+    if (mds_tree_load(run->config.sources.deepspeed, &t)) {
+        mds_diag_fault(diag, NULL, "%s", mds_fail_text());
+        return;
+    }
+    mds_deepspeed_apply(&run->settings, t, diag);
+    mds_tree_destroy(t);
+}
+
+/* A path as it is; a name stands for a file under machines/. */
+static void machine_path(const char *name, struct mds_str *path)
+{
+    if (strchr(name, '/') || strstr(name, ".yaml") || strstr(name, ".yml")) {
+        mds_str_add(path, "%s", name);
+        return;
+    }
+    mds_str_add(path, "%s/machines/%s.yaml", MDS_PKGDATADIR, name);
+    if (path->s && access(path->s, R_OK) != 0) {
+        mds_str_fini(path);
+        mds_str_add(path, "%s/machines/%s.yaml", MDS_SRCDIR, name);
+    }
+}
+
+/* The ALCF scripts export MACHINE=polaris whether or not there is a profile, so a name
+ * in the environment may miss. */
+static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const char *name = run->config.sources.machine;
+    int exported = getenv("MACHINE") && strcmp(getenv("MACHINE"), name) == 0;
+    struct mds_str path = {0};
+    struct mds_tree *t = NULL;
+
+    machine_path(name, &path);
+    if (path.failed)
+        mds_diag_fault(diag, NULL, "%s", mds_fail_text());
+    else if (exported && !strchr(name, '/') && access(path.s, R_OK) != 0)
+        mds_diag_warn(diag, "environment",
+                      "MACHINE=%s: no such profile (%s); going on "
+                      "without",
+                      name, path.s);
+    else if (mds_tree_load(path.s, &t))
+        mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());
+    else
+        mds_settings_read_tree(&run->settings, MDS_LEVEL_MACHINE, t, diag);
+    mds_tree_destroy(t);
+    mds_str_fini(&path);
+}
+
+static void read_files(struct mds_config_run *run, struct mds_diag *diag)
+{
+    if (run->config.sources.config)
+        read_config(run, diag);
+    if (run->config.sources.deepspeed)
+        read_deepspeed(run, diag);
+    if (run->config.sources.machine)
+        read_machine(run, diag);
+    mds_model_table_apply(run, diag);
+}
+
+enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
+                            struct mds_config_run **out)
+{
+    struct mds_config_run *run = mds_zalloc(1, sizeof *run);
+    enum mds_rc rc;
+
+    if (!run)
+        return MDS_EMEM;
+    rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
+    if (rc)
+        goto destroy_run;
+    mds_settings_read_args(&run->settings, argc, argv, diag);
+    run->action = (enum mds_action)run->settings.action;
+    if (run->action == MDS_ACTION_RUN || run->action == MDS_ACTION_SHOW) {
+        mds_settings_read_env(&run->settings, diag);
+        read_files(run, diag);
+        mds_settings_check(&run->settings, diag);
+        rc = mds_diag_verdict(diag);
+        if (rc)
+            goto destroy_run;
+    }
+    *out = run;
+    return MDS_OK;
+
+destroy_run:
+    mds_config_run_destroy(run);
+    return rc;
+}
+
+void mds_config_run_destroy(struct mds_config_run *run)
+{
+    if (!run)
+        return;
+    mds_settings_fini(&run->settings);
+    free(run);
+}
+
+/* 12848588800 as 12,848,588,800. */
+static void add_grouped(int64_t n, struct mds_str *out)
+{
+    if (n >= 1000) {
+        add_grouped(n / 1000, out);
+        mds_str_add(out, ",%03d", (int)(n % 1000));
+    } else {
+        mds_str_add(out, "%d", (int)n);
+    }
+}
+
+static void show_derived(const struct mds_config_run *run, FILE *f)
+{
+    struct mds_model_config m = run->config.model;
+    int64_t words = m.vocab ? m.vocab : GPT2_WORDS;
+    struct mds_str params = {0};
+
+    if (!m.padded_vocab)
+        m.padded_vocab =
+            mds_vocab_padded(words, m.vocab_divisor, run->config.parallel.tensor);
+    add_grouped(mds_model_params(&m), &params);
+    fprintf(f, "\n# What follows from this\n");
+    fprintf(f, "#   ranks              %lld\n", (long long)run->world);
+    fprintf(f, "#   data-parallel      %lld\n", (long long)run->config.parallel.data);
+    fprintf(f, "#   padded vocabulary  %lld words%s\n", (long long)m.padded_vocab,
+            m.vocab ? "" : " (assuming GPT-2's 50257; the data decides)");
+    fprintf(f, "#   parameters         %s%s\n", params.s ? params.s : "",
+            m.vocab ? "" : " (with that vocabulary)");
+    if (run->published_tensor)
+        fprintf(f, "#   published with     tensor %lld, pipeline %lld\n",
+                (long long)run->published_tensor, (long long)run->published_pipeline);
+    mds_str_fini(&params);
+}
+
+enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, FILE *f)
+{
+    switch (run->action) {
+    case MDS_ACTION_HELP:
+        mds_settings_help(&mds_pretrain_options, f);
+        return MDS_OK;
+    case MDS_ACTION_VERSION:
+        mds_settings_version(&mds_pretrain_options, f);
+        return MDS_OK;
+    case MDS_ACTION_MAN:
+        mds_settings_man(&mds_pretrain_options, f);
+        return MDS_OK;
+    case MDS_ACTION_SHOW:
+        if (!run->world)
+            MDS_TRY(mds_config_resolve(run, 1, diag));
+        mds_settings_show(&run->settings, f);
+        show_derived(run, f);
+        return MDS_OK;
+    case MDS_ACTION_RUN:
+        break;
+    }
+    return mds_fail(MDS_EBUG, "nothing to print for a run");
+}

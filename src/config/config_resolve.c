@@ -1,0 +1,360 @@
+/* What follows from the settings and the number of ranks, and whether it all fits. */
+#include "config/options.h"
+
+#include "base/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the value of key came from, for faults. */
+static const char *origin(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->origin;
+}
+
+/* A size of 0 becomes value. */
+static void derive(struct mds_config_run *run, const char *key, int64_t *field,
+                   int64_t value, const char *how)
+{
+    if (*field != 0)
+        return;
+    *field = value;
+    mds_settings_derived(&run->settings, key, how);
+}
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Without these nothing else can be checked. */
+static int has_shape(const struct mds_model_config *m, struct mds_diag *diag)
+{
+    if (m->layers && m->hidden && m->heads)
+        return 1;
+    mds_diag_fault(
+        diag, NULL,
+        "the model has no shape (missing:%s%s%s); give --model-size-key GPT125M, "
+        "say, or --num-layers, --hidden-size and --num-attention-heads",
+        m->layers ? "" : " layers", m->hidden ? "" : " hidden size",
+        m->heads ? "" : " heads");
+    return 0;
+}
+
+static void resolve_heads(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+
+    if (m->head_dim == 0 && m->hidden % m->heads != 0)
+        mds_diag_fault(diag, origin(run, "model.heads"),
+                       "--num-attention-heads %lld does not divide --hidden-size %lld; "
+                       "change one (hidden %lld would do), or give --kv-channels",
+                       (long long)m->heads, (long long)m->hidden,
+                       (long long)round_up(m->hidden, m->heads));
+    derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads, "hidden / heads");
+    derive(run, "model.kv_heads", &m->kv_heads, m->heads, "as many as heads");
+    if (m->heads % m->kv_heads != 0)
+        mds_diag_fault(diag, origin(run, "model.kv_heads"),
+                       "--num-key-value-heads %lld does not divide "
+                       "--num-attention-heads %lld",
+                       (long long)m->kv_heads, (long long)m->heads);
+    if (m->heads * m->head_dim > 10000000)
+        mds_diag_fault(diag, origin(run, "model.heads"),
+                       "%lld heads of size %lld: more than ten million together",
+                       (long long)m->heads, (long long)m->head_dim);
+}
+
+static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+    double rotating = floor((double)m->head_dim * m->rotary_percent);
+
+    derive(run, "model.max_positions", &m->max_positions, m->seq_length,
+           "the sequence length");
+    if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions)
+        mds_diag_fault(diag, origin(run, "model.max_positions"),
+                       "--max-position-embeddings %lld is less than --seq-length %lld; "
+                       "leave it out, or use --position-embedding-type rope",
+                       (long long)m->max_positions, (long long)m->seq_length);
+    if (m->position == MDS_POSITION_ROPE && (rotating < 2 || fmod(rotating, 2) != 0))
+        mds_diag_fault(diag, origin(run, "model.rotary_percent"),
+                       "--rotary-percent %g of head size %lld is %.0f; it must be even "
+                       "and at least 2",
+                       m->rotary_percent, (long long)m->head_dim, rotating);
+}
+
+static void resolve_model(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+
+    if (!has_shape(m, diag))
+        return;
+    resolve_heads(run, diag);
+    resolve_positions(run, diag);
+    if (m->swiglu)
+        derive(run, "model.ffn_hidden", &m->ffn_hidden,
+               round_up((8 * m->hidden + 2) / 3, 64),
+               "8/3 x hidden, rounded up to a multiple of 64");
+    else
+        derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
+}
+
+/* Give all ranks to the option `key`, if nobody set it. */
+static void take_all_ranks(struct mds_config_run *run, const char *key, int64_t *field,
+                           int64_t ranks, const char *how, struct mds_diag *diag)
+{
+    if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
+        return;
+    *field = ranks;
+    mds_settings_derived(&run->settings, key, how);
+    mds_settings_check_row(&run->settings, mds_settings_row(&run->settings, key), diag);
+}
+
+/* SP_TYPE's meaning in the ALCF scripts. */
+static void apply_sp_type(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_parallel_config *p = &run->config.parallel;
+
+    if (p->sp_type == MDS_SP_MEGATRON)
+        take_all_ranks(run, "parallel.tensor", &p->tensor,
+                       run->world / (p->pipeline * p->ulysses * p->ring),
+                       "SP_TYPE megatron: all ranks", diag);
+    if (p->sp_type == MDS_SP_DS) {
+        take_all_ranks(run, "parallel.ulysses", &p->ulysses,
+                       run->world / (p->tensor * p->pipeline * p->ring),
+                       "SP_TYPE ds: all ranks", diag);
+        take_all_ranks(run, "parallel.zero_stage", &p->zero_stage, 3,
+                       "SP_TYPE ds: ZeRO 3", diag);
+    }
+}
+
+/* 0 if the ranks do not make whole copies of the model. */
+static int resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_parallel_config *p = &run->config.parallel;
+    int64_t copy;
+
+    apply_sp_type(run, diag);
+    copy = p->tensor * p->pipeline * p->ulysses * p->ring;
+    if (run->world < copy || run->world % copy != 0) {
+        mds_diag_fault(diag, NULL,
+                       "%lld ranks do not divide into copies of tensor %lld x pipeline "
+                       "%lld x sequence %lld = %lld ranks; start a multiple of that",
+                       (long long)run->world, (long long)p->tensor,
+                       (long long)p->pipeline, (long long)(p->ulysses * p->ring),
+                       (long long)copy);
+        return 0;
+    }
+    p->data = run->world / copy;
+    return 1;
+}
+
+/* unit divides whole; if not, a fault that names the neighbours, and 0. */
+static int divides(const struct mds_config_run *run, int64_t unit, int64_t whole,
+                   const char *what, struct mds_diag *diag)
+{
+    int64_t below = whole / unit * unit;
+
+    if (whole % unit == 0)
+        return 1;
+    if (below > 0)
+        mds_diag_fault(diag, origin(run, "batch.global"),
+                       "--global-batch-size %lld is no multiple of %s = %lld; the "
+                       "nearest are %lld and %lld",
+                       (long long)whole, what, (long long)unit, (long long)below,
+                       (long long)(below + unit));
+    else
+        mds_diag_fault(diag, origin(run, "batch.global"),
+                       "--global-batch-size %lld is less than %s = %lld, the least "
+                       "there can be",
+                       (long long)whole, what, (long long)unit);
+    return 0;
+}
+
+/* global is given: the other two follow, or must agree. */
+static void split_global(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_batch_config *b = &run->config.batch;
+    long long dp = run->config.parallel.data;
+    int64_t unit = dp;
+    char what[160] = "";
+
+    if (b->micro)
+        unit *= b->micro;
+    if (b->accumulation)
+        unit *= b->accumulation;
+    if (b->micro)
+        snprintf(what, sizeof what, "micro-batch %lld x ", (long long)b->micro);
+    if (b->accumulation)
+        snprintf(what + strlen(what), sizeof what - strlen(what),
+                 "accumulation %lld x ", (long long)b->accumulation);
+    snprintf(what + strlen(what), sizeof what - strlen(what),
+             "%lld data-parallel ranks", dp);
+    if (!divides(run, unit, b->global, what, diag))
+        return;
+    if (b->micro && b->accumulation && b->global != unit)
+        mds_diag_fault(
+            diag, origin(run, "batch.global"),
+            "--global-batch-size %lld is not %s = %lld; leave one of them out",
+            (long long)b->global, what, (long long)unit);
+    if (b->accumulation) {
+        derive(run, "batch.micro", &b->micro, b->global / (dp * b->accumulation),
+               "global / (accumulation x data-parallel ranks)");
+    } else {
+        derive(run, "batch.micro", &b->micro, 1, "default 1");
+        derive(run, "batch.accumulation", &b->accumulation, b->global / (dp * b->micro),
+               "global / (micro x data-parallel ranks)");
+    }
+}
+
+/* 0 if the batch is not usable. */
+static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_batch_config *b = &run->config.batch;
+    size_t before = diag->faults;
+    int64_t dp = run->config.parallel.data;
+
+    if (b->global) {
+        split_global(run, diag);
+        return diag->faults == before;
+    }
+    derive(run, "batch.micro", &b->micro, 1, "default 1");
+    derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
+    if (b->micro * b->accumulation > 100000000 / dp) {
+        mds_diag_fault(diag, NULL,
+                       "a global batch of %lld x %lld x %lld ranks is beyond "
+                       "a hundred million sequences",
+                       (long long)b->micro, (long long)b->accumulation, (long long)dp);
+        return 0;
+    }
+    derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
+           "micro x accumulation x data-parallel ranks");
+    return 1;
+}
+
+static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_train_config *t = &run->config.train;
+    int64_t per_step = run->config.batch.global * run->config.model.seq_length;
+    int64_t iters = t->tokens / per_step + (t->tokens % per_step != 0);
+
+    if (t->tokens && t->iters && t->iters != iters)
+        mds_diag_fault(diag, origin(run, "train.tokens"),
+                       "--train-tokens %lld is %lld steps of %lld tokens, but "
+                       "--train-iters says %lld; leave one out",
+                       (long long)t->tokens, (long long)iters, (long long)per_step,
+                       (long long)t->iters);
+    if (t->tokens)
+        derive(run, "train.iters", &t->iters, iters, "tokens / (global x sequence)");
+}
+
+static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_optim_config *o = &run->config.optim;
+
+    if (run->config.train.iters)
+        derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
+               "the whole run");
+    if (o->warmup_fraction > 0 && o->decay_iters)
+        derive(run, "optim.warmup_iters", &o->warmup_iters,
+               (int64_t)(o->warmup_fraction * (double)o->decay_iters),
+               "warm-up fraction x decay steps");
+    if (o->decay == MDS_LR_WSD && o->decay_iters)
+        derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
+               (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
+    if (o->decay_iters && o->warmup_iters > o->decay_iters)
+        mds_diag_fault(
+            diag, origin(run, "optim.warmup_iters"),
+            "--lr-warmup-iters %lld is more than the %lld steps of the decay",
+            (long long)o->warmup_iters, (long long)o->decay_iters);
+    if (o->decay == MDS_LR_WSD && o->decay_iters &&
+        o->wsd_decay_iters > o->decay_iters - o->warmup_iters)
+        mds_diag_fault(
+            diag, origin(run, "optim.wsd_decay_iters"),
+            "--lr-wsd-decay-iters %lld does not fit between the warm-up's %lld "
+            "and the end at %lld",
+            (long long)o->wsd_decay_iters, (long long)o->warmup_iters,
+            (long long)o->decay_iters);
+}
+
+static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_optim_config *o = &run->config.optim;
+
+    if (o->min_lr > o->lr)
+        mds_diag_fault(diag, origin(run, "optim.min_lr"),
+                       "--min-lr %g is above --lr %g", o->min_lr, o->lr);
+    if (o->beta1 >= 1)
+        mds_diag_fault(diag, origin(run, "optim.beta1"),
+                       "--adam-beta1 must be below 1");
+    if (o->beta2 >= 1)
+        mds_diag_fault(diag, origin(run, "optim.beta2"),
+                       "--adam-beta2 must be below 1");
+}
+
+/* One to three proportions, not all zero. */
+static int is_split(const char *text)
+{
+    double sum = 0;
+    int parts = 0;
+    char *end;
+
+    do {
+        double part = strtod(text, &end);
+
+        if (end == text || !isfinite(part) || part < 0)
+            return 0;
+        sum += part;
+        parts++;
+        text = end + strspn(end, " ");
+    } while (*text++ == ',');
+    return text[-1] == '\0' && parts <= 3 && sum > 0;
+}
+
+static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_data_config *d = &run->config.data;
+
+    if (!d->split || !is_split(d->split))
+        mds_diag_fault(diag, origin(run, "data.split"),
+                       "--split '%s': must be proportions such as 949,50,1",
+                       d->split ? d->split : "");
+    if (run->action != MDS_ACTION_RUN)
+        return;
+    if (!d->paths)
+        mds_diag_fault(diag, NULL,
+                       "no data; give --data-path (mds_data makes such files)");
+    if (!run->config.train.iters)
+        mds_diag_fault(diag, NULL,
+                       "no length of the run; give --train-iters or --train-tokens");
+}
+
+enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
+                               struct mds_diag *diag)
+{
+    run->world = world;
+    resolve_model(run, diag);
+    if (resolve_grid(run, diag) && resolve_batch(run, diag))
+        resolve_length(run, diag);
+    resolve_schedule(run, diag);
+    check_optim(run, diag);
+    check_data(run, diag);
+    return mds_diag_verdict(diag);
+}
+
+enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words)
+{
+    struct mds_model_config *m = &run->config.model;
+
+    if (m->vocab && m->vocab < words)
+        return mds_fail(
+            MDS_EUSER,
+            "%s: --vocab-size %lld, but the data has %lld words; leave it out",
+            origin(run, "model.vocab"), (long long)m->vocab, (long long)words);
+    derive(run, "model.vocab", &m->vocab, words, "the data's words");
+    m->padded_vocab =
+        mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
+    return MDS_OK;
+}

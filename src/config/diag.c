@@ -1,0 +1,98 @@
+#include "config/diag.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 1024 };
+enum { VERDICT_ROOM = 1900 }; /* what mds_fail keeps, less a line for the rest */
+
+static void add(struct mds_diag *d, int warning, const char *origin, const char *what)
+{
+    struct mds_str text = {0};
+
+    d->faults += !warning;
+    if (d->count == d->cap) {
+        size_t cap = d->cap ? 2 * d->cap : 8;
+        struct mds_diag_entry *more = mds_realloc(d->entries, cap, sizeof *more);
+
+        if (!more) {
+            d->out_of_mem = 1;
+            return;
+        }
+        d->entries = more;
+        d->cap = cap;
+    }
+    mds_str_add(&text, "%s%s%s", origin ? origin : "", origin ? ": " : "", what);
+    if (text.failed) {
+        d->out_of_mem = 1;
+        mds_str_fini(&text);
+        return;
+    }
+    d->entries[d->count++] = (struct mds_diag_entry){warning, text.s};
+}
+
+void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...)
+{
+    char what[MAX_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    add(d, 0, origin, what);
+}
+
+void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
+{
+    char what[MAX_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    add(d, 1, origin, what);
+}
+
+enum mds_rc mds_diag_verdict(const struct mds_diag *d)
+{
+    struct mds_str all = {0};
+    size_t shown = 0;
+    enum mds_rc rc;
+
+    if (d->faults == 0)
+        return MDS_OK;
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->entries[i].warning)
+            continue;
+        if (shown > 0 && all.len + strlen(d->entries[i].text) > VERDICT_ROOM)
+            break;
+        mds_str_add(&all, "%s%s", shown ? "\n" : "", d->entries[i].text);
+        shown++;
+    }
+    if (shown < d->faults)
+        mds_str_add(&all, "%s%zu more",
+                    shown ? "\nand " : "faults in the settings: ", d->faults - shown);
+    rc = mds_fail(MDS_EUSER, "%s", all.s ? all.s : "faults in the settings");
+    mds_str_fini(&all);
+    return rc;
+}
+
+void mds_diag_log(const struct mds_diag *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        mds_log(d->entries[i].warning ? MDS_LOG_WARN : MDS_LOG_ERROR, "%s",
+                d->entries[i].text);
+}
+
+void mds_diag_fini(struct mds_diag *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        free(d->entries[i].text);
+    free(d->entries);
+    *d = (struct mds_diag){0};
+}

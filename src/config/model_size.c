@@ -1,0 +1,42 @@
+#include "config/options.h"
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor)
+{
+    return round_up(words, vocab_divisor * tensor);
+}
+
+static int64_t norm_params(const struct mds_model_config *m)
+{
+    return m->norm == MDS_NORM_RMSNORM ? m->hidden : 2 * m->hidden;
+}
+
+static int64_t attention_params(const struct mds_model_config *m)
+{
+    int64_t q = m->heads * m->head_dim, kv = 2 * m->kv_heads * m->head_dim;
+    int64_t bias = m->linear_bias ? q + kv + m->hidden : 0;
+
+    return m->hidden * (q + kv) + q * m->hidden + bias;
+}
+
+static int64_t mlp_params(const struct mds_model_config *m)
+{
+    int64_t in = (m->swiglu ? 2 : 1) * m->ffn_hidden;
+    int64_t bias = m->linear_bias ? in + m->hidden : 0;
+
+    return m->hidden * in + m->ffn_hidden * m->hidden + bias;
+}
+
+int64_t mds_model_params(const struct mds_model_config *m)
+{
+    int64_t block = 2 * norm_params(m) + attention_params(m) + mlp_params(m);
+    int64_t words = m->padded_vocab * m->hidden * (m->tied_head ? 1 : 2);
+    int64_t positions =
+        m->position == MDS_POSITION_LEARNED ? m->max_positions * m->hidden : 0;
+
+    return words + positions + m->layers * block + norm_params(m);
+}

@@ -1,0 +1,185 @@
+/* The model table: named shapes in a YAML file. */
+#include "config/config_impl.h"
+#include "config/optset_impl.h"
+
+#include "base/alloc.h"
+#include "base/units.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char in_source[] = MDS_SRCDIR "/ALCF/models.yaml";
+static const char installed[] = MDS_PKGDATADIR "/models.yaml";
+
+/* Whether this program runs from where it was built. */
+static int is_uninstalled(void)
+{
+    static const char build[] = MDS_BUILDDIR "/";
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+
+    if (n < 0)
+        return 0;
+    exe[n] = '\0';
+    return strncmp(exe, build, sizeof build - 1) == 0;
+}
+
+static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
+{
+    size_t row = mds_settings_row(&run->settings, "model.table");
+
+    if (!run->config.output.model_table) {
+        int local = is_uninstalled() || access(installed, R_OK) != 0;
+
+        mds_settings_put(
+            &run->settings, row, local ? in_source : installed, MDS_LEVEL_DERIVED,
+            local ? "the source tree's" : "the installed", "model.table", diag);
+    }
+    return run->config.output.model_table;
+}
+
+static int is_also(const struct mds_node *shape, const char *key)
+{
+    const struct mds_node *also = mds_node_get(shape, "also");
+
+    for (const struct mds_node *n = also ? also->first : NULL; n; n = n->next)
+        if (n->text && strcasecmp(n->text, key) == 0)
+            return 1;
+    return 0;
+}
+
+static const struct mds_node *find(const struct mds_tree *t, const char *key)
+{
+    const struct mds_node *n =
+        t->root && t->root->kind == MDS_NODE_MAP ? t->root->first : NULL;
+
+    while (n && strcasecmp(n->key, key) != 0 && !is_also(n, key))
+        n = n->next;
+    return n;
+}
+
+/* Split GPT1T_20L into GPT1T and "20"; -1 if key does not end so. */
+static int split_layers(const char *key, char *base, char *layers, size_t size)
+{
+    const char *under = strrchr(key, '_');
+    size_t digits = under ? strspn(under + 1, "0123456789") : 0;
+
+    if (digits == 0 || digits >= size || (size_t)(under - key) >= size ||
+        strcasecmp(under + 1 + digits, "L") != 0)
+        return -1;
+    snprintf(base, size, "%.*s", (int)(under - key), key);
+    snprintf(layers, size, "%.*s", (int)digits, under + 1);
+    return 0;
+}
+
+static void unknown_size(const struct mds_tree *t, const char *key, const char *origin,
+                         struct mds_diag *diag)
+{
+    const char *near, **names;
+    size_t n = 0, count = 0;
+
+    for (const struct mds_node *c = t->root ? t->root->first : NULL; c; c = c->next)
+        count++;
+    names = mds_zalloc(count, sizeof *names);
+    if (!names) {
+        mds_diag_fault(diag, origin, "%s", mds_fail_text());
+        return;
+    }
+    if (t->root && t->root->kind == MDS_NODE_MAP)
+        for (const struct mds_node *c = t->root->first; c; c = c->next)
+            names[n++] = c->key;
+    near = mds_str_nearest(key, names, n);
+    mds_diag_fault(diag, origin, "model size '%s' is not in %s; %s%s%s", key, t->name,
+                   near ? "did you mean " : "its keys are listed there",
+                   near ? near : "", near ? "?" : "");
+    free(names);
+}
+
+/* The layout with which the shape was published; nothing here depends on it. */
+static void read_layout(struct mds_config_run *run, const struct mds_node *layout,
+                        const char *origin, struct mds_diag *diag)
+{
+    for (const struct mds_node *n = layout->first; n; n = n->next) {
+        int64_t *to = NULL;
+
+        if (n->key && strcmp(n->key, "tensor") == 0)
+            to = &run->published_tensor;
+        else if (n->key && strcmp(n->key, "pipeline") == 0)
+            to = &run->published_pipeline;
+        if (!to || !n->text || mds_parse_count(n->text, to) || *to < 1)
+            mds_diag_fault(diag, origin,
+                           "layout must give tensor and pipeline as numbers");
+    }
+}
+
+static void read_field(struct mds_config_run *run, const struct mds_tree *t,
+                       const struct mds_node *n, const char *shape,
+                       struct mds_diag *diag)
+{
+    struct mds_settings *s = &run->settings;
+    char key[64], origin[PATH_MAX];
+    size_t row;
+
+    snprintf(key, sizeof key, "model.%s", n->key);
+    snprintf(origin, sizeof origin, "%s:%d (%s)", t->name, n->line, shape);
+    row = mds_settings_row(s, key);
+    if (strcmp(n->key, "layout") == 0) {
+        read_layout(run, n, origin, diag);
+    } else if (row == s->rows || n->kind != MDS_NODE_SCALAR) {
+        const char *near = mds_name_nearest(s->set, MDS_NAME_KEY, key);
+
+        mds_diag_fault(diag, origin, "unknown key %s%s%s%s", n->key,
+                       near ? "; did you mean " : "",
+                       near ? strrchr(near, '.') + 1 : "", near ? "?" : "");
+    } else {
+        mds_settings_put(s, row, n->text, MDS_LEVEL_MODEL, origin, key, diag);
+    }
+}
+
+static void apply(struct mds_config_run *run, const struct mds_tree *t,
+                  struct mds_diag *diag)
+{
+    const struct mds_setting *asked = mds_settings_of(&run->settings, "model.size_key");
+    const char *key = run->config.model.size_key;
+    const struct mds_node *shape = find(t, key);
+    char base[64], layers[64] = "", origin[PATH_MAX];
+
+    if (!shape && split_layers(key, base, layers, sizeof base) == 0)
+        shape = find(t, base);
+    if (!shape || shape->kind != MDS_NODE_MAP) {
+        unknown_size(t, key, asked->origin, diag);
+        return;
+    }
+    for (const struct mds_node *n = shape->first; n; n = n->next)
+        if (strcmp(n->key, "also") != 0 &&
+            !(layers[0] && strcmp(n->key, "layers") == 0))
+            read_field(run, t, n, shape->key, diag);
+    if (layers[0]) {
+        snprintf(origin, sizeof origin, "%s:%d (%s)", t->name, shape->line, key);
+        mds_settings_put(&run->settings,
+                         mds_settings_row(&run->settings, "model.layers"), layers,
+                         MDS_LEVEL_MODEL, origin, "layers", diag);
+    }
+}
+
+void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_tree *t = NULL;
+    const char *path;
+
+    if (!run->config.model.size_key)
+        return;
+    path = table_path(run, diag);
+    if (!path || mds_tree_load(path, &t)) {
+        mds_diag_fault(diag, NULL,
+                       "model table %s; --model-table says where it is, and without "
+                       "--model-size-key none is needed",
+                       mds_fail_text());
+        return;
+    }
+    apply(run, t, diag);
+    mds_tree_destroy(t);
+}

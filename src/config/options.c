@@ -1,0 +1,412 @@
+/* mds_pretrain's options.  Flags are Megatron-DeepSpeed's where it has one, variables
+ * the ALCF scripts' where they have one. */
+#include "config/options.h"
+
+#include <config.h>
+
+#include <stddef.h>
+
+#define AT(field) ((ptrdiff_t)offsetof(struct mds_config, field))
+#define NO_MAX MDS_OPT_NO_MAX
+
+/* Headings of --help. */
+static const char general[] = "General";
+static const char shape[] = "Model";
+static const char grid[] = "Parallelism";
+static const char batch[] = "Batch";
+static const char optim[] = "Optimizer and schedule";
+static const char length[] = "Length of the run, evaluation";
+static const char memory[] = "Memory and speed";
+static const char data[] = "Data";
+static const char output[] = "Output";
+
+/* In the order of the enums in config.h. */
+static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
+static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
+static const char *const recomputes[] = {"none", "selective", "full", NULL};
+static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
+static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
+
+static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
+static const char *const offloads[] = {"none", "cpu", "nvme", NULL};
+static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const model_types[] = {"gpt", NULL};
+static const char *const ddp_impls[] = {"local", NULL};
+static const char *const data_impls[] = {"mmap", "infer", NULL};
+
+/* What this version does instead. */
+static const char one_shard[] = "each rank holds the whole model; use more ranks for "
+                                "data parallelism";
+static const char no_stages[] = "pipelines are not there yet; leave it unset";
+static const char no_zero[] = "each rank keeps the whole optimizer state; use stage 0";
+static const char no_offload[] = "everything stays in the memory of its device";
+static const char only_fp32[] = "this build computes in fp32";
+static const char no_scaling[] = "fp32 needs no loss scale; leave it at its default";
+static const char no_ckpt[] =
+    "no checkpoints yet; --export-weights keeps the weights at "
+    "the end, --init-weights starts from them";
+static const char tokens_only[] =
+    "text becomes tokens before the run: mds_data makes the "
+    "file for --data-path";
+static const char fused[] =
+    "attention is always fused and never stores an S x S matrix";
+
+static const struct mds_option rows[] = {
+    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print this and leave", .action = MDS_ACTION_HELP},
+    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, NULL, "print the version and leave",
+     .action = MDS_ACTION_VERSION},
+    {general, NULL, "--show-config", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, NULL,
+     "print every value, where it came from and what follows from it, as a file for "
+     "--config, and leave",
+     .action = MDS_ACTION_SHOW},
+    {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print the man page and leave", .hidden = 1, .action = MDS_ACTION_MAN},
+    {general, NULL, "--config", "MDS_CONFIG", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(sources.config), "file", .help = "YAML file of settings; see --show-config"},
+    {general, NULL, "--deepspeed_config", "MDS_DEEPSPEED_CONFIG", MDS_OPT_STRING, NULL,
+     0, 0, NULL, AT(sources.deepspeed), "file",
+     .help = "DeepSpeed's JSON: ZeRO stage, offload, clipping, precision, batch sizes"},
+    {general, NULL, "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(sources.machine), "file",
+     .help = "profile of the machine: a YAML file of settings that everything else "
+             "overrides, or the name of one under machines/"},
+
+    {shape, "model.size_key", "--model-size-key", "MODEL_SIZE_KEY", MDS_OPT_STRING,
+     NULL, 0, 0, NULL, AT(model.size_key), "key",
+     .help =
+         "row of the model table, such as GPT13B or GPT1T_20L (GPT1T with 20 layers)"},
+    {shape, "model.table", "--model-table", "MDS_MODEL_TABLE", MDS_OPT_STRING, NULL, 0,
+     0, NULL, AT(output.model_table), "file",
+     .help = "the model table; unset: the models.yaml that came with mds"},
+    {shape, "model.layers", "--num-layers", "NLAYERS", MDS_OPT_INT, NULL, 0, 1e5, NULL,
+     AT(model.layers), "layers", .help = "transformer blocks"},
+    {shape, "model.hidden", "--hidden-size", "HIDDEN", MDS_OPT_INT, NULL, 0, 1e6, NULL,
+     AT(model.hidden), "size", .help = "width of the residual stream"},
+    {shape, "model.heads", "--num-attention-heads", "HEADS", MDS_OPT_INT, NULL, 0, 1e5,
+     NULL, AT(model.heads), "heads", .help = "query heads"},
+    {shape, "model.kv_heads", "--num-key-value-heads", "NUM_KV_HEAD", MDS_OPT_INT, "0",
+     0, 1e5, NULL, AT(model.kv_heads), "heads",
+     .help = "key/value heads (grouped-query attention); 0: as many as query heads"},
+    {shape, "model.head_dim", "--kv-channels", "MDS_KV_CHANNELS", MDS_OPT_INT, "0", 0,
+     1e5, NULL, AT(model.head_dim), "size", .help = "head size; 0: hidden / heads"},
+    {shape, "model.ffn_hidden", "--ffn-hidden-size", "FFN_HIDDEN_SIZE", MDS_OPT_INT,
+     "0", 0, 1e7, NULL, AT(model.ffn_hidden), "size",
+     .help =
+         "inner width of the MLP; 0: 4 x hidden, or with --swiglu 8/3 x hidden rounded "
+         "up to a multiple of 64"},
+    {shape, "model.seq_length", "--seq-length", "SEQ_LEN", MDS_OPT_COUNT, "2048", 1,
+     1e10, NULL, AT(model.seq_length), "tokens", .help = "tokens per sequence"},
+    {shape, "model.max_positions", "--max-position-embeddings",
+     "MDS_MAX_POSITION_EMBEDDINGS", MDS_OPT_COUNT, "0", 0, 1e10, NULL,
+     AT(model.max_positions), "tokens",
+     .help = "rows of the learned position table; 0: the sequence length"},
+    {shape, "model.vocab", "--vocab-size", "MDS_VOCAB_SIZE", MDS_OPT_COUNT, "0", 0, 1e9,
+     NULL, AT(model.vocab), "words", .help = "words; 0: as the data says"},
+    {shape, "model.vocab_divisor", "--make-vocab-size-divisible-by",
+     "MDS_MAKE_VOCAB_SIZE_DIVISIBLE_BY", MDS_OPT_INT, "128", 1, 1e6, NULL,
+     AT(model.vocab_divisor), "n", .help = "pad the vocabulary to a multiple of this"},
+    {shape, "model.position", "--position-embedding-type",
+     "MDS_POSITION_EMBEDDING_TYPE", MDS_OPT_ENUM, "learned_absolute", 0, 0, positions,
+     AT(model.position), "kind", .help = "how positions enter"},
+    {shape, "model.rotary_percent", "--rotary-percent", "MDS_ROTARY_PERCENT",
+     MDS_OPT_REAL, "1", 0, 1, NULL, AT(model.rotary_percent), "fraction",
+     .help = "part of the head size that rotates, above 0 and up to 1"},
+    {shape, "model.rotary_base", "--rotary-base", "MDS_ROTARY_BASE", MDS_OPT_REAL,
+     "10000", 1, NO_MAX, NULL, AT(model.rotary_base), "base",
+     .help = "base of the rotary frequencies"},
+    {shape, "model.norm", "--normalization", "MDS_NORMALIZATION", MDS_OPT_ENUM,
+     "LayerNorm", 0, 0, norms, AT(model.norm), "kind", .help = "kind of normalization"},
+    {shape, "model.norm_eps", "--norm-epsilon", "MDS_NORM_EPSILON", MDS_OPT_REAL,
+     "1e-5", 1e-12, 1, NULL, AT(model.norm_eps), "eps",
+     .help = "added to the variance"},
+    {shape, "model.swiglu", "--swiglu", "MDS_SWIGLU", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.swiglu), NULL, .help = "gated MLP (SwiGLU) instead of GELU"},
+    {shape, "model.linear_bias", "--disable-bias-linear", "MDS_LINEAR_BIAS",
+     MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.linear_bias), NULL,
+     "linear layers without biases", .inverted = 1},
+    {shape, "model.tied_head", "--untie-embeddings-and-output-weights", "MDS_TIED_HEAD",
+     MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.tied_head), NULL,
+     "an output matrix of its own instead of the token embedding's", .inverted = 1},
+    {shape, "model.init_std", "--init-method-std", "MDS_INIT_METHOD_STD", MDS_OPT_REAL,
+     "0.02", 0, 10, NULL, AT(model.init_std), "sigma",
+     .help = "standard deviation of the initial weights"},
+    {shape, "model.hidden_dropout", "--hidden-dropout", "MDS_HIDDEN_DROPOUT",
+     MDS_OPT_REAL, "0", 0, 0.99, NULL, AT(model.hidden_dropout), "p",
+     .help = "dropout after embedding, attention and MLP (Megatron's default is 0.1)"},
+    {shape, "model.attention_dropout", "--attention-dropout", "MDS_ATTENTION_DROPOUT",
+     MDS_OPT_REAL, "0", 0, 0.99, NULL, AT(model.attention_dropout), "p",
+     .help = "dropout of attention weights (Megatron's default is 0.1)"},
+    {shape, "model.type", "--model-type", "MODEL_TYPE", MDS_OPT_ENUM, "gpt", 0, 0,
+     model_types, MDS_OPT_UNSTORED, "type", "kind of model", .support = MDS_ALWAYS},
+
+    {grid, "parallel.tensor", "--tensor-model-parallel-size", "MPSIZE", MDS_OPT_INT,
+     "1", 1, 1e6, NULL, AT(parallel.tensor), "ranks",
+     "ranks that share each weight matrix", .support = MDS_REFUSED,
+     .reason = one_shard},
+    {grid, "parallel.pipeline", "--pipeline-model-parallel-size", "PPSIZE", MDS_OPT_INT,
+     "1", 1, 1e6, NULL, AT(parallel.pipeline), "ranks",
+     "ranks that share the blocks of the model", .support = MDS_REFUSED,
+     .reason = one_shard},
+    {grid, "parallel.virtual_layers", "--num-layers-per-virtual-pipeline-stage",
+     "MDS_NUM_LAYERS_PER_VIRTUAL_PIPELINE_STAGE", MDS_OPT_INT, "0", 0, 1e5, NULL,
+     MDS_OPT_UNSTORED, "layers", "blocks per interleaved pipeline stage",
+     .support = MDS_REFUSED, .reason = no_stages},
+    {grid, "parallel.ulysses", "--ds-sequence-parallel-size", "SPSIZE", MDS_OPT_INT,
+     "1", 1, 1e6, NULL, AT(parallel.ulysses), "ranks",
+     "ranks that share each sequence, Ulysses' way", .support = MDS_REFUSED,
+     .reason = one_shard},
+    {grid, "parallel.ring", "--context-parallel-size", "MDS_CONTEXT_PARALLEL_SIZE",
+     MDS_OPT_INT, "1", 1, 1e6, NULL, AT(parallel.ring), "ranks",
+     "ranks that share each sequence, by ring attention", .support = MDS_REFUSED,
+     .reason = one_shard},
+    {grid, "parallel.sequence", "--sequence-parallel", "USE_SEQUENCE_PARALLEL",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, MDS_OPT_UNSTORED, NULL,
+     "Megatron's sequence parallelism among tensor ranks", .support = MDS_REFUSED,
+     .reason = one_shard},
+    {grid, "parallel.sp_type", "--sp-type", "SP_TYPE", MDS_OPT_ENUM, "none", 0, 0,
+     sp_types, AT(parallel.sp_type), "kind",
+     .help = "sizes not given: megatron makes all ranks tensor ranks, ds makes them "
+             "Ulysses "
+             "ranks with ZeRO 3; none leaves them to data parallelism"},
+    {grid, "parallel.zero_stage", "--zero-stage", "ZERO_STAGE", MDS_OPT_INT, "0", 0, 3,
+     NULL, AT(parallel.zero_stage), "stage",
+     "what data-parallel ranks share: 1 optimizer, 2 gradients, 3 parameters",
+     .support = MDS_REFUSED, .reason = no_zero},
+    {grid, "parallel.offload", "--offload-device", "OFFLOAD_DEVICE", MDS_OPT_ENUM,
+     "none", 0, 0, offloads, MDS_OPT_UNSTORED, "device", "where the optimizer lives",
+     .support = MDS_REFUSED, .reason = no_offload},
+    {grid, "parallel.offload_param", "--offload-param-device",
+     "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, offloads, MDS_OPT_UNSTORED,
+     "device", "where resting parameters live", .support = MDS_REFUSED,
+     .reason = no_offload},
+    {grid, "parallel.nvme_path", "--nvme-path", "NVME_PATH", MDS_OPT_STRING, NULL, 0, 0,
+     NULL, MDS_OPT_UNSTORED, "folder", "node-local scratch for offloading",
+     .support = MDS_REFUSED, .reason = no_offload},
+    {grid, "parallel.ddp_impl", "--DDP-impl", "DDP_IMPL", MDS_OPT_ENUM, "local", 0, 0,
+     ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients",
+     .support = MDS_ALWAYS},
+
+    {batch, "batch.micro", "--micro-batch-size", "MICRO_BATCH", MDS_OPT_INT, "0", 0,
+     1e6, NULL, AT(batch.micro), "sequences",
+     .help =
+         "sequences a rank computes at a time; 0: follows from the other two, or 1"},
+    {batch, "batch.accumulation", "--gradient-accumulation-steps", "GAS", MDS_OPT_INT,
+     "0", 0, 1e6, NULL, AT(batch.accumulation), "micro-batches",
+     .help = "micro-batches per step and rank; 0: follows from the other two, or 1"},
+    {batch, "batch.global", "--global-batch-size", "GLOBAL_BATCH", MDS_OPT_INT, "0", 0,
+     1e8, NULL, AT(batch.global), "sequences",
+     .help = "sequences per step; 0: micro x accumulation x data-parallel ranks"},
+
+    {optim, "optim.lr", "--lr", "LR", MDS_OPT_REAL, "1.5e-4", 0, 1e3, NULL,
+     AT(optim.lr), "rate", .help = "highest learning rate"},
+    {optim, "optim.min_lr", "--min-lr", "MDS_MIN_LR", MDS_OPT_REAL, "0", 0, 1e3, NULL,
+     AT(optim.min_lr), "rate", .help = "learning rate at the end of the decay"},
+    {optim, "optim.decay", "--lr-decay-style", "MDS_LR_DECAY_STYLE", MDS_OPT_ENUM,
+     "linear", 0, 0, decays, AT(optim.decay), "style",
+     .help = "curve of the learning rate after the warm-up"},
+    {optim, "optim.decay_iters", "--lr-decay-iters", "MDS_LR_DECAY_ITERS",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(optim.decay_iters), "steps",
+     .help = "step at which the decay ends; 0: the last"},
+    {optim, "optim.warmup_iters", "--lr-warmup-iters", "MDS_LR_WARMUP_ITERS",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(optim.warmup_iters), "steps",
+     .help = "linear warm-up; 0: from the fraction"},
+    {optim, "optim.warmup_fraction", "--lr-warmup-fraction", "MDS_LR_WARMUP_FRACTION",
+     MDS_OPT_REAL, "0", 0, 1, NULL, AT(optim.warmup_fraction), "fraction",
+     .help = "warm-up as a part of the decay's steps"},
+    {optim, "optim.wsd_decay_iters", "--lr-wsd-decay-iters", "MDS_LR_WSD_DECAY_ITERS",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(optim.wsd_decay_iters), "steps",
+     .help = "length of WSD's final decay; 0: a tenth of the decay's steps"},
+    {optim, "optim.weight_decay", "--weight-decay", "MDS_WEIGHT_DECAY", MDS_OPT_REAL,
+     "0.01", 0, 1e3, NULL, AT(optim.weight_decay), "rate",
+     .help = "AdamW's decay of matrices; biases and norms are spared"},
+    {optim, "optim.beta1", "--adam-beta1", "MDS_ADAM_BETA1", MDS_OPT_REAL, "0.9", 0, 1,
+     NULL, AT(optim.beta1), "beta", .help = "decay of the first moment, below 1"},
+    {optim, "optim.beta2", "--adam-beta2", "MDS_ADAM_BETA2", MDS_OPT_REAL, "0.999", 0,
+     1, NULL, AT(optim.beta2), "beta", .help = "decay of the second moment, below 1"},
+    {optim, "optim.eps", "--adam-eps", "MDS_ADAM_EPS", MDS_OPT_REAL, "1e-8", 1e-30, 1,
+     NULL, AT(optim.eps), "eps", .help = "added to the root of the second moment"},
+    {optim, "optim.clip_grad", "--clip-grad", "MDS_CLIP_GRAD", MDS_OPT_REAL, "1", 0,
+     1e9, NULL, AT(optim.clip_grad), "norm",
+     .help = "clip gradients to this global norm; 0: never"},
+    {optim, "optim.initial_loss_scale", "--initial-loss-scale",
+     "MDS_INITIAL_LOSS_SCALE", MDS_OPT_REAL, "4294967296", 1, NO_MAX, NULL,
+     MDS_OPT_UNSTORED, "scale", "first loss scale of fp16", .support = MDS_REFUSED,
+     .reason = no_scaling},
+    {optim, "optim.min_loss_scale", "--min-loss-scale", "MDS_MIN_LOSS_SCALE",
+     MDS_OPT_REAL, "1", 0, NO_MAX, NULL, MDS_OPT_UNSTORED, "scale",
+     "lowest loss scale of fp16", .support = MDS_REFUSED, .reason = no_scaling},
+    {optim, "optim.loss_scale_window", "--loss-scale-window", "MDS_LOSS_SCALE_WINDOW",
+     MDS_OPT_REAL, "1000", 1, NO_MAX, NULL, MDS_OPT_UNSTORED, "steps",
+     "steps before fp16's loss scale grows", .support = MDS_REFUSED,
+     .reason = no_scaling},
+    {optim, "optim.hysteresis", "--hysteresis", "MDS_HYSTERESIS", MDS_OPT_INT, "2", 1,
+     1e6, NULL, MDS_OPT_UNSTORED, "steps", "overflows before fp16's loss scale shrinks",
+     .support = MDS_REFUSED, .reason = no_scaling},
+
+    {length, "train.iters", "--train-iters", "TRAIN_ITERS", MDS_OPT_COUNT, NULL, 0,
+     1e12, NULL, AT(train.iters), "steps", .help = "steps of the run"},
+    {length, "train.tokens", "--train-tokens", "TRAIN_TOKENS", MDS_OPT_COUNT, NULL, 0,
+     1e18, NULL, AT(train.tokens), "tokens", .help = "the same, as tokens to consume"},
+    {length, "train.seed", "--seed", "MDS_SEED", MDS_OPT_INT, "1234", 0, 9e15, NULL,
+     AT(train.seed), "n", .help = "of initial weights, data order and dropout"},
+    {length, "train.eval_interval", "--eval-interval", "MDS_EVAL_INTERVAL",
+     MDS_OPT_COUNT, "1000", 1, 1e12, NULL, AT(train.eval_interval), "steps",
+     .help = "steps between evaluations"},
+    {length, "train.eval_iters", "--eval-iters", "MDS_EVAL_ITERS", MDS_OPT_COUNT, "100",
+     0, 1e12, NULL, AT(train.eval_iters), "batches",
+     .help = "global batches per evaluation; 0: no evaluation"},
+    {length, "train.exit_interval", "--exit-interval", "MDS_EXIT_INTERVAL",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(train.exit_interval), "steps",
+     .help = "leave after a step divisible by this; 0: never"},
+    {length, "train.exit_duration", "--exit-duration-in-mins",
+     "MDS_EXIT_DURATION_IN_MINS", MDS_OPT_MINUTES, "0", 0, 1e9, NULL,
+     AT(train.exit_duration_s), "minutes",
+     .help = "leave after the step that ends past this time; also 90s, 2h; 0: never"},
+    {length, "train.exit_signal_handler", "--exit-signal-handler",
+     "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(train.exit_signal_handler), NULL,
+     .help = "at SIGTERM or SIGUSR1 finish the step and leave in order"},
+
+    {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "cpu", 0, 0,
+     devices, AT(output.device), "device", "what computes", .support = MDS_REFUSED,
+     .reason = "this build computes on the cpu"},
+    {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, precisions,
+     MDS_OPT_UNSTORED, "precision", "precision of weights and activations",
+     .support = MDS_REFUSED, .reason = only_fp32},
+    {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
+     MDS_OPT_ENUM, "none", 0, 0, recomputes, AT(train.recompute), "what",
+     .help = "what the backward pass computes again instead of keeping it"},
+    {memory, "train.checkpoint_layers", "--checkpoint-num-layers",
+     "ACT_CKPT_NUM_LAYERS", MDS_OPT_INT, "1", 1, 1e5, NULL, MDS_OPT_UNSTORED, "layers",
+     "blocks per kept input with full recompute", .support = MDS_REFUSED,
+     .reason = "the input of each block is kept; use 1"},
+    {memory, "train.loss_tile", "--loss-tile", "MDS_LOSS_TILE", MDS_OPT_COUNT, "0", 0,
+     1e10, NULL, AT(train.loss_tile), "tokens",
+     .help = "tokens whose logits exist at a time; 0: all of a micro-batch"},
+    {memory, "train.bucket_bytes", "--ddp-bucket-size", "MDS_DDP_BUCKET_SIZE",
+     MDS_OPT_BYTES, "32MiB", 4096, 1e15, NULL, AT(train.bucket_bytes), "bytes",
+     .help = "gradients per all-reduce"},
+    {memory, "train.overlap_grad_reduce", "--no-overlap-grad-reduce",
+     "MDS_OVERLAP_GRAD_REDUCE", MDS_OPT_FLAG, "1", 0, 0, NULL,
+     AT(train.overlap_grad_reduce), NULL,
+     "reduce gradients after the backward pass, not during it", .inverted = 1},
+    {memory, "train.threads", "--threads", "MDS_THREADS", MDS_OPT_INT, "0", 0, 4096,
+     NULL, AT(train.threads), "threads",
+     .help = "threads per rank; 0: the node's cores / its ranks"},
+    {memory, "model.flash_attn", "--use-flash-attn", NULL, MDS_OPT_FLAG, "1", 0, 0,
+     NULL, MDS_OPT_UNSTORED, NULL, "fused attention without an S x S matrix",
+     .support = MDS_ALWAYS, .reason = fused},
+
+    {data, "data.paths", "--data-path", "DATA_PATH", MDS_OPT_WORDS, NULL, 0, 0, NULL,
+     AT(data.paths), "path...",
+     .help =
+         "token file of mds_data or Megatron's .bin/.idx without suffix; or several, "
+         "each after its weight"},
+    {data, "data.split", "--split", "MDS_SPLIT", MDS_OPT_STRING, "949,50,1", 0, 0, NULL,
+     AT(data.split), "n,n,n", .help = "proportions of training, validation and test"},
+    {data, "data.impl", "--data-impl", "MDS_DATA_IMPL", MDS_OPT_ENUM, "mmap", 0, 0,
+     data_impls, MDS_OPT_UNSTORED, "kind",
+     "the format is seen from the file, which is mapped", .support = MDS_ALWAYS},
+    {data, "data.vocab_file", "--vocab-file", "MDS_VOCAB_FILE", MDS_OPT_STRING, NULL, 0,
+     0, NULL, MDS_OPT_UNSTORED, "file", "tokenizer's vocabulary",
+     .support = MDS_REFUSED, .reason = tokens_only},
+    {data, "data.merge_file", "--merge-file", "MDS_MERGE_FILE", MDS_OPT_STRING, NULL, 0,
+     0, NULL, MDS_OPT_UNSTORED, "file", "tokenizer's merges", .support = MDS_REFUSED,
+     .reason = tokens_only},
+
+    {output, "train.log_interval", "--log-interval", "MDS_LOG_INTERVAL", MDS_OPT_COUNT,
+     "10", 1, 1e12, NULL, AT(train.log_interval), "steps",
+     .help = "steps between log lines"},
+    {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
+     MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
+     .help = "a JSON line per step"},
+    {output, "output.tensorboard_dir", "--tensorboard-dir", "MDS_TENSORBOARD_DIR",
+     MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.tensorboard_dir), "folder",
+     .help = "TensorBoard event files"},
+    {output, "output.init_weights", "--init-weights", "MDS_INIT_WEIGHTS",
+     MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.init_weights), "file",
+     .help = "safetensors file to start from"},
+    {output, "output.export_weights", "--export-weights", "MDS_EXPORT_WEIGHTS",
+     MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.export_weights), "file",
+     .help = "safetensors file to write at the end"},
+    {output, "output.trace_dir", "--trace-dir", "MDS_TRACE_DIR", MDS_OPT_STRING, NULL,
+     0, 0, NULL, AT(output.trace_dir), "folder",
+     .help = "write initial weights, first gradients, batches and losses there"},
+    {output, "output.trace_steps", "--trace-steps", "MDS_TRACE_STEPS", MDS_OPT_COUNT,
+     "1", 1, 1e6, NULL, AT(output.trace_steps), "steps", .help = "steps to trace"},
+    {output, "output.log_level", "--log-level", "MDS_LOG_LEVEL", MDS_OPT_STRING, "info",
+     0, 0, levels, AT(output.log_level), "level", .help = "how much to log"},
+    {output, "output.save", "--save", "MDS_SAVE", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, "folder", "write checkpoints there", .support = MDS_REFUSED,
+     .reason = no_ckpt},
+    {output, "output.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, "folder", "resume from the checkpoint there",
+     .support = MDS_REFUSED, .reason = no_ckpt},
+    {output, "output.save_interval", "--save-interval", "SAVE_INTERVAL", MDS_OPT_COUNT,
+     "0", 0, 1e12, NULL, MDS_OPT_UNSTORED, "steps", "steps between checkpoints",
+     .support = MDS_REFUSED, .reason = no_ckpt},
+    {.help = NULL},
+};
+
+static const struct mds_option_alias aliases[] = {
+    {"-h", "--help", NULL, NULL},
+    {"--deepspeed-config", "--deepspeed_config", NULL, NULL},
+    {"SEQ", "--seq-length", NULL, NULL},
+    {"TP", "--tensor-model-parallel-size", NULL, NULL},
+    {"PP", "--pipeline-model-parallel-size", NULL, NULL},
+    {"SP", "--ds-sequence-parallel-size", NULL, NULL},
+    {"GRAD_ACC_STEPS", "--gradient-accumulation-steps", NULL, NULL},
+    {"TRAIN_ITER", "--train-iters", NULL, NULL},
+    {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},
+    {"--use-rotary-position-embeddings", "--position-embedding-type", "rope", NULL},
+    {"--checkpoint-activations", "--recompute-granularity", "full", NULL},
+    {"--deepspeed-activation-checkpointing", "--recompute-granularity", "full", NULL},
+    {"--recompute-activations", "--recompute-granularity", "selective", NULL},
+    {"USE_ACTIVATION_CHECKPOINTING", "--recompute-granularity", "full", "none"},
+    {"--fp16", "--dtype", "fp16", NULL},
+    {"--bf16", "--dtype", "bf16", NULL},
+    {"--cpu-optimizer", "--offload-device", "cpu", NULL},
+    {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-v2", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-triton", "--use-flash-attn", NULL, NULL},
+    /* Scripts turn one of these on and the others off. */
+    {"USE_FLASH_ATTN", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN1", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_V1", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN2", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_V2", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_TRITON", "--use-flash-attn", "1", NULL},
+    {.name = NULL},
+};
+
+/* Read by the launch scripts, which pass on what concerns this program. */
+static const char *const launch_variables[] = {
+    "HOSTFILE", "NHOSTS",   "NGPU_PER_HOST", "NGPUS", "QUEUE",
+    "PROJECT",  "DURATION", "NUM_NODES",     NULL,
+};
+
+const struct mds_option_set mds_pretrain_options = {
+    .program = "mds_pretrain",
+    .version = PACKAGE_VERSION,
+    .date = "2026-11-21",
+    .purpose = "pre-train a GPT on long sequences",
+    .synopsis = "[option]...",
+    .about =
+        "Trains a GPT on tokens made by mds_data; start it with mpiexec, one rank per "
+        "share of the batch.\n"
+        "An option may stand on the command line, in the environment (names in "
+        "brackets), "
+        "in a file given by --config or --deepspeed_config, in the model table under "
+        "the "
+        "--model-size-key, or in the machine's profile; the first of these wins, and "
+        "--show-config prints what came from where. Counts may be written 128k or 1e9, "
+        "sizes 32MiB, times 90s or 2h.",
+    .options = rows,
+    .aliases = aliases,
+    .env_prefix = "MDS_",
+    .env_others = launch_variables,
+};

@@ -1,0 +1,56 @@
+/* What the parts of optset share; not for other rooms. */
+#ifndef MDS_CONFIG_OPTSET_IMPL_H
+#define MDS_CONFIG_OPTSET_IMPL_H
+
+#include "base/str.h"
+#include "config/optset.h"
+
+#include <stdint.h>
+
+union mds_value {
+    int64_t i;     /* INT, COUNT, BYTES */
+    double r;      /* REAL, SECONDS, MINUTES (as seconds) */
+    int n;         /* FLAG, ENUM */
+    const char *s; /* STRING, WORDS; borrowed */
+};
+
+/* Which of the three kinds of name. */
+enum mds_name_kind { MDS_NAME_FLAG, MDS_NAME_ENV, MDS_NAME_KEY };
+
+/* A name's row, and the alias if the name is one. */
+struct mds_name {
+    size_t row;
+    const struct mds_option_alias *alias;
+    int negated; /* --no-x */
+};
+
+/* 0 and *v set, or -1 and `why` says what the value must be. */
+int mds_option_parse(const struct mds_option *o, const char *text, union mds_value *v,
+                     struct mds_str *why);
+
+/* 0 or 1, or -1 if text is no truth value. */
+int mds_parse_flag(const char *text);
+
+/* The present value: of the field, or of the text where there is no field. */
+union mds_value mds_settings_value(const struct mds_settings *s, size_t row);
+int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_value b);
+/* Append it as a user (and YAML) would write it; "~" for an unset string. */
+void mds_value_format(const struct mds_option *o, union mds_value v,
+                      struct mds_str *out);
+
+enum mds_name_kind mds_alias_kind(const char *name);
+
+/* 0 and *out set, or -1. */
+int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
+                  const char *name, struct mds_name *out);
+
+/* The nearest name of that kind, or NULL. */
+const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kind kind,
+                             const char *name);
+
+/* Put a value under a name that may be an alias. */
+void mds_settings_put_name(struct mds_settings *s, const struct mds_name *name,
+                           const char *text, enum mds_level level, const char *origin,
+                           const char *spelled, struct mds_diag *diag);
+
+#endif

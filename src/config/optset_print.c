@@ -1,0 +1,337 @@
+/* A table of options in print: --help, the man page, --version, --show-config. */
+#include "config/optset_impl.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { COLUMNS = 88, MAN_COLUMNS = 78, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
+
+/* Print text from column `at` on, folded at blanks, further lines indented to `indent`.
+ */
+static void fold(FILE *f, const char *text, int at, int indent)
+{
+    int first = 1, indent = at;
+
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+
+        if (!first && at + 1 + word > columns) {
+            fprintf(f, "\n%*s", indent, "");
+            at = indent;
+            first = 1;
+        }
+        fprintf(f, "%s%.*s", first ? "" : " ", word, text);
+        at += word + !first;
+        first = 0;
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', f);
+}
+
+static int is_bare(const struct mds_option *o)
+{
+    return o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ACTION;
+}
+
+/* Names of one kind that set the row, besides its own: ", SEQ". */
+static void add_aliases(const struct mds_option_set *set, const struct mds_option *o,
+                        enum mds_name_kind kind, struct mds_str *out)
+{
+    const struct mds_option_alias *a = set->aliases;
+
+    for (; a && a->name; a++) {
+        int worded = a->on && strcmp(a->on, "1") != 0;
+
+        if (o->flag && strcmp(a->means, o->flag) == 0 &&
+            mds_alias_kind(a->name) == kind)
+            mds_str_add(out, "%s%s%s%s%s", out->len ? ", " : "", a->name,
+                        worded ? " (" : "", worded ? a->on : "", worded ? ")" : "");
+    }
+}
+
+static void add_choices(const struct mds_option *o, struct mds_str *out)
+{
+    for (size_t i = 0; o->choices && o->choices[i]; i++)
+        mds_str_add(out, "%s%s", i ? "|" : "", o->choices[i]);
+}
+
+/* "--seq-length <tokens>" */
+static void add_usage(const struct mds_option *o, struct mds_str *out)
+{
+    mds_str_add(out, "%s", o->flag);
+    if (is_bare(o))
+        return;
+    mds_str_add(out, " <");
+    if (o->choices)
+        add_choices(o, out);
+    else
+        mds_str_add(out, "%s", o->unit);
+    mds_str_add(out, ">");
+}
+
+static void add_default(const struct mds_option *o, struct mds_str *out)
+{
+    if (o->support == MDS_ALWAYS)
+        mds_str_add(out, "; always %s", o->type == MDS_OPT_FLAG ? "on" : "so");
+    else if (o->support == MDS_REFUSED && (o->type == MDS_OPT_FLAG || !o->fallback))
+        mds_str_add(out, "; not in this version");
+    else if (o->support == MDS_REFUSED)
+        mds_str_add(out, "; only %s in this version", o->fallback);
+    else if (o->fallback && o->type != MDS_OPT_FLAG)
+        mds_str_add(out, "; default %s", o->fallback);
+}
+
+/* Help, default, and the other spellings of a row, on one long line. */
+static void add_description(const struct mds_option_set *set,
+                            const struct mds_option *o, struct mds_str *out)
+{
+    struct mds_str flags = {0}, env = {0};
+
+    mds_str_add(out, "%s", o->help);
+    if (o->type != MDS_OPT_ACTION)
+        add_default(o, out);
+    add_aliases(set, o, MDS_NAME_FLAG, &flags);
+    if (flags.len)
+        mds_str_add(out, "; also %s", flags.s);
+    if (o->env)
+        mds_str_add(&env, "%s", o->env);
+    add_aliases(set, o, MDS_NAME_ENV, &env);
+    if (env.len)
+        mds_str_add(out, " [%s]", env.s);
+    mds_str_fini(&flags);
+    mds_str_fini(&env);
+}
+
+static void help_row(const struct mds_option_set *set, const struct mds_option *o,
+                     FILE *f)
+{
+    struct mds_str left = {0}, text = {0};
+    int at;
+
+    add_usage(o, &left);
+    add_description(set, o, &text);
+    at = fprintf(f, "  %s", left.s ? left.s : o->flag);
+    if (at + 2 > TEXT_COLUMN) {
+        fputc('\n', f);
+        at = 0;
+    }
+    fprintf(f, "%*s", TEXT_COLUMN - at, "");
+    fold(f, text.s ? text.s : o->help, TEXT_COLUMN, COLUMNS);
+    mds_str_fini(&left);
+    mds_str_fini(&text);
+}
+
+/* Each line of set->about is a paragraph. */
+static void print_about(const struct mds_option_set *set, FILE *f, const char *between)
+{
+    const char *p = set->about;
+
+    while (*p) {
+        size_t n = strcspn(p, "\n");
+        struct mds_str one = {0};
+
+        mds_str_add(&one, "%.*s", (int)n, p);
+        fputs(between, f);
+        fold(f, one.s ? one.s : "", 0, COLUMNS);
+        mds_str_fini(&one);
+        p += n + (p[n] == '\n');
+    }
+}
+
+void mds_settings_help(const struct mds_option_set *set, FILE *f)
+{
+    const char *group = NULL;
+
+    fprintf(f, "Usage: %s %s\n", set->program, set->synopsis);
+    print_about(set, f, "\n");
+    for (const struct mds_option *o = set->options; o->help; o++) {
+        if (!o->flag || o->hidden)
+            continue;
+        if (!group || strcmp(group, o->group) != 0)
+            fprintf(f, "\n%s:\n", o->group);
+        group = o->group;
+        help_row(set, o, f);
+    }
+}
+
+void mds_settings_version(const struct mds_option_set *set, FILE *f)
+{
+    fprintf(f, "%s %s\n", set->program, set->version);
+}
+
+/* Text for troff, folded: hyphens stay hyphens, and a word that begins with a dot or a
+ * quote is no request. */
+static void roff(FILE *f, const char *text)
+{
+    struct mds_str b = {0};
+    int start = 1;
+
+    for (; *text; text++) {
+        if (start && (*text == '.' || *text == '\''))
+            mds_str_add(&b, "\\&");
+        start = *text == ' ';
+        if (*text == '-')
+            mds_str_add(&b, "\\-");
+        else if (*text == '\\')
+            mds_str_add(&b, "\\e");
+        else
+            mds_str_add(&b, "%c", *text);
+    }
+    fold(f, b.s ? b.s : "", 0, MAN_COLUMNS);
+    mds_str_fini(&b);
+}
+
+static void man_row(const struct mds_option_set *set, const struct mds_option *o,
+                    FILE *f)
+{
+    struct mds_str text = {0}, unit = {0};
+
+    add_choices(o, &unit);
+    add_description(set, o, &text);
+    fputs(".TP\n", f);
+    if (is_bare(o))
+        fprintf(f, ".B %s\n", o->flag);
+    else
+        fprintf(f, ".BI %s \" %s\"\n", o->flag, unit.s ? unit.s : o->unit);
+    roff(f, text.s ? text.s : o->help);
+    mds_str_fini(&text);
+    mds_str_fini(&unit);
+}
+
+static void man_options(const struct mds_option_set *set, FILE *f)
+{
+    const char *group = NULL;
+
+    fputs(".SH OPTIONS\n", f);
+    for (const struct mds_option *o = set->options; o->help; o++) {
+        if (!o->flag || o->hidden)
+            continue;
+        if (!group || strcmp(group, o->group) != 0) {
+            fprintf(f, ".SS %s\n", o->group);
+        }
+        group = o->group;
+        man_row(set, o, f);
+    }
+}
+
+/* Which key of a file means which option. */
+static void man_keys(const struct mds_option_set *set, FILE *f)
+{
+    int any = 0;
+
+    for (const struct mds_option *o = set->options; o->help; o++) {
+        if (!o->key || o->hidden)
+            continue;
+        if (!any++)
+            fputs(".SH CONFIGURATION KEYS\nIn files, the options have these names;\n"
+                  "\"a.b\" is the key b of the map a.\n",
+                  f);
+        fprintf(f, ".TP\n.B %s\n", o->key);
+        roff(f, o->flag ? o->flag : o->help);
+        if (o->inverted)
+            fputs("sets it to false\n", f);
+    }
+}
+
+static void man_environment(const struct mds_option_set *set, FILE *f)
+{
+    struct mds_str others = {0};
+
+    if (!set->env_prefix && !set->env_others)
+        return;
+    fputs(".SH ENVIRONMENT\nThe names in brackets above.\n"
+          "An option on the command line wins.\n",
+          f);
+    for (size_t i = 0; set->env_others && set->env_others[i]; i++)
+        mds_str_add(&others, "%s%s", i ? ", " : "", set->env_others[i]);
+    if (others.s) {
+        fputs(".PP\nThese belong to the launch scripts and are not read here:\n", f);
+        roff(f, others.s);
+    }
+    mds_str_fini(&others);
+}
+
+void mds_settings_man(const struct mds_option_set *set, FILE *f)
+{
+    fputs(".\\\" Generated from the table of options.\n.TH ", f);
+    for (const char *p = set->program; *p; p++)
+        fputc(toupper((unsigned char)*p), f);
+    fprintf(f, " 1 %s \"mds %s\" \"User Commands\"\n.SH NAME\n%s \\- ", set->date,
+            set->version, set->program);
+    roff(f, set->purpose);
+    fprintf(f, ".SH SYNOPSIS\n.B %s\n", set->program);
+    roff(f, set->synopsis);
+    fputs(".SH DESCRIPTION\n", f);
+    for (const char *p = set->about; *p;) {
+        size_t n = strcspn(p, "\n");
+        struct mds_str one = {0};
+
+        mds_str_add(&one, "%.*s", (int)n, p);
+        roff(f, one.s ? one.s : "");
+        mds_str_fini(&one);
+        p += n + (p[n] == '\n');
+        if (*p)
+            fputs(".PP\n", f);
+    }
+    man_options(set, f);
+    man_environment(set, f);
+    man_keys(set, f);
+    fputs(".SH EXIT STATUS\n0 on success, 1 after a failure, which standard error "
+          "explains.\n",
+          f);
+}
+
+static size_t prefix_length(const char *key)
+{
+    const char *dot = strchr(key, '.');
+
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+static int same_prefix(const char *a, const char *b)
+{
+    return prefix_length(a) == prefix_length(b) && strncmp(a, b, prefix_length(a)) == 0;
+}
+
+static int is_shown(const struct mds_option *o)
+{
+    return o->key && o->offset != MDS_OPT_UNSTORED;
+}
+
+static void show_row(const struct mds_settings *s, size_t row, FILE *f)
+{
+    const struct mds_option *o = &s->set->options[row];
+    size_t skip = prefix_length(o->key);
+    struct mds_str line = {0};
+
+    mds_str_add(&line, "%s%s: ", skip ? "  " : "", o->key + (skip ? skip + 1 : 0));
+    mds_value_format(o, mds_settings_value(s, row), &line);
+    fprintf(f, "%-*s  # %s\n", ORIGIN_COLUMN - 2, line.s ? line.s : "",
+            s->of[row].origin);
+    mds_str_fini(&line);
+}
+
+/* Whether a row before this one has shown its map already. */
+static int is_done(const struct mds_option *o, size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (is_shown(&o[i]) && same_prefix(o[i].key, o[row].key))
+            return 1;
+    return 0;
+}
+
+void mds_settings_show(const struct mds_settings *s, FILE *f)
+{
+    const struct mds_option *o = s->set->options;
+
+    for (size_t i = 0; i < s->rows; i++) {
+        if (!is_shown(&o[i]) || is_done(o, i))
+            continue;
+        if (prefix_length(o[i].key))
+            fprintf(f, "%.*s:\n", (int)prefix_length(o[i].key), o[i].key);
+        for (size_t j = i; j < s->rows; j++)
+            if (is_shown(&o[j]) && same_prefix(o[i].key, o[j].key))
+                show_row(s, j, f);
+    }
+}

@@ -1,0 +1,349 @@
+/* Sources of settings: command line, environment, trees. */
+#include "config/optset_impl.h"
+
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+static const char *const cli = "command line";
+
+struct args {
+    int count, at; /* at: the next one */
+    char *const *v;
+};
+
+static int is_option(const char *arg)
+{
+    return arg[0] == '-' && (arg[1] == '-' || isalpha((unsigned char)arg[1]));
+}
+
+static void read_operand(struct mds_settings *s, const char *arg, struct mds_diag *diag)
+{
+    const char **more;
+
+    if (!s->set->operands) {
+        mds_diag_fault(diag, cli, "'%s' belongs to no option; see --help", arg);
+        return;
+    }
+    more = mds_realloc(s->operands, s->operand_count + 1, sizeof *more);
+    if (!more) {
+        mds_diag_fault(diag, cli, "%s", mds_fail_text());
+        return;
+    }
+    s->operands = more;
+    s->operands[s->operand_count++] = arg;
+}
+
+/* The words that follow, joined by blanks; *text is the caller's. */
+static enum mds_rc join_words(struct args *a, char **text)
+{
+    struct mds_str b = {0};
+
+    while (a->at < a->count && !is_option(a->v[a->at]))
+        mds_str_add(&b, "%s%s", b.len ? " " : "", a->v[a->at++]);
+    if (b.failed) {
+        mds_str_fini(&b);
+        return MDS_EMEM;
+    }
+    *text = b.s;
+    return MDS_OK;
+}
+
+static void read_words(struct mds_settings *s, const struct mds_name *n,
+                       const char *name, struct args *a, struct mds_diag *diag)
+{
+    char *text = NULL;
+
+    if (join_words(a, &text))
+        mds_diag_fault(diag, cli, "%s", mds_fail_text());
+    else if (!text)
+        mds_diag_fault(diag, cli, "%s needs a value", name);
+    else
+        mds_settings_put_name(s, n, text, MDS_LEVEL_CLI, cli, name, diag);
+    free(text);
+}
+
+static void read_flag(struct mds_settings *s, const struct mds_name *n,
+                      const char *name, const char *value, struct mds_diag *diag)
+{
+    const struct mds_option *o = &s->set->options[n->row];
+    int on = value ? mds_parse_flag(value) : 1;
+
+    if (on < 0)
+        mds_diag_fault(diag, cli, "%s '%s': must be 0 or 1", name, value);
+    else if (n->alias)
+        mds_settings_put_name(s, n, on ? "1" : "0", MDS_LEVEL_CLI, cli, name, diag);
+    else /* --no-x counts as a spelling of --x, so that the last one wins */
+        mds_settings_put(s, n->row, on ^ n->negated ^ o->inverted ? "1" : "0",
+                         MDS_LEVEL_CLI, cli, o->flag, diag);
+}
+
+static void read_option(struct mds_settings *s, const char *name, const char *value,
+                        struct args *a, struct mds_diag *diag)
+{
+    const struct mds_option *o;
+    struct mds_name n;
+
+    if (mds_name_find(s->set, MDS_NAME_FLAG, name, &n)) {
+        const char *near = mds_name_nearest(s->set, MDS_NAME_FLAG, name);
+
+        mds_diag_fault(diag, cli, "unknown option %s; %s%s%s", name,
+                       near ? "did you mean " : "see --help", near ? near : "",
+                       near ? "?" : "");
+        if (!value && a->at < a->count && !is_option(a->v[a->at]))
+            a->at++; /* its value, as a rule: one fault is enough */
+        return;
+    }
+    o = &s->set->options[n.row];
+    if (o->type == MDS_OPT_ACTION) {
+        if (!s->action)
+            s->action = o->action;
+    } else if (o->type == MDS_OPT_FLAG || (n.alias && n.alias->on)) {
+        read_flag(s, &n, name, value, diag);
+    } else if (value) {
+        mds_settings_put_name(s, &n, value, MDS_LEVEL_CLI, cli, name, diag);
+    } else if (o->type == MDS_OPT_WORDS) {
+        read_words(s, &n, name, a, diag);
+    } else if (a->at >= a->count || strncmp(a->v[a->at], "--", 2) == 0) {
+        mds_diag_fault(diag, cli, "%s needs a value", name);
+    } else {
+        mds_settings_put_name(s, &n, a->v[a->at++], MDS_LEVEL_CLI, cli, name, diag);
+    }
+}
+
+void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
+                            struct mds_diag *diag)
+{
+    struct args a = {.count = argc, .at = 1, .v = argv};
+    int options = 1;
+
+    while (a.at < a.count) {
+        const char *arg = a.v[a.at++];
+        const char *equals = strchr(arg, '=');
+        char *name;
+
+        if (options && strcmp(arg, "--") == 0) {
+            options = 0;
+        } else if (!options || !is_option(arg)) {
+            read_operand(s, arg, diag);
+        } else {
+            name = strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg));
+            if (name)
+                read_option(s, name, equals ? equals + 1 : NULL, &a, diag);
+            else
+                mds_diag_fault(diag, cli, "no host memory");
+            free(name);
+        }
+    }
+}
+
+/* An empty variable counts as unset, as scripts have it. */
+static void read_variable(struct mds_settings *s, const char *name,
+                          struct mds_diag *diag)
+{
+    const char *text = getenv(name);
+    char origin[128];
+    struct mds_name n;
+
+    if (!text || !*text || mds_name_find(s->set, MDS_NAME_ENV, name, &n))
+        return;
+    snprintf(origin, sizeof origin, "environment %s", name);
+    mds_settings_put_name(s, &n, text, MDS_LEVEL_ENV, origin, name, diag);
+}
+
+/* name without underscores. */
+static void squash(const char *name, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    for (; *name && n + 1 < size; name++)
+        if (*name != '_')
+            buf[n++] = *name;
+    buf[n] = '\0';
+}
+
+/* Whether name is likely meant to be known: SEQLEN, MODEL_SIZE, MICRO_BATCH_SIZE.
+ * Strict, for the environment is full of other programs' names. */
+static int is_slip(const char *name, const char *known)
+{
+    char a[64], b[64];
+    size_t la, lb;
+
+    squash(name, a, sizeof a);
+    squash(known, b, sizeof b);
+    la = strlen(a);
+    lb = strlen(b);
+    if (la < 6 || lb < 6)
+        return 0;
+    if (la >= lb)
+        return strncmp(a, b, lb) == 0;
+    return la >= 8 && strncmp(a, b, la) == 0;
+}
+
+static const char *find_slip(const struct mds_option_set *set, const char *name)
+{
+    const struct mds_option_alias *a = set->aliases;
+
+    for (size_t i = 0; set->options[i].help; i++)
+        if (set->options[i].env && is_slip(name, set->options[i].env))
+            return set->options[i].env;
+    for (; a && a->name; a++)
+        if (mds_alias_kind(a->name) == MDS_NAME_ENV && is_slip(name, a->name))
+            return a->name;
+    return NULL;
+}
+
+static int is_other(const struct mds_option_set *set, const char *name)
+{
+    for (size_t i = 0; set->env_others && set->env_others[i]; i++)
+        if (strcmp(set->env_others[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+/* A variable that is none of ours: a fault if its name says it should be, a warning if
+ * it looks like a slip. */
+static void judge_variable(const struct mds_option_set *set, const char *name,
+                           struct mds_diag *diag)
+{
+    const char *prefix = set->env_prefix, *near;
+    struct mds_name n;
+
+    if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 || is_other(set, name))
+        return;
+    if (prefix && strncmp(name, prefix, strlen(prefix)) == 0) {
+        near = mds_name_nearest(set, MDS_NAME_ENV, name);
+        mds_diag_fault(diag, "environment", "unknown variable %s; %s%s%s", name,
+                       near ? "did you mean " : "unset it", near ? near : "",
+                       near ? "?" : "");
+    } else if ((near = find_slip(set, name)) != NULL) {
+        mds_diag_warn(diag, "environment", "%s is not read; did you mean %s?", name,
+                      near);
+    }
+}
+
+void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag)
+{
+    const struct mds_option_alias *a = s->set->aliases;
+
+    for (size_t i = 0; i < s->rows; i++)
+        if (s->set->options[i].env)
+            read_variable(s, s->set->options[i].env, diag);
+    for (; a && a->name; a++)
+        if (mds_alias_kind(a->name) == MDS_NAME_ENV)
+            read_variable(s, a->name, diag);
+    for (char **e = environ; s->set->env_prefix && *e; e++) {
+        char name[128];
+        const char *equals = strchr(*e, '=');
+
+        if (equals && equals > *e && (size_t)(equals - *e) < sizeof name) {
+            snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
+            judge_variable(s->set, name, diag);
+        }
+    }
+}
+
+/* A key nobody knows: the nearest key, or the key of the nearest flag (num_layers). */
+static void unknown_key(const struct mds_settings *s, const char *path,
+                        const char *origin, struct mds_diag *diag)
+{
+    const char *near = mds_name_nearest(s->set, MDS_NAME_KEY, path);
+    const char *last = strrchr(path, '.');
+    struct mds_name n;
+    char flag[72];
+
+    snprintf(flag, sizeof flag, "--%s", last ? last + 1 : path);
+    if (!near) {
+        near = mds_name_nearest(s->set, MDS_NAME_FLAG, flag);
+        if (near)
+            near = mds_name_find(s->set, MDS_NAME_FLAG, near, &n) == 0
+                       ? s->set->options[n.row].key
+                       : NULL;
+    }
+    mds_diag_fault(diag, origin, "unknown key %s; %s%s%s", path,
+                   near ? "did you mean " : "--show-config lists the keys",
+                   near ? near : "", near ? "?" : "");
+}
+
+/* A list's words joined by blanks; NULL if it holds anything else. */
+static char *join_list(const struct mds_node *list)
+{
+    struct mds_str b = {0};
+
+    for (const struct mds_node *n = list->first; n; n = n->next) {
+        if (n->kind != MDS_NODE_SCALAR || !*n->text) {
+            mds_str_fini(&b);
+            return NULL;
+        }
+        mds_str_add(&b, "%s%s", b.len ? " " : "", n->text);
+    }
+    return b.s;
+}
+
+static void read_leaf(struct mds_settings *s, enum mds_level level,
+                      const struct mds_node *n, const char *path, const char *origin,
+                      struct mds_diag *diag)
+{
+    struct mds_name name;
+    enum mds_option_type type;
+    char *joined;
+
+    if (mds_name_find(s->set, MDS_NAME_KEY, path, &name)) {
+        unknown_key(s, path, origin, diag);
+        return;
+    }
+    type = s->set->options[name.row].type;
+    if (n->kind == MDS_NODE_LIST) {
+        joined = type == MDS_OPT_WORDS ? join_list(n) : NULL;
+        if (joined)
+            mds_settings_put_name(s, &name, joined, level, origin, path, diag);
+        else
+            mds_diag_fault(diag, origin, "%s: %s", path,
+                           type == MDS_OPT_WORDS ? "must be words"
+                                                 : "must not be a list");
+        free(joined);
+    } else if (!*n->text && type != MDS_OPT_STRING && type != MDS_OPT_WORDS) {
+        mds_diag_fault(diag, origin, "%s has no value", path);
+    } else {
+        mds_settings_put_name(s, &name, n->text, level, origin, path, diag);
+    }
+}
+
+static void read_map(struct mds_settings *s, enum mds_level level,
+                     const struct mds_tree *t, const struct mds_node *map,
+                     const char *prefix, struct mds_diag *diag)
+{
+    for (const struct mds_node *n = map->first; n; n = n->next) {
+        struct mds_str path = {0}, origin = {0};
+        struct mds_name name;
+
+        mds_str_add(&path, "%s%s%s", prefix, *prefix ? "." : "", n->key);
+        mds_str_add(&origin, "%s:%d", t->name, n->line);
+        if (path.failed || origin.failed)
+            mds_diag_fault(diag, t->name, "%s", mds_fail_text());
+        else if (n->kind != MDS_NODE_MAP)
+            read_leaf(s, level, n, path.s, origin.s, diag);
+        else if (mds_name_find(s->set, MDS_NAME_KEY, path.s, &name) == 0)
+            mds_diag_fault(diag, origin.s, "%s must be a value, not a map", path.s);
+        else
+            read_map(s, level, t, n, path.s, diag);
+        mds_str_fini(&path);
+        mds_str_fini(&origin);
+    }
+}
+
+void mds_settings_read_tree(struct mds_settings *s, enum mds_level level,
+                            const struct mds_tree *t, struct mds_diag *diag)
+{
+    if (!t->root)
+        return;
+    if (t->root->kind != MDS_NODE_MAP)
+        mds_diag_fault(diag, t->name, "must be a map of settings, such as \"model:\"");
+    else
+        read_map(s, level, t, t->root, "", diag);
+}

@@ -1,0 +1,243 @@
+/* One value: from text, into and out of its field, and back to text. */
+#include "config/optset_impl.h"
+
+#include "base/units.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+int mds_parse_flag(const char *text)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"};
+    static const char *const no[] = {"0", "false", "no", "off"};
+
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        if (strcasecmp(text, yes[i]) == 0)
+            return 1;
+        if (strcasecmp(text, no[i]) == 0)
+            return 0;
+    }
+    return -1;
+}
+
+static int parse_choice(const struct mds_option *o, const char *text,
+                        struct mds_str *why)
+{
+    size_t n = 0;
+    const char *near;
+
+    for (; o->choices[n]; n++)
+        if (strcasecmp(o->choices[n], text) == 0)
+            return (int)n;
+    mds_str_add(why, "must be %s", n > 1 ? "one of " : "");
+    for (size_t i = 0; i < n; i++)
+        mds_str_add(why, "%s%s", i ? ", " : "", o->choices[i]);
+    near = mds_str_nearest(text, o->choices, n);
+    if (near && n > 1)
+        mds_str_add(why, "; did you mean %s?", near);
+    return -1;
+}
+
+static int parse_minutes(const char *text, double *out)
+{
+    if (mds_parse_real(text, out) == 0) {
+        *out *= 60;
+        return 0;
+    }
+    return mds_parse_seconds(text, out);
+}
+
+/* A choice is stored in the table's spelling. */
+static int parse_string(const struct mds_option *o, const char *text,
+                        union mds_value *v, struct mds_str *why)
+{
+    int choice;
+
+    v->s = *text && strcmp(text, "~") != 0 ? text : NULL;
+    if (!o->choices || !v->s)
+        return 0;
+    choice = parse_choice(o, text, why);
+    if (choice < 0)
+        return -1;
+    v->s = o->choices[choice];
+    return 0;
+}
+
+/* The type alone; -1 where text is none of it, and *what says what it must be. */
+static int parse_number(const struct mds_option *o, const char *text,
+                        union mds_value *v, const char **what)
+{
+    switch (o->type) {
+    case MDS_OPT_INT:
+        *what = "a whole number";
+        return mds_parse_count(text, &v->i);
+    case MDS_OPT_COUNT:
+        *what = "a whole number, such as 4096 or 128k";
+        return mds_parse_count(text, &v->i);
+    case MDS_OPT_BYTES:
+        *what = "a size, such as 32MiB";
+        return mds_parse_bytes(text, &v->i);
+    case MDS_OPT_SECONDS:
+        *what = "a time, such as 90s, 30min, 2h or 1:30:00";
+        return mds_parse_seconds(text, &v->r);
+    case MDS_OPT_MINUTES:
+        *what = "minutes, or a time such as 90s, 30min or 2h";
+        return parse_minutes(text, &v->r);
+    default:
+        *what = "a number";
+        return mds_parse_real(text, &v->r);
+    }
+}
+
+static int is_whole(const struct mds_option *o)
+{
+    return o->type == MDS_OPT_INT || o->type == MDS_OPT_COUNT ||
+           o->type == MDS_OPT_BYTES;
+}
+
+static int check_range(const struct mds_option *o, double v, struct mds_str *why)
+{
+    if (v >= o->min && v <= o->max)
+        return 0;
+    if (o->max >= MDS_OPT_NO_MAX)
+        mds_str_add(why, "must be at least %.15g", o->min);
+    else
+        mds_str_add(why, "must be between %.15g and %.15g", o->min, o->max);
+    return -1;
+}
+
+int mds_option_parse(const struct mds_option *o, const char *text, union mds_value *v,
+                     struct mds_str *why)
+{
+    const char *what;
+
+    switch (o->type) {
+    case MDS_OPT_FLAG:
+        v->n = mds_parse_flag(text);
+        if (v->n < 0)
+            mds_str_add(why, "must be 0 or 1 (or true, false, yes, no, on, off)");
+        return v->n < 0 ? -1 : 0;
+    case MDS_OPT_ENUM:
+        v->n = parse_choice(o, text, why);
+        return v->n < 0 ? -1 : 0;
+    case MDS_OPT_STRING:
+    case MDS_OPT_WORDS:
+        return parse_string(o, text, v, why);
+    case MDS_OPT_ACTION:
+        return 0;
+    default:
+        if (parse_number(o, text, v, &what)) {
+            mds_str_add(why, "must be %s", what);
+            return -1;
+        }
+        return check_range(o, is_whole(o) ? (double)v->i : v->r, why);
+    }
+}
+
+/* The value of a row without a field; its text was accepted before. */
+static union mds_value value_of_text(const struct mds_option *o, const char *text)
+{
+    union mds_value v = {0};
+    struct mds_str why = {0};
+
+    if (text)
+        mds_option_parse(o, text, &v, &why);
+    mds_str_fini(&why);
+    return v;
+}
+
+union mds_value mds_settings_value(const struct mds_settings *s, size_t row)
+{
+    const struct mds_option *o = &s->set->options[row];
+    const char *field = (const char *)s->values + o->offset;
+    union mds_value v = {0};
+
+    if (o->offset == MDS_OPT_UNSTORED)
+        return value_of_text(o, s->of[row].text);
+    if (is_whole(o))
+        memcpy(&v.i, field, sizeof v.i);
+    else if (o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM)
+        memcpy(&v.n, field, sizeof v.n);
+    else if (o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS)
+        memcpy(&v.s, field, sizeof v.s);
+    else
+        memcpy(&v.r, field, sizeof v.r);
+    return v;
+}
+
+int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_value b)
+{
+    if (is_whole(o))
+        return a.i == b.i;
+    if (o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM)
+        return a.n == b.n;
+    if (o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS)
+        return a.s && b.s ? strcmp(a.s, b.s) == 0 : a.s == b.s;
+    return a.r == b.r;
+}
+
+/* The fewest digits that read back as v. */
+static void format_real(double v, struct mds_str *out)
+{
+    char text[32];
+
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    mds_str_add(out, "%s", text);
+}
+
+/* Single quotes where YAML might read something else into the text. */
+static void format_string(const char *s, struct mds_str *out)
+{
+    size_t plain = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                             "0123456789_./-,+");
+
+    if (s[plain] == '\0' && (isalnum((unsigned char)s[0]) || s[0] == '/')) {
+        mds_str_add(out, "%s", s);
+        return;
+    }
+    mds_str_add(out, "'");
+    for (; *s; s++)
+        mds_str_add(out, *s == '\'' ? "''" : "%c", *s);
+    mds_str_add(out, "'");
+}
+
+void mds_value_format(const struct mds_option *o, union mds_value v,
+                      struct mds_str *out)
+{
+    switch (o->type) {
+    case MDS_OPT_INT:
+    case MDS_OPT_COUNT:
+    case MDS_OPT_BYTES:
+        mds_str_add(out, "%lld", (long long)v.i);
+        break;
+    case MDS_OPT_FLAG:
+        mds_str_add(out, "%s", v.n ? "true" : "false");
+        break;
+    case MDS_OPT_ENUM:
+        mds_str_add(out, "%s", o->choices[v.n]);
+        break;
+    case MDS_OPT_STRING:
+    case MDS_OPT_WORDS:
+        if (v.s)
+            format_string(v.s, out);
+        else
+            mds_str_add(out, "~");
+        break;
+    case MDS_OPT_ACTION:
+        break;
+    case MDS_OPT_REAL:
+        format_real(v.r, out);
+        break;
+    case MDS_OPT_SECONDS:
+    case MDS_OPT_MINUTES: /* the unit makes a bare number unambiguous */
+        format_real(v.r, out);
+        mds_str_add(out, "s");
+        break;
+    }
+}
