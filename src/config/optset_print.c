@@ -6,9 +6,9 @@
 
 enum { COLUMNS = 88, MAN_COLUMNS = 78, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
 
-/* Print text from column `at` on, folded at blanks, further lines indented to `indent`.
- */
-static void fold(FILE *f, const char *text, int at, int indent)
+/* Print text from column `at` on, folded at blanks to fit `columns`; further lines
+ * begin at that column, too. */
+static void fold(FILE *f, const char *text, int at, int columns)
 {
     int first = 1, indent = at;
 
