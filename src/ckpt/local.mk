@@ -1,7 +1,8 @@
 noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
 src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
-  src/ckpt/safetensors_write.c
+  src/ckpt/safetensors_write.c \
+  src/ckpt/weights.c src/ckpt/weights.h
 
 check_PROGRAMS += tests/unit/ckpt
 TESTS += tests/unit/ckpt
