@@ -5,3 +5,4 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
+include tests/style/local.mk

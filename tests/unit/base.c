@@ -53,7 +53,8 @@ static void test_str_grows(void **state)
 
 static void test_nearest(void **state)
 {
-    static const char *const names[] = {"--seq-length", "--hidden-size", "--lr", "SEQ_LEN"};
+    static const char *const names[] = {"--seq-length", "--hidden-size", "--lr",
+                                        "SEQ_LEN"};
 
     (void)state;
     assert_string_equal(mds_str_nearest("--seq_lenght", names, 4), "--seq-length");
@@ -84,11 +85,13 @@ static void test_units(void **state)
     assert_true(s == 1800);
     assert_int_equal(mds_parse_seconds("1:02:03", &s), 0);
     assert_true(s == 3723);
-    static const char *const bad[] = {"", "k", "1.5", "12q", "0x10", "nan", "inf", "--3", "1 2"};
+    static const char *const bad[] = {"",    "k",   "1.5", "12q", "0x10",
+                                      "nan", "inf", "--3", "1 2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(mds_parse_count(bad[i], &n), -1);
     assert_int_equal(mds_parse_seconds("1:99:00", &s), -1);
-    assert_string_equal(mds_format_bytes(1.5 * 1073741824, buf, sizeof buf), "1.50 GiB");
+    assert_string_equal(mds_format_bytes(1.5 * 1073741824, buf, sizeof buf),
+                        "1.50 GiB");
     assert_string_equal(mds_format_count(17, buf, sizeof buf), "17");
     assert_string_equal(mds_format_count(12.85e9, buf, sizeof buf), "12.85 G");
     assert_string_equal(mds_format_seconds(3723, buf, sizeof buf), "1 h 02 min");

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Every C source is as clang-format would write it.  Only with the version the tree is
+# formatted with: others disagree in details.
+want=14
+cd "${srcdir:-.}" || exit 1
+if ! [ -f .clang-format ]; then
+    echo "1..0 # SKIP not a git checkout"
+elif ! clang-format --version 2> /dev/null | grep -q "version $want\."; then
+    echo "1..0 # SKIP no clang-format $want"
+else
+    out=$(find src kernels tests bench -type f \( -name '*.[ch]' -o -name '*.cu' \) |
+        sort | xargs clang-format --dry-run -Werror 2>&1) || printf 'not '
+    echo "ok 1 - clang-format has nothing to change"
+    printf '%s\n' "$out" | sed -n 's/^\([^ ]*\): error:.*/# \1/p'
+    echo 1..1
+fi

@@ -1,0 +1,143 @@
+#!/bin/sh
+# The layer law of src/LAYERS, twice: by include lines, and by what the built archives
+# need from each other.  Each check is then shown a tree that breaks the law.
+srcdir=$(cd "${srcdir:-.}" && pwd)
+builddir=$(cd "${builddir:-.}" && pwd)
+law=$srcdir/tests/style/layers.awk
+tmp=$(mktemp -d)
+LC_ALL=C # for sort and comm alike
+export LC_ALL
+trap 'rm -rf "$tmp"' EXIT
+
+t=0
+report() { # report STATUS NAME: STATUS 0 is well
+    [ "$1" -eq 0 ] || printf 'not '
+    t=$((t + 1))
+    echo "ok $t - $2"
+}
+
+# broken_includes LAYERS: what breaks the law in the current directory's src and kernels.
+broken_includes() {
+    find src kernels -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) |
+        sort | xargs awk -f "$law" "$1"
+}
+
+# archive ROOM: where its archive is, if it has been built.
+archive() {
+    for a in "src/$1/libmds_$1.a" "$1/libmdsk.a"; do
+        [ ! -f "$a" ] || echo "$a"
+    done
+}
+
+# broken_links LAYERS: what breaks it among the archives below the current directory.  The
+# same as linking each room's archive whole with the lower ones, without needing every
+# library: a name that it uses and that is ours must be defined there.
+broken_links() {
+    find src kernels -name 'libmds*.a' 2> /dev/null > "$tmp/archives"
+    xargs nm -g --defined-only < "$tmp/archives" | names > "$tmp/ours"
+    awk -v closure=1 -f "$law" "$1" | while read -r room below; do
+        [ -n "$(archive "$room")" ] || continue
+        for r in $room $below; do
+            archive "$r"
+        done > "$tmp/allowed"
+        nm -g --undefined-only "$(archive "$room")" | names > "$tmp/uses"
+        xargs nm -g --defined-only < "$tmp/allowed" | names > "$tmp/has"
+        { grep '^mds' "$tmp/uses"; comm -12 "$tmp/uses" "$tmp/ours"; } | sort -u |
+            comm -23 - "$tmp/has" | sed "s/^/room $room may not use /"
+    done
+}
+
+# From nm's lines.
+names() {
+    awk 'NF > 1 && $NF !~ /:$/ { print $NF }' | sort -u
+}
+
+empty() { # empty FILE: and shows what is in it
+    sed 's/^/# /' "$1"
+    [ ! -s "$1" ]
+}
+
+cd "$srcdir" || exit 1
+broken_includes src/LAYERS > "$tmp/out"
+empty "$tmp/out"
+report $? "include lines keep the law"
+
+find src -mindepth 1 -maxdepth 1 -type d | sed 's,src/,,' | sort > "$tmp/folders"
+sed -n 's/^room \([a-z]*\):.*/\1/p' src/LAYERS | grep -vx kernels | sort > "$tmp/rooms"
+comm -3 "$tmp/folders" "$tmp/rooms" > "$tmp/out"
+empty "$tmp/out"
+report $? "LAYERS and src/ have the same rooms"
+
+cd "$builddir" || exit 1
+if [ -n "$(archive base)" ] && command -v nm > /dev/null; then
+    broken_links "$srcdir/src/LAYERS" > "$tmp/out"
+    empty "$tmp/out"
+    report $? "archives need lower ones only"
+else
+    report 0 "archives need lower ones only # SKIP no archives in $builddir, or no nm"
+fi
+
+# ---- a tree that breaks it ------------------------------------------------------------
+mkdir -p "$tmp/bad/kernels/cpu" "$tmp/bad/src"
+cd "$tmp/bad" || exit 1
+cat > src/LAYERS << 'EOF'
+room kernels:
+room base:
+room io: base
+room tensor: io
+room model: tensor
+room optim: tensor
+header mpi.h: src/io
+header cblas.h: kernels/cpu
+libc: stdio.h
+EOF
+
+# caught WORDS FILE LINE: a file with that line is complained about in those words; with
+# no words, not at all.
+caught() {
+    mkdir -p "${2%/*}"
+    printf '%s\n' "$3" > "$2"
+    broken_includes src/LAYERS > out
+    rm "$2"
+    if [ -n "$1" ]; then
+        grep -qF "$2:1: " out && grep -qF "$1" out
+    else
+        empty out
+    fi
+    report $? "$2: $3"
+}
+
+caught '' src/model/x.c '#include "base/status.h" /* by way of tensor and io */'
+caught '' kernels/cpu/x.c '#include <cblas.h>'
+caught 'room base may not include io' src/base/x.h '#include "io/h5.h"'
+caught 'room model may not include optim' src/model/x.c '#  include "optim/adamw.h"'
+caught 'room kernels may not include base' kernels/cpu/x.cu '#include "base/status.h"'
+caught 'does not say its room' src/io/x.c '#include "h5.h"'
+caught 'of no room' src/io/x.c '#include "oi/h5.h"'
+caught 'belongs to room io alone' src/model/x.c '#include "io/internal.h"'
+caught '<mpi.h> is at home in src/io only' src/model/x.c '#include <mpi.h>'
+caught '<cblas.h> is at home' kernels/x.c '#include <cblas.h>'
+caught '<zmq.h> has no home' src/io/x.c '#include <zmq.h>'
+caught 'room attic is not in LAYERS' src/attic/x.c '#include "base/status.h"'
+
+echo 'room base: model' >> src/LAYERS
+awk -f "$law" src/LAYERS | grep -q 'room tensor is above itself'
+report $? "a circle among the rooms"
+sed -i '$d' src/LAYERS
+
+# pack ROOM SOURCE: an archive of one file.
+pack() {
+    mkdir -p "src/$1"
+    echo "$2" > x.c
+    ${CC:-cc} -c x.c -o x.o && ar cr "src/$1/libmds_$1.a" x.o && rm x.c x.o
+}
+if command -v "${CC:-cc}" > /dev/null && command -v nm > /dev/null; then
+    pack base 'int mds_h5_open(void); int mds_log(void) { return mds_h5_open(); }'
+    pack io 'int mds_log(void); int mds_h5_open(void) { return mds_log(); }'
+    broken_links src/LAYERS > out
+    grep -qx 'room base may not use mds_h5_open' out
+    report $? "an archive that needs a higher one"
+    [ "$(wc -l < out)" -eq 1 ]
+    report $? "and nothing else"
+fi
+echo "1..$t"
