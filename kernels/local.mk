@@ -26,3 +26,33 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/tile.c kernels/cpu/tile.h kernels/cpu/tile_body.h \
   kernels/cpu/vmath.h
 EXTRA_DIST += kernels/README.md
+
+check_LIBRARIES += tests/kernels/libcheck.a
+tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h
+
+kernels_ldadd = tests/kernels/libcheck.a kernels/libmdsk.a $(OPENBLAS_LIBS) $(CMOCKA_LIBS)
+kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
+kernels_tests = \
+  tests/kernels/attention \
+  tests/kernels/elements \
+  tests/kernels/loss \
+  tests/kernels/products \
+  tests/kernels/rows
+check_PROGRAMS += $(kernels_tests)
+TESTS += $(kernels_tests)
+tests_kernels_attention_SOURCES = tests/kernels/attention.c
+tests_kernels_attention_CFLAGS = $(kernels_cflags)
+tests_kernels_attention_LDADD = $(kernels_ldadd)
+tests_kernels_elements_SOURCES = tests/kernels/elements.c
+tests_kernels_elements_CFLAGS = $(kernels_cflags)
+tests_kernels_elements_LDADD = $(kernels_ldadd)
+tests_kernels_loss_SOURCES = tests/kernels/loss.c
+tests_kernels_loss_CFLAGS = $(kernels_cflags)
+tests_kernels_loss_LDADD = $(kernels_ldadd)
+tests_kernels_products_SOURCES = tests/kernels/products.c
+tests_kernels_products_CFLAGS = $(kernels_cflags)
+tests_kernels_products_LDADD = $(kernels_ldadd)
+tests_kernels_rows_SOURCES = tests/kernels/rows.c
+tests_kernels_rows_CFLAGS = $(kernels_cflags)
+tests_kernels_rows_LDADD = $(kernels_ldadd)

@@ -1,0 +1,387 @@
+/* kernels: causal attention against the S x S matrix it avoids. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/philox.h"
+
+/* Relative Euclidean distance from the double reference. */
+static const struct {
+    double o, lse, dq, dk, dv;
+} tolerance = {.o = 1e-6, .lse = 3e-7, .dq = 3e-6, .dk = 3e-6, .dv = 1e-6};
+
+/* How the heads lie in memory. */
+enum layout { PACKED, FUSED, HEAD_MAJOR };
+
+struct shape {
+    int64_t B, A, G, Sq, Sk, D, q_offset;
+    float p;
+    enum layout layout;
+};
+
+static const struct shape shapes[] = {
+    {1, 1, 1, 1, 1, 1, 0, 0, PACKED},
+    {1, 1, 1, 3, 3, 3, 0, 0, PACKED},
+    {2, 3, 3, 17, 17, 5, 0, 0, FUSED},
+    {1, 4, 2, 65, 65, 17, 0, 0, FUSED},
+    {2, 6, 2, 129, 129, 64, 0, 0, FUSED},
+    {1, 2, 1, 300, 300, 33, 0, 0, HEAD_MAJOR},
+    {1, 2, 2, 50, 177, 16, 127, 0, PACKED}, /* the last queries of a longer sequence */
+    {1, 2, 2, 97, 33, 16, 0, 0, PACKED},    /* fewer keys than queries */
+    {1, 3, 1, 65, 129, 9, 500, 0, HEAD_MAJOR}, /* all keys behind: no mask */
+    {2, 4, 2, 99, 99, 32, 0, 0.3f, FUSED},
+    {1, 2, 1, 70, 130, 17, 60, 0.1f, PACKED},
+    {1, 1, 1, 65, 65, 200, 0, 0, PACKED},
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* One problem.  Queries have A heads of Sq tokens, keys G heads of Sk; an array of
+ * heads is a vec with the strides of its mdsk_heads. */
+struct problem {
+    struct mdsk_attention_shape s;
+    struct vec q, k, v, o, lse, d_o, dq, dk, dv, delta;
+    struct mdsk_heads at_q, at_k; /* strides alone */
+};
+
+static struct mdsk_heads strides(enum layout layout, int64_t heads, int64_t S,
+                                 int64_t D)
+{
+    struct mdsk_heads h = {0};
+
+    if (layout == HEAD_MAJOR) {
+        h.head_stride = S * D;
+        h.token_stride = D;
+        h.batch_stride = heads * S * D;
+    } else {
+        h.head_stride = layout == FUSED ? D + 2 : D;
+        h.token_stride = heads * h.head_stride + (layout == FUSED ? 7 : 0);
+        h.batch_stride = S * h.token_stride;
+    }
+    return h;
+}
+
+static struct mdsk_heads heads(struct vec *x, struct mdsk_heads at)
+{
+    at.data = x->f;
+    return at;
+}
+
+static int64_t at(const struct mdsk_heads *x, int64_t b, int64_t s, int64_t h)
+{
+    return b * x->batch_stride + s * x->token_stride + h * x->head_stride;
+}
+
+static void problem_init(struct problem *p, const struct shape *c)
+{
+    int64_t nq, nk;
+
+    *p = (struct problem){.s = {.B = c->B,
+                                .A = c->A,
+                                .G = c->G,
+                                .Sq = c->Sq,
+                                .Sk = c->Sk,
+                                .D = c->D,
+                                .q_offset = c->q_offset,
+                                .scale = 1 / sqrtf((float)c->D),
+                                .dropout = {c->p, 0x123456789abcdef, 5, 9},
+                                .first_sample = 3,
+                                .first_head = 1,
+                                .first_query = 1000,
+                                .first_key = 1002}};
+    p->at_q = strides(c->layout, c->A, c->Sq, c->D);
+    p->at_k = strides(c->layout, c->G, c->Sk, c->D);
+    nq = c->B * p->at_q.batch_stride;
+    nk = c->B * p->at_k.batch_stride;
+    p->q = vec_random(nq, 1, 1);
+    p->k = vec_random(nk, 2, 1);
+    p->v = vec_random(nk, 3, 1);
+    p->d_o = vec_random(nq, 4, 1);
+    p->o = vec_zero(nq);
+    p->dq = vec_zero(nq);
+    p->dk = vec_zero(nk);
+    p->dv = vec_zero(nk);
+    p->lse = vec_unset(c->B * c->A * c->Sq);
+    p->delta = vec_unset(c->B * c->A * c->Sq);
+}
+
+static void problem_fini(struct problem *p)
+{
+    struct vec *all[] = {&p->q,   &p->k,  &p->v,  &p->o,  &p->lse,
+                         &p->d_o, &p->dq, &p->dk, &p->dv, &p->delta};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        vec_free(all[i]);
+}
+
+static void run_fwd(struct problem *p)
+{
+    struct mdsk_attention_fwd a = {.shape = p->s,
+                                   .q = heads(&p->q, p->at_q),
+                                   .k = heads(&p->k, p->at_k),
+                                   .v = heads(&p->v, p->at_k),
+                                   .o = heads(&p->o, p->at_q),
+                                   .lse = p->lse.f};
+
+    assert_int_equal(backend()->attention_fwd(NULL, &a), 0);
+}
+
+static void run_bwd(struct problem *p)
+{
+    struct mdsk_attention_bwd a = {.shape = p->s,
+                                   .q = heads(&p->q, p->at_q),
+                                   .k = heads(&p->k, p->at_k),
+                                   .v = heads(&p->v, p->at_k),
+                                   .o = heads(&p->o, p->at_q),
+                                   .d_o = heads(&p->d_o, p->at_q),
+                                   .dq = heads(&p->dq, p->at_q),
+                                   .dk = heads(&p->dk, p->at_k),
+                                   .dv = heads(&p->dv, p->at_k),
+                                   .lse = p->lse.f,
+                                   .delta = p->delta.f};
+
+    assert_int_equal(backend()->attention_bwd(NULL, &a), 0);
+}
+
+static double dot(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* What dropout leaves of the probability of (b, h, i, j). */
+static double factor(const struct mdsk_attention_shape *s, int64_t b, int64_t h,
+                     int64_t i, int64_t j)
+{
+    int64_t key = s->first_key + j;
+    uint32_t word[4];
+
+    if (!(s->dropout.p > 0))
+        return 1;
+    mdsk_dropout_block(s->dropout.seed, s->dropout.site, s->dropout.step,
+                       s->first_sample + b,
+                       ((s->first_head + h) << 32) + s->first_query + i, key / 4, word);
+    return word[key % 4] >= mdsk_dropout_threshold(s->dropout.p)
+               ? 1 / (1 - (double)s->dropout.p)
+               : 0;
+}
+
+/* Probabilities of query i into prob[Sk], zero where masked; returns lse. */
+static double probabilities(const struct problem *p, int64_t b, int64_t h, int64_t i,
+                            double *prob)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    const double *q = p->q.d + at(&p->at_q, b, i, h);
+    double max = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < s->Sk; j++) {
+        const double *k = p->k.d + at(&p->at_k, b, j, h / (s->A / s->G));
+
+        prob[j] = j <= i + s->q_offset ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
+        max = fmax(max, prob[j]);
+    }
+    for (int64_t j = 0; j < s->Sk; j++)
+        sum += prob[j] = exp(prob[j] - max);
+    for (int64_t j = 0; j < s->Sk; j++)
+        prob[j] /= sum;
+    return max + log(sum);
+}
+
+static void reference_fwd(struct problem *p)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    double *prob = malloc((size_t)s->Sk * sizeof *prob);
+
+    for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
+        int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
+        double *o = p->o.d + at(&p->at_q, b, i, h);
+
+        p->lse.d[t] = probabilities(p, b, h, i, prob);
+        for (int64_t d = 0; d < s->D; d++)
+            o[d] = 0;
+        for (int64_t j = 0; j < s->Sk; j++) {
+            const double *v = p->v.d + at(&p->at_k, b, j, h / (s->A / s->G));
+            double w = prob[j] > 0 ? prob[j] * factor(s, b, h, i, j) : 0;
+
+            for (int64_t d = 0; d < s->D; d++)
+                o[d] += w * v[d];
+        }
+    }
+    free(prob);
+}
+
+/* One query's share of all gradients; prob as left by probabilities(). */
+static void reference_query(struct problem *p, int64_t b, int64_t h, int64_t i,
+                            const double *prob)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    int64_t D = s->D, q = at(&p->at_q, b, i, h);
+    double delta = dot(D, p->d_o.d + q, p->o.d + q);
+
+    for (int64_t j = 0; j < s->Sk; j++) {
+        int64_t k = at(&p->at_k, b, j, h / (s->A / s->G));
+        double keep, ds;
+
+        if (!(prob[j] > 0))
+            continue;
+        keep = factor(s, b, h, i, j);
+        ds = prob[j] * (dot(D, p->d_o.d + q, p->v.d + k) * keep - delta) *
+             (double)s->scale;
+        for (int64_t d = 0; d < D; d++) {
+            p->dv.d[k + d] += prob[j] * keep * p->d_o.d[q + d];
+            p->dq.d[q + d] += ds * p->k.d[k + d];
+            p->dk.d[k + d] += ds * p->q.d[q + d];
+        }
+    }
+}
+
+static void reference_bwd(struct problem *p)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    double *prob = malloc((size_t)s->Sk * sizeof *prob);
+
+    for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
+        int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
+
+        probabilities(p, b, h, i, prob);
+        reference_query(p, b, h, i, prob);
+    }
+    free(prob);
+}
+
+/* The elements between the heads belong to nobody and stay 0 on both sides. */
+static void test_against_the_matrix(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES; t++) {
+        struct problem p;
+
+        problem_init(&p, &shapes[t]);
+        run_fwd(&p);
+        reference_fwd(&p);
+        assert_near("attention o", &p.o, tolerance.o);
+        assert_near("attention lse", &p.lse, tolerance.lse);
+        run_bwd(&p);
+        reference_bwd(&p);
+        assert_near("attention dq", &p.dq, tolerance.dq);
+        assert_near("attention dk", &p.dk, tolerance.dk);
+        assert_near("attention dv", &p.dv, tolerance.dv);
+        problem_fini(&p);
+    }
+}
+
+static double problem_loss(void *ctx)
+{
+    struct problem *p = ctx;
+
+    reference_fwd(p);
+    return inner(p->o.n, p->o.d, p->d_o.d);
+}
+
+static void test_slopes(void **state)
+{
+    static const int cases[] = {3, 6, 9, 10};
+
+    (void)state;
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        struct problem p;
+
+        problem_init(&p, &shapes[cases[t]]);
+        run_fwd(&p);
+        run_bwd(&p);
+        assert_slope("attention dq", &p.q, p.dq.f, NULL, problem_loss, &p, 40);
+        assert_slope("attention dk", &p.k, p.dk.f, NULL, problem_loss, &p, 40);
+        assert_slope("attention dv", &p.v, p.dv.f, NULL, problem_loss, &p, 40);
+        problem_fini(&p);
+    }
+}
+
+/* Scores of hundreds must not overflow, and a later larger maximum rescales. */
+static void test_large_scores(void **state)
+{
+    static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, PACKED};
+    struct problem p;
+
+    (void)state;
+    problem_init(&p, &c);
+    for (int64_t i = 0; i < p.k.n; i++) {
+        p.k.f[i] *= (float)(i / 16) / 4;
+        p.k.d[i] = (double)p.k.f[i];
+    }
+    run_fwd(&p);
+    reference_fwd(&p);
+    assert_near("attention o, large scores", &p.o, 1e-4);
+    assert_near("attention lse, large scores", &p.lse, 1e-6);
+    problem_fini(&p);
+}
+
+static void same_bits(const struct shape *c, int threads_a, int threads_b)
+{
+    struct problem p[2];
+    size_t queries, keys;
+
+    for (int t = 0; t < 2; t++) {
+        problem_init(&p[t], c);
+        mdsk_cpu_set_threads(t ? threads_b : threads_a);
+        run_fwd(&p[t]);
+        run_bwd(&p[t]);
+    }
+    queries = (size_t)p[0].o.n * sizeof(float);
+    keys = (size_t)p[0].k.n * sizeof(float);
+    assert_memory_equal(p[0].o.f, p[1].o.f, queries);
+    assert_memory_equal(p[0].dq.f, p[1].dq.f, queries);
+    assert_memory_equal(p[0].dk.f, p[1].dk.f, keys);
+    assert_memory_equal(p[0].dv.f, p[1].dv.f, keys);
+    problem_fini(&p[0]);
+    problem_fini(&p[1]);
+    mdsk_cpu_set_threads(2);
+}
+
+/* 5 threads on 4 heads take the two walks of the backward pass, 2 and 1 the single. */
+static void test_same_bits_for_any_threads(void **state)
+{
+    static const struct shape c = {2, 4, 2, 333, 333, 64, 0, 0.2f, FUSED};
+
+    (void)state;
+    same_bits(&c, 2, 2);
+    same_bits(&c, 1, 2);
+    same_bits(&c, 1, 3);
+    same_bits(&c, 1, 5);
+}
+
+static void test_cost(void **state)
+{
+    struct mdsk_attention_fwd a = {
+        .shape = {.B = 2, .A = 3, .G = 1, .Sq = 5, .Sk = 5, .D = 7}};
+
+    (void)state;
+    assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 15);
+    assert_true(mdsk_attention_fwd_cost(&a).bytes ==
+                4.0 * (2 * 2 * 5 * 3 * 7 + 2 * 2 * 5 * 1 * 7 + 2 * 5 * 3));
+    a.shape.q_offset = 2; /* sees 3, 4, 5, 5, 5 */
+    assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 22);
+    a.shape.q_offset = 9;
+    assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 25);
+    a.shape.q_offset = 0;
+    a.shape.Sk = 100;
+    assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_the_matrix),
+        cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_same_bits_for_any_threads),
+        cmocka_unit_test(test_cost),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/* What the kernel tests share: arrays kept as the kernel sees them and as the reference
+ * does, distances between the two, and slopes by finite differences.
+ *
+ * References are plain loops in double, written here and nowhere else. */
+#ifndef TESTS_KERNELS_CHECK_H
+#define TESTS_KERNELS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/table.h"
+
+/* The backend under test. */
+const struct mdsk_table *backend(void);
+
+/* n numbers twice: f is the kernel's, d the reference's. */
+struct vec {
+    int64_t n;
+    float *f;
+    double *d;
+};
+
+/* The same random numbers in both, normal-ish with the given spread; `seed` picks them.
+ * Equal seeds give equal numbers. */
+struct vec vec_random(int64_t n, uint32_t seed, double spread);
+
+/* Filled with NaN: whoever writes it must write all of it. */
+struct vec vec_unset(int64_t n);
+
+struct vec vec_zero(int64_t n);
+
+/* Copy what the kernel left to the reference's side. */
+void vec_adopt(struct vec *v);
+
+void vec_free(struct vec *v);
+
+/* Fail unless |f - d| <= tolerance * |d| (Euclidean norms over all n). */
+void assert_near(const char *what, const struct vec *v, double tolerance);
+
+/* The reference's loss at the numbers its inputs now hold. */
+typedef double loss_fn(void *ctx);
+
+/* Fail unless gradient[i] - before[i] is the central difference of the loss in x->d[i],
+ * for up to `samples` i spread over x; before may be NULL for 0. */
+void assert_slope(const char *what, struct vec *x, const float *gradient,
+                  const float *before, loss_fn *loss, void *ctx, int samples);
+
+/* sum of y dy, the loss whose gradient in y is dy */
+double inner(int64_t n, const double *y, const double *dy);
+
+#endif

@@ -1,0 +1,330 @@
+/* kernels: element by element, random numbers, rotary positions, and the functions the
+ * cpu backend computes itself. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/vmath.h"
+#include "kernels/philox.h"
+
+/* Relative Euclidean distance from the double reference; ulp for exp. */
+static const struct {
+    double dropout, simple, adamw, rope, exp_ulp, angle;
+} tolerance = {.dropout = 1e-7,
+               .simple = 1e-7,
+               .adamw = 3e-7,
+               .rope = 2e-7,
+               .exp_ulp = 1.5,
+               .angle = 1e-7};
+
+/* kat_vectors of Random123, philox4x32-10. */
+static void test_philox_known_answers(void **state)
+{
+    static const uint32_t known[3][10] = {
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0xa4093822, 0x299f31d0, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344,
+         0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+
+    (void)state;
+    for (int t = 0; t < 3; t++) {
+        uint32_t out[4];
+
+        mdsk_philox(known[t], known[t] + 2, out);
+        assert_memory_equal(out, known[t] + 6, sizeof out);
+    }
+}
+
+static void test_dropout(void **state)
+{
+    static const struct mdsk_dropout shapes[] = {
+        {.rows = {1, 1, 0, 0}, .H = 1, .key = {0.5f, 1, 2, 3}},
+        {.rows = {2, 3, 5, 7}, .H = 17, .key = {0.1f, 99, 2, 3}},
+        {.rows = {3, 65, 1000000, (int64_t)1 << 33},
+         .H = 129,
+         .key = {0.9f, ~(uint64_t)0, 4, 5}},
+        {.rows = {1, 200, 0, 0}, .H = 320, .key = {0.25f, 5, 6, 7}}};
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        struct mdsk_dropout a = shapes[t];
+        int64_t n = a.rows.B * a.rows.S * a.H;
+        struct vec x = vec_random(n, 1, 1), y = vec_unset(n);
+
+        a.x = x.f;
+        a.y = y.f;
+        assert_int_equal(backend()->dropout(NULL, &a), 0);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t r = i / a.H, h = i % a.H;
+            uint32_t word[4];
+
+            mdsk_dropout_block(a.key.seed, a.key.site, a.key.step,
+                               a.rows.first_sample + r / a.rows.S,
+                               a.rows.first_token + r % a.rows.S, h / 4, word);
+            y.d[i] = word[h % 4] >= mdsk_dropout_threshold(a.key.p)
+                         ? x.d[i] / (1 - (double)a.key.p)
+                         : 0;
+        }
+        assert_near("dropout", &y, tolerance.dropout);
+        a.y = x.f; /* in place */
+        assert_int_equal(backend()->dropout(NULL, &a), 0);
+        assert_memory_equal(x.f, y.f, (size_t)n * sizeof(float));
+        vec_free(&x);
+        vec_free(&y);
+    }
+}
+
+/* About 1 - p of many are kept, and a shard's mask is a part of the whole's. */
+static void test_dropout_rate_and_shards(void **state)
+{
+    enum { S = 400, H = 256 };
+    struct vec x = vec_zero(S * H), y = vec_unset(S * H), part = vec_unset(H);
+    struct mdsk_dropout a = {
+        .rows = {1, S, 2, 0}, .H = H, .key = {0.3f, 1, 2, 3}, .x = x.f, .y = y.f};
+    double kept = 0;
+
+    (void)state;
+    for (int i = 0; i < S * H; i++)
+        x.f[i] = 1;
+    assert_int_equal(backend()->dropout(NULL, &a), 0);
+    for (int i = 0; i < S * H; i++)
+        kept += y.f[i] > 0;
+    assert_true(fabs(kept / (S * H) - 0.7) < 0.01); /* 7 standard deviations */
+    a.rows = (struct mdsk_rows){1, 1, 2, 123};
+    a.y = part.f;
+    assert_int_equal(backend()->dropout(NULL, &a), 0);
+    assert_memory_equal(part.f, y.f + 123 * H, H * sizeof(float));
+    vec_free(&x);
+    vec_free(&y);
+    vec_free(&part);
+}
+
+static void test_add_and_scale(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 17, 65, 129, 100003};
+
+    (void)state;
+    for (int t = 0; t < 6; t++) {
+        int64_t n = sizes[t];
+        struct vec x = vec_random(n, 1, 1), y = vec_random(n, 2, 1);
+        struct mdsk_add add = {.n = n, .x = x.f, .y = y.f};
+        struct mdsk_scale scale = {.n = n, .by = -0.3f, .x = y.f};
+
+        assert_int_equal(backend()->add(NULL, &add), 0);
+        assert_int_equal(backend()->scale(NULL, &scale), 0);
+        for (int64_t i = 0; i < n; i++)
+            y.d[i] = (y.d[i] + x.d[i]) * (double)-0.3f;
+        assert_near("add, scale", &y, 2 * tolerance.simple);
+        vec_free(&x);
+        vec_free(&y);
+    }
+}
+
+static void test_sum_squares(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 17, 16384, 16385, 200003};
+
+    (void)state;
+    for (int t = 0; t < 6; t++) {
+        struct vec x = vec_random(sizes[t], 1, 1);
+        double want = 5 + inner(sizes[t], x.d, x.d), first = 0;
+
+        for (int threads = 1; threads <= 3; threads++) {
+            double sum = 5;
+            struct mdsk_sum_squares a = {.n = sizes[t], .x = x.f, .sum = &sum};
+
+            mdsk_cpu_set_threads(threads);
+            assert_int_equal(backend()->sum_squares(NULL, &a), 0);
+            assert_true(fabs(sum - want) < 1e-12 * want);
+            first = threads == 1 ? sum : first;
+            assert_true(sum == first);
+        }
+        vec_free(&x);
+    }
+    mdsk_cpu_set_threads(2);
+}
+
+/* Three steps by the formula of the contract, in double. */
+static void adamw_reference(const struct mdsk_adamw *a, struct vec *w, struct vec *m,
+                            struct vec *v, const struct vec *grad)
+{
+    for (int64_t i = 0; i < a->n; i++) {
+        double g = grad->d[i] * (double)a->grad_scale;
+        double b1 = (double)a->beta1, b2 = (double)a->beta2, lr = (double)a->lr;
+
+        m->d[i] = b1 * m->d[i] + (1 - b1) * g;
+        v->d[i] = b2 * v->d[i] + (1 - b2) * g * g;
+        w->d[i] -= lr * (double)a->weight_decay * w->d[i] +
+                   lr * (m->d[i] / (double)a->correction1) /
+                       (sqrt(v->d[i] / (double)a->correction2) + (double)a->eps);
+    }
+}
+
+static void test_adamw(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 17, 129, 50001};
+
+    (void)state;
+    for (int t = 0; t < 5; t++) {
+        int64_t n = sizes[t];
+        struct vec w = vec_random(n, 1, 1), m = vec_zero(n), v = vec_zero(n);
+        struct vec grad = vec_random(n, 2, 1), copy = vec_unset(n);
+        struct mdsk_adamw a = {.n = n,
+                               .lr = 0.01f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.95f,
+                               .eps = 1e-8f,
+                               .weight_decay = 0.1f,
+                               .grad_scale = 0.5f,
+                               .master = w.f,
+                               .m = m.f,
+                               .v = v.f,
+                               .grad = grad.f,
+                               .weight = copy.f};
+
+        for (int step = 1; step <= 3; step++) {
+            a.correction1 = (float)(1 - pow(0.9, step));
+            a.correction2 = (float)(1 - pow(0.95, step));
+            assert_int_equal(backend()->adamw(NULL, &a), 0);
+            adamw_reference(&a, &w, &m, &v, &grad);
+        }
+        assert_near("adamw w", &w, tolerance.adamw);
+        assert_near("adamw m", &m, tolerance.adamw);
+        assert_near("adamw v", &v, tolerance.adamw);
+        assert_memory_equal(copy.f, w.f, (size_t)n * sizeof(float));
+        vec_free(&w);
+        vec_free(&m);
+        vec_free(&v);
+        vec_free(&grad);
+        vec_free(&copy);
+    }
+}
+
+/* x [B,S,A,D] with 3 spare elements a token. */
+static void rope_reference(const struct mdsk_rope *a, double *x)
+{
+    for (int64_t t = 0; t < a->B * a->S * a->A; t++) {
+        int64_t s = t / a->A % a->S;
+        double *head = x + t / a->A / a->S * a->x.batch_stride + s * a->x.token_stride +
+                       t % a->A * a->x.head_stride;
+
+        for (int64_t i = 0; i < a->rot / 2; i++) {
+            double angle = (double)(a->first_token + s) *
+                           pow(a->theta, -2 * (double)i / (double)a->rot);
+            double c = cos(angle), z = a->inverse ? -sin(angle) : sin(angle);
+            double x0 = head[i], x1 = head[i + a->rot / 2];
+
+            head[i] = x0 * c - x1 * z;
+            head[i + a->rot / 2] = x1 * c + x0 * z;
+        }
+    }
+}
+
+static void test_rope(void **state)
+{
+    static const struct mdsk_rope shapes[] = {
+        {.B = 1, .S = 1, .A = 1, .D = 2, .rot = 2, .first_token = 1, .theta = 10000},
+        {.B = 2, .S = 17, .A = 3, .D = 65, .rot = 64, .theta = 10000},
+        {.B = 1,
+         .S = 129,
+         .A = 4,
+         .D = 64,
+         .rot = 64,
+         .first_token = 1000000,
+         .theta = 500000},
+        {.B = 2,
+         .S = 33,
+         .A = 1,
+         .D = 17,
+         .rot = 6,
+         .first_token = 12345678,
+         .theta = 10000}};
+
+    (void)state;
+    for (int t = 0; t < 8; t++) {
+        struct mdsk_rope a = shapes[t / 2];
+        struct vec x;
+
+        a.inverse = t % 2;
+        a.x.head_stride = a.D;
+        a.x.token_stride = a.A * a.D + 3;
+        a.x.batch_stride = a.S * a.x.token_stride;
+        x = vec_random(a.B * a.x.batch_stride, 1, 1);
+        a.x.data = x.f;
+        assert_int_equal(backend()->rope(NULL, &a), 0);
+        rope_reference(&a, x.d);
+        assert_near("rope", &x, tolerance.rope);
+        vec_free(&x);
+    }
+}
+
+static void test_rope_inverse_undoes(void **state)
+{
+    struct vec x = vec_random(50 * 4 * 32, 1, 1);
+    struct mdsk_rope a = {.B = 1,
+                          .S = 50,
+                          .A = 4,
+                          .D = 32,
+                          .rot = 32,
+                          .first_token = 777,
+                          .theta = 10000,
+                          .x = {x.f, 50 * 4 * 32, 4 * 32, 32}};
+
+    (void)state;
+    assert_int_equal(backend()->rope(NULL, &a), 0);
+    a.inverse = 1;
+    assert_int_equal(backend()->rope(NULL, &a), 0);
+    assert_near("rope there and back", &x, 2 * tolerance.rope);
+    vec_free(&x);
+}
+
+static void test_exp(void **state)
+{
+    double worst = 0;
+
+    (void)state;
+    for (double x = -87.3; x < 88.3; x += 1.7e-4) {
+        double want = exp((double)(float)x);
+        double ulp = ldexp(1, ilogb(want) - 23);
+
+        worst = fmax(worst, fabs((double)mdsk_expf((float)x) - want) / ulp);
+    }
+    assert_true(worst <= tolerance.exp_ulp);
+    assert_true(mdsk_expf(0) == 1);
+    assert_true(mdsk_expf(-88) == 0 && mdsk_expf(-INFINITY) == 0);
+    assert_true(mdsk_expf(1e30f) > 2e38f && isfinite(mdsk_expf(INFINITY)));
+    assert_true(isnan(mdsk_expf(NAN)));
+}
+
+static void test_cos_sin(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200000; i++) {
+        double t = i < 100000 ? i * 1e-3 - 50 : (i - 100000) * 100.03;
+        float c, s;
+
+        mdsk_cos_sin(t, &c, &s);
+        assert_true(fabs((double)c - cos(t)) < tolerance.angle);
+        assert_true(fabs((double)s - sin(t)) < tolerance.angle);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox_known_answers),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_rate_and_shards),
+        cmocka_unit_test(test_add_and_scale),
+        cmocka_unit_test(test_sum_squares),
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_rope_inverse_undoes),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_cos_sin),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

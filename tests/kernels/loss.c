@@ -1,0 +1,317 @@
+/* kernels: softmax cross-entropy, whole and spread over ranks. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Relative Euclidean distance from the double reference. */
+static const struct {
+    double stats, loss, gradient;
+} tolerance = {.stats = 3e-7, .loss = 3e-7, .gradient = 1e-6};
+
+/* words columns of which `valid` are words, rows ld apart. */
+struct xent {
+    int64_t R, words, valid, ld, first_word;
+    float scale;
+    struct vec logits, max, sum, target_logit, lse;
+    int32_t target[256];
+};
+
+static const struct {
+    int64_t R, words, valid, ld, first_word;
+} shapes[] = {{1, 1, 1, 1, 0},       {3, 3, 3, 3, 0},          {17, 80, 65, 83, 0},
+              {129, 17, 17, 17, 40}, {65, 640, 513, 700, 100}, {5, 16, 1, 16, 3}};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void xent_init(struct xent *x, int t)
+{
+    *x = (struct xent){.R = shapes[t].R,
+                       .words = shapes[t].words,
+                       .valid = shapes[t].valid,
+                       .ld = shapes[t].ld,
+                       .first_word = shapes[t].first_word,
+                       .scale = 0.37f};
+    x->logits = vec_random(x->R * x->ld, 1, 3);
+    x->max = vec_unset(x->R);
+    x->sum = vec_unset(x->R);
+    x->target_logit = vec_unset(x->R);
+    x->lse = vec_unset(x->R);
+    for (int64_t r = 0; r < x->R; r++) /* none, here, and (with a first word) before */
+        x->target[r] = r % 5 == 3
+                           ? -1
+                           : (int32_t)(r % 7 == 4 ? x->first_word - 1
+                                                  : x->first_word + r % x->valid);
+}
+
+static void xent_fini(struct xent *x)
+{
+    vec_free(&x->logits);
+    vec_free(&x->max);
+    vec_free(&x->sum);
+    vec_free(&x->target_logit);
+    vec_free(&x->lse);
+}
+
+static int has_target_here(const struct xent *x, int64_t r)
+{
+    return x->target[r] >= 0 && x->target[r] >= x->first_word &&
+           x->target[r] < x->first_word + x->valid;
+}
+
+static void run_stats(struct xent *x)
+{
+    struct mdsk_xent_stats a = {.R = x->R,
+                                .words = x->words,
+                                .valid = x->valid,
+                                .ld = x->ld,
+                                .first_word = x->first_word,
+                                .logits = x->logits.f,
+                                .target = x->target,
+                                .max = x->max.f,
+                                .sum = x->sum.f,
+                                .target_logit = x->target_logit.f};
+
+    assert_int_equal(backend()->xent_stats(NULL, &a), 0);
+}
+
+static void run_loss(struct xent *x, float *lse, double *loss, double *count)
+{
+    struct mdsk_xent_loss a = {.R = x->R,
+                               .target = x->target,
+                               .max = x->max.f,
+                               .sum = x->sum.f,
+                               .target_logit = x->target_logit.f,
+                               .lse = lse,
+                               .loss_sum = loss,
+                               .count = count};
+
+    assert_int_equal(backend()->xent_loss(NULL, &a), 0);
+}
+
+static void run_bwd(struct xent *x)
+{
+    struct mdsk_xent_bwd a = {.R = x->R,
+                              .words = x->words,
+                              .valid = x->valid,
+                              .ld = x->ld,
+                              .first_word = x->first_word,
+                              .logits = x->logits.f,
+                              .target = x->target,
+                              .lse = x->lse.f,
+                              .scale = x->scale};
+
+    assert_int_equal(backend()->xent_bwd(NULL, &a), 0);
+}
+
+/* Statistics into the d side; returns the sum of losses. */
+static double reference(void *ctx)
+{
+    struct xent *x = ctx;
+    double loss = 0;
+
+    for (int64_t r = 0; r < x->R; r++) {
+        const double *z = x->logits.d + r * x->ld;
+        double max = -INFINITY, sum = 0;
+
+        for (int64_t i = 0; i < x->valid; i++)
+            max = fmax(max, z[i]);
+        for (int64_t i = 0; i < x->valid; i++)
+            sum += exp(z[i] - max);
+        x->max.d[r] = max;
+        x->sum.d[r] = sum;
+        x->lse.d[r] = max + log(sum);
+        x->target_logit.d[r] =
+            has_target_here(x, r) ? z[x->target[r] - x->first_word] : 0;
+        loss += x->target[r] >= 0 ? x->lse.d[r] - x->target_logit.d[r] : 0;
+    }
+    return loss;
+}
+
+static double scaled_loss(void *ctx)
+{
+    return (double)((struct xent *)ctx)->scale * reference(ctx);
+}
+
+static void reference_bwd(struct xent *x)
+{
+    for (int64_t r = 0; r < x->R; r++)
+        for (int64_t i = 0; i < x->words; i++) {
+            double *z = x->logits.d + r * x->ld + i;
+            int hit = has_target_here(x, r) && x->target[r] == x->first_word + i;
+
+            if (x->target[r] < 0 || i >= x->valid)
+                *z = 0;
+            else
+                *z = (double)x->scale * (exp(*z - x->lse.d[r]) - hit);
+        }
+}
+
+static void test_against_reference(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES; t++) {
+        double loss = 1, count = 2, want, targets = 2;
+        struct xent x;
+
+        xent_init(&x, t);
+        run_stats(&x);
+        want = 1 + reference(&x);
+        assert_near("xent max", &x.max, tolerance.stats);
+        assert_near("xent sum", &x.sum, tolerance.stats);
+        assert_near("xent target_logit", &x.target_logit, tolerance.stats);
+        run_loss(&x, x.lse.f, &loss, &count);
+        assert_near("xent lse", &x.lse, tolerance.stats);
+        for (int64_t r = 0; r < x.R; r++)
+            targets += x.target[r] >= 0;
+        assert_true(count == targets);
+        assert_true(fabs(loss - want) <= tolerance.loss * fabs(want));
+        run_bwd(&x);
+        reference_bwd(&x); /* beyond words both sides keep the random numbers */
+        assert_near("xent gradient", &x.logits, tolerance.gradient);
+        xent_fini(&x);
+    }
+}
+
+/* The only gradient the kernel knows is that of targets on this rank. */
+static void test_slopes(void **state)
+{
+    double loss = 0, count = 0;
+    struct xent x;
+
+    (void)state;
+    xent_init(&x, 2);
+    run_stats(&x);
+    run_loss(&x, x.lse.f, &loss, &count);
+    run_bwd(&x);
+    for (int64_t r = 0; r < x.R; r++) /* what lies between the rows */
+        memset(x.logits.f + r * x.ld + x.words, 0, 3 * sizeof(float));
+    assert_slope("xent gradient", &x.logits, x.logits.f, NULL, scaled_loss, &x, 10000);
+    xent_fini(&x);
+}
+
+/* lse may be max: the loss must not change. */
+static void test_lse_in_place(void **state)
+{
+    double loss[2] = {0}, count[2] = {0};
+    struct xent x;
+
+    (void)state;
+    xent_init(&x, 4);
+    run_stats(&x);
+    run_loss(&x, x.lse.f, &loss[0], &count[0]);
+    run_loss(&x, x.max.f, &loss[1], &count[1]);
+    assert_true(loss[0] == loss[1] && count[0] == count[1]);
+    assert_memory_equal(x.max.f, x.lse.f, (size_t)x.R * sizeof(float));
+    xent_fini(&x);
+}
+
+/* Two ranks with half the words each, combined as a caller would: the same gradient. */
+static void test_two_ranks(void **state)
+{
+    enum { R = 7, WORDS = 10 };
+    struct vec whole = vec_random(R * WORDS, 1, 2), half[2], lse = vec_unset(R);
+    float max[2][R], sum[2][R], hit[2][R];
+    int32_t target[R] = {0, 3, 4, 5, 9, -1, 6};
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        half[k] = vec_unset(R * WORDS / 2);
+        for (int i = 0; i < R * WORDS / 2; i++)
+            half[k].f[i] = whole.f[i / 5 * WORDS + k * 5 + i % 5];
+        struct mdsk_xent_stats a = {.R = R,
+                                    .words = 5,
+                                    .valid = 5,
+                                    .ld = 5,
+                                    .first_word = k * 5,
+                                    .logits = half[k].f,
+                                    .target = target,
+                                    .max = max[k],
+                                    .sum = sum[k],
+                                    .target_logit = hit[k]};
+        assert_int_equal(backend()->xent_stats(NULL, &a), 0);
+    }
+    for (int r = 0; r < R; r++) {
+        float top = fmaxf(max[0][r], max[1][r]);
+
+        lse.f[r] = top + logf(sum[0][r] * expf(max[0][r] - top) +
+                              sum[1][r] * expf(max[1][r] - top));
+        if (target[r] >= 0)
+            assert_true(hit[0][r] + hit[1][r] == whole.f[r * WORDS + target[r]]);
+    }
+    for (int k = 0; k < 2; k++) {
+        struct mdsk_xent_bwd a = {.R = R,
+                                  .words = 5,
+                                  .valid = 5,
+                                  .ld = 5,
+                                  .first_word = k * 5,
+                                  .logits = half[k].f,
+                                  .target = target,
+                                  .lse = lse.f,
+                                  .scale = 1};
+
+        assert_int_equal(backend()->xent_bwd(NULL, &a), 0);
+    }
+    for (int r = 0; r < R; r++) {
+        float total = 0;
+
+        for (int i = 0; i < WORDS; i++)
+            total += half[i / 5].f[r * 5 + i % 5];
+        assert_true(fabsf(total) < 1e-6f); /* a softmax less a one-hot sums to 0 */
+    }
+    vec_free(&whole);
+    vec_free(&half[0]);
+    vec_free(&half[1]);
+    vec_free(&lse);
+}
+
+static void test_large_logits(void **state)
+{
+    float logits[4] = {1e4f, 1e4f - 1, -1e4f, -INFINITY}, max, sum, hit;
+    int32_t target = 1;
+    struct mdsk_xent_stats a = {.R = 1,
+                                .words = 4,
+                                .valid = 4,
+                                .ld = 4,
+                                .logits = logits,
+                                .target = &target,
+                                .max = &max,
+                                .sum = &sum,
+                                .target_logit = &hit};
+
+    (void)state;
+    assert_int_equal(backend()->xent_stats(NULL, &a), 0);
+    assert_true(max == 1e4f && fabsf(sum - 1.36787944f) < 1e-6f && hit == 1e4f - 1);
+}
+
+/* A diverged run must show: NaN among the logits is NaN in the sum. */
+static void test_nan_shows(void **state)
+{
+    float logits[3] = {1, NAN, 2}, max, sum, hit;
+    int32_t target = 0;
+    struct mdsk_xent_stats a = {.R = 1,
+                                .words = 3,
+                                .valid = 3,
+                                .ld = 3,
+                                .logits = logits,
+                                .target = &target,
+                                .max = &max,
+                                .sum = &sum,
+                                .target_logit = &hit};
+
+    (void)state;
+    assert_int_equal(backend()->xent_stats(NULL, &a), 0);
+    assert_true(isnan(sum));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_reference), cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_lse_in_place),      cmocka_unit_test(test_two_ranks),
+        cmocka_unit_test(test_large_logits),      cmocka_unit_test(test_nan_shows),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

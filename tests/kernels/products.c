@@ -1,0 +1,280 @@
+/* kernels: linear layers, and the built-in product beside the library's. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/product.h"
+#include "kernels/cpu/tile.h"
+
+/* Relative Euclidean distance from the double reference. */
+static const struct {
+    double linear, gemm, bias;
+} tolerance = {.linear = 5e-7, .gemm = 5e-7, .bias = 3e-7};
+
+static const struct {
+    int64_t R, in, out;
+} shapes[] = {{1, 1, 1},    {3, 5, 7},      {17, 65, 33},   {129, 64, 48},
+              {65, 129, 3}, {200, 300, 17}, {1030, 31, 129}};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* c = (add ? c : 0) + op(a) op(b), in double */
+static void reference(int64_t m, int64_t n, int64_t k, const double *a, int ta,
+                      const double *b, int tb, double *c, int add)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+
+            for (int64_t p = 0; p < k; p++)
+                sum += a[ta ? p * m + i : i * k + p] * b[tb ? j * k + p : p * n + j];
+            c[i * n + j] = (add ? c[i * n + j] : 0) + sum;
+        }
+}
+
+static void test_linear_fwd(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * SHAPES; t++) {
+        int64_t R = shapes[t / 2].R, in = shapes[t / 2].in, out = shapes[t / 2].out;
+        struct vec x = vec_random(R * in, 1, 1), w = vec_random(in * out, 2, 0.5);
+        struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
+        struct mdsk_linear_fwd a = {.R = R,
+                                    .in = in,
+                                    .out = out,
+                                    .x = x.f,
+                                    .w = w.f,
+                                    .b = t % 2 ? b.f : NULL,
+                                    .y = y.f};
+
+        assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+        for (int64_t i = 0; i < R * out; i++)
+            y.d[i] = b.d[i % out];
+        reference(R, out, in, x.d, 0, w.d, 1, y.d, t % 2);
+        assert_near("linear_fwd y", &y, tolerance.linear);
+        vec_free(&x);
+        vec_free(&w);
+        vec_free(&b);
+        vec_free(&y);
+    }
+}
+
+static void test_linear_bwd_input(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES; t++) {
+        int64_t R = shapes[t].R, in = shapes[t].in, out = shapes[t].out;
+        struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
+        struct vec dx = vec_unset(R * in);
+        struct mdsk_linear_bwd_input a = {
+            .R = R, .in = in, .out = out, .dy = dy.f, .w = w.f, .dx = dx.f};
+
+        assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
+        reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
+        assert_near("linear_bwd_input dx", &dx, tolerance.linear);
+        vec_free(&dy);
+        vec_free(&w);
+        vec_free(&dx);
+    }
+}
+
+static void test_linear_bwd_weight(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * SHAPES; t++) {
+        int64_t R = shapes[t / 2].R, in = shapes[t / 2].in, out = shapes[t / 2].out;
+        struct vec x = vec_random(R * in, 1, 1), dy = vec_random(R * out, 2, 1);
+        struct vec dw = vec_random(in * out, 3, 1), db = vec_random(out, 4, 1);
+        struct mdsk_linear_bwd_weight a = {.R = R,
+                                           .in = in,
+                                           .out = out,
+                                           .x = x.f,
+                                           .dy = dy.f,
+                                           .dw = dw.f,
+                                           .db = t % 2 ? db.f : NULL};
+
+        assert_int_equal(backend()->linear_bwd_weight(NULL, &a), 0);
+        reference(out, in, R, dy.d, 1, x.d, 0, dw.d, 1);
+        assert_near("linear_bwd_weight dw", &dw, tolerance.linear);
+        for (int64_t i = 0; t % 2 && i < R * out; i++)
+            db.d[i % out] += dy.d[i];
+        assert_near("linear_bwd_weight db", &db, tolerance.bias);
+        vec_free(&x);
+        vec_free(&dy);
+        vec_free(&dw);
+        vec_free(&db);
+    }
+}
+
+struct layer {
+    int64_t R, in, out;
+    struct vec x, w, b, dy;
+};
+
+static double layer_loss(void *ctx)
+{
+    struct layer *l = ctx;
+    double sum = 0;
+
+    for (int64_t r = 0; r < l->R; r++)
+        for (int64_t o = 0; o < l->out; o++) {
+            double y = l->b.d[o];
+
+            for (int64_t i = 0; i < l->in; i++)
+                y += l->x.d[r * l->in + i] * l->w.d[o * l->in + i];
+            sum += y * l->dy.d[r * l->out + o];
+        }
+    return sum;
+}
+
+static void test_linear_slopes(void **state)
+{
+    struct layer l = {.R = 9, .in = 17, .out = 5};
+    struct vec dx = vec_unset(9 * 17), dw = vec_zero(17 * 5), db = vec_zero(5);
+    struct mdsk_linear_bwd_input input = {.R = 9, .in = 17, .out = 5, .dx = dx.f};
+    struct mdsk_linear_bwd_weight weight = {
+        .R = 9, .in = 17, .out = 5, .dw = dw.f, .db = db.f};
+
+    (void)state;
+    l.x = vec_random(9 * 17, 1, 1);
+    l.w = vec_random(17 * 5, 2, 1);
+    l.b = vec_random(5, 3, 1);
+    l.dy = vec_random(9 * 5, 4, 1);
+    input.dy = weight.dy = l.dy.f;
+    input.w = l.w.f;
+    weight.x = l.x.f;
+    assert_int_equal(backend()->linear_bwd_input(NULL, &input), 0);
+    assert_int_equal(backend()->linear_bwd_weight(NULL, &weight), 0);
+    assert_slope("linear dx", &l.x, dx.f, NULL, layer_loss, &l, 60);
+    assert_slope("linear dw", &l.w, dw.f, NULL, layer_loss, &l, 60);
+    assert_slope("linear db", &l.b, db.f, NULL, layer_loss, &l, 60);
+    vec_free(&l.x);
+    vec_free(&l.w);
+    vec_free(&l.b);
+    vec_free(&l.dy);
+    vec_free(&dx);
+    vec_free(&dw);
+    vec_free(&db);
+}
+
+/* Every orientation, sizes about the edges of the blocks (6, 8, 16, 96, 256, 1024). */
+static void test_gemm(void **state)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},     {7, 17, 3},     {6, 16, 256},
+                                       {97, 33, 257}, {13, 1041, 5},  {200, 48, 513},
+                                       {8, 15, 700},  {129, 129, 129}};
+
+    (void)state;
+    for (int t = 0; t < 64; t++) {
+        const int64_t *s = sizes[t / 8];
+        int64_t m = s[0], n = s[1], k = s[2];
+        int ta = t & 1, tb = t >> 1 & 1, add = t >> 2 & 1;
+        struct vec a = vec_random(m * k, 1, 1), b = vec_random(k * n, 2, 1);
+        struct vec c = add ? vec_random(m * n, 3, 1) : vec_unset(m * n);
+        struct mdsk_operand pa = {a.f, ta ? m : k, ta}, pb = {b.f, tb ? k : n, tb};
+
+        assert_int_equal(mdsk_gemm(m, n, k, &pa, &pb, c.f, n, add), 0);
+        reference(m, n, k, a.d, ta, b.d, tb, c.d, add);
+        assert_near("gemm", &c, tolerance.gemm);
+        vec_free(&a);
+        vec_free(&b);
+        vec_free(&c);
+    }
+}
+
+/* Columns of a wider C beyond n stay as they are. */
+static void test_gemm_keeps_to_its_columns(void **state)
+{
+    struct vec a = vec_random(20 * 9, 1, 1), b = vec_random(9 * 19, 2, 1);
+    struct vec c = vec_random(20 * 40, 3, 1);
+    struct mdsk_operand pa = {a.f, 9, 0}, pb = {b.f, 19, 0};
+
+    (void)state;
+    assert_int_equal(mdsk_gemm(20, 19, 9, &pa, &pb, c.f, 40, 0), 0);
+    for (int i = 0; i < 20; i++)
+        for (int j = 19; j < 40; j++)
+            assert_true((double)c.f[i * 40 + j] == c.d[i * 40 + j]);
+    vec_free(&a);
+    vec_free(&b);
+    vec_free(&c);
+}
+
+static void test_gemm_same_bits_for_any_threads(void **state)
+{
+    enum { M = 150, N = 210, K = 300 };
+    struct vec a = vec_random(M * K, 1, 1), b = vec_random(K * N, 2, 1);
+    struct vec c[3];
+    struct mdsk_operand pa = {a.f, K, 0}, pb = {b.f, N, 0};
+
+    (void)state;
+    for (int t = 0; t < 3; t++) {
+        c[t] = vec_unset(M * N);
+        mdsk_cpu_set_threads(t + 1);
+        assert_int_equal(mdsk_gemm(M, N, K, &pa, &pb, c[t].f, N, 0), 0);
+        assert_memory_equal(c[t].f, c[0].f, M * N * sizeof(float));
+    }
+    mdsk_cpu_set_threads(2);
+    for (int t = 0; t < 3; t++)
+        vec_free(&c[t]);
+    vec_free(&a);
+    vec_free(&b);
+}
+
+static void test_linear_repeats(void **state)
+{
+    enum { R = 300, IN = 65, OUT = 129 };
+    struct vec x = vec_random(R * IN, 1, 1), dy = vec_random(R * OUT, 2, 1);
+    struct vec dw[2] = {vec_zero(IN * OUT), vec_zero(IN * OUT)};
+    struct vec db[2] = {vec_zero(OUT), vec_zero(OUT)};
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        struct mdsk_linear_bwd_weight a = {.R = R,
+                                           .in = IN,
+                                           .out = OUT,
+                                           .x = x.f,
+                                           .dy = dy.f,
+                                           .dw = dw[t].f,
+                                           .db = db[t].f};
+
+        assert_int_equal(backend()->linear_bwd_weight(NULL, &a), 0);
+    }
+    assert_memory_equal(dw[0].f, dw[1].f, IN * OUT * sizeof(float));
+    assert_memory_equal(db[0].f, db[1].f, OUT * sizeof(float));
+    for (int t = 0; t < 2; t++) {
+        vec_free(&dw[t]);
+        vec_free(&db[t]);
+    }
+    vec_free(&x);
+    vec_free(&dy);
+}
+
+static void test_describe_names_library_and_threads(void **state)
+{
+    (void)state;
+    mdsk_cpu_set_threads(2);
+    assert_non_null(strstr(mdsk_cpu_describe(), ", 2 threads"));
+    mdsk_cpu_set_threads(1);
+    assert_non_null(strstr(mdsk_cpu_describe(), ", 1 thread"));
+    assert_null(strstr(mdsk_cpu_describe(), "threads"));
+    mdsk_cpu_set_threads(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_linear_fwd),
+        cmocka_unit_test(test_linear_bwd_input),
+        cmocka_unit_test(test_linear_bwd_weight),
+        cmocka_unit_test(test_linear_slopes),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_gemm_keeps_to_its_columns),
+        cmocka_unit_test(test_gemm_same_bits_for_any_threads),
+        cmocka_unit_test(test_linear_repeats),
+        cmocka_unit_test(test_describe_names_library_and_threads),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

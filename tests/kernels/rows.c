@@ -1,0 +1,545 @@
+/* kernels: what works row by row - norms, activations, embedding. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Relative Euclidean distance from the double reference. */
+static const struct {
+    double norm, norm_dx, norm_sums, activation, embedding;
+} tolerance = {.norm = 3e-7,
+               .norm_dx = 5e-7,
+               .norm_sums = 5e-7,
+               .activation = 2e-7,
+               .embedding = 2e-7};
+
+static const struct {
+    int64_t R, H;
+} shapes[] = {{1, 1}, {1, 3}, {3, 17}, {17, 65}, {130, 129}, {700, 64}, {5, 3000}};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* ---- norms ------------------------------------------------------------------------
+ */
+
+struct norm {
+    enum mdsk_norm_kind kind;
+    int64_t R, H;
+    struct vec x, r, sum, gamma, beta, y, mean, rstd, dy, dx, dgamma, dbeta;
+    int with_r, with_beta;
+};
+
+enum { EPS_INVERSE = 100000 };
+
+static void norm_init(struct norm *n, enum mdsk_norm_kind kind, int64_t R, int64_t H)
+{
+    *n = (struct norm){
+        .kind = kind, .R = R, .H = H, .with_r = 1, .with_beta = kind == MDSK_LAYERNORM};
+    n->x = vec_random(R * H, 1, 1);
+    n->r = vec_random(R * H, 2, 2);
+    n->sum = vec_unset(R * H);
+    n->gamma = vec_random(H, 3, 1);
+    n->beta = vec_random(H, 4, 1);
+    n->y = vec_unset(R * H);
+    n->mean = vec_unset(R);
+    n->rstd = vec_unset(R);
+    n->dy = vec_random(R * H, 5, 1);
+    n->dx = vec_random(R * H, 6, 1);
+    n->dgamma = vec_random(H, 7, 1);
+    n->dbeta = vec_random(H, 8, 1);
+}
+
+static void norm_fini(struct norm *n)
+{
+    struct vec *all[] = {&n->x,    &n->r,    &n->sum, &n->gamma, &n->beta,   &n->y,
+                         &n->mean, &n->rstd, &n->dy,  &n->dx,    &n->dgamma, &n->dbeta};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        vec_free(all[i]);
+}
+
+static void norm_run_fwd(struct norm *n)
+{
+    struct mdsk_norm_fwd a = {.kind = n->kind,
+                              .R = n->R,
+                              .H = n->H,
+                              .eps = 1.0f / EPS_INVERSE,
+                              .x = n->x.f,
+                              .r = n->with_r ? n->r.f : NULL,
+                              .sum = n->with_r ? n->sum.f : NULL,
+                              .gamma = n->gamma.f,
+                              .beta = n->with_beta ? n->beta.f : NULL,
+                              .y = n->y.f,
+                              .mean = n->kind == MDSK_LAYERNORM ? n->mean.f : NULL,
+                              .rstd = n->rstd.f};
+
+    assert_int_equal(backend()->norm_fwd(NULL, &a), 0);
+}
+
+static void norm_run_bwd(struct norm *n)
+{
+    struct mdsk_norm_bwd a = {.kind = n->kind,
+                              .R = n->R,
+                              .H = n->H,
+                              .x = n->sum.f,
+                              .gamma = n->gamma.f,
+                              .mean = n->kind == MDSK_LAYERNORM ? n->mean.f : NULL,
+                              .rstd = n->rstd.f,
+                              .dy = n->dy.f,
+                              .dx = n->dx.f,
+                              .dgamma = n->dgamma.f,
+                              .dbeta = n->with_beta ? n->dbeta.f : NULL};
+
+    assert_int_equal(backend()->norm_bwd(NULL, &a), 0);
+}
+
+static void norm_reference_row(struct norm *n, int64_t row)
+{
+    double *x = n->sum.d + row * n->H, *y = n->y.d + row * n->H;
+    double mean = 0, var = 0, rstd;
+
+    for (int64_t i = 0; i < n->H; i++) {
+        x[i] = n->x.d[row * n->H + i] + (n->with_r ? n->r.d[row * n->H + i] : 0);
+        mean += x[i] / (double)n->H;
+    }
+    if (n->kind == MDSK_RMSNORM)
+        mean = 0;
+    for (int64_t i = 0; i < n->H; i++)
+        var += (x[i] - mean) * (x[i] - mean) / (double)n->H;
+    rstd = 1 / sqrt(var + 1.0 / EPS_INVERSE);
+    for (int64_t i = 0; i < n->H; i++)
+        y[i] = (x[i] - mean) * rstd * n->gamma.d[i] + (n->with_beta ? n->beta.d[i] : 0);
+    n->mean.d[row] = mean;
+    n->rstd.d[row] = rstd;
+}
+
+static double norm_loss(void *ctx)
+{
+    struct norm *n = ctx;
+
+    for (int64_t row = 0; row < n->R; row++)
+        norm_reference_row(n, row);
+    return inner(n->R * n->H, n->y.d, n->dy.d);
+}
+
+static void norm_reference_row_bwd(struct norm *n, int64_t row)
+{
+    const double *x = n->sum.d + row * n->H, *dy = n->dy.d + row * n->H;
+    double *dx = n->dx.d + row * n->H;
+    double rstd = n->rstd.d[row], mean = n->mean.d[row], g = 0, gx = 0;
+
+    for (int64_t i = 0; i < n->H; i++) {
+        double xhat = (x[i] - mean) * rstd;
+
+        g += dy[i] * n->gamma.d[i] / (double)n->H;
+        gx += dy[i] * n->gamma.d[i] * xhat / (double)n->H;
+        n->dgamma.d[i] += dy[i] * xhat;
+        n->dbeta.d[i] += n->with_beta ? dy[i] : 0;
+    }
+    if (n->kind == MDSK_RMSNORM)
+        g = 0;
+    for (int64_t i = 0; i < n->H; i++)
+        dx[i] += rstd * (dy[i] * n->gamma.d[i] - g - (x[i] - mean) * rstd * gx);
+}
+
+static void norm_compare(struct norm *n)
+{
+    norm_run_fwd(n);
+    norm_loss(n);
+    assert_near("norm y", &n->y, tolerance.norm);
+    assert_near("norm rstd", &n->rstd, tolerance.norm);
+    assert_near("norm sum", &n->sum, tolerance.norm);
+    norm_run_bwd(n);
+    for (int64_t row = 0; row < n->R; row++)
+        norm_reference_row_bwd(n, row);
+    assert_near("norm dx", &n->dx, tolerance.norm_dx);
+    assert_near("norm dgamma", &n->dgamma, tolerance.norm_sums);
+    assert_near("norm dbeta", &n->dbeta, tolerance.norm_sums);
+}
+
+static void test_norm(void **state)
+{
+    (void)state;
+    /* from the second shape on: one column is its own mean, and leaves only rounding */
+    for (int t = 2; t < 2 * SHAPES; t++) {
+        struct norm n;
+
+        norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, shapes[t / 2].R,
+                  shapes[t / 2].H);
+        norm_compare(&n);
+        norm_fini(&n);
+    }
+}
+
+/* Without r the sum is neither read nor written; LayerNorm without beta. */
+static void test_norm_without_residual_or_beta(void **state)
+{
+    struct norm n;
+
+    (void)state;
+    norm_init(&n, MDSK_LAYERNORM, 33, 65);
+    n.with_r = n.with_beta = 0;
+    norm_run_fwd(&n);
+    norm_loss(&n);
+    assert_near("norm y, no residual", &n.y, tolerance.norm);
+    assert_true(isnan(n.sum.f[0]));
+    norm_fini(&n);
+}
+
+/* The sum may replace x or r. */
+static void test_norm_sum_in_place(void **state)
+{
+    struct norm n, m;
+
+    (void)state;
+    norm_init(&n, MDSK_LAYERNORM, 5, 33);
+    norm_init(&m, MDSK_LAYERNORM, 5, 33);
+    norm_run_fwd(&n);
+    memcpy(m.sum.f, m.x.f, 5 * 33 * sizeof(float));
+    struct mdsk_norm_fwd a = {.kind = MDSK_LAYERNORM,
+                              .R = 5,
+                              .H = 33,
+                              .eps = 1.0f / EPS_INVERSE,
+                              .x = m.sum.f,
+                              .r = m.r.f,
+                              .sum = m.sum.f,
+                              .gamma = m.gamma.f,
+                              .beta = m.beta.f,
+                              .y = m.y.f,
+                              .mean = m.mean.f,
+                              .rstd = m.rstd.f};
+    assert_int_equal(backend()->norm_fwd(NULL, &a), 0);
+    assert_memory_equal(n.y.f, m.y.f, 5 * 33 * sizeof(float));
+    assert_memory_equal(n.sum.f, m.sum.f, 5 * 33 * sizeof(float));
+    norm_fini(&n);
+    norm_fini(&m);
+}
+
+/* A mean far from 0 must not cancel the variance away. */
+static void test_norm_far_from_zero(void **state)
+{
+    struct norm n;
+
+    (void)state;
+    norm_init(&n, MDSK_LAYERNORM, 4, 300);
+    n.with_r = 0;
+    for (int64_t i = 0; i < n.x.n; i++)
+        n.x.f[i] += 1000;
+    vec_adopt(&n.x);
+    norm_run_fwd(&n);
+    norm_loss(&n);
+    assert_near("norm rstd, far from zero", &n.rstd, 1e-5);
+    norm_fini(&n);
+}
+
+static void test_norm_slopes(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        struct norm n, before;
+
+        norm_init(&n, t ? MDSK_RMSNORM : MDSK_LAYERNORM, 17, 33);
+        norm_init(&before, n.kind, 17, 33);
+        norm_run_fwd(&n);
+        norm_run_bwd(&n);
+        assert_slope("norm dx", &n.x, n.dx.f, before.dx.f, norm_loss, &n, 60);
+        assert_slope("norm dgamma", &n.gamma, n.dgamma.f, before.dgamma.f, norm_loss,
+                     &n, 60);
+        assert_slope("norm dbeta", &n.beta, n.dbeta.f, before.dbeta.f, norm_loss, &n,
+                     60);
+        norm_fini(&n);
+        norm_fini(&before);
+    }
+}
+
+static void test_norm_same_bits_for_any_threads(void **state)
+{
+    struct norm n[3];
+    size_t bytes = 700 * 129 * sizeof(float);
+
+    (void)state;
+    for (int t = 0; t < 3; t++) {
+        mdsk_cpu_set_threads(t + 1);
+        norm_init(&n[t], MDSK_LAYERNORM, 700, 129);
+        norm_run_fwd(&n[t]);
+        norm_run_bwd(&n[t]);
+        assert_memory_equal(n[t].dx.f, n[0].dx.f, bytes);
+        assert_memory_equal(n[t].dgamma.f, n[0].dgamma.f, 129 * sizeof(float));
+        assert_memory_equal(n[t].dbeta.f, n[0].dbeta.f, 129 * sizeof(float));
+    }
+    for (int t = 0; t < 3; t++)
+        norm_fini(&n[t]);
+    mdsk_cpu_set_threads(2);
+}
+
+/* ---- activations ------------------------------------------------------------------
+ */
+
+struct activation {
+    enum mdsk_activation_kind kind;
+    int64_t R, F, wide; /* wide: of a row of x */
+    struct vec x, y, dy, dx;
+};
+
+static void activation_init(struct activation *v, enum mdsk_activation_kind kind,
+                            int64_t R, int64_t F)
+{
+    *v = (struct activation){
+        .kind = kind, .R = R, .F = F, .wide = kind == MDSK_SWIGLU ? 2 * F : F};
+    v->x = vec_random(R * v->wide, 1, 4);
+    v->y = vec_unset(R * F);
+    v->dy = vec_random(R * F, 2, 1);
+    v->dx = vec_unset(R * v->wide);
+}
+
+static void activation_fini(struct activation *v)
+{
+    vec_free(&v->x);
+    vec_free(&v->y);
+    vec_free(&v->dy);
+    vec_free(&v->dx);
+}
+
+static double gelu(double x)
+{
+    double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+
+    /* erfc-like care below 0, where 1 + tanh cancels in double too */
+    return x / (1 + exp(-2 * u));
+}
+
+static double activation_loss(void *ctx)
+{
+    struct activation *v = ctx;
+
+    for (int64_t r = 0; r < v->R; r++)
+        for (int64_t i = 0; i < v->F; i++) {
+            double x = v->x.d[r * v->wide + i];
+
+            v->y.d[r * v->F + i] =
+                v->kind == MDSK_GELU
+                    ? gelu(x)
+                    : x / (1 + exp(-x)) * v->x.d[r * v->wide + v->F + i];
+        }
+    return inner(v->R * v->F, v->y.d, v->dy.d);
+}
+
+static void activation_reference_bwd(struct activation *v)
+{
+    for (int64_t r = 0; r < v->R; r++)
+        for (int64_t i = 0; i < v->F; i++) {
+            double x = v->x.d[r * v->wide + i], dy = v->dy.d[r * v->F + i];
+            double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+            double slope = sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+            double *dx = v->dx.d + r * v->wide + i, s = 1 / (1 + exp(-x));
+
+            if (v->kind == MDSK_GELU) {
+                s = 1 / (1 + exp(-2 * u));
+                *dx = dy * (s + x * 2 * slope * s / (1 + exp(2 * u)));
+            } else {
+                *dx = dy * v->x.d[r * v->wide + v->F + i] * (s + x * s * (1 - s));
+                dx[v->F] = dy * x * s;
+            }
+        }
+}
+
+static void activation_run(struct activation *v)
+{
+    struct mdsk_activation_fwd f = {
+        .kind = v->kind, .R = v->R, .F = v->F, .x = v->x.f, .y = v->y.f};
+    struct mdsk_activation_bwd b = {.kind = v->kind,
+                                    .R = v->R,
+                                    .F = v->F,
+                                    .x = v->x.f,
+                                    .dy = v->dy.f,
+                                    .dx = v->dx.f};
+
+    assert_int_equal(backend()->activation_fwd(NULL, &f), 0);
+    assert_int_equal(backend()->activation_bwd(NULL, &b), 0);
+}
+
+static void test_activation(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * SHAPES; t++) {
+        struct activation v;
+
+        activation_init(&v, t % 2 ? MDSK_SWIGLU : MDSK_GELU, shapes[t / 2].R,
+                        shapes[t / 2].H);
+        activation_run(&v);
+        activation_loss(&v);
+        activation_reference_bwd(&v);
+        assert_near("activation y", &v.y, tolerance.activation);
+        assert_near("activation dx", &v.dx, tolerance.activation);
+        activation_fini(&v);
+    }
+}
+
+static void test_activation_slopes(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        struct activation v;
+
+        activation_init(&v, t ? MDSK_SWIGLU : MDSK_GELU, 5, 33);
+        activation_run(&v);
+        assert_slope("activation dx", &v.x, v.dx.f, NULL, activation_loss, &v, 400);
+        activation_fini(&v);
+    }
+}
+
+/* Far out the answer is 0 or x, never NaN; and dx may replace x. */
+static void test_activation_extremes(void **state)
+{
+    float x[] = {-1e3f, -200, -50, 0, 50, 200, 1e3f}, y[7], one[7];
+    struct mdsk_activation_fwd f = {.kind = MDSK_GELU, .R = 1, .F = 7, .x = x, .y = y};
+    struct mdsk_activation_bwd b = {
+        .kind = MDSK_GELU, .R = 1, .F = 7, .x = x, .dy = one, .dx = x};
+
+    (void)state;
+    for (int i = 0; i < 7; i++)
+        one[i] = 1;
+    assert_int_equal(backend()->activation_fwd(NULL, &f), 0);
+    for (int i = 0; i < 7; i++)
+        assert_true(fabsf(y[i] - (x[i] > 0 ? x[i] : 0)) < 1e-30f);
+    assert_int_equal(backend()->activation_bwd(NULL, &b), 0);
+    for (int i = 0; i < 7; i++)
+        assert_true(fabsf(x[i] - (i == 3 ? 0.5f : i < 3 ? 0 : 1)) < 1e-25f);
+}
+
+/* ---- embedding --------------------------------------------------------------------
+ */
+
+/* Words 10 .. 10+words-1 are here; every third token is some other rank's. */
+static int32_t token_at(int64_t r, int64_t words)
+{
+    return r % 3 == 2 ? (r % 2 ? 9 : (int32_t)(10 + words))
+                      : (int32_t)(10 + r * r % words);
+}
+
+static void test_embedding(void **state)
+{
+    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
+    int32_t token[TOKENS];
+
+    (void)state;
+    for (int t = 0; t < 2 * SHAPES; t++) {
+        int64_t H = shapes[t / 2].H, words = 7;
+        struct vec word = vec_random(words * H, 1, 1), y = vec_unset(TOKENS * H);
+        struct vec position = vec_random((FIRST + S) * H, 2, 1);
+        struct mdsk_embedding_fwd a = {.B = B,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = words,
+                                       .first_token = FIRST,
+                                       .token = token,
+                                       .word = word.f,
+                                       .position = t % 2 ? position.f : NULL,
+                                       .y = y.f};
+
+        for (int64_t i = 0; i < TOKENS * H; i++) {
+            int64_t r = i / H, w = token_at(r, words) - 10;
+
+            token[r] = token_at(r, words);
+            y.d[i] = w >= 0 && w < words ? word.d[w * H + i % H] : 0;
+            y.d[i] += t % 2 ? position.d[(FIRST + r % S) * H + i % H] : 0;
+        }
+        assert_int_equal(backend()->embedding_fwd(NULL, &a), 0);
+        assert_near("embedding y", &y, tolerance.embedding);
+        vec_free(&word);
+        vec_free(&position);
+        vec_free(&y);
+    }
+}
+
+static void test_embedding_bwd(void **state)
+{
+    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
+    int32_t token[TOKENS];
+
+    (void)state;
+    for (int t = 0; t < 2 * SHAPES; t++) {
+        int64_t H = shapes[t / 2].H, words = 7;
+        struct vec dword = vec_random(words * H, 1, 1);
+        struct vec dposition = vec_random((FIRST + S) * H, 2, 1);
+        struct vec dy = vec_random(TOKENS * H, 3, 1);
+        struct mdsk_embedding_bwd a = {.B = B,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = words,
+                                       .first_token = FIRST,
+                                       .token = token,
+                                       .dy = dy.f,
+                                       .dword = dword.f,
+                                       .dposition = t % 2 ? dposition.f : NULL};
+
+        for (int64_t i = 0; i < TOKENS * H; i++) {
+            int64_t r = i / H, w = token_at(r, words) - 10;
+
+            token[r] = token_at(r, words);
+            if (w >= 0 && w < words)
+                dword.d[w * H + i % H] += dy.d[i];
+            if (t % 2)
+                dposition.d[(FIRST + r % S) * H + i % H] += dy.d[i];
+        }
+        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
+        assert_near("embedding dword", &dword, tolerance.embedding);
+        assert_near("embedding dposition", &dposition, tolerance.embedding);
+        vec_free(&dword);
+        vec_free(&dposition);
+        vec_free(&dy);
+    }
+}
+
+static void test_embedding_bwd_same_bits_for_any_threads(void **state)
+{
+    enum { S = 500, H = 129, WORDS = 7 };
+    struct vec dy = vec_random(S * H, 3, 1), first = vec_zero(WORDS * H);
+    int32_t token[S];
+
+    (void)state;
+    for (int r = 0; r < S; r++)
+        token[r] = token_at(r, WORDS);
+    for (int t = 1; t <= 3; t++) {
+        struct vec dword = vec_zero(WORDS * H);
+        struct mdsk_embedding_bwd a = {.B = 1,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = WORDS,
+                                       .token = token,
+                                       .dy = dy.f,
+                                       .dword = t == 1 ? first.f : dword.f};
+
+        mdsk_cpu_set_threads(t);
+        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
+        assert_memory_equal(a.dword, first.f, WORDS * H * sizeof(float));
+        vec_free(&dword);
+    }
+    vec_free(&dy);
+    vec_free(&first);
+    mdsk_cpu_set_threads(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_norm_without_residual_or_beta),
+        cmocka_unit_test(test_norm_sum_in_place),
+        cmocka_unit_test(test_norm_far_from_zero),
+        cmocka_unit_test(test_norm_slopes),
+        cmocka_unit_test(test_norm_same_bits_for_any_threads),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_activation_slopes),
+        cmocka_unit_test(test_activation_extremes),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_embedding_bwd),
+        cmocka_unit_test(test_embedding_bwd_same_bits_for_any_threads),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
