@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* As many as a chunk of the data set, so each chunk is written once. */
-enum { BUFFERED = 65536, DOCUMENTS_BUFFERED = 4096 };
+/* Whole chunks of the data sets, so each chunk is written once. */
+enum { BUFFERED = 65536, DOCUMENTS_BUFFERED = 8192 };
 
 struct input {
     char *path, sha256[65];

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small enough that a random window drags in little more than itself, large enough that
- * the chunk index of a human genome (1e9 codons) stays below a megabyte. */
-enum { CHUNK = 65536, CACHE_BYTES = 16 << 20, CACHE_SLOTS = 2053 };
+/* Chunks small enough that a random window drags in little more than itself, large
+ * enough that the chunk index of a human genome (1e9 codons) stays below a megabyte. */
+enum { CHUNK_BYTES = 65536, CACHE_BYTES = 16 << 20, CACHE_SLOTS = 2053 };
 
 struct mds_h5_set {
     const struct mds_h5 *file; /* borrowed: outlives the set */
@@ -68,15 +68,16 @@ int64_t mds_h5_set_length(const struct mds_h5_set *s)
 enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_type type,
                               struct mds_h5_set **out)
 {
-    hsize_t none = 0, endless = H5S_UNLIMITED, chunk = CHUNK;
+    hsize_t none = 0, endless = H5S_UNLIMITED, chunk;
     struct mds_h5_set *s;
     hid_t space, dcpl;
 
     MDS_TRY(new_set(f, name, &s));
     space = H5Screate_simple(1, &none, &endless);
     dcpl = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(dcpl, 1, &chunk);
     s->type = native_type(type);
+    chunk = CHUNK_BYTES / H5Tget_size(s->type);
+    H5Pset_chunk(dcpl, 1, &chunk);
     s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Pclose(dcpl);
     H5Sclose(space);

@@ -1,15 +1,7 @@
 /* io: HDF5 files, maps, JSON lines, readers, outputs, SHA-256. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "scratch.h"
+
 #include <math.h>
-#include <sys/stat.h>
-#include <cmocka.h>
 
 #include "config.h"
 #include "io/h5.h"
@@ -18,32 +10,6 @@
 #include "io/output.h"
 #include "io/reader.h"
 #include "io/sha256.h"
-
-static char dir[] = "/tmp/mds-io-XXXXXX";
-
-static int go_to_scratch(void **state)
-{
-    (void)state;
-    return !mkdtemp(dir) || chdir(dir);
-}
-
-static int leave_scratch(void **state)
-{
-    char command[64];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return chdir("/") || system(command);
-}
-
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "w");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
 
 static size_t read_file(const char *path, char *buf, size_t size)
 {
@@ -56,13 +22,6 @@ static size_t read_file(const char *path, char *buf, size_t size)
     fclose(f);
     return n;
 }
-
-#define assert_fails(call, rc, text)                                                   \
-    do {                                                                               \
-        assert_int_equal(call, rc);                                                    \
-        if (!strstr(mds_fail_text(), text))                                            \
-            fail_msg("'%s' lacks '%s'", mds_fail_text(), text);                        \
-    } while (0)
 
 /* ---- HDF5 ------------------------------------------------------------------------ */
 

@@ -1,0 +1,439 @@
+/* data: FASTA, tokenizers, token files, Megatron files. */
+#include "scratch.h"
+
+#include "data/fasta.h"
+#include "data/make.h"
+#include "data/megatron_index.h"
+#include "data/permute.h"
+#include "data/source.h"
+#include "data/token_file.h"
+#include "io/h5.h"
+#include "io/reader.h"
+
+static void write_text(const char *path, const char *text)
+{
+    write_file(path, text, strlen(text));
+}
+
+/* ---- FASTA ----------------------------------------------------------------------- */
+
+/* All records of a text as "name:ACGTN..;", read with room for `room` bases a time. */
+static enum mds_rc read_fasta(const char *text, size_t room, char *got)
+{
+    struct mds_reader *r;
+    struct mds_fasta *f;
+    unsigned char bases[64];
+    enum mds_rc rc;
+    size_t n;
+    int found;
+
+    assert_true(room <= sizeof bases);
+    assert_int_equal(mds_reader_memory(text, strlen(text), "x.fa", &r), MDS_OK);
+    assert_int_equal(mds_fasta_create(r, &f), MDS_OK);
+    *got = '\0';
+    while (!(rc = mds_fasta_next(f, &found)) && found) {
+        got += sprintf(got, "%s:", mds_fasta_name(f));
+        while (!(rc = mds_fasta_read(f, bases, room, &n)) && n > 0)
+            for (size_t i = 0; i < n; i++)
+                got += sprintf(got, "%c", "ACGTN"[bases[i]]);
+        if (rc)
+            break;
+        got += sprintf(got, ";");
+    }
+    mds_fasta_destroy(f);
+    mds_reader_close(r);
+    return rc;
+}
+
+static void test_fasta_reads_all_shapes(void **state)
+{
+    static const char text[] =
+        "\n;an old comment\r\n>one first record\r\nACGT\r\nac gt\n"
+        "\n>two\n;inside\nURYSWKMBDHVNn-.u\n>empty\n>\nA";
+    static const size_t rooms[] = {1, 2, 3, 7, 64};
+    char got[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        assert_int_equal(read_fasta(text, rooms[i], got), MDS_OK);
+        assert_string_equal(got, "one:ACGTACGT;two:TNNNNNNNNNNNNNNT;empty:;:A;");
+    }
+}
+
+static void test_fasta_says_what_is_wrong(void **state)
+{
+    char got[256];
+
+    (void)state;
+    assert_fails(read_fasta(">p1 kinase\nACGT\nMKV\nLLA\n", 64, got), MDS_EUSER,
+                 "x.fa:4: record 'p1': 'L' is a protein letter: give the genome");
+    for (const char *p = "EFILPQXZJO*efil"; *p; p++) {
+        char text[] = ">r\nACG?\n";
+        text[6] = *p;
+        assert_fails(read_fasta(text, 2, got), MDS_EUSER, "x.fa:2: record 'r'");
+    }
+    assert_fails(read_fasta(">r\nAC>GT\n", 64, got), MDS_EUSER,
+                 "byte 0x3e is no nucleo");
+    assert_fails(read_fasta(">r\nAC\001\n", 64, got), MDS_EUSER, "byte 0x01");
+    assert_fails(read_fasta("ACGT\n", 64, got), MDS_EUSER,
+                 "x.fa:1: no '>' line before");
+    assert_fails(read_fasta("\n@r\nACGT\n+\n", 64, got), MDS_EUSER,
+                 "x.fa:2: no '>' line");
+    assert_non_null(strstr(mds_fail_text(), "FASTQ"));
+}
+
+/* ---- make and HDF5 sources ------------------------------------------------------- */
+
+static enum mds_rc make(enum mds_tokenizer t, unsigned frames, unsigned strands,
+                        const char *input, const char *output)
+{
+    struct mds_make_stats stats;
+    struct mds_make m = {.tokenizer = t,
+                         .frames = frames,
+                         .strands = strands,
+                         .output = output,
+                         .inputs = &input,
+                         .n_inputs = 1,
+                         .options = "none",
+                         .command = "test"};
+
+    return mds_make_tokens(&m, &stats);
+}
+
+/* All words of a source, separated by blanks. */
+static void read_words(const char *path, char *got)
+{
+    struct mds_source *s;
+    int32_t ids[256];
+
+    assert_int_equal(mds_source_open(path, &s), MDS_OK);
+    assert_true(s->tokens <= 256);
+    assert_int_equal(mds_source_read(s, 0, s->tokens, ids), MDS_OK);
+    for (int64_t i = 0; i < s->tokens; i++)
+        got += sprintf(got, "%s%s", i > 0 ? " " : "", s->words[ids[i]]);
+    mds_source_close(s);
+}
+
+static void test_make_frames_and_strands(void **state)
+{
+    char got[512];
+
+    (void)state;
+    write_text("r.fa", ">a\nAACCGNTT\n>short\nAC\n>b\nTTTGGG\n");
+    assert_int_equal(make(MDS_TOKENIZER_CODON, 1, 1, "r.fa", "r.h5"), MDS_OK);
+    read_words("r.h5", got);
+    assert_string_equal(got, "AAC <unk> <eod> TTT GGG <eod>");
+    assert_int_equal(make(MDS_TOKENIZER_CODON, 7, 3, "r.fa", "r.h5"), MDS_OK);
+    read_words("r.h5", got);
+    /* forward 0 1 2, then the reverse complement AANCGGTT in frames 0 1 2 */
+    assert_string_equal(got, "AAC <unk> <eod> ACC <unk> <eod> CCG <unk> <eod> "
+                             "<unk> CGG <eod> <unk> GGT <eod> <unk> GTT <eod> "
+                             "TTT GGG <eod> TTG <eod> TGG <eod> "
+                             "CCC AAA <eod> CCA <eod> CAA <eod>");
+    assert_int_equal(make(MDS_TOKENIZER_NUCLEOTIDE, 1, 2, "r.fa", "r.h5"), MDS_OK);
+    read_words("r.h5", got);
+    assert_string_equal(got, "A A N C G G T T <eod> G T <eod> C C C A A A <eod>");
+    assert_int_not_equal(access("r.h5.partial", F_OK), 0);
+    assert_int_not_equal(access("r.h5.bases", F_OK), 0);
+}
+
+static char complement(char base)
+{
+    return base == 'A' ? 'T' : base == 'C' ? 'G' : base == 'G' ? 'C' : 'A';
+}
+
+/* Longer than every buffer on the way: blocks, chunks, backwards reading. */
+static void test_make_long_records(void **state)
+{
+    enum { BASES = 1000003 };
+    char *text = malloc(BASES + 4);
+    struct mds_source *s;
+    int32_t id;
+
+    (void)state;
+    memcpy(text, ">l\n", 3);
+    for (int i = 0; i < BASES; i++)
+        text[3 + i] = "ACGT"[mds_hash(7, (uint64_t)i) % 4];
+    text[BASES + 3] = '\n';
+    write_file("long.fa", text, BASES + 4);
+    assert_int_equal(make(MDS_TOKENIZER_CODON, 2, 3, "long.fa", "long.h5"), MDS_OK);
+    assert_int_equal(mds_source_open("long.h5", &s), MDS_OK);
+    assert_int_equal(s->documents, 2);
+    assert_int_equal(s->tokens, 2 * ((BASES - 1) / 3 + 1));
+    for (int i = 0; i < (BASES - 1) / 3; i += 997) {
+        const char *f = text + 3 + 1 + 3 * i, *r = text + 3 + BASES - 2 - 3 * i;
+        char reverse[4] = "";
+
+        for (int j = 0; j < 3; j++)
+            reverse[j] = complement(*(r - j));
+        assert_int_equal(mds_source_read(s, i, 1, &id), MDS_OK);
+        assert_memory_equal(s->words[id], f, 3);
+        assert_int_equal(mds_source_read(s, s->tokens / 2 + i, 1, &id), MDS_OK);
+        assert_string_equal(s->words[id], reverse);
+    }
+    mds_source_close(s);
+    free(text);
+}
+
+static void test_make_bytes(void **state)
+{
+    struct mds_str provenance = {0};
+    struct mds_source *s;
+    int64_t starts[2];
+    char got[64];
+
+    (void)state;
+    write_text("b.txt", "hi\n");
+    assert_int_equal(make(MDS_TOKENIZER_BYTES, 1, 1, "b.txt", "b.h5"), MDS_OK);
+    read_words("b.h5", got);
+    assert_string_equal(got, "h i <0a> <eod>");
+    assert_int_equal(mds_source_open("b.h5", &s), MDS_OK);
+    assert_int_equal(s->vocab, 257);
+    assert_int_equal(s->eod, 256);
+    assert_string_equal(s->tokenizer, "bytes");
+    assert_int_equal(mds_source_starts(s, 0, 2, starts), MDS_OK);
+    assert_int_equal(starts[0], 0);
+    assert_int_equal(starts[1], 4);
+    assert_fails(mds_source_starts(s, 1, 2, starts), MDS_EBUG, "2 documents at 1 of 1");
+    assert_int_equal(mds_source_provenance(s, &provenance), MDS_OK);
+    assert_non_null(strstr(provenance.s,
+                           "input        b.txt (3 bytes, sha256 98ea6e4f21"
+                           "6f2fb4b69fff9b3a44842c38686ca685f3f55dc48c5d3fb"
+                           "1107be4)"));
+    assert_non_null(strstr(provenance.s, "program      mds "));
+    mds_str_fini(&provenance);
+    mds_source_close(s);
+}
+
+static void test_make_refuses(void **state)
+{
+    (void)state;
+    write_text("empty.fa", "");
+    write_text("tiny.fa", ">a\nAC\n");
+    write_text("protein.faa", ">p\nMKLV\n");
+    assert_fails(make(MDS_TOKENIZER_CODON, 1, 1, "gone.fa", "o.h5"), MDS_EUSER,
+                 "gone.fa: No such file");
+    assert_fails(make(MDS_TOKENIZER_CODON, 1, 1, "empty.fa", "o.h5"), MDS_EUSER,
+                 "empty.fa: no '>' line in it");
+    assert_fails(make(MDS_TOKENIZER_CODON, 1, 1, "tiny.fa", "o.h5"), MDS_EUSER,
+                 "o.h5: nothing to write");
+    assert_fails(make(MDS_TOKENIZER_BYTES, 1, 1, "empty.fa", "o.h5"), MDS_EUSER,
+                 "o.h5: nothing to write");
+    assert_fails(make(MDS_TOKENIZER_CODON, 1, 1, "protein.faa", "o.h5"), MDS_EUSER,
+                 "protein.faa:2: record 'p': 'L'");
+    assert_fails(make(MDS_TOKENIZER_CODON, 1, 1, "tiny.fa", "no/dir.h5"), MDS_EIO,
+                 "no/dir.h5: cannot be written");
+    assert_int_not_equal(access("o.h5", F_OK), 0);
+    assert_int_not_equal(access("o.h5.partial", F_OK), 0);
+}
+
+/* A token file made by hand, with what the test wants wrong in it. */
+struct forgery {
+    const char *format;
+    int64_t version, vocab, last_document;
+    uint8_t token;
+};
+
+static void forge(const char *path, const struct forgery *w)
+{
+    static const char *const words[] = {"a", "b", "<eod>"};
+    int64_t documents[2] = {0, w->last_document};
+    uint8_t tokens[4] = {0, 1, w->token, 2};
+    struct mds_h5_set *set;
+    struct mds_h5 *f;
+
+    assert_int_equal(mds_h5_create(path, path, &f), MDS_OK);
+    mds_h5_put_string(f, "format", w->format);
+    mds_h5_put_int(f, "format_version", w->version);
+    mds_h5_put_string(f, "tokenizer", "letters");
+    mds_h5_put_int(f, "vocab_size", w->vocab);
+    mds_h5_put_int(f, "eod", 2);
+    mds_h5_put_strings(f, "/vocab", words, 3);
+    mds_h5_set_create(f, "/tokens", MDS_H5_U8, &set);
+    mds_h5_set_append(set, tokens, 4);
+    mds_h5_set_close(set);
+    mds_h5_set_create(f, "/documents", MDS_H5_I64, &set);
+    mds_h5_set_append(set, documents, 2);
+    mds_h5_set_close(set);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+}
+
+static void test_hdf5_source_refuses(void **state)
+{
+    struct mds_source *s;
+    struct mds_h5 *f;
+    int32_t ids[4];
+
+    (void)state;
+    forge("f.h5", &(struct forgery){"other", 1, 3, 4, 0});
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER, "f.h5: not a token file");
+    forge("f.h5", &(struct forgery){"mds-tokens", 9, 3, 4, 0});
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER,
+                 "version 9, this program reads");
+    forge("f.h5", &(struct forgery){"mds-tokens", 1, 66, 4, 0});
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER,
+                 "vocab_size is 66, but /vocab");
+    forge("f.h5", &(struct forgery){"mds-tokens", 1, -1, 4, 0});
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER, "vocab_size is -1");
+    forge("f.h5", &(struct forgery){"mds-tokens", 1, 3, 5, 0});
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER,
+                 "ends at 5, but /tokens has 4");
+    forge("f.h5", &(struct forgery){"mds-tokens", 1, 3, 4, 3});
+    assert_int_equal(mds_source_open("f.h5", &s), MDS_OK);
+    assert_fails(mds_source_read(s, 1, 3, ids), MDS_EUSER,
+                 "f.h5: token 2 is 3, outside the vocabulary of 3 words");
+    mds_source_close(s);
+    assert_int_equal(mds_h5_create("none.h5", "none.h5", &f), MDS_OK);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+    assert_fails(mds_source_open("none.h5", &s), MDS_EUSER,
+                 "HDF5, but not a token file");
+    write_text("x.fna", ">a\nACGT\n");
+    assert_fails(mds_source_open("x.fna", &s), MDS_EUSER,
+                 "x.fna: not tokens yet: make");
+    write_text("x.txt", "hello");
+    assert_fails(mds_source_open("x.txt", &s), MDS_EUSER, "x.txt: not an HDF5 file");
+    assert_fails(mds_source_open("gone", &s), MDS_EUSER, "gone: No such file");
+}
+
+/* ---- Megatron -------------------------------------------------------------------- */
+
+static unsigned char *put(unsigned char *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *p++ = (unsigned char)(v >> 8 * i);
+    return p;
+}
+
+/* Three sequences of 2, 0 and 3 tokens in two documents; returns the size. */
+static size_t make_idx(unsigned char *b, int code, int item)
+{
+    static const int sizes[] = {2, 0, 3}, starts[] = {0, 2, 2};
+    unsigned char *p = b;
+
+    memcpy(p, "MMIDIDX\0\0", 9);
+    p = put(p + 9, 1, 8);
+    p = put(p, (uint64_t)code, 1);
+    p = put(p, 3, 8);
+    p = put(p, 3, 8);
+    for (int i = 0; i < 3; i++)
+        p = put(p, (uint64_t)sizes[i], 4);
+    for (int i = 0; i < 3; i++)
+        p = put(p, (uint64_t)(starts[i] * item), 8);
+    p = put(p, 0, 8);
+    p = put(p, 1, 8);
+    p = put(p, 3, 8);
+    return (size_t)(p - b);
+}
+
+static void test_megatron_all_widths(void **state)
+{
+    static const struct {
+        int code, item;
+    } types[] = {{1, 1}, {2, 1}, {3, 2}, {4, 4}, {5, 8}, {8, 2}};
+    static const char *const names[] = {"m", "m.bin", "m.idx"};
+    unsigned char idx[256], bin[64], *p;
+    struct mds_source *s;
+    int32_t ids[5];
+    int64_t starts[3];
+
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        write_file("m.idx", idx, make_idx(idx, types[t].code, types[t].item));
+        p = bin;
+        for (int i = 0; i < 5; i++)
+            p = put(p, (uint64_t)(10 + i), types[t].item);
+        write_file("m.bin", bin, (size_t)(p - bin));
+        assert_int_equal(mds_source_open(names[t % 3], &s), MDS_OK);
+        assert_int_equal(s->tokens, 5);
+        assert_int_equal(s->documents, 2);
+        assert_int_equal(s->vocab, 15);
+        assert_true(s->vocab_seen);
+        assert_int_equal(mds_source_read(s, 0, 5, ids), MDS_OK);
+        assert_int_equal(ids[0], 10);
+        assert_int_equal(ids[4], 14);
+        assert_int_equal(mds_source_starts(s, 0, 3, starts), MDS_OK);
+        assert_int_equal(starts[1], 2);
+        assert_int_equal(starts[2], 5);
+        assert_fails(mds_source_read(s, 1, 5, ids), MDS_EBUG, "5 tokens at 1 of 5");
+        mds_source_close(s);
+    }
+    put(put(bin, 1, 8), UINT64_C(1) << 40, 8);
+    write_file("m.bin", bin, 40);
+    write_file("m.idx", idx, make_idx(idx, 5, 8));
+    assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: token 1 is -1, outside");
+    unlink("m.bin");
+    assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: No such file");
+}
+
+/* One field of a sound index overwritten. */
+static void test_megatron_hostile_indexes(void **state)
+{
+    static const struct {
+        int at, bytes;
+        uint64_t value;
+        const char *says;
+    } cases[] = {
+        {0, 1, 'X', "not a Megatron index"},
+        {9, 8, 2, "index version 2"},
+        {17, 1, 0, "unknown data type 0"},
+        {17, 1, 9, "unknown data type 9"},
+        {17, 1, 7, "holds real numbers"},
+        {18, 8, 4, "too short for its counts"},
+        {18, 8, 2, "12 bytes more than its 2 sequences"},
+        {18, 8, UINT64_MAX, "too short for its counts"},
+        {18, 8, UINT64_C(0x1555555555555556), "too short for its counts"},
+        {26, 8, UINT64_C(1) << 61, "too short for its counts"},
+        {26, 8, 2, "8 bytes more"},
+        {34, 4, 0xffffffff, "negative size of sequence 0"},
+        {34, 4, 0x7fffffff, "beyond the end of the .bin: sequence 0"},
+        {42, 4, 4, "beyond the end of the .bin: sequence 2"},
+        {46, 8, 1, "gap or overlap before sequence 1"},
+        {46, 8, UINT64_MAX, "starts at byte"},
+        {62, 8, 6, "gap or overlap before sequence 2"},
+        {70, 8, 1, "wrong boundary of document 0"},
+        {78, 8, 4, "wrong boundary of document 1"},
+        {86, 8, 2, "documents end at sequence 2"},
+        {86, 8, UINT64_MAX, "wrong boundary of document 2"},
+    };
+    unsigned char idx[256];
+    struct mds_index x;
+    size_t n;
+
+    (void)state;
+    n = make_idx(idx, 8, 2);
+    assert_int_equal(mds_index_parse(idx, (int64_t)n, 10, "x.idx", &x), MDS_OK);
+    assert_int_equal(x.tokens, 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_idx(idx, 8, 2);
+        put(idx + cases[i].at, cases[i].value, cases[i].bytes);
+        assert_fails(mds_index_parse(idx, (int64_t)n, 10, "x.idx", &x), MDS_EUSER,
+                     cases[i].says);
+        assert_memory_equal(mds_fail_text(), "x.idx: ", 7);
+    }
+    make_idx(idx, 8, 2);
+    for (size_t keep = 0; keep < n; keep++) /* copied, so that ASan sees the end */
+        if (keep > 0) {
+            unsigned char *cut = malloc(keep);
+            memcpy(cut, idx, keep);
+            assert_int_equal(mds_index_parse(cut, (int64_t)keep, 10, "x.idx", &x),
+                             MDS_EUSER);
+            free(cut);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fasta_reads_all_shapes),
+        cmocka_unit_test(test_fasta_says_what_is_wrong),
+        cmocka_unit_test(test_make_frames_and_strands),
+        cmocka_unit_test(test_make_long_records),
+        cmocka_unit_test(test_make_bytes),
+        cmocka_unit_test(test_make_refuses),
+        cmocka_unit_test(test_hdf5_source_refuses),
+        cmocka_unit_test(test_megatron_all_widths),
+        cmocka_unit_test(test_megatron_hostile_indexes),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}

@@ -1,0 +1,52 @@
+/* A scratch folder per test program, files in it, and failures with their sentence. */
+#ifndef MDS_TESTS_UNIT_SCRATCH_H
+#define MDS_TESTS_UNIT_SCRATCH_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/status.h"
+
+/* The call fails with rc, and its sentence holds text. */
+#define assert_fails(call, rc, text)                                                   \
+    do {                                                                               \
+        assert_int_equal(call, rc);                                                    \
+        if (!strstr(mds_fail_text(), text))                                            \
+            fail_msg("'%s' lacks '%s'", mds_fail_text(), text);                        \
+    } while (0)
+
+static char scratch[] = "/tmp/mds-unit-XXXXXX";
+
+/* Group set-up and tear-down. */
+static int go_to_scratch(void **state)
+{
+    (void)state;
+    return !mkdtemp(scratch) || chdir(scratch);
+}
+
+static int leave_scratch(void **state)
+{
+    char command[64];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", scratch);
+    return chdir("/") || system(command);
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+#endif
