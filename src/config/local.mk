@@ -18,9 +18,12 @@ src_config_libmds_config_a_SOURCES = \
 
 dist_pkgdata_DATA += ALCF/models.yaml
 
-check_PROGRAMS += tests/unit/config
-TESTS += tests/unit/config
+check_PROGRAMS += tests/unit/optset tests/unit/config
+TESTS += tests/unit/optset tests/unit/config
+tests_unit_optset_SOURCES = tests/unit/optset.c
+tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
+  $(YAML_LIBS) $(CMOCKA_LIBS)
 tests_unit_config_SOURCES = tests/unit/config.c
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_config_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
-  $(YAML_LIBS) $(CMOCKA_LIBS)
+tests_unit_config_LDADD = $(tests_unit_optset_LDADD)

@@ -61,7 +61,8 @@ static const struct mds_node *find(const struct mds_tree *t, const char *key)
     return n;
 }
 
-/* Split GPT1T_20L into GPT1T and "20"; -1 if key does not end so. */
+/* Split GPT1T_20L into GPT1T and "20"; -1 if key does not end in such a number above 0.
+ */
 static int split_layers(const char *key, char *base, char *layers, size_t size)
 {
     const char *under = strrchr(key, '_');
@@ -72,7 +73,7 @@ static int split_layers(const char *key, char *base, char *layers, size_t size)
         return -1;
     snprintf(base, size, "%.*s", (int)(under - key), key);
     snprintf(layers, size, "%.*s", (int)digits, under + 1);
-    return 0;
+    return atoi(layers) > 0 ? 0 : -1;
 }
 
 static void unknown_size(const struct mds_tree *t, const char *key, const char *origin,

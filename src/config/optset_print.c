@@ -160,24 +160,30 @@ void mds_settings_version(const struct mds_option_set *set, FILE *f)
     fprintf(f, "%s %s\n", set->program, set->version);
 }
 
-/* Text for troff, folded: hyphens stay hyphens, and a word that begins with a dot or a
- * quote is no request. */
-static void roff(FILE *f, const char *text)
+/* Text for troff: hyphens stay hyphens, and a word that begins with a dot or a quote is
+ * no request. */
+static void add_roff(struct mds_str *out, const char *text)
 {
-    struct mds_str b = {0};
     int start = 1;
 
     for (; *text; text++) {
         if (start && (*text == '.' || *text == '\''))
-            mds_str_add(&b, "\\&");
+            mds_str_add(out, "\\&");
         start = *text == ' ';
         if (*text == '-')
-            mds_str_add(&b, "\\-");
+            mds_str_add(out, "\\-");
         else if (*text == '\\')
-            mds_str_add(&b, "\\e");
+            mds_str_add(out, "\\e");
         else
-            mds_str_add(&b, "%c", *text);
+            mds_str_add(out, "%c", *text);
     }
+}
+
+static void roff(FILE *f, const char *text)
+{
+    struct mds_str b = {0};
+
+    add_roff(&b, text);
     fold(f, b.s ? b.s : "", 0, MAN_COLUMNS);
     mds_str_fini(&b);
 }
@@ -185,16 +191,18 @@ static void roff(FILE *f, const char *text)
 static void man_row(const struct mds_option_set *set, const struct mds_option *o,
                     FILE *f)
 {
-    struct mds_str text = {0}, unit = {0};
+    struct mds_str text = {0}, flag = {0}, unit = {0};
 
+    add_roff(&flag, o->flag);
     add_choices(o, &unit);
     add_description(set, o, &text);
     fputs(".TP\n", f);
     if (is_bare(o))
-        fprintf(f, ".B %s\n", o->flag);
+        fprintf(f, ".B %s\n", flag.s ? flag.s : "");
     else
-        fprintf(f, ".BI %s \" %s\"\n", o->flag, unit.s ? unit.s : o->unit);
+        fprintf(f, ".BI %s \" %s\"\n", flag.s ? flag.s : "", unit.s ? unit.s : o->unit);
     roff(f, text.s ? text.s : o->help);
+    mds_str_fini(&flag);
     mds_str_fini(&text);
     mds_str_fini(&unit);
 }

@@ -237,7 +237,7 @@ void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag)
     for (; a && a->name; a++)
         if (mds_alias_kind(a->name) == MDS_NAME_ENV)
             read_variable(s, a->name, diag);
-    for (char **e = environ; s->set->env_prefix && *e; e++) {
+    for (char **e = environ; e && *e; e++) {
         char name[128];
         const char *equals = strchr(*e, '=');
 

@@ -56,8 +56,10 @@ static int parse_string(const struct mds_option *o, const char *text,
     int choice;
 
     v->s = *text && strcmp(text, "~") != 0 ? text : NULL;
+    if (!v->s && o->fallback)
+        mds_str_add(why, "must not be empty");
     if (!o->choices || !v->s)
-        return 0;
+        return v->s || !o->fallback ? 0 : -1;
     choice = parse_choice(o, text, why);
     if (choice < 0)
         return -1;
