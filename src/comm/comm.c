@@ -109,8 +109,7 @@ static enum mds_rc fail_silent(struct mds_comm *c, int slot)
     c->broken = MDS_ECOMM;
     return mds_fail(
         MDS_ECOMM,
-        "%s: rank %d has been silent for %g s, the limit: look for its own last "
-        "message, or raise --distributed-timeout-minutes",
+        "%s: rank %d has been silent for %g s, the limit: look for what it said last",
         c->tag, c->ops->awaited(c, slot), timeout_s);
 }
 

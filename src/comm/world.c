@@ -19,9 +19,8 @@ static const struct launcher {
     {"OMPI_COMM_WORLD_SIZE", "Open MPI's launcher", NULL},
     {"MV2_COMM_WORLD_SIZE", "MVAPICH's launcher", NULL},
     {"SLURM_STEP_NUM_TASKS", "srun",
-     "name a plugin that MPI knows (srun --mpi=list; then --mpi=pmix or --mpi=pmi2), "
-     "or "
-     "start it with that MPI's own mpiexec"},
+     "name a plugin that MPI knows (srun --mpi=list, then --mpi=pmix or --mpi=pmi2), "
+     "or use that MPI's own mpiexec"},
 };
 
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
@@ -40,9 +39,8 @@ static long told(const struct launcher *l)
     return strtol(text, NULL, 10);
 }
 
-/* The launcher that started several copies of which each would be alone; NULL if none
- * did.  One that says "1" is believed before srun: farms of single ranks are allowed.
- */
+/* The launcher that started several copies; NULL if none did.  One that says "1" is
+ * believed before srun: farms of single ranks are allowed. */
 static const struct launcher *find_parallel_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
