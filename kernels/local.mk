@@ -31,7 +31,8 @@ check_LIBRARIES += tests/kernels/libcheck.a
 tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h
 
-kernels_ldadd = tests/kernels/libcheck.a kernels/libmdsk.a $(OPENBLAS_LIBS) $(CMOCKA_LIBS)
+kernels_ldadd = tests/kernels/libcheck.a kernels/libmdsk.a $(OPENBLAS_LIBS) \
+  $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
 kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \

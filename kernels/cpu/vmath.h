@@ -17,13 +17,14 @@ MDSK_INLINED float mdsk_expf(float x)
     const float low = -87.33f, high = 88.37f, round = 0x1.8p23f;
     float c = x < low ? low : x;
     union {
-        int32_t i;
         float f;
+        uint32_t bits;
     } pow2;
     float n, r, p;
 
     c = c > high ? high : c;
-    n = (c * 1.44269504f + round) - round;
+    pow2.f = c * 1.44269504f + round; /* n in the low bits */
+    n = pow2.f - round;
     r = c - n * 0x1.62e4p-1f;
     r = r - n * 0x1.7f7d1cp-20f;
     p = 0x1.6a2352p-10f;
@@ -32,7 +33,7 @@ MDSK_INLINED float mdsk_expf(float x)
     p = p * r + 0x1.55549p-3f;
     p = p * r + 0x1.fffffcp-2f;
     p = p * (r * r) + r + 1;
-    pow2.i = ((int32_t)n + 127) << 23;
+    pow2.bits = (pow2.bits + 127) << 23;
     return x < low ? 0 : p * pow2.f;
 }
 

@@ -7,7 +7,7 @@
 /* Relative Euclidean distance from the double reference. */
 static const struct {
     double stats, loss, gradient;
-} tolerance = {.stats = 3e-7, .loss = 3e-7, .gradient = 1e-6};
+} tolerance = {.stats = 1e-6, .loss = 3e-7, .gradient = 1e-6};
 
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {

@@ -7,9 +7,9 @@
 /* Relative Euclidean distance from the double reference. */
 static const struct {
     double norm, norm_dx, norm_sums, activation, embedding;
-} tolerance = {.norm = 3e-7,
-               .norm_dx = 5e-7,
-               .norm_sums = 5e-7,
+} tolerance = {.norm = 1e-6,
+               .norm_dx = 1e-6,
+               .norm_sums = 1e-6,
                .activation = 2e-7,
                .embedding = 2e-7};
 
