@@ -253,14 +253,11 @@ static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
 static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_optim_config *o = &run->config.optim;
+    double warmup;
 
     if (run->config.train.iters)
         derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
                "the whole run");
-    if (o->warmup_fraction > 0 && o->decay_iters)
-        derive(run, "optim.warmup_iters", &o->warmup_iters,
-               (int64_t)(o->warmup_fraction * (double)o->decay_iters),
-               "warm-up fraction x decay steps");
     if (o->decay == MDS_LR_WSD && o->decay_iters)
         derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
                (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
@@ -269,14 +266,15 @@ static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
             diag, origin(run, "optim.warmup_iters"),
             "--lr-warmup-iters %lld is more than the %lld steps of the decay",
             (long long)o->warmup_iters, (long long)o->decay_iters);
+    warmup = o->warmup_iters ? (double)o->warmup_iters
+                             : o->warmup_fraction * (double)o->decay_iters;
     if (o->decay == MDS_LR_WSD && o->decay_iters &&
-        o->wsd_decay_iters > o->decay_iters - o->warmup_iters)
+        warmup + (double)o->wsd_decay_iters > (double)o->decay_iters)
         mds_diag_fault(
             diag, origin(run, "optim.wsd_decay_iters"),
-            "--lr-wsd-decay-iters %lld does not fit between the warm-up's %lld "
-            "and the end at %lld",
-            (long long)o->wsd_decay_iters, (long long)o->warmup_iters,
-            (long long)o->decay_iters);
+            "--lr-wsd-decay-iters %lld does not fit between the warm-up's %g "
+            "steps and the end at %lld",
+            (long long)o->wsd_decay_iters, warmup, (long long)o->decay_iters);
 }
 
 static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)

@@ -383,10 +383,10 @@ static const struct mds_option_alias aliases[] = {
     {.name = NULL},
 };
 
-/* Read by the launch scripts, which pass on what concerns this program. */
-static const char *const launch_variables[] = {
-    "HOSTFILE", "NHOSTS",   "NGPU_PER_HOST", "NGPUS", "QUEUE",
-    "PROJECT",  "DURATION", "NUM_NODES",     NULL,
+/* Read by the scripts around this program, which pass on what concerns it. */
+static const char *const script_variables[] = {
+    "HOSTFILE", "NHOSTS",    "NGPU_PER_HOST", "NGPUS",   "QUEUE", "PROJECT",
+    "DURATION", "NUM_NODES", "MDS_BUILD",     "MDS_RUN", NULL,
 };
 
 const struct mds_option_set mds_pretrain_options = {
@@ -408,5 +408,5 @@ const struct mds_option_set mds_pretrain_options = {
     .options = rows,
     .aliases = aliases,
     .env_prefix = "MDS_",
-    .env_others = launch_variables,
+    .env_others = script_variables,
 };

@@ -254,7 +254,7 @@ static void man_environment(const struct mds_option_set *set, FILE *f)
     for (size_t i = 0; set->env_others && set->env_others[i]; i++)
         mds_str_add(&others, "%s%s", i ? ", " : "", set->env_others[i]);
     if (others.s) {
-        fputs(".PP\nThese belong to the launch scripts and are not read here:\n", f);
+        fputs(".PP\nThese belong to the scripts around it and are not read here:\n", f);
         roff(f, others.s);
     }
     mds_str_fini(&others);

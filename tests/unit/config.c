@@ -720,7 +720,6 @@ static void test_derived_length(void **state)
     assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
     assert_int_equal(r.run->config.train.iters, 6);
     assert_int_equal(r.run->config.optim.decay_iters, 6);
-    assert_int_equal(r.run->config.optim.warmup_iters, 3);
     assert_int_equal(r.run->config.optim.wsd_decay_iters, 1);
     assert_origin(&r, "train.iters", "derived: tokens / (global x sequence)");
     close_reading(&r);
