@@ -1,0 +1,9 @@
+bin_PROGRAMS += src/programs/mds_data
+src_programs_mds_data_SOURCES = src/programs/mds_data.c
+src_programs_mds_data_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
+  src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS)
+
+dist_man_MANS += docs/mds_data.1
+TESTS += tests/cli/mds_data.t
+dist_check_SCRIPTS += tests/cli/mds_data.t
+EXTRA_DIST += tests/data/README.md tests/data/lambda.fna.gz

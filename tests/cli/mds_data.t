@@ -1,0 +1,184 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_data: token files from genomes and text'
+
+if [ -z "$SHARNESS" ]; then
+    echo "1..0 # SKIP sharness is not installed"
+    exit 0
+fi
+# The scratch folder goes to the build tree, and no test-results beside it.
+SHARNESS_TEST_DIRECTORY=${builddir:?run by make check, or by hand after: . tests/env.sh}/tests/cli
+HARNESS_ACTIVE=1
+mkdir -p "$SHARNESS_TEST_DIRECTORY"
+# shellcheck disable=SC1090
+. "$SHARNESS"
+
+lambda=${srcdir:?}/tests/data/lambda.fna.gz
+
+# fails WORDS COMMAND...: exits 1 and says WORDS in one line on standard error
+fails() {
+    words=$1
+    shift
+    test_expect_code 1 "$@" >out 2>err &&
+        test_must_be_empty out &&
+        test "$(wc -l <err)" -eq 1 &&
+        if ! grep -F -e "$words" err; then
+            cat err
+            false
+        fi
+}
+test_must_be_empty() {
+    ! test -s "$1"
+}
+test_path_is_missing() {
+    ! test -e "$1"
+}
+
+test_expect_success 'codons of the lambda genome' '
+    mds_data make --tokenizer codon --output l.h5 "$lambda" >out 2>err &&
+    test_must_be_empty err &&
+    echo "l.h5: 16168 tokens (codon, 66 words), 1 document from 1 record of 1 file" >want &&
+    test_cmp want out &&
+    test_path_is_missing l.h5.partial
+'
+test_expect_success 'the codons are those of the genome, in order' '
+    gunzip -c "$lambda" | tail -n +2 | tr -d "\n" | fold -w 3 | grep ... >want &&
+    mds_data dump l.h5 | tr " " "\n" >got &&
+    test_cmp want got
+'
+
+test_expect_success 'both strands: the second is the reverse complement of the first' '
+    mds_data make --tokenizer nucleotide --strand both --output n.h5 "$lambda" &&
+    mds_data dump n.h5 >both &&
+    test "$(wc -l <both)" -eq 2 &&
+    head -n 1 both | rev | tr ACGT TGCA >want &&
+    tail -n 1 both >got &&
+    test_cmp want got
+'
+
+test_expect_success 'six reading frames are six documents' '
+    mds_data make --tokenizer codon --frame all --strand both --output six.h5 "$lambda" >out &&
+    grep "6 documents" out &&
+    test "$(mds_data dump six.h5 | wc -l)" -eq 6 &&
+    mds_data info six.h5 | grep "^options *frame all, strand both$"
+'
+
+test_expect_success 'info: documents, vocabulary, entropy, provenance' '
+    mds_data info l.h5 >out &&
+    grep "^documents *1 (longest 16168 tokens)$" out &&
+    grep "^tokens *16168$" out &&
+    grep "^vocabulary *66 words$" out &&
+    grep "^entropy *4.1[0-9]* nats/token (perplexity" out &&
+    grep "^command *mds_data make --tokenizer codon" out &&
+    sum=$(sha256sum "$lambda" | cut -d " " -f 1) &&
+    grep "^input .*lambda.fna.gz (15404 bytes, sha256 $sum)$" out
+'
+
+test_expect_success 'entropy and the most common codon agree with awk' '
+    mds_data dump l.h5 | tr " " "\n" | sort | uniq -c | sort -k1,1nr >table &&
+    awk "{ n[NR] = \$1; t += \$1 }
+         END { t += 1; h = log(t) / t; for (i in n) h -= n[i] / t * log(n[i] / t)
+               printf \"%.4f\n\", h }" table >want &&
+    mds_data info l.h5 | awk "\$1 == \"entropy\" { print \$2 }" >got &&
+    test_cmp want got &&
+    mds_data info l.h5 | grep "^most common *$(awk "NR == 1 { print \$2 }" table) "
+'
+
+test_expect_success 'dump: a part, as numbers' '
+    echo "42 38 24" >want &&
+    printf "%s\n" ">r" GGGGCGCGA | mds_data make --tokenizer codon --output p.h5 - &&
+    mds_data dump --ids --count 3 p.h5 >got &&
+    test_cmp want got &&
+    echo "24 64" >want &&
+    mds_data dump --ids --from 2 p.h5 >got &&
+    test_cmp want got
+'
+
+test_expect_success 'text goes in and comes out, a document a file' '
+    printf "one\n" >one && printf "two" >two &&
+    mds_data make --tokenizer bytes --output t.h5 one two >out &&
+    grep "9 tokens (bytes, 257 words), 2 documents from 2 records of 2 files" out &&
+    printf "one\n\ntwo\n" >want &&
+    mds_data dump t.h5 >got &&
+    test_cmp want got
+'
+
+test_expect_success 'plain, gzip and CRLF inputs give the same tokens' '
+    gunzip -c "$lambda" >l.fna &&
+    sed "s/\$/$(printf "\r")/" l.fna | tr ACGT acgt >crlf.fna &&
+    for f in l.fna crlf.fna; do
+        mds_data make --tokenizer codon --output o.h5 $f &&
+        mds_data dump --ids o.h5 >got &&
+        mds_data dump --ids l.h5 >want &&
+        test_cmp want got || return 1
+    done
+'
+
+test_expect_success 'no output appears unless all went well' '
+    gunzip -c "$lambda" >bad.fna &&
+    echo MKVLA >>bad.fna &&
+    fails "bad.fna:$(wc -l <bad.fna): record" mds_data make --tokenizer codon --output b.h5 bad.fna &&
+    fails "is a protein letter: give the genome" \
+        mds_data make --tokenizer codon --output b.h5 bad.fna &&
+    test_path_is_missing b.h5 && test_path_is_missing b.h5.partial
+'
+
+test_expect_success 'a truncated .gz is no genome' '
+    head -c 9000 "$lambda" >cut.fna.gz &&
+    fails "cut.fna.gz: the gzip data ends too early" \
+        mds_data make --tokenizer codon --output b.h5 cut.fna.gz
+'
+
+test_expect_success 'missing input, unwritable output' '
+    fails "gone.fna: No such file" \
+        mds_data make --tokenizer codon --output b.h5 gone.fna &&
+    fails "no/b.h5: cannot be written: No such file" \
+        mds_data make --tokenizer codon --output no/b.h5 "$lambda" &&
+    mkdir folder &&
+    fails "folder: cannot be written: not a regular file" \
+        mds_data make --tokenizer codon --output folder "$lambda"
+'
+
+test_expect_success 'truncated and foreign token files' '
+    head -c 5000 l.h5 >cut.h5 &&
+    fails "cut.h5: not an HDF5 file (or truncated: " mds_data info cut.h5 &&
+    grep "make it again with mds_data make" err &&
+    echo hello >text &&
+    fails "text: not an HDF5 file" mds_data dump text &&
+    fails "lambda.fna.gz: not tokens yet: make them with mds_data make" \
+        mds_data info "$lambda" &&
+    fails "gone.h5: No such file" mds_data info gone.h5
+'
+
+test_expect_success 'wrong usage names the nearest' '
+    fails "unknown command '\''mak'\'': did you mean make?" mds_data mak &&
+    fails "no command given" mds_data &&
+    fails "did you mean --tokenizer?" mds_data make --tokeniser codon &&
+    fails "unknown tokenizer '\''codn'\'': did you mean codon?" \
+        mds_data make --tokenizer codn --output b.h5 "$lambda" &&
+    fails "unknown --strand '\''revers'\'': did you mean reverse?" \
+        mds_data make --tokenizer codon --strand revers --output b.h5 "$lambda" &&
+    fails "unknown --frame '\''3'\''" \
+        mds_data make --tokenizer codon --frame 3 --output b.h5 "$lambda" &&
+    fails "is for --tokenizer codon, not bytes" \
+        mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
+    fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
+    fails "no input given" mds_data make --tokenizer codon --output b.h5 &&
+    fails "from '\''x'\'': give a whole number" mds_data dump --from x l.h5 &&
+    fails "from 20000 is beyond its 16168 tokens" mds_data dump --from 20000 l.h5 &&
+    fails "one file, not 2" mds_data info l.h5 n.h5
+'
+
+test_expect_success 'help and version' '
+    mds_data --help >out && grep "^usage: mds_data make" out &&
+    mds_data dump --help | grep "^usage:" &&
+    mds_data --version | grep "^mds_data (mds) [0-9]"
+'
+
+if test -w /dev/full; then test_set_prereq DEV_FULL; fi
+test_expect_success DEV_FULL 'a full disk under standard output is an error' '
+    test_expect_code 1 mds_data dump l.h5 >/dev/full 2>err &&
+    grep "standard output: No space" err
+'
+
+test_done
