@@ -166,10 +166,10 @@ train() {
     $MPIEXEC -n 2 mds_pretrain --threads 1 \
         --data-path "$run/tokens.h5" --split 949,50,1 \
         --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 256 \
-        --micro-batch-size 8 --global-batch-size 16 --train-iters 300 \
-        --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 20 \
-        --weight-decay 0.1 --clip-grad 1.0 --log-interval 10 \
-        --eval-interval 50 --eval-iters 10 \
+        --micro-batch-size 8 --global-batch-size 16 --train-iters 600 \
+        --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 40 \
+        --weight-decay 0.1 --clip-grad 1.0 --log-interval 20 \
+        --eval-interval 100 --eval-iters 10 \
         --metrics-jsonl "$run/run.jsonl" --tensorboard-dir "$run/tensorboard" \
         --export-weights "$run/weights.safetensors" \
         || die "training failed; what it was run on: $run"

@@ -18,7 +18,7 @@ void mds_memory_table(struct mds_str *out, size_t n, const char *const *names,
 {
     double now = 0;
 
-    mds_str_add(out, "  %-14s %12s %12s %8s\n", "memory", "now", "peak", "of peak");
+    mds_str_add(out, "  %-14s %12s %12s %8s\n", "purpose", "now", "peak", "of peak");
     for (size_t i = 0; i < n; i++) {
         if (peak[i] == 0)
             continue;

@@ -387,7 +387,7 @@ static void test_memory_table(void **state)
 
     (void)state;
     mds_memory_table(&s, 3, names, now, peak, 4 << 20);
-    assert_string_equal(s.s, "  memory                  now         peak  of peak\n"
+    assert_string_equal(s.s, "  purpose                 now         peak  of peak\n"
                              "  params             1.00 MiB     1.00 MiB   25.0 %\n"
                              "  activations             0 B     3.00 MiB   75.0 %\n"
                              "  all                1.00 MiB     4.00 MiB  100.0 %\n");
