@@ -8,8 +8,8 @@
  * layers.  Also finds the table, unless --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 
-/* DeepSpeed's JSON, at the level of a file.  A key that mds does not use is a warning,
- * or a fault where it looks like a slip. */
+/* DeepSpeed's JSON, at the level of a file.  One warning names the keys that mds does
+ * not use; a key that looks like a slip of one it does use is a fault. */
 void mds_deepspeed_apply(struct mds_settings *s, const struct mds_tree *t,
                          struct mds_diag *diag);
 

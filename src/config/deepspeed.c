@@ -23,82 +23,118 @@ static const struct mds_option_alias keys[] = {
 
 enum { KEYS = sizeof keys / sizeof *keys - 1 };
 
-/* The names among keys that stand in the same map as path, by their last part. */
-static const char *nearest_sibling(const char *path)
+struct reader {
+    struct mds_settings *s;
+    const char *name; /* of the file */
+    struct mds_str unused;
+    struct mds_diag *diag;
+};
+
+/* Of the keys that stand in the same map as path, the one whose name is nearest;
+ * buf holds it. */
+static const char *nearest_sibling(const char *path, char *buf, size_t size)
 {
-    const char *dot = strrchr(path, '.');
+    const char *dot = strrchr(path, '.'), *near;
     size_t prefix = dot ? (size_t)(dot - path) + 1 : 0, n = 0;
-    const char *names[KEYS];
+    char names[KEYS][48];
+    const char *candidates[KEYS];
 
     for (size_t i = 0; i < KEYS; i++) {
         const char *rest = keys[i].name + prefix;
 
-        if (strncmp(keys[i].name, path, prefix) == 0)
-            names[n++] = rest;
+        if (strncmp(keys[i].name, path, prefix) != 0)
+            continue;
+        snprintf(names[n], sizeof names[n], "%.*s", (int)strcspn(rest, "."), rest);
+        candidates[n] = names[n];
+        n++;
     }
-    return mds_str_nearest(path + prefix, names, n);
+    near = mds_str_nearest(path + prefix, candidates, n);
+    if (near)
+        snprintf(buf, size, "%s", near);
+    return near ? buf : NULL;
 }
 
-static void unknown(const char *path, const char *origin, struct mds_diag *diag)
+static void unknown(struct reader *r, const char *path, const char *origin)
 {
-    const char *near = nearest_sibling(path);
+    char buf[48];
+    const char *near = nearest_sibling(path, buf, sizeof buf);
 
     if (near)
-        mds_diag_fault(diag, origin, "unknown key %s; did you mean %s?", path, near);
+        mds_diag_fault(r->diag, origin, "unknown key %s; did you mean %s?", path, near);
     else
-        mds_diag_warn(diag, origin, "%s is DeepSpeed's own and not used here", path);
+        mds_str_add(&r->unused, "%s%s", r->unused.len ? ", " : "", path);
 }
 
-static void put(struct mds_settings *s, const struct mds_option_alias *key,
-                const char *text, const char *origin, struct mds_diag *diag)
+static void put(struct reader *r, const struct mds_option_alias *key, const char *text,
+                const char *origin)
 {
     struct mds_name name;
 
     if (strcmp(text, "auto") == 0) /* left to the other sources */
         return;
-    if (mds_name_find(s->set, MDS_NAME_FLAG, key->means, &name) == 0) {
+    if (mds_name_find(r->s->set, MDS_NAME_FLAG, key->means, &name) == 0) {
         name.alias = key;
-        mds_settings_put_name(s, &name, text, MDS_LEVEL_FILE, origin, key->name, diag);
+        mds_settings_put_name(r->s, &name, text, MDS_LEVEL_FILE, origin, key->name,
+                              r->diag);
     }
 }
 
-/* The rest of a precision's block matters only if it is enabled, which is refused
+static const struct mds_option_alias *find_key(const char *path)
+{
+    for (size_t i = 0; i < KEYS; i++)
+        if (strcmp(keys[i].name, path) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+/* Whether path is a map that holds keys of ours. */
+static int is_ours(const char *path)
+{
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < KEYS; i++)
+        if (strncmp(keys[i].name, path, n) == 0 && keys[i].name[n] == '.')
+            return 1;
+    return 0;
+}
+
+/* The rest of a precision's map matters only if it is enabled, which is refused
  * already. */
 static int is_precision(const char *path)
 {
     return strncmp(path, "fp16.", 5) == 0 || strncmp(path, "bf16.", 5) == 0;
 }
 
-static void read_leaf(struct mds_settings *s, const struct mds_node *n,
-                      const char *path, const char *origin, struct mds_diag *diag)
+static void read_map(struct reader *r, const struct mds_node *map, const char *prefix);
+
+static void read_entry(struct reader *r, const struct mds_node *n, const char *path,
+                       const char *origin)
 {
-    for (size_t i = 0; i < KEYS; i++)
-        if (strcmp(keys[i].name, path) == 0) {
-            if (n->kind == MDS_NODE_SCALAR)
-                put(s, &keys[i], n->text, origin, diag);
-            else
-                mds_diag_fault(diag, origin, "%s must not be a list", path);
-            return;
-        }
-    if (!is_precision(path))
-        unknown(path, origin, diag);
+    const struct mds_option_alias *key = find_key(path);
+
+    if (key && n->kind == MDS_NODE_SCALAR)
+        put(r, key, n->text, origin);
+    else if (key)
+        mds_diag_fault(r->diag, origin, "%s must be a value", path);
+    else if (n->kind == MDS_NODE_MAP && is_ours(path))
+        read_map(r, n, path);
+    else if (is_ours(path))
+        mds_diag_fault(r->diag, origin, "%s must be an object", path);
+    else if (!is_precision(path))
+        unknown(r, path, origin);
 }
 
-static void read_map(struct mds_settings *s, const struct mds_tree *t,
-                     const struct mds_node *map, const char *prefix,
-                     struct mds_diag *diag)
+static void read_map(struct reader *r, const struct mds_node *map, const char *prefix)
 {
     for (const struct mds_node *n = map->first; n; n = n->next) {
         struct mds_str path = {0}, origin = {0};
 
         mds_str_add(&path, "%s%s%s", prefix, *prefix ? "." : "", n->key);
-        mds_str_add(&origin, "%s:%d", t->name, n->line);
+        mds_str_add(&origin, "%s:%d", r->name, n->line);
         if (path.failed || origin.failed)
-            mds_diag_fault(diag, t->name, "%s", mds_fail_text());
-        else if (n->kind == MDS_NODE_MAP)
-            read_map(s, t, n, path.s, diag);
+            mds_diag_fault(r->diag, r->name, "%s", mds_fail_text());
         else
-            read_leaf(s, n, path.s, origin.s, diag);
+            read_entry(r, n, path.s, origin.s);
         mds_str_fini(&path);
         mds_str_fini(&origin);
     }
@@ -107,8 +143,14 @@ static void read_map(struct mds_settings *s, const struct mds_tree *t,
 void mds_deepspeed_apply(struct mds_settings *s, const struct mds_tree *t,
                          struct mds_diag *diag)
 {
-    if (!t->root || t->root->kind != MDS_NODE_MAP)
+    struct reader r = {.s = s, .name = t->name, .diag = diag};
+
+    if (!t->root || t->root->kind != MDS_NODE_MAP) {
         mds_diag_fault(diag, t->name, "must be DeepSpeed's JSON object");
-    else
-        read_map(s, t, t->root, "", diag);
+        return;
+    }
+    read_map(&r, t->root, "");
+    if (r.unused.s)
+        mds_diag_warn(diag, t->name, "DeepSpeed's own, not used here: %s", r.unused.s);
+    mds_str_fini(&r.unused);
 }

@@ -27,3 +27,6 @@ tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
 tests_unit_config_SOURCES = tests/unit/config.c
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_LDADD = $(tests_unit_optset_LDADD)
+
+TESTS += tests/cli/options.t
+dist_check_SCRIPTS += tests/cli/options.t

@@ -1,0 +1,108 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_pretrain: options from everywhere, and what it says about bad ones'
+
+if [ -z "$SHARNESS" ]; then
+    echo "1..0 # SKIP sharness is not installed"
+    exit 0
+fi
+# Scratch folders go to the build tree.
+SHARNESS_TEST_DIRECTORY=${builddir:?}/tests/cli
+mkdir -p "$SHARNESS_TEST_DIRECTORY"
+# shellcheck disable=SC1090
+. "$SHARNESS"
+
+# says WORDS COMMAND...: the command fails and standard error has the words
+says() {
+    words=$1
+    shift
+    test_must_fail "$@" >out 2>err &&
+        if ! grep -F -e "$words" err; then
+            cat err
+            false
+        fi
+}
+
+test_expect_success 'help, version and man page need no MPI and no configuration' '
+    MDS_NONSENSE=1 mds_pretrain --help >help &&
+    grep -e "--seq-length <tokens>" help &&
+    test -z "$(awk "length > 88" help)" &&
+    mds_pretrain --version >version &&
+    grep "^mds_pretrain [0-9]" version &&
+    mds_pretrain --man >man &&
+    grep "^.TH MDS_PRETRAIN 1" man
+'
+
+if command -v mandoc >/dev/null; then
+    test_expect_success 'mandoc finds no fault in the man page' '
+        mds_pretrain --man >mds_pretrain.1 &&
+        mandoc -Tlint mds_pretrain.1 >lint &&
+        ! test -s lint
+    '
+fi
+
+test_expect_success 'a size key brings shape, parameters and origins' '
+    MODEL_SIZE_KEY=GPT13B mds_pretrain --show-config >shown &&
+    grep "layers: 40 .*models.yaml:[0-9]* (GPT13B)" shown &&
+    grep "hidden: 5120 " shown &&
+    grep "heads: 64 " shown &&
+    grep "size_key: GPT13B .*# environment MODEL_SIZE_KEY" shown &&
+    grep "ffn_hidden: 20480 .*# derived: 4 x hidden" shown &&
+    grep "parameters  *12,853,626,880" shown
+'
+
+test_expect_success 'what --show-config prints is a file for --config' '
+    SEQ_LEN=4k mds_pretrain --model-size-key GPT1T_20L --lr 3e-4 --show-config >a.yaml &&
+    mds_pretrain --config a.yaml --show-config >b.yaml &&
+    grep "seq_length: 4000 .*# a.yaml:" b.yaml &&
+    sed "s/ *#.*//" a.yaml >a && sed "s/ *#.*//" b.yaml >b &&
+    test_cmp a b
+'
+
+test_expect_success 'command line before environment before file' '
+    echo "model: {layers: 3, hidden: 64, heads: 4}" >run.yaml &&
+    mds_pretrain --config run.yaml --show-config | grep "layers: 3 .*# run.yaml:1" &&
+    NLAYERS=4 mds_pretrain --config run.yaml --show-config |
+        grep "layers: 4 .*# environment NLAYERS" &&
+    NLAYERS=4 mds_pretrain --config run.yaml --num-layers 5 --show-config |
+        grep "layers: 5 .*# command line"
+'
+
+test_expect_success 'a misspelt option, variable or key: the nearest name' '
+    says "unknown option --seq-lenght; did you mean --seq-length?" \
+        mds_pretrain --seq-lenght 5 &&
+    says "unknown variable MDS_SED; did you mean MDS_SEED?" \
+        env MDS_SED=1 mds_pretrain &&
+    echo "model: {layer: 3}" >bad.yaml &&
+    says "bad.yaml:1: unknown key model.layer; did you mean model.layers?" \
+        mds_pretrain --config bad.yaml &&
+    says "did you mean GPT13B?" mds_pretrain --model-size-key GTP13B
+'
+
+test_expect_success 'all faults at once, each in its line' '
+    test_must_fail mds_pretrain --lr fast --seq-length 0 --fp16 2>err &&
+    grep -e "--lr .fast.: must be a number" err &&
+    grep -e "--seq-length .0.: must be" err &&
+    grep -e "--fp16: not in this version" err
+'
+
+test_expect_success 'a variable that looks like a slip is a warning' '
+    SEQLEN=5 MODEL_SIZE_KEY=GPT125M mds_pretrain --show-config >out 2>err &&
+    grep "SEQLEN is not read; did you mean SEQ_LEN?" err
+'
+
+test_expect_success 'sizes that do not fit' '
+    says "does not divide --hidden-size 64" mds_pretrain --num-layers 2 --hidden-size 64 \
+        --num-attention-heads 5 --show-config &&
+    says "the model has no shape" mds_pretrain --show-config
+'
+
+test_expect_success 'files that are not there, or no YAML' '
+    says "gone.yaml: No such file" mds_pretrain --config gone.yaml &&
+    printf "a: [1\n" >broken.yaml &&
+    says "broken.yaml:2: " mds_pretrain --config broken.yaml &&
+    says "model table gone.yaml: No such file" \
+        mds_pretrain --model-size-key GPT13B --model-table gone.yaml
+'
+
+test_done
