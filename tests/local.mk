@@ -6,3 +6,4 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 LOG_COMPILER = $(top_srcdir)/tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
+include tests/fuzz/local.mk
