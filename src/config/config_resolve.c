@@ -36,10 +36,10 @@ static int has_shape(const struct mds_model_config *m, struct mds_diag *diag)
         return 1;
     mds_diag_fault(
         diag, NULL,
-        "the model has no shape (missing:%s%s%s); give --model-size-key GPT125M, "
-        "say, or --num-layers, --hidden-size and --num-attention-heads",
-        m->layers ? "" : " layers", m->hidden ? "" : " hidden size",
-        m->heads ? "" : " heads");
+        "the model has no shape (layers %lld, hidden size %lld, heads %lld); give "
+        "--model-size-key, such as GPT125M, or --num-layers, --hidden-size and "
+        "--num-attention-heads",
+        (long long)m->layers, (long long)m->hidden, (long long)m->heads);
     return 0;
 }
 
