@@ -28,19 +28,17 @@ struct work {
 
 static void report(struct work *w)
 {
-    char bytes[32], tokens[32], rate[32];
+    char bytes[32], tokens[32];
     double now = mds_clock_s();
-    double raw = (double)mds_reader_raw_bytes(w->reader);
 
     if (now - w->started_s < first_report_s || now - w->reported_s < report_every_s)
         return;
     w->reported_s = now;
     mds_info(
-        "%s: %s read, %s tokens, %s tokens/s", mds_reader_name(w->reader),
-        mds_format_bytes(raw, bytes, sizeof bytes),
-        mds_format_count((double)mds_token_file_tokens(w->file), tokens, sizeof tokens),
-        mds_format_count((double)mds_token_file_tokens(w->file) / (now - w->started_s),
-                         rate, sizeof rate));
+        "%s: %s read, %s tokens so far", mds_reader_name(w->reader),
+        mds_format_bytes((double)mds_reader_raw_bytes(w->reader), bytes, sizeof bytes),
+        mds_format_count((double)mds_token_file_tokens(w->file), tokens,
+                         sizeof tokens));
 }
 
 static enum mds_rc add_ids(struct work *w, size_t n)

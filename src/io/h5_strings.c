@@ -57,7 +57,7 @@ static enum mds_rc copy_strings(char **theirs, int64_t n, char ***out)
 }
 
 static enum mds_rc read_strings(struct mds_h5 *f, const char *name, hid_t set,
-                                hid_t space, int64_t n, char ***out)
+                                int64_t n, char ***out)
 {
     hid_t type = mds_h5_string_type();
     char **theirs = mds_zalloc((size_t)n, sizeof *theirs);
@@ -70,7 +70,8 @@ static enum mds_rc read_strings(struct mds_h5 *f, const char *name, hid_t set,
         goto free_theirs;
     }
     rc = copy_strings(theirs, n, out);
-    H5Dvlen_reclaim(type, space, H5P_DEFAULT, theirs);
+    for (int64_t i = 0; i < n; i++)
+        H5free_memory(theirs[i]);
 free_theirs:
     free(theirs);
 close_type:
@@ -94,7 +95,7 @@ enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***value
     if (H5Tis_variable_str(type) <= 0 || count < 0 || count > STRINGS_MAX)
         rc = mds_fail(MDS_EUSER, "%s: %s is not a list of strings", f->shown, name);
     else
-        rc = read_strings(f, name, set, space, count, values);
+        rc = read_strings(f, name, set, count, values);
     if (!rc)
         *n = count;
     H5Sclose(space);
