@@ -11,3 +11,6 @@ src_programs_mds_pretrain_LDADD = \
   $(CUDA_LIBS)
 
 include src/programs/mds_data.mk
+
+TESTS += tests/cli/pretrain.t tests/cli/layouts.t
+dist_check_SCRIPTS += tests/cli/pretrain.t tests/cli/layouts.t

@@ -1,0 +1,82 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='the same run on any number of ranks and in any micro-batches'
+
+if [ -z "$SHARNESS" ]; then
+    echo "1..0 # SKIP sharness is not installed"
+    exit 0
+fi
+SHARNESS_TEST_DIRECTORY=${builddir:?run by make check, or by hand after: . tests/env.sh}/tests/cli
+HARNESS_ACTIVE=1
+mkdir -p "$SHARNESS_TEST_DIRECTORY"
+# shellcheck disable=SC1090
+. "$SHARNESS"
+
+mds_data make --tokenizer codon --output tokens.h5 \
+    "${srcdir:?}/tests/data/lambda.fna.gz" >make.out 2>&1 || cat make.out
+
+gpt='--num-layers 2 --hidden-size 48 --num-attention-heads 4'
+llama="$gpt --num-key-value-heads 2 --normalization RMSNorm --swiglu
+    --disable-bias-linear --use-rotary-position-embeddings
+    --untie-embeddings-and-output-weights"
+dropout="$gpt --hidden-dropout 0.1 --attention-dropout 0.1"
+
+# losses NAME RANKS MODEL OPTIONS...: one loss a line in NAME
+losses() {
+    name=$1 n=$2 model=$3
+    shift 3
+    # shellcheck disable=SC2086
+    $MPIEXEC -n "$n" mds_pretrain $model --seq-length 64 --train-iters 10 --lr 2e-3 \
+        --global-batch-size 8 --data-path tokens.h5 --threads 1 --eval-iters 1 \
+        --metrics-jsonl "$name.jsonl" "$@" >"$name.out" 2>&1 || {
+        cat "$name.out"
+        return 1
+    }
+    sed -n 's/.*"lm_loss":\([^,}]*\).*/\1/p' "$name.jsonl" >"$name"
+    test "$(wc -l <"$name")" -ge 10
+}
+# near A B: the losses agree within 1e-5, relative
+near() {
+    paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) bad = 1
+        if (d > worst) worst = d } END { print "largest difference", worst; exit bad }'
+}
+
+for shape in gpt llama dropout; do
+    eval "model=\$$shape"
+    test_expect_success "$shape: 2 and 4 ranks agree with 1" '
+        losses '$shape'1 1 "$model" &&
+        losses '$shape'2 2 "$model" &&
+        losses '$shape'4 4 "$model" &&
+        near '$shape'1 '$shape'2 && near '$shape'1 '$shape'4
+    '
+    test_expect_success "$shape: any micro-batch agrees" '
+        for m in 1 2 4; do
+            losses '$shape'm$m 1 "$model" --micro-batch-size $m &&
+            near '$shape'1 '$shape'm$m || return 1
+        done &&
+        losses '$shape'r2m2 2 "$model" --micro-batch-size 2 --recompute-granularity full &&
+        near '$shape'1 '$shape'r2m2
+    '
+done
+test_expect_success 'the losses differ between steps and shapes, so the comparison sees' '
+    test "$(sort -u gpt1 | wc -l)" -ge 10 && ! near gpt1 llama1 && ! near gpt1 dropout1
+'
+test_expect_success 'the same command twice: the same bits' '
+    losses again 2 "$gpt" && test_cmp gpt2 again
+'
+test_expect_success 'buckets, overlap, recompute and threads do not change a bit' '
+    losses bits 2 "$gpt" --ddp-bucket-size 4096 && test_cmp gpt2 bits &&
+    losses bits 2 "$gpt" --no-overlap-grad-reduce && test_cmp gpt2 bits &&
+    losses bits 2 "$gpt" --recompute-granularity selective && test_cmp gpt2 bits &&
+    losses bits 2 "$gpt" --recompute-granularity full && test_cmp gpt2 bits
+'
+# A second build with another MPI, if there is one: OTHER_MPI_BUILD is its folder.
+if [ -n "$OTHER_MPI_BUILD" ]; then
+    test_expect_success 'another MPI: the same bits' '
+        (. "$OTHER_MPI_BUILD/tests/env.sh" && losses other 2 "$gpt" &&
+            losses other4 4 "$llama") &&
+        test_cmp gpt2 other && test_cmp llama4 other4
+    '
+fi
+
+test_done
