@@ -107,7 +107,7 @@ static void take_all_ranks(struct mds_config_run *run, const char *key, int64_t 
 {
     if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
         return;
-    *field = ranks;
+    *field = ranks > 0 ? ranks : 1;
     mds_settings_derived(&run->settings, key, how);
     mds_settings_check_row(&run->settings, mds_settings_row(&run->settings, key), diag);
 }
