@@ -7,3 +7,5 @@ LOG_COMPILER = $(top_srcdir)/tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk
+TESTS += tests/cli/errors.t
+dist_check_SCRIPTS += tests/cli/errors.t
