@@ -31,18 +31,11 @@ static inline void mdsk_pair_clip(const struct mdsk_attention_shape *s,
     p->n = mdsk_min(p->n, p->i + p->m + s->q_offset - p->j);
 }
 
-/* How many of the pair's keys its row r sees. */
-static inline int64_t mdsk_pair_seen(const struct mdsk_attention_shape *s,
-                                     const struct mdsk_pair *p, int64_t r)
+/* The token number that the pair's first query has in the dropout counter. */
+static inline int64_t mdsk_pair_token(const struct mdsk_attention_shape *s,
+                                      const struct mdsk_pair *p)
 {
-    int64_t seen = mdsk_min(p->n, p->i + r + s->q_offset - p->j + 1);
-
-    return seen > 0 ? seen : 0;
+    return (s->first_head + p->h) * 4294967296 + s->first_query + p->i;
 }
-
-/* Dropout factors, 0 or 1 / (1 - p), of row r: [n] floats at the returned address, in
- * room [MDSK_KEYS + 2 * MDSK_MASK_SPAN]. */
-const float *mdsk_pair_mask(const struct mdsk_attention_shape *s,
-                            const struct mdsk_pair *p, int64_t r, float *room);
 
 #endif

@@ -71,6 +71,28 @@ MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
+/* How many of the pair's keys its query r sees. */
+static int64_t seen_by(const struct mdsk_attention_shape *s, const struct mdsk_pair *p,
+                       int64_t r)
+{
+    int64_t seen = mdsk_min(p->n, p->i + r + s->q_offset - p->j + 1);
+
+    return seen > 0 ? seen : 0;
+}
+
+/* Dropout factors of query r: [n] floats at the returned address, in room [MDSK_KEYS +
+ * 2 * MDSK_MASK_SPAN]. */
+static const float *mask_of(const struct mdsk_attention_shape *s,
+                            const struct mdsk_pair *p, int64_t r, float *room)
+{
+    int64_t key = s->first_key + p->j, first = key / 4 * 4;
+
+    for (int64_t e = first; e < key + p->n; e += MDSK_MASK_SPAN)
+        mdsk_mask_span(&s->dropout, s->first_sample + p->b, mdsk_pair_token(s, p) + r,
+                       e, room + e - first);
+    return room + key - first;
+}
+
 /* From scores p and the gradient ds of the dropped probabilities: p becomes the dropped
  * probabilities, ds the gradient of q k^T.  Columns seen .. n-1 become 0. */
 MDSK_DISPATCH static void score_row(int64_t seen, int64_t n, float scale, float lse,
@@ -125,8 +147,8 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
         const float *mask = NULL;
 
         if (s->dropout.p > 0)
-            mask = mdsk_pair_mask(s, pair, r, w->mask);
-        score_row(mdsk_pair_seen(s, pair, r), pair->n, s->scale, a->lse[row + r],
+            mask = mask_of(s, pair, r, w->mask);
+        score_row(seen_by(s, pair, r), pair->n, s->scale, a->lse[row + r],
                   a->delta[row + r], mask, w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }
 }

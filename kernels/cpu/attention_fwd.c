@@ -1,5 +1,9 @@
 /* Flash attention, forward: a task is a run of queries of one head; it walks over the
- * keys block by block with an online softmax. */
+ * keys block by block with an online softmax.
+ *
+ * Scores are kept transposed, a row per key and a column per query: maxima and sums
+ * over the keys then go down the columns, vector by vector, and never across one; keys
+ * need no packing. */
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
@@ -10,99 +14,183 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 
-/* Queries of a task: packing a block of keys serves this many. */
-enum { RUN = 4 * MDSK_QUERIES };
+/* Queries of a task: packing a block of values serves this many. */
+enum { BLOCKS = 4, RUN = BLOCKS * MDSK_QUERIES };
 
 /* A thread's memory. */
 struct room {
-    float *keys;   /* K^T packed, [D, MDSK_KEYS] */
+    float *q;      /* BLOCKS times Q^T packed, [D, MDSK_QUERIES] */
     float *values; /* V packed, [MDSK_KEYS, D] */
-    float *p;      /* scores, then probabilities [MDSK_QUERIES, MDSK_KEYS] */
+    float *p;      /* scores, then probabilities [MDSK_KEYS, MDSK_QUERIES] */
     float *o;      /* [RUN, width] sums of p v, not yet divided */
-    float *max;    /* [RUN] */
-    float *sum;    /* [RUN] */
-    float *mask;
+    float *max;    /* [RUN] of the scores so far */
+    float *sum;    /* [RUN] of exp(score - max) */
+    float *shrink; /* [MDSK_QUERIES] exp(old max - new max) */
     int64_t width; /* D in whole panels */
 };
 
 static int64_t room_floats(int64_t D)
 {
-    return (2 * MDSK_KEYS + RUN) * mdsk_panels(D) + MDSK_QUERIES * MDSK_KEYS + 2 * RUN +
-           MDSK_KEYS + 2 * MDSK_MASK_SPAN;
+    return (2 * RUN + MDSK_KEYS) * mdsk_panels(D) + MDSK_KEYS * MDSK_QUERIES + 2 * RUN +
+           MDSK_QUERIES;
 }
 
 static struct room room_at(float *at, int64_t D)
 {
     struct room w = {.width = mdsk_panels(D)};
 
-    w.keys = at;
-    w.values = w.keys + MDSK_KEYS * w.width;
+    w.q = at;
+    w.values = w.q + RUN * w.width;
     w.p = w.values + MDSK_KEYS * w.width;
-    w.o = w.p + MDSK_QUERIES * MDSK_KEYS;
+    w.o = w.p + MDSK_KEYS * MDSK_QUERIES;
     w.max = w.o + RUN * w.width;
     w.sum = w.max + RUN;
-    w.mask = w.sum + RUN;
+    w.shrink = w.sum + RUN;
     return w;
 }
 
-/* One row of scores becomes probabilities relative to its maximum so far, and what was
- * summed under an older maximum is scaled down to it. */
-MDSK_DISPATCH static void softmax_row(float *p, int64_t seen, int64_t n, float scale,
-                                      float *max, float *sum, float *o, int64_t width)
+/* Scale the scores p [n, MDSK_QUERIES] and hide what the mask hides: key j of the block
+ * from queries below first + j.  Then top[q] = max(top[q], scores of q). */
+MDSK_DISPATCH static void scale_and_max(int64_t n, int64_t first, float scale, float *p,
+                                        float *top)
 {
-    float old = *max, top = -INFINITY, total = 0, shrink;
+    for (int64_t j = 0; j < n; j++, p += MDSK_QUERIES) {
+        int64_t hidden = mdsk_min(first + j, MDSK_QUERIES);
 
-#pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < seen; j++) {
-        p[j] *= scale;
-        top = p[j] > top ? p[j] : top;
+#pragma omp simd
+        for (int q = 0; q < MDSK_QUERIES; q++)
+            p[q] *= scale;
+        for (int64_t q = 0; q < hidden; q++)
+            p[q] = -INFINITY;
+#pragma omp simd
+        for (int q = 0; q < MDSK_QUERIES; q++)
+            top[q] = p[q] > top[q] ? p[q] : top[q];
     }
-    top = top > old ? top : old;
-#pragma omp simd reduction(+ : total)
-    for (int64_t j = 0; j < seen; j++) {
-        p[j] = mdsk_expf(p[j] - top);
-        total += p[j];
+}
+
+/* Scores become probabilities relative to top, added to sum. */
+MDSK_DISPATCH static void exp_and_sum(int64_t n, const float *top, float *p, float *sum)
+{
+    float part[MDSK_QUERIES] = {0};
+
+    for (int64_t j = 0; j < n; j++, p += MDSK_QUERIES) {
+#pragma omp simd
+        for (int q = 0; q < MDSK_QUERIES; q++) {
+            p[q] = mdsk_expf(p[q] - top[q]);
+            part[q] += p[q];
+        }
     }
-    for (int64_t j = seen; j < n; j++)
-        p[j] = 0;
-    shrink = mdsk_expf(old - top);
-    if (top > old) {
+#pragma omp simd
+    for (int q = 0; q < MDSK_QUERIES; q++)
+        sum[q] += part[q];
+}
+
+/* What was summed under the old maximum shrinks to the new one. */
+MDSK_DISPATCH static void shrink_sums(int64_t m, const float *old, const float *top,
+                                      float *shrink, float *sum, float *o,
+                                      int64_t width)
+{
+#pragma omp simd
+    for (int q = 0; q < MDSK_QUERIES; q++) {
+        shrink[q] = mdsk_expf(old[q] - top[q]);
+        sum[q] *= shrink[q];
+    }
+    for (int64_t q = 0; q < m; q++) {
+        if (shrink[q] == 1)
+            continue;
 #pragma omp simd
         for (int64_t d = 0; d < width; d++)
-            o[d] *= shrink;
+            o[q * width + d] *= shrink[q];
     }
-    *max = top;
-    *sum = *sum * shrink + total;
 }
 
-MDSK_DISPATCH static void apply_mask(float *p, int64_t n, const float *mask)
+/* The online softmax of one block: p holds scores, then probabilities. */
+static void softmax(const struct mdsk_attention_shape *s, const struct mdsk_pair *pair,
+                    const struct room *w, int64_t row)
+{
+    float *max = w->max + row, old[MDSK_QUERIES];
+
+    memcpy(old, max, sizeof old);
+    scale_and_max(pair->n, pair->j - pair->i - s->q_offset, s->scale, w->p, max);
+    shrink_sums(pair->m, old, max, w->shrink, w->sum + row, w->o + row * w->width,
+                w->width);
+    exp_and_sum(pair->n, max, w->p, w->sum + row);
+}
+
+MDSK_DISPATCH static void multiply(const float *factor, float *p)
 {
 #pragma omp simd
-    for (int64_t j = 0; j < n; j++)
-        p[j] *= mask[j];
+    for (int q = 0; q < MDSK_MASK_LANES; q++)
+        p[q] *= factor[q];
 }
 
-/* The pair's scores, softmax and product with the values; `row` is its first row in the
- * run, `packed` the keys of the block. */
+/* Four keys of sixteen queries share a call of the generator. */
+static void drop(const struct mdsk_attention_shape *s, const struct mdsk_pair *pair,
+                 float *p)
+{
+    int64_t first = s->first_key + pair->j, last = first + pair->n;
+    float factor[MDSK_MASK_SPAN];
+
+    for (int64_t block = first / 4; block * 4 < last; block++) {
+        for (int64_t q = 0; q < pair->m; q += MDSK_MASK_LANES) {
+            mdsk_mask_tokens(&s->dropout, s->first_sample + pair->b,
+                             mdsk_pair_token(s, pair) + q, block, factor);
+            for (int64_t key = block * 4; key < block * 4 + 4; key++)
+                if (key >= first && key < last)
+                    multiply(factor + key % 4 * MDSK_MASK_LANES,
+                             p + (key - first) * MDSK_QUERIES + q);
+        }
+    }
+}
+
+/* Scores of the pair, panel by panel of queries, each only down to its last key. */
+static void scores(const struct mdsk_attention_fwd *a, const struct mdsk_pair *pair,
+                   const struct room *w, int64_t row)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    struct mdsk_tile_a k = {mdsk_head(&a->k, pair->b, pair->j, pair->h / (s->A / s->G)),
+                            a->k.token_stride, 1};
+
+    for (int64_t q = 0; q < pair->m; q += MDSK_NR) {
+        struct mdsk_tile_b panel = {w->q + (row + q) * s->D, s->D};
+        int64_t last = pair->i + q + MDSK_NR + s->q_offset - pair->j;
+
+        mdsk_tile_mm(mdsk_min(pair->n, last), MDSK_NR, s->D, &k, &panel, w->p + q,
+                     MDSK_QUERIES, 0);
+    }
+}
+
+/* One pair of blocks; `row` is its first query in the run, `packed` the keys of the
+ * block of values. */
 static void attend(const struct mdsk_attention_fwd *a, const struct mdsk_pair *pair,
                    const struct room *w, int64_t row, int64_t packed)
 {
-    const struct mdsk_attention_shape *s = &a->shape;
-    struct mdsk_tile_a q = {mdsk_head(&a->q, pair->b, pair->i, pair->h),
-                            a->q.token_stride, 1};
-    struct mdsk_tile_a p = {w->p, MDSK_KEYS, 1};
-    struct mdsk_tile_b k = {w->keys, s->D}, v = {w->values, packed};
+    struct mdsk_tile_a p = {w->p, 1, MDSK_QUERIES};
+    struct mdsk_tile_b v = {w->values, packed};
 
-    mdsk_tile_mm(pair->m, pair->n, s->D, &q, &k, w->p, MDSK_KEYS, 0);
-    for (int64_t r = 0; r < pair->m; r++) {
-        int64_t seen = mdsk_pair_seen(s, pair, r);
+    scores(a, pair, w, row);
+    softmax(&a->shape, pair, w, row);
+    if (a->shape.dropout.p > 0)
+        drop(&a->shape, pair, w->p);
+    mdsk_tile_mm(pair->m, a->shape.D, pair->n, &p, &v, w->o + row * w->width, w->width,
+                 1);
+}
 
-        softmax_row(w->p + r * MDSK_KEYS, seen, pair->n, s->scale, &w->max[row + r],
-                    &w->sum[row + r], w->o + (row + r) * w->width, w->width);
-        if (s->dropout.p > 0)
-            apply_mask(w->p + r * MDSK_KEYS, seen, mdsk_pair_mask(s, pair, r, w->mask));
+/* Queries first .. last-1 of head h of sequence b: pack them, clear their sums. */
+static void begin(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
+                  int64_t first, int64_t last, const struct room *w)
+{
+    int64_t D = a->shape.D;
+
+    for (int64_t i = first; i < last; i += MDSK_QUERIES)
+        mdsk_tile_pack(D, mdsk_min(MDSK_QUERIES, last - i), mdsk_head(&a->q, b, i, h),
+                       1, a->q.token_stride, w->q + (i - first) * D);
+    memset(w->o, 0, (size_t)(RUN * w->width) * sizeof *w->o);
+    memset(w->p, 0, MDSK_KEYS * MDSK_QUERIES * sizeof *w->p);
+    for (int64_t r = 0; r < RUN; r++) {
+        w->max[r] = -INFINITY;
+        w->sum[r] = 0;
     }
-    mdsk_tile_mm(pair->m, s->D, pair->n, &p, &v, w->o + row * w->width, w->width, 1);
 }
 
 MDSK_DISPATCH static void divide(int64_t n, const float *x, float by, float *y)
@@ -112,31 +200,24 @@ MDSK_DISPATCH static void divide(int64_t n, const float *x, float by, float *y)
         y[i] = x[i] / by;
 }
 
-/* Queries first .. last-1 of head h of sequence b. */
 static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
                 int64_t last, const struct room *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset), g = h / (s->A / s->G);
 
-    memset(w->o, 0, (size_t)(RUN * w->width) * sizeof *w->o);
-    for (int64_t r = 0; r < last - first; r++) {
-        w->max[r] = -INFINITY;
-        w->sum[r] = 0;
-    }
+    begin(a, b, h, first, last, w);
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
-        int64_t n = mdsk_min(MDSK_KEYS, keys - j);
+        int64_t packed = mdsk_min(MDSK_KEYS, keys - j);
 
-        mdsk_tile_pack(s->D, n, mdsk_head(&a->k, b, j, g), 1, a->k.token_stride,
-                       w->keys);
-        mdsk_tile_pack(n, s->D, mdsk_head(&a->v, b, j, g), a->v.token_stride, 1,
+        mdsk_tile_pack(packed, s->D, mdsk_head(&a->v, b, j, g), a->v.token_stride, 1,
                        w->values);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
             mdsk_pair_clip(s, &pair);
             if (pair.n > 0)
-                attend(a, &pair, w, i - first, n);
+                attend(a, &pair, w, i - first, packed);
         }
     }
     for (int64_t r = 0; r < last - first; r++) {

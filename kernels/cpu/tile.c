@@ -71,16 +71,40 @@ MDSK_DISPATCH static void pack_rows(int64_t k, int64_t cols, const float *b,
     }
 }
 
-/* Columns of B are contiguous: a transposition. */
-MDSK_DISPATCH static void pack_columns(int64_t k, int64_t cols, const float *b,
-                                       int64_t col, float *out)
+/* Four floats are a register everywhere, which makes this portable. */
+typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t pick4 __attribute__((vector_size(16)));
+
+/* out[p][0..3] = b[0..3][p] for p < 4; columns of b are `col` apart. */
+static inline void transpose4(const float *b, int64_t col, float *out)
 {
-    for (int64_t j = 0; j < cols; j++)
-        for (int64_t p = 0; p < k; p++)
-            out[p * MDSK_NR + j] = b[j * col + p];
-    for (int64_t j = cols; j < MDSK_NR; j++)
-        for (int64_t p = 0; p < k; p++)
-            out[p * MDSK_NR + j] = 0;
+    const pick4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
+    const pick4 left = {0, 1, 4, 5}, right = {2, 3, 6, 7};
+    vec4 x0 = *(const vec4 *)b, x1 = *(const vec4 *)(b + col);
+    vec4 x2 = *(const vec4 *)(b + 2 * col), x3 = *(const vec4 *)(b + 3 * col);
+    vec4 low01 = __builtin_shuffle(x0, x1, low),
+         high01 = __builtin_shuffle(x0, x1, high);
+    vec4 low23 = __builtin_shuffle(x2, x3, low),
+         high23 = __builtin_shuffle(x2, x3, high);
+
+    *(vec4 *)out = __builtin_shuffle(low01, low23, left);
+    *(vec4 *)(out + MDSK_NR) = __builtin_shuffle(low01, low23, right);
+    *(vec4 *)(out + 2 * MDSK_NR) = __builtin_shuffle(high01, high23, left);
+    *(vec4 *)(out + 3 * MDSK_NR) = __builtin_shuffle(high01, high23, right);
+}
+
+/* Columns of B are contiguous: a transposition. */
+static void pack_columns(int64_t k, int64_t cols, const float *b, int64_t col,
+                         float *out)
+{
+    int64_t whole_k = k / 4 * 4, whole_cols = cols / 4 * 4;
+
+    for (int64_t p = 0; p < whole_k; p += 4)
+        for (int64_t j = 0; j < whole_cols; j += 4)
+            transpose4(b + j * col + p, col, out + p * MDSK_NR + j);
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t j = p < whole_k ? whole_cols : 0; j < MDSK_NR; j++)
+            out[p * MDSK_NR + j] = j < cols ? b[j * col + p] : 0;
 }
 
 void mdsk_tile_pack(int64_t k, int64_t n, const float *b, int64_t row, int64_t col,

@@ -1,0 +1,73 @@
+#include "kernels/cpu/random.h"
+
+#include "kernels/philox.h"
+
+enum { LANES = MDSK_MASK_LANES };
+
+/* mdsk_philox for LANES counters: each round is a loop over the lanes. */
+MDSK_INLINED void philox_lanes(const struct mdsk_dropout_key *key, uint32_t c[4][LANES])
+{
+    uint32_t k0 = (uint32_t)key->seed ^ key->site * 0x85EBCA6Bu;
+    uint32_t k1 = (uint32_t)(key->seed >> 32) ^ key->step;
+
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            uint32_t x = c[0][i], y = c[2][i];
+
+            c[0][i] = (uint32_t)((uint64_t)0xCD9E8D57u * y >> 32) ^ c[1][i] ^ k0;
+            c[2][i] = (uint32_t)((uint64_t)0xD2511F53u * x >> 32) ^ c[3][i] ^ k1;
+            c[1][i] = 0xCD9E8D57u * y;
+            c[3][i] = 0xD2511F53u * x;
+        }
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+/* The counter of mdsk_dropout_block. */
+MDSK_INLINED void set_counter(uint64_t sample, uint64_t token, uint64_t block, int i,
+                              uint32_t c[4][LANES])
+{
+    c[0][i] = (uint32_t)block;
+    c[1][i] = (uint32_t)token;
+    c[2][i] = (uint32_t)(block >> 32) << 16 ^ (uint32_t)(token >> 32);
+    c[3][i] = (uint32_t)sample;
+}
+
+MDSK_DISPATCH void mdsk_mask_span(const struct mdsk_dropout_key *key, int64_t sample,
+                                  int64_t token, int64_t first, float *factor)
+{
+    uint32_t threshold = mdsk_dropout_threshold(key->p);
+    float keep = 1 / (1 - key->p);
+    uint32_t c[4][LANES];
+
+#pragma omp simd
+    for (int i = 0; i < LANES; i++)
+        set_counter((uint64_t)sample, (uint64_t)token, (uint64_t)(first / 4 + i), i, c);
+    philox_lanes(key, c);
+#pragma omp simd
+    for (int i = 0; i < LANES; i++) {
+        factor[4 * i] = c[0][i] >= threshold ? keep : 0;
+        factor[4 * i + 1] = c[1][i] >= threshold ? keep : 0;
+        factor[4 * i + 2] = c[2][i] >= threshold ? keep : 0;
+        factor[4 * i + 3] = c[3][i] >= threshold ? keep : 0;
+    }
+}
+
+MDSK_DISPATCH void mdsk_mask_tokens(const struct mdsk_dropout_key *key, int64_t sample,
+                                    int64_t token, int64_t block, float *factor)
+{
+    uint32_t threshold = mdsk_dropout_threshold(key->p);
+    float keep = 1 / (1 - key->p);
+    uint32_t c[4][LANES];
+
+#pragma omp simd
+    for (int i = 0; i < LANES; i++)
+        set_counter((uint64_t)sample, (uint64_t)(token + i), (uint64_t)block, i, c);
+    philox_lanes(key, c);
+    for (int w = 0; w < 4; w++)
+#pragma omp simd
+        for (int i = 0; i < LANES; i++)
+            factor[w * LANES + i] = c[w][i] >= threshold ? keep : 0;
+}
