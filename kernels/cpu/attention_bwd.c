@@ -243,11 +243,16 @@ static void query_run(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
     }
 }
 
-static void row_sums(const struct mdsk_attention_bwd *a, int threads)
+static int threads_for(const struct mdsk_attention_bwd *a)
+{
+    return mdsk_threads_for(a->shape.B * a->shape.A * a->shape.Sq * a->shape.D);
+}
+
+static void row_sums(const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
 
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(static) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
         int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
 
@@ -255,12 +260,12 @@ static void row_sums(const struct mdsk_attention_bwd *a, int threads)
     }
 }
 
-static void one_walk(const struct mdsk_attention_bwd *a, int threads, float *room)
+static void one_walk(const struct mdsk_attention_bwd *a, float *room)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t group = s->A / s->G;
 
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->G; t++) {
         struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
         int64_t b = t / s->G, g = t % s->G;
@@ -272,13 +277,13 @@ static void one_walk(const struct mdsk_attention_bwd *a, int threads, float *roo
     }
 }
 
-static void two_walks(const struct mdsk_attention_bwd *a, int threads, float *room)
+static void two_walks(const struct mdsk_attention_bwd *a, float *room)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t blocks = mdsk_ceil_div(s->Sk, MDSK_KEYS), pairs = s->B * s->G;
     int64_t runs = mdsk_ceil_div(s->Sq, RUN), heads = s->B * s->A;
 
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads_for(a))
     {
         struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
 
@@ -297,17 +302,17 @@ static void two_walks(const struct mdsk_attention_bwd *a, int threads, float *ro
 int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int threads = mdsk_threads_for(s->B * s->A * s->Sq * s->D);
+    int threads = threads_for(a);
     int64_t tasks = s->B * s->G;
     float *room = mdsk_scratch(threads * room_floats(s->D));
 
     (void)stream;
     if (!room)
         return -ENOMEM;
-    row_sums(a, threads);
+    row_sums(a);
     if (5 * mdsk_ceil_div(tasks, threads) * threads <= 7 * tasks)
-        one_walk(a, threads, room);
+        one_walk(a, room);
     else
-        two_walks(a, threads, room);
+        two_walks(a, room);
     return 0;
 }

@@ -73,24 +73,20 @@ MDSK_DISPATCH static void pack_rows(int64_t k, int64_t cols, const float *b,
 
 /* Four floats are a register everywhere, which makes this portable. */
 typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t pick4 __attribute__((vector_size(16)));
 
-/* out[p][0..3] = b[0..3][p] for p < 4; columns of b are `col` apart. */
+/* out[p][0..3] = b[0..3][p] for p < 4; columns of b are `col` apart.  Compilers make
+ * shuffles of the initialisers. */
 static inline void transpose4(const float *b, int64_t col, float *out)
 {
-    const pick4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
-    const pick4 left = {0, 1, 4, 5}, right = {2, 3, 6, 7};
     vec4 x0 = *(const vec4 *)b, x1 = *(const vec4 *)(b + col);
     vec4 x2 = *(const vec4 *)(b + 2 * col), x3 = *(const vec4 *)(b + 3 * col);
-    vec4 low01 = __builtin_shuffle(x0, x1, low),
-         high01 = __builtin_shuffle(x0, x1, high);
-    vec4 low23 = __builtin_shuffle(x2, x3, low),
-         high23 = __builtin_shuffle(x2, x3, high);
+    vec4 low01 = {x0[0], x1[0], x0[1], x1[1]}, high01 = {x0[2], x1[2], x0[3], x1[3]};
+    vec4 low23 = {x2[0], x3[0], x2[1], x3[1]}, high23 = {x2[2], x3[2], x2[3], x3[3]};
 
-    *(vec4 *)out = __builtin_shuffle(low01, low23, left);
-    *(vec4 *)(out + MDSK_NR) = __builtin_shuffle(low01, low23, right);
-    *(vec4 *)(out + 2 * MDSK_NR) = __builtin_shuffle(high01, high23, left);
-    *(vec4 *)(out + 3 * MDSK_NR) = __builtin_shuffle(high01, high23, right);
+    *(vec4 *)out = (vec4){low01[0], low01[1], low23[0], low23[1]};
+    *(vec4 *)(out + MDSK_NR) = (vec4){low01[2], low01[3], low23[2], low23[3]};
+    *(vec4 *)(out + 2 * MDSK_NR) = (vec4){high01[0], high01[1], high23[0], high23[1]};
+    *(vec4 *)(out + 3 * MDSK_NR) = (vec4){high01[2], high01[3], high23[2], high23[3]};
 }
 
 /* Columns of B are contiguous: a transposition. */
