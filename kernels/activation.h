@@ -11,8 +11,8 @@ enum mdsk_activation_kind {
 
 /* y = f(x)
  *
- *   x  [R, F] in GELU; [R, 2F] in SWIGLU, gate in the first F of each row, up in the
- * last y  [R, F]; no alias dtype
+ *   x  [R, F] in GELU; [R, 2F] in SWIGLU: each row F of gate, then F of up   dtype
+ *   y  [R, F]; no alias                                                      dtype
  *
  * Sources: Hendrycks, Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202. */
 struct mdsk_activation_fwd {

@@ -23,8 +23,8 @@ struct mdsk_embedding_fwd {
 /* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[b*S + s]
  *
  *   dy         [B*S, H]   dtype
- *   dword      [words, H] f32, added to; rows in a fixed order, so the sum is
- * repeatable dposition  [.., H]    f32, added to, or NULL */
+ *   dword      [words, H] f32, added to, in the order of the rows: repeatable
+ *   dposition  [.., H]    f32, added to, or NULL */
 struct mdsk_embedding_bwd {
     int64_t B, S, H;
     int64_t first_word, words, first_token;

@@ -9,9 +9,8 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/attention.h \
   kernels/cpu/attention_bwd.c \
   kernels/cpu/attention_fwd.c \
-  kernels/cpu/attention_mask.c \
   kernels/cpu/cpu.h \
-  kernels/cpu/dropout.c kernels/cpu/random.h \
+  kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
   kernels/cpu/gemm.c \
@@ -20,6 +19,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/norm.c \
   kernels/cpu/optimizer.c \
   kernels/cpu/product.c kernels/cpu/product.h \
+  kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
   kernels/cpu/table.c \
   kernels/cpu/team.c \
@@ -57,3 +57,10 @@ tests_kernels_products_LDADD = $(kernels_ldadd)
 tests_kernels_rows_SOURCES = tests/kernels/rows.c
 tests_kernels_rows_CFLAGS = $(kernels_cflags)
 tests_kernels_rows_LDADD = $(kernels_ldadd)
+
+# make bench/kernels
+EXTRA_PROGRAMS = bench/kernels
+CLEANFILES += bench/kernels$(EXEEXT)
+bench_kernels_SOURCES = bench/kernels.c
+bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+bench_kernels_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS)

@@ -7,10 +7,12 @@
 /* Per row of logits: its maximum, the sum of exp(logit - max), and the target's logit.
  * Ranks combine the three; one rank has lse = max + log(sum) and loss = lse - target.
  *
- *   logits      [R, words]  dtype, row stride ld >= words; only the first `valid`
- * columns are words, the rest is padding and takes no part target      [R]         i32,
- * -1: no loss for this row max, sum    [R]         f32, out target_logit[R] f32, out; 0
- * where the target is outside first_word .. first_word+valid-1 */
+ *   logits        [R, words]  dtype, row stride ld >= words; the first `valid` columns
+ *                             are words, the rest is padding and takes no part
+ *   target        [R]  i32, -1: no loss for this row
+ *   max, sum      [R]  f32, out
+ *   target_logit  [R]  f32, out; 0 where the target is outside first_word ..
+ *                      first_word+valid-1 */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;

@@ -16,8 +16,8 @@ enum mdsk_norm_kind {
  *   sum          [R, H]  dtype; may be x or r; NULL if and only if r is
  *   gamma, beta  [H]     dtype; beta is NULL for none (always so in RMSNorm)
  *   y            [R, H]  dtype; no alias
- *   mean         [R]     f32, kept for the backward pass; not written in RMSNorm (may
- * be NULL) rstd         [R]     f32, kept for the backward pass: 1 / sqrt(var + eps)
+ *   mean         [R]     f32, kept for the backward pass; NULL or unused in RMSNorm
+ *   rstd         [R]     f32, kept for the backward pass: 1 / sqrt(var + eps)
  *
  * eps > 0.  Variance is the biased one; statistics are f32, of the sum as stored.
  * Sources: Ba, Kiros, Hinton 2016, arXiv:1607.06450; Zhang, Sennrich 2019,

@@ -8,12 +8,11 @@
  *   g  = grad * grad_scale
  *   m  = beta1 m + (1 - beta1) g
  *   v  = beta2 v + (1 - beta2) g^2
- *   w  = w - lr * weight_decay * w - lr * (m / correction1) / (sqrt(v / correction2) +
- * eps)
+ *   w  = w - lr * weight_decay * w
+ *          - lr * (m / correction1) / (sqrt(v / correction2) + eps)
  *
  *   master, m, v  [n]  f32, in place     grad  [n]  f32
  *   weight        [n]  dtype, out: master rounded; NULL where master is the weight
- * itself
  *
  * correction1 = 1 - beta1^t, correction2 = 1 - beta2^t at step t, counted from 1.
  * grad_scale carries clipping and loss scale.

@@ -20,8 +20,8 @@ static inline size_t mdsk_dtype_size(enum mdsk_dtype t)
     return size[t];
 }
 
-/* What an operation must do at least: each input read once, each output written once.
- */
+/* What an operation must do at least.  flops: multiply-adds of products, two each, as
+ * the whole field counts; bytes: each input read once, each output written once. */
 struct mdsk_cost {
     double flops;
     double bytes;
