@@ -125,8 +125,8 @@ static enum mds_rc set_up(struct run *r)
     r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
     if (!r->rows)
         return MDS_EMEM;
-    MDS_TRY(open_metrics(r));
-    return run_trace_start(r);
+    MDS_TRY(run_trace_start(r));
+    return open_metrics(r);
 }
 
 static void tear_down(struct run *r)
