@@ -8,5 +8,3 @@ EXTRA_DIST += tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk
-TESTS += tests/cli/errors.t
-dist_check_SCRIPTS += tests/cli/errors.t
