@@ -201,6 +201,10 @@ static void test_unknown_names(void **state)
     expect_fault("--config gone.yaml", "gone.yaml: No such file");
     setenv("MDS_SEEED", "1", 1);
     expect_fault("", "environment: unknown variable MDS_SEEED; did you mean MDS_SEED?");
+    setenv("MDS_SEQ_LENGHT", "1", 1); /* names without the prefix are candidates, too */
+    expect_fault("", "unknown variable MDS_SEQ_LENGHT; did you mean SEQ_LEN?");
+    setenv("MDS_QUANTUM_FLUX", "1", 1);
+    expect_fault("", "unknown variable MDS_QUANTUM_FLUX; unset it");
 }
 
 static void test_slips_in_the_environment(void **state)
