@@ -183,9 +183,10 @@ static const struct mds_option rows[] = {
      "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, offloads, MDS_OPT_UNSTORED,
      "device", "where resting parameters live", .support = MDS_REFUSED,
      .reason = no_offload},
+    /* Sites export it for all jobs: alone it asks for nothing. */
     {grid, "parallel.nvme_path", "--nvme-path", "NVME_PATH", MDS_OPT_STRING, NULL, 0, 0,
-     NULL, MDS_OPT_UNSTORED, "folder", "node-local scratch for offloading",
-     .support = MDS_REFUSED, .reason = no_offload},
+     NULL, MDS_OPT_UNSTORED, "folder",
+     .help = "node-local scratch for offloading to nvme; unused without that"},
     {grid, "parallel.ddp_impl", "--DDP-impl", "DDP_IMPL", MDS_OPT_ENUM, "local", 0, 0,
      ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients",
      .support = MDS_ALWAYS},

@@ -469,8 +469,12 @@ static void test_alcf_variables(void **state)
     assert_said(&r.diag, "no such profile");
     close_reading(&r);
     expect_fault("--machine ./gone.yaml", "machine profile ./gone.yaml: No such file");
+    setup(state);
     setenv("NVME_PATH", "/raid", 1);
-    expect_fault("", "NVME_PATH=/raid: not in this version");
+    r = read_config("");
+    assert_fine(&r);
+    close_reading(&r);
+    expect_fault("--offload-device nvme", "--offload-device nvme: not in this version");
 }
 
 static void test_deepspeed(void **state)
