@@ -42,6 +42,7 @@ struct mds_parallel_config {
     int64_t data; /* derived: world / (tensor * pipeline * ulysses * ring) */
     int64_t zero_stage;
     enum mds_sp_type sp_type;
+    double timeout_s; /* how long a rank may be silent */
 };
 
 /* global = micro * accumulation * data-parallel size.  The user sets any two or fewer.

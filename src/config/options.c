@@ -190,6 +190,10 @@ static const struct mds_option rows[] = {
     {grid, "parallel.ddp_impl", "--DDP-impl", "DDP_IMPL", MDS_OPT_ENUM, "local", 0, 0,
      ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients",
      .support = MDS_ALWAYS},
+    {grid, "parallel.timeout", "--distributed-timeout-minutes",
+     "MDS_DISTRIBUTED_TIMEOUT_MINUTES", MDS_OPT_MINUTES, "10", 1, 1e9, NULL,
+     AT(parallel.timeout_s), "minutes",
+     .help = "give the run up when a rank has been silent for this long; also 90s, 2h"},
 
     {batch, "batch.micro", "--micro-batch-size", "MICRO_BATCH", MDS_OPT_INT, "0", 0,
      1e6, NULL, AT(batch.micro), "sequences",

@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 #include "base/log.h"
+#include "comm/comm.h"
 #include "comm/world.h"
 #include "config/options.h"
 #include "data/dataset.h"
@@ -71,6 +72,7 @@ static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
 
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     log_warnings(w, diag);
+    mds_comm_set_timeout_s(c->parallel.timeout_s);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));

@@ -99,5 +99,13 @@ test_expect_success 'a rank that is killed in mid-step takes the run with it, in
     test "$(cat status)" -ne 0 && test "$(cat status)" -ne 124 &&
     sleep 1 && test -z "$(running)"
 '
+test_expect_success 'a rank that falls silent ends the run after --distributed-timeout-minutes' '
+    in_background --distributed-timeout-minutes 5s &&
+    kill -STOP "$(ls pids | tail -n 1)" &&
+    wait && cat out &&
+    grep "error: .*: rank [01] has been silent for 5 s" out &&
+    test "$(cat status)" -ne 0 && test "$(cat status)" -ne 124 &&
+    sleep 1 && test -z "$(running)"
+'
 
 test_done

@@ -334,8 +334,9 @@ static void test_megatron_flags(void **state)
     r = read_config(
         "--checkpoint-activations --disable-bias-linear --exit-duration-in-mins "
         "2 --untie-embeddings-and-output-weights --no-overlap-grad-reduce "
-        "--use-rotary-position-embeddings");
+        "--use-rotary-position-embeddings --distributed-timeout-minutes 30");
     assert_fine(&r);
+    assert_true(r.run->config.parallel.timeout_s == 1800);
     assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
     assert_int_equal(r.run->config.model.linear_bias, 0);
     assert_int_equal(r.run->config.model.tied_head, 0);
