@@ -79,7 +79,10 @@ test_expect_success 'shapes and sizes that do not fit' '
 test_expect_success 'a model that does not fit is refused with a table and advice' '
     fails "memory: each rank needs" pretrain --hidden-size 16384 --num-layers 96 \
         --seq-length 8192 --micro-batch-size 2 &&
-    grep "^ *optimizer " err && grep -e "--recompute-granularity full" err
+    grep "^ *optimizer " err && grep -e "--recompute-granularity full" err &&
+    fails "memory: each rank needs 73." pretrain --hidden-size 57344 \
+        --num-attention-heads 448 --num-layers 128 &&
+    grep "^ *all  *73.* TiB" err
 '
 
 # ---- names ----
