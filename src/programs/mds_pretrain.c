@@ -15,14 +15,15 @@
 #include <time.h>
 
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
- * others give rank 0 the time to print it and to end the run. */
+ * others give rank 0, which may have been slower, the time to print it and to end the
+ * run. */
 static _Noreturn void leave(const struct mds_world *w)
 {
-    const struct timespec half_a_second = {.tv_nsec = 500 * 1000 * 1000};
+    const struct timespec grace = {.tv_sec = 2};
     const char *line = mds_fail_text();
 
     if (w->rank > 0)
-        nanosleep(&half_a_second, NULL);
+        nanosleep(&grace, NULL);
     while (*line) {
         size_t n = strcspn(line, "\n");
 
