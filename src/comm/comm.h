@@ -18,9 +18,9 @@
  * - A rank fails, or exits: its own sentence.  It ends the others (comm/world.h).
  * - A rank is killed: the launcher says so and ends the job.  MPICH's mpiexec names the
  *   process and the host, others the rank.  Launchers that begin with SIGTERM (Open
- *   MPI's, srun) let ranks that wait write what for, 64 of them at most.  MPICH's
- * begins with SIGKILL: nothing of ours is written.  Nor is it by a program that catches
- *   SIGTERM itself (--exit-signal-handler).
+ *   MPI's, srun) let ranks that wait write what for, at most 64 of them.  MPICH's does
+ *   not: it begins with SIGKILL.  A program that catches SIGTERM itself
+ *   (--exit-signal-handler) writes nothing either.
  * - Members make different calls: with mds_comm_set_check, both calls and where they
  *   are in the source.  Without it, wrong results or the first of these cases. */
 #ifndef MDS_COMM_COMM_H
