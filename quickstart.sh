@@ -15,7 +15,7 @@ ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
     libopenblas-openmp-dev libyaml-dev zlib1g-dev'
 for_train='gnuplot-nox bowtie-examples'
-for_check='libcmocka-dev sharness gnuplot-nox python3-torch python3-numpy'
+for_check='libcmocka-dev sharness python3-torch python3-numpy'
 
 say() {
     printf '==> %s\n' "$*"
@@ -58,9 +58,11 @@ apt() {
     $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"
 }
 
+installed= # yes: something new is here
 # Wanted packages that this distribution lacks are left out; needed ones are not.
 install_packages() {
     say "installing $(echo "$@" | tr '\n' ' ')"
+    installed=yes
     logged apt-update apt update
     # shellcheck disable=SC2046,SC2086
     set -- $(lacking $needed)
@@ -93,6 +95,13 @@ any_module() {
     return 1
 }
 
+any_torch() {
+    for python in ${PYTHON-} /usr/bin/python3 python3; do
+        "$python" -c 'import torch, numpy' && return
+    done
+    return 1
+}
+
 list_missing() {
     [ -x "$src/configure" ] || has 'autoconf, automake' 'module autotools' any_command autoreconf
     has 'make' 'module make' any_command make
@@ -105,7 +114,11 @@ list_missing() {
     has 'zlib (for .gz input)' 'module zlib' any_module zlib
     has 'gnuplot (for the plot)' 'module gnuplot' any_command gnuplot
     has 'E. coli genome' 'tests/data has a smaller one' test -r $ecoli
+    [ "${wanted#"$for_check"}" != "$wanted" ] || return
     has 'cmocka (for tests)' 'module cmocka' any_module cmocka
+    has 'sharness (for tests)' 'a file: SHARNESS_DIR=... in the environment' \
+        test -r "${SHARNESS_DIR:-/usr/share/sharness}/sharness.sh"
+    has 'PyTorch (for tests)' 'module pytorch (or PYTHON=...)' any_torch
 }
 
 prepare() {
@@ -125,8 +138,10 @@ prepare() {
 
 # ---- build -----------------------------------------------------------------------------
 
+# What was chosen at the first time is kept.
 configure() (
     cd "$build" || exit
+    [ ! -x config.status ] || { ./config.status --recheck && ./config.status; exit; }
     # CONFIGURE_FLAGS is a list of words
     # shellcheck disable=SC2086
     "$src/configure" ${CONFIGURE_FLAGS-}
@@ -137,7 +152,7 @@ build() {
         say 'bootstrapping (autoreconf)'
         logged bootstrap "$src/bootstrap"
     fi
-    if [ ! -f "$build/Makefile" ]; then
+    if [ ! -f "$build/Makefile" ] || [ -n "$installed" ]; then
         say "configuring in $build"
         logged configure configure
         sed -n '/will be built in/,$p' "$logs/configure.log"

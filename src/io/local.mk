@@ -11,8 +11,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/reader.c src/io/reader.h \
   src/io/sha256.c src/io/sha256.h
 
-check_PROGRAMS += tests/unit/io
-TESTS += tests/unit/io
+unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
 tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \

@@ -4,8 +4,7 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/grad_sync.c src/optim/grad_sync.h \
   src/optim/schedule.c src/optim/schedule.h
 
-check_PROGRAMS += tests/unit/optim
-TESTS += tests/unit/optim
+unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
 tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optim_LDADD = src/optim/libmds_optim.a src/comm/libmds_comm.a \
