@@ -58,19 +58,25 @@ apt() {
     $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"
 }
 
-installed= # yes: something new is here
-# Wanted packages that this distribution lacks are left out; needed ones are not.
+# try NAME COMMAND...: as logged, but a failure is only reported
+try() {
+    log=$logs/$1.log
+    shift
+    "$@" > "$log" 2>&1 || say "'$*' failed (see $log); going on"
+}
+
+installed= # yes: something new may be here
 install_packages() {
-    say "installing $(echo "$@" | tr '\n' ' ')"
+    say "installing $*"
     installed=yes
-    logged apt-update apt update
+    try apt-update apt update
     # shellcheck disable=SC2046,SC2086
     set -- $(lacking $needed)
-    [ $# -eq 0 ] || logged apt-needed apt install --no-install-recommends "$@"
+    [ $# -eq 0 ] || try apt-needed apt install --no-install-recommends "$@"
+    # One by one: a distribution may not have all of them.
     # shellcheck disable=SC2046,SC2086
     for package in $(lacking $wanted); do
-        apt install --no-install-recommends "$package" > "$logs/apt-$package.log" 2>&1 ||
-            say "no package $package here; going on without it"
+        try "apt-$package" apt install --no-install-recommends "$package"
     done
 }
 
@@ -124,13 +130,17 @@ list_missing() {
 prepare() {
     # shellcheck disable=SC2046,SC2086
     set -- $(command -v dpkg-query > /dev/null && lacking $needed $wanted)
+    why='not installing anything (that takes Debian or Ubuntu, and root or sudo). '
     if can_install; then
-        [ $# -eq 0 ] || install_packages "$@"
-        return
+        [ $# -gt 0 ] || return 0
+        install_packages "$@"
+        # shellcheck disable=SC2046,SC2086
+        set -- $(lacking $needed $wanted)
+        why=
     fi
     missing=$(list_missing)
     [ -n "$missing" ] || return 0
-    say 'not installing anything (that takes Debian or Ubuntu, and root or sudo). Not found:'
+    say "${why}Not found:"
     printf '%s\n' "$missing"
     [ $# -eq 0 ] || echo "    (Debian packages: $*)"
     say 'going on with what is there; CONFIGURE_FLAGS="--with-hdf5=DIR ..." is passed on'
