@@ -2,8 +2,8 @@ noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
   kernels/activation.h kernels/attention.h kernels/elementwise.h kernels/embedding.h \
-  kernels/linear.h kernels/loss.h kernels/norm.h kernels/optimizer.h kernels/philox.h \
-  kernels/rope.h kernels/table.h kernels/types.h \
+  kernels/half.h kernels/inline.h kernels/linear.h kernels/loss.h kernels/norm.h \
+  kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/cost.c \
   kernels/cpu/activation.c \
   kernels/cpu/attention.h \
@@ -37,6 +37,7 @@ kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \
   tests/kernels/elements \
+  tests/kernels/half \
   tests/kernels/loss \
   tests/kernels/products \
   tests/kernels/rows
@@ -48,6 +49,9 @@ tests_kernels_attention_LDADD = $(kernels_ldadd)
 tests_kernels_elements_SOURCES = tests/kernels/elements.c
 tests_kernels_elements_CFLAGS = $(kernels_cflags)
 tests_kernels_elements_LDADD = $(kernels_ldadd)
+tests_kernels_half_SOURCES = tests/kernels/half.c
+tests_kernels_half_CFLAGS = $(kernels_cflags)
+tests_kernels_half_LDADD = $(kernels_ldadd)
 tests_kernels_loss_SOURCES = tests/kernels/loss.c
 tests_kernels_loss_CFLAGS = $(kernels_cflags)
 tests_kernels_loss_LDADD = $(kernels_ldadd)

@@ -6,11 +6,7 @@
 
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define MDSK_INLINE static __host__ __device__ inline
-#else
-#define MDSK_INLINE static inline
-#endif
+#include "kernels/inline.h"
 
 MDSK_INLINE void mdsk_philox(const uint32_t key[2], const uint32_t ctr[4],
                              uint32_t out[4])
