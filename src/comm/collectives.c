@@ -62,8 +62,8 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
                            (int64_t)(c->size - 1) * n * (int64_t)sizeof *buf));
     if (!c->ops)
         return MDS_OK;
-    for (int i = 0; i < n; i += MDS_COMM_F64)
-        MDS_TRY(reduce_f64(c, buf + i, (int)least(n - i, MDS_COMM_F64), op));
+    for (int i = 0; i < n; i += MDS_COMM_BATCH)
+        MDS_TRY(reduce_f64(c, buf + i, (int)least(n - i, MDS_COMM_BATCH), op));
     return MDS_OK;
 }
 

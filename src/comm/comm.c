@@ -35,7 +35,7 @@ int64_t mds_comm_segment(void)
 enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, int rank,
                           int size, const char *tag)
 {
-    c->f64 = mds_zalloc((size_t)size * MDS_COMM_F64, sizeof *c->f64);
+    c->f64 = mds_zalloc((size_t)size * MDS_COMM_BATCH, sizeof *c->f64);
     if (!c->f64)
         return MDS_EMEM;
     c->ops = ops;

@@ -13,6 +13,7 @@
 #define MDS_COMM_COMM_H
 
 #include "base/status.h"
+#include "kernels/types.h"
 
 #include <stdint.h>
 
@@ -36,15 +37,49 @@ void mds_comm_destroy(struct mds_comm *c);
 int mds_comm_rank(const struct mds_comm *c);
 int mds_comm_size(const struct mds_comm *c);
 
-struct mds_comm_stats {
+/* What is counted apart. */
+enum mds_comm_kind {
+    MDS_COMM_ALL_REDUCE,
+    MDS_COMM_REDUCE_SCATTER,
+    MDS_COMM_ALL_GATHER,
+    MDS_COMM_ALL_TO_ALL,
+    MDS_COMM_BROADCAST,
+    MDS_COMM_BARRIER,
+    MDS_COMM_F64,
+    MDS_COMM_SEND,
+    MDS_COMM_RECV,
+    MDS_COMM_KINDS,
+};
+
+/* "all_reduce", "send", ... */
+const char *mds_comm_kind_name(enum mds_comm_kind kind);
+
+struct mds_comm_count {
     int64_t calls;
-    int64_t wire_bytes; /* sent by a rank, in the mean over the group */
-    double wait_s;      /* spent in blocking calls and mds_comm_wait */
+    /* The buffer of an all_reduce, broadcast or message; what a reduce_scatter takes,
+     * an all_gather gives, an all_to_all takes and gives. */
+    int64_t payload_bytes;
+    /* Sent by a rank, in the mean over the group; for messages, by this one. */
+    int64_t wire_bytes;
+};
+
+struct mds_comm_stats {
+    int64_t calls, wire_bytes; /* of all kinds */
+    struct mds_comm_count of[MDS_COMM_KINDS];
+    double wait_s; /* spent in blocking calls and waits */
 };
 
 const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c);
 
-/* One all-reduce in flight.  The caller embeds it, zero-initialised, and leaves its
+/* The name it was given. */
+const char *mds_comm_tag(const struct mds_comm *c);
+
+/* The groups that exist, in order of creation: NULL before the first and after the
+ * last.
+ */
+const struct mds_comm *mds_comm_next(const struct mds_comm *c);
+
+/* One collective in flight.  The caller embeds it, zero-initialised, and leaves its
  * address and contents alone until it is done; then it may be started again. */
 struct mds_comm_req {
     struct mds_comm *comm; /* borrowed; NULL: idle */
@@ -55,6 +90,11 @@ struct mds_comm_req {
     enum mds_comm_op op;
     int tag, slot, phase; /* comm.c's */
 };
+
+/* Which part of a flat buffer of count elements is this rank's: all ranks' parts are of
+ * one length, a multiple of 64, but for the last ones that are shorter or empty. (Equal
+ * ones are what NCCL knows.)  Arithmetic only; count >= 0, 0 <= rank < size. */
+void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n);
 
 /* buf[count] becomes the sum (maximum) over the group, on every rank.
  *
@@ -70,6 +110,37 @@ enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t co
                                       enum mds_comm_op op, float *work,
                                       struct mds_comm_req *req);
 
+/* The first half of an all-reduce: this rank's slice (mds_comm_slice) of buf[count]
+ * becomes the sum; the rest of buf keeps what it was.  work as for all_reduce. */
+enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
+                                         enum mds_comm_op op, float *work,
+                                         struct mds_comm_req *req);
+
+/* The other half: every rank's slice of buf, count elements of elem_bytes bytes,
+ * reaches all. */
+enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t count,
+                                         int elem_bytes, struct mds_comm_req *req);
+
+/* out[size x bytes] = every rank's in[bytes], in rank order.  in may be this rank's own
+ * place in out. */
+enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *out,
+                                      int64_t bytes, struct mds_comm_req *req);
+
+/* out[per_rank] = this rank's part of the sum of every rank's in[size x per_rank].  out
+ * may be that part of in.  Of dtype f32, bf16 or f16: 16-bit numbers are added in f32
+ * and rounded once.  work: mds_comm_reduce_scatter_typed_work bytes. */
+int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per_rank,
+                                           enum mdsk_dtype dtype);
+enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, void *out,
+                                          int64_t per_rank, enum mdsk_dtype dtype,
+                                          enum mds_comm_op op, void *work,
+                                          struct mds_comm_req *req);
+
+/* out[p] = rank p's in[this rank], blocks of `bytes` bytes: in[size x bytes] and
+ * out[size x bytes] do not overlap. */
+enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *out,
+                                      int64_t bytes, struct mds_comm_req *req);
+
 /* Make progress without blocking; MDS_OK whether or not the request is done. */
 enum mds_rc mds_comm_poll(struct mds_comm_req *req);
 
@@ -82,6 +153,26 @@ enum mds_rc mds_comm_wait(struct mds_comm_req *req);
 /* start and wait. */
 enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
                                 enum mds_comm_op op, float *work);
+enum mds_rc mds_comm_all_gather(struct mds_comm *c, const void *in, void *out,
+                                int64_t bytes);
+enum mds_rc mds_comm_all_to_all(struct mds_comm *c, const void *in, void *out,
+                                int64_t bytes);
+enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
+                                          int64_t per_rank, enum mdsk_dtype dtype,
+                                          enum mds_comm_op op, void *work);
+
+/* The same in f32; work in floats. */
+int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank);
+enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *out,
+                                    int64_t per_rank, enum mds_comm_op op, float *work);
+
+/* all_reduce of f32, bf16 or f16: 16-bit numbers are added in f32 and rounded once.
+ * work: mds_comm_all_reduce_typed_work bytes. */
+int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
+                                       enum mdsk_dtype dtype);
+enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
+                                      enum mdsk_dtype dtype, enum mds_comm_op op,
+                                      void *work);
 
 /* buf[n], for a few numbers: losses, norms, flags.  Blocking. */
 enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
@@ -90,26 +181,49 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
 /* buf[bytes] of rank `root` reaches all.  Blocking. */
 enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int root);
 
-/* out[size x bytes] = every rank's in[bytes], in rank order.  in may be this rank's own
- * place in out.  Blocking. */
-enum mds_rc mds_comm_all_gather(struct mds_comm *c, const void *in, void *out,
-                                int64_t bytes);
-
-/* out[per_rank] = this rank's part of the sum of every rank's in[size x per_rank].  out
- * may be that part of in.  work: mds_comm_reduce_scatter_work floats.  Blocking. */
-int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank);
-enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *out,
-                                    int64_t per_rank, enum mds_comm_op op, float *work);
-
 /* Nobody leaves before everybody has come. */
 enum mds_rc mds_comm_barrier(struct mds_comm *c);
+
+enum { MDS_COMM_P2P_TAGS = 1 << 13 };
+
+/* One message in flight; embedded like mds_comm_req. */
+struct mds_comm_p2p {
+    struct mds_comm *comm; /* borrowed; NULL: idle */
+    struct mds_comm_p2p *next;
+    char *buf; /* borrowed until done */
+    int64_t bytes;
+    int64_t at;       /* first byte of the piece under way */
+    int64_t piece;    /* its length; 0: none is under way */
+    uint64_t message; /* the transport's name for it */
+    int64_t number;
+    const char *file;
+    int line;
+    int kind, peer, tag;
+};
+
+/* buf[bytes] to or from another rank of the group, 0 <= tag < MDS_COMM_P2P_TAGS.
+ *
+ * A send and a receive meet by peer, tag and the order of their starts; their lengths
+ * must be equal.  start returns at once; any number may be in flight, also of one tag.
+ * bytes may exceed an int: long messages travel in pieces.  Messages pass by
+ * collectives: their order among those does not matter. */
+enum mds_rc mds_comm_send_start(struct mds_comm *c, const void *buf, int64_t bytes,
+                                int peer, int tag, struct mds_comm_p2p *req);
+enum mds_rc mds_comm_recv_start(struct mds_comm *c, void *buf, int64_t bytes, int peer,
+                                int tag, struct mds_comm_p2p *req);
+
+/* As mds_comm_poll, mds_comm_done and mds_comm_wait. */
+enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req);
+int mds_comm_p2p_done(const struct mds_comm_p2p *req);
+enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req);
 
 /* How long a peer may be silent; 600 until called (Megatron's
  * --distributed-timeout-minutes). */
 void mds_comm_set_timeout_s(double s);
 
 /* Floats moved per step of a long collective; the same on every rank, set while nothing
- * is in flight.  4 Mi until called: more saves little time, less saves work memory. */
+ * is in flight.  4 Mi until called: more saves little time, less saves work memory.
+ * Messages travel in pieces of 64 times that, 1 GiB at most. */
 void mds_comm_set_segment(int64_t floats);
 
 #endif

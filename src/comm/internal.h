@@ -7,7 +7,7 @@
 enum {
     MDS_COMM_SLOTS = 9, /* slot 0: blocking calls; the others: an all-reduce each */
     MDS_COMM_TAGS = 1 << 14, /* MPI promises tags up to 32767 */
-    MDS_COMM_F64 = 16,       /* numbers that travel together in all_reduce_f64 */
+    MDS_COMM_BATCH = 16,     /* numbers that travel together in all_reduce_f64 */
 };
 
 /* A transport moves messages; comm.c makes collectives of them.
@@ -40,7 +40,7 @@ struct mds_comm {
     struct mds_comm_req *first; /* in flight, in order of start */
     unsigned busy;              /* bit s: slot s serves an all-reduce */
     int next_tag;
-    double *f64;           /* [size, MDS_COMM_F64] */
+    double *f64;           /* [size, MDS_COMM_BATCH] */
     struct mds_comm *next; /* of the live groups */
 };
 
