@@ -184,18 +184,19 @@ static void time_attention(int64_t B, int64_t tokens, float p)
         x[i] = numbers(n);
         at[i] = (struct mdsk_heads){x[i], tokens * A * D, A * D, D};
     }
-    f = (struct mdsk_attention_fwd){s, at[0], at[1], at[2], at[3], stats};
-    b = (struct mdsk_attention_bwd){s,
-                                    at[0],
-                                    at[1],
-                                    at[2],
-                                    at[3],
-                                    at[4],
-                                    at[5],
-                                    at[6],
-                                    at[7],
-                                    stats,
-                                    stats + B * A * tokens};
+    f = (struct mdsk_attention_fwd){
+        .shape = s, .q = at[0], .k = at[1], .v = at[2], .o = at[3], .lse = stats};
+    b = (struct mdsk_attention_bwd){.shape = s,
+                                    .q = at[0],
+                                    .k = at[1],
+                                    .v = at[2],
+                                    .o = at[3],
+                                    .d_o = at[4],
+                                    .dq = at[5],
+                                    .dk = at[6],
+                                    .dv = at[7],
+                                    .lse = stats,
+                                    .delta = stats + B * A * tokens};
     while (lap(&l[0]))
         mdsk_cpu()->attention_fwd(NULL, &f);
     while (lap(&l[1]))

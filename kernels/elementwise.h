@@ -20,8 +20,8 @@ struct mdsk_dropout {
     void *y;
 };
 
-/* y[r*ldy + c] = x[r*ldx + c],  r < R, c < C;  dtype any; no alias.  Packs shards of rows
- * for messages, and unpacks them. */
+/* y[r*ldy + c] = x[r*ldx + c],  r < R, c < C;  dtype any; no alias.  Packs shards of
+ * rows for messages, and unpacks them. */
 struct mdsk_copy_rows {
     int64_t R, C, ldx, ldy;
     enum mdsk_dtype dtype;
@@ -29,8 +29,8 @@ struct mdsk_copy_rows {
     void *y;
 };
 
-/* y = x in another type, rounded to nearest even;  n elements, x of type from, y of type
- * to, both floating-point; no alias. */
+/* y = x in another type, rounded to nearest even;  n elements, x of type from, y of
+ * type to, both f32, bf16 or f16; no alias. */
 struct mdsk_cast {
     int64_t n;
     enum mdsk_dtype from, to;

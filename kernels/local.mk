@@ -9,6 +9,8 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/attention.h \
   kernels/cpu/attention_bwd.c \
   kernels/cpu/attention_fwd.c \
+  kernels/cpu/attention_merge.c \
+  kernels/cpu/copy.c \
   kernels/cpu/cpu.h \
   kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
@@ -21,6 +23,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/product.c kernels/cpu/product.h \
   kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
+  kernels/cpu/storage.c kernels/cpu/storage.h \
   kernels/cpu/table.c \
   kernels/cpu/team.c \
   kernels/cpu/tile.c kernels/cpu/tile.h kernels/cpu/tile_body.h \

@@ -25,7 +25,8 @@ struct mdsk_xent_stats {
  * lse[r] = log of the sum over parts p of sum[p][r] exp(max[p][r]);
  * loss[r] = lse[r] - sum over p of target_logit[p][r], or 0 where target is -1
  *
- *   max, sum, target_logit [parts, R] f32, parts part_stride elements apart
+ *   max, sum, target_logit [parts, R] f32, parts >= 1, part_stride >= R elements apart
+ *                          (unused with one part)
  *   lse       [R] f32, out; may be max with one part
  *   loss_sum  one f64, added to: the sum of loss over the rows, in row order
  *   count     one f64, added to: how many rows have a target */

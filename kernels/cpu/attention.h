@@ -9,12 +9,26 @@
  * the packed keys and values in L2.  48 is a multiple of the rows of every tile. */
 enum { MDSK_QUERIES = 48, MDSK_KEYS = 96 };
 
-/* Where a head of sequence b begins, at token s. */
+/* Where a head of sequence b begins, at token s: its element, and in f32 its address.
+ */
+static inline int64_t mdsk_head_at(const struct mdsk_heads *x, int64_t b, int64_t s,
+                                   int64_t h)
+{
+    return b * x->batch_stride + s * x->token_stride + h * x->head_stride;
+}
+
 static inline float *mdsk_head(const struct mdsk_heads *x, int64_t b, int64_t s,
                                int64_t h)
 {
-    return (float *)x->data + b * x->batch_stride + s * x->token_stride +
-           h * x->head_stride;
+    return (float *)x->data + mdsk_head_at(x, b, s, h);
+}
+
+/* Where the number of head h of sequence b, query 0, lies in an array [B,A,Sq] whose
+ * heads' rows are stride apart, or packed where stride is 0. */
+static inline int64_t mdsk_head_row(int64_t A, int64_t Sq, int64_t stride, int64_t b,
+                                    int64_t h)
+{
+    return (b * A + h) * (stride ? stride : Sq);
 }
 
 /* Rows of a block pair and the columns any of them sees: queries i .. i+m-1, keys j ..

@@ -134,7 +134,9 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
                    const struct room *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t row = (pair->b * s->A + pair->h) * s->Sq + pair->i;
+    const float *lse =
+        a->lse + pair->i + mdsk_head_row(s->A, s->Sq, a->lse_stride, pair->b, pair->h);
+    const float *delta = a->delta + (pair->b * s->A + pair->h) * s->Sq + pair->i;
     struct mdsk_tile_a q = {mdsk_head(&a->q, pair->b, pair->i, pair->h),
                             a->q.token_stride, 1};
     struct mdsk_tile_a d_o = {mdsk_head(&a->d_o, pair->b, pair->i, pair->h),
@@ -148,8 +150,8 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
 
         if (s->dropout.p > 0)
             mask = mask_of(s, pair, r, w->mask);
-        score_row(seen_by(s, pair, r), pair->n, s->scale, a->lse[row + r],
-                  a->delta[row + r], mask, w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
+        score_row(seen_by(s, pair, r), pair->n, s->scale, lse[r], delta[r], mask,
+                  w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }
 }
 

@@ -205,6 +205,7 @@ static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset), g = h / (s->A / s->G);
+    float *lse = a->lse + mdsk_head_row(s->A, s->Sq, a->lse_stride, b, h);
 
     begin(a, b, h, first, last, w);
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
@@ -222,7 +223,7 @@ static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
     }
     for (int64_t r = 0; r < last - first; r++) {
         divide(s->D, w->o + r * w->width, w->sum[r], mdsk_head(&a->o, b, first + r, h));
-        a->lse[(b * s->A + h) * s->Sq + first + r] = w->max[r] + logf(w->sum[r]);
+        lse[first + r] = w->max[r] + logf(w->sum[r]);
     }
 }
 

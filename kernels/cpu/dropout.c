@@ -22,8 +22,8 @@ int mdsk_dropout_cpu(void *stream, const struct mdsk_dropout *a)
         float factor[MDSK_MASK_SPAN];
 
         for (int64_t h = 0; h < a->H; h += MDSK_MASK_SPAN) {
-            mdsk_mask_span(&a->key, a->rows.first_sample + r / a->rows.S,
-                           a->rows.first_token + r % a->rows.S, h, factor);
+            mdsk_mask_span(&a->key, a->rows.first_sample + r % a->rows.B,
+                           a->rows.first_token + r / a->rows.B, h, factor);
             multiply(mdsk_min(MDSK_MASK_SPAN, a->H - h), factor, x + h, y + h);
         }
     }

@@ -28,7 +28,7 @@ int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a)
         else
             memset(y, 0, bytes);
         if (position)
-            add_to(a->H, position + (a->first_token + r % a->S) * a->H, y);
+            add_to(a->H, position + (a->first_token + r / a->B) * a->H, y);
     }
     return 0;
 }
@@ -39,7 +39,7 @@ static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n
     const float *dy = a->dy;
 
     for (int64_t r = 0; r < a->B * a->S; r++) {
-        int64_t w = a->token[r] - a->first_word, s = a->first_token + r % a->S;
+        int64_t w = a->token[r] - a->first_word, s = a->first_token + r / a->B;
 
         if (w >= 0 && w < a->words)
             add_to(n, dy + r * a->H + c, a->dword + w * a->H + c);

@@ -36,17 +36,35 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
     return 0;
 }
 
+/* The log of the sum of all parts of row r, about the largest maximum. */
+static double combine(const struct mdsk_xent_loss *a, int64_t r)
+{
+    float top = a->max[r];
+    double sum = 0;
+
+    for (int64_t p = 1; p < a->parts; p++)
+        top = fmaxf(top, a->max[p * a->part_stride + r]);
+    for (int64_t p = 0; p < a->parts; p++) {
+        int64_t at = p * a->part_stride + r;
+
+        sum += (double)a->sum[at] * exp((double)a->max[at] - (double)top);
+    }
+    return (double)top + log(sum);
+}
+
 /* One thread: a logarithm a row is nothing beside the row, and the sum keeps its
  * order. */
 int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
 {
     (void)stream;
     for (int64_t r = 0; r < a->R; r++) {
-        double lse = (double)a->max[r] + log((double)a->sum[r]);
+        double lse = combine(a, r), loss = lse;
 
         a->lse[r] = (float)lse;
         if (a->target[r] >= 0) {
-            *a->loss_sum += lse - (double)a->target_logit[r];
+            for (int64_t p = 0; p < a->parts; p++)
+                loss -= (double)a->target_logit[p * a->part_stride + r];
+            *a->loss_sum += loss;
             *a->count += 1;
         }
     }

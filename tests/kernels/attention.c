@@ -44,6 +44,7 @@ struct problem {
     struct mdsk_attention_shape s;
     struct vec q, k, v, o, lse, d_o, dq, dk, dv, delta;
     struct mdsk_heads at_q, at_k; /* strides alone */
+    int64_t lse_stride;
 };
 
 static struct mdsk_heads strides(enum layout layout, int64_t heads, int64_t S,
@@ -63,7 +64,7 @@ static struct mdsk_heads strides(enum layout layout, int64_t heads, int64_t S,
     return h;
 }
 
-static struct mdsk_heads heads(struct vec *x, struct mdsk_heads at)
+static struct mdsk_heads heads(const struct vec *x, struct mdsk_heads at)
 {
     at.data = x->f;
     return at;
@@ -123,7 +124,8 @@ static void run_fwd(struct problem *p)
                                    .k = heads(&p->k, p->at_k),
                                    .v = heads(&p->v, p->at_k),
                                    .o = heads(&p->o, p->at_q),
-                                   .lse = p->lse.f};
+                                   .lse = p->lse.f,
+                                   .lse_stride = p->lse_stride};
 
     assert_int_equal(backend()->attention_fwd(NULL, &a), 0);
 }
@@ -140,6 +142,7 @@ static void run_bwd(struct problem *p)
                                    .dk = heads(&p->dk, p->at_k),
                                    .dv = heads(&p->dv, p->at_k),
                                    .lse = p->lse.f,
+                                   .lse_stride = p->lse_stride,
                                    .delta = p->delta.f};
 
     assert_int_equal(backend()->attention_bwd(NULL, &a), 0);
@@ -320,6 +323,128 @@ static void test_large_scores(void **state)
     problem_fini(&p);
 }
 
+/* Rows of lse that lie further apart: the same numbers, and nothing between them. */
+static void test_lse_stride(void **state)
+{
+    static const struct shape c = {2, 3, 3, 65, 65, 8, 0, 0, PACKED};
+    enum { STRIDE = 70, ROWS = 6, SQ = 65 };
+    struct vec wide = vec_zero(ROWS * STRIDE);
+    struct problem p, apart;
+
+    (void)state;
+    problem_init(&p, &c);
+    problem_init(&apart, &c);
+    run_fwd(&p);
+    run_bwd(&p);
+    vec_free(&apart.lse);
+    apart.lse = wide;
+    apart.lse_stride = STRIDE;
+    run_fwd(&apart);
+    run_bwd(&apart);
+    for (int i = 0; i < ROWS * STRIDE; i++)
+        assert_true(wide.f[i] ==
+                    (i % STRIDE < SQ ? p.lse.f[i / STRIDE * SQ + i % STRIDE] : 0));
+    assert_memory_equal(p.dq.f, apart.dq.f, (size_t)p.dq.n * sizeof(float));
+    assert_memory_equal(p.dv.f, apart.dv.f, (size_t)p.dv.n * sizeof(float));
+    problem_fini(&p);
+    problem_fini(&apart);
+}
+
+/* Keys from .. from+n-1 of p alone, for its queries from `query` on, merged into acc
+ * and lse, which have the layout of p. */
+static void merge_keys(const struct problem *p, int64_t from, int64_t n, int64_t query,
+                       struct vec *acc, struct vec *lse)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    int64_t stride = s->Sq + 3, rows = s->B * s->A;
+    struct vec o2 = vec_unset(acc->n), lse2 = vec_unset(rows * stride);
+    struct mdsk_attention_fwd f = {.shape = *s,
+                                   .q = heads(&p->q, p->at_q),
+                                   .k = heads(&p->k, p->at_k),
+                                   .v = heads(&p->v, p->at_k),
+                                   .o = heads(&o2, p->at_q),
+                                   .lse = lse2.f,
+                                   .lse_stride = stride};
+    struct mdsk_attention_merge m = {.B = s->B,
+                                     .A = s->A,
+                                     .Sq = s->Sq - query,
+                                     .D = s->D,
+                                     .acc = heads(acc, p->at_q),
+                                     .o2 = f.o,
+                                     .lse = lse->f + query,
+                                     .lse2 = lse2.f,
+                                     .lse_stride = s->Sq,
+                                     .lse2_stride = stride};
+
+    f.shape.Sq -= query;
+    f.shape.Sk = n;
+    f.shape.q_offset += query - from;
+    f.q.data = p->q.f + query * p->at_q.token_stride;
+    f.k.data = p->k.f + from * p->at_k.token_stride;
+    f.v.data = p->v.f + from * p->at_k.token_stride;
+    m.acc.data = acc->f + query * p->at_q.token_stride;
+    assert_int_equal(backend()->attention_fwd(NULL, &f), 0);
+    assert_int_equal(backend()->attention_merge(NULL, &m), 0);
+    vec_free(&o2);
+    vec_free(&lse2);
+}
+
+/* Three parts of the keys, of which later ones serve later queries only, one after the
+ * other make what all keys make at once; the first meets no keys so far. */
+static void test_merge(void **state)
+{
+    static const struct shape cases[] = {{2, 4, 2, 150, 150, 17, 0, 0, FUSED},
+                                         {1, 2, 2, 100, 177, 16, 77, 0, HEAD_MAJOR}};
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        struct problem p;
+        struct vec acc, lse;
+        int64_t first = cases[t].q_offset;
+
+        problem_init(&p, &cases[t]);
+        acc = vec_unset(p.o.n);
+        lse = vec_unset(p.lse.n);
+        for (int64_t i = 0; i < lse.n; i++)
+            lse.f[i] = -INFINITY;
+        reference_fwd(&p);
+        merge_keys(&p, 0, first + 30, 0, &acc, &lse);
+        merge_keys(&p, first + 30, 35, 30, &acc, &lse);
+        merge_keys(&p, first + 65, p.s.Sk - first - 65, 65, &acc, &lse);
+        for (int64_t i = 0; i < acc.n; i++) {
+            acc.d[i] = p.o.d[i];
+            acc.f[i] = isnan(acc.f[i]) ? 0 : acc.f[i]; /* between the heads */
+        }
+        memcpy(lse.d, p.lse.d, (size_t)lse.n * sizeof *lse.d);
+        assert_near("merged o", &acc, tolerance.o);
+        assert_near("merged lse", &lse, tolerance.lse);
+        problem_fini(&p);
+        vec_free(&acc);
+        vec_free(&lse);
+    }
+}
+
+/* No keys on either side: nothing happens, and what is not set is not read. */
+static void test_merge_nothing(void **state)
+{
+    float acc[4] = {1, 2, 3, 4}, o2[4] = {NAN, NAN, NAN, NAN};
+    float lse[2] = {0.5f, -INFINITY}, lse2[2] = {-INFINITY, -INFINITY};
+    struct mdsk_attention_merge m = {.B = 1,
+                                     .A = 1,
+                                     .Sq = 2,
+                                     .D = 2,
+                                     .acc = {acc, 4, 2, 2},
+                                     .o2 = {o2, 4, 2, 2},
+                                     .lse = lse,
+                                     .lse2 = lse2};
+
+    (void)state;
+    assert_int_equal(backend()->attention_merge(NULL, &m), 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(acc[i] == (float)(i + 1));
+    assert_true(lse[0] == 0.5f && lse[1] == -INFINITY);
+}
+
 static void same_bits(const struct shape *c, int threads_a, int threads_b)
 {
     struct problem p[2];
@@ -378,6 +503,9 @@ int main(void)
         cmocka_unit_test(test_against_the_matrix),
         cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_lse_stride),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_merge_nothing),
         cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_cost),
     };

@@ -3,9 +3,11 @@
 #include "tests/kernels/check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/half.h"
 #include "kernels/philox.h"
 
 /* Relative Euclidean distance from the double reference; ulp for exp. */
@@ -60,8 +62,8 @@ static void test_dropout(void **state)
             uint32_t word[4];
 
             mdsk_dropout_block(a.key.seed, a.key.site, a.key.step,
-                               a.rows.first_sample + r / a.rows.S,
-                               a.rows.first_token + r % a.rows.S, h / 4, word);
+                               a.rows.first_sample + r % a.rows.B,
+                               a.rows.first_token + r / a.rows.B, h / 4, word);
             y.d[i] = word[h % 4] >= mdsk_dropout_threshold(a.key.p)
                          ? x.d[i] / (1 - (double)a.key.p)
                          : 0;
@@ -118,6 +120,68 @@ static void test_add_and_scale(void **state)
         assert_near("add, scale", &y, 2 * tolerance.simple);
         vec_free(&x);
         vec_free(&y);
+    }
+}
+
+/* Columns from the middle of a matrix and back: what lies beside them stays. */
+static void test_copy_rows(void **state)
+{
+    enum { R = 7, C = 5, LDX = 11, LDY = 9 };
+    static const enum mdsk_dtype types[] = {MDSK_F32, MDSK_BF16, MDSK_I32, MDSK_F64};
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        size_t size = mdsk_dtype_size(types[t]);
+        unsigned char x[R * LDX * 8], y[R * LDY * 8];
+        struct mdsk_copy_rows a = {
+            .R = R, .C = C, .ldx = LDX, .ldy = LDY, .dtype = types[t]};
+
+        a.x = x + 3 * size;
+        a.y = y + 2 * size;
+        for (size_t i = 0; i < sizeof x; i++)
+            x[i] = (unsigned char)(i * 37 + 1);
+        memset(y, 0, sizeof y);
+        assert_int_equal(backend()->copy_rows(NULL, &a), 0);
+        for (size_t r = 0; r < R; r++)
+            for (size_t c = 0; c < LDY * size; c++) {
+                int inside = c >= 2 * size && c < (2 + C) * size;
+
+                assert_int_equal(y[r * LDY * size + c],
+                                 inside ? x[r * LDX * size + c + size] : 0);
+            }
+    }
+}
+
+/* f32 there and back is rounding; between the 16-bit types the same through f32. */
+static void test_cast(void **state)
+{
+    static const int64_t sizes[] = {1, 17, 513, 50001};
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        int64_t n = sizes[t];
+        struct vec x = vec_random(n, 1, 1), y = vec_unset(n);
+        uint16_t *h = malloc((size_t)n * sizeof *h), *g = malloc((size_t)n * sizeof *g);
+        struct mdsk_cast casts[] = {{n, MDSK_F32, MDSK_BF16, x.f, h},
+                                    {n, MDSK_BF16, MDSK_F16, h, g},
+                                    {n, MDSK_F16, MDSK_F32, g, y.f},
+                                    {n, MDSK_F32, MDSK_F32, x.f, y.f}};
+
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(backend()->cast(NULL, &casts[i]), 0);
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t b = mdsk_f32_to_bf16(x.f[i]);
+
+            assert_int_equal(h[i], b);
+            assert_int_equal(g[i], mdsk_f32_to_f16(mdsk_bf16_to_f32(b)));
+            assert_true(y.f[i] == mdsk_f16_to_f32(g[i]));
+        }
+        assert_int_equal(backend()->cast(NULL, &casts[3]), 0);
+        assert_memory_equal(x.f, y.f, (size_t)n * sizeof(float));
+        vec_free(&x);
+        vec_free(&y);
+        free(h);
+        free(g);
     }
 }
 
@@ -317,6 +381,8 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_rate_and_shards),
         cmocka_unit_test(test_add_and_scale),
+        cmocka_unit_test(test_copy_rows),
+        cmocka_unit_test(test_cast),
         cmocka_unit_test(test_sum_squares),
         cmocka_unit_test(test_adamw),
         cmocka_unit_test(test_rope),

@@ -78,6 +78,7 @@ static void run_stats(struct xent *x)
 static void run_loss(struct xent *x, float *lse, double *loss, double *count)
 {
     struct mdsk_xent_loss a = {.R = x->R,
+                               .parts = 1,
                                .target = x->target,
                                .max = x->max.f,
                                .sum = x->sum.f,
@@ -206,46 +207,54 @@ static void test_lse_in_place(void **state)
     xent_fini(&x);
 }
 
-/* Two ranks with half the words each, combined as a caller would: the same gradient. */
-static void test_two_ranks(void **state)
+/* Three ranks share the words: lse and loss are those of one, and each rank's gradient
+ * is its columns of the whole. */
+static void test_parts_make_the_whole(void **state)
 {
-    enum { R = 7, WORDS = 10 };
-    struct vec whole = vec_random(R * WORDS, 1, 2), half[2], lse = vec_unset(R);
-    float max[2][R], sum[2][R], hit[2][R];
-    int32_t target[R] = {0, 3, 4, 5, 9, -1, 6};
+    enum { R = 9, WORDS = 12, PARTS = 3, EACH = WORDS / PARTS, STRIDE = R + 2 };
+    struct vec whole = vec_random(R * WORDS, 1, 2), lse = vec_unset(R);
+    float max[PARTS * STRIDE], sum[PARTS * STRIDE], hit[PARTS * STRIDE];
+    float part[PARTS][R * EACH];
+    int32_t target[R] = {0, 3, 4, 5, 9, -1, 6, 11, 8};
+    double loss = 1, count = 2, want = 1;
+    struct mdsk_xent_loss l = {R,   PARTS, STRIDE, target, max,
+                               sum, hit,   lse.f,  &loss,  &count};
 
     (void)state;
-    for (int k = 0; k < 2; k++) {
-        half[k] = vec_unset(R * WORDS / 2);
-        for (int i = 0; i < R * WORDS / 2; i++)
-            half[k].f[i] = whole.f[i / 5 * WORDS + k * 5 + i % 5];
+    for (int p = 0; p < PARTS; p++) {
         struct mdsk_xent_stats a = {.R = R,
-                                    .words = 5,
-                                    .valid = 5,
-                                    .ld = 5,
-                                    .first_word = k * 5,
-                                    .logits = half[k].f,
+                                    .words = EACH,
+                                    .valid = EACH,
+                                    .ld = EACH,
+                                    .first_word = p * EACH,
+                                    .logits = part[p],
                                     .target = target,
-                                    .max = max[k],
-                                    .sum = sum[k],
-                                    .target_logit = hit[k]};
+                                    .max = max + p * STRIDE,
+                                    .sum = sum + p * STRIDE,
+                                    .target_logit = hit + p * STRIDE};
+
+        for (int i = 0; i < R * EACH; i++)
+            part[p][i] = whole.f[i / EACH * WORDS + p * EACH + i % EACH];
         assert_int_equal(backend()->xent_stats(NULL, &a), 0);
     }
+    assert_int_equal(backend()->xent_loss(NULL, &l), 0);
     for (int r = 0; r < R; r++) {
-        float top = fmaxf(max[0][r], max[1][r]);
+        double total = 0;
 
-        lse.f[r] = top + logf(sum[0][r] * expf(max[0][r] - top) +
-                              sum[1][r] * expf(max[1][r] - top));
-        if (target[r] >= 0)
-            assert_true(hit[0][r] + hit[1][r] == whole.f[r * WORDS + target[r]]);
+        for (int i = 0; i < WORDS; i++)
+            total += exp(whole.d[r * WORDS + i]);
+        lse.d[r] = log(total);
+        want += target[r] >= 0 ? lse.d[r] - whole.d[r * WORDS + target[r]] : 0;
     }
-    for (int k = 0; k < 2; k++) {
+    assert_near("xent lse of parts", &lse, tolerance.stats);
+    assert_true(fabs(loss - want) <= tolerance.loss * want && count == 2 + R - 1);
+    for (int p = 0; p < PARTS; p++) {
         struct mdsk_xent_bwd a = {.R = R,
-                                  .words = 5,
-                                  .valid = 5,
-                                  .ld = 5,
-                                  .first_word = k * 5,
-                                  .logits = half[k].f,
+                                  .words = EACH,
+                                  .valid = EACH,
+                                  .ld = EACH,
+                                  .first_word = p * EACH,
+                                  .logits = part[p],
                                   .target = target,
                                   .lse = lse.f,
                                   .scale = 1};
@@ -256,12 +265,10 @@ static void test_two_ranks(void **state)
         float total = 0;
 
         for (int i = 0; i < WORDS; i++)
-            total += half[i / 5].f[r * 5 + i % 5];
+            total += part[i / EACH][r * EACH + i % EACH];
         assert_true(fabsf(total) < 1e-6f); /* a softmax less a one-hot sums to 0 */
     }
     vec_free(&whole);
-    vec_free(&half[0]);
-    vec_free(&half[1]);
     vec_free(&lse);
 }
 
@@ -307,9 +314,12 @@ static void test_nan_shows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_reference), cmocka_unit_test(test_slopes),
-        cmocka_unit_test(test_lse_in_place),      cmocka_unit_test(test_two_ranks),
-        cmocka_unit_test(test_large_logits),      cmocka_unit_test(test_nan_shows),
+        cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_lse_in_place),
+        cmocka_unit_test(test_parts_make_the_whole),
+        cmocka_unit_test(test_large_logits),
+        cmocka_unit_test(test_nan_shows),
     };
 
     mdsk_cpu_set_threads(2);

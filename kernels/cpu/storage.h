@@ -1,0 +1,47 @@
+/* Numbers as they are stored, f32 or 16 bits, beside the f32 that the cpu backend
+ * computes in.
+ *
+ * A kernel asks for a piece of a tensor as f32 and gets the tensor itself where that is
+ * f32, else a converted copy in memory it brings along; it writes to such a piece, and
+ * puts it: that rounds, once, or does nothing where the piece is the tensor. */
+#ifndef MDSK_CPU_STORAGE_H
+#define MDSK_CPU_STORAGE_H
+
+#include "kernels/types.h"
+
+/* y[0..n-1] = x[at ..] of type t */
+void mdsk_widen(enum mdsk_dtype t, const void *x, int64_t at, int64_t n, float *y);
+
+/* y[at ..] of type t = x[0..n-1], rounded to nearest even */
+void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t at);
+
+/* x[at .. at+n-1] to read: in place, or by way of room [n], which F32 does not use. */
+static inline const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t at,
+                                     int64_t n, float *room)
+{
+    if (t == MDSK_F32)
+        return (const float *)x + at;
+    mdsk_widen(t, x, at, n, room);
+    return room;
+}
+
+/* Where to write what mdsk_put then stores at y[at ..]. */
+static inline float *mdsk_at(enum mdsk_dtype t, void *y, int64_t at, float *room)
+{
+    return t == MDSK_F32 ? (float *)y + at : room;
+}
+
+static inline void mdsk_put(enum mdsk_dtype t, const float *piece, int64_t n, void *y,
+                            int64_t at)
+{
+    if (t != MDSK_F32)
+        mdsk_narrow(t, piece, n, y, at);
+}
+
+/* n floats of working memory, or none where the tensor itself serves. */
+static inline int64_t mdsk_room(enum mdsk_dtype t, int64_t n)
+{
+    return t == MDSK_F32 ? 0 : n;
+}
+
+#endif
