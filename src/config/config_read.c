@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
-
 static void read_config(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
@@ -132,10 +130,26 @@ static void add_grouped(int64_t n, struct mds_str *out)
     }
 }
 
+static void show_layout(const struct mds_config_run *run, FILE *f)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    fprintf(f, "#   ranks              %lld", (long long)run->world);
+    if (run->world > 1)
+        fprintf(f,
+                " = pipeline %lld x data %lld x ring %lld x Ulysses %lld x tensor %lld",
+                (long long)p->pipeline, (long long)p->data, (long long)p->ring,
+                (long long)p->ulysses, (long long)p->tensor);
+    fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data);
+    if (p->virtual_stages > 1)
+        fprintf(f, "#   pipeline           %lld chunks of %lld blocks a rank\n",
+                (long long)p->virtual_stages, (long long)p->virtual_layers);
+}
+
 static void show_derived(const struct mds_config_run *run, FILE *f)
 {
     struct mds_model_config m = run->config.model;
-    int64_t words = m.vocab ? m.vocab : GPT2_WORDS;
+    int64_t words = m.vocab ? m.vocab : MDS_GPT2_WORDS;
     struct mds_str params = {0};
 
     if (!m.padded_vocab)
@@ -143,8 +157,7 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
             mds_vocab_padded(words, m.vocab_divisor, run->config.parallel.tensor);
     add_grouped(mds_model_params(&m), &params);
     fprintf(f, "\n# What follows from this\n");
-    fprintf(f, "#   ranks              %lld\n", (long long)run->world);
-    fprintf(f, "#   data-parallel      %lld\n", (long long)run->config.parallel.data);
+    show_layout(run, f);
     fprintf(f, "#   padded vocabulary  %lld words%s\n", (long long)m.padded_vocab,
             m.vocab ? "" : " (assuming GPT-2's 50257; the data decides)");
     fprintf(f, "#   parameters         %s%s\n", params.s ? params.s : "",
@@ -169,7 +182,7 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, 
         return MDS_OK;
     case MDS_ACTION_SHOW:
         if (!run->world)
-            MDS_TRY(mds_config_resolve(run, 1, diag));
+            MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
         mds_settings_show(&run->settings, f);
         show_derived(run, f);
         return MDS_OK;
