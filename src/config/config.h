@@ -55,6 +55,7 @@ struct mds_parallel_config {
     enum mds_place_kind offload_params;    /* stage 3: weights; device or cpu */
     char *nvme_path;                       /* folder for MDS_PLACE_NVME, or NULL */
     enum mds_sp_type sp_type;
+    double timeout_s; /* how long a rank may be silent */
 };
 
 /* global = micro * accumulation * data-parallel size.  The user sets any two or fewer.
@@ -97,9 +98,8 @@ struct mds_train_config {
     int64_t bucket_bytes;      /* of gradients per overlapped all-reduce */
     int64_t threads;           /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
-    double timeout_s; /* of waiting for other ranks; 0: no limit */
-    int comm_check;   /* compare collectives of all ranks before each */
-    int dry_run;      /* no MPI, no computing: print what a rank would need */
+    int comm_check; /* compare collectives of all ranks before each */
+    int dry_run;    /* no MPI, no computing: print what a rank would need */
     int64_t dry_world, dry_rank; /* the rank it plays, and of how many */
 };
 

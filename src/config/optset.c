@@ -317,16 +317,26 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
     return -1;
 }
 
+/* What a variable is about: the name behind the program's prefix, if it is there. */
+static const char *bare(const struct mds_option_set *set, enum mds_name_kind kind,
+                        const char *name)
+{
+    size_t n = set->env_prefix && kind == MDS_NAME_ENV ? strlen(set->env_prefix) : 0;
+
+    return n && strncmp(name, set->env_prefix, n) == 0 ? name + n : name;
+}
+
+/* Prefixes are left out of the comparison: MDS_SEQ_LENGHT is near SEQ_LEN. */
 const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kind kind,
                              const char *name)
 {
     const struct mds_option_alias *a = set->aliases;
-    const char *found = NULL, **names;
+    const char *near, *found = NULL, **names, **bares;
     size_t n = count_rows(set), used = 0;
 
     for (; a && a->name; a++)
         n++;
-    names = mds_zalloc(n, sizeof *names);
+    names = mds_zalloc(2 * n, sizeof *names);
     if (!names)
         return NULL;
     for (size_t i = 0; set->options[i].help; i++)
@@ -335,7 +345,13 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
     for (a = set->aliases; a && a->name; a++)
         if (mds_alias_kind(a->name) == kind)
             names[used++] = a->name;
-    found = mds_str_nearest(name, names, used);
+    bares = names + n;
+    for (size_t i = 0; i < used; i++)
+        bares[i] = bare(set, kind, names[i]);
+    near = mds_str_nearest(bare(set, kind, name), bares, used);
+    for (size_t i = 0; near && !found; i++)
+        if (bares[i] == near)
+            found = names[i];
     free(names);
     return found;
 }

@@ -72,6 +72,10 @@ static void test_unknown_names(void **state)
     expect_fault("--config gone.yaml", "gone.yaml: No such file");
     setenv("MDS_SEEED", "1", 1);
     expect_fault("", "environment: unknown variable MDS_SEEED; did you mean MDS_SEED?");
+    setenv("MDS_SEQ_LENGHT", "1", 1); /* names without the prefix are candidates, too */
+    expect_fault("", "unknown variable MDS_SEQ_LENGHT; did you mean SEQ_LEN?");
+    setenv("MDS_QUANTUM_FLUX", "1", 1);
+    expect_fault("", "unknown variable MDS_QUANTUM_FLUX; unset it");
 }
 
 static void test_slips_in_the_environment(void **state)
@@ -210,8 +214,9 @@ static void test_megatron_flags(void **state)
     r = read_config(
         "--checkpoint-activations --disable-bias-linear --exit-duration-in-mins "
         "2 --untie-embeddings-and-output-weights --no-overlap-grad-reduce "
-        "--use-rotary-position-embeddings");
+        "--use-rotary-position-embeddings --distributed-timeout-minutes 30");
     assert_fine(&r);
+    assert_true(r.run->config.parallel.timeout_s == 1800);
     assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
     assert_int_equal(r.run->config.model.linear_bias, 0);
     assert_int_equal(r.run->config.model.tied_head, 0);
