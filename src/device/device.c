@@ -176,6 +176,21 @@ void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
     dev->ops->copy_out(dev, to_host, from, bytes);
 }
 
+void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    if (dev->kern)
+        dev->ops->copy_out(dev, to_host, from, bytes);
+}
+
+void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    if (dev->kern)
+        dev->ops->copy_in(dev, to, from_host, bytes);
+}
+
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)
 {
     struct mds_mem_account *m = &dev->ledger.memory;

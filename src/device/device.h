@@ -92,6 +92,12 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
 void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                       int64_t bytes);
 
+/* Between the device and host memory that is accounted for too (an arena on a host
+ * device): queued; on dry nothing is touched on either side. */
+void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes);
+void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes);
+
 /* Cores this process may run on. */
 int mds_host_cores(void);
 
