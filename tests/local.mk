@@ -4,8 +4,7 @@ T_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
+EXTRA_DIST += tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk
-TESTS += tests/cli/errors.t
-dist_check_SCRIPTS += tests/cli/errors.t

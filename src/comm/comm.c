@@ -1,8 +1,9 @@
-/* Groups: their life, their accounts, and the loop in which everything waits. */
+/* Groups: their life, and the loop in which everything waits. */
 #include "comm/internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ int64_t mds_comm_segment(void)
 enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, int rank,
                           int size, const char *tag)
 {
+    struct mds_comm **last = &live;
+
     c->f64 = mds_zalloc((size_t)size * MDS_COMM_BATCH, sizeof *c->f64);
     if (!c->f64)
         return MDS_EMEM;
@@ -42,8 +45,9 @@ enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, in
     c->rank = rank;
     c->size = size;
     snprintf(c->tag, sizeof c->tag, "%s", tag);
-    c->next = live;
-    live = c;
+    while (*last)
+        last = &(*last)->next;
+    *last = c;
     return MDS_OK;
 }
 
@@ -57,6 +61,7 @@ void mds_comm_destroy(struct mds_comm *c)
         p = &(*p)->next;
     *p = c->next;
     free(c->f64);
+    free(c->print);
     if (c->ops)
         c->ops->close(c);
     else
@@ -73,86 +78,148 @@ int mds_comm_size(const struct mds_comm *c)
     return c->size;
 }
 
-const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c)
+const char *mds_comm_tag(const struct mds_comm *c)
 {
-    return &c->stats;
+    return c->tag;
 }
 
-enum mds_rc mds_comm_enter(struct mds_comm *c, const char *what, int ok, int64_t bytes)
+const struct mds_comm *mds_comm_next(const struct mds_comm *c)
 {
-    if (!ok)
-        return mds_fail(MDS_EBUG, "%s: %s: wrong arguments", c->tag, what);
-    if (c->broken)
-        return mds_fail(c->broken, "%s: %s: an earlier call of this group failed",
-                        c->tag, what);
-    if (c->size > 1) {
-        c->stats.calls++;
-        c->stats.wire_bytes += bytes;
-    }
-    return MDS_OK;
+    return c ? c->next : live;
+}
+
+static enum mds_rc advance(struct mds_comm *c, int *moved)
+{
+    if (c->first_message)
+        MDS_TRY(mds_comm_advance_messages(c, moved));
+    return c->first ? mds_comm_advance(c, moved) : MDS_OK;
 }
 
 enum mds_rc mds_comm_progress(int *moved)
 {
     for (struct mds_comm *c = live; c; c = c->next) {
-        if (!c->first || c->broken)
+        if (c->broken)
             continue;
-        c->broken = mds_comm_advance(c, moved);
+        c->broken = advance(c, moved);
         if (c->broken)
             return c->broken;
     }
     return MDS_OK;
 }
 
-static enum mds_rc fail_silent(struct mds_comm *c, int slot)
-{
-    c->broken = MDS_ECOMM;
-    return mds_fail(
-        MDS_ECOMM,
-        "%s: rank %d has been silent for %g s, the limit: look for what it said last",
-        c->tag, c->ops->awaited(c, slot), timeout_s);
-}
-
 /* One look at what is awaited.  *done, or how many messages have moved. */
-static enum mds_rc look(struct mds_comm *c, const struct mds_comm_req *req, int *done,
+static enum mds_rc look(struct mds_comm *c, struct mds_comm *const *until, int *done,
                         int *moved)
 {
     int left = 0;
 
     *moved = 0;
     MDS_TRY(mds_comm_progress(moved));
-    if (!req) {
+    if (!until) {
         int finished;
 
         MDS_TRY(c->ops->test(c, 0, &finished, &left));
         *moved += finished;
     }
-    *done = req ? !req->comm : left == 0;
+    *done = until ? !*until : left == 0;
     return MDS_OK;
 }
 
-enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_req *req)
+/* A rank of the world that does not do its part, or -1.  Of the requests in flight the
+ * oldest is the one that holds up the others. */
+static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *call,
+                        int waits_for_slot_0)
 {
-    double start = mds_clock_s(), heard = start, now = start;
-    int done = 0, moved;
+    int rank = call->peer;
+
+    if (waits_for_slot_0)
+        rank = c->ops->awaited(c, 0);
+    else if (call->number > 0)
+        rank = c->first ? c->ops->awaited(c, c->first->slot) : -1;
+    return rank < 0 ? -1 : c->world_ranks[rank];
+}
+
+/* Let the alarm reach the others, and their lines come out, before this rank's failure
+ * ends the run. */
+static void linger(void)
+{
+    for (double end = mds_clock_s() + 1; mds_clock_s() < end; sched_yield())
+        mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
+}
+
+/* first: the rank whose alarm was heard; -1: this rank is the first to give up. */
+static enum mds_rc give_up(struct mds_comm *c, int awaited, double silent_s, int first)
+{
+    char line[512];
+
+    c->broken = MDS_ECOMM;
+    mds_comm_watch_line(line, sizeof line);
+    mds_error("%s", line);
+    if (first < 0)
+        mds_comm_alarm_ring(MDS_COMM_GIVES_UP);
+    linger();
+    if (first < 0)
+        return mds_fail(MDS_ECOMM,
+                        "%s: rank %d has been silent for %g s, the limit: look for "
+                        "what it said last",
+                        c->tag, awaited, timeout_s);
+    return mds_fail(MDS_ECOMM,
+                    "%s: rank %d has been silent for %.1f s, and rank %d, which waited "
+                    "longer, gave up",
+                    c->tag, awaited, silent_s, first);
+}
+
+/* Now and then, in a long wait: note who is awaited, and whether to go on. */
+static enum mds_rc ponder(struct mds_comm *c, int awaited, double silent_s)
+{
+    int first = mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
+
+    mds_comm_watch_awaited(awaited);
+    if (mds_comm_alarm_heard(MDS_COMM_ENDS) >= 0)
+        mds_comm_watch_hush();
+    if (first < 0 && silent_s <= timeout_s)
+        return MDS_OK;
+    return give_up(c, awaited, silent_s, first);
+}
+
+static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
+                              struct mds_comm *const *until, double start)
+{
+    const double pause_s = 0.1;
+    double heard = start, pondered = start;
 
     for (;;) {
-        enum mds_rc rc = look(c, req, &done, &moved);
+        int done = 0, moved;
+        double now;
 
-        if (rc) {
-            c->broken = rc;
-            return rc;
-        }
-        now = mds_clock_s();
+        MDS_TRY(look(c, until, &done, &moved));
         if (done)
-            break;
-        if (moved)
+            return MDS_OK;
+        now = mds_clock_s();
+        if (moved) {
             heard = now;
-        else if (now - heard > timeout_s)
-            return fail_silent(c, req ? c->first->slot : 0);
-        else
+        } else if (now - pondered > pause_s) {
+            MDS_TRY(ponder(c, find_awaited(c, call, !until), now - heard));
+            pondered = now;
+        } else {
             sched_yield(); /* laptops run more ranks than they have cores */
+        }
     }
-    c->stats.wait_s += now - start;
-    return MDS_OK;
+}
+
+enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
+                           struct mds_comm *const *until)
+{
+    double start = mds_clock_s();
+    enum mds_rc rc;
+
+    if (c->broken)
+        return mds_comm_fail_broken(c, call);
+    mds_comm_watch_begin(c, call);
+    rc = wait_until(c, call, until, start);
+    mds_comm_watch_end();
+    if (rc)
+        c->broken = rc;
+    c->stats.wait_s += mds_clock_s() - start;
+    return rc;
 }

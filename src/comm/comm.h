@@ -6,9 +6,22 @@
  * Sums are made in rank order: the result has the same bits on every rank, in every
  * run, with any MPI and any order of arrival.  A maximum is NaN if any value is.
  *
- * Everything fails with MDS_ECOMM once a peer has been silent for longer than the limit
- * (mds_comm_set_timeout_s).  After a failure the group is of no more use than to be
- * destroyed: its members no longer agree on what came last. */
+ * Everything that blocks fails with MDS_ECOMM once a peer has been silent for longer
+ * than the limit (mds_comm_set_timeout_s).  After a failure the group is of no more use
+ * than to be destroyed: its members no longer agree on what came last.
+ *
+ * What is said when ranks fall out:
+ *
+ *   a rank hangs, or calls     Whoever reaches the limit tells all ranks of the run;
+ * each nothing any more           that waits logs what for, since when, and what it
+ * completed last, and fails.  The rank without a line is the culprit. a rank fails or
+ * exits      Its sentence; it ends the others (comm/world.h). a rank is killed The
+ * launcher ends the job and names the rank (MPICH's mpiexec: process number and host).
+ * Launchers that begin with SIGTERM (Open MPI's, srun, PALS) let ranks that wait write
+ * what they wait for, 64 of them at most; MPICH's begins with SIGKILL.  Nothing is
+ * written by a program that catches SIGTERM itself. members make different     With
+ * mds_comm_set_check: both calls and where they are. calls Without: wrong data, or the
+ * first row. */
 #ifndef MDS_COMM_COMM_H
 #define MDS_COMM_COMM_H
 
@@ -79,16 +92,32 @@ const char *mds_comm_tag(const struct mds_comm *c);
  */
 const struct mds_comm *mds_comm_next(const struct mds_comm *c);
 
+/* Which call: for those who ask what a rank is doing. */
+struct mds_comm_call {
+    enum mds_comm_kind kind;
+    int dtype;        /* enum mdsk_dtype; -1: bytes */
+    int op;           /* enum mds_comm_op; -1: none */
+    int peer;         /* a broadcast's root, a message's other end; -1: none */
+    int tag;          /* a message's */
+    int line;         /* where the program made it, */
+    const char *file; /* a literal */
+    int64_t count;    /* payload, in elements of dtype */
+    int64_t number;   /* of this group's collectives, from 1; 0: a message */
+};
+
 /* One collective in flight.  The caller embeds it, zero-initialised, and leaves its
  * address and contents alone until it is done; then it may be started again. */
 struct mds_comm_req {
     struct mds_comm *comm; /* borrowed; NULL: idle */
     struct mds_comm_req *next;
-    float *buf, *work; /* borrowed until done */
-    int64_t count;
-    int64_t at; /* first element of the segment under way */
-    enum mds_comm_op op;
-    int tag, slot, phase; /* comm.c's */
+    struct mds_comm_call call;
+    const char *in; /* borrowed until done, as are out, sum and work */
+    char *out, *sum, *work;
+    int64_t count; /* elements of all slices together */
+    int64_t chunk; /* of one, but where count ends */
+    int64_t step;  /* of each slice, that move at once */
+    int64_t at;    /* first one, in each slice, of the step under way */
+    int elem_bytes, stages, stage, tag, slot;
 };
 
 /* Which part of a flat buffer of count elements is this rank's: all ranks' parts are of
@@ -141,7 +170,8 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
 enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *out,
                                       int64_t bytes, struct mds_comm_req *req);
 
-/* Make progress without blocking; MDS_OK whether or not the request is done. */
+/* Make progress without blocking; MDS_OK whether or not the request is done.  Never
+ * fails for a peer's silence. */
 enum mds_rc mds_comm_poll(struct mds_comm_req *req);
 
 /* Whether the request is done (or was never started). */
@@ -195,10 +225,7 @@ struct mds_comm_p2p {
     int64_t at;       /* first byte of the piece under way */
     int64_t piece;    /* its length; 0: none is under way */
     uint64_t message; /* the transport's name for it */
-    int64_t number;
-    const char *file;
-    int line;
-    int kind, peer, tag;
+    struct mds_comm_call call;
 };
 
 /* buf[bytes] to or from another rank of the group, 0 <= tag < MDS_COMM_P2P_TAGS.
@@ -225,5 +252,13 @@ void mds_comm_set_timeout_s(double s);
  * is in flight.  4 Mi until called: more saves little time, less saves work memory.
  * Messages travel in pieces of 64 times that, 1 GiB at most. */
 void mds_comm_set_segment(int64_t floats);
+
+/* Before each collective, compare what the members are about to call: a difference
+ * fails everywhere with both calls and their places in the source.  The same on every
+ * rank, set while nothing is in flight; off until called.  It is for finding mistakes:
+ * a start then waits for the other members, too. */
+void mds_comm_set_check(int on);
+
+#include "comm/site.h"
 
 #endif

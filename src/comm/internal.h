@@ -2,15 +2,18 @@
 #ifndef MDS_COMM_INTERNAL_H
 #define MDS_COMM_INTERNAL_H
 
+#define MDS_COMM_OWN_SOURCE
 #include "comm/comm.h"
 
 enum {
-    MDS_COMM_SLOTS = 9, /* slot 0: blocking calls; the others: an all-reduce each */
-    MDS_COMM_TAGS = 1 << 14, /* MPI promises tags up to 32767 */
+    MDS_COMM_SLOTS = 9,      /* slot 0: blocking calls; the others: a request each */
     MDS_COMM_BATCH = 16,     /* numbers that travel together in all_reduce_f64 */
+    MDS_COMM_TAGS = 1 << 14, /* of collectives; MPI promises tags up to 32767 */
+    MDS_COMM_TAG_P2P = MDS_COMM_TAGS,
+    MDS_COMM_TAG_CHECK = MDS_COMM_TAG_P2P + MDS_COMM_P2P_TAGS,
 };
 
-/* A transport moves messages; comm.c makes collectives of them.
+/* A transport moves messages; the rest of the room makes collectives of them.
  *
  * A slot holds up to 2 (size - 1) messages.  Messages between two ranks under one tag
  * arrive in the order of these calls.  Buffers stay the caller's and are in use until
@@ -24,9 +27,12 @@ struct mds_comm_ops {
     /* Without blocking: how many of the slot's messages have finished since the last
      * call, and how many are left.  With none left the slot is free for new ones. */
     enum mds_rc (*test)(struct mds_comm *c, int slot, int *finished, int *left);
-    /* The world rank at the other end of one of the slot's unfinished messages, one to
-     * be received if there is one; -1 if there are none. */
+    /* The group's rank at the other end of one of the slot's unfinished messages, one
+     * to be received if there is one; -1 if there are none. */
     int (*awaited)(const struct mds_comm *c, int slot);
+    /* Outside of slots: begin to move m's piece, and whether it has arrived. */
+    enum mds_rc (*start_piece)(struct mds_comm *c, struct mds_comm_p2p *m);
+    enum mds_rc (*test_piece)(struct mds_comm *c, struct mds_comm_p2p *m, int *done);
     void (*close)(struct mds_comm *c); /* frees c */
 };
 
@@ -34,14 +40,19 @@ struct mds_comm {
     const struct mds_comm_ops *ops; /* NULL: nothing moves (dry, or alone) */
     int dry;                        /* the data are not there */
     int rank, size;
+    int *world_ranks; /* [size]; NULL without a transport */
     char tag[32];
     enum mds_rc broken; /* the failure after which the members no longer agree */
     struct mds_comm_stats stats;
+    int64_t number;             /* of the last collective */
+    struct mds_comm_call call;  /* the blocking one under way */
     struct mds_comm_req *first; /* in flight, in order of start */
-    unsigned busy;              /* bit s: slot s serves an all-reduce */
+    struct mds_comm_p2p *first_message;
+    unsigned busy; /* bit s: slot s serves a request */
     int next_tag;
-    double *f64;           /* [size, MDS_COMM_BATCH] */
-    struct mds_comm *next; /* of the live groups */
+    double *f64;                  /* [size, MDS_COMM_BATCH] */
+    struct mds_comm_print *print; /* [size], check.c's; NULL until needed */
+    struct mds_comm *next;        /* of the live groups */
 };
 
 /* Fill in the parts that transports have in common.  c is zeroed; on failure nothing is
@@ -49,28 +60,85 @@ struct mds_comm {
 enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, int rank,
                           int size, const char *tag);
 
-/* The beginning of every collective: whether the caller may go on, and the count.
- * `bytes` is what a rank sends, in the mean over the group. */
-enum mds_rc mds_comm_enter(struct mds_comm *c, const char *what, int ok, int64_t bytes);
+/* The beginning of every call, of which the caller filled in what it asks for: count
+ * it, number it, note its place, compare it with the other members' if so wanted
+ * (account.c).
+ */
+enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call);
+
+/* Payload in bytes. */
+int64_t mds_comm_call_bytes(const struct mds_comm_call *call);
+
+/* The failure of every call but the first that failed. */
+enum mds_rc mds_comm_fail_broken(const struct mds_comm *c,
+                                 const struct mds_comm_call *call);
 
 /* Move on everything that is in flight, in every group.  Adds the number of messages
  * that finished to *moved. */
 enum mds_rc mds_comm_progress(int *moved);
 
-/* The same for the all-reduces of one group (allreduce.c). */
+/* The same for the requests (request.c) and the messages (p2p.c) of one group. */
 enum mds_rc mds_comm_advance(struct mds_comm *c, int *moved);
+enum mds_rc mds_comm_advance_messages(struct mds_comm *c, int *moved);
 
-/* Block until slot 0 is empty (req NULL), or until req is done. */
-enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_req *req);
+/* Block until *until is NULL, which says that a request is done; until NULL: until slot
+ * 0 is empty.  call is for the record. */
+enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
+                           struct mds_comm *const *until);
+
+/* The stages of a request's step, in this order. */
+enum {
+    MDS_COMM_REDUCING = 1 << 0,   /* every rank collects its own slice, and sums */
+    MDS_COMM_GATHERING = 1 << 1,  /* every rank hands its own slice to all */
+    MDS_COMM_SCATTERING = 1 << 2, /* every rank hands everyone a slice of their own */
+};
+
+/* Queue r, of which all but the engine's own fields are filled in (request.c). */
+enum mds_rc mds_comm_launch(struct mds_comm *c, struct mds_comm_req *r);
 
 /* Floats moved per step of a long collective. */
 int64_t mds_comm_segment(void);
 
-/* out[len] = x_0 op x_1 op ... op x_{n-1}, in that order, for rank r's numbers x_r:
- * x_me is own[len], the others stand in rank order in others[n - 1, stride].  out may
- * be own. */
-void mds_comm_reduce(float *out, const float *own, const float *others, int64_t stride,
-                     int64_t len, int me, int n, enum mds_comm_op op);
+/* Whether the members compare calls, and the comparison (check.c). */
+int mds_comm_checks(void);
+enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call);
+
+/* What this rank is doing (watch.c).  Between begin and end it waits, for `awaited`: a
+ * rank of the world, or -1.  done notes what was completed last. */
+void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call);
+void mds_comm_watch_awaited(int rank);
+void mds_comm_watch_end(void);
+void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call);
+
+/* All that in a line, cut to fit; returns its length.  Also from a signal handler. */
+int mds_comm_watch_line(char *line, int size);
+
+/* A call in words. */
+int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size);
+
+/* Write the line if SIGTERM comes while this rank waits, unless the program has its own
+ * use for that signal, or knows why it comes: hush. */
+void mds_comm_watch_start(int rank, int ranks);
+void mds_comm_watch_hush(void);
+
+/* Between all ranks of the run (alarm.c): one that gives up waiting, or ends the run,
+ * tells the others, who look now and then. */
+enum mds_comm_alarm { MDS_COMM_GIVES_UP = 1, MDS_COMM_ENDS };
+void mds_comm_alarm_ring(enum mds_comm_alarm why);
+int mds_comm_alarm_heard(enum mds_comm_alarm why); /* by which rank; -1: by none */
+
+/* out[len] = x_0 op x_1 op ... op x_{n-1}, in that order and in f32, for rank r's
+ * numbers x_r: x_me is own[len], the others stand in rank order in others[n - 1,
+ * stride].  out may be own.  dtype: f32, bf16 or f16; rounded once. */
+struct mds_comm_sum {
+    void *out;
+    const void *own, *others;
+    int64_t stride, len;
+    int me, n;
+    enum mdsk_dtype dtype;
+    enum mds_comm_op op;
+};
+void mds_comm_reduce(const struct mds_comm_sum *s);
 
 /* a op b. */
 double mds_comm_fold(double a, double b, enum mds_comm_op op);

@@ -1,13 +1,20 @@
 noinst_LIBRARIES += src/comm/libmds_comm.a
 src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
 src_comm_libmds_comm_a_SOURCES = \
-  src/comm/allreduce.c \
+  src/comm/account.c \
+  src/comm/alarm.c \
+  src/comm/check.c \
   src/comm/collectives.c \
   src/comm/comm.c src/comm/comm.h \
   src/comm/dry.c \
   src/comm/internal.h \
   src/comm/mpi.c \
+  src/comm/p2p.c \
   src/comm/reduce.c \
+  src/comm/request.c \
+  src/comm/site.h \
+  src/comm/slices.c \
+  src/comm/watch.c \
   src/comm/world.c src/comm/world.h
 
 check_PROGRAMS += tests/mpi/collectives

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The messages of a slot, in the order they were added.  Finished ones are
  * MPI_REQUEST_NULL until the last one finishes and the slot is emptied. */
@@ -18,7 +19,6 @@ struct slot {
 struct mpi_comm {
     struct mds_comm base;
     MPI_Comm comm;
-    int *world_ranks;     /* [size] */
     int *indices;         /* [2 (size - 1)], MPI_Testsome's answer, */
     MPI_Status *statuses; /* and why it failed */
     struct slot slots[MDS_COMM_SLOTS];
@@ -98,18 +98,56 @@ static enum mds_rc mpi_test(struct mds_comm *c, int slot, int *finished, int *le
 
 static int mpi_awaited(const struct mds_comm *c, int slot)
 {
-    const struct mpi_comm *m = (const struct mpi_comm *)c;
-    const struct slot *s = &m->slots[slot];
+    const struct slot *s = &((const struct mpi_comm *)c)->slots[slot];
     int found = -1;
 
     for (int i = s->used - 1; i >= 0; i--) {
         if (s->requests[i] == MPI_REQUEST_NULL)
             continue;
         if (s->peers[i] >= 0)
-            return m->world_ranks[s->peers[i]];
-        found = m->world_ranks[~s->peers[i]];
+            return s->peers[i];
+        found = ~s->peers[i];
     }
     return found;
+}
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "no room in mds_comm_p2p");
+
+static enum mds_rc mpi_start_piece(struct mds_comm *c, struct mds_comm_p2p *p)
+{
+    struct mpi_comm *m = (struct mpi_comm *)c;
+    int tag = MDS_COMM_TAG_P2P + p->call.tag, bytes = (int)p->piece;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code;
+
+    if (p->call.kind == MDS_COMM_SEND)
+        code = MPI_Isend(p->buf + p->at, bytes, MPI_BYTE, p->call.peer, tag, m->comm,
+                         &request);
+    else
+        code = MPI_Irecv(p->buf + p->at, bytes, MPI_BYTE, p->call.peer, tag, m->comm,
+                         &request);
+    memcpy(&p->message, &request, sizeof request);
+    return fail_mpi(c, p->call.kind == MDS_COMM_SEND ? "MPI_Isend" : "MPI_Irecv", code);
+}
+
+static enum mds_rc mpi_test_piece(struct mds_comm *c, struct mds_comm_p2p *p, int *done)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int bytes = (int)p->piece, flag = 0, code;
+
+    memcpy(&request, &p->message, sizeof request);
+    code = MPI_Test(&request, &flag, &status);
+    memcpy(&p->message, &request, sizeof request);
+    MDS_TRY(fail_mpi(c, "MPI_Test", code));
+    if (flag && p->call.kind == MDS_COMM_RECV)
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+    if (bytes != (int)p->piece)
+        return mds_fail(MDS_EBUG, "%s: rank %d awaits %lld bytes, rank %d sends %d",
+                        c->tag, c->world_ranks[c->rank], (long long)p->piece,
+                        c->world_ranks[p->call.peer], bytes);
+    *done = flag;
+    return MDS_OK;
 }
 
 static void free_arrays(struct mpi_comm *m)
@@ -120,7 +158,7 @@ static void free_arrays(struct mpi_comm *m)
     }
     free(m->indices);
     free(m->statuses);
-    free(m->world_ranks);
+    free(m->base.world_ranks);
 }
 
 /* A broken group's MPI communicator is left alone: freeing it may wait for peers that
@@ -141,6 +179,8 @@ static const struct mds_comm_ops mpi_ops = {
     .recv = mpi_recv,
     .test = mpi_test,
     .awaited = mpi_awaited,
+    .start_piece = mpi_start_piece,
+    .test_piece = mpi_test_piece,
     .close = mpi_close,
 };
 
@@ -148,13 +188,13 @@ static enum mds_rc alloc_arrays(struct mpi_comm *m, const int *ranks, int n)
 {
     size_t messages = 2 * (size_t)(n - 1);
 
-    m->world_ranks = mds_zalloc((size_t)n, sizeof *m->world_ranks);
+    m->base.world_ranks = mds_zalloc((size_t)n, sizeof *m->base.world_ranks);
     m->indices = mds_zalloc(messages, sizeof *m->indices);
     m->statuses = mds_zalloc(messages, sizeof *m->statuses);
-    if (!m->world_ranks || !m->indices || !m->statuses)
+    if (!m->base.world_ranks || !m->indices || !m->statuses)
         return MDS_EMEM;
     for (int i = 0; i < n; i++)
-        m->world_ranks[i] = ranks[i];
+        m->base.world_ranks[i] = ranks[i];
     for (int i = 0; i < MDS_COMM_SLOTS; i++) {
         struct slot *s = &m->slots[i];
 

@@ -1,4 +1,5 @@
 #include "comm/internal.h"
+#include "kernels/half.h"
 
 #include <string.h>
 
@@ -16,23 +17,64 @@ static void fold_into(float *restrict acc, const float *restrict x, int64_t len,
             acc[i] = (x[i] > acc[i]) | (x[i] != x[i]) ? x[i] : acc[i];
 }
 
-void mds_comm_reduce(float *out, const float *own, const float *others, int64_t stride,
-                     int64_t len, int me, int n, enum mds_comm_op op)
+/* len numbers of x from the at-th on, in f32: there, or in block. */
+static const float *widen(const void *x, int64_t at, int64_t len, enum mdsk_dtype dtype,
+                          float *block)
 {
-    float acc[BLOCK];
+    const uint16_t *half = (const uint16_t *)x + at;
 
-    for (int64_t at = 0; at < len; at += BLOCK) {
-        int64_t part = len - at < BLOCK ? len - at : BLOCK;
+    if (dtype == MDSK_F32)
+        return (const float *)x + at;
+    if (dtype == MDSK_BF16)
+        for (int64_t i = 0; i < len; i++)
+            block[i] = mdsk_bf16_to_f32(half[i]);
+    else
+        for (int64_t i = 0; i < len; i++)
+            block[i] = mdsk_f16_to_f32(half[i]);
+    return block;
+}
 
-        for (int r = 0; r < n; r++) {
-            const float *x = r == me ? own : others + (r < me ? r : r - 1) * stride;
+static void narrow(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
+                   const float *acc)
+{
+    uint16_t *half = (uint16_t *)out + at;
+
+    if (dtype == MDSK_F32)
+        memcpy((float *)out + at, acc, (size_t)len * sizeof *acc);
+    else if (dtype == MDSK_BF16)
+        for (int64_t i = 0; i < len; i++)
+            half[i] = mdsk_f32_to_bf16(acc[i]);
+    else
+        for (int64_t i = 0; i < len; i++)
+            half[i] = mdsk_f32_to_f16(acc[i]);
+}
+
+static const void *numbers_of(const struct mds_comm_sum *s, int rank)
+{
+    int64_t row = rank < s->me ? rank : rank - 1;
+
+    if (rank == s->me)
+        return s->own;
+    return (const char *)s->others +
+           row * s->stride * (int64_t)mdsk_dtype_size(s->dtype);
+}
+
+void mds_comm_reduce(const struct mds_comm_sum *s)
+{
+    float acc[BLOCK], wide[BLOCK];
+
+    for (int64_t at = 0; at < s->len; at += BLOCK) {
+        int64_t part = s->len - at < BLOCK ? s->len - at : BLOCK;
+
+        for (int r = 0; r < s->n; r++) {
+            const float *x = widen(numbers_of(s, r), at, part, s->dtype, wide);
 
             if (r == 0)
-                memcpy(acc, x + at, (size_t)part * sizeof *acc);
+                memcpy(acc, x, (size_t)part * sizeof *acc);
             else
-                fold_into(acc, x + at, part, op);
+                fold_into(acc, x, part, s->op);
         }
-        memcpy(out + at, acc, (size_t)part * sizeof *acc);
+        narrow(s->out, at, part, s->dtype, acc);
     }
 }
 

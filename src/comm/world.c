@@ -1,3 +1,4 @@
+#include "comm/internal.h"
 #include "comm/world.h"
 
 #include "base/log.h"
@@ -83,10 +84,15 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies)
                     "(./configure --with-mpi=...)");
 }
 
-/* MPICH's mpiexec drops what it has not forwarded by then: this rank's last lines. */
+/* A moment for the others to learn that their end is meant.  MPICH's mpiexec also drops
+ * what it has not forwarded by then: this rank's last lines. */
 static void abort_all(int exit_code)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    mds_comm_alarm_ring(MDS_COMM_ENDS);
+    for (int i = 0; i < 20; i++) {
+        mds_comm_alarm_heard(MDS_COMM_ENDS); /* lets MPI send */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
@@ -136,6 +142,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
     MDS_TRY(look_around(&found));
     if (found.ranks == 1 && launcher)
         return fail_alone(launcher, copies);
+    mds_comm_watch_start(found.rank, found.ranks);
     *w = found;
     return MDS_OK;
 }

@@ -23,6 +23,7 @@ struct mds_dev {
     const struct mdsk_table *kern;
     void *stream;
     int64_t memory_bytes, taken_bytes;
+    int64_t given_bytes; /* dry's: addresses handed out so far */
     char description[160];
     struct mds_ledger ledger;
 };

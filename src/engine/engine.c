@@ -289,8 +289,8 @@ static enum mds_rc measure_on(struct mds_dev *dev, struct mds_comm *comm,
                               const struct mds_config *config,
                               struct mds_engine_need *need)
 {
-    const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 45,
-                                           .step_bytes = INT64_C(1) << 45};
+    const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 52,
+                                           .step_bytes = INT64_C(1) << 52};
     struct mds_engine_spec spec = {
         .config = config, .dev = dev, .data_parallel = comm, .need = &plenty};
     struct mds_engine *e = NULL;

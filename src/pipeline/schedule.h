@@ -3,14 +3,35 @@
  * The model is cut into stages x chunks pieces.  Stage s holds `chunks` of them, its
  * chunk c being piece c * stages + s: a micro-batch passes all stages once per chunk.
  *
- *   chunks 1   one forward, one backward (1F1B): a stage keeps at most stages - stage
- *              micro-batches, however many there are
- *   chunks v   interleaved 1F1B: pieces are v times shorter, so stages start and end
- *              their work sooner; more messages, more activations kept
+ *   chunks 1  one forward, one backward (1F1B): stage s keeps the activations of
+ *             stages - s micro-batches at most, however many there are in a step
+ *   chunks v  interleaved 1F1B: pieces are v times shorter, so the last stage starts
+ *             sooner and the first ends sooner.  In return v times as many messages,
+ *             and stage 0 keeps 1 + (stages - 1) / (stages v) times as much
  *
- * Stages idle for stages - 1 forwards and backwards of a piece, out of micro_batches x
- * chunks.  There is no GPipe: it idles as long as 1F1B, and keeps every micro-batch.
- * Source: Narayanan et al. 2021, arXiv:2104.04473, sections 2.2 and 3, figure 4. */
+ * Four stages, micro-batches 0 to 7.  A digit is a forward, its letter the backward,
+ * here taken to last twice as long; two characters are a stage's forward through all
+ * its chunks:
+ *
+ *   stage 0  00112233............aaaa44bbbb55cccc66dddd77eeee..ffff..gggg..hhhh
+ *   stage 1  ..001122........aaaa33bbbb44cccc55dddd66eeee77ffff..gggg..hhhh....
+ *   stage 2  ....0011....aaaa22bbbb33cccc44dddd55eeee66ffff77gggg..hhhh........
+ *   stage 3  ......00aaaa11bbbb22cccc33dddd44eeee55ffff66gggg77hhhh............
+ *
+ *   stage 0, chunk 0  0123....456.....7..........aa.bbcc.dd............eeffgghh
+ *   stage 0, chunk 1  ....0123......aa.bb.4cc5dd6..7........ee.ff.gg.hh........
+ *   stage 1, chunk 0  .0123....4....5..6..7...aa.bb.cc.dd............eeffgghh..
+ *   stage 1, chunk 1  .....0123...aa.bb.cc.dd4..5..6..7...ee.ff.gg.hh..........
+ *   stage 2, chunk 0  ..0123.........4..5..6aa7bb.cc.dd............eeffgghh....
+ *   stage 2, chunk 1  ......012.aa3bb.cc.dd......4..5..6ee7ff.gg.hh............
+ *   stage 3, chunk 0  ...0123............4aa5bb6cc7dd............eeffgghh......
+ *   stage 3, chunk 1  .......0aa1bb2cc3dd............4ee5ff6gg7hh..............
+ *
+ * The bubble: beside the micro_batches x chunks forwards and backwards of a piece that
+ * a stage computes, it idles for stages - 1 of them.  There is no GPipe schedule: it
+ * idles as long as 1F1B does, and keeps every micro-batch.
+ *
+ * Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2 and figure 4. */
 #ifndef MDS_PIPELINE_SCHEDULE_H
 #define MDS_PIPELINE_SCHEDULE_H
 
@@ -21,10 +42,10 @@
  * and do not wait for it; FORWARD and BACKWARD wait for the message they consume, and
  * for the earlier one that still reads from the buffer they write.
  *
- * A receive begins one computation ahead of the one that needs it, so in each direction
- * at most MDS_PIPE_BUFFERS received tensors exist: one in use, one under way.  The
- * lists of all stages complete even where a send ends only when its receive has begun,
- * with any number of send buffers from 1. */
+ * The next receive begins before the present message is worked on, so a direction has
+ * at most MDS_PIPE_BUFFERS received tensors: one in use, one under way.  That is enough
+ * for the stages never to wait for each other in a circle, not even if every SEND kept
+ * its stage until the receive has begun. */
 enum mds_pipe_op {
     MDS_PIPE_RECV_FWD, /* micro_batch, chunk: of the FORWARD that consumes it */
     MDS_PIPE_FORWARD,
@@ -63,9 +84,15 @@ const struct mds_schedule_spec *mds_schedule_get_spec(const struct mds_schedule 
  * 1, 2 ... in both directions, so its gradients are complete after the last one. */
 const struct mds_pipe_step *mds_schedule_steps(const struct mds_schedule *s, int *n);
 
-/* The most micro-batches of a chunk between the start of their forward and the end of
- * their backward, 1 if forward_only: the sets of saved activations that the chunk
- * needs. Micro-batch m may live in set m % in_flight. */
+/* The set of saved activations that a micro-batch of a chunk has from the start of its
+ * forward to the end of its backward: a number below mds_schedule_sets.  One pool
+ * serves all chunks, with no more sets than are in use at once; 1 set if forward_only.
+ */
+int mds_schedule_set(const struct mds_schedule *s, int micro_batch, int chunk);
+int mds_schedule_sets(const struct mds_schedule *s);
+
+/* The most micro-batches of a chunk that are between the start of their forward and the
+ * end of their backward at once; 1 if forward_only. */
 int mds_schedule_in_flight(const struct mds_schedule *s, int chunk);
 
 /* Whether a chunk of this stage is the model's first piece (no input but the batch, the

@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 #include "base/log.h"
+#include "comm/comm.h"
 #include "comm/world.h"
 #include "config/options.h"
 #include "data/dataset.h"
@@ -14,14 +15,15 @@
 #include <time.h>
 
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
- * others give rank 0 the time to print it and to end the run. */
+ * others give rank 0, which may have been slower, the time to print it and to end the
+ * run. */
 static _Noreturn void leave(const struct mds_world *w)
 {
-    const struct timespec half_a_second = {.tv_nsec = 500 * 1000 * 1000};
+    const struct timespec grace = {.tv_sec = 2};
     const char *line = mds_fail_text();
 
     if (w->rank > 0)
-        nanosleep(&half_a_second, NULL);
+        nanosleep(&grace, NULL);
     while (*line) {
         size_t n = strcspn(line, "\n");
 
@@ -71,6 +73,7 @@ static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
 
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     log_warnings(w, diag);
+    mds_comm_set_timeout_s(c->parallel.timeout_s);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));

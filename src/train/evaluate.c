@@ -12,7 +12,7 @@ static int64_t eval_batches(const struct run *r, enum mds_split split)
     return asked < there ? asked : there;
 }
 
-enum mds_rc run_evaluate(struct run *r, enum mds_split split, double *loss)
+enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
     static const char *const names[] = {"training", "validation", "test"};
     int64_t S = r->config->model.seq_length, micro = r->config->batch.micro;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct mds_dev_spec run_device(const struct run *r)
+struct mds_dev_spec mds_run_device(const struct run *r)
 {
     int local = r->spec->world->local_ranks;
     int cores = mds_host_cores() / local;
@@ -33,7 +33,7 @@ static void print_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
-void run_print_memory(const struct run *r)
+void mds_run_print_memory(const struct run *r)
 {
     printf("memory of rank 0 by purpose:\n");
     print_table(&mds_dev_ledger(r->dev)->memory, stdout);
@@ -81,7 +81,7 @@ static void advise_all(const struct run *r)
     }
 }
 
-enum mds_rc run_check_memory(const struct run *r, int64_t available)
+enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
 {
     int64_t bytes = r->need.state_bytes + r->need.step_bytes;
     char need[32], have[32];

@@ -42,27 +42,27 @@ static inline int64_t first_sample(const struct run *r, int64_t step)
 /* ---- memory.c: does it fit? ---- */
 
 /* Threads of this rank, and memory it may take. */
-struct mds_dev_spec run_device(const struct run *r);
+struct mds_dev_spec mds_run_device(const struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
-enum mds_rc run_check_memory(const struct run *r, int64_t available);
-void run_print_memory(const struct run *r);
+enum mds_rc mds_run_check_memory(const struct run *r, int64_t available);
+void mds_run_print_memory(const struct run *r);
 
 /* ---- evaluate.c ---- */
 
 /* Mean loss over a split, the same for any number of ranks; reported. */
-enum mds_rc run_evaluate(struct run *r, enum mds_split split, double *loss);
+enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
 
 /* ---- stop.c: reasons to leave before the last iteration ---- */
 
-void run_watch_signals(const struct run *r);
+void mds_run_watch_signals(const struct run *r);
 
 /* "iterations" and so on once all ranks are to leave, else NULL.  Collective. */
-enum mds_rc run_should_stop(const struct run *r, const char **reason);
+enum mds_rc mds_run_should_stop(const struct run *r, const char **reason);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 
-enum mds_rc run_trace_start(const struct run *r);
-enum mds_rc run_trace_grads(const struct run *r, int64_t step);
+enum mds_rc mds_run_trace_start(const struct run *r);
+enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step);
 
 #endif

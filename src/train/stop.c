@@ -11,7 +11,7 @@ static void on_signal(int sig)
     caught = sig;
 }
 
-void run_watch_signals(const struct run *r)
+void mds_run_watch_signals(const struct run *r)
 {
     struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
@@ -23,7 +23,7 @@ void run_watch_signals(const struct run *r)
     sigaction(SIGUSR1, &act, NULL);
 }
 
-enum mds_rc run_should_stop(const struct run *r, const char **reason)
+enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)
 {
     const struct mds_train_config *t = &r->config->train;
     double vote[2] = {caught != 0, 0};

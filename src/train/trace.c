@@ -61,7 +61,7 @@ static enum mds_rc save_batches(const struct run *r)
     return mds_st_writer_finish(w);
 }
 
-enum mds_rc run_trace_start(const struct run *r)
+enum mds_rc mds_run_trace_start(const struct run *r)
 {
     const char *dir = r->config->output.trace_dir;
     struct mds_params *ps = mds_engine_params(r->engine);
@@ -76,7 +76,7 @@ enum mds_rc run_trace_start(const struct run *r)
     return save_batches(r);
 }
 
-enum mds_rc run_trace_grads(const struct run *r, int64_t step)
+enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step)
 {
     struct mds_params *ps = mds_engine_params(r->engine);
     char path[PATH_SIZE];

@@ -33,13 +33,13 @@ static enum mds_rc join_ranks(struct run *r)
 
 static enum mds_rc build_engine(struct run *r)
 {
-    struct mds_dev_spec dev = run_device(r);
+    struct mds_dev_spec dev = mds_run_device(r);
     struct mds_engine_spec spec = {
         .config = r->config, .data_parallel = r->data_parallel, .need = &r->need};
 
     MDS_TRY(mds_dev_create(&dev, &r->dev));
     MDS_TRY(mds_engine_measure(r->config, r->grid.dp, &r->need));
-    MDS_TRY(run_check_memory(r, dev.memory_bytes));
+    MDS_TRY(mds_run_check_memory(r, dev.memory_bytes));
     spec.dev = r->dev;
     MDS_TRY(mds_engine_create(&spec, &r->engine));
     if (r->config->output.init_weights)
@@ -95,7 +95,7 @@ static enum mds_rc open_metrics(struct run *r)
     if (!speaks(r))
         return MDS_OK;
     m.parameters = mds_params_count(mds_engine_params(r->engine));
-    m.threads = run_device(r).threads;
+    m.threads = mds_run_device(r).threads;
     m.unigram_entropy_nats = unigram_entropy(r);
     return mds_metrics_open(&m, c->output.metrics_jsonl, c->output.tensorboard_dir,
                             &r->metrics);
@@ -125,8 +125,8 @@ static enum mds_rc set_up(struct run *r)
     r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
     if (!r->rows)
         return MDS_EMEM;
-    MDS_TRY(open_metrics(r));
-    return run_trace_start(r);
+    MDS_TRY(mds_run_trace_start(r));
+    return open_metrics(r);
 }
 
 static void tear_down(struct run *r)
@@ -188,7 +188,7 @@ static enum mds_rc one_step(struct run *r)
     MDS_TRY(
         mds_engine_backward(r->engine, step, first_sample(r, step), r->rows, &result));
     MDS_TRY(check_finite(&result, step));
-    MDS_TRY(run_trace_grads(r, step));
+    MDS_TRY(mds_run_trace_grads(r, step));
     MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
     return report_step(r, &result, lr, mds_clock_s() - begin);
@@ -207,9 +207,9 @@ static enum mds_rc loop(struct run *r, const char **reason)
 {
     do {
         MDS_TRY(one_step(r));
-        MDS_TRY(run_should_stop(r, reason));
+        MDS_TRY(mds_run_should_stop(r, reason));
         if (evaluation_is_due(r, *reason != NULL))
-            MDS_TRY(run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss));
+            MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss));
     } while (!*reason);
     return MDS_OK;
 }
@@ -226,14 +226,14 @@ static enum mds_rc finish(struct run *r, const char *reason)
 
     if (r->config->train.eval_iters > 0 &&
         mds_dataset_samples(r->spec->data, MDS_SPLIT_TEST) > 0)
-        MDS_TRY(run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
+        MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
     summary.valid_loss = r->valid_loss;
     if (!speaks(r))
         return MDS_OK;
     if (r->config->output.export_weights)
         MDS_TRY(mds_weights_save(r->config->output.export_weights, ps, r->dev,
                                  mds_params_weights(ps)));
-    run_print_memory(r);
+    mds_run_print_memory(r);
     r->metrics = NULL;
     return mds_metrics_close(m, &summary);
 }
@@ -248,7 +248,7 @@ enum mds_rc mds_train(const struct mds_train_spec *spec)
     rc = set_up(&r);
     if (rc)
         goto tear_down;
-    run_watch_signals(&r);
+    mds_run_watch_signals(&r);
     r.start_s = mds_clock_s();
     rc = loop(&r, &reason);
     if (!rc)

@@ -1,19 +1,10 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='the same run on any number of ranks and in any micro-batches'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
 
-if [ -z "$SHARNESS" ]; then
-    echo "1..0 # SKIP sharness is not installed"
-    exit 0
-fi
-SHARNESS_TEST_DIRECTORY=${builddir:?run by make check, or by hand after: . tests/env.sh}/tests/cli
-HARNESS_ACTIVE=1
-mkdir -p "$SHARNESS_TEST_DIRECTORY"
-# shellcheck disable=SC1090
-. "$SHARNESS"
-
-mds_data make --tokenizer codon --output tokens.h5 \
-    "${srcdir:?}/tests/data/lambda.fna.gz" >make.out 2>&1 || cat make.out
+mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
 
 gpt='--num-layers 2 --hidden-size 48 --num-attention-heads 4'
 llama="$gpt --num-key-value-heads 2 --normalization RMSNorm --swiglu

@@ -1,19 +1,10 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='mds_data: token files from genomes and text'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
 
-if [ -z "$SHARNESS" ]; then
-    echo "1..0 # SKIP sharness is not installed"
-    exit 0
-fi
-# The scratch folder goes to the build tree, and no test-results beside it.
-SHARNESS_TEST_DIRECTORY=${builddir:?run by make check, or by hand after: . tests/env.sh}/tests/cli
-HARNESS_ACTIVE=1
-mkdir -p "$SHARNESS_TEST_DIRECTORY"
-# shellcheck disable=SC1090
-. "$SHARNESS"
-
-lambda=${srcdir:?}/tests/data/lambda.fna.gz
+lambda=$srcdir/tests/data/lambda.fna.gz
 
 # fails WORDS COMMAND...: exits 1 and says WORDS in one line on standard error
 fails() {

@@ -1,16 +1,8 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='mds_pretrain: options from everywhere, and what it says about bad ones'
-
-if [ -z "$SHARNESS" ]; then
-    echo "1..0 # SKIP sharness is not installed"
-    exit 0
-fi
-# Scratch folders go to the build tree.
-SHARNESS_TEST_DIRECTORY=${builddir:?}/tests/cli
-mkdir -p "$SHARNESS_TEST_DIRECTORY"
-# shellcheck disable=SC1090
-. "$SHARNESS"
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
 
 # says WORDS COMMAND...: the command fails and standard error has the words
 says() {

@@ -326,8 +326,8 @@ static void recompute_saves_memory(void **state)
     assert_true(peak[MDS_RECOMPUTE_SELECTIVE] < peak[MDS_RECOMPUTE_NONE]);
 }
 
-/* A model of a trillion parameters on a million tokens is measured without having it.
- */
+/* Models of one and five trillion parameters on a million tokens are measured without
+ * having them. */
 static void a_large_run_is_measured(void **state)
 {
     struct mds_config c = gpt_shape();
@@ -346,6 +346,12 @@ static void a_large_run_is_measured(void **state)
     assert_int_equal(mds_engine_measure(&c, 64, &need), MDS_OK);
     assert_true((double)need.memory.peak[MDS_MEM_PARAM] > 4e12);
     assert_int_equal(need.memory.peak[MDS_MEM_CKPT], 128 * 25600LL * 4 << 20);
+    c.model.hidden = 57344;
+    c.model.heads = c.model.kv_heads = 448;
+    c.model.head_dim = 128;
+    c.model.ffn_hidden = 4 * 57344;
+    assert_int_equal(mds_engine_measure(&c, 64, &need), MDS_OK);
+    assert_true((double)need.memory.peak[MDS_MEM_OPTIM] > 4e13);
 }
 
 /* A few steps on one batch bring the loss down. */

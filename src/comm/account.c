@@ -1,0 +1,99 @@
+/* The front of every call: checks, counts, and the call's place in the source. */
+#include "comm/internal.h"
+
+static const char *site_file = "";
+static int site_line;
+
+static const char *const kind_names[MDS_COMM_KINDS] = {
+    [MDS_COMM_ALL_REDUCE] = "all_reduce",
+    [MDS_COMM_REDUCE_SCATTER] = "reduce_scatter",
+    [MDS_COMM_ALL_GATHER] = "all_gather",
+    [MDS_COMM_ALL_TO_ALL] = "all_to_all",
+    [MDS_COMM_BROADCAST] = "broadcast",
+    [MDS_COMM_BARRIER] = "barrier",
+    [MDS_COMM_F64] = "all_reduce_f64",
+    [MDS_COMM_SEND] = "send",
+    [MDS_COMM_RECV] = "recv",
+};
+
+const char *mds_comm_kind_name(enum mds_comm_kind kind)
+{
+    return kind_names[kind];
+}
+
+void mds_comm_at(const char *file, int line)
+{
+    site_file = file;
+    site_line = line;
+}
+
+const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c)
+{
+    return &c->stats;
+}
+
+int64_t mds_comm_call_bytes(const struct mds_comm_call *call)
+{
+    return call->count * (call->dtype < 0 ? 1 : (int64_t)mdsk_dtype_size(call->dtype));
+}
+
+/* Slices that are exchanged directly: each rank sends all but its own, Thakur et al.; a
+ * tree's edges number one less than its ranks; small numbers go to everyone whole. */
+static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *call)
+{
+    int64_t bytes = mds_comm_call_bytes(call), others = c->size - 1;
+
+    switch (call->kind) {
+    case MDS_COMM_ALL_REDUCE:
+        return 2 * others * bytes / c->size;
+    case MDS_COMM_F64:
+        return others * bytes;
+    case MDS_COMM_BARRIER:
+        return others * (int64_t)sizeof *c->f64;
+    case MDS_COMM_SEND:
+        return bytes;
+    case MDS_COMM_RECV:
+        return 0;
+    default:
+        return others * bytes / c->size;
+    }
+}
+
+static void charge(struct mds_comm *c, const struct mds_comm_call *call)
+{
+    struct mds_comm_count *n = &c->stats.of[call->kind];
+    int64_t wire = wire_bytes(c, call);
+
+    n->calls++;
+    n->payload_bytes += mds_comm_call_bytes(call);
+    n->wire_bytes += wire;
+    c->stats.calls++;
+    c->stats.wire_bytes += wire;
+}
+
+enum mds_rc mds_comm_fail_broken(const struct mds_comm *c,
+                                 const struct mds_comm_call *call)
+{
+    return mds_fail(c->broken, "%s: %s: an earlier call of this group failed", c->tag,
+                    kind_names[call->kind]);
+}
+
+enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call)
+{
+    int message = call->kind == MDS_COMM_SEND || call->kind == MDS_COMM_RECV;
+
+    call->file = site_file;
+    call->line = site_line;
+    if (!ok)
+        return mds_fail(MDS_EBUG, "%s: %s at %s:%d: wrong arguments", c->tag,
+                        kind_names[call->kind], call->file, call->line);
+    if (c->broken)
+        return mds_comm_fail_broken(c, call);
+    if (c->size == 1)
+        return MDS_OK;
+    charge(c, call);
+    if (message)
+        return MDS_OK;
+    call->number = ++c->number;
+    return c->ops && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
+}

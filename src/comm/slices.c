@@ -1,0 +1,298 @@
+/* Collectives over slices, as requests: which buffers, which slices, which stages. */
+#include "comm/internal.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { ALIGN = 64 }; /* elements */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t chunk_of(int64_t count, int size)
+{
+    return ((count + size - 1) / size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n)
+{
+    int64_t chunk = chunk_of(count, size);
+
+    *first = least(rank * chunk, count);
+    *n = least(chunk, count - *first);
+}
+
+/* Sums move a segment in all per step, to bound the work memory; copies need none. */
+static int64_t sum_step(const struct mds_comm *c, int64_t elem_bytes)
+{
+    int64_t n = mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes / c->size;
+
+    return n > 0 ? n : 1;
+}
+
+static int64_t copy_step(int64_t elem_bytes)
+{
+    int64_t n = mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes;
+
+    return n > 0 ? n : 1;
+}
+
+/* Elements: a row of work for each of the others. */
+static int64_t work_for(const struct mds_comm *c, int64_t longest, int64_t elem_bytes)
+{
+    return (c->size - 1) * least(longest, sum_step(c, elem_bytes));
+}
+
+/* The longest slice of a flat buffer. */
+static int64_t longest_of(const struct mds_comm *c, int64_t count)
+{
+    return least(chunk_of(count, c->size), count);
+}
+
+int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count)
+{
+    return work_for(c, longest_of(c, count), sizeof(float));
+}
+
+int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
+                                       enum mdsk_dtype dtype)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(dtype);
+
+    return work_for(c, longest_of(c, count), e) * e;
+}
+
+int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank)
+{
+    return work_for(c, per_rank, sizeof(float));
+}
+
+int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per_rank,
+                                           enum mdsk_dtype dtype)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(dtype);
+
+    return work_for(c, per_rank, e) * e;
+}
+
+/* Whether a request may start with this much payload, in these buffers. */
+static int fits(const struct mds_comm_req *req, int64_t count, const void *in,
+                const void *out)
+{
+    return !req->comm && count >= 0 && (count == 0 || (in && out));
+}
+
+static int can_add(enum mdsk_dtype dtype)
+{
+    return dtype == MDSK_F32 || dtype == MDSK_BF16 || dtype == MDSK_F16;
+}
+
+static enum mds_rc launch(struct mds_comm *c, const struct mds_comm_req *made,
+                          struct mds_comm_req *req)
+{
+    if (!c->ops || made->count == 0)
+        return MDS_OK;
+    *req = *made;
+    return mds_comm_launch(c, req);
+}
+
+/* Both halves of an all-reduce, or one. */
+static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
+                                enum mdsk_dtype dtype, enum mds_comm_op op, void *work,
+                                int stages, struct mds_comm_req *req)
+{
+    int64_t first, n, e = (int64_t)mdsk_dtype_size(dtype);
+    int ok = fits(req, count, buf, buf) && can_add(dtype);
+    int both = stages & MDS_COMM_GATHERING;
+    struct mds_comm_req made = {
+        .call = {.kind = both ? MDS_COMM_ALL_REDUCE : MDS_COMM_REDUCE_SCATTER,
+                 .dtype = dtype,
+                 .op = op,
+                 .peer = -1,
+                 .count = count},
+        .in = buf,
+        .out = buf,
+        .work = work,
+        .count = count,
+        .elem_bytes = (int)e,
+        .stages = stages,
+    };
+
+    ok = ok && (work || mds_comm_all_reduce_work(c, count) == 0);
+    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    mds_comm_slice(count, c->size, c->rank, &first, &n);
+    made.sum = (char *)buf + first * e;
+    made.chunk = chunk_of(count, c->size);
+    made.step = sum_step(c, e);
+    return launch(c, &made, req);
+}
+
+enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t count,
+                                      enum mds_comm_op op, float *work,
+                                      struct mds_comm_req *req)
+{
+    return reduce_start(c, buf, count, MDSK_F32, op, work,
+                        MDS_COMM_REDUCING | MDS_COMM_GATHERING, req);
+}
+
+enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
+                                         enum mds_comm_op op, float *work,
+                                         struct mds_comm_req *req)
+{
+    return reduce_start(c, buf, count, MDSK_F32, op, work, MDS_COMM_REDUCING, req);
+}
+
+enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, void *out,
+                                          int64_t per_rank, enum mdsk_dtype dtype,
+                                          enum mds_comm_op op, void *work,
+                                          struct mds_comm_req *req)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(dtype), count = c->size * per_rank;
+    int ok = fits(req, per_rank, in, out) && can_add(dtype);
+    struct mds_comm_req made = {
+        .call = {.kind = MDS_COMM_REDUCE_SCATTER,
+                 .dtype = dtype,
+                 .op = op,
+                 .peer = -1,
+                 .count = count},
+        .in = in,
+        .sum = out,
+        .work = work,
+        .count = count,
+        .chunk = per_rank,
+        .step = sum_step(c, e),
+        .elem_bytes = (int)e,
+        .stages = MDS_COMM_REDUCING,
+    };
+
+    ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank) == 0);
+    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    if (c->size == 1 && !c->dry && in != out && count > 0)
+        memcpy(out, in, (size_t)(count * e));
+    return launch(c, &made, req);
+}
+
+enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t count,
+                                         int elem_bytes, struct mds_comm_req *req)
+{
+    int ok = fits(req, count, buf, buf) && elem_bytes > 0;
+    struct mds_comm_req made = {
+        .call = {.kind = MDS_COMM_ALL_GATHER,
+                 .dtype = -1,
+                 .op = -1,
+                 .peer = -1,
+                 .count = count * elem_bytes},
+        .out = buf,
+        .count = count,
+        .chunk = chunk_of(count, c->size),
+        .elem_bytes = elem_bytes,
+        .stages = MDS_COMM_GATHERING,
+    };
+
+    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    made.step = copy_step(elem_bytes);
+    return launch(c, &made, req);
+}
+
+enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *out,
+                                      int64_t bytes, struct mds_comm_req *req)
+{
+    struct mds_comm_req made = {
+        .call = {.kind = MDS_COMM_ALL_GATHER,
+                 .dtype = -1,
+                 .op = -1,
+                 .peer = -1,
+                 .count = c->size * bytes},
+        .out = out,
+        .count = c->size * bytes,
+        .chunk = bytes,
+        .step = copy_step(1),
+        .elem_bytes = 1,
+        .stages = MDS_COMM_GATHERING,
+    };
+    char *own = out;
+
+    MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out), &made.call));
+    if (!c->dry && bytes > 0 && in != own + c->rank * bytes)
+        memcpy(own + c->rank * bytes, in, (size_t)bytes);
+    return launch(c, &made, req);
+}
+
+enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *out,
+                                      int64_t bytes, struct mds_comm_req *req)
+{
+    struct mds_comm_req made = {
+        .call = {.kind = MDS_COMM_ALL_TO_ALL,
+                 .dtype = -1,
+                 .op = -1,
+                 .peer = -1,
+                 .count = c->size * bytes},
+        .in = in,
+        .out = out,
+        .count = c->size * bytes,
+        .chunk = bytes,
+        .step = copy_step(1),
+        .elem_bytes = 1,
+        .stages = MDS_COMM_SCATTERING,
+    };
+    int64_t own = c->rank * bytes;
+
+    MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out) && (bytes == 0 || in != out),
+                           &made.call));
+    if (!c->dry && bytes > 0)
+        memcpy((char *)out + own, (const char *)in + own, (size_t)bytes);
+    return launch(c, &made, req);
+}
+
+enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
+                                enum mds_comm_op op, float *work)
+{
+    return mds_comm_all_reduce_typed(c, buf, count, MDSK_F32, op, work);
+}
+
+enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
+                                      enum mdsk_dtype dtype, enum mds_comm_op op,
+                                      void *work)
+{
+    struct mds_comm_req req = {0};
+
+    MDS_TRY(reduce_start(c, buf, count, dtype, op, work,
+                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, &req));
+    return mds_comm_wait(&req);
+}
+
+enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *out,
+                                    int64_t per_rank, enum mds_comm_op op, float *work)
+{
+    return mds_comm_reduce_scatter_typed(c, in, out, per_rank, MDSK_F32, op, work);
+}
+
+enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
+                                          int64_t per_rank, enum mdsk_dtype dtype,
+                                          enum mds_comm_op op, void *work)
+{
+    struct mds_comm_req req = {0};
+
+    MDS_TRY(mds_comm_reduce_scatter_start(c, in, out, per_rank, dtype, op, work, &req));
+    return mds_comm_wait(&req);
+}
+
+enum mds_rc mds_comm_all_gather(struct mds_comm *c, const void *in, void *out,
+                                int64_t bytes)
+{
+    struct mds_comm_req req = {0};
+
+    MDS_TRY(mds_comm_all_gather_start(c, in, out, bytes, &req));
+    return mds_comm_wait(&req);
+}
+
+enum mds_rc mds_comm_all_to_all(struct mds_comm *c, const void *in, void *out,
+                                int64_t bytes)
+{
+    struct mds_comm_req req = {0};
+
+    MDS_TRY(mds_comm_all_to_all_start(c, in, out, bytes, &req));
+    return mds_comm_wait(&req);
+}

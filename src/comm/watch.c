@@ -1,0 +1,191 @@
+/* What this rank is doing, for whoever ends it.
+ *
+ * A signal handler reads this while it may be half written: a line can then mix two
+ * calls, but texts always end and pointers are to literals. */
+#include "comm/internal.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+struct record {
+    char group[32];
+    struct mds_comm_call call;
+};
+
+static struct record now, last; /* waited for; completed */
+static double since;
+static int own_rank, waited_for = -1;
+static volatile sig_atomic_t waits, hushed;
+
+static void write_down(struct record *to, const struct mds_comm *c,
+                       const struct mds_comm_call *call)
+{
+    memcpy(to->group, c->tag, sizeof to->group);
+    to->call = *call;
+}
+
+void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call)
+{
+    write_down(&now, c, call);
+    since = mds_clock_s();
+    waited_for = -1;
+    waits = 1;
+}
+
+void mds_comm_watch_awaited(int rank)
+{
+    waited_for = rank;
+}
+
+void mds_comm_watch_end(void)
+{
+    waits = 0;
+}
+
+void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call)
+{
+    write_down(&last, c, call);
+}
+
+void mds_comm_watch_hush(void)
+{
+    hushed = 1;
+}
+
+/* A text that grows to its limit; no printf, which is not for signal handlers. */
+struct text {
+    char *to;
+    int used, size;
+};
+
+static void add(struct text *t, const char *s)
+{
+    while (*s && t->used < t->size - 1)
+        t->to[t->used++] = *s++;
+    t->to[t->used] = '\0';
+}
+
+static void add_number(struct text *t, int64_t n)
+{
+    char digits[24], *p = digits + sizeof digits - 1;
+
+    *p = '\0';
+    do
+        *--p = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    add(t, p);
+}
+
+static void add_pair(struct text *t, const char *before, int64_t n)
+{
+    add(t, before);
+    add_number(t, n);
+}
+
+/* As the user knows it, wherever the compiler stood. */
+static const char *from_src(const char *file)
+{
+    const char *src = strstr(file, "src/");
+
+    return src ? src : file;
+}
+
+static void add_call(struct text *t, const struct mds_comm_call *call)
+{
+    static const char *const units[] = {
+        [MDSK_F32] = " f32", [MDSK_BF16] = " bf16", [MDSK_F16] = " f16",
+        [MDSK_I32] = " i32", [MDSK_F64] = " f64",
+    };
+
+    add(t, mds_comm_kind_name(call->kind));
+    if (call->number > 0)
+        add_pair(t, " #", call->number);
+    if (call->kind != MDS_COMM_BARRIER) {
+        add_pair(t, " of ", call->count);
+        add(t, call->dtype < 0 ? " bytes" : units[call->dtype]);
+    }
+    if (call->op == MDS_COMM_MAX)
+        add(t, " (max)");
+    if (call->peer >= 0) {
+        add_pair(t, call->kind == MDS_COMM_SEND ? " to its rank " : " from its rank ",
+                 call->peer);
+        if (call->kind != MDS_COMM_BROADCAST)
+            add_pair(t, " tag ", call->tag);
+    }
+    add(t, " at ");
+    add(t, from_src(call->file));
+    add_pair(t, ":", call->line);
+}
+
+static void add_record(struct text *t, const struct record *r)
+{
+    add(t, r->group);
+    add(t, " ");
+    add_call(t, &r->call);
+}
+
+int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size)
+{
+    struct text t = {text, 0, size};
+
+    add_call(&t, call);
+    return t.used;
+}
+
+static void add_line(struct text *t)
+{
+    add_pair(t, "rank ", own_rank);
+    if (waits) {
+        add(t, " waits in ");
+        add_record(t, &now);
+        if (waited_for >= 0)
+            add_pair(t, " for rank ", waited_for);
+        add_pair(t, " since ", (int64_t)(mds_clock_s() - since));
+        add(t, " s");
+    }
+    add(t, ", last completed: ");
+    if (last.call.file)
+        add_record(t, &last);
+    else
+        add(t, "nothing");
+}
+
+int mds_comm_watch_line(char *line, int size)
+{
+    struct text t = {line, 0, size};
+
+    add_line(&t);
+    return t.used;
+}
+
+/* SA_RESETHAND has made the signal deadly again. */
+static void on_sigterm(int sig)
+{
+    char line[512];
+    struct text t = {line, 0, sizeof line - 1};
+
+    if (waits && !hushed) {
+        add(&t, "mds: error: ended by SIGTERM: ");
+        add_line(&t);
+        line[t.used++] = '\n';
+        if (write(STDERR_FILENO, line, (size_t)t.used) < 0)
+            hushed = 1; /* nobody is left to tell */
+    }
+    raise(sig);
+}
+
+void mds_comm_watch_start(int rank, int ranks)
+{
+    const int most = 64; /* lines; the groups of a run depend on each other */
+    struct sigaction old, act = {.sa_handler = on_sigterm};
+
+    own_rank = rank;
+    act.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&act.sa_mask);
+    if (ranks > 1 && rank % ((ranks + most - 1) / most) == 0 &&
+        sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        sigaction(SIGTERM, &act, NULL);
+}

@@ -1,0 +1,23 @@
+# shellcheck shell=sh disable=SC2034  # sharness reads some of these variables
+# Begins every sharness test of this folder.
+if [ -z "$SHARNESS" ]; then
+    echo "1..0 # SKIP sharness is not installed"
+    exit 0
+fi
+# The scratch folder goes to the build tree, and no test-results beside it.
+SHARNESS_TEST_DIRECTORY=${builddir:?run by make check, or by hand after: . tests/env.sh}/tests/cli
+HARNESS_ACTIVE=1
+verbose=t # what a failing case printed is in its .log
+mkdir -p "$SHARNESS_TEST_DIRECTORY"
+
+# Settings that a site or a user exports for real runs are not for these: the names in
+# brackets in --help.
+for name in $(mds_pretrain --help | tr '\n' ' ' | tr '[' '\n' |
+    sed -n 's/^\([A-Z][A-Z0-9_, ]*\)\].*/\1/p' | tr -d ,); do
+    unset "$name"
+done
+OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS OPENBLAS_NUM_THREADS
+
+# shellcheck disable=SC1090
+. "$SHARNESS"
