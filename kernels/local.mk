@@ -16,6 +16,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
   kernels/cpu/gemm.c \
+  kernels/cpu/half_product.c \
   kernels/cpu/linear.c \
   kernels/cpu/loss.c \
   kernels/cpu/norm.c \

@@ -14,6 +14,7 @@
 
 struct mdsk_table {
     const char *name;
+    uint32_t dtypes; /* bit 1 << t: weights and activations may be of type t */
     int (*linear_fwd)(void *stream, const struct mdsk_linear_fwd *a);
     int (*linear_bwd_input)(void *stream, const struct mdsk_linear_bwd_input *a);
     int (*linear_bwd_weight)(void *stream, const struct mdsk_linear_bwd_weight *a);

@@ -1,6 +1,9 @@
 #include "kernels/activation.h"
 
+#include <errno.h>
+
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 #include "kernels/cpu/vmath.h"
 
 /* 0.5 (1 + tanh(u)) = sigmoid(2u): the same number without the cancellation at u << 0.
@@ -55,46 +58,79 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
     }
 }
 
-/* Work is cut into pieces of one row or MDSK_GRAIN elements: GELU has no rows. */
-static int64_t rows_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
+/* Work is cut into pieces of one row or, since GELU has no rows, MDSK_GRAIN elements;
+ * this many, and this many elements of y in each but perhaps the last. */
+static int64_t pieces_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 {
     return kind == MDSK_GELU ? mdsk_ceil_div(R * F, MDSK_GRAIN) : R;
 }
 
+static int64_t piece_size(enum mdsk_activation_kind kind, int64_t F)
+{
+    return kind == MDSK_GELU ? MDSK_GRAIN : F;
+}
+
+/* Piece p; room [two pieces]. */
+static void fwd_piece(const struct mdsk_activation_fwd *a, int64_t p, float *room)
+{
+    int64_t size = piece_size(a->kind, a->F),
+            n = mdsk_min(size, a->R * a->F - p * size);
+    int wide = a->kind == MDSK_SWIGLU ? 2 : 1;
+    const float *x = mdsk_read(a->dtype, a->x, wide * p * size, wide * n, room);
+    float *y = mdsk_fill(a->dtype, a->y, p * size, room);
+
+    if (a->kind == MDSK_GELU)
+        gelu(n, x, y);
+    else
+        swiglu(n, x, x + n, y);
+    mdsk_put(a->dtype, y, n, a->y, p * size);
+}
+
 int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
 {
-    int64_t pieces = rows_of(a->kind, a->R, a->F), n = a->R * a->F;
-    const float *x = a->x;
-    float *y = a->y;
+    int64_t pieces = pieces_of(a->kind, a->R, a->F);
+    int64_t floats = mdsk_room(a->dtype, 2 * piece_size(a->kind, a->F));
+    int threads = mdsk_threads_for(a->R * a->F);
+    float *room = mdsk_scratch(threads * floats);
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * MDSK_GRAIN;
-
-        if (a->kind == MDSK_GELU)
-            gelu(mdsk_min(MDSK_GRAIN, n - at), x + at, y + at);
-        else
-            swiglu(a->F, x + 2 * p * a->F, x + (2 * p + 1) * a->F, y + p * a->F);
-    }
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < pieces; p++)
+        fwd_piece(a, p, room + omp_get_thread_num() * floats);
     return 0;
+}
+
+/* Piece p; room [three pieces]. */
+static void bwd_piece(const struct mdsk_activation_bwd *a, int64_t p, float *room)
+{
+    int64_t size = piece_size(a->kind, a->F),
+            n = mdsk_min(size, a->R * a->F - p * size);
+    int wide = a->kind == MDSK_SWIGLU ? 2 : 1;
+    const float *x = mdsk_read(a->dtype, a->x, wide * p * size, wide * n, room);
+    const float *dy = mdsk_read(a->dtype, a->dy, p * size, n, room + 2 * size);
+    float *dx = mdsk_fill(a->dtype, a->dx, wide * p * size, room);
+
+    if (a->kind == MDSK_GELU)
+        gelu_bwd(n, x, dy, dx);
+    else
+        swiglu_bwd(n, x, x + n, dy, dx, dx + n);
+    mdsk_put(a->dtype, dx, wide * n, a->dx, wide * p * size);
 }
 
 int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a)
 {
-    int64_t pieces = rows_of(a->kind, a->R, a->F), n = a->R * a->F;
-    const float *x = a->x, *dy = a->dy;
-    float *dx = a->dx;
+    int64_t pieces = pieces_of(a->kind, a->R, a->F);
+    int64_t floats = mdsk_room(a->dtype, 3 * piece_size(a->kind, a->F));
+    int threads = mdsk_threads_for(a->R * a->F);
+    float *room = mdsk_scratch(threads * floats);
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * MDSK_GRAIN, gate = 2 * p * a->F, up = gate + a->F;
-
-        if (a->kind == MDSK_GELU)
-            gelu_bwd(mdsk_min(MDSK_GRAIN, n - at), x + at, dy + at, dx + at);
-        else
-            swiglu_bwd(a->F, x + gate, x + up, dy + p * a->F, dx + gate, dx + up);
-    }
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < pieces; p++)
+        bwd_piece(a, p, room + omp_get_thread_num() * floats);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 
 MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
 {
@@ -11,15 +12,28 @@ MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
+/* room [2 * MDSK_GRAIN] */
+static void add_piece(const struct mdsk_add *a, int64_t at, float *room)
+{
+    int64_t n = mdsk_min(MDSK_GRAIN, a->n - at);
+    float *y = mdsk_edit(a->dtype, a->y, at, n, room);
+
+    add(n, mdsk_read(a->dtype, a->x, at, n, room + MDSK_GRAIN), y);
+    mdsk_put(a->dtype, y, n, a->y, at);
+}
+
 int mdsk_add_cpu(void *stream, const struct mdsk_add *a)
 {
-    const float *x = a->x;
-    float *y = a->y;
+    int threads = mdsk_threads_for(a->n);
+    int64_t floats = mdsk_room(a->dtype, 2 * MDSK_GRAIN);
+    float *room = mdsk_scratch(threads * floats);
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
-        add(mdsk_min(MDSK_GRAIN, a->n - i), x + i, y + i);
+        add_piece(a, i, room + omp_get_thread_num() * floats);
     return 0;
 }
 

@@ -2,8 +2,9 @@
  * computes in.
  *
  * A kernel asks for a piece of a tensor as f32 and gets the tensor itself where that is
- * f32, else a converted copy in memory it brings along; it writes to such a piece, and
- * puts it: that rounds, once, or does nothing where the piece is the tensor. */
+ * f32, else a converted copy in memory it brings along (`room`, which f32 leaves
+ * alone). What it wrote to a piece it puts: that rounds, once, and does nothing where
+ * the piece is the tensor. */
 #ifndef MDSK_CPU_STORAGE_H
 #define MDSK_CPU_STORAGE_H
 
@@ -15,7 +16,7 @@ void mdsk_widen(enum mdsk_dtype t, const void *x, int64_t at, int64_t n, float *
 /* y[at ..] of type t = x[0..n-1], rounded to nearest even */
 void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t at);
 
-/* x[at .. at+n-1] to read: in place, or by way of room [n], which F32 does not use. */
+/* x[at .. at+n-1] to read. */
 static inline const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t at,
                                      int64_t n, float *room)
 {
@@ -25,8 +26,18 @@ static inline const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t a
     return room;
 }
 
-/* Where to write what mdsk_put then stores at y[at ..]. */
-static inline float *mdsk_at(enum mdsk_dtype t, void *y, int64_t at, float *room)
+/* y[at .. at+n-1] to change, then to put. */
+static inline float *mdsk_edit(enum mdsk_dtype t, void *y, int64_t at, int64_t n,
+                               float *room)
+{
+    if (t == MDSK_F32)
+        return (float *)y + at;
+    mdsk_widen(t, y, at, n, room);
+    return room;
+}
+
+/* y[at ..] to fill, then to put. */
+static inline float *mdsk_fill(enum mdsk_dtype t, void *y, int64_t at, float *room)
 {
     return t == MDSK_F32 ? (float *)y + at : room;
 }
@@ -38,7 +49,7 @@ static inline void mdsk_put(enum mdsk_dtype t, const float *piece, int64_t n, vo
         mdsk_narrow(t, piece, n, y, at);
 }
 
-/* n floats of working memory, or none where the tensor itself serves. */
+/* Floats of room for n elements: none where the tensor itself serves. */
 static inline int64_t mdsk_room(enum mdsk_dtype t, int64_t n)
 {
     return t == MDSK_F32 ? 0 : n;

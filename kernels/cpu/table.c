@@ -2,6 +2,7 @@
 
 static const struct mdsk_table table = {
     .name = "cpu",
+    .dtypes = 1u << MDSK_F32 | 1u << MDSK_BF16 | 1u << MDSK_F16,
     .linear_fwd = mdsk_linear_fwd_cpu,
     .linear_bwd_input = mdsk_linear_bwd_input_cpu,
     .linear_bwd_weight = mdsk_linear_bwd_weight_cpu,

@@ -64,9 +64,9 @@ static struct mdsk_heads strides(enum layout layout, int64_t heads, int64_t S,
     return h;
 }
 
-static struct mdsk_heads heads(const struct vec *x, struct mdsk_heads at)
+static struct mdsk_heads heads(enum mdsk_dtype t, struct vec *x, struct mdsk_heads at)
 {
-    at.data = x->f;
+    at.data = vec_as(t, x);
     return at;
 }
 
@@ -120,10 +120,10 @@ static void problem_fini(struct problem *p)
 static void run_fwd(struct problem *p)
 {
     struct mdsk_attention_fwd a = {.shape = p->s,
-                                   .q = heads(&p->q, p->at_q),
-                                   .k = heads(&p->k, p->at_k),
-                                   .v = heads(&p->v, p->at_k),
-                                   .o = heads(&p->o, p->at_q),
+                                   .q = heads(p->s.dtype, &p->q, p->at_q),
+                                   .k = heads(p->s.dtype, &p->k, p->at_k),
+                                   .v = heads(p->s.dtype, &p->v, p->at_k),
+                                   .o = heads(p->s.dtype, &p->o, p->at_q),
                                    .lse = p->lse.f,
                                    .lse_stride = p->lse_stride};
 
@@ -133,14 +133,14 @@ static void run_fwd(struct problem *p)
 static void run_bwd(struct problem *p)
 {
     struct mdsk_attention_bwd a = {.shape = p->s,
-                                   .q = heads(&p->q, p->at_q),
-                                   .k = heads(&p->k, p->at_k),
-                                   .v = heads(&p->v, p->at_k),
-                                   .o = heads(&p->o, p->at_q),
-                                   .d_o = heads(&p->d_o, p->at_q),
-                                   .dq = heads(&p->dq, p->at_q),
-                                   .dk = heads(&p->dk, p->at_k),
-                                   .dv = heads(&p->dv, p->at_k),
+                                   .q = heads(p->s.dtype, &p->q, p->at_q),
+                                   .k = heads(p->s.dtype, &p->k, p->at_k),
+                                   .v = heads(p->s.dtype, &p->v, p->at_k),
+                                   .o = heads(p->s.dtype, &p->o, p->at_q),
+                                   .d_o = heads(p->s.dtype, &p->d_o, p->at_q),
+                                   .dq = heads(p->s.dtype, &p->dq, p->at_q),
+                                   .dk = heads(p->s.dtype, &p->dk, p->at_k),
+                                   .dv = heads(p->s.dtype, &p->dv, p->at_k),
                                    .lse = p->lse.f,
                                    .lse_stride = p->lse_stride,
                                    .delta = p->delta.f};
@@ -261,19 +261,21 @@ static void reference_bwd(struct problem *p)
 static void test_against_the_matrix(void **state)
 {
     (void)state;
-    for (int t = 0; t < SHAPES; t++) {
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
         struct problem p;
 
-        problem_init(&p, &shapes[t]);
+        problem_init(&p, &shapes[t / DTYPES]);
+        p.s.dtype = type;
         run_fwd(&p);
         reference_fwd(&p);
-        assert_near("attention o", &p.o, tolerance.o);
+        assert_near_as(type, "attention o", &p.o, tolerance.o);
         assert_near("attention lse", &p.lse, tolerance.lse);
-        run_bwd(&p);
+        run_bwd(&p); /* from o as it is stored, and so does the reference */
         reference_bwd(&p);
-        assert_near("attention dq", &p.dq, tolerance.dq);
-        assert_near("attention dk", &p.dk, tolerance.dk);
-        assert_near("attention dv", &p.dv, tolerance.dv);
+        assert_near_as(type, "attention dq", &p.dq, tolerance.dq);
+        assert_near_as(type, "attention dk", &p.dk, tolerance.dk);
+        assert_near_as(type, "attention dv", &p.dv, tolerance.dv);
         problem_fini(&p);
     }
 }
@@ -352,24 +354,26 @@ static void test_lse_stride(void **state)
 
 /* Keys from .. from+n-1 of p alone, for its queries from `query` on, merged into acc
  * and lse, which have the layout of p. */
-static void merge_keys(const struct problem *p, int64_t from, int64_t n, int64_t query,
+static void merge_keys(struct problem *p, int64_t from, int64_t n, int64_t query,
                        struct vec *acc, struct vec *lse)
 {
     const struct mdsk_attention_shape *s = &p->s;
     int64_t stride = s->Sq + 3, rows = s->B * s->A;
+    int64_t size = (int64_t)mdsk_dtype_size(s->dtype);
     struct vec o2 = vec_unset(acc->n), lse2 = vec_unset(rows * stride);
     struct mdsk_attention_fwd f = {.shape = *s,
-                                   .q = heads(&p->q, p->at_q),
-                                   .k = heads(&p->k, p->at_k),
-                                   .v = heads(&p->v, p->at_k),
-                                   .o = heads(&o2, p->at_q),
+                                   .q = heads(p->s.dtype, &p->q, p->at_q),
+                                   .k = heads(p->s.dtype, &p->k, p->at_k),
+                                   .v = heads(p->s.dtype, &p->v, p->at_k),
+                                   .o = heads(p->s.dtype, &o2, p->at_q),
                                    .lse = lse2.f,
                                    .lse_stride = stride};
     struct mdsk_attention_merge m = {.B = s->B,
                                      .A = s->A,
                                      .Sq = s->Sq - query,
                                      .D = s->D,
-                                     .acc = heads(acc, p->at_q),
+                                     .dtype = s->dtype,
+                                     .acc = heads(MDSK_F32, acc, p->at_q),
                                      .o2 = f.o,
                                      .lse = lse->f + query,
                                      .lse2 = lse2.f,
@@ -379,9 +383,9 @@ static void merge_keys(const struct problem *p, int64_t from, int64_t n, int64_t
     f.shape.Sq -= query;
     f.shape.Sk = n;
     f.shape.q_offset += query - from;
-    f.q.data = p->q.f + query * p->at_q.token_stride;
-    f.k.data = p->k.f + from * p->at_k.token_stride;
-    f.v.data = p->v.f + from * p->at_k.token_stride;
+    f.q.data = (char *)f.q.data + query * p->at_q.token_stride * size;
+    f.k.data = (char *)f.k.data + from * p->at_k.token_stride * size;
+    f.v.data = (char *)f.v.data + from * p->at_k.token_stride * size;
     m.acc.data = acc->f + query * p->at_q.token_stride;
     assert_int_equal(backend()->attention_fwd(NULL, &f), 0);
     assert_int_equal(backend()->attention_merge(NULL, &m), 0);
@@ -393,30 +397,35 @@ static void merge_keys(const struct problem *p, int64_t from, int64_t n, int64_t
  * other make what all keys make at once; the first meets no keys so far. */
 static void test_merge(void **state)
 {
+    /* the parts come rounded, the sum is f32 */
+    static const double merged[] = {
+        [MDSK_F32] = 0, [MDSK_BF16] = 0x1p-9, [MDSK_F16] = 0x1p-12};
     static const struct shape cases[] = {{2, 4, 2, 150, 150, 17, 0, 0, FUSED},
                                          {1, 2, 2, 100, 177, 16, 77, 0, HEAD_MAJOR}};
 
     (void)state;
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < 2 * DTYPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
         struct problem p;
         struct vec acc, lse;
-        int64_t first = cases[t].q_offset;
+        int64_t first = cases[t / DTYPES].q_offset;
 
-        problem_init(&p, &cases[t]);
+        problem_init(&p, &cases[t / DTYPES]);
+        p.s.dtype = type;
         acc = vec_unset(p.o.n);
         lse = vec_unset(p.lse.n);
         for (int64_t i = 0; i < lse.n; i++)
             lse.f[i] = -INFINITY;
-        reference_fwd(&p);
         merge_keys(&p, 0, first + 30, 0, &acc, &lse);
         merge_keys(&p, first + 30, 35, 30, &acc, &lse);
         merge_keys(&p, first + 65, p.s.Sk - first - 65, 65, &acc, &lse);
+        reference_fwd(&p); /* of q, k, v as they were rounded */
         for (int64_t i = 0; i < acc.n; i++) {
             acc.d[i] = p.o.d[i];
             acc.f[i] = isnan(acc.f[i]) ? 0 : acc.f[i]; /* between the heads */
         }
         memcpy(lse.d, p.lse.d, (size_t)lse.n * sizeof *lse.d);
-        assert_near("merged o", &acc, tolerance.o);
+        assert_near("merged o", &acc, tolerance.o + merged[type]);
         assert_near("merged lse", &lse, tolerance.lse);
         problem_fini(&p);
         vec_free(&acc);

@@ -49,13 +49,14 @@ static void test_dropout(void **state)
         {.rows = {1, 200, 0, 0}, .H = 320, .key = {0.25f, 5, 6, 7}}};
 
     (void)state;
-    for (int t = 0; t < 4; t++) {
-        struct mdsk_dropout a = shapes[t];
+    for (int t = 0; t < 4 * DTYPES; t++) {
+        struct mdsk_dropout a = shapes[t / DTYPES];
         int64_t n = a.rows.B * a.rows.S * a.H;
         struct vec x = vec_random(n, 1, 1), y = vec_unset(n);
 
-        a.x = x.f;
-        a.y = y.f;
+        a.dtype = dtypes[t % DTYPES];
+        a.x = vec_as(a.dtype, &x);
+        a.y = vec_as(a.dtype, &y);
         assert_int_equal(backend()->dropout(NULL, &a), 0);
         for (int64_t i = 0; i < n; i++) {
             int64_t r = i / a.H, h = i % a.H;
@@ -68,9 +69,10 @@ static void test_dropout(void **state)
                          ? x.d[i] / (1 - (double)a.key.p)
                          : 0;
         }
-        assert_near("dropout", &y, tolerance.dropout);
-        a.y = x.f; /* in place */
+        assert_near_as(a.dtype, "dropout", &y, tolerance.dropout);
+        a.y = vec_as(a.dtype, &x); /* in place */
         assert_int_equal(backend()->dropout(NULL, &a), 0);
+        vec_back(a.dtype, &x);
         assert_memory_equal(x.f, y.f, (size_t)n * sizeof(float));
         vec_free(&x);
         vec_free(&y);
@@ -185,6 +187,28 @@ static void test_cast(void **state)
     }
 }
 
+/* y += x rounds once. */
+static void test_add_of_16_bits(void **state)
+{
+    static const int64_t sizes[] = {1, 65, 16385};
+
+    (void)state;
+    for (int t = 0; t < 6; t++) {
+        const enum mdsk_dtype type = dtypes[1 + t % 2];
+        int64_t n = sizes[t / 2];
+        struct vec x = vec_random(n, 1, 1), y = vec_random(n, 2, 1);
+        struct mdsk_add add = {
+            .n = n, .dtype = type, .x = vec_as(type, &x), .y = vec_as(type, &y)};
+
+        assert_int_equal(backend()->add(NULL, &add), 0);
+        vec_back(type, &y);
+        for (int64_t i = 0; i < n; i++)
+            assert_true((double)y.f[i] == rounded(type, y.d[i] + x.d[i]));
+        vec_free(&x);
+        vec_free(&y);
+    }
+}
+
 static void test_sum_squares(void **state)
 {
     static const int64_t sizes[] = {1, 3, 17, 16384, 16385, 200003};
@@ -230,8 +254,9 @@ static void test_adamw(void **state)
     static const int64_t sizes[] = {1, 3, 17, 129, 50001};
 
     (void)state;
-    for (int t = 0; t < 5; t++) {
-        int64_t n = sizes[t];
+    for (int t = 0; t < 5 * DTYPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t n = sizes[t / DTYPES];
         struct vec w = vec_random(n, 1, 1), m = vec_zero(n), v = vec_zero(n);
         struct vec grad = vec_random(n, 2, 1), copy = vec_unset(n);
         struct mdsk_adamw a = {.n = n,
@@ -245,7 +270,8 @@ static void test_adamw(void **state)
                                .m = m.f,
                                .v = v.f,
                                .grad = grad.f,
-                               .weight = copy.f};
+                               .dtype = type,
+                               .weight = vec_as(type, &copy)};
 
         for (int step = 1; step <= 3; step++) {
             a.correction1 = (float)(1 - pow(0.9, step));
@@ -256,7 +282,9 @@ static void test_adamw(void **state)
         assert_near("adamw w", &w, tolerance.adamw);
         assert_near("adamw m", &m, tolerance.adamw);
         assert_near("adamw v", &v, tolerance.adamw);
-        assert_memory_equal(copy.f, w.f, (size_t)n * sizeof(float));
+        vec_back(type, &copy);
+        for (int64_t i = 0; i < n; i++)
+            assert_true((double)copy.f[i] == rounded(type, (double)w.f[i]));
         vec_free(&w);
         vec_free(&m);
         vec_free(&v);
@@ -306,8 +334,8 @@ static void test_rope(void **state)
          .theta = 10000}};
 
     (void)state;
-    for (int t = 0; t < 8; t++) {
-        struct mdsk_rope a = shapes[t / 2];
+    for (int t = 0; t < 8 * DTYPES; t++) {
+        struct mdsk_rope a = shapes[t / 2 / DTYPES];
         struct vec x;
 
         a.inverse = t % 2;
@@ -315,10 +343,11 @@ static void test_rope(void **state)
         a.x.token_stride = a.A * a.D + 3;
         a.x.batch_stride = a.S * a.x.token_stride;
         x = vec_random(a.B * a.x.batch_stride, 1, 1);
-        a.x.data = x.f;
+        a.dtype = dtypes[t / 2 % DTYPES];
+        a.x.data = vec_as(a.dtype, &x);
         assert_int_equal(backend()->rope(NULL, &a), 0);
         rope_reference(&a, x.d);
-        assert_near("rope", &x, tolerance.rope);
+        assert_near_as(a.dtype, "rope", &x, tolerance.rope);
         vec_free(&x);
     }
 }
@@ -381,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_rate_and_shards),
         cmocka_unit_test(test_add_and_scale),
+        cmocka_unit_test(test_add_of_16_bits),
         cmocka_unit_test(test_copy_rows),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_sum_squares),

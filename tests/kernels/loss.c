@@ -12,6 +12,7 @@ static const struct {
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {
     int64_t R, words, valid, ld, first_word;
+    enum mdsk_dtype dtype;
     float scale;
     struct vec logits, max, sum, target_logit, lse;
     int32_t target[256];
@@ -66,7 +67,8 @@ static void run_stats(struct xent *x)
                                 .valid = x->valid,
                                 .ld = x->ld,
                                 .first_word = x->first_word,
-                                .logits = x->logits.f,
+                                .dtype = x->dtype,
+                                .logits = vec_as(x->dtype, &x->logits),
                                 .target = x->target,
                                 .max = x->max.f,
                                 .sum = x->sum.f,
@@ -97,7 +99,8 @@ static void run_bwd(struct xent *x)
                               .valid = x->valid,
                               .ld = x->ld,
                               .first_word = x->first_word,
-                              .logits = x->logits.f,
+                              .dtype = x->dtype,
+                              .logits = vec_as(x->dtype, &x->logits),
                               .target = x->target,
                               .lse = x->lse.f,
                               .scale = x->scale};
@@ -151,11 +154,12 @@ static void reference_bwd(struct xent *x)
 static void test_against_reference(void **state)
 {
     (void)state;
-    for (int t = 0; t < SHAPES; t++) {
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
         double loss = 1, count = 2, want, targets = 2;
         struct xent x;
 
-        xent_init(&x, t);
+        xent_init(&x, t / DTYPES);
+        x.dtype = dtypes[t % DTYPES];
         run_stats(&x);
         want = 1 + reference(&x);
         assert_near("xent max", &x.max, tolerance.stats);
@@ -169,7 +173,7 @@ static void test_against_reference(void **state)
         assert_true(fabs(loss - want) <= tolerance.loss * fabs(want));
         run_bwd(&x);
         reference_bwd(&x); /* beyond words both sides keep the random numbers */
-        assert_near("xent gradient", &x.logits, tolerance.gradient);
+        assert_near_as(x.dtype, "xent gradient", &x.logits, tolerance.gradient);
         xent_fini(&x);
     }
 }
