@@ -7,6 +7,7 @@
 #include "comm/world.h"
 #include "config/options.h"
 #include "data/dataset.h"
+#include "train/dry_run.h"
 #include "train/train.h"
 
 #include <stdio.h>
@@ -64,6 +65,21 @@ static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
     exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+/* No MPI here either: any rank of any number can be played on a login node. */
+static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_world alone = {.ranks = 1};
+
+    if (mds_config_resolve(run, mds_config_world(run), diag))
+        leave(&alone);
+    log_warnings(&alone, diag);
+    if (mds_dry_run(&run->config, stdout))
+        leave(&alone);
+    mds_config_run_destroy(run);
+    mds_diag_fini(diag);
+    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
                          struct mds_diag *diag)
 {
@@ -94,6 +110,8 @@ int main(int argc, char **argv)
 
     if (!rc && run->action != MDS_ACTION_RUN)
         print_and_leave(run, &diag);
+    if (!rc && run->config.train.dry_run)
+        dry_run_and_leave(run, &diag);
     if (rc && !mds_world_is_parallel())
         leave(&world);
     if (mds_world_init(&world))
