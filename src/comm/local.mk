@@ -17,9 +17,13 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/watch.c \
   src/comm/world.c src/comm/world.h
 
-check_PROGRAMS += tests/mpi/collectives
-tests_mpi_collectives_SOURCES = tests/mpi/collectives.c
+check_PROGRAMS += tests/mpi/collectives tests/mpi/requests tests/mpi/faults
+tests_mpi_collectives_SOURCES = tests/mpi/collectives.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_collectives_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+tests_mpi_requests_SOURCES = tests/mpi/requests.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_requests_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+tests_mpi_faults_SOURCES = tests/mpi/faults.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_faults_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
 
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh

@@ -25,7 +25,7 @@ enum mds_rc mds_pipe_layers(int layers, int stages, int chunks, int stage, int c
     each = layers / pieces;
     rest = layers % pieces;
     plain = pieces - 1 - rest; /* leading pieces without an extra layer */
-    *first = piece * each + (piece <= plain ? 0 : smaller(piece - plain, rest));
+    *first = piece * each + (piece < plain ? 0 : smaller(piece - plain, rest));
     *n = each + (piece >= plain && piece < pieces - 1);
     return MDS_OK;
 }

@@ -132,6 +132,15 @@ static enum mds_rc take_count(const char *option, const char *text, int64_t *out
     return MDS_OK;
 }
 
+static int finish(enum mds_rc rc)
+{
+    if (!rc && (fflush(stdout) || ferror(stdout)))
+        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
+    if (rc)
+        mds_error("%s", mds_fail_text());
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static enum mds_rc take(int option, char *value, struct arguments *a)
 {
     switch (option) {
@@ -161,10 +170,10 @@ static enum mds_rc take(int option, char *value, struct arguments *a)
         break;
     case HELP:
         fputs(usage_text, stdout);
-        exit(EXIT_SUCCESS);
+        exit(finish(MDS_OK));
     case VERSION:
         puts("mds_data (" PACKAGE_NAME ") " PACKAGE_VERSION);
-        exit(EXIT_SUCCESS);
+        exit(finish(MDS_OK));
     }
     return MDS_OK;
 }
@@ -467,15 +476,6 @@ static int usage_error(void)
 {
     mds_error("%s (mds_data --help tells more)", mds_fail_text());
     return EXIT_FAILURE;
-}
-
-static int finish(enum mds_rc rc)
-{
-    if (!rc && (fflush(stdout) || ferror(stdout)))
-        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
-    if (rc)
-        mds_error("%s", mds_fail_text());
-    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* The command line as typed, for the file's provenance. */

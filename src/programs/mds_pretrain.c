@@ -10,6 +10,7 @@
 #include "train/dry_run.h"
 #include "train/train.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,15 @@ static void log_warnings(const struct mds_world *w, const struct mds_diag *diag)
             mds_warn("%s", diag->entries[i].text);
 }
 
+/* What was printed has arrived, or the run fails. */
+static void close_output(const struct mds_world *w)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return;
+    mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
+    leave(w);
+}
+
 /* --help and its like: no MPI needed, so that they work on a login node. */
 static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -59,10 +69,11 @@ static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
 
     if (mds_config_print(run, diag, stdout))
         leave(&alone);
+    close_output(&alone);
     log_warnings(&alone, diag);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
-    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    exit(EXIT_SUCCESS);
 }
 
 /* No MPI here either: any rank of any number can be played on a login node. */
@@ -123,9 +134,10 @@ int main(int argc, char **argv)
     }
     if (train(&world, run, &diag))
         leave(&world);
+    close_output(&world);
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
     mds_world_fini(&world);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return EXIT_SUCCESS;
 }

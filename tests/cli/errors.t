@@ -121,7 +121,11 @@ test_expect_success 'weights that are none, or of another shape' '
 '
 test -w /dev/full && test_set_prereq DEV_FULL
 test_expect_success DEV_FULL 'a full disk under standard output' '
-    test_expect_code 1 pretrain >/dev/full
+    for command in pretrain "pretrain --show-config" "mds_pretrain --help" \
+        "mds_data --help"; do
+        test_expect_code 1 $command >/dev/full 2>err &&
+        test "$(grep -c "error: standard output: No space" err)" -eq 1 || return 1
+    done
 '
 
 # ---- the run ----

@@ -1,113 +1,11 @@
-/* comm: every collective against plain loops, on as many ranks as it is started with.
- *
- *   collectives              the checks, and a hash of all results
- *   collectives silent       the last rank stops answering: status 42 if all is well
- *   collectives die HOW      the last rank goes away: kill, exit, _exit */
+/* comm: collectives against plain loops, on as many ranks as it is started with. */
 #include <math.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "comm/comm.h"
-#include "comm/world.h"
+#include "tests/mpi/ranks.h"
 
 enum { MOST = 5000, BUCKETS = 20 };
-
-static struct mds_world world;
-static int ranks[64];
-static struct mds_comm *all;
-static uint64_t hash = 0xcbf29ce484222325u;
-static int checks, failures;
-
-static void quit(const char *what)
-{
-    fprintf(stderr, "rank %d: %s: %s\n", world.rank, what, mds_fail_text());
-    mds_world_abort(1);
-}
-
-static void must(enum mds_rc rc, const char *what)
-{
-    if (rc)
-        quit(what);
-}
-
-/* A check passes if it does on every rank. */
-static void check(int bad, const char *name)
-{
-    double n = bad;
-
-    must(mds_comm_all_reduce_f64(all, &n, 1, MDS_COMM_SUM), name);
-    checks++;
-    failures += n > 0;
-    if (world.rank == 0)
-        printf("%sok %d - %s\n", n > 0 ? "not " : "", checks, name);
-}
-
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
-}
-
-/* Rank r's i-th number: its sums round differently in any other order. */
-static float number(int r, int64_t i)
-{
-    uint32_t x = (uint32_t)(i * 2654435761u + (unsigned)r * 40503u + 12345u);
-
-    x ^= x >> 15;
-    x *= 2246822519u;
-    x ^= x >> 13;
-    return (float)((double)x / 4294967296.0 - 0.3) * (float)(1 << (x % 9));
-}
-
-static void fill(float *buf, int r, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        buf[i] = number(r, i);
-}
-
-/* What n ranks make of their i-th numbers, in rank order, in float. */
-static float expected(int64_t i, int n, enum mds_comm_op op)
-{
-    float acc = number(0, i);
-
-    for (int r = 1; r < n; r++) {
-        float x = number(r, i);
-
-        acc = op == MDS_COMM_SUM ? acc + x : fmaxf(acc, x);
-    }
-    return acc;
-}
-
-static void hash_bytes(const void *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const unsigned char *)p)[i]) * 0x100000001b3u;
-}
-
-/* How many of buf[n], which begins at the i0-th number, are not the expected bits, or
- * are far from the sum in double. */
-static int wrong(const float *buf, int64_t i0, int64_t n, enum mds_comm_op op)
-{
-    int bad = 0;
-
-    for (int64_t i = 0; i < n; i++) {
-        float want = expected(i0 + i, world.ranks, op);
-        double sum = 0, size = 0;
-
-        for (int r = 0; r < world.ranks; r++) {
-            sum += (double)number(r, i0 + i);
-            size += fabs((double)number(r, i0 + i));
-        }
-        bad += memcmp(&want, &buf[i], sizeof want) != 0;
-        bad += op == MDS_COMM_SUM && fabs((double)buf[i] - sum) > 1e-6 * size;
-    }
-    hash_bytes(buf, (size_t)n * sizeof *buf);
-    return bad;
-}
 
 static int all_reduce_count(int64_t n, enum mds_comm_op op)
 {
@@ -402,61 +300,11 @@ static void run_checks(void)
         test_waiting_moves_other_groups();
     test_dry_counts_the_same();
     test_wrong_arguments();
-    if (world.rank == 0)
-        printf("1..%d\nhash %016llx\n", checks, (unsigned long long)hash);
 }
 
-/* The last rank naps for good; the others must learn which one it is. */
-static void run_silent(void)
+int main(void)
 {
-    float x[100] = {0}, work[400];
-    char name[64];
-
-    mds_comm_set_timeout_s(0.5);
-    if (world.rank == world.ranks - 1)
-        sleep(30);
-    snprintf(name, sizeof name, "rank %d has been silent", world.ranks - 1);
-    if (mds_comm_all_reduce(all, x, 100, MDS_COMM_SUM, work) != MDS_ECOMM ||
-        !strstr(mds_fail_text(), name))
-        quit("no word of the silent rank");
-    if (mds_comm_barrier(all) != MDS_ECOMM || !strstr(mds_fail_text(), "earlier"))
-        quit("a broken group went on");
-    mds_comm_destroy(all);
-    if (world.rank == 0)
-        mds_world_abort(42);
-    sleep(30);
-}
-
-static void run_die(const char *how)
-{
-    float x[100] = {0}, work[400];
-
-    for (int step = 0;; step++) {
-        if (step == 3 && world.rank == world.ranks - 1) {
-            if (strcmp(how, "kill") == 0)
-                raise(SIGKILL);
-            if (strcmp(how, "exit") == 0)
-                exit(0);
-            _exit(0);
-        }
-        must(mds_comm_all_reduce(all, x, 100, MDS_COMM_SUM, work), "step");
-    }
-}
-
-int main(int argc, char **argv)
-{
-    must(mds_world_init(&world), "init");
-    mds_comm_set_timeout_s(30);
-    for (int i = 0; i < world.ranks && i < 64; i++)
-        ranks[i] = i;
-    must(mds_comm_create_mpi(ranks, world.ranks, "all", &all), "create");
-    if (argc > 1 && strcmp(argv[1], "silent") == 0)
-        run_silent();
-    else if (argc > 2)
-        run_die(argv[2]);
-    else
-        run_checks();
-    mds_comm_destroy(all);
-    mds_world_fini(&world);
-    return failures > 0;
+    ranks_init();
+    run_checks();
+    return ranks_fini();
 }

@@ -1,0 +1,162 @@
+/* comm: what is said, and how the run ends, when a rank does not do its part.
+ *
+ *   faults silent COLLECTIVE|MESSAGE   the last rank stops answering
+ *   faults differ KIND|COUNT|SKIP      the last rank calls something else
+ *   faults length                      a message is not as long as awaited
+ *   faults die HOW                     the last rank goes away: kill, exit, _exit
+ *   faults fail                        the last rank ends the run
+ *
+ * Where the ranks live on, status 42 says that all is well. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/mpi/ranks.h"
+
+static int last; /* the rank at fault */
+static float x[100], work[400];
+
+static void demand(int ok, const char *what)
+{
+    if (!ok)
+        quit(what);
+}
+
+static int said(const char *text)
+{
+    return strstr(mds_fail_text(), text) != NULL;
+}
+
+/* The last rank naps for good; the others must learn which one it is. */
+static void run_silent(const char *in)
+{
+    struct mds_comm_p2p m = {0};
+    enum mds_rc rc;
+    char name[64];
+
+    mds_comm_set_timeout_s(0.5);
+    must(mds_comm_barrier(all), "a barrier");
+    if (world.rank == last)
+        sleep(30);
+    if (strcmp(in, "message") == 0) {
+        must(mds_comm_recv_start(all, x, sizeof x, last, 7, &m), "recv");
+        rc = mds_comm_p2p_wait(&m);
+    } else {
+        rc = mds_comm_all_reduce(all, x, 100, MDS_COMM_SUM, work);
+    }
+    snprintf(name, sizeof name, "rank %d has been silent", last);
+    demand(rc == MDS_ECOMM && said(name), "no word of the silent rank");
+    demand(mds_comm_barrier(all) == MDS_ECOMM && said("earlier"),
+           "a broken group went on");
+    mds_comm_destroy(all);
+    if (world.rank == 0)
+        mds_world_abort(42);
+    sleep(30);
+}
+
+/* One rank waits long after the others gave up on the last one: it must be told. */
+static void run_chain(void)
+{
+    int pair[] = {0, 1};
+    struct mds_comm *c = NULL;
+    double d = 0;
+
+    if (world.rank < 2)
+        must(mds_comm_create_mpi(pair, 2, "pair", &c), "create");
+    if (world.rank == 1)
+        mds_comm_set_timeout_s(0.5);
+    demand(mds_comm_all_reduce_f64(world.rank == 0 ? c : all, &d, 1, MDS_COMM_SUM) ==
+               MDS_ECOMM,
+           "went on");
+    if (world.rank == 0) {
+        demand(said("rank 1 has been silent") && said("rank 1, which waited longer"),
+               "not told");
+        mds_world_abort(42);
+    }
+    sleep(30);
+}
+
+static enum mds_rc call_something(const char *what)
+{
+    const int odd = world.rank == last;
+    double d = 0;
+
+    if (odd && strcmp(what, "kind") == 0)
+        return mds_comm_barrier(all);
+    if (odd && strcmp(what, "count") == 0)
+        return mds_comm_all_reduce(all, x, 99, MDS_COMM_SUM, work);
+    if (!odd && strcmp(what, "skip") == 0)
+        MDS_TRY(mds_comm_all_reduce_f64(all, &d, 1, MDS_COMM_MAX));
+    return mds_comm_all_reduce(all, x, 100, MDS_COMM_SUM, work);
+}
+
+static void run_differ(const char *what)
+{
+    char other[64];
+
+    mds_comm_set_check(1);
+    must(mds_comm_barrier(all), "a barrier");
+    demand(call_something(what) == MDS_EBUG, "different calls went through");
+    snprintf(other, sizeof other, "; rank %d: ", last);
+    demand(said("all: collective 2 is not") && said("rank 0: all_reduce") &&
+               said(other) && said("faults.c:"),
+           "the calls are not named");
+    fprintf(stderr, "%s\n", mds_fail_text());
+    if (world.rank == 0)
+        mds_world_abort(42);
+    sleep(30);
+}
+
+static void run_length(void)
+{
+    struct mds_comm_p2p m = {0};
+
+    if (world.rank == last)
+        must(mds_comm_send_start(all, x, 12, 0, 7, &m), "send");
+    if (world.rank == 0) {
+        must(mds_comm_recv_start(all, x, 16, last, 7, &m), "recv");
+        demand(mds_comm_p2p_wait(&m) == MDS_EBUG && said("awaits 16 bytes") &&
+                   said("sends 12"),
+               "a wrong length went through");
+        mds_world_abort(42);
+    }
+    sleep(30);
+}
+
+static void run_die(const char *how)
+{
+    for (int step = 0;; step++) {
+        if (step == 3 && world.rank == last) {
+            nap(300); /* the others wait by now */
+            if (strcmp(how, "kill") == 0)
+                raise(SIGKILL);
+            if (strcmp(how, "exit") == 0)
+                exit(0);
+            if (strcmp(how, "fail") == 0)
+                quit("step");
+            _exit(0);
+        }
+        must(mds_comm_all_reduce(all, x, 100, MDS_COMM_SUM, work), "step");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "", *how = argc > 2 ? argv[2] : "";
+
+    ranks_init();
+    last = world.ranks - 1;
+    if (strcmp(what, "silent") == 0)
+        run_silent(how);
+    else if (strcmp(what, "chain") == 0)
+        run_chain();
+    else if (strcmp(what, "differ") == 0)
+        run_differ(how);
+    else if (strcmp(what, "length") == 0)
+        run_length();
+    else if (strcmp(what, "die") == 0)
+        run_die(how);
+    return 1;
+}
