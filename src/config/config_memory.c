@@ -35,6 +35,11 @@ static void check_offload(const struct mds_config_run *run, struct mds_diag *dia
                        "--offload-param-device cpu: weights rest only with ZeRO 3, and "
                        "this is stage %lld; give --zero-stage 3, or none",
                        (long long)p->zero_stage);
+    else if (p->offload_params != MDS_PLACE_DEVICE &&
+             p->offload_optimizer == MDS_PLACE_DEVICE)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_params"),
+                       "--offload-param-device cpu: the host updates the weights that "
+                       "rest there; give --offload-device cpu (--cpu-optimizer), too");
     if (p->offload_optimizer != MDS_PLACE_NVME)
         return;
     if (!p->nvme_path)
@@ -76,6 +81,19 @@ static void drop_partition(struct mds_config_run *run, struct mds_diag *diag)
                          one ? "one tensor rank" : "cut already");
 }
 
+static void check_partition(struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t hidden = run->config.model.hidden, tensor = run->config.parallel.tensor;
+
+    need_full(run, "train.partition_activations", "--partition-activations", diag);
+    drop_partition(run, diag);
+    if (run->config.train.partition_activations && hidden % tensor != 0)
+        mds_diag_fault(diag, mds_config_origin(run, "train.partition_activations"),
+                       "--partition-activations: --hidden-size %lld does not divide "
+                       "into parts for %lld tensor ranks; leave it out",
+                       (long long)hidden, (long long)tensor);
+}
+
 static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
@@ -85,10 +103,8 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
                   diag);
     if (t->offload_activations)
         need_full(run, "train.offload_activations", "--cpu-checkpointing", diag);
-    if (t->partition_activations) {
-        need_full(run, "train.partition_activations", "--partition-activations", diag);
-        drop_partition(run, diag);
-    }
+    if (t->partition_activations)
+        check_partition(run, diag);
 }
 
 static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)

@@ -431,6 +431,11 @@ static void test_kept_where(void **state)
     expect_misfit("--checkpoint-num-layers 2", 1, "--checkpoint-num-layers above 1 is");
     expect_misfit("--offload-param-device cpu --zero-stage 2", 1,
                   "weights rest only with ZeRO 3, and this is stage 2");
+    expect_misfit("--offload-param-device cpu --zero-stage 3", 1,
+                  "give --offload-device cpu (--cpu-optimizer), too");
+    expect_misfit("--partition-activations --recompute-granularity full " TENSOR
+                  "2 --hidden-size 63 --kv-channels 16",
+                  2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
                   "--nvme-path ./gone: No such file or directory; it must be a folder");
