@@ -59,6 +59,24 @@ int64_t mds_host_memory_available(void)
     return bytes;
 }
 
+void mds_host_memory_used(int64_t *now, int64_t *peak)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    long long kib;
+
+    *now = *peak = 0;
+    if (!f)
+        return;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "VmRSS: %lld kB", &kib) == 1)
+            *now = kib * 1024;
+        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+            *peak = kib * 1024;
+    }
+    fclose(f);
+}
+
 static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
 {
     int threads = spec->threads > 0 ? spec->threads : mds_host_cores();

@@ -105,6 +105,10 @@ int mds_host_cores(void);
  * available and what the control group leaves. */
 int64_t mds_host_memory_available(void);
 
+/* Memory this process has in use now, and the most it ever had; 0 if the system does
+ * not say. */
+void mds_host_memory_used(int64_t *now, int64_t *peak);
+
 /* "none found", "2 found" or why it cannot be asked: for the start-up report. */
 const char *mds_cuda_probe(void);
 

@@ -101,6 +101,7 @@ static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     log_warnings(w, diag);
     mds_comm_set_timeout_s(c->parallel.timeout_s);
+    mds_comm_set_check(c->train.comm_check);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));

@@ -33,10 +33,22 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
+int64_t mds_run_memory_need(const struct mds_engine_need *n)
+{
+    return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes;
+}
+
 void mds_run_print_memory(const struct run *r)
 {
+    int64_t now, peak, predicted = r->memory_before + mds_run_memory_need(&r->need);
+    char had[32], thought[32];
+
     printf("memory of rank 0 by purpose:\n");
     mds_run_memory_table(&mds_dev_ledger(r->dev)->memory, stdout);
+    mds_host_memory_used(&now, &peak);
+    printf("  process: peak %s, predicted %s\n",
+           mds_format_bytes((double)peak, had, sizeof had),
+           mds_format_bytes((double)predicted, thought, sizeof thought));
 }
 
 /* One line if the changed configuration would need clearly less. */
@@ -88,9 +100,7 @@ static void advise_all(const struct run *r)
 
 enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
 {
-    const struct mds_engine_need *n = &r->need;
-    int64_t bytes =
-        n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes;
+    int64_t bytes = mds_run_memory_need(&r->need);
     char need[32], have[32];
 
     mds_format_bytes((double)bytes, need, sizeof need);

@@ -16,6 +16,7 @@ struct run {
     struct mds_dev *dev, *host;
     struct mds_engine *engine;
     struct mds_engine_need need;
+    int64_t memory_before;       /* of this process, before the engine took any */
     struct mds_metrics *metrics; /* rank 0's; else NULL */
     int32_t *rows;               /* [accumulation * micro, S+1] */
     double start_s;
@@ -48,6 +49,7 @@ struct mds_dev_spec mds_run_device(const struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r, int64_t available);
+int64_t mds_run_memory_need(const struct mds_engine_need *n);
 void mds_run_print_memory(const struct run *r);
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 

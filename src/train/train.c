@@ -20,11 +20,13 @@ static enum mds_rc build_engine(struct run *r)
                                    .groups = &r->groups,
                                    .need = &r->need,
                                    .threads = dev.threads};
+    int64_t peak;
 
     MDS_TRY(mds_dev_create(&dev, &r->dev));
     MDS_TRY(mds_dev_create(&dev, &r->host));
     MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, &r->need));
     MDS_TRY(mds_run_check_memory(r, dev.memory_bytes));
+    mds_host_memory_used(&r->memory_before, &peak);
     spec.dev = r->dev;
     spec.host = r->host;
     MDS_TRY(mds_engine_create(&spec, &r->engine));
