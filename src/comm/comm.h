@@ -12,16 +12,17 @@
  *
  * What is said when ranks fall out:
  *
- *   a rank hangs, or calls     Whoever reaches the limit tells all ranks of the run;
- * each nothing any more           that waits logs what for, since when, and what it
- * completed last, and fails.  The rank without a line is the culprit. a rank fails or
- * exits      Its sentence; it ends the others (comm/world.h). a rank is killed The
- * launcher ends the job and names the rank (MPICH's mpiexec: process number and host).
- * Launchers that begin with SIGTERM (Open MPI's, srun, PALS) let ranks that wait write
- * what they wait for, 64 of them at most; MPICH's begins with SIGKILL.  Nothing is
- * written by a program that catches SIGTERM itself. members make different     With
- * mds_comm_set_check: both calls and where they are. calls Without: wrong data, or the
- * first row. */
+ * - A rank hangs, or calls nothing any more: whoever reaches the limit tells all ranks
+ *   of the run.  Each that waits then logs what for, since when, and what it completed
+ *   last, and fails.  The rank without a line is the one to look at.
+ * - A rank fails, or exits: its own sentence.  It ends the others (comm/world.h).
+ * - A rank is killed: the launcher says so and ends the job.  MPICH's mpiexec names the
+ *   process and the host, others the rank.  Launchers that begin with SIGTERM (Open
+ *   MPI's, srun) let ranks that wait write what for, at most 64 of them.  MPICH's does
+ *   not: it begins with SIGKILL.  A program that catches SIGTERM itself
+ *   (--exit-signal-handler) writes nothing either.
+ * - Members make different calls: with mds_comm_set_check, both calls and where they
+ *   are in the source.  Without it, wrong results or the first of these cases. */
 #ifndef MDS_COMM_COMM_H
 #define MDS_COMM_COMM_H
 
@@ -87,9 +88,8 @@ const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c);
 /* The name it was given. */
 const char *mds_comm_tag(const struct mds_comm *c);
 
-/* The groups that exist, in order of creation: NULL before the first and after the
- * last.
- */
+/* The groups that exist, in order of creation; NULL stands before the first and after
+ * the last. */
 const struct mds_comm *mds_comm_next(const struct mds_comm *c);
 
 /* Which call: for those who ask what a rank is doing. */

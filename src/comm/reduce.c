@@ -14,7 +14,7 @@ static void fold_into(float *restrict acc, const float *restrict x, int64_t len,
             acc[i] += x[i];
     else
         for (int64_t i = 0; i < len; i++)
-            acc[i] = (x[i] > acc[i]) | (x[i] != x[i]) ? x[i] : acc[i];
+            acc[i] = ((x[i] > acc[i]) | (x[i] != x[i])) ? x[i] : acc[i];
 }
 
 /* len numbers of x from the at-th on, in f32: there, or in block. */

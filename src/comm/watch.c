@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct record {
@@ -161,9 +162,11 @@ int mds_comm_watch_line(char *line, int size)
     return t.used;
 }
 
-/* SA_RESETHAND has made the signal deadly again. */
+/* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
+ * forwarded by then. */
 static void on_sigterm(int sig)
 {
+    const struct timespec forwarding = {.tv_nsec = 200000000};
     char line[512];
     struct text t = {line, 0, sizeof line - 1};
 
@@ -173,6 +176,7 @@ static void on_sigterm(int sig)
         line[t.used++] = '\n';
         if (write(STDERR_FILENO, line, (size_t)t.used) < 0)
             hushed = 1; /* nobody is left to tell */
+        nanosleep(&forwarding, NULL);
     }
     raise(sig);
 }

@@ -20,6 +20,9 @@ int mds_world_is_parallel(void);
  * that each find themselves alone: launcher and program are then of different MPIs,
  * and every copy would do the whole job.
  *
+ * SIGTERM still ends this rank, but if it waits in comm/ it first writes what for.  A
+ * handler of the program's own may replace that.
+ *
  * FUNNELED: everything in comm/ is called by the thread that called this. */
 enum mds_rc mds_world_init(struct mds_world *w);
 

@@ -14,17 +14,20 @@
 static const char in_source[] = MDS_SRCDIR "/ALCF/models.yaml";
 static const char installed[] = MDS_PKGDATADIR "/models.yaml";
 
-/* Whether this program runs from where it was built. */
+/* Whether this program, or this test, runs from where it was built.  The build tree may
+ * hold the installed one as well. */
 static int is_uninstalled(void)
 {
-    static const char build[] = MDS_BUILDDIR "/";
+    static const char programs[] = MDS_BUILDDIR "/src/";
+    static const char tests[] = MDS_BUILDDIR "/tests/";
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
     if (n < 0)
         return 0;
     exe[n] = '\0';
-    return strncmp(exe, build, sizeof build - 1) == 0;
+    return strncmp(exe, programs, sizeof programs - 1) == 0 ||
+           strncmp(exe, tests, sizeof tests - 1) == 0;
 }
 
 static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
@@ -32,7 +35,8 @@ static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
     size_t row = mds_settings_row(&run->settings, "model.table");
 
     if (!run->config.output.model_table) {
-        int local = is_uninstalled() || access(installed, R_OK) != 0;
+        int local = is_uninstalled() ||
+                    (access(installed, R_OK) != 0 && access(in_source, R_OK) == 0);
 
         mds_settings_put(
             &run->settings, row, local ? in_source : installed, MDS_LEVEL_DERIVED,

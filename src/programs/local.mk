@@ -16,3 +16,12 @@ include src/programs/mds_data.mk
 TESTS += tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
 dist_check_SCRIPTS += tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh
+
+# An installed program takes the installed model table.
+installcheck-local:
+	$(DESTDIR)$(bindir)/mds_pretrain --model-size-key GPT13B --show-config | \
+	  grep 'layers: 40 .* $(pkgdatadir)/models.yaml'
+
+# What failed tests leave behind.
+clean-local:
+	rm -rf tests/cli/trash*

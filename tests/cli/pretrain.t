@@ -26,7 +26,7 @@ ranks() {
 # in_background OPTIONS...: steps on two ranks until stopped, the third is done on return;
 # output in out, in the end the status in status
 in_background() {
-    rm -f status
+    rm -f status out
     {
         ranks 2 --train-iters 100000000 --log-interval 1 "$@" >out 2>&1
         echo $? >status
