@@ -1,7 +1,5 @@
 #include "kernels/activation.h"
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/cpu/vmath.h"
@@ -58,79 +56,104 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
     }
 }
 
-/* Work is cut into pieces of one row or, since GELU has no rows, MDSK_GRAIN elements;
- * this many, and this many elements of y in each but perhaps the last. */
-static int64_t pieces_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
+/* Threads share rows, or, since GELU has none, pieces of MDSK_GRAIN elements. */
+static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 {
     return kind == MDSK_GELU ? mdsk_ceil_div(R * F, MDSK_GRAIN) : R;
 }
 
-static int64_t piece_size(enum mdsk_activation_kind kind, int64_t F)
+/* Elements at .. at+n-1. */
+static void gelu_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
 {
-    return kind == MDSK_GELU ? MDSK_GRAIN : F;
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[MDSK_PIECE];
+
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        float *y = mdsk_fill(a->dtype, a->y, i, room);
+
+        gelu(m, mdsk_read(a->dtype, a->x, i, m, room), y);
+        mdsk_put(a->dtype, y, m, a->y, i);
+    }
 }
 
-/* Piece p; room [two pieces]. */
-static void fwd_piece(const struct mdsk_activation_fwd *a, int64_t p, float *room)
+static void swiglu_row(const struct mdsk_activation_fwd *a, int64_t r)
 {
-    int64_t size = piece_size(a->kind, a->F),
-            n = mdsk_min(size, a->R * a->F - p * size);
-    int wide = a->kind == MDSK_SWIGLU ? 2 : 1;
-    const float *x = mdsk_read(a->dtype, a->x, wide * p * size, wide * n, room);
-    float *y = mdsk_fill(a->dtype, a->y, p * size, room);
+    int64_t step = mdsk_step(a->dtype, a->F);
+    float room[2 * MDSK_PIECE];
 
-    if (a->kind == MDSK_GELU)
-        gelu(n, x, y);
-    else
-        swiglu(n, x, x + n, y);
-    mdsk_put(a->dtype, y, n, a->y, p * size);
+    for (int64_t i = 0; i < a->F; i += step) {
+        int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
+        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_PIECE);
+        float *y = mdsk_fill(a->dtype, a->y, at, room);
+
+        swiglu(m, gate, up, y);
+        mdsk_put(a->dtype, y, m, a->y, at);
+    }
 }
 
 int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
 {
-    int64_t pieces = pieces_of(a->kind, a->R, a->F);
-    int64_t floats = mdsk_room(a->dtype, 2 * piece_size(a->kind, a->F));
-    int threads = mdsk_threads_for(a->R * a->F);
-    float *room = mdsk_scratch(threads * floats);
+    int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;
 
     (void)stream;
-    if (!room)
-        return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < pieces; p++)
-        fwd_piece(a, p, room + omp_get_thread_num() * floats);
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
+    for (int64_t t = 0; t < tasks; t++) {
+        if (a->kind == MDSK_GELU)
+            gelu_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
+        else
+            swiglu_row(a, t);
+    }
     return 0;
 }
 
-/* Piece p; room [three pieces]. */
-static void bwd_piece(const struct mdsk_activation_bwd *a, int64_t p, float *room)
+static void gelu_bwd_range(const struct mdsk_activation_bwd *a, int64_t at, int64_t n)
 {
-    int64_t size = piece_size(a->kind, a->F),
-            n = mdsk_min(size, a->R * a->F - p * size);
-    int wide = a->kind == MDSK_SWIGLU ? 2 : 1;
-    const float *x = mdsk_read(a->dtype, a->x, wide * p * size, wide * n, room);
-    const float *dy = mdsk_read(a->dtype, a->dy, p * size, n, room + 2 * size);
-    float *dx = mdsk_fill(a->dtype, a->dx, wide * p * size, room);
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[2 * MDSK_PIECE];
 
-    if (a->kind == MDSK_GELU)
-        gelu_bwd(n, x, dy, dx);
-    else
-        swiglu_bwd(n, x, x + n, dy, dx, dx + n);
-    mdsk_put(a->dtype, dx, wide * n, a->dx, wide * p * size);
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        const float *x = mdsk_read(a->dtype, a->x, i, m, room);
+        const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_PIECE);
+        float *dx = mdsk_fill(a->dtype, a->dx, i, room);
+
+        gelu_bwd(m, x, dy, dx);
+        mdsk_put(a->dtype, dx, m, a->dx, i);
+    }
+}
+
+static void swiglu_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
+{
+    int64_t step = mdsk_step(a->dtype, a->F);
+    float room[3 * MDSK_PIECE], *other = room + MDSK_PIECE;
+
+    for (int64_t i = 0; i < a->F; i += step) {
+        int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
+        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, other);
+        const float *dy = mdsk_read(a->dtype, a->dy, at, m, other + MDSK_PIECE);
+        float *dgate = mdsk_fill(a->dtype, a->dx, x, room);
+        float *dup = mdsk_fill(a->dtype, a->dx, x + a->F, other);
+
+        swiglu_bwd(m, gate, up, dy, dgate, dup);
+        mdsk_put(a->dtype, dgate, m, a->dx, x);
+        mdsk_put(a->dtype, dup, m, a->dx, x + a->F);
+    }
 }
 
 int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a)
 {
-    int64_t pieces = pieces_of(a->kind, a->R, a->F);
-    int64_t floats = mdsk_room(a->dtype, 3 * piece_size(a->kind, a->F));
-    int threads = mdsk_threads_for(a->R * a->F);
-    float *room = mdsk_scratch(threads * floats);
+    int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;
 
     (void)stream;
-    if (!room)
-        return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < pieces; p++)
-        bwd_piece(a, p, room + omp_get_thread_num() * floats);
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
+    for (int64_t t = 0; t < tasks; t++) {
+        if (a->kind == MDSK_GELU)
+            gelu_bwd_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
+        else
+            swiglu_bwd_row(a, t);
+    }
     return 0;
 }

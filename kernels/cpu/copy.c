@@ -22,11 +22,10 @@ int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a)
 /* Between the two 16-bit types by way of f32, which holds both exactly. */
 static void cast(const struct mdsk_cast *a, int64_t at, int64_t n)
 {
-    enum { PIECE = 512 };
-    float room[PIECE];
+    float room[MDSK_PIECE];
 
-    for (int64_t i = at; i < at + n; i += PIECE) {
-        int64_t m = mdsk_min(PIECE, at + n - i);
+    for (int64_t i = at; i < at + n; i += MDSK_PIECE) {
+        int64_t m = mdsk_min(MDSK_PIECE, at + n - i);
 
         mdsk_narrow(a->to, mdsk_read(a->from, a->x, i, m, room), m, a->y, i);
     }

@@ -12,28 +12,26 @@ MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
-/* room [2 * MDSK_GRAIN] */
-static void add_piece(const struct mdsk_add *a, int64_t at, float *room)
+static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
 {
-    int64_t n = mdsk_min(MDSK_GRAIN, a->n - at);
-    float *y = mdsk_edit(a->dtype, a->y, at, n, room);
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[2 * MDSK_PIECE];
 
-    add(n, mdsk_read(a->dtype, a->x, at, n, room + MDSK_GRAIN), y);
-    mdsk_put(a->dtype, y, n, a->y, at);
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        float *y = mdsk_edit(a->dtype, a->y, i, m, room);
+
+        add(m, mdsk_read(a->dtype, a->x, i, m, room + MDSK_PIECE), y);
+        mdsk_put(a->dtype, y, m, a->y, i);
+    }
 }
 
 int mdsk_add_cpu(void *stream, const struct mdsk_add *a)
 {
-    int threads = mdsk_threads_for(a->n);
-    int64_t floats = mdsk_room(a->dtype, 2 * MDSK_GRAIN);
-    float *room = mdsk_scratch(threads * floats);
-
     (void)stream;
-    if (!room)
-        return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
     for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
-        add_piece(a, i, room + omp_get_thread_num() * floats);
+        add_range(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
     return 0;
 }
 

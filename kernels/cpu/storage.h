@@ -8,6 +8,7 @@
 #ifndef MDSK_CPU_STORAGE_H
 #define MDSK_CPU_STORAGE_H
 
+#include "kernels/inline.h"
 #include "kernels/types.h"
 
 /* y[0..n-1] = x[at ..] of type t */
@@ -17,8 +18,8 @@ void mdsk_widen(enum mdsk_dtype t, const void *x, int64_t at, int64_t n, float *
 void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t at);
 
 /* x[at .. at+n-1] to read. */
-static inline const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t at,
-                                     int64_t n, float *room)
+MDSK_INLINE const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t at,
+                                   int64_t n, float *room)
 {
     if (t == MDSK_F32)
         return (const float *)x + at;
@@ -27,8 +28,8 @@ static inline const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t a
 }
 
 /* y[at .. at+n-1] to change, then to put. */
-static inline float *mdsk_edit(enum mdsk_dtype t, void *y, int64_t at, int64_t n,
-                               float *room)
+MDSK_INLINE float *mdsk_edit(enum mdsk_dtype t, void *y, int64_t at, int64_t n,
+                             float *room)
 {
     if (t == MDSK_F32)
         return (float *)y + at;
@@ -37,22 +38,31 @@ static inline float *mdsk_edit(enum mdsk_dtype t, void *y, int64_t at, int64_t n
 }
 
 /* y[at ..] to fill, then to put. */
-static inline float *mdsk_fill(enum mdsk_dtype t, void *y, int64_t at, float *room)
+MDSK_INLINE float *mdsk_fill(enum mdsk_dtype t, void *y, int64_t at, float *room)
 {
     return t == MDSK_F32 ? (float *)y + at : room;
 }
 
-static inline void mdsk_put(enum mdsk_dtype t, const float *piece, int64_t n, void *y,
-                            int64_t at)
+MDSK_INLINE void mdsk_put(enum mdsk_dtype t, const float *piece, int64_t n, void *y,
+                          int64_t at)
 {
     if (t != MDSK_F32)
         mdsk_narrow(t, piece, n, y, at);
 }
 
 /* Floats of room for n elements: none where the tensor itself serves. */
-static inline int64_t mdsk_room(enum mdsk_dtype t, int64_t n)
+MDSK_INLINE int64_t mdsk_room(enum mdsk_dtype t, int64_t n)
 {
     return t == MDSK_F32 ? 0 : n;
+}
+
+/* Element by element, 16 bits go in pieces that a cache next to the core holds, with
+ * room for one on the stack; f32 goes whole. */
+enum { MDSK_PIECE = 1024 };
+
+MDSK_INLINE int64_t mdsk_step(enum mdsk_dtype t, int64_t n)
+{
+    return t == MDSK_F32 || n < MDSK_PIECE ? n : MDSK_PIECE;
 }
 
 #endif
