@@ -18,8 +18,8 @@ struct mds_spill {
     struct mds_worker *worker;
 };
 
-/* A file without a name, or -errno.  O_TMPFILE would do it in one step, but not on every
- * file system. */
+/* A file without a name, or -errno.  O_TMPFILE would do it in one step, but not on
+ * every file system. */
 static int open_nameless(const char *folder)
 {
     struct mds_str path = {0};
@@ -56,7 +56,8 @@ static enum mds_rc open_file(struct mds_spill *s, int64_t bytes)
 
     s->fd = open_nameless(s->folder);
     if (s->fd < 0)
-        return mds_fail(MDS_EUSER, "%s: no file can be made there: %s; name another folder",
+        return mds_fail(MDS_EUSER,
+                        "%s: no file can be made there: %s; name another folder",
                         s->folder, strerror(-s->fd));
     err = reserve(s->fd, bytes);
     if (err)
@@ -105,9 +106,8 @@ static void transfer(struct mds_job *job)
 
     for (int64_t at = 0; at < r->bytes;) {
         size_t left = (size_t)(r->bytes - at);
-        ssize_t n = r->write
-                        ? pwrite(r->spill->fd, r->buf + at, left, r->offset + at)
-                        : pread(r->spill->fd, r->buf + at, left, r->offset + at);
+        ssize_t n = r->write ? pwrite(r->spill->fd, r->buf + at, left, r->offset + at)
+                             : pread(r->spill->fd, r->buf + at, left, r->offset + at);
 
         if (n < 0 && errno == EINTR)
             continue;

@@ -1,4 +1,5 @@
-/* Arrays that do not fit in memory: a nameless file, read and written in the background.
+/* Arrays that do not fit in memory: a nameless file, read and written in the
+ * background.
  *
  * The file vanishes with the process, however that ends. */
 #ifndef MDS_IO_SPILL_H
@@ -19,8 +20,8 @@ struct mds_spill_req {
     int write, err;
 };
 
-/* `bytes` zeros in `folder`, where the file system can reserve them; else only as much of
- * them is there as the disk turns out to hold. */
+/* `bytes` zeros in `folder`, where the file system can reserve them; else only as much
+ * of them is there as the disk turns out to hold. */
 enum mds_rc mds_spill_create(const char *folder, int64_t bytes, struct mds_spill **out);
 
 /* NULL is fine.  Transfers under way are finished first. */
@@ -33,8 +34,8 @@ void mds_spill_read_start(struct mds_spill *s, int64_t offset, void *buf, int64_
 void mds_spill_write_start(struct mds_spill *s, int64_t offset, const void *buf,
                            int64_t bytes, struct mds_spill_req *req);
 
-/* Block until done; at once for a request that was never started.  MDS_EIO if it failed,
- * and then only once. */
+/* Block until done; at once for a request that was never started.  MDS_EIO if it
+ * failed, and then only once. */
 enum mds_rc mds_spill_wait(struct mds_spill_req *req);
 
 #endif

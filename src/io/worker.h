@@ -1,7 +1,7 @@
 /* A few threads that do jobs in the order given, beside the caller's own work.
  *
- * Jobs call neither comm/ nor device/, which know one thread only, and report failure in
- * fields of their own: mds_fail speaks to the thread it is called in. */
+ * Jobs call neither comm/ nor device/, which know one thread only, and report failure
+ * in fields of their own: mds_fail speaks to the thread it is called in. */
 #ifndef MDS_IO_WORKER_H
 #define MDS_IO_WORKER_H
 
@@ -9,8 +9,8 @@
 
 struct mds_worker;
 
-/* One job; the caller embeds it, zero-initialised but for run, and leaves it and what it
- * uses alone from start to wait. */
+/* One job; the caller embeds it, zero-initialised but for run, and leaves it and what
+ * it uses alone from start to wait. */
 struct mds_job {
     void (*run)(struct mds_job *job);
     struct mds_job *next; /* these are worker.c's */

@@ -1,19 +1,20 @@
-/* Who stores what of weights, gradients and optimizer states, and how they travel: ZeRO.
+/* Who stores what of weights, gradients and optimizer states, and how they travel:
+ * ZeRO.
  *
- * The ranks of a group hold the same weights (data parallelism, and sequence parallelism
- * of the Ulysses and ring kinds).  Each unit of the registry is cut into one slice per
- * rank (mds_comm_slice), and a rank owns its slice of every unit:
+ * The ranks of a group hold the same weights (data parallelism, and sequence
+ * parallelism of the Ulysses and ring kinds).  Each unit of the registry is cut into
+ * one slice per rank (mds_comm_slice), and a rank owns its slice of every unit:
  *
  *   stage 0  everything is everywhere; gradients are all-reduced
- *   stage 1  master weights and moments of the own slices only: gradients are reduced to
- *            their owners, who update, and gather the new weights
- *   stage 2  gradients, too, of the own slices only: a unit's gradient lives from
- *            grad_begin to the end of its reduction, in one of a few buffers
- *   stage 3  weights, too: a unit is gathered at acquire (the next one ahead of time)
- *            into one of a few buffers, which another unit may have after release
+ *   stage 1  master weights and moments of the own slices only: gradients are reduced
+ * to their owners, who update, and gather the new weights stage 2  gradients, too, of
+ * the own slices only: a unit's gradient lives from grad_begin to the end of its
+ * reduction, in one of a few buffers stage 3  weights, too: a unit is gathered at
+ * acquire (the next one ahead of time) into one of a few buffers, which another unit
+ * may have after release
  *
- * A group of one rank has nothing to share and is at stage 0, unless its weights rest on
- * the host.  Bytes per parameter that last, with weights of w bytes and N ranks:
+ * A group of one rank has nothing to share and is at stage 0, unless its weights rest
+ * on the host.  Bytes per parameter that last, with weights of w bytes and N ranks:
  *
  *             weights   gradients   master (16-bit only)   moments
  *   stage 0   w         4           4                      8
@@ -21,14 +22,14 @@
  *   stage 2   w         4/N         4/N                    8/N
  *   stage 3   w/N       4/N         4/N                    8/N
  *
- * Offload moves the last two columns to host memory or a file, and the update with them:
- * the host then has a master of 32-bit weights as well.
- * Source: Rajbhandari, Rasley, Ruwase, He 2019, arXiv:1910.02054; Ren et al. 2021,
- * arXiv:2101.06840; Rajbhandari et al. 2021, arXiv:2104.07857.
+ * Offload moves the last two columns to host memory or a file, and the update with
+ * them: the host then has a master of 32-bit weights as well. Source: Rajbhandari,
+ * Rasley, Ruwase, He 2019, arXiv:1910.02054; Ren et al. 2021, arXiv:2101.06840;
+ * Rajbhandari et al. 2021, arXiv:2104.07857.
  *
- * Sums are made in rank order and the update goes element by element: with 32-bit weights
- * all stages and all places give the same bits, as long as a step has one pass.  With
- * more, stages 0 and 1 add up a rank's passes first, 2 and 3 the ranks.
+ * Sums are made in rank order and the update goes element by element: with 32-bit
+ * weights all stages and all places give the same bits, as long as a step has one pass.
+ * With more, stages 0 and 1 add up a rank's passes first, 2 and 3 the ranks.
  *
  * Everything here is collective over the group, in the same order on every rank; so are
  * the hooks. */
@@ -56,8 +57,8 @@ struct mds_zero_spec {
     enum mds_offload weights;
     const char *nvme_path; /* folder for MDS_OFFLOAD_NVME; borrowed for create */
     int64_t bucket_bytes;  /* stage 0: neighbouring units travel together up to it */
-    int overlap;           /* 0: stages 0, 1 reduce at the end; no gathers ahead of time */
-    int threads;           /* of the host's update; 0: as many as the cpu kernels have */
+    int overlap; /* 0: stages 0, 1 reduce at the end; no gathers ahead of time */
+    int threads; /* of the host's update; 0: as many as the cpu kernels have */
 };
 
 /* Takes all memory from the arena, places the units, hooks into the registry.  Weights
@@ -74,9 +75,9 @@ struct mds_zero_host {
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 
-/* Start values, or those that `fill` gives, in f32, of elements first .. first + n - 1 of
- * a unit (gaps 0).  Each rank asks for its own slices only.  Moments become 0, and the
- * next update is the first.  On a dry device fill is not called. */
+/* Start values, or those that `fill` gives, in f32, of elements first .. first + n - 1
+ * of a unit (gaps 0).  Each rank asks for its own slices only.  Moments become 0, and
+ * the next update is the first.  On a dry device fill is not called. */
 enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed);
 enum mds_rc mds_zero_load(struct mds_zero *z,
                           enum mds_rc (*fill)(void *ctx, int unit, int64_t first,
@@ -87,12 +88,12 @@ enum mds_rc mds_zero_load(struct mds_zero *z,
 enum mds_rc mds_zero_step_begin(struct mds_zero *z);
 
 /* A backward pass begins.  A unit may report ready once in it, or not at all (that of
- * another chunk of a pipeline).  last: units that do so now will not do so again in this
- * step, so that their sums may travel. */
+ * another chunk of a pipeline).  last: units that do so now will not do so again in
+ * this step, so that their sums may travel. */
 void mds_zero_pass_begin(struct mds_zero *z, int last);
 
-/* Block until each rank's gradients (stage 0: all, else its slices) are sums.  Every unit
- * must have been ready in some pass. */
+/* Block until each rank's gradients (stage 0: all, else its slices) are sums.  Every
+ * unit must have been ready in some pass. */
 enum mds_rc mds_zero_finish(struct mds_zero *z);
 
 /* Add up another group's gradients of one unit, slice by slice: the tied embedding on a

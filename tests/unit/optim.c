@@ -1,17 +1,12 @@
-/* optim: schedules, AdamW over a registry, clipping, buckets of gradients. */
-#include "optim/adamw.h"
-#include "optim/grad_sync.h"
+/* optim: schedules, clipping, loss scale, and ZeRO's bookkeeping. */
+#include "scratch.h"
+
+#include "optim/clip.h"
+#include "optim/internal.h"
+#include "optim/loss_scale.h"
 #include "optim/schedule.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static void near(double got, double want)
 {
@@ -58,146 +53,535 @@ static void clipping(void **state)
     near(mds_clip_scale(1, 4), 1 / (4 + 1e-6));
 }
 
-/* Three parameters, of which the middle one does not decay. */
+static void loss_scales(void **state)
+{
+    struct mds_train_config c = {.type = MDS_TYPE_F16,
+                                 .initial_loss_scale = 8,
+                                 .min_loss_scale = 2,
+                                 .loss_scale_window = 3,
+                                 .hysteresis = 2};
+    struct mds_loss_scale s = mds_loss_scale_start(&c);
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_true(mds_loss_scale_update(&s, 0));
+    near(s.scale, 16);
+    assert_true(mds_loss_scale_update(&s, 1)); /* the first one is forgiven */
+    near(s.scale, 16);
+    for (int i = 0; i < 8 && mds_loss_scale_update(&s, 1); i++)
+        assert_in_range((int)s.scale, 2, 16);
+    near(s.scale, 2);
+    c.type = MDS_TYPE_BF16;
+    s = mds_loss_scale_start(&c);
+    near(s.scale, 1);
+}
+
+/* ---- pools ---- */
+
+static void slots_are_as_large_as_the_largest_units(void **state)
+{
+    const int64_t count[] = {50, 100, 7, 50, 49};
+    struct mds_pool p;
+
+    (void)state;
+    assert_int_equal(mds_pool_plan(&p, count, 5, 3), 200);
+    assert_int_equal(p.slot[0].count, 100);
+    assert_int_equal(p.slot[1].count, 50);
+    assert_int_equal(p.slot[2].count, 50);
+    assert_int_equal(mds_pool_plan(&p, count, 2, 3), 150);
+    assert_int_equal(p.slots, 2);
+    assert_int_equal(mds_pool_find(&p, 0), -1);
+    assert_int_equal(mds_pool_pick(&p, 101), -1);
+}
+
+static void slots_go_to_who_fits_best(void **state)
+{
+    const int64_t count[] = {50, 100, 50};
+    struct mds_pool p;
+    int a, b;
+
+    (void)state;
+    mds_pool_plan(&p, count, 3, 3);
+    a = mds_pool_pick(&p, 7);
+    assert_int_equal(p.slot[a].count, 50); /* the large one is left for the large */
+    mds_pool_use(&p, a);
+    p.slot[a].unit = 5;
+    assert_int_equal(mds_pool_find(&p, 5), a);
+    b = mds_pool_pick(&p, 7);
+    assert_true(b != a && p.slot[b].count == 50);
+    mds_pool_use(&p, b);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 7)].count, 100);
+    mds_pool_leave(&p, b);
+    mds_pool_leave(&p, a);
+    assert_int_equal(mds_pool_pick(&p, 50), b); /* unused for longest */
+    p.slot[b].ahead = 1;
+    assert_int_equal(mds_pool_pick(&p, 50), a); /* nobody is expected there */
+    mds_pool_use(&p, a);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 50)].count, 100);
+}
+
+/* ---- ZeRO ---- */
+
+enum { UNITS = 6 };
+
 struct fixture {
     struct mds_dev *dev;
     struct mds_arena arena;
     struct mds_params *ps;
+    struct mds_comm *comm;
+    struct mds_zero *z;
+    double *squares;
 };
 
-static const int64_t sizes[] = {70, 9, 130};
+static const struct mds_optim_config optim = {
+    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
 
-static void open_fixture(struct fixture *f, const char *device)
+/* Layers of a matrix that decays between vectors that do not; the first unit is also
+ * somebody else's. */
+static void add_params(struct mds_params *ps)
+{
+    static const int64_t rows[] = {70, 900, 9};
+    int id;
+
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_add_unit(ps, "unit", &id), MDS_OK);
+        for (int i = 0; i < 3; i++) {
+            struct mds_param_spec s = {.rows = rows[i] + (u == 2 ? 1000 : 0),
+                                       .decay = i == 1,
+                                       .packed = i == 2,
+                                       .duplicate = u == 0 && i < 2};
+
+            snprintf(s.name, sizeof s.name, "u%d.p%d", u, i);
+            assert_int_equal(mds_params_add(ps, &s, &id), MDS_OK);
+        }
+    }
+}
+
+/* Rank `rank` of `size`, alone: what the others would send stays as it is. */
+static void open_fixture(struct fixture *f, const char *device, int rank, int size,
+                         enum mdsk_dtype dtype)
 {
     struct mds_dev_spec spec = {.name = device, .threads = 1};
-    void *w, *g;
+    void *p = NULL;
 
     memset(f, 0, sizeof *f);
     assert_int_equal(mds_dev_create(&spec, &f->dev), MDS_OK);
-    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 20), MDS_OK);
-    assert_int_equal(mds_params_create(&f->ps), MDS_OK);
-    for (int i = 0; i < 3; i++) {
-        struct mds_param_spec s = {.rows = sizes[i], .decay = i != 1};
-        int id;
+    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 22), MDS_OK);
+    assert_int_equal(mds_params_create(dtype, &f->ps), MDS_OK);
+    add_params(f->ps);
+    assert_int_equal(mds_comm_create_dry(rank, size, "dp", &f->comm), MDS_OK);
+    assert_int_equal(mds_arena_take(&f->arena, MDS_MEM_WORK, 8, &p), MDS_OK);
+    f->squares = p;
+}
 
-        snprintf(s.name, sizeof s.name, "p%d", i);
-        assert_int_equal(mds_params_add(f->ps, &s, &id), MDS_OK);
-    }
-    assert_int_equal(
-        mds_arena_take(&f->arena, MDS_MEM_PARAM, 4 * mds_params_span(f->ps), &w),
-        MDS_OK);
-    assert_int_equal(
-        mds_arena_take(&f->arena, MDS_MEM_GRAD, 4 * mds_params_span(f->ps), &g),
-        MDS_OK);
-    mds_params_bind(f->ps, w, g);
+static struct mds_zero_spec spec_of(const struct fixture *f, int stage)
+{
+    return (struct mds_zero_spec){.optim = &optim,
+                                  .params = f->ps,
+                                  .dev = f->dev,
+                                  .group = f->comm,
+                                  .stage = stage,
+                                  .nvme_path = ".",
+                                  .bucket_bytes = 8000,
+                                  .overlap = 1,
+                                  .threads = 1};
 }
 
 static void close_fixture(struct fixture *f)
 {
-    mds_arena_fini(&f->arena);
+    mds_zero_destroy(f->z);
+    mds_comm_destroy(f->comm);
     mds_params_destroy(f->ps);
+    mds_arena_fini(&f->arena);
     mds_dev_destroy(f->dev);
 }
 
-static double weight_at(int i)
+static void forward(struct fixture *f)
 {
-    return sin(i + 1.0);
-}
-
-static double grad_at(int i, int t)
-{
-    return cos(3.0 * i + t);
-}
-
-/* Element i of a parameter by the definition, in double. */
-static double reference(int i, int steps, double decay, double scale)
-{
-    double w = (float)weight_at(i), m = 0, v = 0;
-
-    for (int t = 1; t <= steps; t++) {
-        double g = (float)grad_at(i, t) * scale;
-
-        m = 0.9 * m + 0.1 * g;
-        v = 0.95 * v + 0.05 * g * g;
-        w -= 0.01 * decay * w;
-        w -= 0.01 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.95, t))) + 1e-8);
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_acquire(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_release(f->ps, u), MDS_OK);
     }
-    return w;
 }
 
-static void adamw_follows_its_definition(void **state)
+static void backward(struct fixture *f)
 {
-    struct mds_optim_config cfg = {
-        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-    struct mds_adamw *o = NULL;
+    for (int u = UNITS - 1; u >= 0; u--) {
+        assert_int_equal(mds_params_acquire(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_grad_begin(f->ps, u), MDS_OK);
+        assert_non_null(mds_params_unit(f->ps, u)->weight);
+        assert_non_null(mds_params_unit(f->ps, u)->grad);
+        assert_int_equal(mds_params_grad_ready(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_release(f->ps, u), MDS_OK);
+    }
+}
+
+static void whole_step(struct fixture *f, int passes)
+{
+    assert_int_equal(mds_zero_step_begin(f->z), MDS_OK);
+    for (int pass = 0; pass < passes; pass++) {
+        forward(f);
+        mds_zero_pass_begin(f->z, pass == passes - 1);
+        backward(f);
+    }
+    assert_int_equal(mds_zero_finish(f->z), MDS_OK);
+    assert_int_equal(mds_zero_grad_squares(f->z, f->squares), MDS_OK);
+    assert_int_equal(mds_zero_update(f->z, 0.1, 1), MDS_OK);
+}
+
+static int64_t calls(const struct fixture *f, enum mds_comm_kind kind)
+{
+    return mds_comm_stats(f->comm)->of[kind].calls;
+}
+
+/* Adds what a rank has to do with each element of unit `unit`: 1 if it decays, 10 if it
+ * is a duplicate, 100 anyway. */
+static void note_ranges(const struct mds_zero *z, int unit, int *sum)
+{
+    const struct zero_unit *u = &z->unit[unit];
+    int64_t next = u->first;
+
+    for (int i = u->range; i < u->range + u->ranges; i++) {
+        const struct zero_range *r = &z->range[i];
+
+        assert_int_equal(r->first, next);
+        next += r->n;
+        for (int64_t k = r->first; k < next; k++)
+            sum[k] += 100 + r->decay + 10 * r->duplicate;
+    }
+    assert_int_equal(next, u->first + u->n);
+}
+
+static void check_ranges(const struct mds_params *ps, int unit, const int *sum)
+{
+    const struct mds_param_unit *u = mds_params_unit(ps, unit);
+
+    for (int64_t k = 0; k < u->count; k++)
+        assert_in_range(sum[k], 100, 111);
+    for (int id = u->first_param; id < u->first_param + u->params; id++) {
+        const struct mds_param *p = mds_params_get(ps, id);
+
+        for (int64_t k = p->offset - u->first; k < p->offset - u->first + p->count; k++)
+            assert_int_equal(sum[k], 100 + p->spec.decay + 10 * p->spec.duplicate);
+    }
+}
+
+static void ranks_own_every_element_once(void **state)
+{
+    (void)state;
+    for (int size = 2; size < 40; size = size * 2 + 1) {
+        static int sum[UNITS][8192];
+        int64_t own = -1;
+        struct fixture f;
+
+        memset(sum, 0, sizeof sum);
+        for (int rank = 0; rank < size; rank++) {
+            struct mds_zero_spec spec;
+
+            open_fixture(&f, "dry", rank, size, MDSK_F32);
+            spec = spec_of(&f, 1);
+            assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+            for (int u = 0; u < UNITS; u++)
+                note_ranges(f.z, u, sum[u]);
+            assert_true(own < 0 ||
+                        own == f.z->own); /* every rank needs as much memory */
+            own = f.z->own;
+            if (rank == size - 1)
+                for (int u = 0; u < UNITS; u++)
+                    check_ranges(f.ps, u, sum[u]);
+            close_fixture(&f);
+        }
+    }
+}
+
+static void pieces_cover_the_own_part(void **state)
+{
+    struct zero_piece p = {.unit = -1};
+    struct mds_zero_spec spec;
     struct fixture f;
-    double sum = 0, want = 0;
+    int64_t sum = 0, at = 0;
 
     (void)state;
-    open_fixture(&f, "cpu");
-    assert_int_equal(mds_adamw_create(&cfg, f.ps, f.dev, &f.arena, &o), MDS_OK);
-    for (int id = 0, i = 0; id < 3; id++)
-        for (int k = 0; k < sizes[id]; k++, i++)
-            ((float *)mds_param_weight(f.ps, id))[k] = (float)weight_at(i);
-    for (int t = 1; t <= 5; t++) {
-        for (int id = 0, i = 0; id < 3; id++)
-            for (int k = 0; k < sizes[id]; k++, i++)
-                mds_param_grad(f.ps, id)[k] = (float)grad_at(i, t);
-        assert_int_equal(mds_adamw_step(o, 0.01, 0.5), MDS_OK);
+    open_fixture(&f, "dry", 1, 3, MDSK_F32);
+    spec = spec_of(&f, 2);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    while (zero_next_piece(f.z, 100, &p)) {
+        assert_in_range(p.n, 1, 100);
+        assert_true(zero_piece_at(f.z, &p) >= at);
+        at = zero_piece_at(f.z, &p) + p.n;
+        sum += p.n;
     }
-    for (int id = 0, i = 0; id < 3; id++)
-        for (int k = 0; k < sizes[id]; k++, i++) {
-            double ref = reference(i, 5, id == 1 ? 0 : 0.1, 0.5);
-
-            if (fabs(mds_param_weight(f.ps, id)[k] - ref) > 2e-6)
-                fail_msg("p%d[%d]: %.9g instead of %.9g", id, k,
-                         mds_param_weight(f.ps, id)[k], ref);
-            want += pow((float)grad_at(i, 5), 2);
-        }
-    assert_int_equal(mds_adamw_grad_squares(o, &sum), MDS_OK);
-    assert_true(fabs(sum - want) < 1e-9 * want);
-    assert_int_equal(mds_adamw_bytes(f.ps), 8 * mds_params_span(f.ps));
-    mds_adamw_destroy(o);
+    for (int u = 0; u < UNITS; u++)
+        sum -= f.z->unit[u].n;
+    assert_int_equal(sum, 0);
+    assert_int_equal(p.unit, UNITS);
     close_fixture(&f);
+}
+
+static const struct {
+    int stage;
+    enum mds_offload optimizer, weights;
+} hows[] = {
+    {0, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {0, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
+    {1, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {1, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE},
+    {2, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {2, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
+    {3, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {3, MDS_OFFLOAD_NVME, MDS_OFFLOAD_CPU},
+    {3, MDS_OFFLOAD_CPU, MDS_OFFLOAD_CPU},
+};
+
+/* What a device was asked to do in three steps; bytes of the arena and of the host. */
+struct trace {
+    struct mds_ledger ledger;
+    struct mds_comm_stats stats;
+    int64_t arena;
+    struct mds_zero_host host;
+};
+
+static void trace_run(const char *device, size_t how, enum mdsk_dtype dtype,
+                      struct trace *t)
+{
+    float *host = calloc(8192, sizeof *host);
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    memset(t, 0, sizeof *t);
+    open_fixture(&f, device, 1, 3, dtype);
+    spec = spec_of(&f, hows[how].stage);
+    spec.optimizer = hows[how].optimizer;
+    spec.weights = hows[how].weights;
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    assert_int_equal(mds_zero_start(f.z, 3), MDS_OK);
+    for (int step = 0; step < 3; step++)
+        whole_step(&f, 2);
+    assert_int_equal(mds_zero_sum_unit(f.z, 2, f.comm), MDS_OK);
+    for (int what = 0; what < 4; what++)
+        assert_int_equal(mds_zero_read(f.z, (enum mds_zero_what)what, 2, host), MDS_OK);
+    t->ledger = *mds_dev_ledger(f.dev);
+    t->stats = *mds_comm_stats(f.comm);
+    t->stats.wait_s = 0;
+    t->arena = f.arena.peak;
+    t->host = mds_zero_host_bytes(f.z);
+    close_fixture(&f);
+    free(host);
+}
+
+static void dry_does_the_same(void **state)
+{
+    (void)state;
+    for (size_t how = 0; how < sizeof hows / sizeof hows[0]; how++)
+        for (int half = 0; half < 2; half++) {
+            struct trace cpu, dry;
+
+            trace_run("cpu", how, half ? MDSK_BF16 : MDSK_F32, &cpu);
+            trace_run("dry", how, half ? MDSK_BF16 : MDSK_F32, &dry);
+            assert_memory_equal(&cpu.ledger, &dry.ledger, sizeof cpu.ledger);
+            assert_memory_equal(&cpu.stats, &dry.stats, sizeof cpu.stats);
+            assert_int_equal(cpu.arena, dry.arena);
+            assert_memory_equal(&cpu.host, &dry.host, sizeof cpu.host);
+            assert_true((dry.host.memory_bytes > 0) ==
+                        (hows[how].optimizer != MDS_OFFLOAD_NONE));
+            assert_true((dry.host.file_bytes > 0) ==
+                        (hows[how].optimizer == MDS_OFFLOAD_NVME));
+        }
+}
+
+/* Bytes of a tag that a stage takes on rank 1 of 3. */
+static int64_t bytes_of(int stage, enum mds_mem_tag tag)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int64_t bytes;
+
+    open_fixture(&f, "dry", 1, 3, MDSK_BF16);
+    spec = spec_of(&f, stage);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    bytes = mds_dev_ledger(f.dev)->memory.now[tag];
+    close_fixture(&f);
+    return bytes;
+}
+
+static void stages_take_less_and_less(void **state)
+{
+    (void)state;
+    assert_true(bytes_of(1, MDS_MEM_OPTIM) < 0.4 * (double)bytes_of(0, MDS_MEM_OPTIM));
+    assert_int_equal(bytes_of(1, MDS_MEM_GRAD), bytes_of(0, MDS_MEM_GRAD));
+    assert_true(bytes_of(2, MDS_MEM_GRAD) < bytes_of(1, MDS_MEM_GRAD) + 3 * 1024 * 4);
+    assert_int_equal(bytes_of(2, MDS_MEM_PARAM), bytes_of(1, MDS_MEM_PARAM));
+    assert_int_equal(bytes_of(3, MDS_MEM_OPTIM), bytes_of(1, MDS_MEM_OPTIM));
 }
 
 static void buckets_travel_once(void **state)
 {
-    struct mds_grad_sync_spec spec = {.bucket_bytes = 4, .overlap = 1};
-    struct mds_grad_sync *s = NULL;
-    struct mds_comm *comm = NULL;
+    struct mds_zero_spec spec;
     struct fixture f;
 
     (void)state;
-    open_fixture(&f, "dry");
-    assert_int_equal(mds_comm_create_dry(0, 4, "dp", &comm), MDS_OK);
-    spec.ps = f.ps;
-    spec.comm = comm;
-    for (spec.overlap = 0; spec.overlap < 2; spec.overlap++) {
-        int64_t before = mds_comm_stats(comm)->calls;
+    for (int overlap = 0; overlap < 2; overlap++) {
+        int64_t before;
 
-        assert_int_equal(mds_grad_sync_create(&spec, &s), MDS_OK);
-        assert_int_equal(mds_grad_sync_take(s, &f.arena), MDS_OK);
-        mds_grad_sync_begin(s, 0); /* not the last pass: nothing travels */
-        for (int id = 2; id >= 0; id--)
-            assert_int_equal(mds_grad_sync_ready(s, id), MDS_OK);
-        assert_int_equal(mds_comm_stats(comm)->calls, before);
-        mds_grad_sync_begin(s, 1);
-        assert_int_equal(mds_grad_sync_finish(s), MDS_EBUG); /* none is ready */
-        for (int id = 2; id >= 0; id--)
-            assert_int_equal(mds_grad_sync_ready(s, id), MDS_OK);
-        assert_int_equal(mds_grad_sync_ready(s, 0), MDS_EBUG); /* twice */
-        assert_int_equal(mds_comm_stats(comm)->calls - before, spec.overlap ? 3 : 0);
-        assert_int_equal(mds_grad_sync_finish(s), MDS_OK);
-        assert_int_equal(mds_comm_stats(comm)->calls - before, 3);
-        mds_grad_sync_destroy(s);
+        open_fixture(&f, "dry", 0, 4, MDSK_F32);
+        spec = spec_of(&f, 0);
+        spec.overlap = overlap;
+        assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+        assert_int_equal(f.z->buckets, 3); /* {5, 4}, {3, 2}, {1, 0} */
+        before = calls(&f, MDS_COMM_ALL_REDUCE);
+        assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+        mds_zero_pass_begin(f.z, 0);
+        backward(&f); /* not the last pass: nothing travels */
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, 0);
+        mds_zero_pass_begin(f.z, 1);
+        backward(&f);
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, overlap ? 3 : 0);
+        assert_int_equal(mds_zero_finish(f.z), MDS_OK);
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, 3);
+        close_fixture(&f);
     }
-    spec.bucket_bytes = 1 << 20; /* all in one */
-    assert_int_equal(mds_grad_sync_create(&spec, &s), MDS_OK);
-    assert_true(mds_grad_sync_bytes(s) > 0);
-    mds_grad_sync_destroy(s);
-    mds_comm_destroy(comm);
+}
+
+/* Gathers per step, once the order is known. */
+static int64_t gathers(int overlap, int passes)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int64_t before = 0, n = -1;
+
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    spec.overlap = overlap;
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    for (int step = 0; step < 5; step++) {
+        int64_t now;
+
+        whole_step(&f, passes);
+        now = calls(&f, MDS_COMM_ALL_GATHER);
+        assert_true(step < 3 || now - before == n);
+        n = now - before;
+        before = now;
+    }
+    for (int u = 0; u < UNITS; u++)
+        assert_null(mds_params_unit(f.ps, u)->weight);
     close_fixture(&f);
+    return n;
+}
+
+/* Of two slots, the last unit's stays from forward to backward; of three, two stay. The
+ * next pass finds the first units here, the next step does not: their weights are new.
+ */
+static void units_are_gathered_once_on_each_way(void **state)
+{
+    (void)state;
+    assert_int_equal(gathers(0, 1), UNITS + UNITS - 1);
+    assert_in_range(gathers(1, 1), UNITS + UNITS - 3, UNITS + UNITS - 1);
+    assert_in_range(gathers(1, 3), 3 * (2 * UNITS - 5), 3 * (2 * UNITS - 1));
+}
+
+static void the_next_unit_is_fetched_ahead(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    whole_step(&f, 1);
+    whole_step(&f, 1);
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
+        assert_true(mds_pool_find(&f.z->weight_pool, u < UNITS - 1 ? u + 1 : u - 1) >=
+                    0);
+        assert_int_equal(mds_params_release(f.ps, u), MDS_OK);
+    }
+    close_fixture(&f);
+}
+
+static void misuse_is_told(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+    assert_fails(mds_zero_finish(f.z), MDS_EBUG, "not ready in any pass");
+    mds_zero_pass_begin(f.z, 1);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "not begun");
+    assert_int_equal(mds_params_grad_begin(f.ps, 5), MDS_OK);
+    assert_int_equal(mds_params_grad_begin(f.ps, 5), MDS_OK); /* is no other */
+    assert_int_equal(mds_params_grad_ready(f.ps, 5), MDS_OK);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "twice in a pass");
+    mds_zero_pass_begin(f.z, 1);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "after its last pass");
+    for (int u = 0; u < 3; u++) /* more than can be, but there is room */
+        assert_int_equal(mds_params_grad_begin(f.ps, u), MDS_OK);
+    assert_fails(mds_params_grad_begin(f.ps, 4), MDS_EBUG, "gradients of more than 2");
+    for (int u = 0; u < 3; u++)
+        assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
+    assert_fails(mds_params_acquire(f.ps, 4), MDS_EBUG, "more than 3 units in use");
+    assert_fails(mds_params_release(f.ps, 4), MDS_EBUG, "not in use");
+    assert_fails(mds_zero_update(f.z, 1, 1), MDS_EBUG, "in use during the update");
+    close_fixture(&f);
+}
+
+static void impossible_places_are_refused(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "cpu", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 4);
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 4");
+    spec = spec_of(&f, 2);
+    spec.weights = MDS_OFFLOAD_CPU;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 3, not 2");
+    spec.stage = 3;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "optimizer");
+    spec.weights = MDS_OFFLOAD_NVME;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_ENOSUP, "cpu");
+    spec = spec_of(&f, 1);
+    spec.optimizer = MDS_OFFLOAD_NVME;
+    spec.nvme_path = NULL;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "folder");
+    write_file("file", "x", 1);
+    spec.nvme_path = "file";
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER,
+                 "file: no file can be");
+    assert_null(f.z);
+    close_fixture(&f);
+}
+
+/* Loading anew begins anew. */
+static void load_starts_over(void **state)
+{
+    float v[8192] = {0};
+
+    (void)state;
+    for (int place = MDS_OFFLOAD_NONE; place <= MDS_OFFLOAD_NVME; place++) {
+        struct mds_zero_spec spec;
+        struct fixture f;
+
+        open_fixture(&f, "cpu", 0, 1, MDSK_F32);
+        spec = spec_of(&f, 0);
+        spec.optimizer = (enum mds_offload)place;
+        assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+        mds_zero_pass_begin(f.z, 1);
+        *mds_param_grad(f.ps, 1) = 3;
+        backward(&f);
+        assert_int_equal(mds_zero_finish(f.z), MDS_OK);
+        assert_int_equal(mds_zero_update(f.z, 0.1, 1), MDS_OK);
+        assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
+        assert_true(fabs((double)v[128] - 0.05 * 9) < 1e-6);
+        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
+        assert_true(v[128] == 0);
+        assert_int_equal(f.z->steps, 0);
+        close_fixture(&f);
+    }
 }
 
 int main(void)
@@ -205,9 +589,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules),
         cmocka_unit_test(clipping),
-        cmocka_unit_test(adamw_follows_its_definition),
+        cmocka_unit_test(loss_scales),
+        cmocka_unit_test(slots_are_as_large_as_the_largest_units),
+        cmocka_unit_test(slots_go_to_who_fits_best),
+        cmocka_unit_test(ranks_own_every_element_once),
+        cmocka_unit_test(pieces_cover_the_own_part),
+        cmocka_unit_test(dry_does_the_same),
+        cmocka_unit_test(stages_take_less_and_less),
         cmocka_unit_test(buckets_travel_once),
+        cmocka_unit_test(units_are_gathered_once_on_each_way),
+        cmocka_unit_test(the_next_unit_is_fetched_ahead),
+        cmocka_unit_test(misuse_is_told),
+        cmocka_unit_test(impossible_places_are_refused),
+        cmocka_unit_test(load_starts_over),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }
