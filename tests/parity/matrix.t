@@ -17,7 +17,7 @@ mkdir nvme
 
 common='--data-path tokens.h5 --train-iters 5 --global-batch-size 8 --seq-length 64
     --hidden-size 64 --num-attention-heads 8 --make-vocab-size-divisible-by 8 --lr 1e-3
-    --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-6 --clip-grad 1.0
+    --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
     --eval-iters 0 --threads 1'
 
 # Options of a part of MODEL+...
