@@ -34,6 +34,7 @@ int mdsk_cuda_processors(void);
 enum mdsk_cuda_use {
     MDSK_CUDA_PRODUCT, /* cuBLAS's workspace */
     MDSK_CUDA_REDUCE,  /* partial sums */
+    MDSK_CUDA_BIAS,    /* a bias's gradient, before it is added */
     MDSK_CUDA_ATTEND,  /* sums of attention's backward pass */
     MDSK_CUDA_USES,
 };
