@@ -8,3 +8,4 @@ EXTRA_DIST += tests/tap
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk
+include tests/parity/local.mk
