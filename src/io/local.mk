@@ -23,5 +23,5 @@ tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
 check_PROGRAMS += tests/unit/spill
 TESTS += tests/unit/spill
 tests_unit_spill_SOURCES = tests/unit/spill.c tests/unit/scratch.h
-tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -pthread
-tests_unit_spill_LDADD = src/io/libmds_io.a src/base/libmds_base.a -pthread $(CMOCKA_LIBS)
+tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_spill_LDADD = src/io/libmds_io.a src/base/libmds_base.a $(CMOCKA_LIBS)
