@@ -433,6 +433,65 @@ static void test_merge(void **state)
     }
 }
 
+/* With o and lse of all keys, the gradients by parts of the keys are those of the
+ * whole: dk and dv lie side by side, dq is their sum. */
+static void test_backward_by_parts(void **state)
+{
+    static const struct shape c = {1, 2, 2, 100, 177, 16, 77, 0, PACKED};
+    static const int64_t cut[] = {0, 90, 150, 177};
+    struct problem p, parts;
+    struct vec dq;
+
+    (void)state;
+    problem_init(&p, &c);
+    problem_init(&parts, &c);
+    dq = vec_zero(p.q.n);
+    run_fwd(&p);
+    run_bwd(&p);
+    for (int t = 0; t < 3; t++) {
+        int64_t query = cut[t] > c.q_offset ? cut[t] - c.q_offset : 0;
+        int64_t q = query * parts.at_q.token_stride;
+        int64_t k = cut[t] * parts.at_k.token_stride;
+        struct mdsk_attention_bwd a = {.shape = p.s,
+                                       .q = heads(MDSK_F32, &p.q, p.at_q),
+                                       .k = heads(MDSK_F32, &p.k, p.at_k),
+                                       .v = heads(MDSK_F32, &p.v, p.at_k),
+                                       .o = heads(MDSK_F32, &p.o, p.at_q),
+                                       .d_o = heads(MDSK_F32, &p.d_o, p.at_q),
+                                       .dq = heads(MDSK_F32, &parts.dq, p.at_q),
+                                       .dk = heads(MDSK_F32, &parts.dk, p.at_k),
+                                       .dv = heads(MDSK_F32, &parts.dv, p.at_k),
+                                       .lse = p.lse.f + query,
+                                       .lse_stride = c.Sq,
+                                       .delta = parts.delta.f};
+        struct mdsk_heads *at_q[] = {&a.q, &a.o, &a.d_o, &a.dq};
+        struct mdsk_heads *at_k[] = {&a.k, &a.v, &a.dk, &a.dv};
+
+        for (int i = 0; i < 4; i++) {
+            at_q[i]->data = (float *)at_q[i]->data + q;
+            at_k[i]->data = (float *)at_k[i]->data + k;
+        }
+        a.shape.Sq -= query;
+        a.shape.Sk = cut[t + 1] - cut[t];
+        a.shape.q_offset += query - cut[t];
+        assert_int_equal(backend()->attention_bwd(NULL, &a), 0);
+        for (int64_t i = q; i < dq.n; i++)
+            dq.f[i] += parts.dq.f[i];
+    }
+    for (int64_t i = 0; i < dq.n; i++)
+        dq.d[i] = (double)p.dq.f[i];
+    for (int64_t i = 0; i < p.k.n; i++) {
+        parts.dk.d[i] = (double)p.dk.f[i];
+        parts.dv.d[i] = (double)p.dv.f[i];
+    }
+    assert_near("dq of parts", &dq, tolerance.dq);
+    assert_near("dk of parts", &parts.dk, tolerance.dk);
+    assert_near("dv of parts", &parts.dv, tolerance.dv);
+    vec_free(&dq);
+    problem_fini(&p);
+    problem_fini(&parts);
+}
+
 /* No keys on either side: nothing happens, and what is not set is not read. */
 static void test_merge_nothing(void **state)
 {
@@ -514,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_lse_stride),
         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_backward_by_parts),
         cmocka_unit_test(test_merge_nothing),
         cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_cost),

@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Relative Euclidean distance from the double reference. */
+/* Relative Euclidean distance from the double reference.  Without vectors (sanitizers)
+ * a row of 3000 is summed number by number, and squares of 16-bit numbers, which end in
+ * zeros, then meet more ties that round down than up: hence 3e-6. */
 static const struct {
     double norm, norm_dx, norm_sums, activation, embedding;
-} tolerance = {.norm = 1e-6,
+} tolerance = {.norm = 3e-6,
                .norm_dx = 1e-6,
-               .norm_sums = 1e-6,
+               .norm_sums = 3e-6,
                .activation = 2e-7,
                .embedding = 2e-7};
 
