@@ -72,3 +72,5 @@ CLEANFILES += bench/kernels$(EXEEXT)
 bench_kernels_SOURCES = bench/kernels.c
 bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 bench_kernels_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS)
+
+include kernels/cuda.mk

@@ -14,6 +14,10 @@
 extern "C" {
 #endif
 
+/* The cuda backend: a stream is a cudaStream_t of the current device; what is queued on
+ * it is not finished when a call returns. */
+const struct mdsk_table *mdsk_cuda(void);
+
 /* 0, -ENOMEM, -ENOTSUP or -EIO; for what a launcher returns after its last launch:
  * return mdsk_cuda_rc(cudaGetLastError()).  Other failures than 0 are kept in words. */
 int mdsk_cuda_rc(cudaError_t code);
