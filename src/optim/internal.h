@@ -137,7 +137,7 @@ enum mds_rc zero_weights_settle(struct mds_zero *z);
 /* Own weights of a unit are new: let the others have them. */
 enum mds_rc zero_weights_publish(struct mds_zero *z, int unit);
 
-/* The n elements of a state at `at`, from or to host memory; MDS_ZERO_GRAD is none. */
+/* A piece of a state (get: or of the gradient), to or from host memory. */
 enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
                            const struct zero_piece *p, float *host);
 enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,

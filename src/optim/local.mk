@@ -20,9 +20,15 @@ optim_ldadd = src/optim/libmds_optim.a src/comm/libmds_comm.a \
 
 check_PROGRAMS += tests/unit/optim
 TESTS += tests/unit/optim
-tests_unit_optim_SOURCES = tests/unit/optim.c tests/unit/scratch.h
+tests_unit_optim_SOURCES = tests/unit/optim.c
 tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optim_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/zero
+TESTS += tests/unit/zero
+tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/scratch.h
+tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/mpi/zero
 tests_mpi_zero_SOURCES = tests/mpi/zero.c
