@@ -33,7 +33,7 @@ static const char *const places[] = {"none", "cpu", "nvme", NULL};
 static const char *const rests[] = {"none", "cpu", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
-static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
@@ -271,9 +271,9 @@ static const struct mds_option rows[] = {
      AT(train.exit_signal_handler), NULL,
      .help = "at SIGTERM or SIGUSR1 finish the step and leave in order"},
 
-    {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "cpu", 0, 0,
-     devices, AT(output.device), "device", "what computes", .support = MDS_REFUSED,
-     .reason = "this build computes on the cpu"},
+    {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
+     devices, AT(output.device), "device",
+     .help = "what computes; auto: a GPU if this build and this node have one"},
     {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, types,
      AT(train.type), "type",
      .help = "numbers of weights and activations; the optimizer has fp32 weights "

@@ -75,13 +75,22 @@ static enum mds_rc find_backend(const char *name, const struct mds_dev_ops **out
                     near ? "; did you mean " : "", near ? near : "");
 }
 
+const char *mds_dev_resolve(const char *name)
+{
+    if (strcmp(name, "auto") != 0)
+        return name;
+    return !mds_dev_cuda.missing && mds_cuda_count() > 0 ? "cuda" : "cpu";
+}
+
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out)
 {
     const struct mds_dev_ops *ops = NULL;
     struct mds_dev *dev;
     enum mds_rc rc;
 
-    MDS_TRY(find_backend(spec->name, &ops));
+    MDS_TRY(find_backend(mds_dev_resolve(spec->name), &ops));
+    if (spec->beside && ops->beside)
+        ops = ops->beside;
     dev = mds_zalloc(1, sizeof *dev);
     if (!dev)
         return MDS_EMEM;
@@ -98,7 +107,19 @@ enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out
 
 void mds_dev_destroy(struct mds_dev *dev)
 {
+    if (dev && dev->ops->close)
+        dev->ops->close(dev);
     free(dev);
+}
+
+const char *mds_dev_name(const struct mds_dev *dev)
+{
+    return dev->ops->name;
+}
+
+int64_t mds_dev_memory_bytes(const struct mds_dev *dev)
+{
+    return dev->memory_bytes;
 }
 
 const char *mds_dev_describe(const struct mds_dev *dev)
@@ -169,17 +190,21 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
     dev->ops->copy_in(dev, to, from_host, bytes);
 }
 
-void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
-                      int64_t bytes)
+enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                             int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    dev->ops->copy_out(dev, to_host, from, bytes);
+    return dev->ops->copy_out(dev, to_host, from, bytes);
 }
 
 void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    if (dev->kern)
+    if (!dev->kern)
+        return;
+    if (dev->ops->save)
+        dev->ops->save(dev, to_host, from, bytes);
+    else
         dev->ops->copy_out(dev, to_host, from, bytes);
 }
 
@@ -187,7 +212,11 @@ void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    if (dev->kern)
+    if (!dev->kern)
+        return;
+    if (dev->ops->restore)
+        dev->ops->restore(dev, to, from_host, bytes);
+    else
         dev->ops->copy_in(dev, to, from_host, bytes);
 }
 

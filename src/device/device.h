@@ -3,7 +3,8 @@
  *   cpu   host memory, kernels/cpu
  *   dry   no kernels, and addresses that may be computed with but never touched: the
  * same calls leave the same ledger, so a run of any size can be measured on a laptop
- *   cuda  a row that says why it is not there (device/cuda.c)
+ *   cuda  memory of an NVIDIA GPU, kernels/cuda; in builds without CUDA a row that says
+ *         so
  */
 #ifndef MDS_DEVICE_DEVICE_H
 #define MDS_DEVICE_DEVICE_H
@@ -59,16 +60,28 @@ struct mds_ledger {
 };
 
 struct mds_dev_spec {
-    const char *name;     /* "cpu" or "dry" */
+    const char *name;     /* "cpu", "cuda", "dry"; "auto": cuda if there is one */
     int threads;          /* cpu: threads of this rank; 0: all cores it may use */
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
+    int local_rank;       /* cuda: which of the node's GPUs */
+    int beside;           /* not the device, but host memory that is fast to copy to */
 };
 
+/* MDS_EDEVICE where a GPU is asked for and there is none, or not enough of them. */
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out);
+
+/* What "auto" stands for here; other names stand for themselves. */
+const char *mds_dev_resolve(const char *name);
 void mds_dev_destroy(struct mds_dev *dev);
 
 /* "cpu: OpenBLAS 0.3.21, 2 threads". */
 const char *mds_dev_describe(const struct mds_dev *dev);
+
+/* "cpu", "dry" or "cuda"; "pinned" beside cuda. */
+const char *mds_dev_name(const struct mds_dev *dev);
+
+/* The most this rank may take of it. */
+int64_t mds_dev_memory_bytes(const struct mds_dev *dev);
 
 /* The kernels, or NULL where there are none (dry). */
 const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev);
@@ -85,15 +98,16 @@ void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes);
 /* Fill with zero bytes; queued. */
 void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes);
 
-/* Between host and device.  Both return when the copy is done; copy_out first waits for
- * all that was queued.  On dry, copy_out gives zeros. */
+/* Between host and device.  from_host may be used again when copy_in returns; copy_out
+ * waits for all that was queued, and MDS_EDEVICE tells of the first thing that failed
+ * since the device was opened.  On dry, copy_out gives zeros. */
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
-void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
-                      int64_t bytes);
+enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                             int64_t bytes);
 
-/* Between the device and host memory that is accounted for too (an arena on a host
- * device): queued; on dry nothing is touched on either side. */
+/* Between the device and host memory that is accounted for too (an arena on the device
+ * beside it): queued; on dry nothing is touched on either side. */
 void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes);
 void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
@@ -109,7 +123,13 @@ int64_t mds_host_memory_available(void);
  * not say. */
 void mds_host_memory_used(int64_t *now, int64_t *peak);
 
-/* "none found", "2 found" or why it cannot be asked: for the start-up report. */
+/* GPUs that this process could use; 0 too where that cannot be asked. */
+int mds_cuda_count(void);
+
+/* What the cuda kernel that failed last says of it, "" if none has. */
+const char *mds_cuda_why(void);
+
+/* "no GPU found", "2 GPUs found" or why it cannot be asked: for the start-up report. */
 const char *mds_cuda_probe(void);
 
 #endif

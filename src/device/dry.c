@@ -49,10 +49,12 @@ static void dry_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t
     (void)dev, (void)to, (void)from, (void)bytes;
 }
 
-static void dry_copy_out(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static enum mds_rc dry_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                int64_t bytes)
 {
     (void)dev, (void)from;
     memset(to, 0, (size_t)bytes);
+    return MDS_OK;
 }
 
 const struct mds_dev_ops mds_dev_dry = {

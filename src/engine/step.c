@@ -112,7 +112,7 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
 {
     struct scalars s = {0};
 
-    mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s);
+    MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
     sums[0] = sums[1] = sums[2] = 0;
     if (mds_groups_last_stage(e->groups) && e->groups->place.tp == 0) {
         sums[0] = s.loss.sum;

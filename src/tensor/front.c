@@ -26,5 +26,6 @@ enum mds_rc mds_front_launched(const char *op, int err)
 {
     if (err == 0)
         return MDS_OK;
-    return mds_fail(MDS_EDEVICE, "%s: %s", op, strerror(-err));
+    return mds_fail(MDS_EDEVICE, "%s: %s%s%s", op, strerror(-err),
+                    mds_cuda_why()[0] ? ": " : "", mds_cuda_why());
 }

@@ -238,7 +238,7 @@ static void test_refused_flags(void **state)
         {"--save s", "--export-weights"},
         {"--load s", "--init-weights"},
         {"--save-interval 100", "not in this version"},
-        {"--device cuda", "this build computes on the cpu"},
+        {"--device gpu", "must be one of auto, cpu, cuda"},
     };
     struct reading r;
 
