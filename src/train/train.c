@@ -233,15 +233,16 @@ enum mds_rc mds_train(const struct mds_train_spec *spec)
     enum mds_rc rc;
 
     rc = set_up(&r);
-    if (rc)
-        goto tear_down;
-    mds_run_watch_signals(&r);
-    r.start_s = mds_clock_s();
-    rc = loop(&r, &reason);
+    if (!rc) {
+        mds_run_watch_signals(&r);
+        r.start_s = mds_clock_s();
+        rc = loop(&r, &reason);
+    }
     if (!rc)
         rc = finish(&r, reason);
-
-tear_down:
-    tear_down(&r);
+    if (!rc)
+        tear_down(&r);
+    else /* messages may be under way to memory of ours: it stays until the process ends */
+        mds_metrics_close(r.metrics, NULL);
     return rc;
 }
