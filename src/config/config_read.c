@@ -46,6 +46,19 @@ static void machine_path(const char *name, struct mds_str *path)
     }
 }
 
+/* A profile of mds_launch has what concerns a run under `settings`; any other file is
+ * settings altogether. */
+static void read_profile(struct mds_config_run *run, const struct mds_tree *t,
+                         struct mds_diag *diag)
+{
+    struct mds_tree part = *t;
+
+    if (mds_node_get(t->root, "machine"))
+        part.root = (struct mds_node *)mds_node_get(t->root, "settings");
+    if (part.root)
+        mds_settings_read_tree(&run->settings, MDS_LEVEL_MACHINE, &part, diag);
+}
+
 /* The ALCF scripts export MACHINE=polaris whether or not there is a profile, so a name
  * in the environment may miss. */
 static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
@@ -66,7 +79,7 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
     else if (mds_tree_load(path.s, &t))
         mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());
     else
-        mds_settings_read_tree(&run->settings, MDS_LEVEL_MACHINE, t, diag);
+        read_profile(run, t, diag);
     mds_tree_destroy(t);
     mds_str_fini(&path);
 }
