@@ -16,7 +16,7 @@ src_optim_libmds_optim_a_SOURCES = \
 
 optim_ldadd = src/optim/libmds_optim.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS)
+  src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 
 check_PROGRAMS += tests/unit/optim
 TESTS += tests/unit/optim

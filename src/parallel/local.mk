@@ -15,4 +15,4 @@ tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
   src/topo/libmds_topo.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(CUDA_LIBS) $(CMOCKA_LIBS)
+  $(kernels_cuda_libs) $(CMOCKA_LIBS)

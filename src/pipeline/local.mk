@@ -13,7 +13,7 @@ tests_unit_pipeline_LDADD = src/pipeline/libmds_pipeline.a src/base/libmds_base.
   $(CMOCKA_LIBS)
 pipe_libs = src/pipeline/libmds_pipeline.a src/comm/libmds_comm.a \
   src/device/libmds_device.a kernels/libmdsk.a src/base/libmds_base.a \
-  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS)
+  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 tests_unit_pipe_SOURCES = tests/unit/pipe.c
 tests_unit_pipe_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_pipe_LDADD = $(pipe_libs) $(CMOCKA_LIBS)

@@ -19,5 +19,5 @@ tests_unit_plan_LDADD = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
   kernels/libmdsk.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
-  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS) $(CMOCKA_LIBS)
+  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
 EXTRA_DIST += docs/new-machine.md

@@ -9,7 +9,7 @@ src_programs_mds_pretrain_LDADD = \
   src/metrics/libmds_metrics.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a \
   $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(CUDA_LIBS)
+  $(kernels_cuda_libs)
 
 include src/programs/mds_data.mk
 
