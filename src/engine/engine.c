@@ -67,18 +67,11 @@ static enum mds_rc build_passage(struct mds_engine *e, int forward_only,
         mds_gpt_boundary_bytes(e->gpt, b->micro, e->config->model.seq_length);
     MDS_TRY(mds_schedule_create(&s, &p->schedule));
     spec.schedule = p->schedule;
-    MDS_TRY(mds_pipe_create(&spec, &p->pipe));
-    p->sets = mds_zalloc((size_t)e->pieces, sizeof *p->sets);
-    if (!p->sets)
-        return MDS_EMEM;
-    for (int i = 0; i < e->pieces; i++)
-        p->sets[i] = mds_schedule_in_flight(p->schedule, i);
-    return MDS_OK;
+    return mds_pipe_create(&spec, &p->pipe);
 }
 
 static void destroy_passage(struct passage *p)
 {
-    free(p->sets);
     mds_pipe_destroy(p->pipe);
     mds_schedule_destroy(p->schedule);
 }

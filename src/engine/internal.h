@@ -13,11 +13,10 @@ struct scalars {
     double grad_squares;
 };
 
-/* A schedule, its messages, and how many sets of activations each piece needs. */
+/* A schedule and its messages. */
 struct passage {
     struct mds_schedule *schedule;
     struct mds_pipe *pipe;
-    int *sets; /* [pieces] */
 };
 
 struct mds_engine {

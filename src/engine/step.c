@@ -61,8 +61,9 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
 
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
-    return mds_gpt_forward(e->gpt, chunk, micro_batch % p->sets[chunk], &batch, in, out,
-                           &e->scalars->loss);
+    return mds_gpt_forward(e->gpt, chunk,
+                           mds_schedule_set(p->schedule, micro_batch, chunk), &batch,
+                           in, out, &e->scalars->loss);
 }
 
 static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d_out,
@@ -72,8 +73,9 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
 
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
-    return mds_gpt_backward(e->gpt, chunk, micro_batch % e->train.sets[chunk], &batch,
-                            d_out, d_in);
+    return mds_gpt_backward(e->gpt, chunk,
+                            mds_schedule_set(e->train.schedule, micro_batch, chunk),
+                            &batch, d_out, d_in);
 }
 
 static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
@@ -89,7 +91,7 @@ static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
                               .train = &c->train,
                               .B = c->batch.micro,
                               .S = c->model.seq_length,
-                              .sets = p->sets,
+                              .sets = mds_schedule_sets(p->schedule),
                               .training = e->training,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / tokens)};

@@ -207,6 +207,8 @@ static enum mds_rc copy_pieces(struct mds_gpt *g, const struct mds_gpt_spec *spe
     g->n_pieces = spec->n_pieces;
     for (int i = 0; i < g->n_pieces; i++) {
         g->piece[i].is = spec->pieces[i];
+        if (g->most_layers < spec->pieces[i].layers)
+            g->most_layers = spec->pieces[i].layers;
         g->piece[i].layer =
             mds_zalloc((size_t)spec->pieces[i].layers, sizeof *g->piece[i].layer);
         if (!g->piece[i].layer)
@@ -241,24 +243,23 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     return rc;
 }
 
-static void free_sets(struct piece *p)
+static void free_sets(struct mds_gpt *g)
 {
-    for (int i = 0; p->set && i < p->sets; i++) {
-        free(p->set[i].saved);
-        free(p->set[i].kept);
+    for (int i = 0; g->set && i < g->sets; i++) {
+        free(g->set[i].saved);
+        free(g->set[i].kept);
     }
-    free(p->set);
+    free(g->set);
 }
 
 void mds_gpt_destroy(struct mds_gpt *g)
 {
     if (!g)
         return;
-    for (int i = 0; g->piece && i < g->n_pieces; i++) {
-        free_sets(&g->piece[i]);
+    for (int i = 0; g->piece && i < g->n_pieces; i++)
         free(g->piece[i].layer);
-    }
     free(g->piece);
+    free_sets(g);
     free(g->shared);
     free(g);
 }

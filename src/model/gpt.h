@@ -64,8 +64,8 @@ struct mds_gpt_run {
     struct mds_arena *host; /* host memory for offloaded checkpoints, or NULL */
     const struct mds_train_config *train; /* recompute, tiles, seed */
     int64_t B, S;                         /* of each micro-batch */
-    const int *sets;                      /* micro-batches in flight, by piece */
-    int training;                         /* else forward alone, without dropout */
+    int sets;         /* micro-batches of pieces in flight: mds_schedule_sets */
+    int training;     /* else forward alone, without dropout */
     uint32_t step;    /* of the optimizer: dropout differs between steps */
     float grad_scale; /* of the sum of losses */
 };

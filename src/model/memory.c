@@ -173,35 +173,33 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
     return gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
 }
 
-static enum mds_rc take_set(const struct mds_gpt *g, const struct piece *p,
-                            struct piece_set *set)
+static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
 {
     int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
+    int has_head = g->piece[g->n_pieces - 1].is.is_last;
 
-    for (int l = 0; l < p->is.layers; l++)
+    for (int l = 0; l < g->most_layers; l++)
         MDS_TRY(take_saved(g, set, l));
-    return p->is.is_last ? gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
+    return has_head ? gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
 }
 
-/* Bookkeeping for a piece's sets; on the host, and only when their number changes. */
-static enum mds_rc make_sets(struct piece *p, int sets)
+/* Bookkeeping for the sets: on the host, and only when there are more of them. */
+static enum mds_rc make_sets(struct mds_gpt *g)
 {
-    if (p->sets >= sets)
+    struct piece_set *set;
+
+    if (g->sets >= g->run.sets)
         return MDS_OK;
-    for (int i = 0; p->set && i < p->sets; i++) {
-        free(p->set[i].saved);
-        free(p->set[i].kept);
-    }
-    free(p->set);
-    p->sets = 0;
-    p->set = mds_zalloc((size_t)sets, sizeof *p->set);
-    if (!p->set)
+    set = mds_realloc(g->set, (size_t)g->run.sets, sizeof *set);
+    if (!set)
         return MDS_EMEM;
-    p->sets = sets;
-    for (int i = 0; i < sets; i++) {
-        p->set[i].saved = mds_zalloc((size_t)p->is.layers, sizeof *p->set[i].saved);
-        p->set[i].kept = mds_zalloc((size_t)p->is.layers, sizeof *p->set[i].kept);
-        if (!p->set[i].saved || !p->set[i].kept)
+    g->set = set;
+    for (; g->sets < g->run.sets; g->sets++) {
+        set = &g->set[g->sets];
+        *set = (struct piece_set){0};
+        set->saved = mds_zalloc((size_t)g->most_layers, sizeof *set->saved);
+        set->kept = mds_zalloc((size_t)g->most_layers, sizeof *set->kept);
+        if (!set->saved || !set->kept)
             return MDS_EMEM;
     }
     return MDS_OK;
@@ -230,16 +228,12 @@ enum mds_rc gpt_take_step(struct mds_gpt *g)
     MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->m));
     MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->d));
     MDS_TRY(take_shared(g));
-    for (int i = 0; i < g->n_pieces; i++) {
-        struct piece *p = &g->piece[i];
-
-        MDS_TRY(make_sets(p, g->run.sets[i]));
-        for (int k = 0; k < g->run.sets[i]; k++) {
-            for (int l = 0; !g->run.training && l < p->is.layers; l++)
-                p->set[k].saved[l] = g->shared[0];
-            if (g->run.training)
-                MDS_TRY(take_set(g, p, &p->set[k]));
-        }
+    MDS_TRY(make_sets(g));
+    for (int k = 0; k < g->run.sets; k++) {
+        for (int l = 0; !g->run.training && l < g->most_layers; l++)
+            g->set[k].saved[l] = g->shared[0];
+        if (g->run.training)
+            MDS_TRY(take_set(g, &g->set[k]));
     }
     return MDS_OK;
 }

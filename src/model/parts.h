@@ -31,9 +31,10 @@ struct layer_saved {
     float *mean1, *rstd1, *lse, *mean2, *rstd2;
 };
 
-/* What a piece keeps of one micro-batch between forward and backward. */
+/* What is kept of one micro-batch in one piece between forward and backward; any
+ * piece's, in turn. */
 struct piece_set {
-    struct layer_saved *saved; /* one a layer: where its buffers are */
+    struct layer_saved *saved; /* [most layers of a piece]: where its buffers are */
     void **kept;               /* full recompute: layer inputs that moved elsewhere */
     void *d;                   /* last piece: the stream's gradient, from the head */
 };
@@ -41,8 +42,6 @@ struct piece_set {
 struct piece {
     struct mds_gpt_piece is;
     struct layer_ids *layer;
-    int sets;
-    struct piece_set *set;
 };
 
 struct mds_gpt {
@@ -54,6 +53,9 @@ struct mds_gpt {
     struct norm_ids final_norm;
     int n_pieces;
     struct piece *piece;
+    int most_layers; /* of a piece */
+    int sets;        /* allocated below */
+    struct piece_set *set;
 
     /* during a step */
     struct mds_gpt_run run;

@@ -207,7 +207,7 @@ enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
                             void *out, struct mds_gpt_loss *loss)
 {
     const struct piece *p = &g->piece[piece];
-    const struct piece_set *s = &p->set[set];
+    const struct piece_set *s = &g->set[set];
     const void *x = NULL;
     void *r = NULL, *d = g->run.training ? s->d : NULL;
 
@@ -267,7 +267,7 @@ enum mds_rc mds_gpt_backward(struct mds_gpt *g, int piece, int set,
                              void *d_in)
 {
     const struct piece *p = &g->piece[piece];
-    const struct piece_set *s = &p->set[set];
+    const struct piece_set *s = &g->set[set];
     void *d = p->is.is_last ? s->d : g->d;
 
     set_batch(g, batch->first_sample);
