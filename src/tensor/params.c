@@ -78,8 +78,8 @@ static enum mds_rc check_spec(const struct mds_params *ps,
     if (ps->units == 0 || s->rows < 1 || s->cols < 0)
         return mds_fail(MDS_EBUG, "parameter %s: %lld x %lld in unit %d", s->name,
                         (long long)s->rows, (long long)s->cols, ps->units - 1);
-    if (s->shard != MDS_SHARD_NONE &&
-        (split < 1 || s->parts < 1 || s->part < 0 || s->part >= s->parts || split % s->parts))
+    if (s->shard != MDS_SHARD_NONE && (split < 1 || s->parts < 1 || s->part < 0 ||
+                                       s->part >= s->parts || split % s->parts))
         return mds_fail(MDS_EBUG, "parameter %s: part %d of %d of %lld", s->name,
                         s->part, s->parts, (long long)split);
     if (mds_params_find(ps, s->name) >= 0)

@@ -242,7 +242,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec)
         rc = finish(&r, reason);
     if (!rc)
         tear_down(&r);
-    else /* messages may be under way to memory of ours: it stays until the process ends */
+    else /* messages may be under way to memory of ours: it stays until the process ends
+          */
         mds_metrics_close(r.metrics, NULL);
     return rc;
 }
