@@ -5,6 +5,17 @@
 #include <stdio.h>
 
 static char why[256];
+static int repeatable;
+
+void mdsk_cuda_set_repeatable(int on)
+{
+    repeatable = on;
+}
+
+int mdsk_cuda_is_repeatable(void)
+{
+    return repeatable;
+}
 
 int mdsk_cuda_fail(const char *library, const char *text)
 {

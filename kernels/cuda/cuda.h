@@ -47,9 +47,12 @@ void *mdsk_cuda_scratch(enum mdsk_cuda_use use, int64_t bytes);
 /* Bytes that mdsk_cuda_scratch holds now. */
 int64_t mdsk_cuda_scratch_bytes(void);
 
-/* Whether large products choose their algorithm by timing (they do until told not to).
- * Without, the same call gives the same bits in every run, not only within one. */
-void mdsk_cuda_set_search(int on);
+/* Whether the same call must give the same bits, in every run.  It need not until this
+ * is called: products then choose their algorithm by timing, and attention's dq is
+ * summed in any order.  Repeatable attention is slower, much so where sequences are
+ * longer than about 16 k. */
+void mdsk_cuda_set_repeatable(int on);
+int mdsk_cuda_is_repeatable(void);
 
 int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a);
 int mdsk_linear_bwd_input_cuda(void *stream, const struct mdsk_linear_bwd_input *a);

@@ -46,12 +46,6 @@ struct operands {
 
 static cublasLtHandle_t handle;
 static struct plan *plans;
-static int search = 1;
-
-void mdsk_cuda_set_search(int on)
-{
-    search = on;
-}
 
 static int rc(cublasStatus_t status)
 {
@@ -263,7 +257,8 @@ static int can_race(cudaStream_t stream)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
-    return search && cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+    return !mdsk_cuda_is_repeatable() &&
+           cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
            status == cudaStreamCaptureStatusNone;
 }
 
