@@ -6,8 +6,18 @@ kernels_cuda_c = \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/table.c
 kernels_cuda_cu = \
-  kernels/cuda/linear_bias.cu
-EXTRA_DIST += $(kernels_cuda_c) $(kernels_cuda_cu)
+  kernels/cuda/activation.cu \
+  kernels/cuda/attention_merge.cu \
+  kernels/cuda/elementwise.cu \
+  kernels/cuda/embedding.cu \
+  kernels/cuda/linear_bias.cu \
+  kernels/cuda/loss.cu \
+  kernels/cuda/norm_bwd.cu \
+  kernels/cuda/norm_fwd.cu \
+  kernels/cuda/optimizer.cu \
+  kernels/cuda/rope.cu
+EXTRA_DIST += $(kernels_cuda_c) $(kernels_cuda_cu) \
+  kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/storage.cuh
 
 if HAVE_CUDA
 noinst_LIBRARIES += kernels/libmdsk_cuda.a
