@@ -3,7 +3,14 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine.c src/plan/machine.h src/plan/machine_impl.h \
   src/plan/machine_check.c \
   src/plan/machine_facts.c \
-  src/plan/machine_find.c
+  src/plan/machine_find.c \
+  src/plan/advise.c \
+  src/plan/layout.c src/plan/layout.h \
+  src/plan/layout_table.c \
+  src/plan/plan.h \
+  src/plan/predict.c src/plan/predict.h \
+  src/plan/print.c \
+  src/plan/search.c
 
 machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.yaml \

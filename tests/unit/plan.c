@@ -1,7 +1,8 @@
 /* Machine profiles, and plans made with them. */
 #include "tests/unit/scratch.h"
 
-#include "plan/machine.h"
+#include "engine/engine.h"
+#include "plan/plan.h"
 
 /* A profile that is well, but for what a test changes. */
 static const char whole[] =
@@ -155,9 +156,195 @@ static void an_unknown_machine_gets_the_nearest_name(void **state)
     mds_diag_fini(&diag);
 }
 
+/* ---- plans ---- */
+
+/* A small GPT's configuration with those options (one blank between them), read. */
+static struct mds_config_run *read_run(const char *options)
+{
+    static char text[512];
+    char *argv[32] = {text};
+    struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
+    int argc = 0;
+
+    snprintf(text, sizeof text,
+             "mds_pretrain --num-layers 4 --hidden-size 256 --num-attention-heads 8 "
+             "--seq-length 2048 %s",
+             options);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    if (mds_config_read(argc, argv, &diag, &run))
+        fail_msg("%s", mds_fail_text());
+    mds_diag_fini(&diag);
+    return run;
+}
+
+/* A plan for `world` ranks of the toy machine. */
+static struct mds_plan search(const struct mds_machine *m,
+                              const struct mds_config_run *run, int64_t world)
+{
+    const struct mds_plan_request r = {
+        .machine = m, .run = run, .world = world, .per_node = 2, .budget_s = 60};
+    struct mds_diag diag = {0};
+    struct mds_plan p;
+
+    assert_int_equal(mds_plan_search(&r, &diag, &p), MDS_OK);
+    mds_diag_fini(&diag);
+    return p;
+}
+
+static void a_plan_ranks_what_fits(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_true(p.fit_count > 10);
+    assert_int_equal(p.untried, 0);
+    for (size_t i = 0; i < p.fit_count; i++) {
+        const struct mds_estimate *e = &p.fits[i].estimate;
+
+        assert_true(e->fits && e->device_bytes <= m->gpu.memory);
+        assert_true(i == 0 || e->tokens_s <= p.fits[i - 1].estimate.tokens_s);
+    }
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void what_is_fixed_stays(void **state)
+{
+    struct mds_config_run *run =
+        read_run("--tensor-model-parallel-size 2 --zero-stage 1 "
+                 "--recompute-granularity full");
+    struct mds_machine *m = NULL;
+    struct mds_str text = {0};
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_true(p.fit_count > 0);
+    for (size_t i = 0; i < p.fit_count; i++) {
+        assert_int_equal(p.fits[i].layout.tensor, 2);
+        assert_int_equal(p.fits[i].layout.zero, 1);
+        assert_int_equal(p.fits[i].layout.recompute, MDS_RECOMPUTE_FULL);
+    }
+    mds_layout_options(&p.fits[0].layout, p.fixed, &text);
+    assert_non_null(strstr(text.s, "--pipeline-model-parallel-size"));
+    assert_null(strstr(text.s, "--tensor-model-parallel-size"));
+    mds_str_fini(&text);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+/* The plan's memory is the engine's own. */
+static void memory_is_what_the_engine_measures(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    const struct mds_layout l = {
+        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 1, .zero = 2, .micro = 1};
+    struct mds_engine_need need;
+    struct mds_machine *m = NULL;
+    struct mds_estimate e;
+    struct mds_config c;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    assert_int_equal(mds_layout_apply(run, &l, 4, &c), MDS_OK);
+    c.train.eval_iters = 0;
+    assert_int_equal(mds_predict(&c, 4, 2, m, &e), MDS_OK);
+    assert_int_equal(mds_engine_measure(&c, 4, 0, &need), MDS_OK);
+    assert_int_equal(e.memory.total_peak, need.memory.total_peak);
+    assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
+    assert_int_equal(e.device_bytes, e.memory.total_peak + m->overhead.bytes);
+    assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
+    assert_true(e.idle_s == 0);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void what_does_not_fit_says_why(void **state)
+{
+    struct mds_config_run *run = read_run("--seq-length 2000000");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 2);
+    assert_int_equal(p.fit_count, 0);
+    assert_true(p.out_count > 2);
+    assert_true(p.out[0].divides);
+    assert_true(p.out[0].entry.estimate.device_bytes > m->gpu.memory);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    struct mds_machine *m = NULL;
+    struct mds_plan_request r = {.run = run, .world = 2, .per_node = 2, .budget_s = 60};
+    struct mds_plan_entry best;
+    struct mds_plan p;
+    int64_t seq = 0;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    r.machine = m;
+    assert_int_equal(mds_plan_max_seq(&r, &seq, &best), MDS_OK);
+    assert_true(seq > 2048);
+    run->config.model.seq_length = seq;
+    p = search(m, run, 2);
+    assert_true(p.fit_count > 0);
+    mds_plan_fini(&p);
+    run->config.model.seq_length = 2 * seq;
+    p = search(m, run, 2);
+    assert_int_equal(p.fit_count, 0);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void a_row_of_the_table_goes_first(void **state)
+{
+    static const char table[] =
+        "TOY: {layers: 4, hidden: 256, heads: 8}\n"
+        "layouts:\n"
+        "  - {model: TOY, gpu: T, gpus: 4, tensor: 1, max_seq: 1k}\n"
+        "  - {model: toy, gpu: T, gpus: 4, ulysses: 2, zero: 2, source: here}\n";
+    struct mds_config_run *run;
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    write_file("table.yaml", table, strlen(table));
+    run = read_run("--model-size-key TOY --model-table table.yaml");
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_string_equal(p.origin, "table.yaml:4, here");
+    assert_int_equal(p.fits[0].layout.ulysses, 2);
+    assert_int_equal(p.fits[0].layout.zero, 2);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_ranks_what_fits),
+        cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(memory_is_what_the_engine_measures),
+        cmocka_unit_test(what_does_not_fit_says_why),
+        cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
+        cmocka_unit_test(a_row_of_the_table_goes_first),
         cmocka_unit_test(a_profile_is_read),
         cmocka_unit_test(faults_name_lines_and_the_nearest_name),
         cmocka_unit_test(all_faults_come_at_once),
