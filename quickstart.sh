@@ -15,7 +15,7 @@ ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
     libopenblas-openmp-dev libyaml-dev zlib1g-dev'
 for_train='gnuplot-nox bowtie-examples'
-for_check='libcmocka-dev sharness gnuplot-nox python3-torch python3-numpy'
+for_check='libcmocka-dev sharness python3-torch python3-numpy'
 
 say() {
     printf '==> %s\n' "$*"
@@ -58,17 +58,25 @@ apt() {
     $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"
 }
 
-# Wanted packages that this distribution lacks are left out; needed ones are not.
+# try NAME COMMAND...: as logged, but a failure is only reported
+try() {
+    log=$logs/$1.log
+    shift
+    "$@" > "$log" 2>&1 || say "'$*' failed (see $log); going on"
+}
+
+installed= # yes: something new may be here
 install_packages() {
-    say "installing $(echo "$@" | tr '\n' ' ')"
-    logged apt-update apt update
+    say "installing $*"
+    installed=yes
+    try apt-update apt update
     # shellcheck disable=SC2046,SC2086
     set -- $(lacking $needed)
-    [ $# -eq 0 ] || logged apt-needed apt install --no-install-recommends "$@"
+    [ $# -eq 0 ] || try apt-needed apt install --no-install-recommends "$@"
+    # One by one: a distribution may not have all of them.
     # shellcheck disable=SC2046,SC2086
     for package in $(lacking $wanted); do
-        apt install --no-install-recommends "$package" > "$logs/apt-$package.log" 2>&1 ||
-            say "no package $package here; going on without it"
+        try "apt-$package" apt install --no-install-recommends "$package"
     done
 }
 
@@ -93,6 +101,13 @@ any_module() {
     return 1
 }
 
+any_torch() {
+    for python in ${PYTHON-} /usr/bin/python3 python3; do
+        "$python" -c 'import torch, numpy' && return
+    done
+    return 1
+}
+
 list_missing() {
     [ -x "$src/configure" ] || has 'autoconf, automake' 'module autotools' any_command autoreconf
     has 'make' 'module make' any_command make
@@ -105,19 +120,27 @@ list_missing() {
     has 'zlib (for .gz input)' 'module zlib' any_module zlib
     has 'gnuplot (for the plot)' 'module gnuplot' any_command gnuplot
     has 'E. coli genome' 'tests/data has a smaller one' test -r $ecoli
+    [ "${wanted#"$for_check"}" != "$wanted" ] || return
     has 'cmocka (for tests)' 'module cmocka' any_module cmocka
+    has 'sharness (for tests)' 'a file: SHARNESS_DIR=... in the environment' \
+        test -r "${SHARNESS_DIR:-/usr/share/sharness}/sharness.sh"
+    has 'PyTorch (for tests)' 'module pytorch (or PYTHON=...)' any_torch
 }
 
 prepare() {
     # shellcheck disable=SC2046,SC2086
     set -- $(command -v dpkg-query > /dev/null && lacking $needed $wanted)
+    why='not installing anything (that takes Debian or Ubuntu, and root or sudo). '
     if can_install; then
-        [ $# -eq 0 ] || install_packages "$@"
-        return
+        [ $# -gt 0 ] || return 0
+        install_packages "$@"
+        # shellcheck disable=SC2046,SC2086
+        set -- $(lacking $needed $wanted)
+        why=
     fi
     missing=$(list_missing)
     [ -n "$missing" ] || return 0
-    say 'not installing anything (that takes Debian or Ubuntu, and root or sudo). Not found:'
+    say "${why}Not found:"
     printf '%s\n' "$missing"
     [ $# -eq 0 ] || echo "    (Debian packages: $*)"
     say 'going on with what is there; CONFIGURE_FLAGS="--with-hdf5=DIR ..." is passed on'
@@ -125,8 +148,10 @@ prepare() {
 
 # ---- build -----------------------------------------------------------------------------
 
+# What was chosen at the first time is kept.
 configure() (
     cd "$build" || exit
+    [ ! -x config.status ] || { ./config.status --recheck && ./config.status; exit; }
     # CONFIGURE_FLAGS is a list of words
     # shellcheck disable=SC2086
     "$src/configure" ${CONFIGURE_FLAGS-}
@@ -137,7 +162,7 @@ build() {
         say 'bootstrapping (autoreconf)'
         logged bootstrap "$src/bootstrap"
     fi
-    if [ ! -f "$build/Makefile" ]; then
+    if [ ! -f "$build/Makefile" ] || [ -n "$installed" ]; then
         say "configuring in $build"
         logged configure configure
         sed -n '/will be built in/,$p' "$logs/configure.log"

@@ -31,7 +31,9 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/vmath.h
 EXTRA_DIST += kernels/README.md
 
+if HAVE_CMOCKA
 check_LIBRARIES += tests/kernels/libcheck.a
+endif
 tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h
 
@@ -45,8 +47,7 @@ kernels_tests = \
   tests/kernels/loss \
   tests/kernels/products \
   tests/kernels/rows
-check_PROGRAMS += $(kernels_tests)
-TESTS += $(kernels_tests)
+unit_tests += $(kernels_tests)
 tests_kernels_attention_SOURCES = tests/kernels/attention.c
 tests_kernels_attention_CFLAGS = $(kernels_cflags)
 tests_kernels_attention_LDADD = $(kernels_ldadd)

@@ -4,7 +4,13 @@ T_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
-EXTRA_DIST += tests/tap
+EXTRA_DIST += tests/tap tests/unit/none.sh
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+else
+TESTS += tests/unit/none.sh
+endif
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk

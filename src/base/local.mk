@@ -7,8 +7,7 @@ src_base_libmds_base_a_SOURCES = \
   src/base/str.c src/base/str.h \
   src/base/units.c src/base/units.h
 
-check_PROGRAMS += tests/unit/base
-TESTS += tests/unit/base
+unit_tests += tests/unit/base
 tests_unit_base_SOURCES = tests/unit/base.c
 tests_unit_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_base_LDADD = src/base/libmds_base.a $(CMOCKA_LIBS)

@@ -4,8 +4,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/safetensors_write.c \
   src/ckpt/weights.c src/ckpt/weights.h
 
-check_PROGRAMS += tests/unit/ckpt
-TESTS += tests/unit/ckpt
+unit_tests += tests/unit/ckpt
 tests_unit_ckpt_SOURCES = tests/unit/ckpt.c
 tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \

@@ -20,8 +20,7 @@ src_config_libmds_config_a_SOURCES = \
 
 dist_pkgdata_DATA += ALCF/models.yaml
 
-check_PROGRAMS += tests/unit/optset tests/unit/config tests/unit/config_resolve
-TESTS += tests/unit/optset tests/unit/config tests/unit/config_resolve
+unit_tests += tests/unit/optset tests/unit/config tests/unit/config_resolve
 tests_unit_optset_SOURCES = tests/unit/optset.c
 tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \

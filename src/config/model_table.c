@@ -14,20 +14,29 @@
 static const char in_source[] = MDS_SRCDIR "/ALCF/models.yaml";
 static const char installed[] = MDS_PKGDATADIR "/models.yaml";
 
+/* folder as it was named when mds was built: maybe by a symbolic link. */
+static int is_below(const char *path, const char *folder)
+{
+    char real[PATH_MAX];
+    size_t n;
+
+    if (!realpath(folder, real))
+        return 0;
+    n = strlen(real);
+    return strncmp(path, real, n) == 0 && path[n] == '/';
+}
+
 /* Whether this program, or this test, runs from where it was built.  The build tree may
  * hold the installed one as well. */
 static int is_uninstalled(void)
 {
-    static const char programs[] = MDS_BUILDDIR "/src/";
-    static const char tests[] = MDS_BUILDDIR "/tests/";
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
 
     if (n < 0)
         return 0;
     exe[n] = '\0';
-    return strncmp(exe, programs, sizeof programs - 1) == 0 ||
-           strncmp(exe, tests, sizeof tests - 1) == 0;
+    return is_below(exe, MDS_BUILDDIR "/src") || is_below(exe, MDS_BUILDDIR "/tests");
 }
 
 static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)

@@ -15,15 +15,13 @@ src_data_libmds_data_a_SOURCES = \
   src/data/token_file.c src/data/token_file.h \
   src/data/tokenizer.c src/data/tokenizer.h
 
-check_PROGRAMS += tests/unit/data
-TESTS += tests/unit/data
+unit_tests += tests/unit/data
 tests_unit_data_SOURCES = tests/unit/data.c tests/unit/scratch.h
 tests_unit_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_data_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
   src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/dataset
-TESTS += tests/unit/dataset
+unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_dataset_LDADD = $(tests_unit_data_LDADD)

@@ -7,8 +7,7 @@ src_device_libmds_device_a_SOURCES = \
   src/device/memory.h
 src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 
-check_PROGRAMS += tests/unit/device
-TESTS += tests/unit/device
+unit_tests += tests/unit/device
 tests_unit_device_SOURCES = tests/unit/device.c
 tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \

@@ -6,8 +6,7 @@ src_engine_libmds_engine_a_SOURCES = \
   src/engine/measure.c \
   src/engine/step.c
 
-check_PROGRAMS += tests/unit/engine
-TESTS += tests/unit/engine
+unit_tests += tests/unit/engine
 tests_unit_engine_SOURCES = tests/unit/engine.c
 tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \

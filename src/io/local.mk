@@ -13,15 +13,13 @@ src_io_libmds_io_a_SOURCES = \
   src/io/spill.c src/io/spill.h \
   src/io/worker.c src/io/worker.h
 
-check_PROGRAMS += tests/unit/io
-TESTS += tests/unit/io
+unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
 tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
   $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/spill
-TESTS += tests/unit/spill
+unit_tests += tests/unit/spill
 tests_unit_spill_SOURCES = tests/unit/spill.c tests/unit/scratch.h
 tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_spill_LDADD = src/io/libmds_io.a src/base/libmds_base.a $(CMOCKA_LIBS)

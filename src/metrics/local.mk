@@ -6,8 +6,7 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/metrics.c src/metrics/metrics.h \
   src/metrics/tensorboard.c src/metrics/tensorboard.h
 
-check_PROGRAMS += tests/unit/metrics
-TESTS += tests/unit/metrics
+unit_tests += tests/unit/metrics
 tests_unit_metrics_SOURCES = tests/unit/metrics.c
 tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_metrics_LDADD = src/metrics/libmds_metrics.a src/io/libmds_io.a \

@@ -18,14 +18,12 @@ optim_ldadd = src/optim/libmds_optim.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
   src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 
-check_PROGRAMS += tests/unit/optim
-TESTS += tests/unit/optim
+unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
 tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optim_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/zero
-TESTS += tests/unit/zero
+unit_tests += tests/unit/zero
 tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/scratch.h
 tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)

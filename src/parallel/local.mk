@@ -8,8 +8,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h
 
-check_PROGRAMS += tests/unit/parallel
-TESTS += tests/unit/parallel
+unit_tests += tests/unit/parallel
 tests_unit_parallel_SOURCES = tests/unit/parallel.c
 tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a src/comm/libmds_comm.a \

@@ -4,8 +4,9 @@ src_pipeline_libmds_pipeline_a_SOURCES = \
   src/pipeline/schedule.c src/pipeline/schedule.h \
   src/pipeline/split.c src/pipeline/split.h
 
-check_PROGRAMS += tests/unit/pipeline tests/unit/pipe tests/mpi/pipeline
-TESTS += tests/unit/pipeline tests/unit/pipe tests/mpi/pipeline.sh
+unit_tests += tests/unit/pipeline tests/unit/pipe
+check_PROGRAMS += tests/mpi/pipeline
+TESTS += tests/mpi/pipeline.sh
 dist_check_SCRIPTS += tests/mpi/pipeline.sh
 tests_unit_pipeline_SOURCES = tests/unit/pipeline.c
 tests_unit_pipeline_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -16,8 +16,7 @@ machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.yaml \
   machines/perlmutter.yaml machines/polaris.yaml machines/thetagpu.yaml
 
-check_PROGRAMS += tests/unit/plan
-TESTS += tests/unit/plan
+unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c
 tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_plan_LDADD = src/plan/libmds_plan.a src/engine/libmds_engine.a \

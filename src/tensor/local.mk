@@ -5,8 +5,7 @@ src_tensor_libmds_tensor_a_SOURCES = \
   src/tensor/op.h src/tensor/op_dense.c src/tensor/op_sparse.c \
   src/tensor/params.c src/tensor/params.h
 
-check_PROGRAMS += tests/unit/tensor
-TESTS += tests/unit/tensor
+unit_tests += tests/unit/tensor
 tests_unit_tensor_SOURCES = tests/unit/tensor.c
 tests_unit_tensor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_tensor_LDADD = src/tensor/libmds_tensor.a src/device/libmds_device.a \

@@ -2,8 +2,7 @@ noinst_LIBRARIES += src/topo/libmds_topo.a
 src_topo_libmds_topo_a_SOURCES = \
   src/topo/grid.c src/topo/grid.h
 
-check_PROGRAMS += tests/unit/topo
-TESTS += tests/unit/topo
+unit_tests += tests/unit/topo
 tests_unit_topo_SOURCES = tests/unit/topo.c
 tests_unit_topo_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_topo_LDADD = src/topo/libmds_topo.a src/base/libmds_base.a $(CMOCKA_LIBS)
