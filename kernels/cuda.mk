@@ -35,7 +35,8 @@ endif
 kernels_libmdsk_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 kernels_libmdsk_cuda_a_LIBADD = $(kernels_cuda_cu:.cu=.o)
 kernels_libmdsk_cuda_a_DEPENDENCIES = $(kernels_libmdsk_cuda_a_LIBADD)
-kernels_cuda_libs = kernels/libmdsk_cuda.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) $(CUDA_LIBS)
+kernels_cuda_libs = kernels/libmdsk_cuda.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) $(NCCL_LIBS) \
+  $(CUDA_LIBS)
 CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
 
 -include $(kernels_cuda_cu:.cu=.d)

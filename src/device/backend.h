@@ -16,6 +16,8 @@ struct mds_dev_ops {
     void *(*alloc)(struct mds_dev *dev, int64_t bytes);
     void (*free)(struct mds_dev *dev, void *p, int64_t bytes);
     void (*zero)(struct mds_dev *dev, void *p, int64_t bytes);
+    void (*copy)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
+    int (*owns)(const struct mds_dev *dev, const void *p); /* NULL: all are its own */
     void (*copy_in)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
     enum mds_rc (*copy_out)(struct mds_dev *dev, void *to, const void *from,
                             int64_t bytes);
@@ -29,6 +31,7 @@ struct mds_dev {
     const struct mdsk_table *kern;
     void *stream;
     void *own; /* the backend's */
+    mds_dev_watch *watch;
     int64_t memory_bytes, taken_bytes;
     int64_t given_bytes; /* dry's: addresses handed out so far */
     char description[160];

@@ -125,7 +125,7 @@ static void cpu_zero(struct mds_dev *dev, void *p, int64_t bytes)
     memset(p, 0, (size_t)bytes);
 }
 
-static void cpu_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static void cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     (void)dev;
     memcpy(to, from, (size_t)bytes);
@@ -145,6 +145,7 @@ const struct mds_dev_ops mds_dev_cpu = {
     .alloc = cpu_alloc,
     .free = cpu_free,
     .zero = cpu_zero,
-    .copy_in = cpu_copy_in,
+    .copy = cpu_copy,
+    .copy_in = cpu_copy,
     .copy_out = cpu_copy_out,
 };

@@ -8,11 +8,13 @@
 #ifdef HAVE_CUDA
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "kernels/cuda/cuda.h"
 
 #include <cuda_runtime_api.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +253,22 @@ static void cuda_zero(struct mds_dev *dev, void *p, int64_t bytes)
     note(dev, "clearing memory", cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
 }
 
+static void cuda_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    note(dev, "copying",
+         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
+                         dev->stream));
+}
+
+static int cuda_owns(const struct mds_dev *dev, const void *p)
+{
+    struct cudaPointerAttributes at;
+
+    (void)dev;
+    return cudaPointerGetAttributes(&at, p) == cudaSuccess &&
+           at.type == cudaMemoryTypeDevice;
+}
+
 /* The piece goes to pinned memory now, and to the GPU in its turn. */
 static void copy_in_turn(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
@@ -275,14 +293,35 @@ static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_
                      bytes - at < piece ? bytes - at : piece);
 }
 
+/* Until all that was queued is done. */
+static enum mds_rc wait_for_all(struct mds_dev *dev)
+{
+    const double pause_s = 0.1;
+    double watched = mds_clock_s();
+    cudaError_t code;
+
+    while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady) {
+        double now = mds_clock_s();
+
+        if (dev->watch && now - watched > pause_s) {
+            MDS_TRY(dev->watch());
+            watched = now;
+        }
+        sched_yield();
+    }
+    note(dev, "something that was queued", code);
+    return MDS_OK;
+}
+
 static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
                                  int64_t bytes)
 {
     struct own *own = dev->own;
 
+    MDS_TRY(wait_for_all(dev)); /* a copy to pageable memory would block unwatched */
     note(dev, "copying from the GPU",
          cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
-    note(dev, "something that was queued", cudaStreamSynchronize(dev->stream));
+    note(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
     return check(own->what, own->failed);
 }
 
@@ -337,10 +376,9 @@ static void pinned_zero(struct mds_dev *dev, void *p, int64_t bytes)
     mds_dev_cpu.zero(dev, p, bytes);
 }
 
-static void pinned_copy_in(struct mds_dev *dev, void *to, const void *from,
-                           int64_t bytes)
+static void pinned_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    mds_dev_cpu.copy_in(dev, to, from, bytes);
+    mds_dev_cpu.copy(dev, to, from, bytes);
 }
 
 static enum mds_rc pinned_copy_out(struct mds_dev *dev, void *to, const void *from,
@@ -355,7 +393,8 @@ static const struct mds_dev_ops pinned = {
     .alloc = pinned_alloc,
     .free = pinned_free,
     .zero = pinned_zero,
-    .copy_in = pinned_copy_in,
+    .copy = pinned_copy,
+    .copy_in = pinned_copy,
     .copy_out = pinned_copy_out,
 };
 
@@ -367,6 +406,8 @@ const struct mds_dev_ops mds_dev_cuda = {
     .alloc = cuda_alloc,
     .free = cuda_free,
     .zero = cuda_zero,
+    .copy = cuda_copy,
+    .owns = cuda_owns,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .save = cuda_save,

@@ -183,6 +183,21 @@ void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes)
     dev->ops->zero(dev, p, bytes);
 }
 
+void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    dev->ops->copy(dev, to, from, bytes);
+}
+
+int mds_dev_owns(const struct mds_dev *dev, const void *p)
+{
+    return dev->ops->owns ? dev->ops->owns(dev, p) : 1;
+}
+
+void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
+{
+    dev->watch = watch;
+}
+
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {

@@ -98,6 +98,12 @@ void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes);
 /* Fill with zero bytes; queued. */
 void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes);
 
+/* Within the device; queued. */
+void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
+
+/* Whether p is an address of the device, not of the host (cpu: always). */
+int mds_dev_owns(const struct mds_dev *dev, const void *p);
+
 /* Between host and device.  from_host may be used again when copy_in returns; copy_out
  * waits for all that was queued, and MDS_EDEVICE tells of the first thing that failed
  * since the device was opened.  On dry, copy_out gives zeros. */
@@ -105,6 +111,11 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes);
+
+/* Called some times a second while copy_out waits; a failure ends the wait, and is what
+ * copy_out returns.  For those who queue what may never end: NULL for nobody. */
+typedef enum mds_rc mds_dev_watch(void);
+void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
 /* Between the device and host memory that is accounted for too (an arena on the device
  * beside it): queued; on dry nothing is touched on either side. */

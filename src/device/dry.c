@@ -44,7 +44,7 @@ static void dry_zero(struct mds_dev *dev, void *p, int64_t bytes)
     (void)dev, (void)p, (void)bytes;
 }
 
-static void dry_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static void dry_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     (void)dev, (void)to, (void)from, (void)bytes;
 }
@@ -63,6 +63,7 @@ const struct mds_dev_ops mds_dev_dry = {
     .alloc = dry_alloc,
     .free = dry_free,
     .zero = dry_zero,
-    .copy_in = dry_copy_in,
+    .copy = dry_copy,
+    .copy_in = dry_copy,
     .copy_out = dry_copy_out,
 };
