@@ -1,6 +1,6 @@
 /* How fast the kernels are beside what the machine can do.
  *
- *   bench/kernels [THREADS [SEQUENCES]]
+ *   bench/kernels [THREADS [SEQUENCES [f32 | bf16 | f16]]]
  *
  * Shapes are those of a GPT of 10M parameters (8 layers, hidden 320, 5 heads, 512
  * tokens a sequence), and attention once more at 2048 tokens.  The floor of a product
@@ -16,6 +16,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/product.h"
+#include "kernels/half.h"
 #include "kernels/table.h"
 
 enum { H = 320, A = 5, D = 64, F = 4 * H, WORDS = 128, S = 512, PARAMETERS = 10000000 };
@@ -59,6 +60,20 @@ static float *numbers(int64_t n)
     }
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)(i * 7919 % 2001 - 1000) * 1e-3f;
+    return x;
+}
+
+/* Of weights and activations. */
+static enum mdsk_dtype dtype = MDSK_F32;
+
+/* n numbers of that type, in room for n floats. */
+static void *stored(int64_t n)
+{
+    float *x = numbers(n);
+    uint16_t *h = (uint16_t *)(void *)x;
+
+    for (int64_t i = 0; dtype != MDSK_F32 && i < n; i++)
+        h[i] = dtype == MDSK_BF16 ? mdsk_f32_to_bf16(x[i]) : mdsk_f32_to_f16(x[i]);
     return x;
 }
 
@@ -119,11 +134,12 @@ static double rate(const char *name, product_fn *product)
 
 static void time_linear(const char *name, int64_t R, int64_t in, int64_t out)
 {
-    float *x = numbers(R * in), *w = numbers(in * out), *y = numbers(R * out);
-    float *b = numbers(out);
-    struct mdsk_linear_fwd fwd = {R, in, out, MDSK_F32, x, w, b, y};
-    struct mdsk_linear_bwd_input input = {R, in, out, MDSK_F32, y, w, x};
-    struct mdsk_linear_bwd_weight weight = {R, in, out, MDSK_F32, x, y, w, b};
+    void *x = stored(R * in), *w = stored(in * out), *y = stored(R * out);
+    void *b = stored(out);
+    float *dw = numbers(in * out), *db = numbers(out);
+    struct mdsk_linear_fwd fwd = {R, in, out, dtype, x, w, b, y};
+    struct mdsk_linear_bwd_input input = {R, in, out, dtype, y, w, x};
+    struct mdsk_linear_bwd_weight weight = {R, in, out, dtype, x, y, dw, db};
     struct laps l[3] = {0};
     char text[40];
 
@@ -143,6 +159,8 @@ static void time_linear(const char *name, int64_t R, int64_t in, int64_t out)
     free(w);
     free(y);
     free(b);
+    free(dw);
+    free(db);
 }
 
 /* What the built-in gemm makes of the same layer. */
@@ -170,9 +188,16 @@ static void time_gemm(const char *name, int64_t R, int64_t in, int64_t out)
 static void time_attention(int64_t B, int64_t tokens, float p)
 {
     int64_t n = B * tokens * A * D;
-    float *x[9], *stats = numbers(2 * B * A * tokens);
-    struct mdsk_attention_shape s = {
-        .B = B, .A = A, .G = A, .Sq = tokens, .Sk = tokens, .D = D, .scale = 0.125f};
+    float *stats = numbers(2 * B * A * tokens);
+    void *x[9];
+    struct mdsk_attention_shape s = {.B = B,
+                                     .A = A,
+                                     .G = A,
+                                     .Sq = tokens,
+                                     .Sk = tokens,
+                                     .D = D,
+                                     .scale = 0.125f,
+                                     .dtype = dtype};
     struct mdsk_attention_fwd f;
     struct mdsk_attention_bwd b;
     struct mdsk_heads at[9];
@@ -181,21 +206,22 @@ static void time_attention(int64_t B, int64_t tokens, float p)
 
     s.dropout.p = p;
     for (int i = 0; i < 9; i++) {
-        x[i] = numbers(n);
+        x[i] = stored(n);
         at[i] = (struct mdsk_heads){x[i], tokens * A * D, A * D, D};
     }
-    f = (struct mdsk_attention_fwd){s, at[0], at[1], at[2], at[3], stats};
-    b = (struct mdsk_attention_bwd){s,
-                                    at[0],
-                                    at[1],
-                                    at[2],
-                                    at[3],
-                                    at[4],
-                                    at[5],
-                                    at[6],
-                                    at[7],
-                                    stats,
-                                    stats + B * A * tokens};
+    f = (struct mdsk_attention_fwd){
+        .shape = s, .q = at[0], .k = at[1], .v = at[2], .o = at[3], .lse = stats};
+    b = (struct mdsk_attention_bwd){.shape = s,
+                                    .q = at[0],
+                                    .k = at[1],
+                                    .v = at[2],
+                                    .o = at[3],
+                                    .d_o = at[4],
+                                    .dq = at[5],
+                                    .dk = at[6],
+                                    .dv = at[7],
+                                    .lse = stats,
+                                    .delta = stats + B * A * tokens};
     while (lap(&l[0]))
         mdsk_cpu()->attention_fwd(NULL, &f);
     while (lap(&l[1]))
@@ -213,26 +239,30 @@ static void time_attention(int64_t B, int64_t tokens, float p)
 
 static void time_norm(int64_t R)
 {
-    float *x = numbers(4 * R * H), *weight = numbers(2 * H), *stats = numbers(2 * R);
+    void *x = stored(R * H), *r = stored(R * H), *sum = stored(R * H);
+    void *y = stored(R * H), *gamma = stored(H), *beta = stored(H);
+    float *weight = numbers(2 * H), *stats = numbers(2 * R);
     struct mdsk_norm_fwd f = {.R = R,
                               .H = H,
+                              .dtype = dtype,
                               .eps = 1e-5f,
                               .x = x,
-                              .r = x + R * H,
-                              .sum = x + 2 * R * H,
-                              .gamma = weight,
-                              .beta = weight + H,
-                              .y = x + 3 * R * H,
+                              .r = r,
+                              .sum = sum,
+                              .gamma = gamma,
+                              .beta = beta,
+                              .y = y,
                               .mean = stats,
                               .rstd = stats + R};
     struct mdsk_norm_bwd b = {.R = R,
                               .H = H,
+                              .dtype = dtype,
                               .x = x,
-                              .gamma = weight,
+                              .gamma = gamma,
                               .mean = stats,
                               .rstd = stats + R,
-                              .dy = x + R * H,
-                              .dx = x + 2 * R * H,
+                              .dy = r,
+                              .dx = sum,
                               .dgamma = weight,
                               .dbeta = weight + H};
     struct laps l[2] = {0};
@@ -244,15 +274,20 @@ static void time_norm(int64_t R)
     report("norm fwd, with residual", &l[0], mdsk_norm_fwd_cost(&f));
     report("norm bwd", &l[1], mdsk_norm_bwd_cost(&b));
     free(x);
+    free(r);
+    free(sum);
+    free(y);
+    free(gamma);
+    free(beta);
     free(weight);
     free(stats);
 }
 
 static void time_activation(const char *name, enum mdsk_activation_kind kind, int64_t R)
 {
-    float *x = numbers(6 * R * F), *y = x + 2 * R * F, *dx = x + 4 * R * F;
-    struct mdsk_activation_fwd f = {kind, R, F, MDSK_F32, x, y};
-    struct mdsk_activation_bwd b = {kind, R, F, MDSK_F32, x, y, dx};
+    void *x = stored(2 * R * F), *y = stored(R * F), *dx = stored(2 * R * F);
+    struct mdsk_activation_fwd f = {kind, R, F, dtype, x, y};
+    struct mdsk_activation_bwd b = {kind, R, F, dtype, x, y, dx};
     struct laps l[2] = {0};
     char text[40];
 
@@ -265,17 +300,20 @@ static void time_activation(const char *name, enum mdsk_activation_kind kind, in
     snprintf(text, sizeof text, "%s bwd", name);
     report(text, &l[1], mdsk_activation_bwd_cost(&b));
     free(x);
+    free(y);
+    free(dx);
 }
 
 static void time_ends(int64_t R)
 {
-    float *x = numbers(R * H), *word = numbers(WORDS * H), *logits = numbers(R * WORDS);
-    float *row = numbers(3 * R);
+    void *x = stored(R * H), *word = stored(WORDS * H), *logits = stored(R * WORDS);
+    float *row = numbers(3 * R), *dword = numbers(WORDS * H);
     int32_t *token = calloc((size_t)R, sizeof *token);
     struct mdsk_embedding_fwd ef = {.B = R / S,
                                     .S = S,
                                     .H = H,
                                     .words = WORDS,
+                                    .dtype = dtype,
                                     .token = token,
                                     .word = word,
                                     .y = x};
@@ -283,13 +321,15 @@ static void time_ends(int64_t R)
                                     .S = S,
                                     .H = H,
                                     .words = WORDS,
+                                    .dtype = dtype,
                                     .token = token,
                                     .dy = x,
-                                    .dword = word};
+                                    .dword = dword};
     struct mdsk_xent_stats st = {.R = R,
                                  .words = WORDS,
                                  .valid = WORDS,
                                  .ld = WORDS,
+                                 .dtype = dtype,
                                  .logits = logits,
                                  .target = token,
                                  .max = row,
@@ -299,6 +339,7 @@ static void time_ends(int64_t R)
                                .words = WORDS,
                                .valid = WORDS,
                                .ld = WORDS,
+                               .dtype = dtype,
                                .logits = logits,
                                .target = token,
                                .lse = row,
@@ -321,6 +362,7 @@ static void time_ends(int64_t R)
     report("xent bwd", &l[3], mdsk_xent_bwd_cost(&xb));
     free(x);
     free(word);
+    free(dword);
     free(logits);
     free(row);
     free(token);
@@ -329,16 +371,21 @@ static void time_ends(int64_t R)
 static void time_elements(int64_t R)
 {
     int64_t n = R * H;
-    float *x = numbers(2 * n);
-    struct mdsk_dropout drop = {
-        .rows = {R / S, S, 0, 0}, .H = H, .key = {0.1f, 1, 2, 3}, .x = x, .y = x + n};
-    struct mdsk_add add = {n, MDSK_F32, x, x + n};
+    void *x = stored(n), *y = stored(n);
+    struct mdsk_dropout drop = {.rows = {R / S, S, 0, 0},
+                                .H = H,
+                                .dtype = dtype,
+                                .key = {0.1f, 1, 2, 3},
+                                .x = x,
+                                .y = y};
+    struct mdsk_add add = {n, dtype, x, y};
     struct mdsk_rope rope = {.B = R / S,
                              .S = S,
                              .A = A,
                              .D = D,
                              .rot = D,
                              .theta = 1e4,
+                             .dtype = dtype,
                              .x = {x, S * H, H, D}};
     struct laps l[3] = {0};
 
@@ -352,12 +399,14 @@ static void time_elements(int64_t R)
     report("add", &l[1], mdsk_add_cost(&add));
     report("rope", &l[2], mdsk_rope_cost(&rope));
     free(x);
+    free(y);
 }
 
 static void time_step(void)
 {
     int64_t n = PARAMETERS;
     float *x = numbers(4 * n);
+    void *weight = dtype == MDSK_F32 ? NULL : stored(n);
     double sum = 0;
     struct mdsk_sum_squares squares = {n, x, &sum};
     struct mdsk_adamw adamw = {.n = n,
@@ -372,7 +421,9 @@ static void time_step(void)
                                .master = x,
                                .m = x + n,
                                .v = x + 2 * n,
-                               .grad = x + 3 * n};
+                               .grad = x + 3 * n,
+                               .dtype = dtype,
+                               .weight = weight};
     struct laps l[2] = {0};
 
     memset(x + n, 0, 2 * (size_t)n * sizeof *x);
@@ -383,6 +434,21 @@ static void time_step(void)
     report("sum of squares, 10M", &l[0], mdsk_sum_squares_cost(&squares));
     report("adamw, 10M", &l[1], mdsk_adamw_cost(&adamw));
     free(x);
+    free(weight);
+}
+
+/* Whether the name is that of a type; it then is dtype. */
+static int set_dtype(const char *name)
+{
+    static const char *const names[] = {"f32", "bf16", "f16"};
+
+    for (int t = MDSK_F32; t <= MDSK_F16; t++) {
+        if (strcmp(name, names[t]) == 0) {
+            dtype = (enum mdsk_dtype)t;
+            return 1;
+        }
+    }
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -391,8 +457,9 @@ int main(int argc, char **argv)
     int64_t B = argc > 2 ? atoi(argv[2]) : 4, R = B * S;
     double built_in;
 
-    if (threads < 1 || B < 1) {
-        fprintf(stderr, "usage: bench/kernels [THREADS [SEQUENCES]]\n");
+    if (threads < 1 || B < 1 || !set_dtype(argc > 3 ? argv[3] : "f32")) {
+        fprintf(stderr,
+                "usage: bench/kernels [THREADS [SEQUENCES [f32 | bf16 | f16]]]\n");
         return 1;
     }
     mdsk_cpu_set_threads(threads);

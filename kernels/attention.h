@@ -33,8 +33,9 @@ struct mdsk_attention_shape {
 /* o = softmax(scale * q k^T, masked) v
  *
  *   q [B,Sq,A,D]  k, v [B,Sk,G,D]  o [B,Sq,A,D]   dtype; o aliases none
- *   lse [B,A,Sq]  f32, packed: natural log of the sum of exponentials of the scaled,
- *                 masked scores, kept for the backward pass
+ *   lse [B,A,Sq]  f32, heads' rows lse_stride apart (0: packed, Sq): natural log of the
+ *                 sum of exponentials of the scaled, masked scores, kept for the
+ *                 backward pass
  *
  * Working memory is per thread and independent of S.
  * Source: Dao, Fu, Ermon, Rudra, Re 2022, arXiv:2205.14135. */
@@ -42,6 +43,7 @@ struct mdsk_attention_fwd {
     struct mdsk_attention_shape shape;
     struct mdsk_heads q, k, v, o;
     float *lse;
+    int64_t lse_stride;
 };
 
 /* Gradients of q, k and v.
@@ -49,18 +51,40 @@ struct mdsk_attention_fwd {
  *   q, k, v, o, lse as in (and after) the forward pass
  *   d_o        like o
  *   dq, dk, dv like q, k, v; written; alias none
- *   delta      [B,A,Sq] f32, working memory: row sums of d_o * o */
+ *   delta      [B,A,Sq] f32, packed, working memory: row sums of d_o * o */
 struct mdsk_attention_bwd {
     struct mdsk_attention_shape shape;
     struct mdsk_heads q, k, v, o, d_o, dq, dk, dv;
-    const float *lse;
+    const float *lse; /* head rows lse_stride apart, 0: packed */
+    int64_t lse_stride;
     float *delta;
+};
+
+/* Two attentions of the same queries over disjoint keys become one:
+ * new = log(exp(lse) + exp(lse2));  acc = acc exp(lse - new) + o2 exp(lse2 - new);
+ * lse = new
+ *
+ *   acc   [B,Sq,A,D] f32, in place, strided by acc     lse  [B,A,Sq] f32, in place
+ *   o2    [B,Sq,A,D] dtype, strided by o2              lse2 [B,A,Sq] f32
+ *
+ * lse may be -inf: no keys so far; acc then need not be set.  Likewise lse2 and o2.
+ * lse_stride and lse2_stride are the distances between heads' rows (0: packed, Sq), so
+ * that a part of the queries can be merged. */
+struct mdsk_attention_merge {
+    int64_t B, A, Sq, D;
+    enum mdsk_dtype dtype;
+    struct mdsk_heads acc, o2;
+    float *lse;
+    const float *lse2;
+    int64_t lse_stride, lse2_stride;
 };
 
 struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a);
 struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a);
+struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a);
 
 int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);
 int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a);
+int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a);
 
 #endif

@@ -6,9 +6,9 @@
 
 /* y = x * mask / (1 - p).  The backward pass is the same call on the gradient.
  *
- *   x, y  [rows.B * rows.S, H]  dtype; y may be x
+ *   x, y  [rows.S * rows.B, H]  dtype; y may be x
  *
- * Element h of row b*S+s takes word h % 4 of mdsk_dropout_block(seed, site, step,
+ * Element h of row s*B+b takes word h % 4 of mdsk_dropout_block(seed, site, step,
  * rows.first_sample + b, rows.first_token + s, h / 4); it is kept if that is at least
  * mdsk_dropout_threshold(p).  key.p > 0. */
 struct mdsk_dropout {
@@ -16,6 +16,24 @@ struct mdsk_dropout {
     int64_t H;
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key key;
+    const void *x;
+    void *y;
+};
+
+/* y[r*ldy + c] = x[r*ldx + c],  r < R, c < C;  dtype any; no alias.  Packs shards of
+ * rows for messages, and unpacks them. */
+struct mdsk_copy_rows {
+    int64_t R, C, ldx, ldy;
+    enum mdsk_dtype dtype;
+    const void *x;
+    void *y;
+};
+
+/* y = x in another type, rounded to nearest even;  n elements, x of type from, y of
+ * type to, both f32, bf16 or f16; no alias. */
+struct mdsk_cast {
+    int64_t n;
+    enum mdsk_dtype from, to;
     const void *x;
     void *y;
 };
@@ -43,11 +61,15 @@ struct mdsk_sum_squares {
 };
 
 struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a);
+struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a);
+struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a);
 struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a);
 struct mdsk_cost mdsk_scale_cost(const struct mdsk_scale *a);
 struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a);
 
 int mdsk_dropout_cpu(void *stream, const struct mdsk_dropout *a);
+int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a);
+int mdsk_cast_cpu(void *stream, const struct mdsk_cast *a);
 int mdsk_add_cpu(void *stream, const struct mdsk_add *a);
 int mdsk_scale_cpu(void *stream, const struct mdsk_scale *a);
 int mdsk_sum_squares_cpu(void *stream, const struct mdsk_sum_squares *a);

@@ -4,13 +4,13 @@
 
 #include "kernels/types.h"
 
-/* y[r] = word[token[r] - first_word] + position[first_token + s],  r = b*S + s
+/* y[r] = word[token[r] - first_word] + position[first_token + s],  r = s*B + b
  *
- *   token     [B*S]      i32
+ *   token     [S*B]      i32
  *   word      [words, H] dtype; a token outside first_word .. first_word+words-1 is
  *                        another rank's and counts as a zero row
  *   position  [.., H]    dtype, row 0 is token 0 of a sequence; NULL for none
- *   y         [B*S, H]   dtype */
+ *   y         [S*B, H]   dtype */
 struct mdsk_embedding_fwd {
     int64_t B, S, H;
     int64_t first_word, words, first_token;
@@ -20,9 +20,9 @@ struct mdsk_embedding_fwd {
     void *y;
 };
 
-/* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[b*S + s]
+/* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[s*B + b]
  *
- *   dy         [B*S, H]   dtype
+ *   dy         [S*B, H]   dtype
  *   dword      [words, H] f32, added to, in the order of the rows: repeatable
  *   dposition  [.., H]    f32, added to, or NULL */
 struct mdsk_embedding_bwd {

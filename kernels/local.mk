@@ -9,11 +9,14 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/attention.h \
   kernels/cpu/attention_bwd.c \
   kernels/cpu/attention_fwd.c \
+  kernels/cpu/attention_merge.c \
+  kernels/cpu/copy.c \
   kernels/cpu/cpu.h \
   kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
   kernels/cpu/gemm.c \
+  kernels/cpu/half_product.c \
   kernels/cpu/linear.c \
   kernels/cpu/loss.c \
   kernels/cpu/norm.c \
@@ -21,6 +24,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/product.c kernels/cpu/product.h \
   kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
+  kernels/cpu/storage.c kernels/cpu/storage.h \
   kernels/cpu/table.c \
   kernels/cpu/team.c \
   kernels/cpu/tile.c kernels/cpu/tile.h kernels/cpu/tile_body.h \
@@ -69,3 +73,5 @@ CLEANFILES += bench/kernels$(EXEEXT)
 bench_kernels_SOURCES = bench/kernels.c
 bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 bench_kernels_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS)
+
+include kernels/cuda.mk

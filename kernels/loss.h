@@ -21,14 +21,17 @@ struct mdsk_xent_stats {
     float *max, *sum, *target_logit;
 };
 
-/* loss[r] = max + log(sum) - target_logit, 0 where target is -1;  lse[r] = max +
- * log(sum)
+/* The statistics of all shares of the vocabulary, in their order, become the loss:
+ * lse[r] = log of the sum over parts p of sum[p][r] exp(max[p][r]);
+ * loss[r] = lse[r] - sum over p of target_logit[p][r], or 0 where target is -1
  *
- *   max, sum, target_logit [R] f32;  lse [R] f32, out, may be max
+ *   max, sum, target_logit [parts, R] f32, parts >= 1, part_stride >= R elements apart
+ *                          (unused with one part)
+ *   lse       [R] f32, out; may be max with one part
  *   loss_sum  one f64, added to: the sum of loss over the rows, in row order
  *   count     one f64, added to: how many rows have a target */
 struct mdsk_xent_loss {
-    int64_t R;
+    int64_t R, parts, part_stride;
     const int32_t *target;
     const float *max, *sum, *target_logit;
     float *lse;

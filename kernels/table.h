@@ -14,6 +14,7 @@
 
 struct mdsk_table {
     const char *name;
+    uint32_t dtypes; /* bit 1 << t: weights and activations may be of type t */
     int (*linear_fwd)(void *stream, const struct mdsk_linear_fwd *a);
     int (*linear_bwd_input)(void *stream, const struct mdsk_linear_bwd_input *a);
     int (*linear_bwd_weight)(void *stream, const struct mdsk_linear_bwd_weight *a);
@@ -21,6 +22,7 @@ struct mdsk_table {
     int (*norm_bwd)(void *stream, const struct mdsk_norm_bwd *a);
     int (*attention_fwd)(void *stream, const struct mdsk_attention_fwd *a);
     int (*attention_bwd)(void *stream, const struct mdsk_attention_bwd *a);
+    int (*attention_merge)(void *stream, const struct mdsk_attention_merge *a);
     int (*rope)(void *stream, const struct mdsk_rope *a);
     int (*activation_fwd)(void *stream, const struct mdsk_activation_fwd *a);
     int (*activation_bwd)(void *stream, const struct mdsk_activation_bwd *a);
@@ -30,6 +32,8 @@ struct mdsk_table {
     int (*xent_loss)(void *stream, const struct mdsk_xent_loss *a);
     int (*xent_bwd)(void *stream, const struct mdsk_xent_bwd *a);
     int (*dropout)(void *stream, const struct mdsk_dropout *a);
+    int (*copy_rows)(void *stream, const struct mdsk_copy_rows *a);
+    int (*cast)(void *stream, const struct mdsk_cast *a);
     int (*add)(void *stream, const struct mdsk_add *a);
     int (*scale)(void *stream, const struct mdsk_scale *a);
     int (*sum_squares)(void *stream, const struct mdsk_sum_squares *a);

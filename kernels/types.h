@@ -37,8 +37,8 @@ struct mdsk_dropout_key {
     uint32_t step;
 };
 
-/* Which logical tokens the rows of a shard are: row r = b*S + s is token first_token +
- * s of sample first_sample + b of the run. */
+/* Which logical tokens the rows of a shard are.  Rows are sequence-major: row r = s*B +
+ * b is token first_token + s of sample first_sample + b of the run. */
 struct mdsk_rows {
     int64_t B, S;
     int64_t first_sample;

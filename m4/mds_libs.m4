@@ -85,34 +85,3 @@ MDS_LINKS([ZLIB], [[#include <zlib.h>]], [[return gzopen("x", "r") == 0;]],
   [ZLIB_LIBS=; zlib_summary="no (.gz input will be refused)"])
 AC_SUBST([ZLIB_CFLAGS]) AC_SUBST([ZLIB_LIBS])
 ])
-
-# --with-cuda[=DIR] | --without-cuda.  Default: use it if nvcc is found.
-AC_DEFUN([MDS_CUDA], [
-AC_ARG_WITH([cuda],
-  [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@], [CUDA toolkit below DIR (default: if found)])],
-  [], [with_cuda=auto])
-CUDA_CFLAGS= CUDA_LIBS= NVCC= cuda_summary=no
-AS_IF([test "x$with_cuda" = xno], [cuda_summary="no (asked)"], [
-  AS_CASE([$with_cuda],
-    [yes|auto],
-      [AC_PATH_PROG([NVCC], [nvcc], [], [$PATH:/usr/local/cuda/bin])
-       AS_IF([test -n "$NVCC"], [CUDA_DIR=${NVCC%/bin/nvcc}])],
-    [CUDA_DIR=$with_cuda
-     AS_IF([test -x "$CUDA_DIR/bin/nvcc"], [NVCC=$CUDA_DIR/bin/nvcc])])
-  mds_cuda_why="no nvcc on PATH or in /usr/local/cuda"
-  AS_IF([test -n "$NVCC"], [
-    CUDA_CFLAGS="-I$CUDA_DIR/include"
-    AS_IF([test -d "$CUDA_DIR/lib64"], [mds_cuda_lib=$CUDA_DIR/lib64], [mds_cuda_lib=$CUDA_DIR/lib])
-    CUDA_LIBS="-L$mds_cuda_lib -Wl,-rpath,$mds_cuda_lib -lcudart"
-    MDS_LINKS([CUDA], [[#include <cuda_runtime_api.h>]],
-      [[int n = 0; return cudaGetDeviceCount(&n) == cudaSuccess;]],
-      [cuda_summary="$CUDA_DIR"
-     AC_DEFINE([HAVE_CUDA], [1], [the CUDA runtime is there])],
-      [mds_cuda_why="$CUDA_DIR has no usable cudart"; NVCC=; CUDA_CFLAGS=; CUDA_LIBS=])])
-  AS_IF([test -z "$NVCC"], [
-    cuda_summary="no ($mds_cuda_why)"
-    AS_IF([test "x$with_cuda" != xauto],
-      [AC_MSG_ERROR([--with-cuda=$with_cuda: $mds_cuda_why])])])])
-AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS]) AC_SUBST([NVCC])
-AM_CONDITIONAL([HAVE_CUDA], [test -n "$NVCC"])
-])

@@ -14,3 +14,4 @@ endif
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 include tests/style/local.mk
 include tests/fuzz/local.mk
+include tests/parity/local.mk

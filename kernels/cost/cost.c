@@ -104,6 +104,15 @@ struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
                               heads_bytes(&a->shape, 4, 4, 3)};
 }
 
+/* acc and lse are read and written. */
+struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
+{
+    double rows = (double)a->B * (double)a->A * (double)a->Sq, D = (double)a->D;
+
+    return traffic(rows *
+                   (D * (2 * sizeof(float) + size_of(a->dtype)) + 3 * sizeof(float)));
+}
+
 struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a)
 {
     double heads = (double)a->B * (double)a->S * (double)a->A;
@@ -153,8 +162,9 @@ struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
 
 struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a)
 {
-    return traffic((double)a->R * (sizeof(int32_t) + 4 * sizeof(float)) +
-                   4 * sizeof(double));
+    double row = sizeof(int32_t) + (3 * (double)a->parts + 1) * sizeof(float);
+
+    return traffic((double)a->R * row + 4 * sizeof(double));
 }
 
 struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a)
@@ -170,6 +180,16 @@ struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a)
     double n = (double)a->rows.B * (double)a->rows.S * (double)a->H;
 
     return traffic(2 * n * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a)
+{
+    return traffic(2 * (double)a->R * (double)a->C * size_of(a->dtype));
+}
+
+struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a)
+{
+    return traffic((double)a->n * (size_of(a->from) + size_of(a->to)));
 }
 
 struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a)

@@ -1,6 +1,7 @@
 #include "kernels/activation.h"
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 #include "kernels/cpu/vmath.h"
 
 /* 0.5 (1 + tanh(u)) = sigmoid(2u): the same number without the cancellation at u << 0.
@@ -55,46 +56,104 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
     }
 }
 
-/* Work is cut into pieces of one row or MDSK_GRAIN elements: GELU has no rows. */
-static int64_t rows_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
+/* Threads share rows, or, since GELU has none, pieces of MDSK_GRAIN elements. */
+static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 {
     return kind == MDSK_GELU ? mdsk_ceil_div(R * F, MDSK_GRAIN) : R;
 }
 
+/* Elements at .. at+n-1. */
+static void gelu_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
+{
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[MDSK_PIECE];
+
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        float *y = mdsk_fill(a->dtype, a->y, i, room);
+
+        gelu(m, mdsk_read(a->dtype, a->x, i, m, room), y);
+        mdsk_put(a->dtype, y, m, a->y, i);
+    }
+}
+
+static void swiglu_row(const struct mdsk_activation_fwd *a, int64_t r)
+{
+    int64_t step = mdsk_step(a->dtype, a->F);
+    float room[2 * MDSK_PIECE];
+
+    for (int64_t i = 0; i < a->F; i += step) {
+        int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
+        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_PIECE);
+        float *y = mdsk_fill(a->dtype, a->y, at, room);
+
+        swiglu(m, gate, up, y);
+        mdsk_put(a->dtype, y, m, a->y, at);
+    }
+}
+
 int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
 {
-    int64_t pieces = rows_of(a->kind, a->R, a->F), n = a->R * a->F;
-    const float *x = a->x;
-    float *y = a->y;
+    int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;
 
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * MDSK_GRAIN;
-
+    for (int64_t t = 0; t < tasks; t++) {
         if (a->kind == MDSK_GELU)
-            gelu(mdsk_min(MDSK_GRAIN, n - at), x + at, y + at);
+            gelu_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
         else
-            swiglu(a->F, x + 2 * p * a->F, x + (2 * p + 1) * a->F, y + p * a->F);
+            swiglu_row(a, t);
     }
     return 0;
 }
 
+static void gelu_bwd_range(const struct mdsk_activation_bwd *a, int64_t at, int64_t n)
+{
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[2 * MDSK_PIECE];
+
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        const float *x = mdsk_read(a->dtype, a->x, i, m, room);
+        const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_PIECE);
+        float *dx = mdsk_fill(a->dtype, a->dx, i, room);
+
+        gelu_bwd(m, x, dy, dx);
+        mdsk_put(a->dtype, dx, m, a->dx, i);
+    }
+}
+
+static void swiglu_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
+{
+    int64_t step = mdsk_step(a->dtype, a->F);
+    float room[3 * MDSK_PIECE], *other = room + MDSK_PIECE;
+
+    for (int64_t i = 0; i < a->F; i += step) {
+        int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
+        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, other);
+        const float *dy = mdsk_read(a->dtype, a->dy, at, m, other + MDSK_PIECE);
+        float *dgate = mdsk_fill(a->dtype, a->dx, x, room);
+        float *dup = mdsk_fill(a->dtype, a->dx, x + a->F, other);
+
+        swiglu_bwd(m, gate, up, dy, dgate, dup);
+        mdsk_put(a->dtype, dgate, m, a->dx, x);
+        mdsk_put(a->dtype, dup, m, a->dx, x + a->F);
+    }
+}
+
 int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a)
 {
-    int64_t pieces = rows_of(a->kind, a->R, a->F), n = a->R * a->F;
-    const float *x = a->x, *dy = a->dy;
-    float *dx = a->dx;
+    int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;
 
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * MDSK_GRAIN, gate = 2 * p * a->F, up = gate + a->F;
-
+    for (int64_t t = 0; t < tasks; t++) {
         if (a->kind == MDSK_GELU)
-            gelu_bwd(mdsk_min(MDSK_GRAIN, n - at), x + at, dy + at, dx + at);
+            gelu_bwd_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
         else
-            swiglu_bwd(a->F, x + gate, x + up, dy + p * a->F, dx + gate, dx + up);
+            swiglu_bwd_row(a, t);
     }
     return 0;
 }

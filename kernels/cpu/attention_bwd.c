@@ -3,9 +3,9 @@
  *
  * A block of keys collects dk and dv over all queries; dq is summed over the blocks of
  * keys in ascending order.  One walk that does both takes 5 products a pair but only
- * yields a task per key/value head; two walks take 7 and yield a task per block.  Both
- * add in the same order, so the choice, which depends on the threads, changes no bit.
- */
+ * yields a task per key/value head, and sums dq in the tensor, which must be f32 for
+ * that; two walks take 7 and yield a task per block.  Both add in the same order, so
+ * the choice, which depends on the threads, changes no bit. */
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
@@ -15,8 +15,11 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 
-/* Queries of a task of the second walk. */
-enum { RUN = 4 * MDSK_QUERIES };
+enum {
+    RUN = 4 * MDSK_QUERIES,  /* queries of a task of the second walk */
+    WIDE = 2 * MDSK_QUERIES, /* rows of a room's `wide` */
+};
+_Static_assert((int)WIDE >= (int)MDSK_KEYS, "a block of keys fits");
 
 /* A thread's memory. */
 struct room {
@@ -24,23 +27,27 @@ struct room {
     float *q, *d_o;     /* packed [MDSK_QUERIES, D] */
     float *p, *ds;      /* [MDSK_QUERIES, MDSK_KEYS] */
     float *dk, *dv;     /* [MDSK_KEYS, width] */
-    float *dq;          /* [MDSK_QUERIES, width], of one pair */
+    float *dq;          /* [RUN, width], or of one pair [MDSK_QUERIES, width] */
     float *mask;
+    float *wide;    /* of what is stored in 16 bits: keys, or two blocks of queries */
     int64_t width;  /* D in whole panels */
     int64_t packed; /* keys of the block in k */
+    struct mdsk_view q_rows, d_o_rows; /* of the pair */
 };
 
-static int64_t room_floats(int64_t D)
+static int64_t room_floats(const struct mdsk_attention_shape *s)
 {
-    return (5 * MDSK_KEYS + 3 * MDSK_QUERIES) * mdsk_panels(D) +
-           2 * MDSK_QUERIES * MDSK_KEYS + MDSK_KEYS + 2 * MDSK_MASK_SPAN;
+    return (5 * MDSK_KEYS + 2 * MDSK_QUERIES + RUN) * mdsk_panels(s->D) +
+           2 * MDSK_QUERIES * MDSK_KEYS + MDSK_KEYS + 2 * MDSK_MASK_SPAN +
+           mdsk_room(s->dtype, WIDE * s->D);
 }
 
-static struct room room_at(float *at, int64_t D)
+/* The calling thread's part of the scratch memory. */
+static struct room room_of(const struct mdsk_attention_shape *s, float *scratch)
 {
-    struct room w = {.width = mdsk_panels(D)};
+    struct room w = {.width = mdsk_panels(s->D)};
 
-    w.kt = at;
+    w.kt = scratch + omp_get_thread_num() * room_floats(s);
     w.vt = w.kt + MDSK_KEYS * w.width;
     w.k = w.vt + MDSK_KEYS * w.width;
     w.q = w.k + MDSK_KEYS * w.width;
@@ -50,7 +57,8 @@ static struct room room_at(float *at, int64_t D)
     w.dk = w.ds + MDSK_QUERIES * MDSK_KEYS;
     w.dv = w.dk + MDSK_KEYS * w.width;
     w.dq = w.dv + MDSK_KEYS * w.width;
-    w.mask = w.dq + MDSK_QUERIES * w.width;
+    w.mask = w.dq + RUN * w.width;
+    w.wide = w.mask + MDSK_KEYS + 2 * MDSK_MASK_SPAN;
     return w;
 }
 
@@ -121,26 +129,32 @@ static void load_keys(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
                       int64_t j, struct room *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    const float *k = mdsk_head(&a->k, b, j, g), *v = mdsk_head(&a->v, b, j, g);
+    struct mdsk_view k, v;
 
     w->packed = mdsk_min(MDSK_KEYS, s->Sk - j);
-    mdsk_tile_pack(s->D, w->packed, k, 1, a->k.token_stride, w->kt);
-    mdsk_tile_pack(s->D, w->packed, v, 1, a->v.token_stride, w->vt);
-    mdsk_tile_pack(w->packed, s->D, k, a->k.token_stride, 1, w->k);
+    k = mdsk_view(s, &a->k, b, j, g, w->packed, w->wide);
+    mdsk_tile_pack(s->D, w->packed, k.data, 1, k.stride, w->kt);
+    mdsk_tile_pack(w->packed, s->D, k.data, k.stride, 1, w->k);
+    v = mdsk_view(s, &a->v, b, j, g, w->packed, w->wide);
+    mdsk_tile_pack(s->D, w->packed, v.data, 1, v.stride, w->vt);
 }
 
 /* Probabilities and score gradients of a pair, into w->p and w->ds. */
 static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *pair,
-                   const struct room *w)
+                   struct room *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t row = (pair->b * s->A + pair->h) * s->Sq + pair->i;
-    struct mdsk_tile_a q = {mdsk_head(&a->q, pair->b, pair->i, pair->h),
-                            a->q.token_stride, 1};
-    struct mdsk_tile_a d_o = {mdsk_head(&a->d_o, pair->b, pair->i, pair->h),
-                              a->d_o.token_stride, 1};
+    const float *lse =
+        a->lse + pair->i + mdsk_head_row(s->A, s->Sq, a->lse_stride, pair->b, pair->h);
+    const float *delta = a->delta + (pair->b * s->A + pair->h) * s->Sq + pair->i;
     struct mdsk_tile_b kt = {w->kt, s->D}, vt = {w->vt, s->D};
+    struct mdsk_tile_a q, d_o;
 
+    w->q_rows = mdsk_view(s, &a->q, pair->b, pair->i, pair->h, pair->m, w->wide);
+    w->d_o_rows = mdsk_view(s, &a->d_o, pair->b, pair->i, pair->h, pair->m,
+                            w->wide + mdsk_room(s->dtype, MDSK_QUERIES * s->D));
+    q = (struct mdsk_tile_a){w->q_rows.data, w->q_rows.stride, 1};
+    d_o = (struct mdsk_tile_a){w->d_o_rows.data, w->d_o_rows.stride, 1};
     mdsk_tile_mm(pair->m, pair->n, s->D, &q, &kt, w->p, MDSK_KEYS, 0);
     mdsk_tile_mm(pair->m, pair->n, s->D, &d_o, &vt, w->ds, MDSK_KEYS, 0);
     for (int64_t r = 0; r < pair->m; r++) {
@@ -148,35 +162,38 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
 
         if (s->dropout.p > 0)
             mask = mask_of(s, pair, r, w->mask);
-        score_row(seen_by(s, pair, r), pair->n, s->scale, a->lse[row + r],
-                  a->delta[row + r], mask, w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
+        score_row(seen_by(s, pair, r), pair->n, s->scale, lse[r], delta[r], mask,
+                  w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }
 }
 
 /* dv += p^T d_o,  dk += ds^T q */
-static void add_to_keys(const struct mdsk_attention_bwd *a,
-                        const struct mdsk_pair *pair, const struct room *w)
+static void add_to_keys(int64_t D, const struct mdsk_pair *pair, const struct room *w)
 {
-    int64_t D = a->shape.D;
     struct mdsk_tile_a pt = {w->p, 1, MDSK_KEYS}, dst = {w->ds, 1, MDSK_KEYS};
     struct mdsk_tile_b q = {w->q, pair->m}, d_o = {w->d_o, pair->m};
 
-    mdsk_tile_pack(pair->m, D, mdsk_head(&a->q, pair->b, pair->i, pair->h),
-                   a->q.token_stride, 1, w->q);
-    mdsk_tile_pack(pair->m, D, mdsk_head(&a->d_o, pair->b, pair->i, pair->h),
-                   a->d_o.token_stride, 1, w->d_o);
+    mdsk_tile_pack(pair->m, D, w->q_rows.data, w->q_rows.stride, 1, w->q);
+    mdsk_tile_pack(pair->m, D, w->d_o_rows.data, w->d_o_rows.stride, 1, w->d_o);
     mdsk_tile_mm(pair->n, D, pair->m, &pt, &d_o, w->dv, w->width, 1);
     mdsk_tile_mm(pair->n, D, pair->m, &dst, &q, w->dk, w->width, 1);
 }
 
-/* dq += ds k */
-static void add_to_queries(const struct mdsk_attention_bwd *a,
-                           const struct mdsk_pair *pair, const struct room *w)
+/* dq = ds k, or dq += ds k; dq is [m, width]. */
+static void query_gradient(int64_t D, const struct mdsk_pair *pair,
+                           const struct room *w, float *dq, int and_add)
 {
     struct mdsk_tile_a ds = {w->ds, MDSK_KEYS, 1};
     struct mdsk_tile_b k = {w->k, w->packed};
 
-    mdsk_tile_mm(pair->m, a->shape.D, pair->n, &ds, &k, w->dq, w->width, 0);
+    mdsk_tile_mm(pair->m, D, pair->n, &ds, &k, dq, w->width, and_add);
+}
+
+/* dq += ds k in the tensor, of f32 */
+static void add_to_queries(const struct mdsk_attention_bwd *a,
+                           const struct mdsk_pair *pair, const struct room *w)
+{
+    query_gradient(a->shape.D, pair, w, w->dq, 0);
     for (int64_t r = 0; r < pair->m; r++)
         add(a->shape.D, w->dq + r * w->width,
             mdsk_head(&a->dq, pair->b, pair->i + r, pair->h));
@@ -197,7 +214,6 @@ static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t group = s->A / s->G;
     int64_t first = j > s->q_offset ? (j - s->q_offset) / MDSK_QUERIES : 0;
-    size_t bytes = (size_t)s->D * sizeof(float);
 
     load_keys(a, b, g, j, w);
     memset(w->dk, 0, (size_t)(MDSK_KEYS * w->width) * sizeof *w->dk);
@@ -210,14 +226,16 @@ static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
             if (pair.n <= 0)
                 continue;
             scores(a, &pair, w);
-            add_to_keys(a, &pair, w);
+            add_to_keys(s->D, &pair, w);
             if (with_dq)
                 add_to_queries(a, &pair, w);
         }
     }
     for (int64_t r = 0; r < w->packed; r++) {
-        memcpy(mdsk_head(&a->dk, b, j + r, g), w->dk + r * w->width, bytes);
-        memcpy(mdsk_head(&a->dv, b, j + r, g), w->dv + r * w->width, bytes);
+        mdsk_narrow(s->dtype, w->dk + r * w->width, s->D, a->dk.data,
+                    mdsk_head_at(&a->dk, b, j + r, g));
+        mdsk_narrow(s->dtype, w->dv + r * w->width, s->D, a->dv.data,
+                    mdsk_head_at(&a->dv, b, j + r, g));
     }
 }
 
@@ -228,7 +246,7 @@ static void query_run(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset);
 
-    clear_queries(a, b, h, first, last);
+    memset(w->dq, 0, (size_t)(RUN * w->width) * sizeof *w->dq);
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
         load_keys(a, b, h / (s->A / s->G), j, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
@@ -238,9 +256,12 @@ static void query_run(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
             if (pair.n <= 0)
                 continue;
             scores(a, &pair, w);
-            add_to_queries(a, &pair, w);
+            query_gradient(s->D, &pair, w, w->dq + (i - first) * w->width, 1);
         }
     }
+    for (int64_t r = 0; r < last - first; r++)
+        mdsk_narrow(s->dtype, w->dq + r * w->width, s->D, a->dq.data,
+                    mdsk_head_at(&a->dq, b, first + r, h));
 }
 
 static int threads_for(const struct mdsk_attention_bwd *a)
@@ -248,26 +269,30 @@ static int threads_for(const struct mdsk_attention_bwd *a)
     return mdsk_threads_for(a->shape.B * a->shape.A * a->shape.Sq * a->shape.D);
 }
 
-static void row_sums(const struct mdsk_attention_bwd *a)
+static void row_sums(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
 
 #pragma omp parallel for schedule(static) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
         int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
+        float *room = room_of(s, scratch).wide;
+        struct mdsk_view d_o = mdsk_view(s, &a->d_o, b, i, h, 1, room);
+        struct mdsk_view o =
+            mdsk_view(s, &a->o, b, i, h, 1, room + mdsk_room(s->dtype, s->D));
 
-        a->delta[t] = dot(s->D, mdsk_head(&a->d_o, b, i, h), mdsk_head(&a->o, b, i, h));
+        a->delta[t] = dot(s->D, d_o.data, o.data);
     }
 }
 
-static void one_walk(const struct mdsk_attention_bwd *a, float *room)
+static void one_walk(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t group = s->A / s->G;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->G; t++) {
-        struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
+        struct room w = room_of(s, scratch);
         int64_t b = t / s->G, g = t % s->G;
 
         for (int64_t h = g * group; h < (g + 1) * group; h++)
@@ -277,7 +302,7 @@ static void one_walk(const struct mdsk_attention_bwd *a, float *room)
     }
 }
 
-static void two_walks(const struct mdsk_attention_bwd *a, float *room)
+static void two_walks(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t blocks = mdsk_ceil_div(s->Sk, MDSK_KEYS), pairs = s->B * s->G;
@@ -285,7 +310,7 @@ static void two_walks(const struct mdsk_attention_bwd *a, float *room)
 
 #pragma omp parallel num_threads(threads_for(a))
     {
-        struct room w = room_at(room + omp_get_thread_num() * room_floats(s->D), s->D);
+        struct room w = room_of(s, scratch);
 
 #pragma omp for schedule(dynamic) nowait
         for (int64_t t = 0; t < blocks * pairs; t++)
@@ -304,15 +329,16 @@ int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
     const struct mdsk_attention_shape *s = &a->shape;
     int threads = threads_for(a);
     int64_t tasks = s->B * s->G;
-    float *room = mdsk_scratch(threads * room_floats(s->D));
+    float *scratch = mdsk_scratch(threads * room_floats(s));
 
     (void)stream;
-    if (!room)
+    if (!scratch)
         return -ENOMEM;
-    row_sums(a);
-    if (5 * mdsk_ceil_div(tasks, threads) * threads <= 7 * tasks)
-        one_walk(a, room);
+    row_sums(a, scratch);
+    if (s->dtype == MDSK_F32 &&
+        5 * mdsk_ceil_div(tasks, threads) * threads <= 7 * tasks)
+        one_walk(a, scratch);
     else
-        two_walks(a, room);
+        two_walks(a, scratch);
     return 0;
 }

@@ -26,13 +26,15 @@ struct room {
     float *max;    /* [RUN] of the scores so far */
     float *sum;    /* [RUN] of exp(score - max) */
     float *shrink; /* [MDSK_QUERIES] exp(old max - new max) */
+    float *wide;   /* [MDSK_KEYS, D] of what is stored in 16 bits */
     int64_t width; /* D in whole panels */
+    struct mdsk_view keys;
 };
 
-static int64_t room_floats(int64_t D)
+static int64_t room_floats(const struct mdsk_attention_shape *s)
 {
-    return (2 * RUN + MDSK_KEYS) * mdsk_panels(D) + MDSK_KEYS * MDSK_QUERIES + 2 * RUN +
-           MDSK_QUERIES;
+    return (2 * RUN + MDSK_KEYS) * mdsk_panels(s->D) + MDSK_KEYS * MDSK_QUERIES +
+           2 * RUN + MDSK_QUERIES + mdsk_room(s->dtype, MDSK_KEYS * s->D);
 }
 
 static struct room room_at(float *at, int64_t D)
@@ -46,6 +48,7 @@ static struct room room_at(float *at, int64_t D)
     w.max = w.o + RUN * w.width;
     w.sum = w.max + RUN;
     w.shrink = w.sum + RUN;
+    w.wide = w.shrink + MDSK_QUERIES;
     return w;
 }
 
@@ -148,8 +151,7 @@ static void scores(const struct mdsk_attention_fwd *a, const struct mdsk_pair *p
                    const struct room *w, int64_t row)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    struct mdsk_tile_a k = {mdsk_head(&a->k, pair->b, pair->j, pair->h / (s->A / s->G)),
-                            a->k.token_stride, 1};
+    struct mdsk_tile_a k = {w->keys.data, w->keys.stride, 1};
 
     for (int64_t q = 0; q < pair->m; q += MDSK_NR) {
         struct mdsk_tile_b panel = {w->q + (row + q) * s->D, s->D};
@@ -182,9 +184,12 @@ static void begin(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
 {
     int64_t D = a->shape.D;
 
-    for (int64_t i = first; i < last; i += MDSK_QUERIES)
-        mdsk_tile_pack(D, mdsk_min(MDSK_QUERIES, last - i), mdsk_head(&a->q, b, i, h),
-                       1, a->q.token_stride, w->q + (i - first) * D);
+    for (int64_t i = first; i < last; i += MDSK_QUERIES) {
+        int64_t m = mdsk_min(MDSK_QUERIES, last - i);
+        struct mdsk_view q = mdsk_view(&a->shape, &a->q, b, i, h, m, w->wide);
+
+        mdsk_tile_pack(D, m, q.data, 1, q.stride, w->q + (i - first) * D);
+    }
     memset(w->o, 0, (size_t)(RUN * w->width) * sizeof *w->o);
     memset(w->p, 0, MDSK_KEYS * MDSK_QUERIES * sizeof *w->p);
     for (int64_t r = 0; r < RUN; r++) {
@@ -200,8 +205,35 @@ MDSK_DISPATCH static void divide(int64_t n, const float *x, float by, float *y)
         y[i] = x[i] / by;
 }
 
-static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
+/* The block of n keys at j, and their values. */
+static void load_keys(const struct mdsk_attention_fwd *a, int64_t b, int64_t g,
+                      int64_t j, int64_t n, struct room *w)
+{
+    struct mdsk_view v = mdsk_view(&a->shape, &a->v, b, j, g, n, w->wide);
+
+    mdsk_tile_pack(n, a->shape.D, v.data, v.stride, 1, w->values);
+    w->keys = mdsk_view(&a->shape, &a->k, b, j, g, n, w->wide);
+}
+
+/* Divide the sums and store them; lse of the run. */
+static void end(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
                 int64_t last, const struct room *w)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    float *lse = a->lse + mdsk_head_row(s->A, s->Sq, a->lse_stride, b, h);
+
+    for (int64_t r = 0; r < last - first; r++) {
+        int64_t at = mdsk_head_at(&a->o, b, first + r, h);
+        float *sum = w->o + r * w->width, *o = mdsk_fill(s->dtype, a->o.data, at, sum);
+
+        divide(s->D, sum, w->sum[r], o);
+        mdsk_put(s->dtype, o, s->D, a->o.data, at);
+        lse[first + r] = w->max[r] + logf(w->sum[r]);
+    }
+}
+
+static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
+                int64_t last, struct room *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset), g = h / (s->A / s->G);
@@ -210,8 +242,7 @@ static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
         int64_t packed = mdsk_min(MDSK_KEYS, keys - j);
 
-        mdsk_tile_pack(packed, s->D, mdsk_head(&a->v, b, j, g), a->v.token_stride, 1,
-                       w->values);
+        load_keys(a, b, g, j, packed, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
@@ -220,10 +251,7 @@ static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
                 attend(a, &pair, w, i - first, packed);
         }
     }
-    for (int64_t r = 0; r < last - first; r++) {
-        divide(s->D, w->o + r * w->width, w->sum[r], mdsk_head(&a->o, b, first + r, h));
-        a->lse[(b * s->A + h) * s->Sq + first + r] = w->max[r] + logf(w->sum[r]);
-    }
+    end(a, b, h, first, last, w);
 }
 
 /* Long runs of a causal mask come first, so that the last to finish is a short one. */
@@ -231,7 +259,7 @@ int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t runs = mdsk_ceil_div(s->Sq, RUN), heads = s->B * s->A;
-    int64_t floats = room_floats(s->D);
+    int64_t floats = room_floats(s);
     int threads = mdsk_threads_for(heads * s->Sq * s->D);
     float *room = mdsk_scratch(threads * floats);
 

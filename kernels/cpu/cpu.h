@@ -54,6 +54,9 @@ int mdsk_threads_for(int64_t elements);
  * grows to the largest request and is freed when the thread ends. */
 float *mdsk_scratch(int64_t floats);
 
+/* The same, beside it: for products, which operations call that hold scratch. */
+float *mdsk_scratch_product(int64_t floats);
+
 /* Row sums run in parts whose number depends on the rows alone, so that the order of
  * additions, and with it every bit, is the same for any number of threads. */
 static inline int64_t mdsk_parts(int64_t rows)

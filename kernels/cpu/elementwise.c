@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 
 MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
 {
@@ -11,15 +12,26 @@ MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
+static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
+{
+    int64_t step = mdsk_step(a->dtype, n);
+    float room[2 * MDSK_PIECE];
+
+    for (int64_t i = at; i < at + n; i += step) {
+        int64_t m = mdsk_min(step, at + n - i);
+        float *y = mdsk_edit(a->dtype, a->y, i, m, room);
+
+        add(m, mdsk_read(a->dtype, a->x, i, m, room + MDSK_PIECE), y);
+        mdsk_put(a->dtype, y, m, a->y, i);
+    }
+}
+
 int mdsk_add_cpu(void *stream, const struct mdsk_add *a)
 {
-    const float *x = a->x;
-    float *y = a->y;
-
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
     for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
-        add(mdsk_min(MDSK_GRAIN, a->n - i), x + i, y + i);
+        add_range(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
     return 0;
 }
 

@@ -1,8 +1,10 @@
 #include "kernels/embedding.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 
 MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)
 {
@@ -11,40 +13,51 @@ MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
+/* room [2H] */
+static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room)
+{
+    int64_t H = a->H, w = a->token[r] - a->first_word;
+    float *y = mdsk_fill(a->dtype, a->y, r * H, room);
+
+    if (w >= 0 && w < a->words)
+        mdsk_widen(a->dtype, a->word, w * H, H, y);
+    else
+        memset(y, 0, (size_t)H * sizeof *y);
+    if (a->position) {
+        int64_t at = (a->first_token + r / a->B) * H;
+
+        add_to(H, mdsk_read(a->dtype, a->position, at, H, room + H), y);
+    }
+    mdsk_put(a->dtype, y, H, a->y, r * H);
+}
+
 int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a)
 {
-    const float *word = a->word, *position = a->position;
-    int64_t R = a->B * a->S;
-    size_t bytes = (size_t)a->H * sizeof *word;
+    int64_t R = a->B * a->S, floats = mdsk_room(a->dtype, 2 * a->H);
+    int threads = mdsk_threads_for(R * a->H);
+    float *room = mdsk_scratch(threads * floats);
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(R * a->H))
-    for (int64_t r = 0; r < R; r++) {
-        int64_t w = a->token[r] - a->first_word;
-        float *y = (float *)a->y + r * a->H;
-
-        if (w >= 0 && w < a->words)
-            memcpy(y, word + w * a->H, bytes);
-        else
-            memset(y, 0, bytes);
-        if (position)
-            add_to(a->H, position + (a->first_token + r % a->S) * a->H, y);
-    }
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t r = 0; r < R; r++)
+        embed_row(a, r, room + omp_get_thread_num() * floats);
     return 0;
 }
 
-/* Columns c .. c+n-1 of every row, in the order of the rows. */
-static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n)
+/* Columns c .. c+n-1 of every row, in the order of the rows; room [n]. */
+static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n,
+                        float *room)
 {
-    const float *dy = a->dy;
-
     for (int64_t r = 0; r < a->B * a->S; r++) {
-        int64_t w = a->token[r] - a->first_word, s = a->first_token + r % a->S;
+        int64_t w = a->token[r] - a->first_word, s = a->first_token + r / a->B;
+        const float *dy = mdsk_read(a->dtype, a->dy, r * a->H + c, n, room);
 
         if (w >= 0 && w < a->words)
-            add_to(n, dy + r * a->H + c, a->dword + w * a->H + c);
+            add_to(n, dy, a->dword + w * a->H + c);
         if (a->dposition)
-            add_to(n, dy + r * a->H + c, a->dposition + s * a->H + c);
+            add_to(n, dy, a->dposition + s * a->H + c);
     }
 }
 
@@ -54,10 +67,15 @@ int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->H);
     int64_t wide = mdsk_ceil_div(mdsk_ceil_div(a->H, threads), 16) * 16;
+    int64_t floats = mdsk_room(a->dtype, wide);
+    float *room = mdsk_scratch(threads * floats);
 
     (void)stream;
+    if (!room)
+        return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < a->H; c += wide)
-        add_columns(a, c, mdsk_min(wide, a->H - c));
+        add_columns(a, c, mdsk_min(wide, a->H - c),
+                    room + omp_get_thread_num() * floats);
     return 0;
 }

@@ -120,7 +120,7 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
               const struct mdsk_operand *b, float *c, int64_t ldc, int add)
 {
     int threads = mdsk_threads_for(m * n / 16 * k);
-    float *packed = mdsk_scratch((int64_t)KC * NC + (int64_t)threads * MC * KC);
+    float *packed = mdsk_scratch_product((int64_t)KC * NC + (int64_t)threads * MC * KC);
 
     if (!packed)
         return -ENOMEM;

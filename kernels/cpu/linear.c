@@ -5,6 +5,22 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/storage.h"
+
+static int half_fwd(const struct mdsk_linear_fwd *a)
+{
+    struct mdsk_half_product p = {.m = a->R,
+                                  .n = a->out,
+                                  .k = a->in,
+                                  .dtype = a->dtype,
+                                  .to = a->dtype,
+                                  .a = {a->x, a->in, 0},
+                                  .b = {a->w, a->in, 1},
+                                  .bias = a->b,
+                                  .c = a->y};
+
+    return mdsk_half_product(&p);
+}
 
 /* The product adds to the bias instead of a second pass over y. */
 int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
@@ -13,6 +29,8 @@ int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
     float *y = a->y;
 
     (void)stream;
+    if (a->dtype != MDSK_F32)
+        return half_fwd(a);
     if (a->b) {
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->out))
         for (int64_t r = 0; r < a->R; r++)
@@ -21,48 +39,83 @@ int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
     return mdsk_product(a->R, a->out, a->in, &x, &w, y, a->out, a->b != NULL);
 }
 
+static int half_bwd_input(const struct mdsk_linear_bwd_input *a)
+{
+    struct mdsk_half_product p = {.m = a->R,
+                                  .n = a->in,
+                                  .k = a->out,
+                                  .dtype = a->dtype,
+                                  .to = a->dtype,
+                                  .a = {a->dy, a->out, 0},
+                                  .b = {a->w, a->in, 0},
+                                  .c = a->dx};
+
+    return mdsk_half_product(&p);
+}
+
 int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a)
 {
     struct mdsk_operand dy = {a->dy, a->out, 0}, w = {a->w, a->in, 0};
 
     (void)stream;
+    if (a->dtype != MDSK_F32)
+        return half_bwd_input(a);
     return mdsk_product(a->R, a->in, a->out, &dy, &w, a->dx, a->in, 0);
 }
 
-/* sum += column sums of rows r0 .. r1-1 of x [.., n], through blocks of 64 rows, so
- * that rounding grows with the blocks and not with the rows. */
-MDSK_DISPATCH static void sum_rows(const float *x, int64_t r0, int64_t r1, int64_t n,
-                                   float *block, float *sum)
+MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)
 {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+/* sum += column sums of rows r0 .. r1-1 of dy, through blocks of 64 rows, so that
+ * rounding grows with the blocks and not with the rows.  block, room [out] */
+static void sum_rows(const struct mdsk_linear_bwd_weight *a, int64_t r0, int64_t r1,
+                     float *sum, float *block, float *room)
+{
+    int64_t n = a->out;
+
     for (int64_t b0 = r0; b0 < r1; b0 += 64) {
         int64_t b1 = mdsk_min(b0 + 64, r1);
 
         memset(block, 0, (size_t)n * sizeof *block);
         for (int64_t r = b0; r < b1; r++)
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                block[i] += x[r * n + i];
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            sum[i] += block[i];
+            add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, room), block);
+        add_to(n, block, sum);
     }
 }
 
-static int add_column_sums(const float *x, int64_t R, int64_t n, float *out)
+static int add_column_sums(const struct mdsk_linear_bwd_weight *a)
 {
-    int64_t parts = mdsk_parts(R), rows = mdsk_ceil_div(R, parts);
-    float *room = mdsk_scratch(2 * parts * n);
+    int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts), n = a->out;
+    float *sums = mdsk_scratch(3 * parts * n);
 
-    if (!room)
+    if (!sums)
         return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(R *n))
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R *n))
     for (int64_t p = 0; p < parts; p++) {
-        memset(room + p * n, 0, (size_t)n * sizeof *room);
-        sum_rows(x, p * rows, mdsk_min(R, (p + 1) * rows), n, room + (parts + p) * n,
-                 room + p * n);
+        memset(sums + p * n, 0, (size_t)n * sizeof *sums);
+        sum_rows(a, p * rows, mdsk_min(a->R, (p + 1) * rows), sums + p * n,
+                 sums + (parts + p) * n, sums + (2 * parts + p) * n);
     }
-    mdsk_add_partials(parts, n, room, out);
+    mdsk_add_partials(parts, n, sums, a->db);
     return 0;
+}
+
+static int half_bwd_weight(const struct mdsk_linear_bwd_weight *a)
+{
+    struct mdsk_half_product p = {.m = a->out,
+                                  .n = a->in,
+                                  .k = a->R,
+                                  .dtype = a->dtype,
+                                  .to = MDSK_F32,
+                                  .a = {a->dy, a->out, 1},
+                                  .b = {a->x, a->in, 0},
+                                  .c = a->dw};
+
+    return mdsk_half_product(&p);
 }
 
 int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight *a)
@@ -71,10 +124,12 @@ int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight
 
     (void)stream;
     if (a->db) {
-        int err = add_column_sums(a->dy, a->R, a->out, a->db);
+        int err = add_column_sums(a);
 
         if (err)
             return err;
     }
+    if (a->dtype != MDSK_F32)
+        return half_bwd_weight(a);
     return mdsk_product(a->out, a->in, a->R, &dy, &x, a->dw, a->in, 1);
 }

@@ -1,9 +1,11 @@
 #include "kernels/loss.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 #include "kernels/cpu/vmath.h"
 
 MDSK_DISPATCH static void stats_row(const float *logits, int64_t n, float *max_out,
@@ -23,10 +25,17 @@ MDSK_DISPATCH static void stats_row(const float *logits, int64_t n, float *max_o
 
 int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
 {
+    int threads = mdsk_threads_for(a->R * a->valid);
+    int64_t floats = mdsk_room(a->dtype, a->valid);
+    float *room = mdsk_scratch(threads * floats);
+
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->valid))
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r++) {
-        const float *logits = (const float *)a->logits + r * a->ld;
+        const float *logits = mdsk_read(a->dtype, a->logits, r * a->ld, a->valid,
+                                        room + omp_get_thread_num() * floats);
         int64_t w = a->target[r] - a->first_word;
 
         stats_row(logits, a->valid, &a->max[r], &a->sum[r]);
@@ -36,17 +45,35 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
     return 0;
 }
 
+/* The log of the sum of all parts of row r, about the largest maximum. */
+static double combine(const struct mdsk_xent_loss *a, int64_t r)
+{
+    float top = a->max[r];
+    double sum = 0;
+
+    for (int64_t p = 1; p < a->parts; p++)
+        top = fmaxf(top, a->max[p * a->part_stride + r]);
+    for (int64_t p = 0; p < a->parts; p++) {
+        int64_t at = p * a->part_stride + r;
+
+        sum += (double)a->sum[at] * exp((double)a->max[at] - (double)top);
+    }
+    return (double)top + log(sum);
+}
+
 /* One thread: a logarithm a row is nothing beside the row, and the sum keeps its
  * order. */
 int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
 {
     (void)stream;
     for (int64_t r = 0; r < a->R; r++) {
-        double lse = (double)a->max[r] + log((double)a->sum[r]);
+        double lse = combine(a, r), loss = lse;
 
         a->lse[r] = (float)lse;
         if (a->target[r] >= 0) {
-            *a->loss_sum += lse - (double)a->target_logit[r];
+            for (int64_t p = 0; p < a->parts; p++)
+                loss -= (double)a->target_logit[p * a->part_stride + r];
+            *a->loss_sum += loss;
             *a->count += 1;
         }
     }
@@ -60,19 +87,32 @@ MDSK_DISPATCH static void softmax_row(float *logits, int64_t n, float lse, float
         logits[i] = scale * mdsk_expf(logits[i] - lse);
 }
 
+/* room [valid] */
+static void bwd_row(const struct mdsk_xent_bwd *a, int64_t r, float *room)
+{
+    int64_t w = a->target[r] - a->first_word, size = (int64_t)mdsk_dtype_size(a->dtype);
+    int64_t live = a->target[r] >= 0 ? a->valid : 0;
+    float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, room);
+
+    softmax_row(logits, live, a->lse[r], a->scale);
+    if (live && w >= 0 && w < live)
+        logits[w] -= a->scale;
+    mdsk_put(a->dtype, logits, live, a->logits, r * a->ld);
+    memset((char *)a->logits + (r * a->ld + live) * size, 0,
+           (size_t)((a->words - live) * size));
+}
+
 int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a)
 {
-    (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->words))
-    for (int64_t r = 0; r < a->R; r++) {
-        float *logits = (float *)a->logits + r * a->ld;
-        int64_t w = a->target[r] - a->first_word;
-        int64_t live = a->target[r] >= 0 ? a->valid : 0;
+    int threads = mdsk_threads_for(a->R * a->words);
+    int64_t floats = mdsk_room(a->dtype, a->valid);
+    float *room = mdsk_scratch(threads * floats);
 
-        softmax_row(logits, live, a->lse[r], a->scale);
-        if (live && w >= 0 && w < live)
-            logits[w] -= a->scale;
-        memset(logits + live, 0, (size_t)(a->words - live) * sizeof *logits);
-    }
+    (void)stream;
+    if (!room)
+        return -ENOMEM;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t r = 0; r < a->R; r++)
+        bwd_row(a, r, room + omp_get_thread_num() * floats);
     return 0;
 }

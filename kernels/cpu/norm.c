@@ -1,11 +1,14 @@
 #include "kernels/norm.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 
-#include <math.h>
+/* A thread's room: three rows. */
+enum { ROWS_OF_ROOM = 3 };
 
 MDSK_INLINED float row_sum(const float *x, int64_t n)
 {
@@ -28,10 +31,15 @@ MDSK_INLINED float row_squares(const float *x, int64_t n, float mean)
     return sum;
 }
 
-MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, int64_t row, const float *x)
+/* gamma and beta as f32, for all threads. */
+struct weights {
+    const float *gamma, *beta;
+};
+
+MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, const struct weights *w,
+                           int64_t row, const float *x, float *y)
 {
-    const float *gamma = a->gamma, *beta = a->beta;
-    float *y = (float *)a->y + row * a->H;
+    const float *gamma = w->gamma, *beta = w->beta;
     float mean = 0, rstd;
 
     if (a->kind == MDSK_LAYERNORM)
@@ -49,46 +57,68 @@ MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, int64_t row, const flo
     }
 }
 
-MDSK_DISPATCH static void norm_rows(const struct mdsk_norm_fwd *a, int64_t r0,
-                                    int64_t r1)
+/* What is normalised: x, or the sum as it is stored. */
+MDSK_INLINED const float *summed_row(const struct mdsk_norm_fwd *a, int64_t row,
+                                     float *room)
+{
+    const float *x = mdsk_read(a->dtype, a->x, row * a->H, a->H, room), *r;
+    float *sum;
+
+    if (!a->r)
+        return x;
+    r = mdsk_read(a->dtype, a->r, row * a->H, a->H, room + a->H);
+    sum = mdsk_fill(a->dtype, a->sum, row * a->H, room);
+#pragma omp simd
+    for (int64_t i = 0; i < a->H; i++)
+        sum[i] = x[i] + r[i];
+    mdsk_put(a->dtype, sum, a->H, a->sum, row * a->H);
+    return mdsk_read(a->dtype, a->sum, row * a->H, a->H, room);
+}
+
+MDSK_DISPATCH static void norm_rows(const struct mdsk_norm_fwd *a,
+                                    const struct weights *w, int64_t r0, int64_t r1,
+                                    float *room)
 {
     for (int64_t row = r0; row < r1; row++) {
-        const float *x = (const float *)a->x + row * a->H;
+        float *y = mdsk_fill(a->dtype, a->y, row * a->H, room + a->H);
 
-        if (a->r) {
-            const float *r = (const float *)a->r + row * a->H;
-            float *sum = (float *)a->sum + row * a->H;
-
-#pragma omp simd
-            for (int64_t i = 0; i < a->H; i++)
-                sum[i] = x[i] + r[i];
-            x = sum;
-        }
-        norm_row(a, row, x);
+        norm_row(a, w, row, summed_row(a, row, room), y);
+        mdsk_put(a->dtype, y, a->H, a->y, row * a->H);
     }
 }
 
 int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
 {
     enum { ROWS = 16 };
+    int threads = mdsk_threads_for(a->R * a->H);
+    int64_t floats = mdsk_room(a->dtype, ROWS_OF_ROOM * a->H);
+    float *room = mdsk_scratch(mdsk_room(a->dtype, 2 * a->H) + threads * floats);
+    float *rows = room + mdsk_room(a->dtype, 2 * a->H);
+    struct weights w = {0};
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->H))
+    if (!room)
+        return -ENOMEM;
+    w.gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, room);
+    if (a->beta)
+        w.beta = mdsk_read(a->dtype, a->beta, 0, a->H, room + a->H);
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r += ROWS)
-        norm_rows(a, r, mdsk_min(r + ROWS, a->R));
+        norm_rows(a, &w, r, mdsk_min(r + ROWS, a->R),
+                  rows + omp_get_thread_num() * floats);
     return 0;
 }
 
 /* dx of one row, and its share of dgamma and dbeta.  With xhat = (x - mean) rstd and g
  * = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in RMSNorm.
  */
-MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, int64_t row,
-                               float *dgamma, float *dbeta)
+MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma,
+                               int64_t row, float *dgamma, float *dbeta, float *room)
 {
-    const float *x = (const float *)a->x + row * a->H;
-    const float *dy = (const float *)a->dy + row * a->H;
-    const float *gamma = a->gamma;
-    float *dx = (float *)a->dx + row * a->H;
+    int64_t at = row * a->H;
+    const float *x = mdsk_read(a->dtype, a->x, at, a->H, room);
+    const float *dy = mdsk_read(a->dtype, a->dy, at, a->H, room + a->H);
+    float *dx = mdsk_edit(a->dtype, a->dx, at, a->H, room + 2 * a->H);
     float rstd = a->rstd[row], mean = a->kind == MDSK_LAYERNORM ? a->mean[row] : 0;
     float sum_g = 0, sum_gx = 0;
 
@@ -107,43 +137,53 @@ MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, int64_t row,
         dgamma[i] += dy[i] * xhat;
         dbeta[i] += dy[i];
     }
+    mdsk_put(a->dtype, dx, a->H, a->dx, at);
 }
 
 /* Rows r0 .. r1-1; their dgamma and dbeta go to sum [2H] by way of block [2H]. */
-MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a, int64_t r0,
-                                        int64_t r1, float *block, float *sum)
+MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
+                                        const float *gamma, int64_t r0, int64_t r1,
+                                        float *block, float *sum, float *room)
 {
     for (int64_t b0 = r0; b0 < r1; b0 += 64) {
         int64_t b1 = mdsk_min(b0 + 64, r1);
 
         memset(block, 0, 2 * (size_t)a->H * sizeof *block);
         for (int64_t row = b0; row < b1; row++)
-            norm_row_bwd(a, row, block, block + a->H);
+            norm_row_bwd(a, gamma, row, block, block + a->H, room);
 #pragma omp simd
         for (int64_t i = 0; i < 2 * a->H; i++)
             sum[i] += block[i];
     }
 }
 
+/* Scratch: the parts' sums, their blocks, the total, gamma, and rows of each thread. */
 int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
 {
     int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts);
-    int64_t wide = 2 * a->H;
-    float *room = mdsk_scratch((2 * parts + 1) * wide);
+    int64_t wide = 2 * a->H, floats = mdsk_room(a->dtype, ROWS_OF_ROOM * a->H);
+    int threads = mdsk_threads_for(a->R * a->H);
+    float *sums = mdsk_scratch((2 * parts + 1) * wide + mdsk_room(a->dtype, a->H) +
+                               threads * floats);
+    float *total = sums + 2 * parts * wide, *widened = total + wide;
+    float *room = widened + mdsk_room(a->dtype, a->H);
+    const float *gamma;
 
     (void)stream;
-    if (!room)
+    if (!sums)
         return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->H))
+    gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, widened);
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < parts; p++) {
-        memset(room + p * wide, 0, (size_t)wide * sizeof *room);
-        norm_rows_bwd(a, p * rows, mdsk_min(a->R, (p + 1) * rows),
-                      room + (parts + p) * wide, room + p * wide);
+        memset(sums + p * wide, 0, (size_t)wide * sizeof *sums);
+        norm_rows_bwd(a, gamma, p * rows, mdsk_min(a->R, (p + 1) * rows),
+                      sums + (parts + p) * wide, sums + p * wide,
+                      room + omp_get_thread_num() * floats);
     }
-    memset(room + 2 * parts * wide, 0, (size_t)wide * sizeof *room);
-    mdsk_add_partials(parts, wide, room, room + 2 * parts * wide);
-    mdsk_add_partials(1, a->H, room + 2 * parts * wide, a->dgamma);
+    memset(total, 0, (size_t)wide * sizeof *total);
+    mdsk_add_partials(parts, wide, sums, total);
+    mdsk_add_partials(1, a->H, total, a->dgamma);
     if (a->dbeta)
-        mdsk_add_partials(1, a->H, room + 2 * parts * wide + a->H, a->dbeta);
+        mdsk_add_partials(1, a->H, total + a->H, a->dbeta);
     return 0;
 }

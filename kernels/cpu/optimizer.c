@@ -1,9 +1,9 @@
 #include "kernels/optimizer.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/storage.h"
 
 MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, int64_t from, int64_t n)
 {
@@ -22,7 +22,7 @@ MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, int64_t from, int64_
         w[i] = w[i] * keep - step * m[i] / (sqrtf(v[i]) * root + eps);
     }
     if (a->weight)
-        memcpy((float *)a->weight + from, w, (size_t)n * sizeof *w);
+        mdsk_narrow(a->dtype, w, n, a->weight, from);
 }
 
 int mdsk_adamw_cpu(void *stream, const struct mdsk_adamw *a)

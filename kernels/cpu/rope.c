@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <math.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/storage.h"
 #include "kernels/cpu/vmath.h"
 
 /* cos and sin of one position's angles, [n] each */
@@ -28,14 +29,17 @@ MDSK_DISPATCH static void rotate(int64_t n, const float *c, const float *s, floa
     }
 }
 
+/* room [rot] */
 static void rotate_token(const struct mdsk_rope *a, int64_t s, const float *c,
-                         const float *sine)
+                         const float *sine, float *room)
 {
-    for (int64_t b = 0; b < a->B; b++)
-        for (int64_t h = 0; h < a->A; h++)
-            rotate(a->rot / 2, c, sine,
-                   (float *)a->x.data + b * a->x.batch_stride + s * a->x.token_stride +
-                       h * a->x.head_stride);
+    for (int64_t t = 0; t < a->B * a->A; t++) {
+        int64_t at = mdsk_head_at(&a->x, t / a->A, s, t % a->A);
+        float *x = mdsk_edit(a->dtype, a->x.data, at, a->rot, room);
+
+        rotate(a->rot / 2, c, sine, x);
+        mdsk_put(a->dtype, x, a->rot, a->x.data, at);
+    }
 }
 
 /* The angles of a position serve all its heads and sequences, and are not kept. */
@@ -43,7 +47,7 @@ int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->A * a->rot);
     int64_t n = a->rot / 2;
-    float *room = mdsk_scratch(2 * n + threads * a->rot);
+    float *room = mdsk_scratch(2 * n + 2 * threads * a->rot);
     double *frequency = (double *)(void *)room;
 
     (void)stream;
@@ -53,10 +57,10 @@ int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
         frequency[i] = pow(a->theta, -2 * (double)i / (double)a->rot);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t s = 0; s < a->S; s++) {
-        float *c = room + 2 * n + omp_get_thread_num() * a->rot;
+        float *c = room + 2 * n + 2 * omp_get_thread_num() * a->rot;
 
         angles((double)(a->first_token + s), n, frequency, a->inverse, c, c + n);
-        rotate_token(a, s, c, c + n);
+        rotate_token(a, s, c, c + n, c + a->rot);
     }
     return 0;
 }

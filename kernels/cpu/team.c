@@ -39,26 +39,32 @@ struct scratch {
     int64_t floats;
 };
 
+/* A thread's two. */
+struct scratches {
+    struct scratch operation, product;
+};
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int key_missing;
 
-static void scratch_free(void *p)
+static void scratches_free(void *p)
 {
-    struct scratch *s = p;
+    struct scratches *s = p;
 
-    free(s->data);
+    free(s->operation.data);
+    free(s->product.data);
     free(s);
 }
 
 static void make_key(void)
 {
-    key_missing = pthread_key_create(&key, scratch_free);
+    key_missing = pthread_key_create(&key, scratches_free);
 }
 
-static struct scratch *scratch_of_thread(void)
+static struct scratches *scratches_of_thread(void)
 {
-    struct scratch *s;
+    struct scratches *s;
 
     pthread_once(&once, make_key);
     if (key_missing)
@@ -74,19 +80,30 @@ static struct scratch *scratch_of_thread(void)
     return s;
 }
 
-float *mdsk_scratch(int64_t floats)
+static float *at_least(struct scratch *s, int64_t floats)
 {
-    struct scratch *s = scratch_of_thread();
     size_t bytes = ((size_t)floats * sizeof(float) / 64 + 1) * 64;
 
-    if (!s)
-        return NULL;
     if (floats > s->floats || !s->data) {
         free(s->data);
         s->data = aligned_alloc(64, bytes);
         s->floats = s->data ? floats : 0;
     }
     return s->data;
+}
+
+float *mdsk_scratch(int64_t floats)
+{
+    struct scratches *s = scratches_of_thread();
+
+    return s ? at_least(&s->operation, floats) : NULL;
+}
+
+float *mdsk_scratch_product(int64_t floats)
+{
+    struct scratches *s = scratches_of_thread();
+
+    return s ? at_least(&s->product, floats) : NULL;
 }
 
 MDSK_DISPATCH static void add_rows(int64_t parts, int64_t n, int64_t ld,

@@ -2,10 +2,8 @@
 #include "base/alloc.h"
 #include "ckpt/safetensors.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { CHUNK = 1 << 18 }; /* elements on their way between device and file */
+#include <string.h>
 
 static int shape_of(const struct mds_param *p, int64_t shape[2])
 {
@@ -13,6 +11,12 @@ static int shape_of(const struct mds_param *p, int64_t shape[2])
     shape[1] = p->spec.cols;
     return p->spec.cols ? 2 : 1;
 }
+
+/* ---- writing ---- */
+
+struct mds_weights_writer {
+    struct mds_st_writer *file;
+};
 
 static enum mds_rc declare_all(struct mds_st_writer *w, const struct mds_params *ps)
 {
@@ -27,44 +31,53 @@ static enum mds_rc declare_all(struct mds_st_writer *w, const struct mds_params 
     return MDS_OK;
 }
 
-static enum mds_rc write_all(struct mds_st_writer *w, const struct mds_params *ps,
-                             struct mds_dev *dev, const float *flat, float *host)
+enum mds_rc mds_weights_writer_create(const char *path, const struct mds_params *whole,
+                                      struct mds_weights_writer **out)
 {
-    for (int id = 0; id < mds_params_n(ps); id++) {
-        const struct mds_param *p = mds_params_get(ps, id);
+    struct mds_weights_writer *w = mds_zalloc(1, sizeof *w);
+    enum mds_rc rc;
 
-        for (int64_t at = 0; at < p->count; at += CHUNK) {
-            int64_t n = p->count - at < CHUNK ? p->count - at : CHUNK;
-            int64_t bytes = n * (int64_t)sizeof *host;
-
-            mds_dev_copy_out(dev, host, flat + p->offset + at, bytes);
-            MDS_TRY(mds_st_writer_write(w, host, (size_t)bytes));
-        }
-    }
-    return MDS_OK;
-}
-
-enum mds_rc mds_weights_save(const char *path, const struct mds_params *ps,
-                             struct mds_dev *dev, const float *flat)
-{
-    struct mds_st_writer *w = NULL;
-    float *host = mds_zalloc(CHUNK, sizeof *host);
-    enum mds_rc rc = MDS_EMEM;
-
-    if (!host)
-        return rc;
-    rc = mds_st_writer_create(path, &w);
+    if (!w)
+        return MDS_EMEM;
+    rc = mds_st_writer_create(path, &w->file);
     if (!rc)
-        rc = declare_all(w, ps);
-    if (!rc)
-        rc = write_all(w, ps, dev, flat, host);
+        rc = declare_all(w->file, whole);
     if (rc)
-        mds_st_writer_abort(w);
+        mds_weights_writer_abort(w);
     else
-        rc = mds_st_writer_finish(w);
-    free(host);
+        *out = w;
     return rc;
 }
+
+enum mds_rc mds_weights_writer_add(void *ctx, const struct mds_param *p,
+                                   const float *values)
+{
+    struct mds_weights_writer *w = ctx;
+
+    return mds_st_writer_write(w->file, values, (size_t)p->count * sizeof *values);
+}
+
+enum mds_rc mds_weights_writer_finish(struct mds_weights_writer *w)
+{
+    enum mds_rc rc = mds_st_writer_finish(w->file);
+
+    free(w);
+    return rc;
+}
+
+void mds_weights_writer_abort(struct mds_weights_writer *w)
+{
+    if (!w)
+        return;
+    mds_st_writer_abort(w->file);
+    free(w);
+}
+
+/* ---- reading ---- */
+
+struct mds_weights_reader {
+    struct mds_safetensors *file;
+};
 
 static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
                                 const struct mds_param *p)
@@ -103,21 +116,47 @@ static enum mds_rc check_all(const char *path, const struct mds_safetensors *f,
     return MDS_OK;
 }
 
-enum mds_rc mds_weights_load(const char *path, struct mds_params *ps,
-                             struct mds_dev *dev)
+enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *whole,
+                                    struct mds_weights_reader **out)
 {
-    struct mds_safetensors *f = NULL;
+    struct mds_weights_reader *r = mds_zalloc(1, sizeof *r);
     enum mds_rc rc;
 
-    MDS_TRY(mds_safetensors_open(path, &f));
-    rc = check_all(path, f, ps);
-    for (int id = 0; !rc && id < mds_params_n(ps); id++) {
-        const struct mds_param *p = mds_params_get(ps, id);
-        const struct mds_st_tensor *t = mds_safetensors_find(f, p->spec.name);
-
-        mds_dev_copy_in(dev, mds_params_weights(ps) + p->offset, t->data,
-                        (int64_t)t->bytes);
-    }
-    mds_safetensors_close(f);
+    if (!r)
+        return MDS_EMEM;
+    rc = mds_safetensors_open(path, &r->file);
+    if (!rc)
+        rc = check_all(path, r->file, whole);
+    if (rc)
+        mds_weights_reader_close(r);
+    else
+        *out = r;
     return rc;
+}
+
+void mds_weights_reader_close(struct mds_weights_reader *r)
+{
+    if (!r)
+        return;
+    mds_safetensors_close(r->file);
+    free(r);
+}
+
+void mds_weights_reader_fill(const struct mds_weights_reader *r,
+                             const struct mds_params *local, int unit, int64_t first,
+                             int64_t n, float *out)
+{
+    const struct mds_param_unit *u = mds_params_unit(local, unit);
+
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int id = u->first_param; id < u->first_param + u->params; id++) {
+        const struct mds_param *p = mds_params_get(local, id);
+        const float *data = mds_safetensors_find(r->file, p->spec.name)->data;
+        int64_t begin = p->offset - u->first; /* in the unit */
+        int64_t from = begin > first ? begin : first;
+        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+
+        for (int64_t i = from; i < to; i++)
+            out[i - first] = data[mds_param_whole_index(p, i - begin)];
+    }
 }

@@ -1,18 +1,37 @@
-/* A model's weights (or gradients) as one safetensors file, by the registry's names. */
+/* A whole model's weights (or gradients) as one safetensors file, f32, by the
+ * registry's names.  `whole` is the registry of the whole model, as one rank alone
+ * would have it. */
 #ifndef MDS_CKPT_WEIGHTS_H
 #define MDS_CKPT_WEIGHTS_H
 
 #include "base/status.h"
-#include "device/device.h"
 #include "tensor/params.h"
 
-/* flat: the registry's flat buffer to write, weights or gradients, on the device. */
-enum mds_rc mds_weights_save(const char *path, const struct mds_params *ps,
-                             struct mds_dev *dev, const float *flat);
+struct mds_weights_writer;
 
-/* Replace all weights.  MDS_EUSER names the first tensor that is missing, has another
- * shape or type, or that the model does not have; then no weight was changed. */
-enum mds_rc mds_weights_load(const char *path, struct mds_params *ps,
-                             struct mds_dev *dev);
+enum mds_rc mds_weights_writer_create(const char *path, const struct mds_params *whole,
+                                      struct mds_weights_writer **out);
+
+/* The next parameter of the registry, [rows, cols].  ctx is the writer. */
+enum mds_rc mds_weights_writer_add(void *ctx, const struct mds_param *p,
+                                   const float *values);
+
+/* Finish the file; frees w, also on failure.  abort: remove it; NULL is fine. */
+enum mds_rc mds_weights_writer_finish(struct mds_weights_writer *w);
+void mds_weights_writer_abort(struct mds_weights_writer *w);
+
+struct mds_weights_reader;
+
+/* MDS_EUSER names the first tensor that is missing, has another shape or type, or that
+ * the model does not have. */
+enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *whole,
+                                    struct mds_weights_reader **out);
+void mds_weights_reader_close(struct mds_weights_reader *r); /* NULL is fine */
+
+/* Elements first .. first + n - 1 of a unit of `local`, the registry of one rank; gaps
+ * 0. */
+void mds_weights_reader_fill(const struct mds_weights_reader *r,
+                             const struct mds_params *local, int unit, int64_t first,
+                             int64_t n, float *out);
 
 #endif

@@ -124,6 +124,8 @@ enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int
     int64_t part = mds_comm_segment() * (int64_t)sizeof(float);
 
     MDS_TRY(begin(c, ok, &call));
+    if (c->direct && bytes > 0 && mds_comm_on_device(c, buf))
+        return c->direct->broadcast(c, buf, bytes, root);
     for (int64_t at = 0; c->ops && at < bytes; at += part)
         MDS_TRY(pass_down(c, (char *)buf + at, least(part, bytes - at), root));
     return end(c);

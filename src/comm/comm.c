@@ -4,10 +4,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/device.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Two ranks may be waiting in different groups for what the other started earlier in a
  * third: whoever waits must move everything. */
@@ -26,6 +28,16 @@ void mds_comm_set_segment(int64_t floats)
     const int64_t most = 1 << 28; /* a GiB: MPI counts bytes in an int */
 
     segment = floats < 1 ? 1 : floats > most ? most : floats;
+}
+
+double mds_comm_timeout_s(void)
+{
+    return timeout_s;
+}
+
+struct mds_comm *mds_comm_live(void)
+{
+    return live;
 }
 
 int64_t mds_comm_segment(void)
@@ -60,12 +72,41 @@ void mds_comm_destroy(struct mds_comm *c)
     while (*p != c)
         p = &(*p)->next;
     *p = c->next;
+    if (c->direct)
+        c->direct->close(c);
     free(c->f64);
     free(c->print);
     if (c->ops)
         c->ops->close(c);
     else
         free(c);
+}
+
+enum mds_rc mds_comm_create_alone(const char *tag, struct mds_comm **out)
+{
+    MDS_TRY(mds_comm_create_dry(0, 1, tag, out));
+    (*out)->dry = 0;
+    return MDS_OK;
+}
+
+int mds_comm_on_device(const struct mds_comm *c, const void *p)
+{
+    return c->dev && mds_dev_owns(c->dev, p);
+}
+
+void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes)
+{
+    if (mds_comm_on_device(c, from))
+        mds_dev_copy(c->dev, to, from, bytes);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
+enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
+{
+    if (c->broken)
+        return mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag);
+    return c->direct ? c->direct->add_lane(c, tag, step) : MDS_OK;
 }
 
 int mds_comm_rank(const struct mds_comm *c)
@@ -147,8 +188,8 @@ static void linger(void)
         mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
 }
 
-/* first: the rank whose alarm was heard; -1: this rank is the first to give up. */
-static enum mds_rc give_up(struct mds_comm *c, int awaited, double silent_s, int first)
+enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
+                             int first)
 {
     char line[512];
 
@@ -179,7 +220,7 @@ static enum mds_rc ponder(struct mds_comm *c, int awaited, double silent_s)
         mds_comm_watch_hush();
     if (first < 0 && silent_s <= timeout_s)
         return MDS_OK;
-    return give_up(c, awaited, silent_s, first);
+    return mds_comm_give_up(c, awaited, silent_s, first);
 }
 
 static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,

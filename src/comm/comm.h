@@ -45,6 +45,27 @@ enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
 enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag,
                                 struct mds_comm **out);
 
+/* The same as create_mpi for members that each have a GPU, dev: what is called with
+ * addresses of the device goes by NCCL, over streams of its own; with addresses of the
+ * host, and for doubles and barriers, as with MPI.  All members of a call have the same
+ * kind of address.  dev is borrowed and outlives the group.
+ *
+ * On the device a call waits for what was queued there before it, and waiting makes
+ * what is queued next wait: neither keeps the host.  `work` is not used.  Sums are made
+ * in NCCL's order, the same on every rank and from run to run on the same machine, and
+ * 16-bit numbers may be rounded at each hop.  What never ends is noticed while the
+ * device is waited for (mds_dev_copy_out).
+ *
+ * MDS_ENOSUP if this build has no NCCL, and n > 1. */
+struct mds_dev;
+enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
+                                 struct mds_dev *dev, struct mds_comm **out);
+
+/* Messages of device memory travel on lanes, each independent of all others: this makes
+ * those of a tag from every rank to the one `step` further on, +1 or -1, around the
+ * group.  Collective; nothing to do for groups without a device. */
+enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step);
+
 /* NULL is fine.  No request may be in flight, unless one has failed. */
 void mds_comm_destroy(struct mds_comm *c);
 
@@ -118,6 +139,7 @@ struct mds_comm_req {
     int64_t step;  /* of each slice, that move at once */
     int64_t at;    /* first one, in each slice, of the step under way */
     int elem_bytes, stages, stage, tag, slot;
+    int64_t ticket; /* on the device: which; 0: not there */
 };
 
 /* Which part of a flat buffer of count elements is this rank's: all ranks' parts are of
@@ -225,6 +247,7 @@ struct mds_comm_p2p {
     int64_t at;       /* first byte of the piece under way */
     int64_t piece;    /* its length; 0: none is under way */
     uint64_t message; /* the transport's name for it */
+    int64_t ticket;   /* on the device: which; 0: not there */
     struct mds_comm_call call;
 };
 

@@ -36,9 +36,29 @@ struct mds_comm_ops {
     void (*close)(struct mds_comm *c); /* frees c */
 };
 
+/* What makes collectives of device memory whole (nccl.c).  All are queued; a ticket > 0
+ * names what was.  wait makes the device wait for it, test says whether it is over. */
+struct mds_comm_direct {
+    enum mds_rc (*collect)(struct mds_comm *c, const struct mds_comm_req *r,
+                           int64_t *ticket);
+    enum mds_rc (*broadcast)(struct mds_comm *c, void *buf, int64_t bytes, int root);
+    enum mds_rc (*wait)(struct mds_comm *c, int64_t ticket);
+    enum mds_rc (*test)(struct mds_comm *c, int64_t ticket, int *done);
+    /* Messages have lanes, and tickets of their own; m->message is the lane's. */
+    enum mds_rc (*start_message)(struct mds_comm *c, struct mds_comm_p2p *m);
+    enum mds_rc (*wait_message)(struct mds_comm *c, const struct mds_comm_p2p *m);
+    enum mds_rc (*test_message)(struct mds_comm *c, const struct mds_comm_p2p *m,
+                                int *done);
+    enum mds_rc (*add_lane)(struct mds_comm *c, int tag, int step);
+    void (*close)(struct mds_comm *c); /* its own part; before the transport's */
+};
+
 struct mds_comm {
-    const struct mds_comm_ops *ops; /* NULL: nothing moves (dry, or alone) */
-    int dry;                        /* the data are not there */
+    const struct mds_comm_ops *ops;       /* NULL: nothing moves (dry, or alone) */
+    struct mds_dev *dev;                  /* borrowed; NULL: all memory is the host's */
+    const struct mds_comm_direct *direct; /* NULL: none */
+    void *own;                            /* direct's */
+    int dry;                              /* the data are not there */
     int rank, size;
     int *world_ranks; /* [size]; NULL without a transport */
     char tag[32];
@@ -85,6 +105,24 @@ enum mds_rc mds_comm_advance_messages(struct mds_comm *c, int *moved);
  * 0 is empty.  call is for the record. */
 enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
                            struct mds_comm *const *until);
+
+/* Whether p is device memory of a group that has a device. */
+int mds_comm_on_device(const struct mds_comm *c, const void *p);
+
+/* Copy within the memory that p is in. */
+void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes);
+
+/* The first group of all, for those who look after the device. */
+struct mds_comm *mds_comm_live(void);
+
+/* A group of one rank, this one: nobody to talk to, but the data are real. */
+enum mds_rc mds_comm_create_alone(const char *tag, struct mds_comm **out);
+
+/* For those who wait elsewhere: log what is waited for, tell the others (first < 0),
+ * and fail.  first: the rank whose alarm was heard; -1: this one gives up. */
+enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
+                             int first);
+double mds_comm_timeout_s(void);
 
 /* The stages of a request's step, in this order. */
 enum {

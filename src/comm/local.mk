@@ -1,5 +1,5 @@
 noinst_LIBRARIES += src/comm/libmds_comm.a
-src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
+src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
 src_comm_libmds_comm_a_SOURCES = \
   src/comm/account.c \
   src/comm/alarm.c \
@@ -9,6 +9,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/dry.c \
   src/comm/internal.h \
   src/comm/mpi.c \
+  src/comm/nccl.c \
   src/comm/p2p.c \
   src/comm/reduce.c \
   src/comm/request.c \
@@ -17,13 +18,15 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/watch.c \
   src/comm/world.c src/comm/world.h
 
+comm_ldadd = src/comm/libmds_comm.a src/device/libmds_device.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 check_PROGRAMS += tests/mpi/collectives tests/mpi/requests tests/mpi/faults
 tests_mpi_collectives_SOURCES = tests/mpi/collectives.c tests/mpi/ranks.c tests/mpi/ranks.h
-tests_mpi_collectives_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+tests_mpi_collectives_LDADD = $(comm_ldadd)
 tests_mpi_requests_SOURCES = tests/mpi/requests.c tests/mpi/ranks.c tests/mpi/ranks.h
-tests_mpi_requests_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+tests_mpi_requests_LDADD = $(comm_ldadd)
 tests_mpi_faults_SOURCES = tests/mpi/faults.c tests/mpi/ranks.c tests/mpi/ranks.h
-tests_mpi_faults_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+tests_mpi_faults_LDADD = $(comm_ldadd)
 
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh

@@ -235,14 +235,6 @@ static int find_self(const int *ranks, int n)
     return -1;
 }
 
-/* Nobody to talk to, but the data are real. */
-static enum mds_rc create_alone(const char *tag, struct mds_comm **out)
-{
-    MDS_TRY(mds_comm_create_dry(0, 1, tag, out));
-    (*out)->dry = 0;
-    return MDS_OK;
-}
-
 enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
                                 struct mds_comm **out)
 {
@@ -253,7 +245,7 @@ enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
     if (rank < 0)
         return mds_fail(MDS_EBUG, "%s: this rank is not one of the group's %d", tag, n);
     if (n == 1)
-        return create_alone(tag, out);
+        return mds_comm_create_alone(tag, out);
     m = mds_zalloc(1, sizeof *m);
     if (!m)
         return MDS_EMEM;

@@ -70,6 +70,34 @@ enum mds_rc mds_comm_advance_messages(struct mds_comm *c, int *moved)
     return MDS_OK;
 }
 
+static enum mds_rc start_on_device(struct mds_comm_p2p *m)
+{
+    enum mds_rc rc = m->comm->direct->start_message(m->comm, m);
+
+    if (rc)
+        m->comm = NULL;
+    return rc;
+}
+
+static enum mds_rc poll_device(struct mds_comm_p2p *m)
+{
+    int done = 0;
+
+    MDS_TRY(m->comm->direct->test_message(m->comm, m, &done));
+    if (done)
+        m->comm = NULL;
+    return MDS_OK;
+}
+
+static enum mds_rc wait_device(struct mds_comm_p2p *m)
+{
+    if (m->comm->broken)
+        return mds_comm_fail_broken(m->comm, &m->call);
+    MDS_TRY(m->comm->direct->wait_message(m->comm, m));
+    m->comm = NULL;
+    return MDS_OK;
+}
+
 static enum mds_rc start(struct mds_comm *c, enum mds_comm_kind kind, char *buf,
                          int64_t bytes, int peer, int tag, struct mds_comm_p2p *req)
 {
@@ -84,6 +112,8 @@ static enum mds_rc start(struct mds_comm *c, enum mds_comm_kind kind, char *buf,
     if (!c->ops || bytes == 0)
         return MDS_OK;
     *req = (struct mds_comm_p2p){.comm = c, .buf = buf, .bytes = bytes, .call = call};
+    if (c->direct && mds_comm_on_device(c, buf))
+        return start_on_device(req);
     while (*p)
         p = &(*p)->next;
     *p = req;
@@ -108,6 +138,8 @@ enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req)
 
     if (req->comm && req->comm->broken)
         return mds_comm_fail_broken(req->comm, &req->call);
+    if (req->comm && req->ticket)
+        return poll_device(req);
     return req->comm ? mds_comm_progress(&moved) : MDS_OK;
 }
 
@@ -118,5 +150,7 @@ int mds_comm_p2p_done(const struct mds_comm_p2p *req)
 
 enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req)
 {
+    if (req->comm && req->ticket)
+        return wait_device(req);
     return req->comm ? mds_comm_block(req->comm, &req->call, &req->comm) : MDS_OK;
 }

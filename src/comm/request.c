@@ -174,12 +174,33 @@ enum mds_rc mds_comm_launch(struct mds_comm *c, struct mds_comm_req *r)
     return mds_comm_progress(&moved);
 }
 
+static enum mds_rc poll_device(struct mds_comm_req *req)
+{
+    int done = 0;
+
+    MDS_TRY(req->comm->direct->test(req->comm, req->ticket, &done));
+    if (done)
+        req->comm = NULL;
+    return MDS_OK;
+}
+
+static enum mds_rc wait_device(struct mds_comm_req *req)
+{
+    if (req->comm->broken)
+        return mds_comm_fail_broken(req->comm, &req->call);
+    MDS_TRY(req->comm->direct->wait(req->comm, req->ticket));
+    req->comm = NULL;
+    return MDS_OK;
+}
+
 enum mds_rc mds_comm_poll(struct mds_comm_req *req)
 {
     int moved = 0;
 
     if (req->comm && req->comm->broken)
         return mds_comm_fail_broken(req->comm, &req->call);
+    if (req->comm && req->ticket)
+        return poll_device(req);
     return req->comm ? mds_comm_progress(&moved) : MDS_OK;
 }
 
@@ -190,5 +211,7 @@ int mds_comm_done(const struct mds_comm_req *req)
 
 enum mds_rc mds_comm_wait(struct mds_comm_req *req)
 {
+    if (req->comm && req->ticket)
+        return wait_device(req);
     return req->comm ? mds_comm_block(req->comm, &req->call, &req->comm) : MDS_OK;
 }

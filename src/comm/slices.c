@@ -2,7 +2,6 @@
 #include "comm/internal.h"
 
 #include <stddef.h>
-#include <string.h>
 
 enum { ALIGN = 64 }; /* elements */
 
@@ -92,10 +91,25 @@ static int can_add(enum mdsk_dtype dtype)
 static enum mds_rc launch(struct mds_comm *c, const struct mds_comm_req *made,
                           struct mds_comm_req *req)
 {
+    int64_t ticket = 0;
+
     if (!c->ops || made->count == 0)
         return MDS_OK;
+    if (!c->direct || !mds_comm_on_device(c, made->in ? made->in : made->out)) {
+        *req = *made;
+        return mds_comm_launch(c, req);
+    }
+    MDS_TRY(c->direct->collect(c, made, &ticket));
     *req = *made;
-    return mds_comm_launch(c, req);
+    req->comm = c;
+    req->ticket = ticket;
+    return MDS_OK;
+}
+
+/* Whether what a rank has for itself must be copied here: NCCL does so by itself. */
+static int copies_own(const struct mds_comm *c, int64_t bytes, const void *in)
+{
+    return !c->dry && bytes > 0 && !(c->direct && mds_comm_on_device(c, in));
 }
 
 /* Both halves of an all-reduce, or one. */
@@ -170,7 +184,7 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
     ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
     if (c->size == 1 && !c->dry && in != out && count > 0)
-        memcpy(out, in, (size_t)(count * e));
+        mds_comm_copy(c, out, in, count * e);
     return launch(c, &made, req);
 }
 
@@ -205,6 +219,7 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
                  .op = -1,
                  .peer = -1,
                  .count = c->size * bytes},
+        .in = in,
         .out = out,
         .count = c->size * bytes,
         .chunk = bytes,
@@ -215,8 +230,8 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
     char *own = out;
 
     MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out), &made.call));
-    if (!c->dry && bytes > 0 && in != own + c->rank * bytes)
-        memcpy(own + c->rank * bytes, in, (size_t)bytes);
+    if (copies_own(c, bytes, in) && in != own + c->rank * bytes)
+        mds_comm_copy(c, own + c->rank * bytes, in, bytes);
     return launch(c, &made, req);
 }
 
@@ -241,8 +256,8 @@ enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *
 
     MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out) && (bytes == 0 || in != out),
                            &made.call));
-    if (!c->dry && bytes > 0)
-        memcpy((char *)out + own, (const char *)in + own, (size_t)bytes);
+    if (copies_own(c, bytes, in))
+        mds_comm_copy(c, (char *)out + own, (const char *)in + own, bytes);
     return launch(c, &made, req);
 }
 

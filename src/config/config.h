@@ -10,6 +10,12 @@ enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
 enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
 enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 
+/* Storage of weights and activations; sums, statistics and the loss are f32 always. */
+enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
+
+/* Where something rests between its uses. */
+enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
+
 /* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
  * to a multiple of 64 with swiglu), kv_heads = heads, head_dim = hidden / heads,
  * max_positions = seq_length.  config_resolve.c fills those in. */
@@ -36,11 +42,18 @@ struct mds_model_config {
 /* SP_TYPE of the ALCF scripts: what to do with all ranks when no size is given. */
 enum mds_sp_type { MDS_SP_NONE, MDS_SP_MEGATRON, MDS_SP_DS };
 
-/* Ranks per dimension. */
+/* Ranks per dimension, and what they share. */
 struct mds_parallel_config {
     int64_t tensor, pipeline, ulysses, ring;
     int64_t data; /* derived: world / (tensor * pipeline * ulysses * ring) */
+    /* Megatron's: norms, dropout and residuals cut along the sequence over tensor. */
+    int sequence_parallel;
+    int64_t virtual_layers; /* blocks per interleaved chunk; 0: not interleaved */
+    int64_t virtual_stages; /* derived: chunks per stage, 1 if not interleaved */
     int64_t zero_stage;
+    enum mds_place_kind offload_optimizer; /* master weights and moments */
+    enum mds_place_kind offload_params;    /* stage 3: weights; device or cpu */
+    char *nvme_path;                       /* folder for MDS_PLACE_NVME, or NULL */
     enum mds_sp_type sp_type;
     double timeout_s; /* how long a rank may be silent */
 };
@@ -71,11 +84,23 @@ struct mds_train_config {
     int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
     int exit_signal_handler; /* finish the step and leave at SIGTERM, SIGUSR1 */
+    enum mds_number_type type;
+    double loss_scale; /* fixed; 0: dynamic, by the next four (f16 only) */
+    double initial_loss_scale, min_loss_scale;
+    int64_t loss_scale_window; /* steps without overflow before it doubles */
+    int64_t hysteresis;        /* overflows before it halves */
     enum mds_recompute recompute;
-    int64_t loss_tile;    /* rows of logits at a time; 0: all */
-    int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
-    int64_t threads;      /* per rank; 0: cores / ranks of this node */
+    int64_t recompute_layers;  /* full: blocks per kept input */
+    int partition_activations; /* full: kept inputs are cut over the tensor ranks */
+    int offload_activations;   /* full: kept inputs wait in host memory */
+    int64_t mlp_tile;          /* rows of the MLP's inside at a time; 0: all */
+    int64_t loss_tile;         /* rows of logits at a time; 0: all */
+    int64_t bucket_bytes;      /* of gradients per overlapped all-reduce */
+    int64_t threads;           /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
+    int comm_check; /* compare collectives of all ranks before each */
+    int dry_run;    /* no MPI, no computing: print what a rank would need */
+    int64_t dry_world, dry_rank; /* the rank it plays, and of how many */
 };
 
 struct mds_data_config {

@@ -4,9 +4,31 @@
 
 #include "config/options.h"
 
+enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
+
 /* The row of the model table that model.size_key names.  GPT1T_20L is GPT1T with 20
  * layers.  Also finds the table, unless --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
+
+/* Where the value of key came from, for faults. */
+const char *mds_config_origin(const struct mds_config_run *run, const char *key);
+
+/* A size of 0 becomes value. */
+void mds_config_derive(struct mds_config_run *run, const char *key, int64_t *field,
+                       int64_t value, const char *how);
+
+/* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
+ * the ranks do not make whole copies. */
+int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
+
+/* Tensor x pipeline x Ulysses x ring ranks. */
+int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run);
+
+/* Whether model and batch can be shared out so; after both are resolved. */
+void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag);
+
+/* Whether ZeRO, offload, recompute and precision go together. */
+void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag);
 
 /* DeepSpeed's JSON, at the level of a file.  One warning names the keys that mds does
  * not use; a key that looks like a slip of one it does use is a fault. */

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
-
 static void read_config(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
@@ -48,6 +46,19 @@ static void machine_path(const char *name, struct mds_str *path)
     }
 }
 
+/* A profile of mds_launch has what concerns a run under `settings`; any other file is
+ * settings altogether. */
+static void read_profile(struct mds_config_run *run, const struct mds_tree *t,
+                         struct mds_diag *diag)
+{
+    struct mds_tree part = *t;
+
+    if (mds_node_get(t->root, "machine"))
+        part.root = (struct mds_node *)mds_node_get(t->root, "settings");
+    if (part.root)
+        mds_settings_read_tree(&run->settings, MDS_LEVEL_MACHINE, &part, diag);
+}
+
 /* The ALCF scripts export MACHINE=polaris whether or not there is a profile, so a name
  * in the environment may miss. */
 static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
@@ -68,7 +79,7 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
     else if (mds_tree_load(path.s, &t))
         mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());
     else
-        mds_settings_read_tree(&run->settings, MDS_LEVEL_MACHINE, t, diag);
+        read_profile(run, t, diag);
     mds_tree_destroy(t);
     mds_str_fini(&path);
 }
@@ -132,10 +143,26 @@ static void add_grouped(int64_t n, struct mds_str *out)
     }
 }
 
+static void show_layout(const struct mds_config_run *run, FILE *f)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    fprintf(f, "#   ranks              %lld", (long long)run->world);
+    if (run->world > 1)
+        fprintf(f,
+                " = pipeline %lld x data %lld x ring %lld x Ulysses %lld x tensor %lld",
+                (long long)p->pipeline, (long long)p->data, (long long)p->ring,
+                (long long)p->ulysses, (long long)p->tensor);
+    fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data);
+    if (p->virtual_stages > 1)
+        fprintf(f, "#   pipeline           %lld chunks of %lld blocks a rank\n",
+                (long long)p->virtual_stages, (long long)p->virtual_layers);
+}
+
 static void show_derived(const struct mds_config_run *run, FILE *f)
 {
     struct mds_model_config m = run->config.model;
-    int64_t words = m.vocab ? m.vocab : GPT2_WORDS;
+    int64_t words = m.vocab ? m.vocab : MDS_GPT2_WORDS;
     struct mds_str params = {0};
 
     if (!m.padded_vocab)
@@ -143,8 +170,7 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
             mds_vocab_padded(words, m.vocab_divisor, run->config.parallel.tensor);
     add_grouped(mds_model_params(&m), &params);
     fprintf(f, "\n# What follows from this\n");
-    fprintf(f, "#   ranks              %lld\n", (long long)run->world);
-    fprintf(f, "#   data-parallel      %lld\n", (long long)run->config.parallel.data);
+    show_layout(run, f);
     fprintf(f, "#   padded vocabulary  %lld words%s\n", (long long)m.padded_vocab,
             m.vocab ? "" : " (assuming GPT-2's 50257; the data decides)");
     fprintf(f, "#   parameters         %s%s\n", params.s ? params.s : "",
@@ -169,7 +195,7 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, 
         return MDS_OK;
     case MDS_ACTION_SHOW:
         if (!run->world)
-            MDS_TRY(mds_config_resolve(run, 1, diag));
+            MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
         mds_settings_show(&run->settings, f);
         show_derived(run, f);
         return MDS_OK;

@@ -1,5 +1,5 @@
 /* What follows from the settings and the number of ranks, and whether it all fits. */
-#include "config/options.h"
+#include "config/config_impl.h"
 
 #include "base/units.h"
 
@@ -8,15 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the value of key came from, for faults. */
-static const char *origin(const struct mds_config_run *run, const char *key)
+const char *mds_config_origin(const struct mds_config_run *run, const char *key)
 {
     return mds_settings_of(&run->settings, key)->origin;
 }
 
-/* A size of 0 becomes value. */
-static void derive(struct mds_config_run *run, const char *key, int64_t *field,
-                   int64_t value, const char *how)
+void mds_config_derive(struct mds_config_run *run, const char *key, int64_t *field,
+                       int64_t value, const char *how)
 {
     if (*field != 0)
         return;
@@ -48,20 +46,22 @@ static void resolve_heads(struct mds_config_run *run, struct mds_diag *diag)
     struct mds_model_config *m = &run->config.model;
 
     if (m->head_dim == 0 && m->hidden % m->heads != 0)
-        mds_diag_fault(diag, origin(run, "model.heads"),
+        mds_diag_fault(diag, mds_config_origin(run, "model.heads"),
                        "--num-attention-heads %lld does not divide --hidden-size %lld; "
                        "change one (hidden %lld would do), or give --kv-channels",
                        (long long)m->heads, (long long)m->hidden,
                        (long long)round_up(m->hidden, m->heads));
-    derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads, "hidden / heads");
-    derive(run, "model.kv_heads", &m->kv_heads, m->heads, "as many as heads");
+    mds_config_derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads,
+                      "hidden / heads");
+    mds_config_derive(run, "model.kv_heads", &m->kv_heads, m->heads,
+                      "as many as heads");
     if (m->heads % m->kv_heads != 0)
-        mds_diag_fault(diag, origin(run, "model.kv_heads"),
+        mds_diag_fault(diag, mds_config_origin(run, "model.kv_heads"),
                        "--num-key-value-heads %lld does not divide "
                        "--num-attention-heads %lld",
                        (long long)m->kv_heads, (long long)m->heads);
     if (m->heads * m->head_dim > 10000000)
-        mds_diag_fault(diag, origin(run, "model.heads"),
+        mds_diag_fault(diag, mds_config_origin(run, "model.heads"),
                        "%lld heads of size %lld: more than ten million together",
                        (long long)m->heads, (long long)m->head_dim);
 }
@@ -71,83 +71,36 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
     struct mds_model_config *m = &run->config.model;
     double rotating = floor((double)m->head_dim * m->rotary_percent);
 
-    derive(run, "model.max_positions", &m->max_positions, m->seq_length,
-           "the sequence length");
+    mds_config_derive(run, "model.max_positions", &m->max_positions, m->seq_length,
+                      "the sequence length");
     if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions)
-        mds_diag_fault(diag, origin(run, "model.max_positions"),
+        mds_diag_fault(diag, mds_config_origin(run, "model.max_positions"),
                        "--max-position-embeddings %lld is less than --seq-length %lld; "
                        "leave it out, or use --position-embedding-type rope",
                        (long long)m->max_positions, (long long)m->seq_length);
     if (m->position == MDS_POSITION_ROPE && (rotating < 2 || fmod(rotating, 2) != 0))
-        mds_diag_fault(diag, origin(run, "model.rotary_percent"),
+        mds_diag_fault(diag, mds_config_origin(run, "model.rotary_percent"),
                        "--rotary-percent %g of head size %lld is %.0f; it must be even "
                        "and at least 2",
                        m->rotary_percent, (long long)m->head_dim, rotating);
 }
 
-static void resolve_model(struct mds_config_run *run, struct mds_diag *diag)
+/* 0 if there is no shape. */
+static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_model_config *m = &run->config.model;
 
     if (!has_shape(m, diag))
-        return;
+        return 0;
     resolve_heads(run, diag);
     resolve_positions(run, diag);
     if (m->swiglu)
-        derive(run, "model.ffn_hidden", &m->ffn_hidden,
-               round_up((8 * m->hidden + 2) / 3, 64),
-               "8/3 x hidden, rounded up to a multiple of 64");
+        mds_config_derive(run, "model.ffn_hidden", &m->ffn_hidden,
+                          round_up((8 * m->hidden + 2) / 3, 64),
+                          "8/3 x hidden, rounded up to a multiple of 64");
     else
-        derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
-}
-
-/* Give all ranks to the option `key`, if nobody set it. */
-static void take_all_ranks(struct mds_config_run *run, const char *key, int64_t *field,
-                           int64_t ranks, const char *how, struct mds_diag *diag)
-{
-    if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
-        return;
-    *field = ranks > 0 ? ranks : 1;
-    mds_settings_derived(&run->settings, key, how);
-    mds_settings_check_row(&run->settings, mds_settings_row(&run->settings, key), diag);
-}
-
-/* SP_TYPE's meaning in the ALCF scripts. */
-static void apply_sp_type(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_parallel_config *p = &run->config.parallel;
-
-    if (p->sp_type == MDS_SP_MEGATRON)
-        take_all_ranks(run, "parallel.tensor", &p->tensor,
-                       run->world / (p->pipeline * p->ulysses * p->ring),
-                       "SP_TYPE megatron: all ranks", diag);
-    if (p->sp_type == MDS_SP_DS) {
-        take_all_ranks(run, "parallel.ulysses", &p->ulysses,
-                       run->world / (p->tensor * p->pipeline * p->ring),
-                       "SP_TYPE ds: all ranks", diag);
-        take_all_ranks(run, "parallel.zero_stage", &p->zero_stage, 3,
-                       "SP_TYPE ds: ZeRO 3", diag);
-    }
-}
-
-/* 0 if the ranks do not make whole copies of the model. */
-static int resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_parallel_config *p = &run->config.parallel;
-    int64_t copy;
-
-    apply_sp_type(run, diag);
-    copy = p->tensor * p->pipeline * p->ulysses * p->ring;
-    if (run->world < copy || run->world % copy != 0) {
-        mds_diag_fault(diag, NULL,
-                       "%lld ranks do not divide into copies of tensor %lld x pipeline "
-                       "%lld x sequence %lld = %lld ranks; start a multiple of that",
-                       (long long)run->world, (long long)p->tensor,
-                       (long long)p->pipeline, (long long)(p->ulysses * p->ring),
-                       (long long)copy);
-        return 0;
-    }
-    p->data = run->world / copy;
+        mds_config_derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden,
+                          "4 x hidden");
     return 1;
 }
 
@@ -160,13 +113,13 @@ static int divides(const struct mds_config_run *run, int64_t unit, int64_t whole
     if (whole % unit == 0)
         return 1;
     if (below > 0)
-        mds_diag_fault(diag, origin(run, "batch.global"),
+        mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
                        "--global-batch-size %lld is no multiple of %s = %lld; the "
                        "nearest are %lld and %lld",
                        (long long)whole, what, (long long)unit, (long long)below,
                        (long long)(below + unit));
     else
-        mds_diag_fault(diag, origin(run, "batch.global"),
+        mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
                        "--global-batch-size %lld is less than %s = %lld, the least "
                        "there can be",
                        (long long)whole, what, (long long)unit);
@@ -196,16 +149,18 @@ static void split_global(struct mds_config_run *run, struct mds_diag *diag)
         return;
     if (b->micro && b->accumulation && b->global != unit)
         mds_diag_fault(
-            diag, origin(run, "batch.global"),
+            diag, mds_config_origin(run, "batch.global"),
             "--global-batch-size %lld is not %s = %lld; leave one of them out",
             (long long)b->global, what, (long long)unit);
     if (b->accumulation) {
-        derive(run, "batch.micro", &b->micro, b->global / (dp * b->accumulation),
-               "global / (accumulation x data-parallel ranks)");
+        mds_config_derive(run, "batch.micro", &b->micro,
+                          b->global / (dp * b->accumulation),
+                          "global / (accumulation x data-parallel ranks)");
     } else {
-        derive(run, "batch.micro", &b->micro, 1, "default 1");
-        derive(run, "batch.accumulation", &b->accumulation, b->global / (dp * b->micro),
-               "global / (micro x data-parallel ranks)");
+        mds_config_derive(run, "batch.micro", &b->micro, 1, "default 1");
+        mds_config_derive(run, "batch.accumulation", &b->accumulation,
+                          b->global / (dp * b->micro),
+                          "global / (micro x data-parallel ranks)");
     }
 }
 
@@ -220,8 +175,8 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
         split_global(run, diag);
         return diag->faults == before;
     }
-    derive(run, "batch.micro", &b->micro, 1, "default 1");
-    derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
+    mds_config_derive(run, "batch.micro", &b->micro, 1, "default 1");
+    mds_config_derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
     if (b->micro * b->accumulation > 100000000 / dp) {
         mds_diag_fault(diag, NULL,
                        "a global batch of %lld x %lld x %lld ranks is beyond "
@@ -229,8 +184,8 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
                        (long long)b->micro, (long long)b->accumulation, (long long)dp);
         return 0;
     }
-    derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
-           "micro x accumulation x data-parallel ranks");
+    mds_config_derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
+                      "micro x accumulation x data-parallel ranks");
     return 1;
 }
 
@@ -241,13 +196,14 @@ static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
     int64_t iters = t->tokens / per_step + (t->tokens % per_step != 0);
 
     if (t->tokens && t->iters && t->iters != iters)
-        mds_diag_fault(diag, origin(run, "train.tokens"),
+        mds_diag_fault(diag, mds_config_origin(run, "train.tokens"),
                        "--train-tokens %lld is %lld steps of %lld tokens, but "
                        "--train-iters says %lld; leave one out",
                        (long long)t->tokens, (long long)iters, (long long)per_step,
                        (long long)t->iters);
     if (t->tokens)
-        derive(run, "train.iters", &t->iters, iters, "tokens / (global x sequence)");
+        mds_config_derive(run, "train.iters", &t->iters, iters,
+                          "tokens / (global x sequence)");
 }
 
 static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
@@ -256,14 +212,14 @@ static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
     double warmup;
 
     if (run->config.train.iters)
-        derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
-               "the whole run");
+        mds_config_derive(run, "optim.decay_iters", &o->decay_iters,
+                          run->config.train.iters, "the whole run");
     if (o->decay == MDS_LR_WSD && o->decay_iters)
-        derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
-               (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
+        mds_config_derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
+                          (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
     if (o->decay_iters && o->warmup_iters > o->decay_iters)
         mds_diag_fault(
-            diag, origin(run, "optim.warmup_iters"),
+            diag, mds_config_origin(run, "optim.warmup_iters"),
             "--lr-warmup-iters %lld is more than the %lld steps of the decay",
             (long long)o->warmup_iters, (long long)o->decay_iters);
     warmup = o->warmup_iters ? (double)o->warmup_iters
@@ -271,7 +227,7 @@ static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
     if (o->decay == MDS_LR_WSD && o->decay_iters &&
         warmup + (double)o->wsd_decay_iters > (double)o->decay_iters)
         mds_diag_fault(
-            diag, origin(run, "optim.wsd_decay_iters"),
+            diag, mds_config_origin(run, "optim.wsd_decay_iters"),
             "--lr-wsd-decay-iters %lld does not fit between the warm-up's %g "
             "steps and the end at %lld",
             (long long)o->wsd_decay_iters, warmup, (long long)o->decay_iters);
@@ -282,13 +238,13 @@ static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)
     const struct mds_optim_config *o = &run->config.optim;
 
     if (o->min_lr > o->lr)
-        mds_diag_fault(diag, origin(run, "optim.min_lr"),
+        mds_diag_fault(diag, mds_config_origin(run, "optim.min_lr"),
                        "--min-lr %g is above --lr %g", o->min_lr, o->lr);
     if (o->beta1 >= 1)
-        mds_diag_fault(diag, origin(run, "optim.beta1"),
+        mds_diag_fault(diag, mds_config_origin(run, "optim.beta1"),
                        "--adam-beta1 must be below 1");
     if (o->beta2 >= 1)
-        mds_diag_fault(diag, origin(run, "optim.beta2"),
+        mds_diag_fault(diag, mds_config_origin(run, "optim.beta2"),
                        "--adam-beta2 must be below 1");
 }
 
@@ -316,10 +272,10 @@ static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
     const struct mds_data_config *d = &run->config.data;
 
     if (!d->split || !is_split(d->split))
-        mds_diag_fault(diag, origin(run, "data.split"),
+        mds_diag_fault(diag, mds_config_origin(run, "data.split"),
                        "--split '%s': must be proportions such as 949,50,1",
                        d->split ? d->split : "");
-    if (run->action != MDS_ACTION_RUN)
+    if (run->action != MDS_ACTION_RUN || run->config.train.dry_run)
         return;
     if (!d->paths)
         mds_diag_fault(diag, NULL,
@@ -329,16 +285,55 @@ static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
                        "no length of the run; give --train-iters or --train-tokens");
 }
 
+static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_train_config *t = &run->config.train;
+    struct mds_model_config *m = &run->config.model;
+
+    if (t->dry_world && t->dry_world != run->world)
+        mds_diag_fault(diag, mds_config_origin(run, "train.dry_world"),
+                       "--world-size %lld, but there are %lld ranks; it is for "
+                       "--dry-run and --show-config, leave it out here",
+                       (long long)t->dry_world, (long long)run->world);
+    if (t->dry_rank >= run->world)
+        mds_diag_fault(diag, mds_config_origin(run, "train.dry_rank"),
+                       "--dry-run-rank %lld: of %lld ranks the last is %lld",
+                       (long long)t->dry_rank, (long long)run->world,
+                       (long long)run->world - 1);
+    if (!t->dry_run)
+        return;
+    mds_config_derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");
+    mds_config_derive(run, "model.vocab", &m->vocab, MDS_GPT2_WORDS,
+                      "as GPT-2, for want of data");
+    m->padded_vocab =
+        mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
+}
+
+int64_t mds_config_world(const struct mds_config_run *run)
+{
+    int64_t world = run->config.train.dry_world;
+
+    return world ? world : mds_config_ranks_of_a_copy(run);
+}
+
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
                                struct mds_diag *diag)
 {
+    int has_model;
+
     run->world = world;
-    resolve_model(run, diag);
-    if (resolve_grid(run, diag) && resolve_batch(run, diag))
-        resolve_length(run, diag);
+    has_model = resolve_model(run, diag);
+    if (mds_config_resolve_grid(run, diag)) {
+        if (resolve_batch(run, diag))
+            resolve_length(run, diag);
+        if (has_model)
+            mds_config_check_layout(run, diag);
+    }
+    mds_config_check_memory(run, diag);
     resolve_schedule(run, diag);
     check_optim(run, diag);
     check_data(run, diag);
+    resolve_dry_run(run, diag);
     return mds_diag_verdict(diag);
 }
 
@@ -350,8 +345,9 @@ enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words)
         return mds_fail(
             MDS_EUSER,
             "%s: --vocab-size %lld, but the data has %lld words; leave it out",
-            origin(run, "model.vocab"), (long long)m->vocab, (long long)words);
-    derive(run, "model.vocab", &m->vocab, words, "the data's words");
+            mds_config_origin(run, "model.vocab"), (long long)m->vocab,
+            (long long)words);
+    mds_config_derive(run, "model.vocab", &m->vocab, words, "the data's words");
     m->padded_vocab =
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
     return MDS_OK;

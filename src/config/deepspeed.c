@@ -4,20 +4,32 @@
 #include "config/optset_impl.h"
 
 #include "base/alloc.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static const char power_key[] = "fp16.initial_scale_power";
+
 static const struct mds_option_alias keys[] = {
     {"zero_optimization.stage", "--zero-stage", NULL, NULL},
     {"zero_optimization.offload_optimizer.device", "--offload-device", NULL, NULL},
+    {"zero_optimization.offload_optimizer.nvme_path", "--nvme-path", NULL, NULL},
     {"zero_optimization.offload_param.device", "--offload-param-device", NULL, NULL},
     {"gradient_clipping", "--clip-grad", NULL, NULL},
     {"train_micro_batch_size_per_gpu", "--micro-batch-size", NULL, NULL},
     {"gradient_accumulation_steps", "--gradient-accumulation-steps", NULL, NULL},
     {"train_batch_size", "--global-batch-size", NULL, NULL},
     {"fp16.enabled", "--dtype", "fp16", NULL},
+    {"fp16.loss_scale", "--loss-scale", NULL, NULL},
+    {power_key, "--initial-loss-scale", NULL, NULL},
+    {"fp16.loss_scale_window", "--loss-scale-window", NULL, NULL},
+    {"fp16.hysteresis", "--hysteresis", NULL, NULL},
+    {"fp16.min_loss_scale", "--min-loss-scale", NULL, NULL},
     {"bf16.enabled", "--dtype", "bf16", NULL},
+    {"activation_checkpointing.partition_activations", "--partition-activations", NULL,
+     NULL},
+    {"activation_checkpointing.cpu_checkpointing", "--cpu-checkpointing", NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -65,13 +77,33 @@ static void unknown(struct reader *r, const char *path, const char *origin)
         mds_str_add(&r->unused, "%s%s", r->unused.len ? ", " : "", path);
 }
 
+/* DeepSpeed writes the first loss scale as a power of 2; -1 if text is none. */
+static int scale_of_power(const char *text, char *buf, size_t size)
+{
+    int64_t power;
+
+    if (mds_parse_count(text, &power) || power < 0 || power > 62)
+        return -1;
+    snprintf(buf, size, "%lld", 1LL << power);
+    return 0;
+}
+
 static void put(struct reader *r, const struct mds_option_alias *key, const char *text,
                 const char *origin)
 {
     struct mds_name name;
+    char scale[24];
 
     if (strcmp(text, "auto") == 0) /* left to the other sources */
         return;
+    if (strcmp(key->name, power_key) == 0) {
+        if (scale_of_power(text, scale, sizeof scale)) {
+            mds_diag_fault(r->diag, origin, "%s '%s': must be between 0 and 62",
+                           power_key, text);
+            return;
+        }
+        text = scale;
+    }
     if (mds_name_find(r->s->set, MDS_NAME_FLAG, key->means, &name) == 0) {
         name.alias = key;
         mds_settings_put_name(r->s, &name, text, MDS_LEVEL_FILE, origin, key->name,
@@ -98,13 +130,6 @@ static int is_ours(const char *path)
     return 0;
 }
 
-/* The rest of a precision's map matters only if it is enabled, which is refused
- * already. */
-static int is_precision(const char *path)
-{
-    return strncmp(path, "fp16.", 5) == 0 || strncmp(path, "bf16.", 5) == 0;
-}
-
 static void read_map(struct reader *r, const struct mds_node *map, const char *prefix);
 
 static void read_entry(struct reader *r, const struct mds_node *n, const char *path,
@@ -120,7 +145,7 @@ static void read_entry(struct reader *r, const struct mds_node *n, const char *p
         read_map(r, n, path);
     else if (is_ours(path))
         mds_diag_fault(r->diag, origin, "%s must be an object", path);
-    else if (!is_precision(path))
+    else
         unknown(r, path, origin);
 }
 

@@ -3,6 +3,8 @@ src_config_libmds_config_a_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 src_config_libmds_config_a_SOURCES = \
   src/config/config.h \
   src/config/config_impl.h \
+  src/config/config_layout.c \
+  src/config/config_memory.c \
   src/config/config_read.c src/config/options.h \
   src/config/config_resolve.c \
   src/config/deepspeed.c \
@@ -18,14 +20,17 @@ src_config_libmds_config_a_SOURCES = \
 
 dist_pkgdata_DATA += ALCF/models.yaml
 
-unit_tests += tests/unit/optset tests/unit/config
+unit_tests += tests/unit/optset tests/unit/config tests/unit/config_resolve
 tests_unit_optset_SOURCES = tests/unit/optset.c
 tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
   $(YAML_LIBS) $(CMOCKA_LIBS)
-tests_unit_config_SOURCES = tests/unit/config.c
+tests_unit_config_SOURCES = tests/unit/config.c tests/unit/reading.h
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_LDADD = $(tests_unit_optset_LDADD)
+tests_unit_config_resolve_SOURCES = tests/unit/config_resolve.c tests/unit/reading.h
+tests_unit_config_resolve_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_config_resolve_LDADD = $(tests_unit_optset_LDADD)
 
 TESTS += tests/cli/options.t
 dist_check_SCRIPTS += tests/cli/options.t

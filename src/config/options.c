@@ -9,6 +9,8 @@
 #define AT(field) ((ptrdiff_t)offsetof(struct mds_config, field))
 #define NO_MAX MDS_OPT_NO_MAX
 
+enum { MAX_SIZE = 10000 }; /* ranks of one dimension; their product stays in 64 bits */
+
 /* Headings of --help. */
 static const char general[] = "General";
 static const char shape[] = "Model";
@@ -27,22 +29,17 @@ static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 
-static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const places[] = {"none", "cpu", "nvme", NULL};
+static const char *const rests[] = {"none", "cpu", NULL};
+static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
+
+static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
-static const char *const offloads[] = {"none", "cpu", "nvme", NULL};
-static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
 /* What this version does instead. */
-static const char one_shard[] = "each rank holds the whole model; use more ranks for "
-                                "data parallelism";
-static const char no_stages[] = "pipelines are not there yet; leave it unset";
-static const char no_zero[] = "each rank keeps the whole optimizer state; use stage 0";
-static const char no_offload[] = "everything stays in the memory of its device";
-static const char only_fp32[] = "this build computes in fp32";
-static const char no_scaling[] = "fp32 needs no loss scale; leave it at its default";
 static const char no_ckpt[] =
     "no checkpoints yet; --export-weights keeps the weights at "
     "the end, --init-weights starts from them";
@@ -144,49 +141,46 @@ static const struct mds_option rows[] = {
      model_types, MDS_OPT_UNSTORED, "type", "kind of model", .support = MDS_ALWAYS},
 
     {grid, "parallel.tensor", "--tensor-model-parallel-size", "MPSIZE", MDS_OPT_INT,
-     "1", 1, 1e6, NULL, AT(parallel.tensor), "ranks",
-     "ranks that share each weight matrix", .support = MDS_REFUSED,
-     .reason = one_shard},
+     "1", 1, MAX_SIZE, NULL, AT(parallel.tensor), "ranks",
+     .help = "ranks that share each weight matrix; must divide the heads"},
     {grid, "parallel.pipeline", "--pipeline-model-parallel-size", "PPSIZE", MDS_OPT_INT,
-     "1", 1, 1e6, NULL, AT(parallel.pipeline), "ranks",
-     "ranks that share the blocks of the model", .support = MDS_REFUSED,
-     .reason = one_shard},
+     "1", 1, MAX_SIZE, NULL, AT(parallel.pipeline), "ranks",
+     .help = "ranks that share the blocks of the model"},
     {grid, "parallel.virtual_layers", "--num-layers-per-virtual-pipeline-stage",
      "MDS_NUM_LAYERS_PER_VIRTUAL_PIPELINE_STAGE", MDS_OPT_INT, "0", 0, 1e5, NULL,
-     MDS_OPT_UNSTORED, "layers", "blocks per interleaved pipeline stage",
-     .support = MDS_REFUSED, .reason = no_stages},
+     AT(parallel.virtual_layers), "layers",
+     .help = "interleave the pipeline in chunks of so many blocks: shorter idle times "
+             "for more messages; 0: one chunk per rank"},
     {grid, "parallel.ulysses", "--ds-sequence-parallel-size", "SPSIZE", MDS_OPT_INT,
-     "1", 1, 1e6, NULL, AT(parallel.ulysses), "ranks",
-     "ranks that share each sequence, Ulysses' way", .support = MDS_REFUSED,
-     .reason = one_shard},
+     "1", 1, MAX_SIZE, NULL, AT(parallel.ulysses), "ranks",
+     .help = "ranks that share each sequence, and in attention the heads (Ulysses)"},
     {grid, "parallel.ring", "--context-parallel-size", "MDS_CONTEXT_PARALLEL_SIZE",
-     MDS_OPT_INT, "1", 1, 1e6, NULL, AT(parallel.ring), "ranks",
-     "ranks that share each sequence, by ring attention", .support = MDS_REFUSED,
-     .reason = one_shard},
-    {grid, "parallel.sequence", "--sequence-parallel", "USE_SEQUENCE_PARALLEL",
-     MDS_OPT_FLAG, "0", 0, 0, NULL, MDS_OPT_UNSTORED, NULL,
-     "Megatron's sequence parallelism among tensor ranks", .support = MDS_REFUSED,
-     .reason = one_shard},
+     MDS_OPT_INT, "1", 1, MAX_SIZE, NULL, AT(parallel.ring), "ranks",
+     .help = "ranks that share each sequence, also in attention (ring)"},
+    {grid, "parallel.sequence_parallel", "--sequence-parallel", "USE_SEQUENCE_PARALLEL",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(parallel.sequence_parallel), NULL,
+     .help = "tensor ranks share the sequence outside of attention and MLP (Megatron)"},
     {grid, "parallel.sp_type", "--sp-type", "SP_TYPE", MDS_OPT_ENUM, "none", 0, 0,
      sp_types, AT(parallel.sp_type), "kind",
-     .help = "sizes not given: megatron makes all ranks tensor ranks, ds makes them "
-             "Ulysses "
-             "ranks with ZeRO 3; none leaves them to data parallelism"},
+     .help =
+         "what is not given: megatron makes all ranks tensor ranks with "
+         "--sequence-parallel, ds makes them Ulysses ranks with ZeRO 3, none leaves "
+         "them to data parallelism"},
     {grid, "parallel.zero_stage", "--zero-stage", "ZERO_STAGE", MDS_OPT_INT, "0", 0, 3,
      NULL, AT(parallel.zero_stage), "stage",
-     "what data-parallel ranks share: 1 optimizer, 2 gradients, 3 parameters",
-     .support = MDS_REFUSED, .reason = no_zero},
-    {grid, "parallel.offload", "--offload-device", "OFFLOAD_DEVICE", MDS_OPT_ENUM,
-     "none", 0, 0, offloads, MDS_OPT_UNSTORED, "device", "where the optimizer lives",
-     .support = MDS_REFUSED, .reason = no_offload},
-    {grid, "parallel.offload_param", "--offload-param-device",
-     "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, offloads, MDS_OPT_UNSTORED,
-     "device", "where resting parameters live", .support = MDS_REFUSED,
-     .reason = no_offload},
+     .help = "what ranks with the same weights share: 1 optimizer states, 2 and "
+             "gradients, 3 and weights"},
+    {grid, "parallel.offload_optimizer", "--offload-device", "OFFLOAD_DEVICE",
+     MDS_OPT_ENUM, "none", 0, 0, places, AT(parallel.offload_optimizer), "place",
+     .help = "where optimizer states live, if not on the device; the host updates"},
+    {grid, "parallel.offload_params", "--offload-param-device",
+     "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, rests,
+     AT(parallel.offload_params), "place",
+     .help = "where weights rest with ZeRO 3, if not on the device"},
     /* Sites export it for all jobs: alone it asks for nothing. */
     {grid, "parallel.nvme_path", "--nvme-path", "NVME_PATH", MDS_OPT_STRING, NULL, 0, 0,
-     NULL, MDS_OPT_UNSTORED, "folder",
-     .help = "node-local scratch for offloading to nvme; unused without that"},
+     NULL, AT(parallel.nvme_path), "folder",
+     .help = "node-local folder for --offload-device nvme"},
     {grid, "parallel.ddp_impl", "--DDP-impl", "DDP_IMPL", MDS_OPT_ENUM, "local", 0, 0,
      ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients",
      .support = MDS_ALWAYS},
@@ -237,20 +231,21 @@ static const struct mds_option rows[] = {
     {optim, "optim.clip_grad", "--clip-grad", "MDS_CLIP_GRAD", MDS_OPT_REAL, "1", 0,
      1e9, NULL, AT(optim.clip_grad), "norm",
      .help = "clip gradients to this global norm; 0: never"},
+    {optim, "optim.loss_scale", "--loss-scale", "MDS_LOSS_SCALE", MDS_OPT_REAL, "0", 0,
+     NO_MAX, NULL, AT(train.loss_scale), "scale",
+     .help = "fixed loss scale of fp16; 0: dynamic, by the next four"},
     {optim, "optim.initial_loss_scale", "--initial-loss-scale",
      "MDS_INITIAL_LOSS_SCALE", MDS_OPT_REAL, "4294967296", 1, NO_MAX, NULL,
-     MDS_OPT_UNSTORED, "scale", "first loss scale of fp16", .support = MDS_REFUSED,
-     .reason = no_scaling},
+     AT(train.initial_loss_scale), "scale", .help = "first loss scale of fp16"},
     {optim, "optim.min_loss_scale", "--min-loss-scale", "MDS_MIN_LOSS_SCALE",
-     MDS_OPT_REAL, "1", 0, NO_MAX, NULL, MDS_OPT_UNSTORED, "scale",
-     "lowest loss scale of fp16", .support = MDS_REFUSED, .reason = no_scaling},
+     MDS_OPT_REAL, "1", 1e-30, NO_MAX, NULL, AT(train.min_loss_scale), "scale",
+     .help = "lowest loss scale of fp16"},
     {optim, "optim.loss_scale_window", "--loss-scale-window", "MDS_LOSS_SCALE_WINDOW",
-     MDS_OPT_REAL, "1000", 1, NO_MAX, NULL, MDS_OPT_UNSTORED, "steps",
-     "steps before fp16's loss scale grows", .support = MDS_REFUSED,
-     .reason = no_scaling},
+     MDS_OPT_COUNT, "1000", 1, 1e12, NULL, AT(train.loss_scale_window), "steps",
+     .help = "steps without overflow before fp16's loss scale doubles"},
     {optim, "optim.hysteresis", "--hysteresis", "MDS_HYSTERESIS", MDS_OPT_INT, "2", 1,
-     1e6, NULL, MDS_OPT_UNSTORED, "steps", "overflows before fp16's loss scale shrinks",
-     .support = MDS_REFUSED, .reason = no_scaling},
+     1e6, NULL, AT(train.hysteresis), "steps",
+     .help = "overflows before fp16's loss scale halves"},
 
     {length, "train.iters", "--train-iters", "TRAIN_ITERS", MDS_OPT_COUNT, NULL, 0,
      1e12, NULL, AT(train.iters), "steps", .help = "steps of the run"},
@@ -276,19 +271,31 @@ static const struct mds_option rows[] = {
      AT(train.exit_signal_handler), NULL,
      .help = "at SIGTERM or SIGUSR1 finish the step and leave in order"},
 
-    {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "cpu", 0, 0,
-     devices, AT(output.device), "device", "what computes", .support = MDS_REFUSED,
-     .reason = "this build computes on the cpu"},
-    {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, precisions,
-     MDS_OPT_UNSTORED, "precision", "precision of weights and activations",
-     .support = MDS_REFUSED, .reason = only_fp32},
+    {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
+     devices, AT(output.device), "device",
+     .help = "what computes; auto: a GPU if this build and this node have one"},
+    {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, types,
+     AT(train.type), "type",
+     .help = "numbers of weights and activations; the optimizer has fp32 weights "
+             "besides"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, recomputes, AT(train.recompute), "what",
-     .help = "what the backward pass computes again instead of keeping it"},
-    {memory, "train.checkpoint_layers", "--checkpoint-num-layers",
-     "ACT_CKPT_NUM_LAYERS", MDS_OPT_INT, "1", 1, 1e5, NULL, MDS_OPT_UNSTORED, "layers",
-     "blocks per kept input with full recompute", .support = MDS_REFUSED,
-     .reason = "the input of each block is kept; use 1"},
+     .help = "what the backward pass computes again instead of keeping it: selective "
+             "spares attention, full keeps inputs of blocks only"},
+    {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
+     MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.recompute_layers), "layers",
+     .help = "blocks per kept input with full recompute"},
+    {memory, "train.partition_activations", "--partition-activations",
+     "MDS_PARTITION_ACTIVATIONS", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(train.partition_activations), NULL,
+     .help = "with full recompute, tensor ranks keep a part of each input"},
+    {memory, "train.offload_activations", "--cpu-checkpointing",
+     "MDS_CPU_CHECKPOINTING", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(train.offload_activations), NULL,
+     .help = "with full recompute, inputs are kept in host memory"},
+    {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
+     1e10, NULL, AT(train.mlp_tile), "tokens",
+     .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},
     {memory, "train.loss_tile", "--loss-tile", "MDS_LOSS_TILE", MDS_OPT_COUNT, "0", 0,
      1e10, NULL, AT(train.loss_tile), "tokens",
      .help = "tokens whose logits exist at a time; 0: all of a micro-batch"},
@@ -305,6 +312,18 @@ static const struct mds_option rows[] = {
     {memory, "model.flash_attn", "--use-flash-attn", NULL, MDS_OPT_FLAG, "1", 0, 0,
      NULL, MDS_OPT_UNSTORED, NULL, "fused attention without an S x S matrix",
      .support = MDS_ALWAYS, .reason = fused},
+    {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
+     0, NULL, AT(train.comm_check), NULL,
+     .help = "compare all ranks' collectives before each; slow, for finding faults"},
+    {memory, "train.dry_run", "--dry-run", "MDS_DRY_RUN", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(train.dry_run), NULL,
+     .help = "print what a step of one rank would need and send, and leave; takes no "
+             "MPI, no device and no data"},
+    {memory, "train.dry_world", "--world-size", "MDS_WORLD_SIZE", MDS_OPT_COUNT, "0", 0,
+     1e8, NULL, AT(train.dry_world), "ranks",
+     .help = "ranks that --dry-run and --show-config reckon with; 0: the fewest"},
+    {memory, "train.dry_rank", "--dry-run-rank", "MDS_DRY_RUN_RANK", MDS_OPT_COUNT, "0",
+     0, 1e8, NULL, AT(train.dry_rank), "rank", .help = "rank that --dry-run plays"},
 
     {data, "data.paths", "--data-path", "DATA_PATH", MDS_OPT_WORDS, NULL, 0, 0, NULL,
      AT(data.paths), "path...",
@@ -372,6 +391,10 @@ static const struct mds_option_alias aliases[] = {
     {"--deepspeed-activation-checkpointing", "--recompute-granularity", "full", NULL},
     {"--recompute-activations", "--recompute-granularity", "selective", NULL},
     {"USE_ACTIVATION_CHECKPOINTING", "--recompute-granularity", "full", "none"},
+    {"--recompute-num-layers", "--checkpoint-num-layers", NULL, NULL},
+    {"--distribute-saved-activations", "--partition-activations", NULL, NULL},
+    {"--checkpoint-in-cpu", "--cpu-checkpointing", NULL, NULL},
+    {"--timeout-minutes", "--distributed-timeout-minutes", NULL, NULL},
     {"--fp16", "--dtype", "fp16", NULL},
     {"--bf16", "--dtype", "bf16", NULL},
     {"--cpu-optimizer", "--offload-device", "cpu", NULL},

@@ -3,6 +3,9 @@
  *     read -> (print and leave, unless the action is MDS_ACTION_RUN) -> MPI ->
  *     resolve -> open the data -> set_vocab -> train
  *
+ * With --dry-run there is neither MPI nor data: read -> resolve for
+ * mds_config_world() ranks, which sets the vocabulary, too.
+ *
  * Precedence: command line > environment > --config and --deepspeed_config files >
  * model table > machine profile > default. */
 #ifndef MDS_CONFIG_OPTIONS_H
@@ -40,8 +43,12 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
                             struct mds_config_run **out);
 void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
 
-/* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for one rank
- * unless that was done.  MDS_ACTION_RUN is MDS_EBUG. */
+/* The ranks to resolve for where none were started: --world-size, or as few as the
+ * sizes given allow. */
+int64_t mds_config_world(const struct mds_config_run *run);
+
+/* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for
+ * mds_config_world() ranks unless that was done.  MDS_ACTION_RUN is MDS_EBUG. */
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag,
                              FILE *f);
 

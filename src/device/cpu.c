@@ -59,6 +59,24 @@ int64_t mds_host_memory_available(void)
     return bytes;
 }
 
+void mds_host_memory_used(int64_t *now, int64_t *peak)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    long long kib;
+
+    *now = *peak = 0;
+    if (!f)
+        return;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "VmRSS: %lld kB", &kib) == 1)
+            *now = kib * 1024;
+        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+            *peak = kib * 1024;
+    }
+    fclose(f);
+}
+
 static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
 {
     int threads = spec->threads > 0 ? spec->threads : mds_host_cores();
@@ -73,22 +91,32 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
 
 /* Straight from the kernel: zeroed, page-aligned, placed by first touch, and on large
  * pages where there are any. */
-static void *cpu_alloc(struct mds_dev *dev, int64_t bytes)
+void *mds_dev_map(int64_t bytes)
 {
     size_t n = bytes > 0 ? (size_t)bytes : 1;
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)dev;
     if (p == MAP_FAILED)
         return NULL;
     madvise(p, n, MADV_HUGEPAGE);
     return p;
 }
 
+void mds_dev_unmap(void *p, int64_t bytes)
+{
+    munmap(p, bytes > 0 ? (size_t)bytes : 1);
+}
+
+static void *cpu_alloc(struct mds_dev *dev, int64_t bytes)
+{
+    (void)dev;
+    return mds_dev_map(bytes);
+}
+
 static void cpu_free(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)dev;
-    munmap(p, bytes > 0 ? (size_t)bytes : 1);
+    mds_dev_unmap(p, bytes);
 }
 
 static void cpu_zero(struct mds_dev *dev, void *p, int64_t bytes)
@@ -103,12 +131,21 @@ static void cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t by
     memcpy(to, from, (size_t)bytes);
 }
 
+static enum mds_rc cpu_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                int64_t bytes)
+{
+    (void)dev;
+    memcpy(to, from, (size_t)bytes);
+    return MDS_OK;
+}
+
 const struct mds_dev_ops mds_dev_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .zero = cpu_zero,
+    .copy = cpu_copy,
     .copy_in = cpu_copy,
-    .copy_out = cpu_copy,
+    .copy_out = cpu_copy_out,
 };

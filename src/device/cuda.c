@@ -1,34 +1,439 @@
-/* The cuda device: so far it only says what it would find. */
+/* The cuda device: memory of a GPU and kernels/cuda.  And beside it, pinned: host
+ * memory that the GPU reaches by itself. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 #include "device/backend.h"
 
-#include <stdio.h>
-
 #ifdef HAVE_CUDA
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "kernels/cuda/cuda.h"
+
 #include <cuda_runtime_api.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* For what libraries take of the GPU's memory by themselves: code, cuBLAS's and cuDNN's
+ * workspaces, NCCL's buffers. */
+static const int64_t margin_bytes = INT64_C(3) << 30;
+
+/* Small copies go by pinned memory, in turns, so that the caller need not wait. */
+enum { TURNS = 4, TURN_BYTES = 1 << 20 };
+
+/* cuda's; pinned has none. */
+struct own {
+    cudaError_t failed; /* the first failure, told at the next copy_out */
+    const char *what;   /* of what; a literal */
+    char *staging;      /* [TURNS, TURN_BYTES] */
+    cudaEvent_t used[TURNS];
+    int turn;
+};
+
+const char *mds_cuda_why(void)
+{
+    return mdsk_cuda_why();
+}
+
+int mds_cuda_count(void)
+{
+    int n = 0;
+
+    /* No driver and no GPU are both answers, not failures. */
+    if (cudaGetDeviceCount(&n) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return n;
+}
 
 const char *mds_cuda_probe(void)
 {
     static char text[64];
-    int n = 0;
+    int n = mds_cuda_count();
 
-    /* No driver and no GPU are both answers, not failures. */
-    if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
+    if (n == 0)
         return "no GPU found";
-    snprintf(text, sizeof text, "%d GPU%s found, not used by this version", n,
-             n == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%d GPU%s found", n, n == 1 ? "" : "s");
     return text;
 }
+
+static enum mds_rc fail(const char *what, cudaError_t code)
+{
+    return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
+}
+
+static enum mds_rc check(const char *what, cudaError_t code)
+{
+    return code == cudaSuccess ? MDS_OK : fail(what, code);
+}
+
+/* For calls that cannot fail towards their caller. */
+static void note(struct mds_dev *dev, const char *what, cudaError_t code)
+{
+    struct own *own = dev->own;
+
+    if (code == cudaSuccess || own->failed != cudaSuccess)
+        return;
+    own->failed = code;
+    own->what = what;
+}
+
+/* "NVIDIA H200, NVIDIA H200" */
+static void name_gpus(int count, char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        struct cudaDeviceProp prop;
+
+        if (cudaGetDeviceProperties(&prop, i) != cudaSuccess || at >= size)
+            break;
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", prop.name);
+    }
+}
+
+/* Launchers may show each rank a GPU of its own; otherwise the ranks of a node take
+ * them in order. */
+static enum mds_rc pick(int local_rank, int *out)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int count = mds_cuda_count();
+    char found[192];
+
+    if (count == 0)
+        return mds_fail(MDS_EDEVICE, "device cuda: no GPU found; use --device cpu");
+    if (local_rank < count) {
+        *out = local_rank;
+        return MDS_OK;
+    }
+    if (count == 1 && visible) {
+        *out = 0;
+        return MDS_OK;
+    }
+    name_gpus(count, found, sizeof found);
+    return mds_fail(
+        MDS_EUSER,
+        "device cuda: rank %d of this node has no GPU: %d found (%s); start "
+        "one rank for each GPU",
+        local_rank, count, found);
+}
+
+/* "driver 580.159.04", or which CUDA it knows where that is not said. */
+static void describe_driver(char *text, size_t size)
+{
+    FILE *f = fopen("/sys/module/nvidia/version", "re");
+    char version[32] = "";
+    int known = 0;
+
+    if (f) {
+        if (fscanf(f, "%31s", version) != 1)
+            version[0] = '\0';
+        fclose(f);
+    }
+    cudaDriverGetVersion(&known);
+    if (version[0])
+        snprintf(text, size, "driver %s", version);
+    else
+        snprintf(text, size, "driver for CUDA %d.%d", known / 1000, known % 1000 / 10);
+}
+
+static enum mds_rc describe(struct mds_dev *dev, int gpu)
+{
+    struct cudaDeviceProp prop;
+    char memory[32], driver[64];
+
+    MDS_TRY(check("properties of the GPU", cudaGetDeviceProperties(&prop, gpu)));
+    if (prop.major < 7)
+        return mds_fail(MDS_EDEVICE,
+                        "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
+                        "use --device cpu",
+                        prop.name, prop.major, prop.minor);
+    mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
+    describe_driver(driver, sizeof driver);
+    snprintf(dev->description, sizeof dev->description, "cuda: %.48s, %s, %s",
+             prop.name, memory, driver);
+    return MDS_OK;
+}
+
+static enum mds_rc limit_memory(struct mds_dev *dev)
+{
+    size_t left = 0, total = 0;
+    int64_t most;
+
+    MDS_TRY(check("free memory of the GPU", cudaMemGetInfo(&left, &total)));
+    most = (int64_t)left - margin_bytes;
+    if (most < 0)
+        most = 0;
+    if (dev->memory_bytes <= 0 || dev->memory_bytes > most)
+        dev->memory_bytes = most;
+    return MDS_OK;
+}
+
+static void close_own(struct own *own)
+{
+    for (int i = 0; i < TURNS; i++)
+        if (own->used[i])
+            cudaEventDestroy(own->used[i]);
+    cudaFreeHost(own->staging);
+    free(own);
+}
+
+static enum mds_rc open_own(struct own *own)
+{
+    MDS_TRY(check("pinned memory",
+                  cudaMallocHost((void **)&own->staging, (size_t)TURNS * TURN_BYTES)));
+    for (int i = 0; i < TURNS; i++)
+        MDS_TRY(check("an event",
+                      cudaEventCreateWithFlags(&own->used[i], cudaEventDisableTiming)));
+    return MDS_OK;
+}
+
+static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
+{
+    cudaStream_t stream = NULL;
+    struct own *own;
+    enum mds_rc rc;
+    int gpu = 0;
+
+    MDS_TRY(pick(spec->local_rank, &gpu));
+    MDS_TRY(check("choosing the GPU", cudaSetDevice(gpu)));
+    MDS_TRY(describe(dev, gpu));
+    MDS_TRY(limit_memory(dev));
+    own = mds_zalloc(1, sizeof *own);
+    if (!own)
+        return MDS_EMEM;
+    rc = open_own(own);
+    if (!rc)
+        rc = check("a stream",
+                   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    if (rc) {
+        close_own(own);
+        return rc;
+    }
+    dev->own = own;
+    dev->stream = stream;
+    dev->kern = mdsk_cuda();
+    return MDS_OK;
+}
+
+static void cuda_close(struct mds_dev *dev)
+{
+    cudaStreamSynchronize(dev->stream);
+    cudaStreamDestroy(dev->stream);
+    close_own(dev->own);
+}
+
+static void *cuda_alloc(struct mds_dev *dev, int64_t bytes)
+{
+    void *p = NULL;
+
+    if (cudaMalloc(&p, bytes > 0 ? (size_t)bytes : 1) != cudaSuccess) {
+        cudaGetLastError();
+        return NULL;
+    }
+    note(dev, "clearing memory", cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
+    return p;
+}
+
+static void cuda_free(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    (void)bytes;
+    note(dev, "giving memory back", cudaFree(p));
+}
+
+static void cuda_zero(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    note(dev, "clearing memory", cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
+}
+
+static void cuda_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    note(dev, "copying",
+         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
+                         dev->stream));
+}
+
+static int cuda_owns(const struct mds_dev *dev, const void *p)
+{
+    struct cudaPointerAttributes at;
+
+    (void)dev;
+    return cudaPointerGetAttributes(&at, p) == cudaSuccess &&
+           at.type == cudaMemoryTypeDevice;
+}
+
+/* The piece goes to pinned memory now, and to the GPU in its turn. */
+static void copy_in_turn(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    struct own *own = dev->own;
+    char *stage = own->staging + (int64_t)own->turn * TURN_BYTES;
+
+    note(dev, "waiting for a copy", cudaEventSynchronize(own->used[own->turn]));
+    memcpy(stage, from, (size_t)bytes);
+    note(
+        dev, "copying to the GPU",
+        cudaMemcpyAsync(to, stage, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
+    note(dev, "an event", cudaEventRecord(own->used[own->turn], dev->stream));
+    own->turn = (own->turn + 1) % TURNS;
+}
+
+static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    int64_t piece = TURN_BYTES;
+
+    for (int64_t at = 0; at < bytes; at += piece)
+        copy_in_turn(dev, (char *)to + at, (const char *)from + at,
+                     bytes - at < piece ? bytes - at : piece);
+}
+
+/* Until all that was queued is done. */
+static enum mds_rc wait_for_all(struct mds_dev *dev)
+{
+    const double pause_s = 0.1;
+    double watched = mds_clock_s();
+    cudaError_t code;
+
+    while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady) {
+        double now = mds_clock_s();
+
+        if (dev->watch && now - watched > pause_s) {
+            MDS_TRY(dev->watch());
+            watched = now;
+        }
+        sched_yield();
+    }
+    note(dev, "something that was queued", code);
+    return MDS_OK;
+}
+
+static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                 int64_t bytes)
+{
+    struct own *own = dev->own;
+
+    MDS_TRY(wait_for_all(dev)); /* a copy to pageable memory would block unwatched */
+    note(dev, "copying from the GPU",
+         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
+    note(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
+    return check(own->what, own->failed);
+}
+
+static void cuda_save(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    note(dev, "saving to the host",
+         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
+}
+
+static void cuda_restore(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    note(dev, "restoring from the host",
+         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
+}
+
+/* ---- beside it ---- */
+
+static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
+{
+    MDS_TRY(mds_dev_cpu.open(dev, spec));
+    snprintf(dev->description, sizeof dev->description, "pinned host memory");
+    return MDS_OK;
+}
+
+/* Mapped first and pinned then: that keeps large pages, and cudaHostAlloc promises no
+ * zeros. */
+static void *pinned_alloc(struct mds_dev *dev, int64_t bytes)
+{
+    void *p = mds_dev_map(bytes);
+
+    (void)dev;
+    if (!p || bytes == 0)
+        return p;
+    if (cudaHostRegister(p, (size_t)bytes, cudaHostRegisterPortable) != cudaSuccess) {
+        cudaGetLastError();
+        mds_dev_unmap(p, bytes);
+        return NULL;
+    }
+    return p;
+}
+
+static void pinned_free(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    (void)dev;
+    if (bytes > 0)
+        cudaHostUnregister(p);
+    mds_dev_unmap(p, bytes);
+}
+
+static void pinned_zero(struct mds_dev *dev, void *p, int64_t bytes)
+{
+    mds_dev_cpu.zero(dev, p, bytes);
+}
+
+static void pinned_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    mds_dev_cpu.copy(dev, to, from, bytes);
+}
+
+static enum mds_rc pinned_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                   int64_t bytes)
+{
+    return mds_dev_cpu.copy_out(dev, to, from, bytes);
+}
+
+static const struct mds_dev_ops pinned = {
+    .name = "pinned",
+    .open = pinned_open,
+    .alloc = pinned_alloc,
+    .free = pinned_free,
+    .zero = pinned_zero,
+    .copy = pinned_copy,
+    .copy_in = pinned_copy,
+    .copy_out = pinned_copy_out,
+};
+
+const struct mds_dev_ops mds_dev_cuda = {
+    .name = "cuda",
+    .beside = &pinned,
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .zero = cuda_zero,
+    .copy = cuda_copy,
+    .owns = cuda_owns,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .save = cuda_save,
+    .restore = cuda_restore,
+};
+
 #else
+
+const char *mds_cuda_why(void)
+{
+    return "";
+}
+
+int mds_cuda_count(void)
+{
+    return 0;
+}
+
 const char *mds_cuda_probe(void)
 {
     return "not in this build";
 }
-#endif
 
 const struct mds_dev_ops mds_dev_cuda = {
     .name = "cuda",
-    .missing = "this version has no CUDA kernels yet; use --device cpu",
+    .missing = "this build has no CUDA (configure --with-cuda); use --device cpu",
 };
+
+#endif

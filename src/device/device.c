@@ -19,6 +19,7 @@ static const char *const op_names[MDS_OPS] = {
     [MDS_OP_NORM_BWD] = "norm_bwd",
     [MDS_OP_ATTENTION_FWD] = "attention_fwd",
     [MDS_OP_ATTENTION_BWD] = "attention_bwd",
+    [MDS_OP_ATTENTION_MERGE] = "attention_merge",
     [MDS_OP_ROPE] = "rope",
     [MDS_OP_ACTIVATION_FWD] = "activation_fwd",
     [MDS_OP_ACTIVATION_BWD] = "activation_bwd",
@@ -28,6 +29,8 @@ static const char *const op_names[MDS_OPS] = {
     [MDS_OP_XENT_LOSS] = "xent_loss",
     [MDS_OP_XENT_BWD] = "xent_bwd",
     [MDS_OP_DROPOUT] = "dropout",
+    [MDS_OP_COPY_ROWS] = "copy_rows",
+    [MDS_OP_CAST] = "cast",
     [MDS_OP_ADD] = "add",
     [MDS_OP_SCALE] = "scale",
     [MDS_OP_SUM_SQUARES] = "sum_squares",
@@ -72,13 +75,22 @@ static enum mds_rc find_backend(const char *name, const struct mds_dev_ops **out
                     near ? "; did you mean " : "", near ? near : "");
 }
 
+const char *mds_dev_resolve(const char *name)
+{
+    if (strcmp(name, "auto") != 0)
+        return name;
+    return !mds_dev_cuda.missing && mds_cuda_count() > 0 ? "cuda" : "cpu";
+}
+
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out)
 {
     const struct mds_dev_ops *ops = NULL;
     struct mds_dev *dev;
     enum mds_rc rc;
 
-    MDS_TRY(find_backend(spec->name, &ops));
+    MDS_TRY(find_backend(mds_dev_resolve(spec->name), &ops));
+    if (spec->beside && ops->beside)
+        ops = ops->beside;
     dev = mds_zalloc(1, sizeof *dev);
     if (!dev)
         return MDS_EMEM;
@@ -95,7 +107,19 @@ enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out
 
 void mds_dev_destroy(struct mds_dev *dev)
 {
+    if (dev && dev->ops->close)
+        dev->ops->close(dev);
     free(dev);
+}
+
+const char *mds_dev_name(const struct mds_dev *dev)
+{
+    return dev->ops->name;
+}
+
+int64_t mds_dev_memory_bytes(const struct mds_dev *dev)
+{
+    return dev->memory_bytes;
 }
 
 const char *mds_dev_describe(const struct mds_dev *dev)
@@ -159,6 +183,21 @@ void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes)
     dev->ops->zero(dev, p, bytes);
 }
 
+void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+{
+    dev->ops->copy(dev, to, from, bytes);
+}
+
+int mds_dev_owns(const struct mds_dev *dev, const void *p)
+{
+    return dev->ops->owns ? dev->ops->owns(dev, p) : 1;
+}
+
+void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
+{
+    dev->watch = watch;
+}
+
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {
@@ -166,11 +205,34 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
     dev->ops->copy_in(dev, to, from_host, bytes);
 }
 
-void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
-                      int64_t bytes)
+enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                             int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    dev->ops->copy_out(dev, to_host, from, bytes);
+    return dev->ops->copy_out(dev, to_host, from, bytes);
+}
+
+void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    if (!dev->kern)
+        return;
+    if (dev->ops->save)
+        dev->ops->save(dev, to_host, from, bytes);
+    else
+        dev->ops->copy_out(dev, to_host, from, bytes);
+}
+
+void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes)
+{
+    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    if (!dev->kern)
+        return;
+    if (dev->ops->restore)
+        dev->ops->restore(dev, to, from_host, bytes);
+    else
+        dev->ops->copy_in(dev, to, from_host, bytes);
 }
 
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)

@@ -3,7 +3,8 @@
  *   cpu   host memory, kernels/cpu
  *   dry   no kernels, and addresses that may be computed with but never touched: the
  * same calls leave the same ledger, so a run of any size can be measured on a laptop
- *   cuda  a row that says why it is not there (device/cuda.c)
+ *   cuda  memory of an NVIDIA GPU, kernels/cuda; in builds without CUDA a row that says
+ *         so
  */
 #ifndef MDS_DEVICE_DEVICE_H
 #define MDS_DEVICE_DEVICE_H
@@ -24,6 +25,7 @@ enum mds_op {
     MDS_OP_NORM_BWD,
     MDS_OP_ATTENTION_FWD,
     MDS_OP_ATTENTION_BWD,
+    MDS_OP_ATTENTION_MERGE,
     MDS_OP_ROPE,
     MDS_OP_ACTIVATION_FWD,
     MDS_OP_ACTIVATION_BWD,
@@ -33,6 +35,8 @@ enum mds_op {
     MDS_OP_XENT_LOSS,
     MDS_OP_XENT_BWD,
     MDS_OP_DROPOUT,
+    MDS_OP_COPY_ROWS,
+    MDS_OP_CAST,
     MDS_OP_ADD,
     MDS_OP_SCALE,
     MDS_OP_SUM_SQUARES,
@@ -56,16 +60,28 @@ struct mds_ledger {
 };
 
 struct mds_dev_spec {
-    const char *name;     /* "cpu" or "dry" */
+    const char *name;     /* "cpu", "cuda", "dry"; "auto": cuda if there is one */
     int threads;          /* cpu: threads of this rank; 0: all cores it may use */
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
+    int local_rank;       /* cuda: which of the node's GPUs */
+    int beside;           /* not the device, but host memory that is fast to copy to */
 };
 
+/* MDS_EDEVICE where a GPU is asked for and there is none, or not enough of them. */
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out);
+
+/* What "auto" stands for here; other names stand for themselves. */
+const char *mds_dev_resolve(const char *name);
 void mds_dev_destroy(struct mds_dev *dev);
 
 /* "cpu: OpenBLAS 0.3.21, 2 threads". */
 const char *mds_dev_describe(const struct mds_dev *dev);
+
+/* "cpu", "dry" or "cuda"; "pinned" beside cuda. */
+const char *mds_dev_name(const struct mds_dev *dev);
+
+/* The most this rank may take of it. */
+int64_t mds_dev_memory_bytes(const struct mds_dev *dev);
 
 /* The kernels, or NULL where there are none (dry). */
 const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev);
@@ -82,12 +98,30 @@ void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes);
 /* Fill with zero bytes; queued. */
 void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes);
 
-/* Between host and device.  Both return when the copy is done; copy_out first waits for
- * all that was queued.  On dry, copy_out gives zeros. */
+/* Within the device; queued. */
+void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
+
+/* Whether p is an address of the device, not of the host (cpu: always). */
+int mds_dev_owns(const struct mds_dev *dev, const void *p);
+
+/* Between host and device.  from_host may be used again when copy_in returns; copy_out
+ * waits for all that was queued, and MDS_EDEVICE tells of the first thing that failed
+ * since the device was opened.  On dry, copy_out gives zeros. */
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
-void mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
-                      int64_t bytes);
+enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
+                             int64_t bytes);
+
+/* Called some times a second while copy_out waits; a failure ends the wait, and is what
+ * copy_out returns.  For those who queue what may never end: NULL for nobody. */
+typedef enum mds_rc mds_dev_watch(void);
+void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
+
+/* Between the device and host memory that is accounted for too (an arena on the device
+ * beside it): queued; on dry nothing is touched on either side. */
+void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes);
+void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
+                     int64_t bytes);
 
 /* Cores this process may run on. */
 int mds_host_cores(void);
@@ -96,7 +130,17 @@ int mds_host_cores(void);
  * available and what the control group leaves. */
 int64_t mds_host_memory_available(void);
 
-/* "none found", "2 found" or why it cannot be asked: for the start-up report. */
+/* Memory this process has in use now, and the most it ever had; 0 if the system does
+ * not say. */
+void mds_host_memory_used(int64_t *now, int64_t *peak);
+
+/* GPUs that this process could use; 0 too where that cannot be asked. */
+int mds_cuda_count(void);
+
+/* What the cuda kernel that failed last says of it, "" if none has. */
+const char *mds_cuda_why(void);
+
+/* "no GPU found", "2 GPUs found" or why it cannot be asked: for the start-up report. */
 const char *mds_cuda_probe(void);
 
 #endif

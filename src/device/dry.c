@@ -44,15 +44,17 @@ static void dry_zero(struct mds_dev *dev, void *p, int64_t bytes)
     (void)dev, (void)p, (void)bytes;
 }
 
-static void dry_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static void dry_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     (void)dev, (void)to, (void)from, (void)bytes;
 }
 
-static void dry_copy_out(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static enum mds_rc dry_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                int64_t bytes)
 {
     (void)dev, (void)from;
     memset(to, 0, (size_t)bytes);
+    return MDS_OK;
 }
 
 const struct mds_dev_ops mds_dev_dry = {
@@ -61,6 +63,7 @@ const struct mds_dev_ops mds_dev_dry = {
     .alloc = dry_alloc,
     .free = dry_free,
     .zero = dry_zero,
-    .copy_in = dry_copy_in,
+    .copy = dry_copy,
+    .copy_in = dry_copy,
     .copy_out = dry_copy_out,
 };

@@ -11,4 +11,4 @@ unit_tests += tests/unit/device
 tests_unit_device_SOURCES = tests/unit/device.c
 tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS) $(CMOCKA_LIBS)
+  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)

@@ -1,99 +1,144 @@
+/* Building an engine: the parts, and the memory they take. */
 #include "engine/engine.h"
 #include "base/alloc.h"
-#include "device/arena.h"
-#include "model/gpt.h"
-#include "optim/adamw.h"
-#include "optim/grad_sync.h"
+#include "engine/internal.h"
+#include "pipeline/split.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-/* Numbers that kernels sum up on the device. */
-struct scalars {
-    struct mds_gpt_loss loss;
-    double grad_squares;
-};
-
-struct mds_engine {
-    const struct mds_config *config; /* borrowed */
-    struct mds_dev *dev;             /* borrowed */
-    struct mds_comm *comm;           /* borrowed */
-    struct mds_arena state, step;
-    struct mds_params *params;
-    struct mds_gpt *gpt;
-    struct mds_adamw *optim;
-    struct mds_grad_sync *sync;
-    struct scalars *scalars; /* in state */
-    int32_t *token, *target; /* in state: [micro, S] each */
-    int32_t *staged;         /* host: [2, micro, S], tokens then targets */
-    double grad_norm;        /* of the last backward */
-};
-
-static int64_t micro_tokens(const struct mds_engine *e)
+static enum mdsk_dtype dtype_of(const struct mds_config *c)
 {
-    return e->config->batch.micro * e->config->model.seq_length;
+    static const enum mdsk_dtype types[] = {[MDS_TYPE_F32] = MDSK_F32,
+                                            [MDS_TYPE_BF16] = MDSK_BF16,
+                                            [MDS_TYPE_F16] = MDSK_F16};
+
+    return types[c->train.type];
 }
 
-/* ---- creation ---- */
+/* ---- model ---- */
 
-static enum mds_rc take_params(struct mds_engine *e)
+static enum mds_rc find_piece(const struct mds_engine *e, int chunk,
+                              struct mds_gpt_piece *out)
 {
-    int64_t bytes = mds_params_span(e->params) * (int64_t)sizeof(float);
-    void *weight = NULL, *grad = NULL;
+    const struct mds_groups *g = e->groups;
 
-    MDS_TRY(mds_arena_take(&e->state, MDS_MEM_PARAM, bytes, &weight));
-    MDS_TRY(mds_arena_take(&e->state, MDS_MEM_GRAD, bytes, &grad));
-    mds_params_bind(e->params, weight, grad);
-    return MDS_OK;
+    out->is_first = mds_groups_first_stage(g) && chunk == 0;
+    out->is_last = mds_groups_last_stage(g) && chunk == e->pieces - 1;
+    return mds_pipe_layers((int)e->config->model.layers, g->grid.pp, e->pieces,
+                           g->place.pp, chunk, &out->first_layer, &out->layers);
 }
+
+static enum mds_rc build_model(struct mds_engine *e)
+{
+    struct mds_gpt_piece *pieces = mds_zalloc((size_t)e->pieces, sizeof *pieces);
+    struct mds_gpt_spec spec = {.config = &e->config->model,
+                                .groups = e->groups,
+                                .sequence_parallel =
+                                    e->config->parallel.sequence_parallel,
+                                .pieces = pieces,
+                                .n_pieces = e->pieces};
+    enum mds_rc rc = pieces ? MDS_OK : MDS_EMEM;
+
+    for (int i = 0; !rc && i < e->pieces; i++)
+        rc = find_piece(e, i, &pieces[i]);
+    if (!rc)
+        rc = mds_params_create(dtype_of(e->config), &e->params);
+    spec.params = e->params;
+    if (!rc)
+        rc = mds_gpt_create(&spec, &e->gpt);
+    free(pieces);
+    return rc;
+}
+
+/* ---- pipeline ---- */
+
+static enum mds_rc build_passage(struct mds_engine *e, int forward_only,
+                                 struct passage *p)
+{
+    const struct mds_batch_config *b = &e->config->batch;
+    struct mds_schedule_spec s = {.stages = e->groups->grid.pp,
+                                  .stage = e->groups->place.pp,
+                                  .chunks = e->pieces,
+                                  .micro_batches = (int)b->accumulation,
+                                  .forward_only = forward_only};
+    struct mds_pipe_spec spec = {.comm = e->groups->pipe};
+
+    spec.boundary_bytes =
+        mds_gpt_boundary_bytes(e->gpt, b->micro, e->config->model.seq_length);
+    MDS_TRY(mds_schedule_create(&s, &p->schedule));
+    spec.schedule = p->schedule;
+    return mds_pipe_create(&spec, &p->pipe);
+}
+
+static void destroy_passage(struct passage *p)
+{
+    mds_pipe_destroy(p->pipe);
+    mds_schedule_destroy(p->schedule);
+}
+
+/* ---- memory ---- */
 
 static enum mds_rc take_batch(struct mds_engine *e)
 {
-    int64_t bytes = micro_tokens(e) * (int64_t)sizeof(int32_t);
+    struct mds_par par = {.groups = e->groups};
+    const struct mds_batch_config *b = &e->config->batch;
+    int64_t bytes;
     void *token = NULL, *target = NULL, *scalars = NULL;
 
+    mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
+    e->tokens_here = mds_par_rows(&par);
+    bytes = b->accumulation * e->tokens_here * (int64_t)sizeof *e->token;
     MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, bytes, &token));
     MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, bytes, &target));
     MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
     e->token = token;
     e->target = target;
     e->scalars = scalars;
-    e->staged = mds_zalloc((size_t)micro_tokens(e), 2 * sizeof *e->staged);
+    e->staged = mds_zalloc((size_t)e->tokens_here, sizeof *e->staged);
     return e->staged ? MDS_OK : MDS_EMEM;
 }
 
-/* Optimizer and model never meet: the gradient sum listens to the registry. */
-static enum mds_rc join_grad_sync(struct mds_engine *e)
+static enum mds_rc build_zero(struct mds_engine *e, int threads)
 {
-    const struct mds_train_config *t = &e->config->train;
-    struct mds_grad_sync_spec spec = {.ps = e->params,
-                                      .comm = e->comm,
-                                      .bucket_bytes = t->bucket_bytes,
-                                      .overlap = t->overlap_grad_reduce};
-    struct mds_param_hooks hooks = {.grad_ready = mds_grad_sync_ready};
+    const struct mds_config *c = e->config;
+    const struct mds_parallel_config *p = &c->parallel;
+    static const enum mds_offload places[] = {[MDS_PLACE_DEVICE] = MDS_OFFLOAD_NONE,
+                                              [MDS_PLACE_CPU] = MDS_OFFLOAD_CPU,
+                                              [MDS_PLACE_NVME] = MDS_OFFLOAD_NVME};
+    struct mds_zero_spec spec = {.optim = &c->optim,
+                                 .params = e->params,
+                                 .dev = e->dev,
+                                 .group = e->groups->data,
+                                 .stage = (int)p->zero_stage,
+                                 .optimizer = places[p->offload_optimizer],
+                                 .weights = places[p->offload_params],
+                                 .nvme_path = p->nvme_path,
+                                 .bucket_bytes = c->train.bucket_bytes,
+                                 .overlap = c->train.overlap_grad_reduce,
+                                 .threads = threads};
 
-    MDS_TRY(mds_grad_sync_create(&spec, &e->sync));
-    MDS_TRY(mds_grad_sync_take(e->sync, &e->state));
-    hooks.ctx = e->sync;
-    mds_params_hook(e->params, &hooks);
+    return mds_zero_create(&spec, &e->state, &e->zero);
+}
+
+static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)
+{
+    const struct mds_engine_need *need = spec->need;
+
+    MDS_TRY(build_model(e));
+    MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
+    MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
+    if (e->config->train.offload_activations)
+        MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
+    MDS_TRY(build_zero(e, spec->threads));
+    MDS_TRY(take_batch(e));
+    MDS_TRY(build_passage(e, 0, &e->train));
+    MDS_TRY(build_passage(e, 1, &e->eval));
+    e->scale = mds_loss_scale_start(&e->config->train);
     return MDS_OK;
 }
 
-static enum mds_rc build(struct mds_engine *e, const struct mds_engine_need *need)
-{
-    const struct mds_config *c = e->config;
-
-    MDS_TRY(mds_params_create(&e->params));
-    MDS_TRY(mds_gpt_create(&c->model, e->params, &e->gpt));
-    MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
-    MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
-    MDS_TRY(take_params(e));
-    MDS_TRY(mds_adamw_create(&c->optim, e->params, e->dev, &e->state, &e->optim));
-    MDS_TRY(join_grad_sync(e));
-    return take_batch(e);
-}
-
-static enum mds_rc create(const struct mds_engine_spec *spec, struct mds_engine **out)
+enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
+                              struct mds_engine **out)
 {
     struct mds_engine *e = mds_zalloc(1, sizeof *e);
     enum mds_rc rc;
@@ -102,30 +147,17 @@ static enum mds_rc create(const struct mds_engine_spec *spec, struct mds_engine 
         return MDS_EMEM;
     e->config = spec->config;
     e->dev = spec->dev;
-    e->comm = spec->data_parallel;
-    rc = build(e, spec->need);
-    if (rc) {
+    e->host_dev = spec->host;
+    e->groups = spec->groups;
+    e->pieces = (int)spec->config->parallel.virtual_stages;
+    if (e->pieces < 1)
+        e->pieces = 1;
+    rc = build(e, spec);
+    if (rc)
         mds_engine_destroy(e);
-        return rc;
-    }
-    *out = e;
-    return MDS_OK;
-}
-
-enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
-                              struct mds_engine **out)
-{
-    struct mds_engine *e = NULL;
-    enum mds_rc rc;
-
-    MDS_TRY(create(spec, &e));
-    rc = mds_params_init(e->params, e->dev, (uint64_t)spec->config->train.seed);
-    if (rc) {
-        mds_engine_destroy(e);
-        return rc;
-    }
-    *out = e;
-    return MDS_OK;
+    else
+        *out = e;
+    return rc;
 }
 
 void mds_engine_destroy(struct mds_engine *e)
@@ -133,8 +165,10 @@ void mds_engine_destroy(struct mds_engine *e)
     if (!e)
         return;
     free(e->staged);
-    mds_grad_sync_destroy(e->sync);
-    mds_adamw_destroy(e->optim);
+    destroy_passage(&e->eval);
+    destroy_passage(&e->train);
+    mds_zero_destroy(e->zero);
+    mds_arena_fini(&e->host);
     mds_arena_fini(&e->step);
     mds_arena_fini(&e->state);
     mds_gpt_destroy(e->gpt);
@@ -147,178 +181,7 @@ struct mds_params *mds_engine_params(struct mds_engine *e)
     return e->params;
 }
 
-/* ---- a step ---- */
-
-/* Rows of S+1 tokens become S inputs and S targets on the device. */
-static struct mds_gpt_batch load_batch(struct mds_engine *e, const int32_t *rows,
-                                       int64_t first_sample)
+struct mds_zero *mds_engine_zero(struct mds_engine *e)
 {
-    int64_t B = e->config->batch.micro, S = e->config->model.seq_length;
-    int64_t bytes = B * S * (int64_t)sizeof *rows;
-    int32_t *target = e->staged + B * S;
-
-    for (int64_t b = 0; b < B; b++)
-        for (int64_t s = 0; s < S; s++) {
-            e->staged[b * S + s] = rows[b * (S + 1) + s];
-            target[b * S + s] = rows[b * (S + 1) + s + 1];
-        }
-    mds_dev_copy_in(e->dev, e->token, e->staged, bytes);
-    mds_dev_copy_in(e->dev, e->target, target, bytes);
-    return (struct mds_gpt_batch){.B = B,
-                                  .S = S,
-                                  .first_sample = first_sample,
-                                  .token = e->token,
-                                  .target = e->target};
-}
-
-static struct mds_gpt_run how_to_run(struct mds_engine *e, int64_t step)
-{
-    const struct mds_train_config *t = &e->config->train;
-
-    return (struct mds_gpt_run){.dev = e->dev,
-                                .arena = &e->step,
-                                .recompute = t->recompute,
-                                .loss_tile = t->loss_tile,
-                                .seed = (uint64_t)t->seed,
-                                .step = (uint32_t)step};
-}
-
-static void zero_sums(struct mds_engine *e)
-{
-    int64_t bytes = mds_params_span(e->params) * (int64_t)sizeof(float);
-
-    mds_dev_zero(e->dev, mds_params_grads(e->params), bytes);
-    mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
-}
-
-/* The read-back point: everything a step's control flow may depend on. */
-static struct scalars read_back(struct mds_engine *e)
-{
-    struct scalars s = {0};
-
-    mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s);
-    return s;
-}
-
-static enum mds_rc micro_batches(struct mds_engine *e, int64_t step,
-                                 int64_t first_sample, const int32_t *token)
-{
-    const struct mds_batch_config *b = &e->config->batch;
-    int64_t S = e->config->model.seq_length;
-    struct mds_gpt_run run = how_to_run(e, step);
-    float scale = (float)(1.0 / ((double)b->global * (double)S));
-
-    for (int64_t i = 0; i < b->accumulation; i++) {
-        int64_t row = i * b->micro;
-        struct mds_gpt_batch batch =
-            load_batch(e, token + row * (S + 1), first_sample + row);
-
-        mds_grad_sync_begin(e->sync, i == b->accumulation - 1);
-        MDS_TRY(mds_gpt_train(e->gpt, &run, &batch, scale, &e->scalars->loss));
-    }
-    return mds_grad_sync_finish(e->sync);
-}
-
-enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
-                                int64_t first_sample, const int32_t *token,
-                                struct mds_step_result *out)
-{
-    struct scalars s;
-    double loss[2];
-
-    zero_sums(e);
-    MDS_TRY(micro_batches(e, step, first_sample, token));
-    MDS_TRY(mds_adamw_grad_squares(e->optim, &e->scalars->grad_squares));
-    s = read_back(e);
-    loss[0] = s.loss.sum;
-    loss[1] = s.loss.count;
-    MDS_TRY(mds_comm_all_reduce_f64(e->comm, loss, 2, MDS_COMM_SUM));
-    e->grad_norm = sqrt(s.grad_squares);
-    out->loss = loss[1] > 0 ? loss[0] / loss[1] : 0;
-    out->grad_norm = e->grad_norm;
-    return MDS_OK;
-}
-
-enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
-{
-    double clip = e->config->optim.clip_grad;
-
-    return mds_adamw_step(e->optim, lr, mds_clip_scale(clip, e->grad_norm));
-}
-
-enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
-                            double *count)
-{
-    struct mds_gpt_run run = how_to_run(e, 0);
-    struct mds_gpt_batch batch = load_batch(e, token, 0);
-    struct scalars s;
-
-    mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
-    MDS_TRY(mds_gpt_eval(e->gpt, &run, &batch, &e->scalars->loss));
-    s = read_back(e);
-    *sum += s.loss.sum;
-    *count += s.loss.count;
-    return MDS_OK;
-}
-
-/* ---- measuring ---- */
-
-/* One step and one evaluation.  The rows are never looked at by a dry device. */
-static enum mds_rc rehearse(struct mds_engine *e)
-{
-    const struct mds_batch_config *b = &e->config->batch;
-    int64_t row = e->config->model.seq_length + 1;
-    int32_t *token =
-        mds_zalloc((size_t)(b->accumulation * b->micro * row), sizeof *token);
-    struct mds_step_result result;
-    double sum = 0, count = 0;
-    enum mds_rc rc = MDS_EMEM;
-
-    if (!token)
-        return rc;
-    rc = mds_engine_backward(e, 1, 0, token, &result);
-    if (!rc)
-        rc = mds_engine_update(e, 0);
-    if (!rc)
-        rc = mds_engine_eval(e, token, &sum, &count);
-    free(token);
-    return rc;
-}
-
-static enum mds_rc measure_on(struct mds_dev *dev, struct mds_comm *comm,
-                              const struct mds_config *config,
-                              struct mds_engine_need *need)
-{
-    const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 52,
-                                           .step_bytes = INT64_C(1) << 52};
-    struct mds_engine_spec spec = {
-        .config = config, .dev = dev, .data_parallel = comm, .need = &plenty};
-    struct mds_engine *e = NULL;
-    enum mds_rc rc;
-
-    MDS_TRY(create(&spec, &e));
-    rc = rehearse(e);
-    if (!rc)
-        *need = (struct mds_engine_need){.state_bytes = e->state.peak,
-                                         .step_bytes = e->step.peak,
-                                         .memory = mds_dev_ledger(dev)->memory};
-    mds_engine_destroy(e);
-    return rc;
-}
-
-enum mds_rc mds_engine_measure(const struct mds_config *config, int data_parallel,
-                               struct mds_engine_need *need)
-{
-    const struct mds_dev_spec spec = {.name = "dry"};
-    struct mds_dev *dev = NULL;
-    struct mds_comm *comm = NULL;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_dev_create(&spec, &dev));
-    rc = mds_comm_create_dry(0, data_parallel, "data-parallel", &comm);
-    if (!rc)
-        rc = measure_on(dev, comm, config, need);
-    mds_comm_destroy(comm);
-    mds_dev_destroy(dev);
-    return rc;
+    return e->zero;
 }

@@ -1,11 +1,18 @@
 noinst_LIBRARIES += src/engine/libmds_engine.a
-src_engine_libmds_engine_a_SOURCES = src/engine/engine.c src/engine/engine.h
+src_engine_libmds_engine_a_SOURCES = \
+  src/engine/engine.c src/engine/engine.h \
+  src/engine/gather.c \
+  src/engine/internal.h \
+  src/engine/measure.c \
+  src/engine/step.c
 
 unit_tests += tests/unit/engine
 tests_unit_engine_SOURCES = tests/unit/engine.c
 tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
+  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/optim/libmds_optim.a src/comm/libmds_comm.a src/tensor/libmds_tensor.a \
-  src/device/libmds_device.a kernels/libmdsk.a src/config/libmds_config.a \
-  src/base/libmds_base.a $(YAML_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS) \
+  src/device/libmds_device.a kernels/libmdsk.a src/topo/libmds_topo.a \
+  src/config/libmds_config.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) \
+  $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) \
   $(CMOCKA_LIBS)

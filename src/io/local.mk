@@ -9,10 +9,17 @@ src_io_libmds_io_a_SOURCES = \
   src/io/map.c src/io/map.h \
   src/io/output.c src/io/output.h \
   src/io/reader.c src/io/reader.h \
-  src/io/sha256.c src/io/sha256.h
+  src/io/sha256.c src/io/sha256.h \
+  src/io/spill.c src/io/spill.h \
+  src/io/worker.c src/io/worker.h
 
 unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
 tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
   $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/spill
+tests_unit_spill_SOURCES = tests/unit/spill.c tests/unit/scratch.h
+tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_spill_LDADD = src/io/libmds_io.a src/base/libmds_base.a $(CMOCKA_LIBS)

@@ -1,3 +1,4 @@
+/* A stage's parameters. */
 #include "model/gpt.h"
 #include "base/alloc.h"
 #include "model/parts.h"
@@ -5,80 +6,104 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Registers parameters one after the other; the first failure is kept and ends the
  * rest. */
 struct registrar {
-    struct mds_params *ps;
+    struct mds_gpt *g;
     enum mds_rc rc;
 };
 
-static int add(struct registrar *reg, const struct mds_param_spec *spec)
+static int add(struct registrar *reg, struct mds_param_spec *spec)
 {
+    struct mds_comm *tp = reg->g->groups->tp;
     int id = -1;
 
+    spec->parts = mds_comm_size(tp);
+    spec->part = mds_comm_rank(tp);
+    if (spec->shard == MDS_SHARD_NONE && spec->part > 0)
+        spec->duplicate = 1; /* the group's first rank counts what all have */
     if (reg->rc == MDS_OK)
-        reg->rc = mds_params_add(reg->ps, spec, &id);
+        reg->rc = mds_params_add(reg->g->ps, spec, &id);
     return id;
 }
 
+static int add_unit(struct registrar *reg, const char *name)
+{
+    int unit = -1;
+
+    if (reg->rc == MDS_OK)
+        reg->rc = mds_params_add_unit(reg->g->ps, name, &unit);
+    return unit;
+}
+
 static int add_matrix(struct registrar *reg, const char *name, int64_t rows,
-                      int64_t cols, double std, int packed)
+                      int64_t cols, enum mds_shard shard, double std, int packed)
 {
     struct mds_param_spec s = {.rows = rows,
                                .cols = cols,
                                .init = MDS_INIT_NORMAL,
                                .std = std,
                                .decay = 1,
-                               .packed = packed};
+                               .packed = packed,
+                               .shard = shard};
 
     snprintf(s.name, sizeof s.name, "%s.weight", name);
     return add(reg, &s);
 }
 
 static int add_vector(struct registrar *reg, const char *name, const char *suffix,
-                      int64_t n, enum mds_init init, int packed)
+                      int64_t n, enum mds_init init, enum mds_shard shard, int packed)
 {
-    struct mds_param_spec s = {.rows = n, .init = init, .packed = packed};
+    struct mds_param_spec s = {
+        .rows = n, .init = init, .packed = packed, .shard = shard};
 
     snprintf(s.name, sizeof s.name, "%s.%s", name, suffix);
     return add(reg, &s);
 }
 
-static struct norm_ids add_norm(struct registrar *reg,
-                                const struct mds_model_config *cfg, const char *name)
+static struct norm_ids add_norm(struct registrar *reg, const char *name)
 {
+    const struct mds_model_config *cfg = &reg->g->cfg;
     struct norm_ids id = {-1, -1};
 
-    id.gamma = add_vector(reg, name, "gamma", cfg->hidden, MDS_INIT_ONE, 0);
+    id.gamma =
+        add_vector(reg, name, "gamma", cfg->hidden, MDS_INIT_ONE, MDS_SHARD_NONE, 0);
     if (cfg->norm == MDS_NORM_LAYERNORM)
-        id.beta = add_vector(reg, name, "beta", cfg->hidden, MDS_INIT_ZERO, 0);
+        id.beta = add_vector(reg, name, "beta", cfg->hidden, MDS_INIT_ZERO,
+                             MDS_SHARD_NONE, 0);
     return id;
 }
 
-/* n linears of one input, side by side: first all weights, then all biases. */
-static struct linear_ids add_linears(struct registrar *reg,
-                                     const struct mds_model_config *cfg,
-                                     const char *layer, const char *const *name, int n,
-                                     int64_t in, const int64_t *out, double std)
+/* n linears of one input, side by side: first all weights, then all biases.  Those
+ * split by rows share their outputs among ranks, biases included, those by columns
+ * their input. */
+static struct linear_ids add_linears(struct registrar *reg, const char *layer,
+                                     const char *const *name, int n, int64_t in,
+                                     const int64_t *out, enum mds_shard shard,
+                                     double std)
 {
-    struct linear_ids id = {.weight = -1, .bias = -1, .n = n, .in = in};
+    int tp = mds_comm_size(reg->g->groups->tp);
+    struct linear_ids id = {.weight = -1, .bias = -1};
     char full[48];
 
+    id.in = shard == MDS_SHARD_COLS ? in / tp : in;
     for (int i = 0; i < n; i++) {
         int w;
 
         snprintf(full, sizeof full, "%s.%s", layer, name[i]);
-        w = add_matrix(reg, full, out[i], in, std, i > 0);
+        w = add_matrix(reg, full, out[i], in, shard, std, i > 0);
         if (i == 0)
             id.weight = w;
-        id.out += out[i];
+        id.out += shard == MDS_SHARD_ROWS ? out[i] / tp : out[i];
     }
-    for (int i = 0; i < n && cfg->linear_bias; i++) {
+    for (int i = 0; i < n && reg->g->cfg.linear_bias; i++) {
+        enum mds_shard s = shard == MDS_SHARD_ROWS ? shard : MDS_SHARD_NONE;
         int b;
 
         snprintf(full, sizeof full, "%s.%s", layer, name[i]);
-        b = add_vector(reg, full, "bias", out[i], MDS_INIT_ZERO, i > 0);
+        b = add_vector(reg, full, "bias", out[i], MDS_INIT_ZERO, s, i > 0);
         if (i == 0)
             id.bias = b;
     }
@@ -87,82 +112,175 @@ static struct linear_ids add_linears(struct registrar *reg,
 
 /* Branches' last linears start smaller, by 1/sqrt(2L), so that the stream's variance
  * does not grow with depth: Radford et al. 2019, section 2.3. */
-static void add_layer(struct registrar *reg, const struct mds_model_config *cfg, int l,
-                      struct layer_ids *id)
+static void add_layer(struct registrar *reg, int number, struct layer_ids *id)
 {
     static const char *const qkv[] = {"attention.q", "attention.k", "attention.v"};
     static const char *const out[] = {"attention.out"}, *const down[] = {"mlp.down"};
     static const char *const up[] = {"mlp.gate", "mlp.up"};
+    const struct mds_model_config *cfg = &reg->g->cfg;
     int64_t q = cfg->heads * cfg->head_dim, kv = cfg->kv_heads * cfg->head_dim;
     int64_t ffn = cfg->ffn_hidden, hidden = cfg->hidden;
     double std = cfg->init_std, small = std / sqrt(2.0 * (double)cfg->layers);
-    char name[32], full[48];
+    char name[24], full[48];
 
-    snprintf(name, sizeof name, "layer.%d", l);
-    id->first = mds_params_n(reg->ps);
+    snprintf(name, sizeof name, "layer.%d", number);
+    id->number = number;
+    id->unit = add_unit(reg, name);
     snprintf(full, sizeof full, "%s.norm1", name);
-    id->norm1 = add_norm(reg, cfg, full);
-    id->qkv = add_linears(reg, cfg, name, qkv, 3, hidden, (int64_t[]){q, kv, kv}, std);
-    id->out = add_linears(reg, cfg, name, out, 1, q, &hidden, small);
+    id->norm1 = add_norm(reg, full);
+    id->qkv = add_linears(reg, name, qkv, 3, hidden, (int64_t[]){q, kv, kv},
+                          MDS_SHARD_ROWS, std);
+    id->out = add_linears(reg, name, out, 1, q, &hidden, MDS_SHARD_COLS, small);
     snprintf(full, sizeof full, "%s.norm2", name);
-    id->norm2 = add_norm(reg, cfg, full);
-    id->up = cfg->swiglu ? add_linears(reg, cfg, name, up, 2, hidden,
-                                       (int64_t[]){ffn, ffn}, std)
-                         : add_linears(reg, cfg, name, up + 1, 1, hidden, &ffn, std);
-    id->down = add_linears(reg, cfg, name, down, 1, ffn, &hidden, small);
-    id->n = mds_params_n(reg->ps) - id->first;
+    id->norm2 = add_norm(reg, full);
+    id->up = cfg->swiglu
+                 ? add_linears(reg, name, up, 2, hidden, (int64_t[]){ffn, ffn},
+                               MDS_SHARD_ROWS, std)
+                 : add_linears(reg, name, up + 1, 1, hidden, &ffn, MDS_SHARD_ROWS, std);
+    id->down = add_linears(reg, name, down, 1, ffn, &hidden, MDS_SHARD_COLS, small);
+}
+
+static void add_word(struct registrar *reg, int is_copy)
+{
+    struct mds_gpt *g = reg->g;
+    struct mds_param_spec s = {.name = "embedding.word.weight",
+                               .rows = g->cfg.padded_vocab,
+                               .cols = g->cfg.hidden,
+                               .init = MDS_INIT_NORMAL,
+                               .std = g->cfg.init_std,
+                               .decay = 1,
+                               .shard = MDS_SHARD_ROWS,
+                               .duplicate = is_copy};
+
+    g->word_unit = add_unit(reg, "embedding.word");
+    g->word = add(reg, &s);
+}
+
+static void add_position(struct registrar *reg)
+{
+    struct mds_gpt *g = reg->g;
+
+    if (g->cfg.position != MDS_POSITION_LEARNED)
+        return;
+    g->position_unit = add_unit(reg, "embedding.position");
+    g->position = add_matrix(
+        reg, "embedding.position", g->cfg.max_positions, g->cfg.hidden,
+        g->slices_positions ? MDS_SHARD_ROWS : MDS_SHARD_NONE, g->cfg.init_std, 0);
+}
+
+static void add_head(struct registrar *reg)
+{
+    struct mds_gpt *g = reg->g;
+
+    g->head_unit = add_unit(reg, "head");
+    g->final_norm = add_norm(reg, "final_norm");
+    if (!g->cfg.tied_head)
+        g->head = add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
+                             MDS_SHARD_ROWS, g->cfg.init_std, 0);
 }
 
 static enum mds_rc register_all(struct mds_gpt *g)
 {
-    const struct mds_model_config *cfg = &g->cfg;
-    struct registrar reg = {g->ps, MDS_OK};
+    const struct mds_gpt_piece *first = &g->piece[0].is;
+    const struct mds_gpt_piece *last = &g->piece[g->n_pieces - 1].is;
+    struct registrar reg = {g, MDS_OK};
 
-    g->word = add_matrix(&reg, "embedding.word", cfg->padded_vocab, cfg->hidden,
-                         cfg->init_std, 0);
-    g->position = cfg->position != MDS_POSITION_LEARNED
-                      ? -1
-                      : add_matrix(&reg, "embedding.position", cfg->max_positions,
-                                   cfg->hidden, cfg->init_std, 0);
-    for (int l = 0; l < cfg->layers; l++)
-        add_layer(&reg, cfg, l, &g->layer[l]);
-    g->final_norm = add_norm(&reg, cfg, "final_norm");
-    g->head = cfg->tied_head ? g->word
-                             : add_matrix(&reg, "head", cfg->padded_vocab, cfg->hidden,
-                                          cfg->init_std, 0);
+    if (first->is_first || (last->is_last && g->cfg.tied_head))
+        add_word(&reg, !first->is_first);
+    if (first->is_first)
+        add_position(&reg);
+    for (int i = 0; i < g->n_pieces; i++)
+        for (int l = 0; l < g->piece[i].is.layers; l++)
+            add_layer(&reg, g->piece[i].is.first_layer + l, &g->piece[i].layer[l]);
+    if (last->is_last)
+        add_head(&reg);
+    if (last->is_last && g->cfg.tied_head)
+        g->head = g->word;
     return reg.rc;
 }
 
-enum mds_rc mds_gpt_create(const struct mds_model_config *cfg, struct mds_params *ps,
-                           struct mds_gpt **out)
+static enum mds_rc copy_pieces(struct mds_gpt *g, const struct mds_gpt_spec *spec)
+{
+    g->piece = mds_zalloc((size_t)spec->n_pieces, sizeof *g->piece);
+    if (!g->piece)
+        return MDS_EMEM;
+    g->n_pieces = spec->n_pieces;
+    for (int i = 0; i < g->n_pieces; i++) {
+        g->piece[i].is = spec->pieces[i];
+        if (g->most_layers < spec->pieces[i].layers)
+            g->most_layers = spec->pieces[i].layers;
+        g->piece[i].layer =
+            mds_zalloc((size_t)spec->pieces[i].layers, sizeof *g->piece[i].layer);
+        if (!g->piece[i].layer)
+            return MDS_EMEM;
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out)
 {
     struct mds_gpt *g = mds_zalloc(1, sizeof *g);
-    enum mds_rc rc = MDS_EMEM;
+    enum mds_rc rc;
 
     if (!g)
-        return rc;
-    g->cfg = *cfg;
-    g->ps = ps;
-    g->layer = mds_zalloc((size_t)cfg->layers, sizeof *g->layer);
-    g->saved = mds_zalloc((size_t)cfg->layers, sizeof *g->saved);
-    if (!g->layer || !g->saved)
-        goto free_gpt;
-    rc = register_all(g);
+        return MDS_EMEM;
+    g->cfg = *spec->config;
+    g->groups = spec->groups;
+    g->sequence_parallel =
+        spec->sequence_parallel && mds_comm_size(spec->groups->tp) > 1;
+    g->slices_positions =
+        mds_gpt_slices_positions(&g->cfg, g->groups, g->sequence_parallel);
+    g->ps = spec->params;
+    g->word_unit = g->position_unit = g->head_unit = -1;
+    g->word = g->position = g->head = -1;
+    rc = copy_pieces(g, spec);
+    if (!rc)
+        rc = register_all(g);
     if (rc)
-        goto free_gpt;
-    *out = g;
-    return MDS_OK;
-
-free_gpt:
-    mds_gpt_destroy(g);
+        mds_gpt_destroy(g);
+    else
+        *out = g;
     return rc;
+}
+
+static void free_sets(struct mds_gpt *g)
+{
+    for (int i = 0; g->set && i < g->sets; i++) {
+        free(g->set[i].saved);
+        free(g->set[i].kept);
+    }
+    free(g->set);
 }
 
 void mds_gpt_destroy(struct mds_gpt *g)
 {
     if (!g)
         return;
-    free(g->layer);
-    free(g->saved);
+    for (int i = 0; g->piece && i < g->n_pieces; i++)
+        free(g->piece[i].layer);
+    free(g->piece);
+    free_sets(g);
+    free(g->shared);
     free(g);
+}
+
+int mds_gpt_slices_positions(const struct mds_model_config *c,
+                             const struct mds_groups *g, int sequence_parallel)
+{
+    return sequence_parallel && g->grid.sp == 1 && mds_comm_size(g->tp) > 1 &&
+           c->max_positions == c->seq_length;
+}
+
+int mds_gpt_tied_unit(const struct mds_gpt *g)
+{
+    return g->cfg.tied_head ? g->word_unit : -1;
+}
+
+int64_t mds_gpt_boundary_bytes(const struct mds_gpt *g, int64_t B, int64_t S)
+{
+    struct mds_par p = {.groups = g->groups, .sequence_parallel = g->sequence_parallel};
+
+    mds_par_set_batch(&p, B, S, 0);
+    return mds_par_slice_rows(&p) * g->cfg.hidden *
+           (int64_t)mdsk_dtype_size(mds_params_dtype(g->ps));
 }

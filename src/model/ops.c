@@ -1,135 +1,160 @@
 /* Operations as the model's parts call them: parameters by id. */
 #include "model/parts.h"
+#include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
 
-enum mds_rc gpt_take(const struct pass *p, enum mds_mem_tag tag, int64_t elements,
-                     float **out)
+static const void *weight(const struct mds_gpt *g, int id)
 {
-    void *at = NULL;
-
-    MDS_TRY(mds_arena_take(p->run->arena, tag, elements * (int64_t)sizeof **out, &at));
-    *out = at;
-    return MDS_OK;
+    return id < 0 ? NULL : mds_param_weight(g->ps, id);
 }
 
-static enum mdsk_norm_kind norm_kind(const struct pass *p)
+static float *grad(const struct mds_gpt *g, int id)
 {
-    return p->g->cfg.norm == MDS_NORM_LAYERNORM ? MDSK_LAYERNORM : MDSK_RMSNORM;
+    return id < 0 ? NULL : mds_param_grad(g->ps, id);
 }
 
-static const float *weight(const struct pass *p, int id)
+static enum mdsk_norm_kind norm_kind(const struct mds_gpt *g)
 {
-    return id < 0 ? NULL : mds_param_weight(p->g->ps, id);
+    return g->cfg.norm == MDS_NORM_LAYERNORM ? MDSK_LAYERNORM : MDSK_RMSNORM;
 }
 
-static float *grad(const struct pass *p, int id)
+enum mds_rc gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
+                         const void *x, const void *r, void *sum, void *y, float *mean,
+                         float *rstd)
 {
-    return id < 0 ? NULL : mds_param_grad(p->g->ps, id);
-}
-
-enum mds_rc gpt_norm_fwd(const struct pass *p, const struct norm_ids *id,
-                         const float *x, const float *r, float *sum, float *y,
-                         float *mean, float *rstd)
-{
-    struct mdsk_norm_fwd a = {.kind = norm_kind(p),
-                              .R = p->R,
-                              .H = p->g->cfg.hidden,
-                              .eps = (float)p->g->cfg.norm_eps,
+    struct mdsk_norm_fwd a = {.kind = norm_kind(g),
+                              .R = mds_par_slice_rows(&g->par),
+                              .H = g->cfg.hidden,
+                              .dtype = g->par.dtype,
+                              .eps = (float)g->cfg.norm_eps,
                               .x = x,
                               .r = r,
                               .sum = r ? sum : NULL,
-                              .gamma = weight(p, id->gamma),
-                              .beta = weight(p, id->beta),
+                              .gamma = weight(g, id->gamma),
+                              .beta = weight(g, id->beta),
                               .y = y,
                               .mean = mean,
                               .rstd = rstd};
 
-    return mds_op_norm_fwd(p->run->dev, &a);
+    return mds_op_norm_fwd(g->par.dev, &a);
 }
 
-enum mds_rc gpt_norm_bwd(const struct pass *p, const struct norm_ids *id,
-                         const float *x, const float *mean, const float *rstd,
-                         const float *dy, float *dx)
+/* Each tensor rank normed its own rows: gradients are summed over the group. */
+static enum mds_rc shared_norm_bwd(const struct mds_gpt *g, struct mdsk_norm_bwd *a)
 {
-    struct mdsk_norm_bwd a = {.kind = norm_kind(p),
-                              .R = p->R,
-                              .H = p->g->cfg.hidden,
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    float *fresh = NULL, *gamma = a->dgamma, *beta = a->dbeta;
+    int64_t H = a->H;
+
+    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, 2 * H, &fresh));
+    mds_dev_zero(g->par.dev, fresh, 2 * H * (int64_t)sizeof *fresh);
+    a->dgamma = fresh;
+    a->dbeta = beta ? fresh + H : NULL;
+    MDS_TRY(mds_op_norm_bwd(g->par.dev, a));
+    MDS_TRY(mds_tp_add_shared_grad(&g->par, fresh, H, gamma));
+    if (beta)
+        MDS_TRY(mds_tp_add_shared_grad(&g->par, fresh + H, H, beta));
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
+                         const void *x, const float *mean, const float *rstd,
+                         const void *dy, void *dx)
+{
+    struct mdsk_norm_bwd a = {.kind = norm_kind(g),
+                              .R = mds_par_slice_rows(&g->par),
+                              .H = g->cfg.hidden,
+                              .dtype = g->par.dtype,
                               .x = x,
-                              .gamma = weight(p, id->gamma),
+                              .gamma = weight(g, id->gamma),
                               .mean = mean,
                               .rstd = rstd,
                               .dy = dy,
                               .dx = dx,
-                              .dgamma = grad(p, id->gamma),
-                              .dbeta = grad(p, id->beta)};
+                              .dgamma = grad(g, id->gamma),
+                              .dbeta = grad(g, id->beta)};
 
-    MDS_TRY(mds_op_norm_bwd(p->run->dev, &a));
-    return mds_params_grad_ready(p->g->ps, id->gamma, id->beta < 0 ? 1 : 2);
+    if (g->sequence_parallel)
+        return shared_norm_bwd(g, &a);
+    return mds_op_norm_bwd(g->par.dev, &a);
 }
 
-enum mds_rc gpt_linear_fwd(const struct pass *p, const struct linear_ids *id, int64_t R,
-                           const float *x, float *y)
+enum mds_rc gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
+                           int64_t R, int first_bias, const void *x, void *y)
 {
+    int with_bias = !first_bias || mds_comm_rank(g->groups->tp) == 0;
     struct mdsk_linear_fwd a = {.R = R,
                                 .in = id->in,
                                 .out = id->out,
+                                .dtype = g->par.dtype,
                                 .x = x,
-                                .w = weight(p, id->weight),
-                                .b = weight(p, id->bias),
+                                .w = weight(g, id->weight),
+                                .b = with_bias ? weight(g, id->bias) : NULL,
                                 .y = y};
 
-    return mds_op_linear_fwd(p->run->dev, &a);
+    return mds_op_linear_fwd(g->par.dev, &a);
 }
 
-enum mds_rc gpt_linear_bwd(const struct pass *p, const struct linear_ids *id, int64_t R,
-                           const float *x, const float *dy, float *dx)
+enum mds_rc gpt_linear_bwd_weight(const struct mds_gpt *g, const struct linear_ids *id,
+                                  int64_t R, const void *x, const void *dy)
 {
-    struct mdsk_linear_bwd_weight w = {.R = R,
+    struct mdsk_linear_bwd_weight a = {.R = R,
                                        .in = id->in,
                                        .out = id->out,
+                                       .dtype = g->par.dtype,
                                        .x = x,
                                        .dy = dy,
-                                       .dw = grad(p, id->weight),
-                                       .db = grad(p, id->bias)};
-    struct mdsk_linear_bwd_input i = {.R = R,
+                                       .dw = grad(g, id->weight),
+                                       .db = grad(g, id->bias)};
+
+    return mds_op_linear_bwd_weight(g->par.dev, &a);
+}
+
+enum mds_rc gpt_linear_bwd_input(const struct mds_gpt *g, const struct linear_ids *id,
+                                 int64_t R, const void *dy, void *dx)
+{
+    struct mdsk_linear_bwd_input a = {.R = R,
                                       .in = id->in,
                                       .out = id->out,
+                                      .dtype = g->par.dtype,
                                       .dy = dy,
-                                      .w = weight(p, id->weight),
+                                      .w = weight(g, id->weight),
                                       .dx = dx};
 
-    MDS_TRY(mds_op_linear_bwd_weight(p->run->dev, &w));
-    MDS_TRY(mds_op_linear_bwd_input(p->run->dev, &i));
-    MDS_TRY(mds_params_grad_ready(p->g->ps, id->weight, id->n));
-    if (id->bias < 0)
-        return MDS_OK;
-    return mds_params_grad_ready(p->g->ps, id->bias, id->n);
+    return mds_op_linear_bwd_input(g->par.dev, &a);
 }
 
-struct mdsk_dropout_key gpt_dropout_key(const struct pass *p, int l, int site,
+struct mdsk_dropout_key gpt_dropout_key(const struct mds_gpt *g, int layer, int site,
                                         double prob)
 {
-    return (struct mdsk_dropout_key){.p = p->training ? (float)prob : 0,
-                                     .seed = p->run->seed,
-                                     .site = (uint32_t)(l * SITES + site),
-                                     .step = p->run->step};
+    return (struct mdsk_dropout_key){.p = g->run.training ? (float)prob : 0,
+                                     .seed = (uint64_t)g->run.train->seed,
+                                     .site = (uint32_t)(layer * SITES + site),
+                                     .step = g->run.step};
 }
 
-enum mds_rc gpt_dropout(const struct pass *p, int l, int site, float *x, float *y,
-                        float **out)
+enum mds_rc gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,
+                        void *y, void **out)
 {
-    struct mdsk_dropout a = {.rows = {.B = p->batch->B,
-                                      .S = p->batch->S,
-                                      .first_sample = p->batch->first_sample},
-                             .H = p->g->cfg.hidden,
-                             .key =
-                                 gpt_dropout_key(p, l, site, p->g->cfg.hidden_dropout),
-                             .x = x,
-                             .y = y};
+    const struct mds_par *p = &g->par;
+    struct mdsk_dropout a = {
+        .H = g->cfg.hidden,
+        .dtype = p->dtype,
+        .key = gpt_dropout_key(g, layer, site, g->cfg.hidden_dropout)};
+    int64_t row = 0;
 
-    *out = x;
+    *out = (void *)x;
     if (!(a.key.p > 0))
         return MDS_OK;
     *out = y;
-    return mds_op_dropout(p->run->dev, &a);
+    for (int i = 0; i < p->slice.runs; i++) {
+        a.rows = (struct mdsk_rows){p->B, p->slice.run[i].n, p->first_sample,
+                                    p->slice.run[i].first};
+        a.x = mds_par_at(p, x, row * a.H);
+        a.y = mds_par_at(p, y, row * a.H);
+        MDS_TRY(mds_op_dropout(p->dev, &a));
+        row += p->slice.run[i].n * p->B;
+    }
+    return MDS_OK;
 }

@@ -1,102 +1,280 @@
-/* One micro-batch through all parts. */
+/* A step's micro-batches through the pieces of a stage. */
 #include "model/parts.h"
+#include "parallel/vocab.h"
+#include "tensor/op.h"
 
-/* Forward of all layers.  saved[l] may share buffers with other layers where the
- * recompute setting does not keep them; m [R,H] is the last layer's open branch. */
-static enum mds_rc layers_fwd(const struct pass *p, const struct layer_saved *saved,
-                              float *m)
+static int64_t stream_size(const struct mds_gpt *g)
 {
-    const float *x = saved[0].x, *r = NULL;
+    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
+}
 
-    MDS_TRY(gpt_embed_fwd(p, saved[0].x));
-    for (int l = 0; l < p->g->cfg.layers; l++) {
-        MDS_TRY(gpt_layer_fwd(p, l, x, r, &saved[l], m));
-        x = saved[l].x1;
+static void set_batch(struct mds_gpt *g, int64_t first_sample)
+{
+    mds_par_set_batch(&g->par, g->run.B, g->run.S, first_sample);
+}
+
+enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)
+{
+    g->run = *run;
+    g->par = (struct mds_par){.dev = run->dev,
+                              .arena = run->arena,
+                              .groups = g->groups,
+                              .dtype = mds_params_dtype(g->ps),
+                              .sequence_parallel = g->sequence_parallel};
+    set_batch(g, 0);
+    g->mark = mds_arena_mark(run->arena);
+    if (run->host)
+        g->host_mark = mds_arena_mark(run->host);
+    return gpt_take_step(g);
+}
+
+void mds_gpt_step_end(struct mds_gpt *g)
+{
+    mds_arena_release(g->run.arena, g->mark);
+    if (g->run.host)
+        mds_arena_release(g->run.host, g->host_mark);
+}
+
+static enum mds_rc copy_stream(const struct mds_gpt *g, const void *x, void *y)
+{
+    int64_t n = stream_size(g);
+    struct mdsk_copy_rows a = {
+        .R = 1, .C = n, .ldx = n, .ldy = n, .dtype = g->par.dtype, .x = x, .y = y};
+
+    return mds_op_copy_rows(g->par.dev, &a);
+}
+
+/* ---- embedding ---- */
+
+static struct mds_embedding embedding_of(const struct mds_gpt *g, int backward)
+{
+    int has = g->position >= 0;
+    const struct mds_param *word = mds_params_get(g->ps, g->word);
+    struct mds_embedding e = {.H = g->cfg.hidden,
+                              .first_word = word->rows * mds_comm_rank(g->groups->tp),
+                              .words = word->rows,
+                              .sliced = g->slices_positions};
+
+    if (g->slices_positions)
+        e.first_position = g->par.slice.run[0].first;
+    if (backward) {
+        e.dword = mds_param_grad(g->ps, g->word);
+        e.dposition = has ? mds_param_grad(g->ps, g->position) : NULL;
+    } else {
+        e.word = mds_param_weight(g->ps, g->word);
+        e.position = has ? mds_param_weight(g->ps, g->position) : NULL;
+    }
+    return e;
+}
+
+static enum mds_rc embed(const struct mds_gpt *g, const int32_t *token, void *x)
+{
+    int has = g->position >= 0;
+    struct mds_embedding e;
+
+    MDS_TRY(mds_params_acquire(g->ps, g->word_unit));
+    if (has)
+        MDS_TRY(mds_params_acquire(g->ps, g->position_unit));
+    e = embedding_of(g, 0);
+    MDS_TRY(mds_embedding_fwd(&g->par, &e, token, x));
+    MDS_TRY(gpt_dropout(g, 0, SITE_EMBEDDING, x, x, &x));
+    if (has)
+        MDS_TRY(mds_params_release(g->ps, g->position_unit));
+    return mds_params_release(g->ps, g->word_unit);
+}
+
+/* A tied embedding whose head is here has its gradient begun there. */
+static enum mds_rc embed_bwd(const struct mds_gpt *g, const int32_t *token, void *d)
+{
+    int has = g->position >= 0;
+    struct mds_embedding e;
+
+    if (g->head != g->word)
+        MDS_TRY(mds_params_grad_begin(g->ps, g->word_unit));
+    if (has)
+        MDS_TRY(mds_params_grad_begin(g->ps, g->position_unit));
+    e = embedding_of(g, 1);
+    MDS_TRY(gpt_dropout(g, 0, SITE_EMBEDDING, d, d, &d));
+    MDS_TRY(mds_embedding_bwd(&g->par, &e, token, d));
+    if (has)
+        MDS_TRY(mds_params_grad_ready(g->ps, g->position_unit));
+    return mds_params_grad_ready(g->ps, g->word_unit);
+}
+
+/* ---- head ---- */
+
+static struct mds_head head_of(const struct mds_gpt *g)
+{
+    const struct mds_param *w = mds_params_get(g->ps, g->head);
+
+    return (struct mds_head){.H = g->cfg.hidden,
+                             .vocab = g->cfg.vocab,
+                             .first_word = w->rows * mds_comm_rank(g->groups->tp),
+                             .words = w->rows,
+                             .weight = mds_param_weight(g->ps, g->head),
+                             .dweight = g->run.training ? mds_param_grad(g->ps, g->head)
+                                                        : NULL,
+                             .tile = g->run.train->loss_tile,
+                             .grad_scale = g->run.grad_scale};
+}
+
+/* x + r -> loss, and in training the stream's gradient d.  r becomes x + r. */
+static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r,
+                                 const int32_t *target, struct mds_gpt_loss *loss,
+                                 void *d)
+{
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    int64_t Rs = mds_par_slice_rows(&g->par), n = stream_size(g);
+    struct mds_head h = head_of(g);
+    void *y = NULL, *dy = NULL;
+    float *mean = NULL, *rstd = NULL;
+
+    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &y));
+    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &mean));
+    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &rstd));
+    if (d)
+        MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &dy));
+    MDS_TRY(gpt_norm_fwd(g, &g->final_norm, x, r, r, y, mean, rstd));
+    MDS_TRY(mds_head_loss(&g->par, &h, y, target, &loss->sum, &loss->count, dy));
+    if (d) {
+        mds_dev_zero(g->par.dev, d, n * (int64_t)mdsk_dtype_size(g->par.dtype));
+        MDS_TRY(gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
+    }
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
+/* A tied embedding that is here for the head alone is complete now. */
+static enum mds_rc head(const struct mds_gpt *g, int also_first, const void *x, void *r,
+                        const int32_t *target, struct mds_gpt_loss *loss, void *d)
+{
+    int tied = g->head == g->word;
+
+    MDS_TRY(mds_params_acquire(g->ps, g->head_unit));
+    if (tied)
+        MDS_TRY(mds_params_acquire(g->ps, g->word_unit));
+    if (d) {
+        MDS_TRY(mds_params_grad_begin(g->ps, g->head_unit));
+        if (tied)
+            MDS_TRY(mds_params_grad_begin(g->ps, g->word_unit));
+    }
+    MDS_TRY(norm_and_loss(g, x, r, target, loss, d));
+    if (d) {
+        MDS_TRY(mds_params_grad_ready(g->ps, g->head_unit));
+        if (tied && !also_first)
+            MDS_TRY(mds_params_grad_ready(g->ps, g->word_unit));
+    }
+    if (tied)
+        MDS_TRY(mds_params_release(g->ps, g->word_unit));
+    return mds_params_release(g->ps, g->head_unit);
+}
+
+/* ---- forward ---- */
+
+/* All layers; *x, *r: the stream behind the last. */
+static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
+                              const struct piece_set *set, const void **x, void **r)
+{
+    int puts_away = g->run.training && gpt_moves_kept(g);
+
+    *x = set->saved[0].x;
+    *r = NULL;
+    for (int l = 0; l < p->is.layers; l++) {
+        const struct layer_saved *s = &set->saved[l];
+
+        MDS_TRY(gpt_block_fwd(g, &p->layer[l], *x, *r, s, g->m));
+        if (puts_away && set->kept[l])
+            MDS_TRY(gpt_keep(g, s->x, set->kept[l]));
+        *x = s->x1;
+        *r = g->m;
+    }
+    return MDS_OK;
+}
+
+/* The stream as one tensor, for the next piece. */
+static enum mds_rc close_stream(const struct mds_gpt *g, const void *x, const void *r,
+                                void *out)
+{
+    struct mdsk_add add = {
+        .n = stream_size(g), .dtype = g->par.dtype, .x = r, .y = out};
+
+    MDS_TRY(copy_stream(g, x, out));
+    return mds_op_add(g->par.dev, &add);
+}
+
+enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
+                            const struct mds_gpt_batch *batch, const void *in,
+                            void *out, struct mds_gpt_loss *loss)
+{
+    const struct piece *p = &g->piece[piece];
+    const struct piece_set *s = &g->set[set];
+    const void *x = NULL;
+    void *r = NULL, *d = g->run.training ? s->d : NULL;
+
+    set_batch(g, batch->first_sample);
+    MDS_TRY(p->is.is_first ? embed(g, batch->token, s->saved[0].x)
+                           : copy_stream(g, in, s->saved[0].x));
+    MDS_TRY(layers_fwd(g, p, s, &x, &r));
+    if (p->is.is_last)
+        return head(g, g->piece[0].is.is_first, x, r, batch->target, loss, d);
+    return close_stream(g, x, r, out);
+}
+
+/* ---- backward ---- */
+
+/* Layers first .. first + n - 1 from the input of the first, as far as it was not kept.
+ */
+static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
+                          const struct piece_set *set, int first, int n)
+{
+    int selective = g->run.train->recompute == MDS_RECOMPUTE_SELECTIVE;
+    const void *x = set->saved[first].x, *r = NULL;
+
+    if (g->run.train->recompute == MDS_RECOMPUTE_NONE)
+        return MDS_OK;
+    if (!selective && gpt_moves_kept(g))
+        MDS_TRY(gpt_fetch(g, set->kept[first], set->saved[first].x));
+    for (int l = first; l < first + n; l++) {
+        const struct layer_saved *s = &set->saved[l];
+        void *m = l + 1 < first + n ? g->m : NULL;
+
+        MDS_TRY(gpt_block_refill(g, &p->layer[l], x, r, s, selective, m));
+        x = s->x1;
         r = m;
     }
     return MDS_OK;
 }
 
-/* Buffers for every layer: a set of their own where it is kept, else the shared one. */
-static enum mds_rc take_saved(const struct pass *p, struct layer_saved *saved)
+static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
+                              const struct piece_set *set, void *d)
 {
-    struct layer_saved shared = {0};
+    const struct mds_train_config *t = g->run.train;
+    int group = t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
 
-    if (p->run->recompute != MDS_RECOMPUTE_NONE)
-        MDS_TRY(gpt_layer_take(p, MDS_MEM_WORK, &shared));
-    for (int l = 0; l < p->g->cfg.layers; l++) {
-        saved[l] = shared;
-        MDS_TRY(gpt_layer_take_kept(p, &saved[l]));
+    for (int end = p->is.layers; end > 0;) {
+        int first = (end - 1) / group * group;
+
+        MDS_TRY(refill(g, p, set, first, end - first));
+        for (int l = end - 1; l >= first; l--)
+            MDS_TRY(gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
+        end = first;
     }
     return MDS_OK;
 }
 
-static enum mds_rc train(const struct pass *p, float grad_scale,
-                         struct mds_gpt_loss *loss, struct layer_saved *saved)
+enum mds_rc mds_gpt_backward(struct mds_gpt *g, int piece, int set,
+                             const struct mds_gpt_batch *batch, const void *d_out,
+                             void *d_in)
 {
-    int last = (int)p->g->cfg.layers - 1;
-    int64_t n = p->R * p->g->cfg.hidden;
-    float *m = NULL, *d = NULL;
+    const struct piece *p = &g->piece[piece];
+    const struct piece_set *s = &g->set[set];
+    void *d = p->is.is_last ? s->d : g->d;
 
-    MDS_TRY(gpt_take(p, MDS_MEM_WORK, n, &m));
-    MDS_TRY(take_saved(p, saved));
-    MDS_TRY(layers_fwd(p, saved, m));
-    MDS_TRY(gpt_take(p, MDS_MEM_ACT, n, &d));
-    MDS_TRY(gpt_head(p, saved[last].x1, m, grad_scale, loss, d));
-    for (int l = last; l >= 0; l--)
-        MDS_TRY(gpt_layer_bwd(p, l, &saved[l], d));
-    return gpt_embed_bwd(p, d);
-}
-
-/* Without backward one set of buffers serves all layers. */
-static enum mds_rc eval(const struct pass *p, struct mds_gpt_loss *loss,
-                        struct layer_saved *saved)
-{
-    float *m = NULL;
-
-    MDS_TRY(gpt_take(p, MDS_MEM_WORK, p->R * p->g->cfg.hidden, &m));
-    MDS_TRY(gpt_layer_take(p, MDS_MEM_WORK, &saved[0]));
-    for (int l = 1; l < p->g->cfg.layers; l++)
-        saved[l] = saved[0];
-    MDS_TRY(layers_fwd(p, saved, m));
-    return gpt_head(p, saved[0].x1, m, 0, loss, NULL);
-}
-
-static enum mds_rc check_batch(const struct mds_gpt *g, const struct mds_gpt_batch *b)
-{
-    if (b->B >= 1 && b->S >= 1 && (g->position < 0 || b->S <= g->cfg.max_positions))
-        return MDS_OK;
-    return mds_fail(MDS_EBUG, "gpt: batch of %lld x %lld tokens, %lld positions",
-                    (long long)b->B, (long long)b->S, (long long)g->cfg.max_positions);
-}
-
-static enum mds_rc run_pass(struct mds_gpt *g, const struct mds_gpt_run *run,
-                            const struct mds_gpt_batch *batch, int training,
-                            float grad_scale, struct mds_gpt_loss *loss)
-{
-    struct pass p = {.g = g,
-                     .run = run,
-                     .batch = batch,
-                     .R = batch->B * batch->S,
-                     .training = training};
-    struct mds_arena_mark mark = mds_arena_mark(run->arena);
-    enum mds_rc rc;
-
-    MDS_TRY(check_batch(g, batch));
-    rc = training ? train(&p, grad_scale, loss, g->saved) : eval(&p, loss, g->saved);
-    mds_arena_release(run->arena, mark);
-    return rc;
-}
-
-enum mds_rc mds_gpt_train(struct mds_gpt *g, const struct mds_gpt_run *run,
-                          const struct mds_gpt_batch *batch, float grad_scale,
-                          struct mds_gpt_loss *loss)
-{
-    return run_pass(g, run, batch, 1, grad_scale, loss);
-}
-
-enum mds_rc mds_gpt_eval(struct mds_gpt *g, const struct mds_gpt_run *run,
-                         const struct mds_gpt_batch *batch, struct mds_gpt_loss *loss)
-{
-    return run_pass(g, run, batch, 0, 0, loss);
+    set_batch(g, batch->first_sample);
+    if (!p->is.is_last)
+        MDS_TRY(copy_stream(g, d_out, d));
+    MDS_TRY(layers_bwd(g, p, s, d));
+    if (p->is.is_first)
+        return embed_bwd(g, batch->token, d);
+    return copy_stream(g, d, d_in);
 }

@@ -1,12 +1,35 @@
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
   src/optim/adamw.c src/optim/adamw.h \
-  src/optim/grad_sync.c src/optim/grad_sync.h \
-  src/optim/schedule.c src/optim/schedule.h
+  src/optim/clip.h \
+  src/optim/internal.h \
+  src/optim/loss_scale.c src/optim/loss_scale.h \
+  src/optim/pool.c src/optim/pool.h \
+  src/optim/schedule.c src/optim/schedule.h \
+  src/optim/zero.c src/optim/zero.h \
+  src/optim/zero_grads.c \
+  src/optim/zero_host.c \
+  src/optim/zero_layout.c \
+  src/optim/zero_states.c \
+  src/optim/zero_update.c \
+  src/optim/zero_weights.c
+
+optim_ldadd = src/optim/libmds_optim.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 
 unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
 tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_optim_LDADD = src/optim/libmds_optim.a src/comm/libmds_comm.a \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS) $(CMOCKA_LIBS)
+tests_unit_optim_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/zero
+tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/scratch.h
+tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/mpi/zero
+tests_mpi_zero_SOURCES = tests/mpi/zero.c
+tests_mpi_zero_LDADD = $(optim_ldadd)
+TESTS += tests/mpi/zero.sh
+dist_check_SCRIPTS += tests/mpi/zero.sh

@@ -4,8 +4,9 @@ src_pipeline_libmds_pipeline_a_SOURCES = \
   src/pipeline/schedule.c src/pipeline/schedule.h \
   src/pipeline/split.c src/pipeline/split.h
 
-check_PROGRAMS += tests/unit/pipeline tests/unit/pipe tests/mpi/pipeline
-TESTS += tests/unit/pipeline tests/unit/pipe tests/mpi/pipeline.sh
+unit_tests += tests/unit/pipeline tests/unit/pipe
+check_PROGRAMS += tests/mpi/pipeline
+TESTS += tests/mpi/pipeline.sh
 dist_check_SCRIPTS += tests/mpi/pipeline.sh
 tests_unit_pipeline_SOURCES = tests/unit/pipeline.c
 tests_unit_pipeline_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -13,7 +14,7 @@ tests_unit_pipeline_LDADD = src/pipeline/libmds_pipeline.a src/base/libmds_base.
   $(CMOCKA_LIBS)
 pipe_libs = src/pipeline/libmds_pipeline.a src/comm/libmds_comm.a \
   src/device/libmds_device.a kernels/libmdsk.a src/base/libmds_base.a \
-  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CUDA_LIBS)
+  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 tests_unit_pipe_SOURCES = tests/unit/pipe.c
 tests_unit_pipe_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_pipe_LDADD = $(pipe_libs) $(CMOCKA_LIBS)

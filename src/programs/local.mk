@@ -3,17 +3,18 @@ src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c
 # Rooms in link order: each before those it uses.
 src_programs_mds_pretrain_LDADD = \
   src/train/libmds_train.a src/engine/libmds_engine.a src/model/libmds_model.a \
+  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/data/libmds_data.a \
   src/comm/libmds_comm.a src/tensor/libmds_tensor.a src/device/libmds_device.a \
   src/metrics/libmds_metrics.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a \
   $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(CUDA_LIBS)
+  $(kernels_cuda_libs)
 
 include src/programs/mds_data.mk
 
-TESTS += tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
-dist_check_SCRIPTS += tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
+TESTS += tests/cli/faults.t tests/cli/memory.t tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
+dist_check_SCRIPTS += tests/cli/faults.t tests/cli/memory.t tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh
 
 # An installed program takes the installed model table.

@@ -7,6 +7,7 @@
 #include "comm/world.h"
 #include "config/options.h"
 #include "data/dataset.h"
+#include "train/dry_run.h"
 #include "train/train.h"
 
 #include <errno.h>
@@ -75,6 +76,21 @@ static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
     exit(EXIT_SUCCESS);
 }
 
+/* No MPI here either: any rank of any number can be played on a login node. */
+static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_world alone = {.ranks = 1};
+
+    if (mds_config_resolve(run, mds_config_world(run), diag))
+        leave(&alone);
+    log_warnings(&alone, diag);
+    if (mds_dry_run(&run->config, stdout))
+        leave(&alone);
+    mds_config_run_destroy(run);
+    mds_diag_fini(diag);
+    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
                          struct mds_diag *diag)
 {
@@ -85,6 +101,7 @@ static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     log_warnings(w, diag);
     mds_comm_set_timeout_s(c->parallel.timeout_s);
+    mds_comm_set_check(c->train.comm_check);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));
@@ -105,6 +122,8 @@ int main(int argc, char **argv)
 
     if (!rc && run->action != MDS_ACTION_RUN)
         print_and_leave(run, &diag);
+    if (!rc && run->config.train.dry_run)
+        dry_run_and_leave(run, &diag);
     if (rc && !mds_world_is_parallel())
         leave(&world);
     if (mds_world_init(&world))

@@ -7,16 +7,25 @@ enum mds_rc mds_front_broken(const char *op, const char *condition)
     return mds_fail(MDS_EBUG, "%s: the caller must see to: %s", op, condition);
 }
 
+static const char *const names[] = {
+    [MDSK_F32] = "f32", [MDSK_BF16] = "bf16", [MDSK_F16] = "f16"};
+
 enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t)
 {
-    if (t == MDSK_F32)
+    const struct mdsk_table *kern = mds_dev_kernels(dev);
+
+    if (t != MDSK_F32 && t != MDSK_BF16 && t != MDSK_F16)
+        return mds_front_broken(op, "dtype f32, bf16 or f16");
+    if (!kern || kern->dtypes >> t & 1)
         return MDS_OK;
-    return mds_fail(MDS_ENOSUP, "%s: %s computes f32 only", op, mds_dev_describe(dev));
+    return mds_fail(MDS_ENOSUP, "%s: %s does not compute %s", op, mds_dev_describe(dev),
+                    names[t]);
 }
 
 enum mds_rc mds_front_launched(const char *op, int err)
 {
     if (err == 0)
         return MDS_OK;
-    return mds_fail(MDS_EDEVICE, "%s: %s", op, strerror(-err));
+    return mds_fail(MDS_EDEVICE, "%s: %s%s%s", op, strerror(-err),
+                    mds_cuda_why()[0] ? ": " : "", mds_cuda_why());
 }

@@ -1,10 +1,9 @@
 /* Start values of parameters. */
-#include "base/alloc.h"
 #include "kernels/philox.h"
 #include "tensor/params.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* FNV-1a, 64 bits: the name's share of the key. */
 static uint64_t hash_name(const char *name)
@@ -38,9 +37,10 @@ static void normal_block(uint64_t key, int64_t block, double z[4])
     normal_pair(r[2], r[3], z + 2);
 }
 
-void mds_param_init_values(const struct mds_param_spec *spec, uint64_t seed,
-                           int64_t first, int64_t n, float *out)
+void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t first,
+                           int64_t n, float *out)
 {
+    const struct mds_param_spec *spec = &p->spec;
     uint64_t key = hash_name(spec->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
     int64_t block = -1;
     double z[4] = {0};
@@ -50,34 +50,30 @@ void mds_param_init_values(const struct mds_param_spec *spec, uint64_t seed,
             out[i] = spec->init == MDS_INIT_ONE ? 1.0f : 0.0f;
         return;
     }
-    for (int64_t i = first; i < first + n; i++) {
-        if (i / 4 != block) {
-            block = i / 4;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t whole = mds_param_whole_index(p, first + i);
+
+        if (whole / 4 != block) {
+            block = whole / 4;
             normal_block(key, block, z);
         }
-        out[i - first] = (float)(spec->std * z[i % 4]);
+        out[i] = (float)(spec->std * z[whole % 4]);
     }
 }
 
-enum mds_rc mds_params_init(struct mds_params *ps, struct mds_dev *dev, uint64_t seed)
+void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,
+                          int64_t first, int64_t n, float *out)
 {
-    enum { CHUNK = 1 << 16 };
-    float *host = mds_zalloc(CHUNK, sizeof *host);
-    float *weight = mds_params_weights(ps);
+    const struct mds_param_unit *u = mds_params_unit(ps, unit);
 
-    if (!host)
-        return MDS_EMEM;
-    for (int id = 0; id < mds_params_n(ps); id++) {
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(ps, id);
+        int64_t begin = p->offset - u->first; /* in the unit */
+        int64_t from = begin > first ? begin : first;
+        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
 
-        for (int64_t at = 0; at < p->count; at += CHUNK) {
-            int64_t n = p->count - at < CHUNK ? p->count - at : CHUNK;
-
-            mds_param_init_values(&p->spec, seed, at, n, host);
-            mds_dev_copy_in(dev, weight + p->offset + at, host,
-                            n * (int64_t)sizeof *host);
-        }
+        if (from < to)
+            mds_param_init_values(p, seed, from - begin, to - from, out + from - first);
     }
-    free(host);
-    return MDS_OK;
 }

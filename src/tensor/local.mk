@@ -10,4 +10,4 @@ tests_unit_tensor_SOURCES = tests/unit/tensor.c
 tests_unit_tensor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_tensor_LDADD = src/tensor/libmds_tensor.a src/device/libmds_device.a \
   kernels/libmdsk.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(CUDA_LIBS) $(CMOCKA_LIBS)
+  $(kernels_cuda_libs) $(CMOCKA_LIBS)

@@ -20,6 +20,8 @@ enum mds_rc mds_op_attention_fwd(struct mds_dev *dev,
                                  const struct mdsk_attention_fwd *a);
 enum mds_rc mds_op_attention_bwd(struct mds_dev *dev,
                                  const struct mdsk_attention_bwd *a);
+enum mds_rc mds_op_attention_merge(struct mds_dev *dev,
+                                   const struct mdsk_attention_merge *a);
 enum mds_rc mds_op_rope(struct mds_dev *dev, const struct mdsk_rope *a);
 enum mds_rc mds_op_activation_fwd(struct mds_dev *dev,
                                   const struct mdsk_activation_fwd *a);
@@ -33,6 +35,8 @@ enum mds_rc mds_op_xent_stats(struct mds_dev *dev, const struct mdsk_xent_stats 
 enum mds_rc mds_op_xent_loss(struct mds_dev *dev, const struct mdsk_xent_loss *a);
 enum mds_rc mds_op_xent_bwd(struct mds_dev *dev, const struct mdsk_xent_bwd *a);
 enum mds_rc mds_op_dropout(struct mds_dev *dev, const struct mdsk_dropout *a);
+enum mds_rc mds_op_copy_rows(struct mds_dev *dev, const struct mdsk_copy_rows *a);
+enum mds_rc mds_op_cast(struct mds_dev *dev, const struct mdsk_cast *a);
 enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a);
 enum mds_rc mds_op_scale(struct mds_dev *dev, const struct mdsk_scale *a);
 enum mds_rc mds_op_sum_squares(struct mds_dev *dev, const struct mdsk_sum_squares *a);

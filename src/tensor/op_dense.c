@@ -8,6 +8,12 @@ static int shape_ok(const struct mdsk_attention_shape *s)
            s->dropout.p < 1;
 }
 
+/* The distance between heads' rows of lse. */
+static int stride_ok(int64_t stride, int64_t Sq)
+{
+    return stride == 0 || stride >= Sq;
+}
+
 enum mds_rc mds_op_linear_fwd(struct mds_dev *dev, const struct mdsk_linear_fwd *a)
 {
     const struct mdsk_table *kern = mds_dev_kernels(dev);
@@ -114,6 +120,8 @@ enum mds_rc mds_op_attention_fwd(struct mds_dev *dev,
             "shape: sizes >= 1, G divides A, q_offset >= 0, 0 <= p < 1");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
         return mds_front_broken("attention_fwd", "q, k, v, o, lse given");
+    if (!stride_ok(a->lse_stride, a->shape.Sq))
+        return mds_front_broken("attention_fwd", "lse_stride 0 or >= Sq");
     MDS_TRY(mds_front_dtype(dev, "attention_fwd", a->shape.dtype));
     mds_dev_charge(dev, MDS_OP_ATTENTION_FWD, mdsk_attention_fwd_cost(a));
     if (!kern)
@@ -133,6 +141,8 @@ enum mds_rc mds_op_attention_bwd(struct mds_dev *dev,
             "shape: sizes >= 1, G divides A, q_offset >= 0, 0 <= p < 1");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
         return mds_front_broken("attention_bwd", "q, k, v, o, lse given");
+    if (!stride_ok(a->lse_stride, a->shape.Sq))
+        return mds_front_broken("attention_bwd", "lse_stride 0 or >= Sq");
     if (!a->d_o.data || !a->dq.data || !a->dk.data || !a->dv.data || !a->delta)
         return mds_front_broken("attention_bwd", "d_o, dq, dk, dv, delta given");
     MDS_TRY(mds_front_dtype(dev, "attention_bwd", a->shape.dtype));
@@ -141,6 +151,27 @@ enum mds_rc mds_op_attention_bwd(struct mds_dev *dev,
         return MDS_OK;
     return mds_front_launched("attention_bwd",
                               kern->attention_bwd(mds_dev_stream(dev), a));
+}
+
+enum mds_rc mds_op_attention_merge(struct mds_dev *dev,
+                                   const struct mdsk_attention_merge *a)
+{
+    const struct mdsk_table *kern = mds_dev_kernels(dev);
+
+    if (a->B < 1 || a->A < 1 || a->Sq < 1 || a->D < 1)
+        return mds_front_broken("attention_merge", "B, A, Sq, D >= 1");
+    if (!a->acc.data || !a->o2.data || !a->lse || !a->lse2)
+        return mds_front_broken("attention_merge", "acc, o2, lse, lse2 given");
+    if (a->acc.data == a->o2.data || a->lse == a->lse2)
+        return mds_front_broken("attention_merge", "acc is not o2, lse not lse2");
+    if (!stride_ok(a->lse_stride, a->Sq) || !stride_ok(a->lse2_stride, a->Sq))
+        return mds_front_broken("attention_merge", "lse strides 0 or >= Sq");
+    MDS_TRY(mds_front_dtype(dev, "attention_merge", a->dtype));
+    mds_dev_charge(dev, MDS_OP_ATTENTION_MERGE, mdsk_attention_merge_cost(a));
+    if (!kern)
+        return MDS_OK;
+    return mds_front_launched("attention_merge",
+                              kern->attention_merge(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_rope(struct mds_dev *dev, const struct mdsk_rope *a)

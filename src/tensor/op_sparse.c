@@ -60,8 +60,10 @@ enum mds_rc mds_op_xent_loss(struct mds_dev *dev, const struct mdsk_xent_loss *a
 {
     const struct mdsk_table *kern = mds_dev_kernels(dev);
 
-    if (a->R < 1)
-        return mds_front_broken("xent_loss", "R >= 1");
+    if (a->R < 1 || a->parts < 1 || (a->parts > 1 && a->part_stride < a->R))
+        return mds_front_broken("xent_loss", "R, parts >= 1, part_stride >= R");
+    if (a->parts > 1 && a->lse == a->max)
+        return mds_front_broken("xent_loss", "lse is max with one part only");
     if (!a->target || !a->max || !a->sum || !a->target_logit || !a->lse)
         return mds_front_broken("xent_loss",
                                 "target, max, sum, target_logit, lse given");
@@ -104,6 +106,36 @@ enum mds_rc mds_op_dropout(struct mds_dev *dev, const struct mdsk_dropout *a)
     if (!kern)
         return MDS_OK;
     return mds_front_launched("dropout", kern->dropout(mds_dev_stream(dev), a));
+}
+
+enum mds_rc mds_op_copy_rows(struct mds_dev *dev, const struct mdsk_copy_rows *a)
+{
+    const struct mdsk_table *kern = mds_dev_kernels(dev);
+
+    if (a->R < 1 || a->C < 1 || a->ldx < a->C || a->ldy < a->C)
+        return mds_front_broken("copy_rows", "R, C >= 1, ldx, ldy >= C");
+    if (!a->x || !a->y || a->x == a->y)
+        return mds_front_broken("copy_rows", "x, y given and apart");
+    mds_dev_charge(dev, MDS_OP_COPY_ROWS, mdsk_copy_rows_cost(a));
+    if (!kern)
+        return MDS_OK;
+    return mds_front_launched("copy_rows", kern->copy_rows(mds_dev_stream(dev), a));
+}
+
+enum mds_rc mds_op_cast(struct mds_dev *dev, const struct mdsk_cast *a)
+{
+    const struct mdsk_table *kern = mds_dev_kernels(dev);
+
+    if (a->n < 1)
+        return mds_front_broken("cast", "n >= 1");
+    if (!a->x || !a->y || a->x == a->y)
+        return mds_front_broken("cast", "x, y given and apart");
+    MDS_TRY(mds_front_dtype(dev, "cast", a->from));
+    MDS_TRY(mds_front_dtype(dev, "cast", a->to));
+    mds_dev_charge(dev, MDS_OP_CAST, mdsk_cast_cost(a));
+    if (!kern)
+        return MDS_OK;
+    return mds_front_launched("cast", kern->cast(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a)

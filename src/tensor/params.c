@@ -1,26 +1,32 @@
 #include "tensor/params.h"
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements: 256 bytes, so that every parameter starts on its own cache lines. */
-enum { ALIGN = 64 };
-
 struct mds_params {
+    enum mdsk_dtype dtype;
     struct mds_param *list;
     int n, cap;
-    int64_t span, count;
-    float *weight, *grad; /* borrowed */
+    struct mds_param_unit *unit;
+    int units, unit_cap;
+    int64_t count, whole_count;
     struct mds_param_hooks hooks;
 };
 
-enum mds_rc mds_params_create(struct mds_params **out)
+static int64_t aligned(int64_t n)
+{
+    return (n + MDS_UNIT_ALIGN - 1) / MDS_UNIT_ALIGN * MDS_UNIT_ALIGN;
+}
+
+enum mds_rc mds_params_create(enum mdsk_dtype dtype, struct mds_params **out)
 {
     struct mds_params *ps = mds_zalloc(1, sizeof *ps);
 
     if (!ps)
         return MDS_EMEM;
+    ps->dtype = dtype;
     *out = ps;
     return MDS_OK;
 }
@@ -30,42 +36,90 @@ void mds_params_destroy(struct mds_params *ps)
     if (!ps)
         return;
     free(ps->list);
+    free(ps->unit);
     free(ps);
 }
 
-static enum mds_rc grow(struct mds_params *ps)
+/* Room for one more element in *list. */
+static enum mds_rc grow(void **list, int n, int *cap, size_t size)
 {
-    int cap = ps->cap ? 2 * ps->cap : 64;
-    struct mds_param *list = mds_realloc(ps->list, (size_t)cap, sizeof *list);
+    int more = *cap ? 2 * *cap : 64;
+    void *p;
 
-    if (!list)
+    if (n < *cap)
+        return MDS_OK;
+    p = mds_realloc(*list, (size_t)more, size);
+    if (!p)
         return MDS_EMEM;
-    ps->list = list;
-    ps->cap = cap;
+    *list = p;
+    *cap = more;
+    return MDS_OK;
+}
+
+enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit)
+{
+    struct mds_param_unit *u;
+    void *list = ps->unit;
+
+    MDS_TRY(grow(&list, ps->units, &ps->unit_cap, sizeof *u));
+    ps->unit = list;
+    u = &ps->unit[ps->units];
+    *u = (struct mds_param_unit){.first_param = ps->n, .first = mds_params_span(ps)};
+    snprintf(u->name, sizeof u->name, "%s", name);
+    *unit = ps->units++;
+    return MDS_OK;
+}
+
+static enum mds_rc check_spec(const struct mds_params *ps,
+                              const struct mds_param_spec *s)
+{
+    int64_t split = s->shard == MDS_SHARD_COLS ? s->cols : s->rows; /* not 0 */
+
+    if (ps->units == 0 || s->rows < 1 || s->cols < 0)
+        return mds_fail(MDS_EBUG, "parameter %s: %lld x %lld in unit %d", s->name,
+                        (long long)s->rows, (long long)s->cols, ps->units - 1);
+    if (s->shard != MDS_SHARD_NONE && (split < 1 || s->parts < 1 || s->part < 0 ||
+                                       s->part >= s->parts || split % s->parts))
+        return mds_fail(MDS_EBUG, "parameter %s: part %d of %d of %lld", s->name,
+                        s->part, s->parts, (long long)split);
+    if (mds_params_find(ps, s->name) >= 0)
+        return mds_fail(MDS_EBUG, "parameter %s: registered twice", s->name);
     return MDS_OK;
 }
 
 enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *spec,
                            int *id)
 {
+    struct mds_param_unit *u;
     struct mds_param *p;
-    int64_t end = ps->n ? ps->list[ps->n - 1].offset + ps->list[ps->n - 1].count : 0;
+    void *list = ps->list;
+    int64_t end;
 
-    if (spec->rows < 1 || spec->cols < 0)
-        return mds_fail(MDS_EBUG, "parameter %s: %lld x %lld", spec->name,
-                        (long long)spec->rows, (long long)spec->cols);
-    if (mds_params_find(ps, spec->name) >= 0)
-        return mds_fail(MDS_EBUG, "parameter %s: registered twice", spec->name);
-    if (ps->n == ps->cap)
-        MDS_TRY(grow(ps));
+    MDS_TRY(check_spec(ps, spec));
+    MDS_TRY(grow(&list, ps->n, &ps->cap, sizeof *p));
+    ps->list = list;
+    u = &ps->unit[ps->units - 1];
+    end = u->params ? ps->list[ps->n - 1].offset + ps->list[ps->n - 1].count : u->first;
     p = &ps->list[ps->n];
-    p->spec = *spec;
-    p->count = spec->rows * (spec->cols ? spec->cols : 1);
-    p->offset = spec->packed ? end : (end + ALIGN - 1) / ALIGN * ALIGN;
-    ps->span = (p->offset + p->count + ALIGN - 1) / ALIGN * ALIGN;
+    *p = (struct mds_param){
+        .spec = *spec, .rows = spec->rows, .cols = spec->cols, .unit = ps->units - 1};
+    if (spec->shard == MDS_SHARD_ROWS)
+        p->rows /= spec->parts;
+    if (spec->shard == MDS_SHARD_COLS)
+        p->cols /= spec->parts;
+    p->count = p->rows * (p->cols ? p->cols : 1);
+    p->offset = spec->packed ? end : aligned(end);
+    u->count = aligned(p->offset + p->count) - u->first;
+    u->params++;
     ps->count += p->count;
+    ps->whole_count += spec->rows * (spec->cols ? spec->cols : 1);
     *id = ps->n++;
     return MDS_OK;
+}
+
+enum mdsk_dtype mds_params_dtype(const struct mds_params *ps)
+{
+    return ps->dtype;
 }
 
 int mds_params_n(const struct mds_params *ps)
@@ -78,6 +132,16 @@ const struct mds_param *mds_params_get(const struct mds_params *ps, int id)
     return &ps->list[id];
 }
 
+int mds_params_units(const struct mds_params *ps)
+{
+    return ps->units;
+}
+
+const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int unit)
+{
+    return &ps->unit[unit];
+}
+
 int mds_params_find(const struct mds_params *ps, const char *name)
 {
     for (int i = 0; i < ps->n; i++)
@@ -88,7 +152,9 @@ int mds_params_find(const struct mds_params *ps, const char *name)
 
 int64_t mds_params_span(const struct mds_params *ps)
 {
-    return ps->span;
+    const struct mds_param_unit *last = ps->units ? &ps->unit[ps->units - 1] : NULL;
+
+    return last ? last->first + last->count : 0;
 }
 
 int64_t mds_params_count(const struct mds_params *ps)
@@ -96,20 +162,15 @@ int64_t mds_params_count(const struct mds_params *ps)
     return ps->count;
 }
 
-void mds_params_bind(struct mds_params *ps, float *weight, float *grad)
+int64_t mds_params_whole_count(const struct mds_params *ps)
 {
-    ps->weight = weight;
-    ps->grad = grad;
+    return ps->whole_count;
 }
 
-float *mds_params_weights(const struct mds_params *ps)
+void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad)
 {
-    return ps->weight;
-}
-
-float *mds_params_grads(const struct mds_params *ps)
-{
-    return ps->grad;
+    ps->unit[unit].weight = weight;
+    ps->unit[unit].grad = grad;
 }
 
 void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks)
@@ -117,38 +178,50 @@ void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks)
     ps->hooks = *hooks;
 }
 
-static enum mds_rc call_hook(const struct mds_params *ps,
-                             enum mds_rc (*hook)(void *ctx, int id), int first, int n)
+enum mds_rc mds_params_acquire(struct mds_params *ps, int unit)
 {
-    if (first < 0 || first + n > ps->n)
-        return mds_fail(MDS_EBUG, "parameters %d .. %d of %d", first, first + n - 1,
-                        ps->n);
-    for (int id = first; hook && id < first + n; id++)
-        MDS_TRY(hook(ps->hooks.ctx, id));
-    return MDS_OK;
+    return ps->hooks.acquire ? ps->hooks.acquire(ps->hooks.ctx, unit) : MDS_OK;
 }
 
-enum mds_rc mds_params_acquire(struct mds_params *ps, int first, int n)
+enum mds_rc mds_params_release(struct mds_params *ps, int unit)
 {
-    return call_hook(ps, ps->hooks.acquire, first, n);
+    return ps->hooks.release ? ps->hooks.release(ps->hooks.ctx, unit) : MDS_OK;
 }
 
-enum mds_rc mds_params_release(struct mds_params *ps, int first, int n)
+enum mds_rc mds_params_grad_begin(struct mds_params *ps, int unit)
 {
-    return call_hook(ps, ps->hooks.release, first, n);
+    return ps->hooks.grad_begin ? ps->hooks.grad_begin(ps->hooks.ctx, unit) : MDS_OK;
 }
 
-enum mds_rc mds_params_grad_ready(struct mds_params *ps, int first, int n)
+enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit)
 {
-    return call_hook(ps, ps->hooks.grad_ready, first, n);
+    return ps->hooks.grad_ready ? ps->hooks.grad_ready(ps->hooks.ctx, unit) : MDS_OK;
 }
 
-const float *mds_param_weight(const struct mds_params *ps, int id)
+const void *mds_param_weight(const struct mds_params *ps, int id)
 {
-    return ps->weight + ps->list[id].offset;
+    const struct mds_param *p = &ps->list[id];
+    const struct mds_param_unit *u = &ps->unit[p->unit];
+
+    return (const char *)u->weight +
+           (p->offset - u->first) * (int64_t)mdsk_dtype_size(ps->dtype);
 }
 
 float *mds_param_grad(const struct mds_params *ps, int id)
 {
-    return ps->grad + ps->list[id].offset;
+    const struct mds_param *p = &ps->list[id];
+    const struct mds_param_unit *u = &ps->unit[p->unit];
+
+    return u->grad + (p->offset - u->first);
+}
+
+int64_t mds_param_whole_index(const struct mds_param *p, int64_t i)
+{
+    const struct mds_param_spec *s = &p->spec;
+
+    if (s->shard == MDS_SHARD_ROWS)
+        return i + s->part * p->count;
+    if (s->shard == MDS_SHARD_COLS)
+        return i / p->cols * s->cols + s->part * p->cols + i % p->cols;
+    return i;
 }

@@ -1,10 +1,16 @@
-/* The parameter registry: every weight of a model by name, shape, start value and
- * decay, laid out in two flat buffers, weights and f32 gradients.
+/* The parameter registry: every weight of a model (or of a stage of it) by name, shape,
+ * start value, decay and share, grouped in units.
  *
- * The model registers, then reads weights through acquire/release and says when a
- * gradient is complete; whoever owns the storage (data parallelism, ZeRO) hooks into
- * those calls. Everything that must treat all weights alike (start values, norm,
- * optimizer, files, memory accounts) walks the list. */
+ * A unit is what travels together: a layer, an embedding, the head.  Its parameters lie
+ * side by side in one range of elements; where that range is in memory is the business
+ * of whoever owns the storage (optim/zero.h), who hooks into the calls below.  The
+ * model registers units and parameters, and then, for each unit and pass, calls
+ *
+ *     acquire    ... reads weights ...        release
+ *     grad_begin ... adds to gradients ...    grad_ready   (once each a backward pass)
+ *
+ * Everything that must treat all weights alike (start values, norm, optimizer, files,
+ * memory accounts) walks the list. */
 #ifndef MDS_TENSOR_PARAMS_H
 #define MDS_TENSOR_PARAMS_H
 
@@ -13,74 +19,106 @@
 
 enum mds_init { MDS_INIT_ZERO, MDS_INIT_ONE, MDS_INIT_NORMAL };
 
+/* How ranks of a tensor-parallel group share a parameter: each has the part-th of
+ * `parts` equal runs of rows (columns), or all of it. */
+enum mds_shard { MDS_SHARD_NONE, MDS_SHARD_ROWS, MDS_SHARD_COLS };
+
 struct mds_param_spec {
     char name[64];      /* as in files: "layer.3.attention.q.weight" */
-    int64_t rows, cols; /* cols 0: a vector of `rows` elements */
+    int64_t rows, cols; /* of the whole; cols 0: a vector of `rows` elements */
     enum mds_init init;
     double std; /* of MDS_INIT_NORMAL */
     int decay;  /* takes part in weight decay */
     int packed; /* starts right behind the one before, so that both can be one operand
                  */
+    enum mds_shard shard;
+    int parts, part; /* 0, 0: not shared */
+    int duplicate;   /* another rank with this very share counts it in norms */
 };
 
 struct mds_param {
     struct mds_param_spec spec;
-    int64_t count;  /* elements */
-    int64_t offset; /* of the first one in the flat buffers */
+    int64_t rows, cols; /* of this rank's share; cols 0: a vector */
+    int64_t count;      /* elements of it */
+    int64_t offset;     /* of the first one, counted over all units */
+    int unit;
 };
+
+struct mds_param_unit {
+    char name[32];
+    int first_param, params;
+    int64_t first, count; /* elements; both multiples of MDS_UNIT_ALIGN; gaps are 0 */
+    void *weight;         /* dtype [count]; NULL while it is elsewhere */
+    float *grad;          /* [count]; NULL while there is none */
+};
+
+/* Elements. */
+enum { MDS_UNIT_ALIGN = 64 };
 
 struct mds_params;
 
-/* What storage owners may hook into; NULL members do nothing.  id is the parameter's
- * place in the registry. */
+/* What the storage's owner hooks into; NULL members do nothing.  The owner sees to it
+ * that between acquire and release (grad_begin and grad_ready) the unit's weight (grad)
+ * is set. */
 struct mds_param_hooks {
     void *ctx;
-    enum mds_rc (*acquire)(void *ctx, int id);    /* before its weights are read */
-    enum mds_rc (*release)(void *ctx, int id);    /* after */
-    enum mds_rc (*grad_ready)(void *ctx, int id); /* once a backward pass, at the end */
+    enum mds_rc (*acquire)(void *ctx, int unit);
+    enum mds_rc (*release)(void *ctx, int unit);
+    enum mds_rc (*grad_begin)(void *ctx, int unit);
+    enum mds_rc (*grad_ready)(void *ctx, int unit);
 };
 
-enum mds_rc mds_params_create(struct mds_params **out);
-void mds_params_destroy(struct mds_params *ps);
+/* dtype: of the weights; gradients are f32. */
+enum mds_rc mds_params_create(enum mdsk_dtype dtype, struct mds_params **out);
+void mds_params_destroy(struct mds_params *ps); /* NULL is fine */
 
-/* Append; *id counts from 0.  The spec is copied. */
+/* Parameters added from now on belong to a new unit; *unit counts from 0. */
+enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit);
+
+/* Append to the last unit; *id counts from 0.  The spec is copied. */
 enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *spec,
                            int *id);
 
+enum mdsk_dtype mds_params_dtype(const struct mds_params *ps);
 int mds_params_n(const struct mds_params *ps);
 const struct mds_param *mds_params_get(const struct mds_params *ps, int id);
+int mds_params_units(const struct mds_params *ps);
+const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int unit);
 
 /* -1 if there is none of that name. */
 int mds_params_find(const struct mds_params *ps, const char *name);
 
-/* Elements of the flat buffers, gaps included: gaps hold zeros and stay so. */
+/* Elements of all units, gaps included. */
 int64_t mds_params_span(const struct mds_params *ps);
 
-/* Elements of all parameters. */
+/* Elements of all shares on this rank; of the whole parameters. */
 int64_t mds_params_count(const struct mds_params *ps);
+int64_t mds_params_whole_count(const struct mds_params *ps);
 
-/* Where the flat buffers are, `span` elements each; borrowed.  grad may be NULL. */
-void mds_params_bind(struct mds_params *ps, float *weight, float *grad);
-float *mds_params_weights(const struct mds_params *ps);
-float *mds_params_grads(const struct mds_params *ps);
+/* Where a unit's elements are now; borrowed.  Either may be NULL. */
+void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad);
 
 void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks);
-
-/* n parameters from first on. */
-enum mds_rc mds_params_acquire(struct mds_params *ps, int first, int n);
-enum mds_rc mds_params_release(struct mds_params *ps, int first, int n);
-enum mds_rc mds_params_grad_ready(struct mds_params *ps, int first, int n);
+enum mds_rc mds_params_acquire(struct mds_params *ps, int unit);
+enum mds_rc mds_params_release(struct mds_params *ps, int unit);
+enum mds_rc mds_params_grad_begin(struct mds_params *ps, int unit);
+enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit);
 
 /* The weights (gradient) of one, at its first element. */
-const float *mds_param_weight(const struct mds_params *ps, int id);
+const void *mds_param_weight(const struct mds_params *ps, int id);
 float *mds_param_grad(const struct mds_params *ps, int id);
 
-/* Start values: Philox keyed by seed and name, counted by the element's index, so that
- * they depend on nothing else. */
-enum mds_rc mds_params_init(struct mds_params *ps, struct mds_dev *dev, uint64_t seed);
+/* Element i of this rank's share is which of the whole? */
+int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);
 
-/* n consecutive start values of one parameter from element `first` on. */
-void mds_param_init_values(const struct mds_param_spec *spec, uint64_t seed,
-                           int64_t first, int64_t n, float *out);
+/* Start values of elements first .. first + n - 1 of this rank's share, in f32: Philox
+ * keyed by seed and name and counted by the index in the whole, so that they depend on
+ * nothing else. */
+void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t first,
+                           int64_t n, float *out);
+
+/* Start values of elements first .. first + n - 1 of a unit, gaps 0. */
+void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,
+                          int64_t first, int64_t n, float *out);
 
 #endif

@@ -15,21 +15,16 @@ static int64_t eval_batches(const struct run *r, enum mds_split split)
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
     static const char *const names[] = {"training", "validation", "test"};
-    int64_t S = r->config->model.seq_length, micro = r->config->batch.micro;
+    int64_t S = r->config->model.seq_length;
     int64_t batches = eval_batches(r, split);
     double total[2] = {0, 0};
 
-    for (int64_t i = 0; i < batches * r->config->batch.accumulation; i++) {
-        int64_t batch = i / r->config->batch.accumulation;
-        int64_t part = i % r->config->batch.accumulation;
-
-        for (int64_t b = 0; b < micro; b++)
-            MDS_TRY(mds_dataset_sample(r->spec->data, split,
-                                       first_sample(r, batch + 1) + part * micro + b,
+    for (int64_t i = 0; i < batches; i++) {
+        for (int64_t b = 0; b < local_rows(r); b++)
+            MDS_TRY(mds_dataset_sample(r->spec->data, split, first_sample(r, i + 1) + b,
                                        r->rows + b * (S + 1)));
         MDS_TRY(mds_engine_eval(r->engine, r->rows, &total[0], &total[1]));
     }
-    MDS_TRY(mds_comm_all_reduce_f64(r->data_parallel, total, 2, MDS_COMM_SUM));
     *loss = total[0] / total[1];
     if (!speaks(r))
         return MDS_OK;

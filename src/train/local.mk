@@ -1,8 +1,10 @@
 noinst_LIBRARIES += src/train/libmds_train.a
 src_train_libmds_train_a_SOURCES = \
+  src/train/dry_run.c src/train/dry_run.h \
   src/train/evaluate.c \
   src/train/memory.c \
   src/train/run.h \
   src/train/stop.c \
   src/train/trace.c \
-  src/train/train.c src/train/train.h
+  src/train/train.c src/train/train.h \
+  src/train/weights.c

@@ -20,7 +20,7 @@ struct mds_dev_spec mds_run_device(const struct run *r)
                                  .memory_bytes = mds_host_memory_available() / local};
 }
 
-static void print_table(const struct mds_mem_account *m, FILE *f)
+void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 {
     const char *names[MDS_MEM_TAGS];
     struct mds_str table = {0};
@@ -33,10 +33,22 @@ static void print_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
+int64_t mds_run_memory_need(const struct mds_engine_need *n)
+{
+    return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes;
+}
+
 void mds_run_print_memory(const struct run *r)
 {
+    int64_t now, peak, predicted = r->memory_before + mds_run_memory_need(&r->need);
+    char had[32], thought[32];
+
     printf("memory of rank 0 by purpose:\n");
-    print_table(&mds_dev_ledger(r->dev)->memory, stdout);
+    mds_run_memory_table(&mds_dev_ledger(r->dev)->memory, stdout);
+    mds_host_memory_used(&now, &peak);
+    printf("  process: peak %s, predicted %s\n",
+           mds_format_bytes((double)peak, had, sizeof had),
+           mds_format_bytes((double)predicted, thought, sizeof thought));
 }
 
 /* One line if the changed configuration would need clearly less. */
@@ -47,7 +59,7 @@ static void advise(const struct run *r, const struct mds_config *changed,
     double was = (double)r->need.memory.total_peak, now;
     char text[32];
 
-    if (mds_engine_measure(changed, r->grid.dp, &need))
+    if (mds_engine_measure(changed, r->groups.grid.world, r->spec->world->rank, &need))
         return;
     now = (double)need.memory.total_peak;
     if (now < 0.99 * was)
@@ -75,6 +87,11 @@ static void advise_all(const struct run *r)
         advise(r, &c, "--loss-tile 1024");
         c = *r->config;
     }
+    if (c.parallel.zero_stage < 3 && mds_comm_size(r->groups.data) > 1) {
+        c.parallel.zero_stage = 3;
+        advise(r, &c, "--zero-stage 3");
+        c = *r->config;
+    }
     if (c.model.seq_length > 1) {
         c.model.seq_length /= 2;
         advise(r, &c, "half the --seq-length");
@@ -83,7 +100,7 @@ static void advise_all(const struct run *r)
 
 enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
 {
-    int64_t bytes = r->need.state_bytes + r->need.step_bytes;
+    int64_t bytes = mds_run_memory_need(&r->need);
     char need[32], have[32];
 
     mds_format_bytes((double)bytes, need, sizeof need);
@@ -94,7 +111,7 @@ enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
     }
     if (speaks(r)) {
         fprintf(stderr, "memory a rank would need, by purpose:\n");
-        print_table(&r->need.memory, stderr);
+        mds_run_memory_table(&r->need.memory, stderr);
         advise_all(r);
     }
     return mds_fail(

@@ -4,18 +4,19 @@
 
 #include "engine/engine.h"
 #include "metrics/metrics.h"
-#include "topo/grid.h"
+#include "parallel/groups.h"
 #include "train/train.h"
+
+#include <stdio.h>
 
 struct run {
     const struct mds_train_spec *spec;
     const struct mds_config *config; /* spec's */
-    struct mds_grid grid;
-    struct mds_place place;
-    struct mds_comm *data_parallel;
-    struct mds_dev *dev;
+    struct mds_groups groups;
+    struct mds_dev *dev, *host;
     struct mds_engine *engine;
     struct mds_engine_need need;
+    int64_t memory_before;       /* of this process, before the engine took any */
     struct mds_metrics *metrics; /* rank 0's; else NULL */
     int32_t *rows;               /* [accumulation * micro, S+1] */
     double start_s;
@@ -28,7 +29,8 @@ static inline int speaks(const struct run *r)
     return r->spec->world->rank == 0;
 }
 
-/* Rows of this rank in one global batch, and their first sample's number in the run. */
+/* Rows of this replica in one global batch, and their first sample's number in the run.
+ */
 static inline int64_t local_rows(const struct run *r)
 {
     return r->config->batch.micro * r->config->batch.accumulation;
@@ -36,7 +38,8 @@ static inline int64_t local_rows(const struct run *r)
 
 static inline int64_t first_sample(const struct run *r, int64_t step)
 {
-    return (step - 1) * r->config->batch.global + r->place.dp * local_rows(r);
+    return (step - 1) * r->config->batch.global +
+           mds_groups_replica(&r->groups) * local_rows(r);
 }
 
 /* ---- memory.c: does it fit? ---- */
@@ -46,7 +49,9 @@ struct mds_dev_spec mds_run_device(const struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r, int64_t available);
+int64_t mds_run_memory_need(const struct mds_engine_need *n);
 void mds_run_print_memory(const struct run *r);
+void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 
 /* ---- evaluate.c ---- */
 
@@ -59,6 +64,15 @@ void mds_run_watch_signals(const struct run *r);
 
 /* "iterations" and so on once all ranks are to leave, else NULL.  Collective. */
 enum mds_rc mds_run_should_stop(const struct run *r, const char **reason);
+
+/* ---- weights.c: whole tensors in and out ---- */
+
+/* Start values, or those of --init-weights. */
+enum mds_rc mds_run_start_weights(const struct run *r);
+
+/* Write all weights (gradients, moments) as one file, by rank 0.  Collective. */
+enum mds_rc mds_run_save(const struct run *r, enum mds_zero_what what,
+                         const char *path);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 

@@ -1,7 +1,6 @@
 /* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
 #include "base/alloc.h"
 #include "ckpt/safetensors.h"
-#include "ckpt/weights.h"
 #include "train/run.h"
 
 #include <errno.h>
@@ -64,25 +63,23 @@ static enum mds_rc save_batches(const struct run *r)
 enum mds_rc mds_run_trace_start(const struct run *r)
 {
     const char *dir = r->config->output.trace_dir;
-    struct mds_params *ps = mds_engine_params(r->engine);
     char path[PATH_SIZE];
 
-    if (!dir || !speaks(r))
+    if (!dir)
         return MDS_OK;
-    if (mkdir(dir, 0777) && errno != EEXIST)
+    if (speaks(r) && mkdir(dir, 0777) && errno != EEXIST)
         return mds_fail(MDS_EIO, "--trace-dir %s: %s", dir, strerror(errno));
     MDS_TRY(trace_path(r, "weights.safetensors", path));
-    MDS_TRY(mds_weights_save(path, ps, r->dev, mds_params_weights(ps)));
-    return save_batches(r);
+    MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, path));
+    return speaks(r) ? save_batches(r) : MDS_OK;
 }
 
 enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step)
 {
-    struct mds_params *ps = mds_engine_params(r->engine);
     char path[PATH_SIZE];
 
-    if (!r->config->output.trace_dir || !speaks(r) || step != 1)
+    if (!r->config->output.trace_dir || step != 1)
         return MDS_OK;
     MDS_TRY(trace_path(r, "grads.safetensors", path));
-    return mds_weights_save(path, ps, r->dev, mds_params_grads(ps));
+    return mds_run_save(r, MDS_ZERO_GRAD, path);
 }

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/weights.h"
+#include "config/options.h"
 #include "io/output.h"
 #include "optim/schedule.h"
 #include "train/run.h"
@@ -12,40 +12,25 @@
 
 /* ---- set-up ---- */
 
-static enum mds_rc join_ranks(struct run *r)
-{
-    const struct mds_parallel_config *p = &r->config->parallel;
-    const struct mds_world *w = r->spec->world;
-    int *members, n;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_grid_init(&r->grid, w->ranks, (int)p->tensor,
-                          (int)(p->ulysses * p->ring), (int)p->pipeline));
-    r->place = mds_grid_place(&r->grid, w->rank);
-    members = mds_zalloc((size_t)w->ranks, sizeof *members);
-    if (!members)
-        return MDS_EMEM;
-    n = mds_grid_group(&r->grid, w->rank, MDS_AXIS_DPSP, members);
-    rc = mds_comm_create_mpi(members, n, "data-parallel", &r->data_parallel);
-    free(members);
-    return rc;
-}
-
 static enum mds_rc build_engine(struct run *r)
 {
+    const struct mds_world *w = r->spec->world;
     struct mds_dev_spec dev = mds_run_device(r);
-    struct mds_engine_spec spec = {
-        .config = r->config, .data_parallel = r->data_parallel, .need = &r->need};
+    struct mds_engine_spec spec = {.config = r->config,
+                                   .groups = &r->groups,
+                                   .need = &r->need,
+                                   .threads = dev.threads};
+    int64_t peak;
 
     MDS_TRY(mds_dev_create(&dev, &r->dev));
-    MDS_TRY(mds_engine_measure(r->config, r->grid.dp, &r->need));
+    MDS_TRY(mds_dev_create(&dev, &r->host));
+    MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, &r->need));
     MDS_TRY(mds_run_check_memory(r, dev.memory_bytes));
+    mds_host_memory_used(&r->memory_before, &peak);
     spec.dev = r->dev;
+    spec.host = r->host;
     MDS_TRY(mds_engine_create(&spec, &r->engine));
-    if (r->config->output.init_weights)
-        MDS_TRY(mds_weights_load(r->config->output.init_weights,
-                                 mds_engine_params(r->engine), r->dev));
-    return MDS_OK;
+    return mds_run_start_weights(r);
 }
 
 static struct mds_flops_model flops_model(const struct mds_model_config *m)
@@ -84,8 +69,8 @@ static enum mds_rc open_metrics(struct run *r)
                                 .vocab = c->model.vocab,
                                 .recompute =
                                     (enum mds_flops_recompute)c->train.recompute,
-                                .ranks = r->grid.world,
-                                .data_parallel = r->grid.dp,
+                                .ranks = r->groups.grid.world,
+                                .data_parallel = r->groups.grid.dp,
                                 .micro_batch = c->batch.micro,
                                 .global_batch = c->batch.global,
                                 .iters = c->train.iters,
@@ -94,7 +79,7 @@ static enum mds_rc open_metrics(struct run *r)
 
     if (!speaks(r))
         return MDS_OK;
-    m.parameters = mds_params_count(mds_engine_params(r->engine));
+    m.parameters = mds_model_params(&c->model);
     m.threads = mds_run_device(r).threads;
     m.unigram_entropy_nats = unigram_entropy(r);
     return mds_metrics_open(&m, c->output.metrics_jsonl, c->output.tensorboard_dir,
@@ -120,7 +105,8 @@ static enum mds_rc set_up(struct run *r)
     MDS_TRY(check_outputs(r));
     if (r->config->train.eval_iters > 0)
         MDS_TRY(mds_dataset_require(r->spec->data, MDS_SPLIT_VALID));
-    MDS_TRY(join_ranks(r));
+    MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
+                              r->spec->world->rank, 0, &r->groups));
     MDS_TRY(build_engine(r));
     r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
     if (!r->rows)
@@ -134,8 +120,9 @@ static void tear_down(struct run *r)
     mds_metrics_close(r->metrics, NULL);
     free(r->rows);
     mds_engine_destroy(r->engine);
+    mds_dev_destroy(r->host);
     mds_dev_destroy(r->dev);
-    mds_comm_destroy(r->data_parallel);
+    mds_groups_fini(&r->groups);
 }
 
 /* ---- the loop ---- */
@@ -152,7 +139,7 @@ static enum mds_rc load_rows(const struct run *r, int64_t step)
 
 static enum mds_rc check_finite(const struct mds_step_result *s, int64_t step)
 {
-    if (isfinite(s->loss) && isfinite(s->grad_norm))
+    if (s->overflow || (isfinite(s->loss) && isfinite(s->grad_norm)))
         return MDS_OK;
     return mds_fail(MDS_EUSER,
                     "iteration %lld: loss %g, gradient norm %g: the run has diverged; "
@@ -171,7 +158,8 @@ static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
                                  .elapsed_s = elapsed_s,
                                  .lr = lr,
                                  .loss = s->loss,
-                                 .grad_norm = s->grad_norm};
+                                 .grad_norm = s->grad_norm,
+                                 .skipped = s->overflow};
 
     r->train_loss = s->loss;
     return speaks(r) ? mds_metrics_step(r->metrics, &m) : MDS_OK;
@@ -216,7 +204,7 @@ static enum mds_rc loop(struct run *r, const char **reason)
 
 static enum mds_rc finish(struct run *r, const char *reason)
 {
-    struct mds_params *ps = mds_engine_params(r->engine);
+    const char *weights = r->config->output.export_weights;
     struct mds_metrics_summary summary = {.reason = reason,
                                           .iteration = r->iteration,
                                           .train_s = mds_clock_s() - r->start_s,
@@ -228,11 +216,10 @@ static enum mds_rc finish(struct run *r, const char *reason)
         mds_dataset_samples(r->spec->data, MDS_SPLIT_TEST) > 0)
         MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
     summary.valid_loss = r->valid_loss;
+    if (weights)
+        MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, weights));
     if (!speaks(r))
         return MDS_OK;
-    if (r->config->output.export_weights)
-        MDS_TRY(mds_weights_save(r->config->output.export_weights, ps, r->dev,
-                                 mds_params_weights(ps)));
     mds_run_print_memory(r);
     r->metrics = NULL;
     return mds_metrics_close(m, &summary);
@@ -246,15 +233,17 @@ enum mds_rc mds_train(const struct mds_train_spec *spec)
     enum mds_rc rc;
 
     rc = set_up(&r);
-    if (rc)
-        goto tear_down;
-    mds_run_watch_signals(&r);
-    r.start_s = mds_clock_s();
-    rc = loop(&r, &reason);
+    if (!rc) {
+        mds_run_watch_signals(&r);
+        r.start_s = mds_clock_s();
+        rc = loop(&r, &reason);
+    }
     if (!rc)
         rc = finish(&r, reason);
-
-tear_down:
-    tear_down(&r);
+    if (!rc)
+        tear_down(&r);
+    else /* messages may be under way to memory of ours: it stays until the process ends
+          */
+        mds_metrics_close(r.metrics, NULL);
     return rc;
 }

@@ -72,10 +72,10 @@ test_expect_success 'a misspelt option, variable or key: the nearest name' '
 '
 
 test_expect_success 'all faults at once, each in its line' '
-    test_must_fail mds_pretrain --lr fast --seq-length 0 --fp16 2>err &&
+    test_must_fail mds_pretrain --lr fast --seq-length 0 --save here 2>err &&
     grep -e "--lr .fast.: must be a number" err &&
     grep -e "--seq-length .0.: must be" err &&
-    grep -e "--fp16: not in this version" err
+    grep -e "--save here: not in this version" err
 '
 
 test_expect_success 'a variable that looks like a slip is a warning' '
@@ -87,6 +87,17 @@ test_expect_success 'sizes that do not fit' '
     says "does not divide --hidden-size 64" mds_pretrain --num-layers 2 --hidden-size 64 \
         --num-attention-heads 5 --show-config &&
     says "the model has no shape" mds_pretrain --show-config
+'
+
+test_expect_success 'who would hold what, without starting ranks' '
+    SP_TYPE=megatron MODEL_SIZE_KEY=GPT13B mds_pretrain --world-size 8 --show-config >shown &&
+    grep "tensor: 8 .*# derived: SP_TYPE megatron: all ranks" shown &&
+    grep "sequence_parallel: true .*# derived: SP_TYPE megatron" shown &&
+    grep "ranks  *8 = pipeline 1 x data 1 x ring 1 x Ulysses 1 x tensor 8" shown &&
+    mds_pretrain --config shown --world-size 8 --show-config >again &&
+    grep "tensor: 8 .*# shown:" again &&
+    says "start 8 or 16; or give --tensor-model-parallel-size 4" \
+        mds_pretrain --config shown --world-size 12 --show-config
 '
 
 test_expect_success 'files that are not there, or no YAML' '

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/half.h"
 #include "kernels/philox.h"
+
+const enum mdsk_dtype dtypes[DTYPES] = {MDSK_F32, MDSK_BF16, MDSK_F16};
 
 const struct mdsk_table *backend(void)
 {
@@ -14,7 +17,7 @@ const struct mdsk_table *backend(void)
 static struct vec vec_new(int64_t n)
 {
     struct vec v = {n, malloc((size_t)(n + 1) * sizeof(float)),
-                    malloc((size_t)(n + 1) * sizeof(double))};
+                    malloc((size_t)(n + 1) * sizeof(double)), NULL};
 
     assert_non_null(v.f);
     assert_non_null(v.d);
@@ -65,8 +68,44 @@ void vec_adopt(struct vec *v)
         v->d[i] = (double)v->f[i];
 }
 
+static uint16_t narrow(enum mdsk_dtype t, float x)
+{
+    return t == MDSK_BF16 ? mdsk_f32_to_bf16(x) : mdsk_f32_to_f16(x);
+}
+
+static float widen(enum mdsk_dtype t, uint16_t h)
+{
+    return t == MDSK_BF16 ? mdsk_bf16_to_f32(h) : mdsk_f16_to_f32(h);
+}
+
+void *vec_as(enum mdsk_dtype t, struct vec *v)
+{
+    if (t == MDSK_F32)
+        return v->f;
+    if (!v->h)
+        v->h = malloc((size_t)v->n * sizeof *v->h);
+    assert_non_null(v->h);
+    for (int64_t i = 0; i < v->n; i++)
+        v->h[i] = narrow(t, v->f[i]);
+    vec_back(t, v);
+    vec_adopt(v);
+    return v->h;
+}
+
+void vec_back(enum mdsk_dtype t, struct vec *v)
+{
+    for (int64_t i = 0; t != MDSK_F32 && i < v->n; i++)
+        v->f[i] = widen(t, v->h[i]);
+}
+
+double rounded(enum mdsk_dtype t, double x)
+{
+    return t == MDSK_F32 ? x : (double)widen(t, narrow(t, (float)x));
+}
+
 void vec_free(struct vec *v)
 {
+    free(v->h);
     free(v->f);
     free(v->d);
     *v = (struct vec){0};
@@ -85,6 +124,18 @@ void assert_near(const char *what, const struct vec *v, double tolerance)
     if (!(sqrt(off) <= tolerance * sqrt(size)))
         fail_msg("%s: off by %.3g of its size, allowed %.3g (%lld elements)", what,
                  sqrt(off / size), tolerance, (long long)v->n);
+}
+
+/* Rounding to nearest is off by 2^-8 (bf16) or 2^-11 (f16) of a number at most, and
+ * less than half of that in the mean over many; truncation is off by more. */
+void assert_near_as(enum mdsk_dtype t, const char *what, struct vec *v,
+                    double tolerance)
+{
+    static const double off[] = {
+        [MDSK_F32] = 0, [MDSK_BF16] = 0x1p-8, [MDSK_F16] = 0x1p-11};
+
+    vec_back(t, v);
+    assert_near(what, v, tolerance + (v->n < 100 ? off[t] : off[t] / 2));
 }
 
 static double slope_at(double *x, loss_fn *loss, void *ctx)

@@ -16,12 +16,18 @@
 /* The backend under test. */
 const struct mdsk_table *backend(void);
 
-/* n numbers twice: f is the kernel's, d the reference's. */
+/* n numbers twice: f is the kernel's, d the reference's; and h the kernel's where it
+ * takes 16 bits. */
 struct vec {
     int64_t n;
     float *f;
     double *d;
+    uint16_t *h;
 };
+
+/* The types of weights and activations. */
+enum { DTYPES = 3 };
+extern const enum mdsk_dtype dtypes[DTYPES];
 
 /* The same random numbers in both, normal-ish with the given spread; `seed` picks them.
  * Equal seeds give equal numbers. */
@@ -35,10 +41,24 @@ struct vec vec_zero(int64_t n);
 /* Copy what the kernel left to the reference's side. */
 void vec_adopt(struct vec *v);
 
+/* What the kernel gets where it takes type t: f, or h, to which f and d are rounded. */
+void *vec_as(enum mdsk_dtype t, struct vec *v);
+
+/* Let f be what the kernel left in h; nothing where t is f32. */
+void vec_back(enum mdsk_dtype t, struct vec *v);
+
+/* x as type t holds it. */
+double rounded(enum mdsk_dtype t, double x);
+
 void vec_free(struct vec *v);
 
 /* Fail unless |f - d| <= tolerance * |d| (Euclidean norms over all n). */
 void assert_near(const char *what, const struct vec *v, double tolerance);
+
+/* The same of what is stored as type t: the kernel rounded it once.  Truncation, or
+ * rounding twice, is more than is allowed here. */
+void assert_near_as(enum mdsk_dtype t, const char *what, struct vec *v,
+                    double tolerance);
 
 /* The reference's loss at the numbers its inputs now hold. */
 typedef double loss_fn(void *ctx);

@@ -3,9 +3,11 @@
 #include "tests/kernels/check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/vmath.h"
+#include "kernels/half.h"
 #include "kernels/philox.h"
 
 /* Relative Euclidean distance from the double reference; ulp for exp. */
@@ -47,28 +49,30 @@ static void test_dropout(void **state)
         {.rows = {1, 200, 0, 0}, .H = 320, .key = {0.25f, 5, 6, 7}}};
 
     (void)state;
-    for (int t = 0; t < 4; t++) {
-        struct mdsk_dropout a = shapes[t];
+    for (int t = 0; t < 4 * DTYPES; t++) {
+        struct mdsk_dropout a = shapes[t / DTYPES];
         int64_t n = a.rows.B * a.rows.S * a.H;
         struct vec x = vec_random(n, 1, 1), y = vec_unset(n);
 
-        a.x = x.f;
-        a.y = y.f;
+        a.dtype = dtypes[t % DTYPES];
+        a.x = vec_as(a.dtype, &x);
+        a.y = vec_as(a.dtype, &y);
         assert_int_equal(backend()->dropout(NULL, &a), 0);
         for (int64_t i = 0; i < n; i++) {
             int64_t r = i / a.H, h = i % a.H;
             uint32_t word[4];
 
             mdsk_dropout_block(a.key.seed, a.key.site, a.key.step,
-                               a.rows.first_sample + r / a.rows.S,
-                               a.rows.first_token + r % a.rows.S, h / 4, word);
+                               a.rows.first_sample + r % a.rows.B,
+                               a.rows.first_token + r / a.rows.B, h / 4, word);
             y.d[i] = word[h % 4] >= mdsk_dropout_threshold(a.key.p)
                          ? x.d[i] / (1 - (double)a.key.p)
                          : 0;
         }
-        assert_near("dropout", &y, tolerance.dropout);
-        a.y = x.f; /* in place */
+        assert_near_as(a.dtype, "dropout", &y, tolerance.dropout);
+        a.y = vec_as(a.dtype, &x); /* in place */
         assert_int_equal(backend()->dropout(NULL, &a), 0);
+        vec_back(a.dtype, &x);
         assert_memory_equal(x.f, y.f, (size_t)n * sizeof(float));
         vec_free(&x);
         vec_free(&y);
@@ -121,6 +125,90 @@ static void test_add_and_scale(void **state)
     }
 }
 
+/* Columns from the middle of a matrix and back: what lies beside them stays. */
+static void test_copy_rows(void **state)
+{
+    enum { R = 7, C = 5, LDX = 11, LDY = 9 };
+    static const enum mdsk_dtype types[] = {MDSK_F32, MDSK_BF16, MDSK_I32, MDSK_F64};
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        size_t size = mdsk_dtype_size(types[t]);
+        unsigned char x[R * LDX * 8], y[R * LDY * 8];
+        struct mdsk_copy_rows a = {
+            .R = R, .C = C, .ldx = LDX, .ldy = LDY, .dtype = types[t]};
+
+        a.x = x + 3 * size;
+        a.y = y + 2 * size;
+        for (size_t i = 0; i < sizeof x; i++)
+            x[i] = (unsigned char)(i * 37 + 1);
+        memset(y, 0, sizeof y);
+        assert_int_equal(backend()->copy_rows(NULL, &a), 0);
+        for (size_t r = 0; r < R; r++)
+            for (size_t c = 0; c < LDY * size; c++) {
+                int inside = c >= 2 * size && c < (2 + C) * size;
+
+                assert_int_equal(y[r * LDY * size + c],
+                                 inside ? x[r * LDX * size + c + size] : 0);
+            }
+    }
+}
+
+/* f32 there and back is rounding; between the 16-bit types the same through f32. */
+static void test_cast(void **state)
+{
+    static const int64_t sizes[] = {1, 17, 513, 50001};
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        int64_t n = sizes[t];
+        struct vec x = vec_random(n, 1, 1), y = vec_unset(n);
+        uint16_t *h = malloc((size_t)n * sizeof *h), *g = malloc((size_t)n * sizeof *g);
+        struct mdsk_cast casts[] = {{n, MDSK_F32, MDSK_BF16, x.f, h},
+                                    {n, MDSK_BF16, MDSK_F16, h, g},
+                                    {n, MDSK_F16, MDSK_F32, g, y.f},
+                                    {n, MDSK_F32, MDSK_F32, x.f, y.f}};
+
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(backend()->cast(NULL, &casts[i]), 0);
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t b = mdsk_f32_to_bf16(x.f[i]);
+
+            assert_int_equal(h[i], b);
+            assert_int_equal(g[i], mdsk_f32_to_f16(mdsk_bf16_to_f32(b)));
+            assert_true(y.f[i] == mdsk_f16_to_f32(g[i]));
+        }
+        assert_int_equal(backend()->cast(NULL, &casts[3]), 0);
+        assert_memory_equal(x.f, y.f, (size_t)n * sizeof(float));
+        vec_free(&x);
+        vec_free(&y);
+        free(h);
+        free(g);
+    }
+}
+
+/* y += x rounds once. */
+static void test_add_of_16_bits(void **state)
+{
+    static const int64_t sizes[] = {1, 65, 16385};
+
+    (void)state;
+    for (int t = 0; t < 6; t++) {
+        const enum mdsk_dtype type = dtypes[1 + t % 2];
+        int64_t n = sizes[t / 2];
+        struct vec x = vec_random(n, 1, 1), y = vec_random(n, 2, 1);
+        struct mdsk_add add = {
+            .n = n, .dtype = type, .x = vec_as(type, &x), .y = vec_as(type, &y)};
+
+        assert_int_equal(backend()->add(NULL, &add), 0);
+        vec_back(type, &y);
+        for (int64_t i = 0; i < n; i++)
+            assert_true((double)y.f[i] == rounded(type, y.d[i] + x.d[i]));
+        vec_free(&x);
+        vec_free(&y);
+    }
+}
+
 static void test_sum_squares(void **state)
 {
     static const int64_t sizes[] = {1, 3, 17, 16384, 16385, 200003};
@@ -166,8 +254,9 @@ static void test_adamw(void **state)
     static const int64_t sizes[] = {1, 3, 17, 129, 50001};
 
     (void)state;
-    for (int t = 0; t < 5; t++) {
-        int64_t n = sizes[t];
+    for (int t = 0; t < 5 * DTYPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t n = sizes[t / DTYPES];
         struct vec w = vec_random(n, 1, 1), m = vec_zero(n), v = vec_zero(n);
         struct vec grad = vec_random(n, 2, 1), copy = vec_unset(n);
         struct mdsk_adamw a = {.n = n,
@@ -181,7 +270,8 @@ static void test_adamw(void **state)
                                .m = m.f,
                                .v = v.f,
                                .grad = grad.f,
-                               .weight = copy.f};
+                               .dtype = type,
+                               .weight = vec_as(type, &copy)};
 
         for (int step = 1; step <= 3; step++) {
             a.correction1 = (float)(1 - pow(0.9, step));
@@ -192,7 +282,9 @@ static void test_adamw(void **state)
         assert_near("adamw w", &w, tolerance.adamw);
         assert_near("adamw m", &m, tolerance.adamw);
         assert_near("adamw v", &v, tolerance.adamw);
-        assert_memory_equal(copy.f, w.f, (size_t)n * sizeof(float));
+        vec_back(type, &copy);
+        for (int64_t i = 0; i < n; i++)
+            assert_true((double)copy.f[i] == rounded(type, (double)w.f[i]));
         vec_free(&w);
         vec_free(&m);
         vec_free(&v);
@@ -242,8 +334,8 @@ static void test_rope(void **state)
          .theta = 10000}};
 
     (void)state;
-    for (int t = 0; t < 8; t++) {
-        struct mdsk_rope a = shapes[t / 2];
+    for (int t = 0; t < 8 * DTYPES; t++) {
+        struct mdsk_rope a = shapes[t / 2 / DTYPES];
         struct vec x;
 
         a.inverse = t % 2;
@@ -251,10 +343,11 @@ static void test_rope(void **state)
         a.x.token_stride = a.A * a.D + 3;
         a.x.batch_stride = a.S * a.x.token_stride;
         x = vec_random(a.B * a.x.batch_stride, 1, 1);
-        a.x.data = x.f;
+        a.dtype = dtypes[t / 2 % DTYPES];
+        a.x.data = vec_as(a.dtype, &x);
         assert_int_equal(backend()->rope(NULL, &a), 0);
         rope_reference(&a, x.d);
-        assert_near("rope", &x, tolerance.rope);
+        assert_near_as(a.dtype, "rope", &x, tolerance.rope);
         vec_free(&x);
     }
 }
@@ -317,6 +410,9 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_rate_and_shards),
         cmocka_unit_test(test_add_and_scale),
+        cmocka_unit_test(test_add_of_16_bits),
+        cmocka_unit_test(test_copy_rows),
+        cmocka_unit_test(test_cast),
         cmocka_unit_test(test_sum_squares),
         cmocka_unit_test(test_adamw),
         cmocka_unit_test(test_rope),

@@ -12,6 +12,7 @@ static const struct {
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {
     int64_t R, words, valid, ld, first_word;
+    enum mdsk_dtype dtype;
     float scale;
     struct vec logits, max, sum, target_logit, lse;
     int32_t target[256];
@@ -66,7 +67,8 @@ static void run_stats(struct xent *x)
                                 .valid = x->valid,
                                 .ld = x->ld,
                                 .first_word = x->first_word,
-                                .logits = x->logits.f,
+                                .dtype = x->dtype,
+                                .logits = vec_as(x->dtype, &x->logits),
                                 .target = x->target,
                                 .max = x->max.f,
                                 .sum = x->sum.f,
@@ -78,6 +80,7 @@ static void run_stats(struct xent *x)
 static void run_loss(struct xent *x, float *lse, double *loss, double *count)
 {
     struct mdsk_xent_loss a = {.R = x->R,
+                               .parts = 1,
                                .target = x->target,
                                .max = x->max.f,
                                .sum = x->sum.f,
@@ -96,7 +99,8 @@ static void run_bwd(struct xent *x)
                               .valid = x->valid,
                               .ld = x->ld,
                               .first_word = x->first_word,
-                              .logits = x->logits.f,
+                              .dtype = x->dtype,
+                              .logits = vec_as(x->dtype, &x->logits),
                               .target = x->target,
                               .lse = x->lse.f,
                               .scale = x->scale};
@@ -150,11 +154,12 @@ static void reference_bwd(struct xent *x)
 static void test_against_reference(void **state)
 {
     (void)state;
-    for (int t = 0; t < SHAPES; t++) {
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
         double loss = 1, count = 2, want, targets = 2;
         struct xent x;
 
-        xent_init(&x, t);
+        xent_init(&x, t / DTYPES);
+        x.dtype = dtypes[t % DTYPES];
         run_stats(&x);
         want = 1 + reference(&x);
         assert_near("xent max", &x.max, tolerance.stats);
@@ -168,7 +173,7 @@ static void test_against_reference(void **state)
         assert_true(fabs(loss - want) <= tolerance.loss * fabs(want));
         run_bwd(&x);
         reference_bwd(&x); /* beyond words both sides keep the random numbers */
-        assert_near("xent gradient", &x.logits, tolerance.gradient);
+        assert_near_as(x.dtype, "xent gradient", &x.logits, tolerance.gradient);
         xent_fini(&x);
     }
 }
@@ -206,46 +211,54 @@ static void test_lse_in_place(void **state)
     xent_fini(&x);
 }
 
-/* Two ranks with half the words each, combined as a caller would: the same gradient. */
-static void test_two_ranks(void **state)
+/* Three ranks share the words: lse and loss are those of one, and each rank's gradient
+ * is its columns of the whole. */
+static void test_parts_make_the_whole(void **state)
 {
-    enum { R = 7, WORDS = 10 };
-    struct vec whole = vec_random(R * WORDS, 1, 2), half[2], lse = vec_unset(R);
-    float max[2][R], sum[2][R], hit[2][R];
-    int32_t target[R] = {0, 3, 4, 5, 9, -1, 6};
+    enum { R = 9, WORDS = 12, PARTS = 3, EACH = WORDS / PARTS, STRIDE = R + 2 };
+    struct vec whole = vec_random(R * WORDS, 1, 2), lse = vec_unset(R);
+    float max[PARTS * STRIDE], sum[PARTS * STRIDE], hit[PARTS * STRIDE];
+    float part[PARTS][R * EACH];
+    int32_t target[R] = {0, 3, 4, 5, 9, -1, 6, 11, 8};
+    double loss = 1, count = 2, want = 1;
+    struct mdsk_xent_loss l = {R,   PARTS, STRIDE, target, max,
+                               sum, hit,   lse.f,  &loss,  &count};
 
     (void)state;
-    for (int k = 0; k < 2; k++) {
-        half[k] = vec_unset(R * WORDS / 2);
-        for (int i = 0; i < R * WORDS / 2; i++)
-            half[k].f[i] = whole.f[i / 5 * WORDS + k * 5 + i % 5];
+    for (int p = 0; p < PARTS; p++) {
         struct mdsk_xent_stats a = {.R = R,
-                                    .words = 5,
-                                    .valid = 5,
-                                    .ld = 5,
-                                    .first_word = k * 5,
-                                    .logits = half[k].f,
+                                    .words = EACH,
+                                    .valid = EACH,
+                                    .ld = EACH,
+                                    .first_word = p * EACH,
+                                    .logits = part[p],
                                     .target = target,
-                                    .max = max[k],
-                                    .sum = sum[k],
-                                    .target_logit = hit[k]};
+                                    .max = max + p * STRIDE,
+                                    .sum = sum + p * STRIDE,
+                                    .target_logit = hit + p * STRIDE};
+
+        for (int i = 0; i < R * EACH; i++)
+            part[p][i] = whole.f[i / EACH * WORDS + p * EACH + i % EACH];
         assert_int_equal(backend()->xent_stats(NULL, &a), 0);
     }
+    assert_int_equal(backend()->xent_loss(NULL, &l), 0);
     for (int r = 0; r < R; r++) {
-        float top = fmaxf(max[0][r], max[1][r]);
+        double total = 0;
 
-        lse.f[r] = top + logf(sum[0][r] * expf(max[0][r] - top) +
-                              sum[1][r] * expf(max[1][r] - top));
-        if (target[r] >= 0)
-            assert_true(hit[0][r] + hit[1][r] == whole.f[r * WORDS + target[r]]);
+        for (int i = 0; i < WORDS; i++)
+            total += exp(whole.d[r * WORDS + i]);
+        lse.d[r] = log(total);
+        want += target[r] >= 0 ? lse.d[r] - whole.d[r * WORDS + target[r]] : 0;
     }
-    for (int k = 0; k < 2; k++) {
+    assert_near("xent lse of parts", &lse, tolerance.stats);
+    assert_true(fabs(loss - want) <= tolerance.loss * want && count == 2 + R - 1);
+    for (int p = 0; p < PARTS; p++) {
         struct mdsk_xent_bwd a = {.R = R,
-                                  .words = 5,
-                                  .valid = 5,
-                                  .ld = 5,
-                                  .first_word = k * 5,
-                                  .logits = half[k].f,
+                                  .words = EACH,
+                                  .valid = EACH,
+                                  .ld = EACH,
+                                  .first_word = p * EACH,
+                                  .logits = part[p],
                                   .target = target,
                                   .lse = lse.f,
                                   .scale = 1};
@@ -256,12 +269,10 @@ static void test_two_ranks(void **state)
         float total = 0;
 
         for (int i = 0; i < WORDS; i++)
-            total += half[i / 5].f[r * 5 + i % 5];
+            total += part[i / EACH][r * EACH + i % EACH];
         assert_true(fabsf(total) < 1e-6f); /* a softmax less a one-hot sums to 0 */
     }
     vec_free(&whole);
-    vec_free(&half[0]);
-    vec_free(&half[1]);
     vec_free(&lse);
 }
 
@@ -307,9 +318,12 @@ static void test_nan_shows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_reference), cmocka_unit_test(test_slopes),
-        cmocka_unit_test(test_lse_in_place),      cmocka_unit_test(test_two_ranks),
-        cmocka_unit_test(test_large_logits),      cmocka_unit_test(test_nan_shows),
+        cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_slopes),
+        cmocka_unit_test(test_lse_in_place),
+        cmocka_unit_test(test_parts_make_the_whole),
+        cmocka_unit_test(test_large_logits),
+        cmocka_unit_test(test_nan_shows),
     };
 
     mdsk_cpu_set_threads(2);

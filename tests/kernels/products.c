@@ -14,8 +14,8 @@ static const struct {
 
 static const struct {
     int64_t R, in, out;
-} shapes[] = {{1, 1, 1},    {3, 5, 7},      {17, 65, 33},   {129, 64, 48},
-              {65, 129, 3}, {200, 300, 17}, {1030, 31, 129}};
+} shapes[] = {{1, 1, 1},    {3, 5, 7},      {17, 65, 33},    {129, 64, 48},
+              {65, 129, 3}, {200, 300, 17}, {1030, 31, 129}, {5, 1027, 1050}};
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -36,23 +36,25 @@ static void reference(int64_t m, int64_t n, int64_t k, const double *a, int ta,
 static void test_linear_fwd(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2 * SHAPES; t++) {
-        int64_t R = shapes[t / 2].R, in = shapes[t / 2].in, out = shapes[t / 2].out;
+    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
+        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
+        int64_t R = shapes[t / 6].R, in = shapes[t / 6].in, out = shapes[t / 6].out;
         struct vec x = vec_random(R * in, 1, 1), w = vec_random(in * out, 2, 0.5);
         struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
         struct mdsk_linear_fwd a = {.R = R,
                                     .in = in,
                                     .out = out,
-                                    .x = x.f,
-                                    .w = w.f,
-                                    .b = t % 2 ? b.f : NULL,
-                                    .y = y.f};
+                                    .dtype = type,
+                                    .x = vec_as(type, &x),
+                                    .w = vec_as(type, &w),
+                                    .b = t % 2 ? vec_as(type, &b) : NULL,
+                                    .y = vec_as(type, &y)};
 
         assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
         for (int64_t i = 0; i < R * out; i++)
             y.d[i] = b.d[i % out];
         reference(R, out, in, x.d, 0, w.d, 1, y.d, t % 2);
-        assert_near("linear_fwd y", &y, tolerance.linear);
+        assert_near_as(type, "linear_fwd y", &y, tolerance.linear);
         vec_free(&x);
         vec_free(&w);
         vec_free(&b);
@@ -63,16 +65,22 @@ static void test_linear_fwd(void **state)
 static void test_linear_bwd_input(void **state)
 {
     (void)state;
-    for (int t = 0; t < SHAPES; t++) {
-        int64_t R = shapes[t].R, in = shapes[t].in, out = shapes[t].out;
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t R = shapes[t / 3].R, in = shapes[t / 3].in, out = shapes[t / 3].out;
         struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
         struct vec dx = vec_unset(R * in);
-        struct mdsk_linear_bwd_input a = {
-            .R = R, .in = in, .out = out, .dy = dy.f, .w = w.f, .dx = dx.f};
+        struct mdsk_linear_bwd_input a = {.R = R,
+                                          .in = in,
+                                          .out = out,
+                                          .dtype = type,
+                                          .dy = vec_as(type, &dy),
+                                          .w = vec_as(type, &w),
+                                          .dx = vec_as(type, &dx)};
 
         assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
         reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
-        assert_near("linear_bwd_input dx", &dx, tolerance.linear);
+        assert_near_as(type, "linear_bwd_input dx", &dx, tolerance.linear);
         vec_free(&dy);
         vec_free(&w);
         vec_free(&dx);
@@ -82,15 +90,17 @@ static void test_linear_bwd_input(void **state)
 static void test_linear_bwd_weight(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2 * SHAPES; t++) {
-        int64_t R = shapes[t / 2].R, in = shapes[t / 2].in, out = shapes[t / 2].out;
+    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
+        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
+        int64_t R = shapes[t / 6].R, in = shapes[t / 6].in, out = shapes[t / 6].out;
         struct vec x = vec_random(R * in, 1, 1), dy = vec_random(R * out, 2, 1);
         struct vec dw = vec_random(in * out, 3, 1), db = vec_random(out, 4, 1);
         struct mdsk_linear_bwd_weight a = {.R = R,
                                            .in = in,
                                            .out = out,
-                                           .x = x.f,
-                                           .dy = dy.f,
+                                           .dtype = type,
+                                           .x = vec_as(type, &x),
+                                           .dy = vec_as(type, &dy),
                                            .dw = dw.f,
                                            .db = t % 2 ? db.f : NULL};
 

@@ -22,9 +22,9 @@ broken_includes() {
         sort | xargs awk -f "$law" "$1"
 }
 
-# archive ROOM: where its archive is, if it has been built.
+# archive ROOM: its archives, if they have been built (kernels: one per backend).
 archive() {
-    for a in "src/$1/libmds_$1.a" "$1/libmdsk.a"; do
+    for a in "src/$1/libmds_$1.a" "$1/libmdsk.a" "$1/libmdsk_cuda.a"; do
         [ ! -f "$a" ] || echo "$a"
     done
 }
@@ -40,7 +40,7 @@ broken_links() {
         for r in $room $below; do
             archive "$r"
         done > "$tmp/allowed"
-        nm -g --undefined-only "$(archive "$room")" | names > "$tmp/uses"
+        archive "$room" | xargs nm -g --undefined-only | names > "$tmp/uses"
         xargs nm -g --defined-only < "$tmp/allowed" | names > "$tmp/has"
         { grep '^mds' "$tmp/uses"; comm -12 "$tmp/uses" "$tmp/ours"; } | sort -u |
             comm -23 - "$tmp/has" | sed "s/^/room $room may not use /"

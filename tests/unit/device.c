@@ -30,11 +30,27 @@ static void names_are_checked(void **state)
     (void)state;
     assert_int_equal(mds_dev_create(&spec, &dev), MDS_EUSER);
     assert_non_null(strstr(mds_fail_text(), "did you mean cpu"));
+    assert_true(strlen(mds_cuda_probe()) > 0);
+}
+
+/* Whatever was built in: without a GPU the program runs, and says what to do. */
+static void a_gpu_is_optional(void **state)
+{
+    struct mds_dev_spec spec = {.name = "auto", .threads = 1};
+    struct mds_dev *dev = NULL;
+
+    (void)state;
+    if (mds_cuda_count() > 0)
+        skip();
+    assert_string_equal(mds_dev_resolve("auto"), "cpu");
+    assert_int_equal(mds_dev_create(&spec, &dev), MDS_OK);
+    assert_string_equal(mds_dev_name(dev), "cpu");
+    mds_dev_destroy(dev);
+    dev = NULL;
     spec.name = "cuda";
-    assert_int_equal(mds_dev_create(&spec, &dev), MDS_ENOSUP);
+    assert_int_not_equal(mds_dev_create(&spec, &dev), MDS_OK);
     assert_non_null(strstr(mds_fail_text(), "--device cpu"));
     assert_null(dev);
-    assert_true(strlen(mds_cuda_probe()) > 0);
 }
 
 static void memory_is_limited(void **state)
@@ -168,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(a_gpu_is_optional),
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(arenas_account),
         cmocka_unit_test(copies_arrive),

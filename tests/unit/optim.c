@@ -1,6 +1,7 @@
-/* optim: schedules, AdamW over a registry, clipping, buckets of gradients. */
-#include "optim/adamw.h"
-#include "optim/grad_sync.h"
+/* optim: schedules, clipping, loss scale, and the pool of buffers. */
+#include "optim/clip.h"
+#include "optim/loss_scale.h"
+#include "optim/pool.h"
 #include "optim/schedule.h"
 
 #include <math.h>
@@ -8,8 +9,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -58,146 +57,70 @@ static void clipping(void **state)
     near(mds_clip_scale(1, 4), 1 / (4 + 1e-6));
 }
 
-/* Three parameters, of which the middle one does not decay. */
-struct fixture {
-    struct mds_dev *dev;
-    struct mds_arena arena;
-    struct mds_params *ps;
-};
-
-static const int64_t sizes[] = {70, 9, 130};
-
-static void open_fixture(struct fixture *f, const char *device)
+static void loss_scales(void **state)
 {
-    struct mds_dev_spec spec = {.name = device, .threads = 1};
-    void *w, *g;
-
-    memset(f, 0, sizeof *f);
-    assert_int_equal(mds_dev_create(&spec, &f->dev), MDS_OK);
-    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 20), MDS_OK);
-    assert_int_equal(mds_params_create(&f->ps), MDS_OK);
-    for (int i = 0; i < 3; i++) {
-        struct mds_param_spec s = {.rows = sizes[i], .decay = i != 1};
-        int id;
-
-        snprintf(s.name, sizeof s.name, "p%d", i);
-        assert_int_equal(mds_params_add(f->ps, &s, &id), MDS_OK);
-    }
-    assert_int_equal(
-        mds_arena_take(&f->arena, MDS_MEM_PARAM, 4 * mds_params_span(f->ps), &w),
-        MDS_OK);
-    assert_int_equal(
-        mds_arena_take(&f->arena, MDS_MEM_GRAD, 4 * mds_params_span(f->ps), &g),
-        MDS_OK);
-    mds_params_bind(f->ps, w, g);
-}
-
-static void close_fixture(struct fixture *f)
-{
-    mds_arena_fini(&f->arena);
-    mds_params_destroy(f->ps);
-    mds_dev_destroy(f->dev);
-}
-
-static double weight_at(int i)
-{
-    return sin(i + 1.0);
-}
-
-static double grad_at(int i, int t)
-{
-    return cos(3.0 * i + t);
-}
-
-/* Element i of a parameter by the definition, in double. */
-static double reference(int i, int steps, double decay, double scale)
-{
-    double w = (float)weight_at(i), m = 0, v = 0;
-
-    for (int t = 1; t <= steps; t++) {
-        double g = (float)grad_at(i, t) * scale;
-
-        m = 0.9 * m + 0.1 * g;
-        v = 0.95 * v + 0.05 * g * g;
-        w -= 0.01 * decay * w;
-        w -= 0.01 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.95, t))) + 1e-8);
-    }
-    return w;
-}
-
-static void adamw_follows_its_definition(void **state)
-{
-    struct mds_optim_config cfg = {
-        .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-    struct mds_adamw *o = NULL;
-    struct fixture f;
-    double sum = 0, want = 0;
+    struct mds_train_config c = {.type = MDS_TYPE_F16,
+                                 .initial_loss_scale = 8,
+                                 .min_loss_scale = 2,
+                                 .loss_scale_window = 3,
+                                 .hysteresis = 2};
+    struct mds_loss_scale s = mds_loss_scale_start(&c);
 
     (void)state;
-    open_fixture(&f, "cpu");
-    assert_int_equal(mds_adamw_create(&cfg, f.ps, f.dev, &f.arena, &o), MDS_OK);
-    for (int id = 0, i = 0; id < 3; id++)
-        for (int k = 0; k < sizes[id]; k++, i++)
-            ((float *)mds_param_weight(f.ps, id))[k] = (float)weight_at(i);
-    for (int t = 1; t <= 5; t++) {
-        for (int id = 0, i = 0; id < 3; id++)
-            for (int k = 0; k < sizes[id]; k++, i++)
-                mds_param_grad(f.ps, id)[k] = (float)grad_at(i, t);
-        assert_int_equal(mds_adamw_step(o, 0.01, 0.5), MDS_OK);
-    }
-    for (int id = 0, i = 0; id < 3; id++)
-        for (int k = 0; k < sizes[id]; k++, i++) {
-            double ref = reference(i, 5, id == 1 ? 0 : 0.1, 0.5);
-
-            if (fabs(mds_param_weight(f.ps, id)[k] - ref) > 2e-6)
-                fail_msg("p%d[%d]: %.9g instead of %.9g", id, k,
-                         mds_param_weight(f.ps, id)[k], ref);
-            want += pow((float)grad_at(i, 5), 2);
-        }
-    assert_int_equal(mds_adamw_grad_squares(o, &sum), MDS_OK);
-    assert_true(fabs(sum - want) < 1e-9 * want);
-    assert_int_equal(mds_adamw_bytes(f.ps), 8 * mds_params_span(f.ps));
-    mds_adamw_destroy(o);
-    close_fixture(&f);
+    for (int i = 0; i < 3; i++)
+        assert_true(mds_loss_scale_update(&s, 0));
+    near(s.scale, 16);
+    assert_true(mds_loss_scale_update(&s, 1)); /* the first one is forgiven */
+    near(s.scale, 16);
+    for (int i = 0; i < 8 && mds_loss_scale_update(&s, 1); i++)
+        assert_in_range((int)s.scale, 2, 16);
+    near(s.scale, 2);
+    c.type = MDS_TYPE_BF16;
+    s = mds_loss_scale_start(&c);
+    near(s.scale, 1);
 }
 
-static void buckets_travel_once(void **state)
+/* ---- pools ---- */
+
+static void slots_are_as_large_as_the_largest_units(void **state)
 {
-    struct mds_grad_sync_spec spec = {.bucket_bytes = 4, .overlap = 1};
-    struct mds_grad_sync *s = NULL;
-    struct mds_comm *comm = NULL;
-    struct fixture f;
+    const int64_t count[] = {50, 100, 7, 50, 49};
+    struct mds_pool p;
 
     (void)state;
-    open_fixture(&f, "dry");
-    assert_int_equal(mds_comm_create_dry(0, 4, "dp", &comm), MDS_OK);
-    spec.ps = f.ps;
-    spec.comm = comm;
-    for (spec.overlap = 0; spec.overlap < 2; spec.overlap++) {
-        int64_t before = mds_comm_stats(comm)->calls;
+    assert_int_equal(mds_pool_plan(&p, count, 5, 3), 200);
+    assert_int_equal(p.slot[0].count, 100);
+    assert_int_equal(p.slot[1].count, 50);
+    assert_int_equal(p.slot[2].count, 50);
+    assert_int_equal(mds_pool_plan(&p, count, 2, 3), 150);
+    assert_int_equal(mds_pool_find(&p, 0), -1);
+    assert_int_equal(mds_pool_pick(&p, 101), -1);
+}
 
-        assert_int_equal(mds_grad_sync_create(&spec, &s), MDS_OK);
-        assert_int_equal(mds_grad_sync_take(s, &f.arena), MDS_OK);
-        mds_grad_sync_begin(s, 0); /* not the last pass: nothing travels */
-        for (int id = 2; id >= 0; id--)
-            assert_int_equal(mds_grad_sync_ready(s, id), MDS_OK);
-        assert_int_equal(mds_comm_stats(comm)->calls, before);
-        mds_grad_sync_begin(s, 1);
-        assert_int_equal(mds_grad_sync_finish(s), MDS_EBUG); /* none is ready */
-        for (int id = 2; id >= 0; id--)
-            assert_int_equal(mds_grad_sync_ready(s, id), MDS_OK);
-        assert_int_equal(mds_grad_sync_ready(s, 0), MDS_EBUG); /* twice */
-        assert_int_equal(mds_comm_stats(comm)->calls - before, spec.overlap ? 3 : 0);
-        assert_int_equal(mds_grad_sync_finish(s), MDS_OK);
-        assert_int_equal(mds_comm_stats(comm)->calls - before, 3);
-        mds_grad_sync_destroy(s);
-    }
-    spec.bucket_bytes = 1 << 20; /* all in one */
-    assert_int_equal(mds_grad_sync_create(&spec, &s), MDS_OK);
-    assert_true(mds_grad_sync_bytes(s) > 0);
-    mds_grad_sync_destroy(s);
-    mds_comm_destroy(comm);
-    close_fixture(&f);
+static void slots_go_to_who_fits_best(void **state)
+{
+    const int64_t count[] = {50, 100, 50};
+    struct mds_pool p;
+    int a, b;
+
+    (void)state;
+    mds_pool_plan(&p, count, 3, 3);
+    a = mds_pool_pick(&p, 7);
+    assert_int_equal(p.slot[a].count, 50); /* the large one is left for the large */
+    mds_pool_use(&p, a);
+    p.slot[a].unit = 5;
+    assert_int_equal(mds_pool_find(&p, 5), a);
+    b = mds_pool_pick(&p, 7);
+    assert_true(b != a && p.slot[b].count == 50);
+    mds_pool_use(&p, b);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 7)].count, 100);
+    mds_pool_leave(&p, b);
+    mds_pool_leave(&p, a);
+    assert_int_equal(mds_pool_pick(&p, 50), b); /* unused for longest */
+    p.slot[b].ahead = 1;
+    assert_int_equal(mds_pool_pick(&p, 50), a); /* nobody is expected there */
+    mds_pool_use(&p, a);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 50)].count, 100);
 }
 
 int main(void)
@@ -205,8 +128,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules),
         cmocka_unit_test(clipping),
-        cmocka_unit_test(adamw_follows_its_definition),
-        cmocka_unit_test(buckets_travel_once),
+        cmocka_unit_test(loss_scales),
+        cmocka_unit_test(slots_are_as_large_as_the_largest_units),
+        cmocka_unit_test(slots_go_to_who_fits_best),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,54 @@
+#include "kernels/cpu/storage.h"
+
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/half.h"
+
+MDSK_DISPATCH static void from_bf16(int64_t n, const uint16_t *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_bf16_to_f32(x[i]);
+}
+
+MDSK_DISPATCH static void from_f16(int64_t n, const uint16_t *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_f16_to_f32(x[i]);
+}
+
+MDSK_DISPATCH static void to_bf16(int64_t n, const float *x, uint16_t *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_f32_to_bf16(x[i]);
+}
+
+MDSK_DISPATCH static void to_f16(int64_t n, const float *x, uint16_t *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_f32_to_f16(x[i]);
+}
+
+void mdsk_widen(enum mdsk_dtype t, const void *x, int64_t at, int64_t n, float *y)
+{
+    if (t == MDSK_BF16)
+        from_bf16(n, (const uint16_t *)x + at, y);
+    else if (t == MDSK_F16)
+        from_f16(n, (const uint16_t *)x + at, y);
+    else
+        memcpy(y, (const float *)x + at, (size_t)n * sizeof *y);
+}
+
+void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t at)
+{
+    if (t == MDSK_BF16)
+        to_bf16(n, x, (uint16_t *)y + at);
+    else if (t == MDSK_F16)
+        to_f16(n, x, (uint16_t *)y + at);
+    else
+        memcpy((float *)y + at, x, (size_t)n * sizeof *x);
+}

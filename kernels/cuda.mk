@@ -1,0 +1,55 @@
+# The cuda backend, where configure found nvcc.
+#
+# kernels_cuda_libs is what a program links that has the device room: empty without CUDA.
+kernels_cuda_c = \
+  kernels/cuda/attention.c kernels/cuda/attention.h \
+  kernels/cuda/common.c kernels/cuda/cuda.h \
+  kernels/cuda/linear.c kernels/cuda/linear.h \
+  kernels/cuda/table.c
+kernels_cudnn_c = \
+  kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
+  kernels/cuda/cudnn_graph.c kernels/cuda/cudnn_graph.h \
+  kernels/cuda/cudnn_plan.c kernels/cuda/cudnn_plan.h
+kernels_cuda_cu = \
+  kernels/cuda/activation.cu \
+  kernels/cuda/attention_bwd.cu \
+  kernels/cuda/attention_fwd.cu \
+  kernels/cuda/attention_merge.cu \
+  kernels/cuda/elementwise.cu \
+  kernels/cuda/embedding.cu \
+  kernels/cuda/linear_bias.cu \
+  kernels/cuda/loss.cu \
+  kernels/cuda/norm_bwd.cu \
+  kernels/cuda/norm_fwd.cu \
+  kernels/cuda/optimizer.cu \
+  kernels/cuda/rope.cu
+EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
+  kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/storage.cuh
+
+if HAVE_CUDA
+noinst_LIBRARIES += kernels/libmdsk_cuda.a
+kernels_libmdsk_cuda_a_SOURCES = $(kernels_cuda_c)
+if HAVE_CUDNN
+kernels_libmdsk_cuda_a_SOURCES += $(kernels_cudnn_c)
+endif
+kernels_libmdsk_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
+kernels_libmdsk_cuda_a_LIBADD = $(kernels_cuda_cu:.cu=.o)
+kernels_libmdsk_cuda_a_DEPENDENCIES = $(kernels_libmdsk_cuda_a_LIBADD)
+kernels_cuda_libs = kernels/libmdsk_cuda.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) $(NCCL_LIBS) \
+  $(CUDA_LIBS)
+CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
+
+-include $(kernels_cuda_cu:.cu=.d)
+endif
+
+AM_V_NVCC = $(am__v_NVCC_@AM_V@)
+am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
+am__v_NVCC_0 = @echo "  NVCC    " $@;
+am__v_NVCC_1 =
+
+SUFFIXES = .cu
+.cu.o:
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && \
+	$(NVCC) $(NVCC_GENCODE) $(NVCC_WARN_FLAGS) -std=c++17 -O3 -lineinfo $(DEFS) \
+	  $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS) \
+	  -MD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@

@@ -1,0 +1,139 @@
+/* Flash attention, forward: a block has some queries of a head, and walks over the keys
+ * tile by tile with an online softmax. */
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_tile.cuh"
+
+namespace
+{
+
+using namespace mdsk;
+
+/* Over the 16 threads that share a row. */
+__device__ float row_max(float v)
+{
+#pragma unroll
+    for (int other = 8; other > 0; other /= 2)
+        v = fmaxf(v, __shfl_xor_sync(~0u, v, other));
+    return v;
+}
+
+__device__ float row_sum(float v)
+{
+#pragma unroll
+    for (int other = 8; other > 0; other /= 2)
+        v += __shfl_xor_sync(~0u, v, other);
+    return v;
+}
+
+/* Scores of queries q .. and keys k .. become probabilities relative to top, the
+ * largest so far of each row; what was summed before shrinks to it. */
+template <int WIDE, class T>
+__device__ void softmax(const struct mdsk_attention_shape &s, int64_t q, int64_t k,
+                        float (&p)[tiling<WIDE>::own][tiling<WIDE>::own],
+                        float (&top)[tiling<WIDE>::own],
+                        float (&total)[tiling<WIDE>::own], sums<WIDE> &o)
+{
+    using t = tiling<WIDE>;
+
+#pragma unroll
+    for (int i = 0; i < t::own; i++) {
+        int64_t query = q + threadIdx.y + 16 * i;
+        float old = top[i], shrink, part = 0;
+
+#pragma unroll
+        for (int j = 0; j < t::own; j++) {
+            int64_t key = k + threadIdx.x + 16 * j;
+
+            p[i][j] = sees(s, query, key) ? p[i][j] * s.scale : -INFINITY;
+            top[i] = fmaxf(top[i], p[i][j]);
+        }
+        top[i] = row_max(top[i]);
+        if (top[i] == -INFINITY) /* a row beyond the last query */
+            top[i] = 0;
+#pragma unroll
+        for (int j = 0; j < t::own; j++) {
+            p[i][j] = exp_for<T>(p[i][j] - top[i]);
+            part += p[i][j];
+        }
+        shrink = exp_for<T>(old - top[i]);
+        total[i] = total[i] * shrink + row_sum(part);
+#pragma unroll
+        for (int j = 0; j < t::quads; j++)
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                o[i][j][c] *= shrink;
+    }
+}
+
+template <class T, int WIDE>
+__global__ void __launch_bounds__(256)
+    attention_kernel(struct attention_view v, struct mdsk_attention_fwd a)
+{
+    using t = tiling<WIDE>;
+    extern __shared__ float4 shared[];
+    float *q_tile = (float *)shared, *kv_tile = q_tile + t::heads;
+    float *p_tile = kv_tile + t::heads, *drop_tile = p_tile + t::scores;
+    const struct mdsk_attention_shape &s = v.s;
+    int64_t h = blockIdx.y, b = blockIdx.z, g = h / (s.A / s.G);
+    int64_t q = (gridDim.x - 1 - (int64_t)blockIdx.x) * t::side; /* long rows first */
+    int64_t keys = min(s.Sk, q + t::side + s.q_offset);
+    int D = (int)s.D;
+    float p[t::own][t::own], top[t::own], total[t::own], factor[t::own];
+    sums<WIDE> o;
+
+    clear<WIDE>(o);
+#pragma unroll
+    for (int i = 0; i < t::own; i++) {
+        top[i] = -INFINITY;
+        total[i] = 0;
+    }
+    load_heads<WIDE>(q_tile, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
+    for (int64_t k = 0; k < keys; k += t::side) {
+        __syncthreads();
+        load_heads<WIDE>(kv_tile, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
+        if (s.dropout.p > 0)
+            dropout_factors<WIDE>(v, b, h, q, k, drop_tile);
+        __syncthreads();
+        dot_rows<WIDE>(q_tile, kv_tile, D, p);
+        softmax<WIDE, T>(s, q, k, p, top, total, o);
+#pragma unroll
+        for (int i = 0; i < t::own; i++)
+#pragma unroll
+            for (int j = 0; j < t::own; j++) {
+                int at = (threadIdx.y + 16 * i) * t::score_row + threadIdx.x + 16 * j;
+
+                p_tile[at] = s.dropout.p > 0 ? p[i][j] * drop_tile[at] : p[i][j];
+            }
+        __syncthreads();
+        load_heads<WIDE>(kv_tile, head_at<T>(a.v, b, g), a.v.token_stride, k, s.Sk, D);
+        __syncthreads();
+        add_product<WIDE>(p_tile, kv_tile, o);
+    }
+#pragma unroll
+    for (int i = 0; i < t::own; i++) {
+        int64_t query = q + threadIdx.y + 16 * i;
+
+        factor[i] = 1 / total[i];
+        if (threadIdx.x == 0 && query < s.Sq)
+            a.lse[(b * s.A + h) * v.lse_stride + query] = top[i] + logf(total[i]);
+    }
+    store_heads<WIDE>(o, factor, head_at<T>(a.o, b, h), a.o.token_stride, q, s.Sq, D);
+}
+
+} // namespace
+
+extern "C" int mdsk_own_attention_fwd(cudaStream_t stream,
+                                      const struct mdsk_attention_fwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+
+    return with_tiles(s->dtype, s->D, [&](auto type, auto width) {
+        using t = tiling<decltype(width)::value>;
+        dim3 blocks(blocks_of(ceil_div(s->Sq, t::side)), (unsigned)s->A,
+                    (unsigned)s->B);
+
+        return launch_tiled(attention_kernel<decltype(type), decltype(width)::value>,
+                            blocks, 2 * t::heads + 2 * t::scores, stream,
+                            view_of(s, a->lse_stride), *a);
+    });
+}

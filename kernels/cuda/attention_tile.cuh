@@ -1,0 +1,238 @@
+/* What the own attention kernels share: tiles in shared memory, in f32.
+ *
+ * A block has 16 x 16 threads.  Of a tile of scores [SIDE, SIDE], thread (x, y) has the
+ * elements (y + 16 i, x + 16 j); of a tile of sums [SIDE, WIDE], rows y + 16 i and
+ * columns 4 x + 64 j .. + 3.  Rows are 4 floats longer than their contents, so that
+ * eight threads that read 16 bytes of neighbouring rows meet all banks. */
+#ifndef MDSK_CUDA_ATTENTION_TILE_CUH
+#define MDSK_CUDA_ATTENTION_TILE_CUH
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/philox.h"
+
+namespace mdsk
+{
+
+/* WIDE: the most D may be.  Four tiles [SIDE, WIDE] fit the shared memory of any GPU.
+ */
+template <int WIDE> struct tiling {
+    static constexpr int side = WIDE <= 64 ? 64 : WIDE <= 128 ? 32 : 16;
+    static constexpr int own = side / 16;      /* rows of a thread */
+    static constexpr int quads = WIDE / 64;    /* groups of 4 columns of a thread */
+    static constexpr int row = WIDE + 4;       /* floats of a row of heads, */
+    static constexpr int score_row = side + 4; /* and of a row of scores */
+    static constexpr int heads = side * row;
+    static constexpr int scores = side * score_row;
+};
+
+/* The contract's shapes as a kernel needs them. */
+struct attention_view {
+    struct mdsk_attention_shape s;
+    int64_t lse_stride;
+    uint32_t threshold; /* of dropout */
+    float keep;         /* what survivors are scaled by */
+};
+
+inline struct attention_view view_of(const struct mdsk_attention_shape *s,
+                                     int64_t lse_stride)
+{
+    float p = s->dropout.p;
+
+    return {*s, lse_stride ? lse_stride : s->Sq, mdsk_dropout_threshold(p),
+            1 / (1 - p)};
+}
+
+/* Head h of sequence b. */
+template <class T>
+__device__ inline T *head_at(const struct mdsk_heads &x, int64_t b, int64_t h)
+{
+    return (T *)x.data + b * x.batch_stride + h * x.head_stride;
+}
+
+/* to [SIDE, row] = tokens first .. of a head, zero beyond its last token and beyond D.
+ */
+template <int WIDE, class T>
+__device__ inline void load_heads(float *to, const T *head, int64_t stride,
+                                  int64_t first, int64_t tokens, int D)
+{
+    using t = tiling<WIDE>;
+    int thread = threadIdx.y * 16 + threadIdx.x;
+
+    for (int i = thread; i < t::side * WIDE; i += 256) {
+        int r = i / WIDE, d = i % WIDE;
+        bool there = first + r < tokens && d < D;
+
+        to[r * t::row + d] = there ? widen(head[(first + r) * stride + d]) : 0.0f;
+    }
+}
+
+/* score[i][j] = x[y + 16 i] . z[x + 16 j] */
+template <int WIDE>
+__device__ inline void dot_rows(const float *x, const float *z, int D,
+                                float (&score)[tiling<WIDE>::own][tiling<WIDE>::own])
+{
+    using t = tiling<WIDE>;
+
+#pragma unroll
+    for (int i = 0; i < t::own; i++)
+#pragma unroll
+        for (int j = 0; j < t::own; j++)
+            score[i][j] = 0;
+#pragma unroll 4
+    for (int d = 0; d < D; d += 4) {
+        float4 a[t::own], b[t::own];
+
+#pragma unroll
+        for (int i = 0; i < t::own; i++) {
+            a[i] = *(const float4 *)(x + (threadIdx.y + 16 * i) * t::row + d);
+            b[i] = *(const float4 *)(z + (threadIdx.x + 16 * i) * t::row + d);
+        }
+#pragma unroll
+        for (int i = 0; i < t::own; i++)
+#pragma unroll
+            for (int j = 0; j < t::own; j++)
+                score[i][j] += a[i].x * b[j].x + a[i].y * b[j].y + a[i].z * b[j].z +
+                               a[i].w * b[j].w;
+    }
+}
+
+template <int WIDE> using sums = float[tiling<WIDE>::own][tiling<WIDE>::quads][4];
+
+template <int WIDE> __device__ inline void clear(sums<WIDE> &sum)
+{
+#pragma unroll
+    for (int i = 0; i < tiling<WIDE>::own; i++)
+#pragma unroll
+        for (int j = 0; j < tiling<WIDE>::quads; j++)
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                sum[i][j][c] = 0;
+}
+
+/* sum += p x, for p [SIDE, SIDE] of scores and x [SIDE, WIDE] of heads. */
+template <int WIDE>
+__device__ inline void add_product(const float *p, const float *x, sums<WIDE> &sum)
+{
+    using t = tiling<WIDE>;
+
+#pragma unroll 4
+    for (int k = 0; k < t::side; k++) {
+        float a[t::own];
+
+#pragma unroll
+        for (int i = 0; i < t::own; i++)
+            a[i] = p[(threadIdx.y + 16 * i) * t::score_row + k];
+#pragma unroll
+        for (int j = 0; j < t::quads; j++) {
+            float4 b = *(const float4 *)(x + k * t::row + 4 * threadIdx.x + 64 * j);
+
+#pragma unroll
+            for (int i = 0; i < t::own; i++) {
+                sum[i][j][0] += a[i] * b.x;
+                sum[i][j][1] += a[i] * b.y;
+                sum[i][j][2] += a[i] * b.z;
+                sum[i][j][3] += a[i] * b.w;
+            }
+        }
+    }
+}
+
+/* Tokens first .. of a head = factor[i] sum[i], those of them that there are. */
+template <int WIDE, class T>
+__device__ inline void store_heads(const sums<WIDE> &sum,
+                                   const float (&factor)[tiling<WIDE>::own], T *head,
+                                   int64_t stride, int64_t first, int64_t tokens, int D)
+{
+    using t = tiling<WIDE>;
+
+#pragma unroll
+    for (int i = 0; i < t::own; i++) {
+        int64_t r = first + threadIdx.y + 16 * i;
+
+#pragma unroll
+        for (int j = 0; j < t::quads; j++)
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                int d = 4 * threadIdx.x + 64 * j + c;
+
+                if (r < tokens && d < D)
+                    head[r * stride + d] = narrow<T>(sum[i][j][c] * factor[i]);
+            }
+    }
+}
+
+__device__ inline bool sees(const struct mdsk_attention_shape &s, int64_t query,
+                            int64_t key)
+{
+    return query < s.Sq && key < s.Sk && key <= query + s.q_offset;
+}
+
+/* factor[SIDE, score_row]: what dropout multiplies the probabilities of queries q ..
+ * and keys k .. of head h by.  A thread takes four keys at once, as the generator gives
+ * them. */
+template <int WIDE>
+__device__ inline void dropout_factors(const struct attention_view &v, int64_t b,
+                                       int64_t h, int64_t q, int64_t k, float *factor)
+{
+    using t = tiling<WIDE>;
+    constexpr int groups = t::side / 4 + 1;
+    int64_t first = v.s.first_key + k, block = first / 4;
+    int before = (int)(first % 4), thread = threadIdx.y * 16 + threadIdx.x;
+
+    for (int i = thread; i < t::side * groups; i += 256) {
+        int r = i / groups, g = i % groups;
+        int64_t token = (v.s.first_head + h) * 4294967296 + v.s.first_query + q + r;
+        uint32_t word[4];
+
+        mdsk_dropout_block(v.s.dropout.seed, v.s.dropout.site, v.s.dropout.step,
+                           v.s.first_sample + b, token, block + g, word);
+        for (int w = 0; w < 4; w++) {
+            int col = 4 * g + w - before;
+
+            if (col >= 0 && col < t::side)
+                factor[r * t::score_row + col] = word[w] >= v.threshold ? v.keep : 0;
+        }
+    }
+}
+
+/* launch with more shared memory than a kernel has without asking. */
+template <class... P>
+int launch_tiled(void (*kernel)(P...), dim3 blocks, int floats, cudaStream_t stream,
+                 typename as_is<P>::type... args)
+{
+    void *at[] = {(void *)&args...};
+    int bytes = floats * (int)sizeof(float);
+    int err = mdsk_cuda_rc(cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+
+    if (err)
+        return err;
+    err = mdsk_cuda_rc(cudaLaunchKernel((const void *)kernel, blocks, dim3(16, 16), at,
+                                        (size_t)bytes, stream));
+    if (err)
+        cudaGetLastError(); /* said here; not the next launch's fault */
+    return err;
+}
+
+/* f(T(), WIDE) for the type of storage and the narrowest tiles that hold D. */
+template <class F> int with_tiles(enum mdsk_dtype dtype, int64_t D, F f)
+{
+    auto with_width = [&](auto type) {
+        if (D <= 64)
+            return f(type, std::integral_constant<int, 64>());
+        if (D <= 128)
+            return f(type, std::integral_constant<int, 128>());
+        if (D <= 256)
+            return f(type, std::integral_constant<int, 256>());
+        mdsk_cuda_fail("attention", "heads of more than 256 are not supported");
+        return -ENOTSUP;
+    };
+
+    if (dtype == MDSK_F32)
+        return with_width(float());
+    return dtype == MDSK_BF16 ? with_width(bf16()) : with_width(f16());
+}
+
+} // namespace mdsk
+
+#endif

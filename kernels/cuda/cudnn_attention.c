@@ -1,0 +1,323 @@
+/* Which calls cuDNN can serve, and where it finds what it works on. */
+#include "kernels/cuda/cudnn_attention.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "kernels/cuda/cudnn_plan.h"
+
+/* Of working memory, as long as one group of heads fits. */
+#define MOST_BYTES (INT64_C(1) << 30)
+
+/* Very short sequences are not what its kernels are made for. */
+static int can(const struct mdsk_attention_shape *s)
+{
+    const int64_t shortest = 32, most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
+
+    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->D % 8 == 0 &&
+           s->D <= most_D && s->Sq >= shortest && s->Sk >= shortest &&
+           s->Sk <= s->Sq + s->q_offset && s->Sq + s->q_offset < INT32_MAX &&
+           mdsk_cudnn_is_usable();
+}
+
+static int is_aligned(const struct mdsk_heads *h, int n)
+{
+    for (int i = 0; i < n; i++)
+        if ((uintptr_t)h[i].data % 16 || h[i].batch_stride % 8 ||
+            h[i].token_stride % 8 || h[i].head_stride % 8)
+            return 0;
+    return 1;
+}
+
+static int32_t mask_of(const struct mdsk_attention_shape *s)
+{
+    if (s->q_offset >= s->Sk - 1)
+        return MDSK_CUDNN_ALL;
+    return s->q_offset > 0 ? MDSK_CUDNN_SHIFTED : MDSK_CUDNN_TRIANGLE;
+}
+
+/* Some sequences and heads of a problem: b .. b+B-1, and h .. h+A-1 of the queries'. */
+struct part {
+    int64_t b, B, h, A;
+};
+
+static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s,
+                                            enum mdsk_cudnn_pass pass,
+                                            const struct part *part)
+{
+    struct mdsk_cudnn_problem p;
+
+    memset(&p, 0, sizeof p);
+    p.pass = (int32_t)pass;
+    p.mask = mask_of(s);
+    p.dtype = (int32_t)s->dtype;
+    p.B = part->B;
+    p.A = part->A;
+    p.G = part->A / (s->A / s->G);
+    p.Sq = s->Sq;
+    p.Sk = s->Sk;
+    p.D = s->D;
+    return p;
+}
+
+/* Where a part begins in 16-bit numbers; group: the query heads that share a head. */
+static void give(struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c, int id,
+                 const struct mdsk_heads *x, const struct part *part, int64_t group)
+{
+    int64_t at = part->b * x->batch_stride + part->h / group * x->head_stride;
+
+    p->stride[id - 1][0] = x->batch_stride;
+    p->stride[id - 1][1] = x->head_stride;
+    p->stride[id - 1][2] = x->token_stride;
+    c->data[id - 1] = (uint16_t *)x->data + at;
+}
+
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Of a number for each query. */
+static int64_t column_bytes(const struct mdsk_cudnn_problem *p)
+{
+    return rounded(p->B * p->A * p->Sq * (int64_t)sizeof(float));
+}
+
+/* Whether cuDNN can use these numbers, a row of Sq for each head, where they are. */
+static int is_in_place(const float *column, int64_t stride, int64_t Sq)
+{
+    return (stride == 0 || stride == Sq) && (uintptr_t)column % 16 == 0;
+}
+
+static int copy_rows(cudaStream_t stream, void *to, int64_t to_pitch, const void *from,
+                     int64_t from_pitch, int64_t width, int64_t rows)
+{
+    return mdsk_cuda_rc(
+        cudaMemcpy2DAsync(to, (size_t)to_pitch, from, (size_t)from_pitch, (size_t)width,
+                          (size_t)rows, cudaMemcpyDeviceToDevice, stream));
+}
+
+int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    const struct mdsk_heads all[] = {a->q, a->k, a->v, a->o};
+    const struct part whole = {0, s->B, 0, s->A};
+    const int64_t row = s->Sq * (int64_t)sizeof(float);
+    struct mdsk_cudnn_problem p;
+    struct mdsk_cudnn_call c = {
+        .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
+    const struct mdsk_cudnn_graph *plan = NULL;
+    int64_t stride;
+    char *room;
+    int in_place, err;
+
+    if (!can(s) || !is_aligned(all, 4))
+        return -ENOTSUP;
+    p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
+    for (int id = MDSK_CUDNN_Q; id <= MDSK_CUDNN_O; id++)
+        give(&p, &c, id, &all[id - 1], &whole,
+             id == MDSK_CUDNN_K || id == MDSK_CUDNN_V ? s->A / s->G : 1);
+    err = mdsk_cudnn_find(&p, &plan);
+    if (err)
+        return err;
+    room = mdsk_cuda_scratch(MDSK_CUDA_ATTEND, column_bytes(&p) + plan->workspace);
+    if (!room)
+        return -ENOMEM;
+    in_place = is_in_place(a->lse, a->lse_stride, s->Sq);
+    c.data[MDSK_CUDNN_LSE - 1] = in_place ? (void *)a->lse : room;
+    err = mdsk_cudnn_call(stream, plan, &c, room + column_bytes(&p));
+    if (err || in_place)
+        return err;
+    stride = a->lse_stride ? a->lse_stride : s->Sq;
+    return copy_rows(stream, a->lse, stride * (int64_t)sizeof(float), room, row, row,
+                     s->B * s->A);
+}
+
+/* ---- backward, part by part ---- */
+
+struct backward {
+    cudaStream_t stream;
+    const struct mdsk_attention_bwd *a;
+    enum mdsk_cudnn_pass pass;
+    int64_t group; /* query heads that share a head of keys */
+    int far;       /* o and d_o are out of reach where they are */
+};
+
+/* Working memory of a part. */
+struct room {
+    char *sums, *delta, *lse, *o, *d_o, *workspace;
+};
+
+/* cuDNN finds rows of o and d_o by 32-bit offsets when it sums delta, and silently
+ * takes other rows than meant beyond (seen with 9.19). */
+static int is_far(const struct mdsk_heads *x, const struct mdsk_attention_shape *s,
+                  const struct part *part)
+{
+    int64_t last = (part->B - 1) * x->batch_stride + (part->A - 1) * x->head_stride +
+                   (s->Sq - 1) * x->token_stride + s->D - 1;
+
+    return last > INT32_MAX;
+}
+
+static int64_t bytes_per_head(const struct mdsk_attention_shape *s,
+                              enum mdsk_cudnn_pass pass)
+{
+    return pass == MDSK_CUDNN_REPEATABLE ? 2 * s->Sq * s->Sk : 4 * s->Sq * s->D;
+}
+
+/* Everything at once if memory allows and all is within reach; otherwise one sequence,
+ * and as many groups of heads as fit, in equal parts. */
+static struct part first_part(const struct backward *w, int whole)
+{
+    const struct mdsk_attention_shape *s = &w->a->shape;
+    int64_t per_head = bytes_per_head(s, w->pass), groups = s->G;
+
+    if (whole && s->B * s->A * per_head <= MOST_BYTES)
+        return (struct part){0, s->B, 0, s->A};
+    while (groups > 1 && (s->G % groups || groups * w->group * per_head > MOST_BYTES))
+        groups--;
+    return (struct part){0, 1, 0, groups * w->group};
+}
+
+/* A part's memory from base on; *bytes in all. */
+static struct room lay_out(const struct backward *w, const struct mdsk_cudnn_problem *p,
+                           int64_t workspace, char *base, int64_t *bytes)
+{
+    int64_t rows = p->B * p->A * p->Sq * p->D, column = column_bytes(p);
+    int64_t sums =
+        w->pass == MDSK_CUDNN_REPEATABLE ? 0 : rounded(rows * (int64_t)sizeof(float));
+    int64_t copy = w->far ? rounded(rows * (int64_t)sizeof(uint16_t)) : 0;
+    int64_t at[] = {0,
+                    sums,
+                    sums + column,
+                    sums + 2 * column,
+                    sums + 2 * column + copy,
+                    sums + 2 * column + 2 * copy};
+
+    *bytes = at[5] + workspace;
+    if (!base)
+        return (struct room){0};
+    return (struct room){base + at[0], base + at[1], base + at[2],
+                         base + at[3], base + at[4], base + at[5]};
+}
+
+/* A part's heads of x, of one sequence, one after the other. */
+static int gather(const struct backward *w, const struct mdsk_heads *x,
+                  const struct part *part, void *to)
+{
+    const struct mdsk_attention_shape *s = &w->a->shape;
+    const int64_t e = sizeof(uint16_t);
+    int err = 0;
+
+    for (int64_t i = 0; !err && i < part->A; i++) {
+        int64_t at = part->b * x->batch_stride + (part->h + i) * x->head_stride;
+
+        err = copy_rows(w->stream, (uint16_t *)to + i * s->Sq * s->D, s->D * e,
+                        (const uint16_t *)x->data + at, x->token_stride * e, s->D * e,
+                        s->Sq);
+    }
+    return err;
+}
+
+/* lse of a part, where it is or copied. */
+static int bring_lse(const struct backward *w, const struct part *part,
+                     const struct room *r, void **out)
+{
+    const struct mdsk_attention_shape *s = &w->a->shape;
+    const int64_t e = sizeof(float);
+    int64_t stride = w->a->lse_stride ? w->a->lse_stride : s->Sq;
+    const float *lse = w->a->lse + (part->b * s->A + part->h) * stride;
+
+    if (is_in_place(lse, stride, s->Sq)) {
+        *out = (void *)lse;
+        return 0;
+    }
+    *out = r->lse;
+    return copy_rows(w->stream, r->lse, s->Sq * e, lse, stride * e, s->Sq * e,
+                     part->B * part->A);
+}
+
+/* The part's tensors where they are; for those out of reach, as they will be. */
+static void give_all(const struct backward *w, const struct part *part,
+                     struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c)
+{
+    const struct mdsk_attention_bwd *a = w->a;
+    const int64_t Sq = a->shape.Sq, D = a->shape.D;
+    const struct mdsk_heads near = {a->o.data, a->shape.A * Sq * D, D, Sq * D};
+
+    give(p, c, MDSK_CUDNN_Q, &a->q, part, 1);
+    give(p, c, MDSK_CUDNN_K, &a->k, part, w->group);
+    give(p, c, MDSK_CUDNN_V, &a->v, part, w->group);
+    give(p, c, MDSK_CUDNN_O, w->far ? &near : &a->o, part, 1);
+    give(p, c, MDSK_CUDNN_D_O, w->far ? &near : &a->d_o, part, 1);
+    give(p, c, MDSK_CUDNN_DQ, &a->dq, part, 1);
+    give(p, c, MDSK_CUDNN_DK, &a->dk, part, w->group);
+    give(p, c, MDSK_CUDNN_DV, &a->dv, part, w->group);
+}
+
+/* Working memory for a part, and into it what must be there. */
+static int prepare(const struct backward *w, const struct part *part,
+                   const struct mdsk_cudnn_graph *plan, struct mdsk_cudnn_call *c,
+                   struct room *r)
+{
+    int64_t bytes;
+    char *base;
+    int err = 0;
+
+    lay_out(w, c->problem, plan->workspace, NULL, &bytes);
+    base = mdsk_cuda_scratch(MDSK_CUDA_ATTEND, bytes);
+    if (!base)
+        return -ENOMEM;
+    *r = lay_out(w, c->problem, plan->workspace, base, &bytes);
+    c->data[MDSK_CUDNN_DELTA - 1] = r->delta;
+    c->data[MDSK_CUDNN_DQ_SUM - 1] = r->sums;
+    if (w->far) {
+        c->data[MDSK_CUDNN_O - 1] = r->o;
+        c->data[MDSK_CUDNN_D_O - 1] = r->d_o;
+        err = gather(w, &w->a->o, part, r->o);
+        if (!err)
+            err = gather(w, &w->a->d_o, part, r->d_o);
+    }
+    return err ? err : bring_lse(w, part, r, &c->data[MDSK_CUDNN_LSE - 1]);
+}
+
+static int run_part(const struct backward *w, const struct part *part)
+{
+    const struct mdsk_attention_shape *s = &w->a->shape;
+    struct mdsk_cudnn_problem p = problem_of(s, w->pass, part);
+    struct mdsk_cudnn_call c = {
+        .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
+    const struct mdsk_cudnn_graph *plan = NULL;
+    struct room r;
+    int err;
+
+    give_all(w, part, &p, &c);
+    err = mdsk_cudnn_find(&p, &plan);
+    if (!err)
+        err = prepare(w, part, plan, &c, &r);
+    return err ? err : mdsk_cudnn_call(w->stream, plan, &c, r.workspace);
+}
+
+int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    const struct mdsk_heads all[] = {a->q,   a->k,  a->v,  a->o,
+                                     a->d_o, a->dq, a->dk, a->dv};
+    struct backward w = {.stream = stream, .a = a, .group = s->A / s->G};
+    struct part part = {0, s->B, 0, s->A};
+    int err = 0;
+
+    if (!can(s) || !is_aligned(all, 8))
+        return -ENOTSUP;
+    w.pass = mdsk_cuda_is_repeatable() ? MDSK_CUDNN_REPEATABLE : MDSK_CUDNN_BACKWARD;
+    part = first_part(&w, !is_far(&a->o, s, &part) && !is_far(&a->d_o, s, &part));
+    w.far = is_far(&a->o, s, &part) || is_far(&a->d_o, s, &part);
+    if ((w.far && part.A * s->Sq * s->D > INT32_MAX) ||
+        (w.pass == MDSK_CUDNN_REPEATABLE &&
+         part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) > MOST_BYTES))
+        return -ENOTSUP;
+    for (; !err && part.b < s->B; part.b += part.B)
+        for (part.h = 0; !err && part.h < s->A; part.h += part.A)
+            err = run_part(&w, &part);
+    return err;
+}

@@ -1,0 +1,172 @@
+#include "kernels/elementwise.h"
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/philox.h"
+
+namespace
+{
+
+using namespace mdsk;
+
+template <class T> struct add {
+    const T *x;
+    T *y;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float a[N], b[N];
+
+        load(x + i, a);
+        load(y + i, b);
+        for (int j = 0; j < N; j++)
+            b[j] += a[j];
+        store(b, y + i);
+    }
+};
+
+struct scale {
+    float *x, by;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float v[N];
+
+        load(x + i, v);
+        for (int j = 0; j < N; j++)
+            v[j] *= by;
+        store(v, x + i);
+    }
+};
+
+template <class From, class To> struct cast {
+    const From *x;
+    To *y;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float v[N];
+
+        load(x + i, v);
+        store(v, y + i);
+    }
+};
+
+/* W is a piece of memory of any meaning; ldx, ldy count pieces. */
+template <class W> struct copy {
+    const W *x;
+    W *y;
+    int64_t ldx, ldy;
+
+    template <int N> __device__ void run(int64_t r, int64_t c) const
+    {
+        for (int j = 0; j < N; j++)
+            y[r * ldy + c + j] = x[r * ldx + c + j];
+    }
+};
+
+/* Neighbours share a block of random words where four of them are at hand. */
+template <class T> struct dropout {
+    struct mdsk_dropout a;
+    uint32_t threshold;
+    float keep;
+
+    template <int N> __device__ void run(int64_t r, int64_t c) const
+    {
+        constexpr int M = N < 4 ? N : 4;
+        int64_t s = a.rows.B == 1 ? r : r / a.rows.B, at = r * a.H + c;
+        int64_t sample = a.rows.first_sample + (r - s * a.rows.B);
+        float v[N];
+
+        load((const T *)a.x + at, v);
+#pragma unroll
+        for (int j = 0; j < N; j += M) {
+            uint32_t word[4];
+
+            mdsk_dropout_block(a.key.seed, a.key.site, a.key.step, sample,
+                               a.rows.first_token + s, (c + j) / 4, word);
+#pragma unroll
+            for (int k = 0; k < M; k++) {
+                uint32_t w = N == 1 ? word[c % 4] : word[k];
+
+                v[j + k] = w >= threshold ? v[j + k] * keep : 0;
+            }
+        }
+        store(v, (T *)a.y + at);
+    }
+};
+
+template <class W> int copy_as(void *stream, const struct mdsk_copy_rows *a)
+{
+    int64_t size = (int64_t)mdsk_dtype_size(a->dtype), piece = sizeof(W);
+    copy<W> f = {(const W *)a->x, (W *)a->y, a->ldx * size / piece,
+                 a->ldy * size / piece};
+
+    return each_row<1>(stream, a->R, a->C * size / piece, f);
+}
+
+} // namespace
+
+extern "C" int mdsk_add_cuda(void *stream, const struct mdsk_add *a)
+{
+    return with_storage(a->dtype, aligned({a->x, a->y}), [&](auto type, auto width) {
+        typedef decltype(type) T;
+
+        return each<width()>(stream, a->n, add<T>{(const T *)a->x, (T *)a->y});
+    });
+}
+
+extern "C" int mdsk_scale_cuda(void *stream, const struct mdsk_scale *a)
+{
+    if (aligned({a->x}))
+        return each<4>(stream, a->n, scale{a->x, a->by});
+    return each<1>(stream, a->n, scale{a->x, a->by});
+}
+
+extern "C" int mdsk_cast_cuda(void *stream, const struct mdsk_cast *a)
+{
+    bool wide = aligned({a->x, a->y});
+
+    return with_storage(a->from, wide, [&](auto from, auto width) {
+        return with_storage(a->to, false, [&](auto to, auto) {
+            typedef decltype(from) From;
+            typedef decltype(to) To;
+            constexpr int N = decltype(width)::value == 1 ? 1 : 8;
+
+            return each<N>(stream, a->n,
+                           cast<From, To>{(const From *)a->x, (To *)a->y});
+        });
+    });
+}
+
+/* In the largest pieces that rows and their distances consist of. */
+extern "C" int mdsk_copy_rows_cuda(void *stream, const struct mdsk_copy_rows *a)
+{
+    uintptr_t size = mdsk_dtype_size(a->dtype);
+    uintptr_t all = (uintptr_t)a->x | (uintptr_t)a->y | size * (uintptr_t)a->C |
+                    size * (uintptr_t)a->ldx | size * (uintptr_t)a->ldy;
+
+    if (all % 16 == 0)
+        return copy_as<uint4>(stream, a);
+    if (all % 8 == 0)
+        return copy_as<uint2>(stream, a);
+    if (all % 4 == 0)
+        return copy_as<uint32_t>(stream, a);
+    return copy_as<uint16_t>(stream, a);
+}
+
+extern "C" int mdsk_dropout_cuda(void *stream, const struct mdsk_dropout *a)
+{
+    uint32_t threshold = mdsk_dropout_threshold(a->key.p);
+    float keep = 1 / (1 - a->key.p);
+    bool wide = aligned({a->x, a->y});
+
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        dropout<T> f = {*a, threshold, keep};
+        int64_t R = a->rows.B * a->rows.S;
+
+        if (a->H % width() != 0)
+            return each_row<1>(stream, R, a->H, f);
+        return each_row<width()>(stream, R, a->H, f);
+    });
+}

@@ -1,0 +1,302 @@
+/* Lookup, and the sums of its gradient by words.
+ *
+ * The gradient's rows are sorted by word (stably, so that each word has its rows in
+ * their order) and the sorted list is cut into tiles.  A tile adds up the rows of each
+ * word in it.  A word all of whose rows are in one tile is done then; the sums of one
+ * that goes across tiles are kept, and added in the order of the tiles.  So a word that
+ * makes up most of a text takes no longer than many words, and the order is always the
+ * same. */
+#include "kernels/embedding.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/cuda/launch.cuh"
+
+namespace
+{
+
+using namespace mdsk;
+
+template <class T> struct lookup {
+    struct mdsk_embedding_fwd a;
+
+    template <int N> __device__ void run(int64_t r, int64_t c) const
+    {
+        int64_t w = a.token[r] - a.first_word;
+        float v[N] = {}, p[N];
+
+        if (w >= 0 && w < a.words)
+            load((const T *)a.word + w * a.H + c, v);
+        if (a.position) {
+            int64_t s = a.first_token + (a.B == 1 ? r : r / a.B);
+
+            load((const T *)a.position + s * a.H + c, p);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                v[j] += p[j];
+        }
+        store(v, (T *)a.y + r * a.H + c);
+    }
+};
+
+/* A position's rows are neighbours. */
+template <class T> struct position_sums {
+    struct mdsk_embedding_bwd a;
+
+    template <int N> __device__ void run(int64_t s, int64_t c) const
+    {
+        float sum[N] = {}, v[N];
+
+        for (int64_t b = 0; b < a.B; b++) {
+            load((const T *)a.dy + (s * a.B + b) * a.H + c, v);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] += v[j];
+        }
+        add_to(a.dposition + (a.first_token + s) * a.H + c, sum);
+    }
+};
+
+/* The word of each row, `words` if it is another rank's, and the row itself. */
+struct number_rows {
+    const int32_t *token;
+    int64_t first_word, words;
+    uint32_t *word, *row;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        int64_t w = token[i] - first_word;
+
+        word[i] = (uint32_t)(w >= 0 && w < words ? w : words);
+        row[i] = (uint32_t)i;
+    }
+};
+
+/* n rows sorted by word, in tiles of `size`; dy is that of row 0. */
+struct sorted {
+    const uint32_t *word, *row;
+    int64_t n, size, H;
+    uint32_t words;
+    const void *dy;
+    float *dword;
+    float *head, *tail; /* [tiles, H], sums of words that begin before, go on after */
+
+    __device__ bool goes_on(int64_t p) const /* the word before p, at p */
+    {
+        return p > 0 && p < n && word[p - 1] == word[p];
+    }
+};
+
+/* Rows of one word within a tile, from p to q-1, are added up. */
+template <int N>
+__device__ void put_sum(const sorted &x, int64_t tile, int64_t p, int64_t q, int64_t c,
+                        const float (&sum)[N])
+{
+    if (p == tile * x.size && x.goes_on(p))
+        store(sum, x.head + tile * x.H + c);
+    else if (q == min((tile + 1) * x.size, x.n) && x.goes_on(q))
+        store(sum, x.tail + tile * x.H + c);
+    else
+        add_to(x.dword + x.word[p] * x.H + c, sum);
+}
+
+constexpr int threads = 128, at_once = 8;
+
+/* Block (tile, j) does columns j * threads * N on; other ranks' words come last. */
+template <class T, int N> __global__ __launch_bounds__(threads) void sum_tile(sorted x)
+{
+    int64_t tile = blockIdx.x, p = tile * x.size, end = min(p + x.size, x.n);
+    int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N, first = p;
+    float sum[N] = {};
+
+    if (c >= x.H)
+        return;
+    for (; p < end && x.word[p] < x.words; p += at_once) {
+        pack<T, N> v[at_once];
+
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            if (p + i < end)
+                v[i] = fetch<N>((const T *)x.dy + x.row[p + i] * x.H + c);
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            if (p + i >= end || x.word[p + i] >= x.words)
+                continue;
+            if (x.word[p + i] != x.word[first]) {
+                put_sum(x, tile, first, p + i, c, sum);
+                first = p + i;
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    sum[j] = 0;
+            }
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] += v[i][j];
+        }
+    }
+    while (p > first && (p > end || x.word[p - 1] >= x.words))
+        p--;
+    if (p > first)
+        put_sum(x, tile, first, p, c, sum);
+}
+
+/* The end of the rows of the word at p. */
+__device__ int64_t end_of(const sorted &x, int64_t p)
+{
+    int64_t low = p + 1, high = x.n;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (x.word[middle] == x.word[p])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The word at a tile's end, if it began there and goes on. */
+template <int N> __global__ __launch_bounds__(threads) void join_tiles(sorted x)
+{
+    int64_t tile = blockIdx.x, begin = tile * x.size, end = begin + x.size, last;
+    int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N;
+    float sum[N], v[N];
+
+    if (c >= x.H || !x.goes_on(end) || x.word[end] >= x.words ||
+        (x.goes_on(begin) && x.word[begin] == x.word[end]))
+        return;
+    last = (end_of(x, end) - 1) / x.size;
+    load((const float *)x.tail + tile * x.H + c, sum);
+#pragma unroll 8
+    for (int64_t t = tile + 1; t <= last; t++) {
+        load((const float *)x.head + t * x.H + c, v);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum[j] += v[j];
+    }
+    add_to(x.dword + x.word[end] * x.H + c, sum);
+}
+
+/* Rows sorted at once, and bytes of sums: what bounds the working memory. */
+constexpr int64_t most_rows = 1 << 20, most_sums = 16 << 20;
+
+/* Where the parts of the working memory lie. */
+struct plan {
+    int64_t n, size, tiles, bytes;
+    size_t sort_bytes;
+    int bits;
+    uint32_t *word[2], *row[2]; /* before and after sorting */
+    void *sort;
+    float *head, *tail;
+};
+
+int64_t round_up(int64_t bytes)
+{
+    return ceil_div(bytes, 256) * 256;
+}
+
+cudaError_t sort_rows(struct plan *p, void *room, void *stream)
+{
+    return cub::DeviceRadixSort::SortPairs(room, p->sort_bytes,
+                                           (const uint32_t *)p->word[0], p->word[1],
+                                           (const uint32_t *)p->row[0], p->row[1],
+                                           (int)p->n, 0, p->bits, (cudaStream_t)stream);
+}
+
+int make_plan(const struct mdsk_embedding_bwd *a, int64_t n, struct plan *p)
+{
+    int64_t list = round_up(n * (int64_t)sizeof(uint32_t)), sums;
+    int64_t fit = most_sums / (2 * a->H * (int64_t)sizeof(float));
+    char *at;
+    int err;
+
+    *p = plan();
+    p->n = n;
+    p->size = ceil_div(n, fit > 1 ? fit : 1);
+    p->size = p->size > 64 ? p->size : 64;
+    p->tiles = ceil_div(n, p->size);
+    sums = round_up(p->tiles * a->H * (int64_t)sizeof(float));
+    for (p->bits = 1; a->words >> p->bits; p->bits++)
+        ;
+    err = mdsk_cuda_rc(sort_rows(p, NULL, NULL));
+    if (err)
+        return err;
+    p->bytes = 4 * list + 2 * sums + round_up((int64_t)p->sort_bytes);
+    at = (char *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE, p->bytes);
+    if (!at)
+        return -ENOMEM;
+    for (int i = 0; i < 2; i++) {
+        p->word[i] = (uint32_t *)(at + i * list);
+        p->row[i] = (uint32_t *)(at + (2 + i) * list);
+    }
+    p->head = (float *)(at + 4 * list);
+    p->tail = (float *)(at + 4 * list + sums);
+    p->sort = at + 4 * list + 2 * sums;
+    return 0;
+}
+
+/* Rows first .. first+n-1. */
+template <class T, int N>
+int add_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first, int64_t n)
+{
+    struct plan p;
+    int err = make_plan(a, n, &p);
+    dim3 blocks;
+    sorted x;
+
+    if (err)
+        return err;
+    x = sorted{p.word[1],
+               p.row[1],
+               n,
+               p.size,
+               a->H,
+               (uint32_t)a->words,
+               (const T *)a->dy + first * a->H,
+               a->dword,
+               p.head,
+               p.tail};
+    blocks = dim3(blocks_of(p.tiles), blocks_of(ceil_div(a->H, threads * N)));
+    err = each<1>(
+        stream, n,
+        number_rows{a->token + first, a->first_word, a->words, p.word[0], p.row[0]});
+    if (!err)
+        err = mdsk_cuda_rc(sort_rows(&p, p.sort, stream));
+    if (!err)
+        err = launch(sum_tile<T, N>, blocks, threads, stream, x);
+    if (!err)
+        err = launch(join_tiles<N>, blocks, threads, stream, x);
+    return err;
+}
+
+} // namespace
+
+extern "C" int mdsk_embedding_fwd_cuda(void *stream, const struct mdsk_embedding_fwd *a)
+{
+    bool wide = aligned({a->word, a->position, a->y}) &&
+                a->H * (int64_t)mdsk_dtype_size(a->dtype) % 16 == 0;
+
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        return each_row<width()>(stream, a->B * a->S, a->H, lookup<decltype(type)>{*a});
+    });
+}
+
+extern "C" int mdsk_embedding_bwd_cuda(void *stream, const struct mdsk_embedding_bwd *a)
+{
+    bool wide = aligned({a->dy, a->dword, a->dposition}) &&
+                a->H * (int64_t)mdsk_dtype_size(a->dtype) % 16 == 0;
+
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+        int64_t R = a->B * a->S;
+        int err = 0;
+
+        for (int64_t r = 0; !err && r < R; r += most_rows)
+            err = add_rows<T, N>(stream, a, r, R - r < most_rows ? R - r : most_rows);
+        if (!err && a->dposition)
+            err = each_row<N>(stream, a->S, a->H, position_sums<T>{*a});
+        return err;
+    });
+}

@@ -1,0 +1,132 @@
+/* Grids, and sums within a block. */
+#ifndef MDSK_CUDA_LAUNCH_CUH
+#define MDSK_CUDA_LAUNCH_CUH
+
+#include <limits.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/storage.cuh"
+
+namespace mdsk
+{
+
+inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Blocks of a grid; what no grid can hold becomes a number that the launch refuses. */
+inline unsigned blocks_of(int64_t n)
+{
+    return n > INT_MAX ? UINT_MAX : (unsigned)n;
+}
+
+template <class P> struct as_is {
+    typedef P type;
+};
+
+/* Queue a kernel; its refusal, or an earlier kernel's fault, is returned. */
+template <class... P>
+int launch(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
+           typename as_is<P>::type... args)
+{
+    void *at[] = {(void *)&args...};
+    cudaError_t err = cudaLaunchKernel((const void *)kernel, blocks, threads, at, 0,
+                                       (cudaStream_t)stream);
+
+    if (err != cudaSuccess)
+        cudaGetLastError(); /* said here; not the next launch's fault */
+    return mdsk_cuda_rc(err);
+}
+
+/* ---- element by element
+ * --------------------------------------------------------------
+ */
+
+template <int N, class F> __global__ void each_kernel(int64_t n, F f)
+{
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
+
+    if (i + N <= n) {
+        f.template run<N>(i);
+        return;
+    }
+    for (; i < n; i++)
+        f.template run<1>(i);
+}
+
+/* f.run<M>(i) works on elements i .. i+M-1: M is N, and 1 at the end. */
+template <int N, class F> int each(void *stream, int64_t n, const F &f)
+{
+    constexpr int threads = 256;
+
+    if (n < 1)
+        return 0;
+    return launch(each_kernel<N, F>, blocks_of(ceil_div(n, threads * N)), threads,
+                  stream, n, f);
+}
+
+template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, F f)
+{
+    int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * N;
+
+    if (r >= R)
+        return;
+    if (c + N <= C) {
+        f.template run<N>(r, c);
+        return;
+    }
+    for (; c < C; c++)
+        f.template run<1>(r, c);
+}
+
+/* f.run<M>(r, c) works on columns c .. c+M-1 of row r < R: M is N, and 1 at the end. */
+template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const F &f)
+{
+    constexpr unsigned threads = 256;
+    unsigned across = 1;
+
+    if (R < 1 || C < 1)
+        return 0;
+    while (across < threads && (int64_t)across * N < C)
+        across *= 2;
+    return launch(each_row_kernel<N, F>,
+                  dim3(blocks_of(ceil_div(R, threads / across)),
+                       blocks_of(ceil_div(C, (int64_t)across * N))),
+                  dim3(across, threads / across), stream, R, C, f);
+}
+
+/* ---- sums in a fixed order
+ * -----------------------------------------------------------
+ */
+
+/* Every lane gets the sum over the warp. */
+template <class V> __device__ inline V warp_sum(V v)
+{
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2)
+        v += __shfl_xor_sync(~0u, v, other);
+    return v;
+}
+
+/* Every thread gets the sum over the P threads that share threadIdx.y: a warp, or the
+ * whole block. */
+template <int P, class V> __device__ inline V team_sum(V v)
+{
+    __shared__ V room[P / 32];
+    unsigned lane = threadIdx.x % 32;
+
+    v = warp_sum(v);
+    if constexpr (P == 32)
+        return v;
+    __syncthreads(); /* the last sum has been read */
+    if (lane == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    return warp_sum(lane < P / 32 ? room[lane] : (V)0);
+}
+
+} // namespace mdsk
+
+#endif

@@ -1,0 +1,26 @@
+/* What goes with large products beside cuBLASLt (linear_bias.cu). */
+#ifndef MDSK_CUDA_LINEAR_H
+#define MDSK_CUDA_LINEAR_H
+
+#include "kernels/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* sum[cols] += column sums of x [rows, cols], in a fixed order. */
+int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
+                          enum mdsk_dtype dtype, const void *x, float *sum);
+
+/* Every row of y [rows, cols] = x [cols]. */
+int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
+                          enum mdsk_dtype dtype, const void *x, void *y);
+
+/* sum[n] += x[n] */
+int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x, float *sum);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

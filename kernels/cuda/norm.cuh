@@ -1,0 +1,27 @@
+/* What the norm's two directions share: how many threads take a row, and how much of it
+ * each keeps in registers. */
+#ifndef MDSK_CUDA_NORM_CUH
+#define MDSK_CUDA_NORM_CUH
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/norm.h"
+
+namespace mdsk
+{
+
+/* P threads, of which each has K pieces of N columns: k-th piece begins at column
+ * column<N, P>(k). */
+template <int N, int P> __device__ inline int64_t column(int k)
+{
+    return ((int64_t)k * P + threadIdx.x) * N;
+}
+
+inline bool wide_norm(enum mdsk_dtype dtype, int64_t H,
+                      std::initializer_list<const void *> addresses)
+{
+    return aligned(addresses) && H * (int64_t)mdsk_dtype_size(dtype) % 16 == 0;
+}
+
+} // namespace mdsk
+
+#endif

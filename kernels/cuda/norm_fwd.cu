@@ -1,0 +1,178 @@
+#include "kernels/cuda/norm.cuh"
+
+namespace
+{
+
+using namespace mdsk;
+
+/* Mean and 1 / sqrt(var + eps) of a row of which each thread has its sum, and then its
+ * sum of squares about the mean: E[x^2] - E[x]^2 would cancel. */
+template <int P> __device__ float mean_of(const struct mdsk_norm_fwd &a, float sum)
+{
+    return a.kind == MDSK_LAYERNORM ? team_sum<P>(sum) / (float)a.H : 0;
+}
+
+template <int P> __device__ float rstd_of(const struct mdsk_norm_fwd &a, float squares)
+{
+    return 1 / sqrtf(team_sum<P>(squares) / (float)a.H + a.eps);
+}
+
+__device__ void keep(const struct mdsk_norm_fwd &a, int64_t row, float mean, float rstd)
+{
+    if (threadIdx.x > 0)
+        return;
+    if (a.kind == MDSK_LAYERNORM)
+        a.mean[row] = mean;
+    a.rstd[row] = rstd;
+}
+
+/* x + r as it is stored */
+template <class T, int N>
+__device__ void add_rounded(const pack<T, N> &r, float (&v)[N])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        v[j] = widen(narrow<T>(v[j] + r[j]));
+}
+
+template <class T, int N>
+__device__ void put(const struct mdsk_norm_fwd &a, int64_t row, int64_t c, float mean,
+                    float rstd, float (&v)[N])
+{
+    pack<T, N> gamma = fetch<N>((const T *)a.gamma + c);
+
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        v[j] = (v[j] - mean) * rstd * gamma[j];
+    if (a.beta) {
+        pack<T, N> beta = fetch<N>((const T *)a.beta + c);
+
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            v[j] += beta[j];
+    }
+    store(v, (T *)a.y + row * a.H + c);
+}
+
+/* x + r into v, and to sum.  All is read before anything is written: sum may be x or r,
+ * so the compiler could not. */
+template <class T, int N, int K, int P>
+__device__ void read_row(const struct mdsk_norm_fwd &a, int64_t row, float (&v)[K][N])
+{
+    const T *x = (const T *)a.x + row * a.H, *r = (const T *)a.r + row * a.H;
+    pack<T, N> more[K];
+
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        int64_t c = column<N, P>(k);
+
+        if (c < a.H)
+            load(x + c, v[k]);
+        if (c < a.H && a.r)
+            more[k] = fetch<N>(r + c);
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        int64_t c = column<N, P>(k);
+
+        if (c < a.H && a.r) {
+            add_rounded(more[k], v[k]);
+            store(v[k], (T *)a.sum + row * a.H + c);
+        }
+    }
+}
+
+/* Rows of at most K * P * N columns stay in registers. */
+template <class T, int N, int K, int P>
+__global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_fwd a)
+{
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    float v[K][N] = {}, sum = 0, squares = 0, mean, rstd;
+
+    if (row >= a.R)
+        return;
+    read_row<T, N, K, P>(a, row, v);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum += v[k][j];
+    mean = mean_of<P>(a, sum);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            squares += column<N, P>(k) < a.H ? (v[k][j] - mean) * (v[k][j] - mean) : 0;
+    rstd = rstd_of<P>(a, squares);
+    keep(a, row, mean, rstd);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        if (column<N, P>(k) < a.H)
+            put<T, N>(a, row, column<N, P>(k), mean, rstd, v[k]);
+}
+
+/* Longer rows are read three times; a thread reads again what it wrote itself. */
+template <class T, int N, int P>
+__global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
+{
+    int64_t row = blockIdx.x, at = row * a.H, first = column<N, P>(0), step = P * N;
+    const T *x = (const T *)(a.r ? a.sum : a.x) + at;
+    float sum = 0, squares = 0, mean, rstd, v[N];
+
+    for (int64_t c = first; c < a.H; c += step) {
+        load((const T *)a.x + at + c, v);
+        if (a.r) {
+            add_rounded(fetch<N>((const T *)a.r + at + c), v);
+            store(v, (T *)a.sum + at + c);
+        }
+        for (int j = 0; j < N; j++)
+            sum += v[j];
+    }
+    mean = mean_of<P>(a, sum);
+    for (int64_t c = first; c < a.H; c += step) {
+        load(x + c, v);
+        for (int j = 0; j < N; j++)
+            squares += (v[j] - mean) * (v[j] - mean);
+    }
+    rstd = rstd_of<P>(a, squares);
+    keep(a, row, mean, rstd);
+    for (int64_t c = first; c < a.H; c += step) {
+        load(x + c, v);
+        put<T, N>(a, row, c, mean, rstd, v);
+    }
+}
+
+template <class T, int N, int K, int P>
+int launch_rows(void *stream, const struct mdsk_norm_fwd *a)
+{
+    constexpr int rows = P == 32 ? 4 : 1;
+
+    return launch(norm_fwd<T, N, K, P>, blocks_of(ceil_div(a->R, rows)), dim3(P, rows),
+                  stream, *a);
+}
+
+} // namespace
+
+extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
+{
+    bool wide =
+        wide_norm(a->dtype, a->H, {a->x, a->r, a->sum, a->gamma, a->beta, a->y});
+
+    if (a->R < 1)
+        return 0;
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+        int64_t pieces = a->H / N;
+
+        if (pieces <= 4 * 32)
+            return launch_rows<T, N, 4, 32>(stream, a);
+        if (pieces <= 8 * 32)
+            return launch_rows<T, N, 8, 32>(stream, a);
+        if (pieces <= 4 * 256)
+            return launch_rows<T, N, 4, 256>(stream, a);
+        if (pieces <= 8 * 512)
+            return launch_rows<T, N, 8, 512>(stream, a);
+        return launch(norm_fwd_long<T, N, 512>, blocks_of(a->R), 512, stream, *a);
+    });
+}

@@ -1,0 +1,115 @@
+/* The update of the weights, and the norm that it is clipped by. */
+#include "kernels/optimizer.h"
+
+#include "kernels/cuda/launch.cuh"
+
+namespace
+{
+
+using namespace mdsk;
+
+template <class T> struct adamw {
+    struct mdsk_adamw a;
+    float keep, step, root;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float w[N], m[N], v[N], g[N];
+
+        load(a.master + i, w);
+        load(a.m + i, m);
+        load(a.v + i, v);
+        load((const float *)a.grad + i, g);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float d = g[j] * a.grad_scale;
+
+            m[j] = a.beta1 * m[j] + (1 - a.beta1) * d;
+            v[j] = a.beta2 * v[j] + (1 - a.beta2) * d * d;
+            w[j] = w[j] * keep - step * m[j] / (sqrtf(v[j]) * root + a.eps);
+        }
+        store(w, a.master + i);
+        store(m, a.m + i);
+        store(v, a.v + i);
+        if (a.weight)
+            store(w, (T *)a.weight + i);
+    }
+};
+
+/* Parts of a sum of squares, the same for any device: part p takes every parts-th piece
+ * of a block's width. */
+constexpr int threads = 512;
+constexpr int64_t most_parts = 1056;
+
+template <bool WIDE> __global__ void squares(int64_t n, const float *x, double *part)
+{
+    constexpr int N = 4;
+    int64_t step = (int64_t)gridDim.x * threads * N;
+    int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * N;
+    double sum = 0;
+
+#pragma unroll 4
+    for (; i + N <= n; i += step) {
+        pack<float, N> v;
+
+        if constexpr (WIDE)
+            v = fetch<N>(x + i);
+        else
+            v = {x[i], x[i + 1], x[i + 2], x[i + 3]};
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum += (double)v[j] * (double)v[j];
+    }
+    for (; i < n; i++) /* those that make no piece have one thread */
+        sum += (double)x[i] * (double)x[i];
+    sum = team_sum<threads>(sum);
+    if (threadIdx.x == 0)
+        part[blockIdx.x] = sum;
+}
+
+__global__ void add_squares(int parts, const double *part, double *out)
+{
+    double sum = 0;
+
+    for (int p = threadIdx.x; p < parts; p += threads)
+        sum += part[p];
+    sum = team_sum<threads>(sum);
+    if (threadIdx.x == 0)
+        *out += sum;
+}
+
+} // namespace
+
+extern "C" int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a)
+{
+    /* The weights' pieces are smaller than the others', and must be aligned to those.
+     */
+    bool wide = aligned({a->master, a->m, a->v, a->grad}) &&
+                (uintptr_t)a->weight % (4 * mdsk_dtype_size(a->dtype)) == 0;
+    float keep = 1 - a->lr * a->weight_decay, step = a->lr / a->correction1;
+    float root = 1 / sqrtf(a->correction2);
+
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        constexpr int N = width() == 1 ? 1 : 4;
+
+        return each<N>(stream, a->n, adamw<decltype(type)>{*a, keep, step, root});
+    });
+}
+
+extern "C" int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares *a)
+{
+    int64_t wanted = ceil_div(a->n, (int64_t)threads * 16);
+    unsigned parts = (unsigned)(wanted < most_parts ? wanted : most_parts);
+    double *part = (double *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE,
+                                               most_parts * (int64_t)sizeof *part);
+    int err;
+
+    if (a->n < 1)
+        return 0;
+    if (!part)
+        return -ENOMEM;
+    err = launch(aligned({a->x}) ? squares<true> : squares<false>, parts, threads,
+                 stream, a->n, a->x, part);
+    return err ? err
+               : launch(add_squares, 1, threads, stream, (int)parts, part, a->sum);
+}

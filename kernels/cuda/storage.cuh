@@ -1,0 +1,150 @@
+/* Weights and activations between memory and f32 registers. */
+#ifndef MDSK_CUDA_STORAGE_CUH
+#define MDSK_CUDA_STORAGE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <errno.h>
+#include <initializer_list>
+#include <type_traits>
+
+#include "kernels/types.h"
+
+namespace mdsk
+{
+
+typedef __nv_bfloat16 bf16;
+typedef __half f16;
+
+__device__ inline float widen(float x)
+{
+    return x;
+}
+
+__device__ inline float widen(bf16 x)
+{
+    return __bfloat162float(x);
+}
+
+__device__ inline float widen(f16 x)
+{
+    return __half2float(x);
+}
+
+/* Rounded to nearest even. */
+template <class T> __device__ inline T narrow(float x)
+{
+    if constexpr (std::is_same_v<T, bf16>)
+        return __float2bfloat16_rn(x);
+    else if constexpr (std::is_same_v<T, f16>)
+        return __float2half_rn(x);
+    else
+        return x;
+}
+
+/* N neighbours that memory moves in one piece: at most 16 bytes. */
+template <class T, int N> struct alignas(sizeof(T) * N) pack {
+    T x[N];
+
+    __device__ float operator[](int i) const
+    {
+        return widen(x[i]);
+    }
+};
+
+/* The most that one piece holds. */
+template <class T> constexpr int widest = 16 / (int)sizeof(T);
+
+template <int N, class T> __device__ inline pack<T, N> fetch(const T *p)
+{
+    return *reinterpret_cast<const pack<T, N> *>(p);
+}
+
+/* v = p[0 .. N-1], in as few pieces as it takes */
+template <class T, int N> __device__ inline void load(const T *p, float (&v)[N])
+{
+    constexpr int M = N < widest<T> ? N : widest<T>;
+
+#pragma unroll
+    for (int i = 0; i < N; i += M) {
+        pack<T, M> q = fetch<M>(p + i);
+
+#pragma unroll
+        for (int j = 0; j < M; j++)
+            v[i + j] = q[j];
+    }
+}
+
+/* p[0 .. N-1] = v, rounded */
+template <class T, int N> __device__ inline void store(const float (&v)[N], T *p)
+{
+    constexpr int M = N < widest<T> ? N : widest<T>;
+
+#pragma unroll
+    for (int i = 0; i < N; i += M) {
+        pack<T, M> q;
+
+#pragma unroll
+        for (int j = 0; j < M; j++)
+            q.x[j] = narrow<T>(v[i + j]);
+        *reinterpret_cast<pack<T, M> *>(p + i) = q;
+    }
+}
+
+/* p[0 .. N-1] += v */
+template <int N> __device__ inline void add_to(float *p, const float (&v)[N])
+{
+    float sum[N];
+
+    load(p, sum);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        sum[i] += v[i];
+    store(sum, p);
+}
+
+/* Whether all of them can be moved in pieces of 16 bytes.  NULL can. */
+inline bool aligned(std::initializer_list<const void *> addresses)
+{
+    for (const void *p : addresses)
+        if ((uintptr_t)p % 16 != 0)
+            return false;
+    return true;
+}
+
+/* f(T(), width) for the type of storage, width a constant: the most that one piece
+ * holds, or 1 unless wide. */
+template <class F> int with_storage(enum mdsk_dtype dtype, bool wide, F f)
+{
+    auto with_width = [&](auto type) {
+        if (wide)
+            return f(type, std::integral_constant<int, widest<decltype(type)>>());
+        return f(type, std::integral_constant<int, 1>());
+    };
+
+    switch (dtype) {
+    case MDSK_F32:
+        return with_width(float());
+    case MDSK_BF16:
+        return with_width(bf16());
+    case MDSK_F16:
+        return with_width(f16());
+    default:
+        return -EINVAL;
+    }
+}
+
+/* exp and a quotient, as exact as the storage deserves. */
+template <class T> __device__ inline float exp_for(float x)
+{
+    return std::is_same_v<T, float> ? expf(x) : __expf(x);
+}
+
+template <class T> __device__ inline float quotient_for(float x, float y)
+{
+    return std::is_same_v<T, float> ? x / y : __fdividef(x, y);
+}
+
+} // namespace mdsk
+
+#endif

@@ -1,0 +1,600 @@
+/* Collectives of device memory by NCCL, each group on a stream of its own.
+ *
+ * A call is queued behind what is on the device's stream at that moment (an event), and
+ * leaves an event that whoever waits for it makes the device's stream wait for.  A
+ * group's events stand in a ring: a ticket counts them.  One that was used again since
+ * is of a later call on the same stream: to wait for that is more than asked for, and
+ * right. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#include "comm/internal.h"
+#include "device/device.h"
+
+#ifdef HAVE_NCCL
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS = 64,
+    LANES = 4,
+    LANE_CTAS = 8, /* of a lane: leaves the GPU to what computes meanwhile */
+};
+
+/* A communicator, its stream, and what was queued there. */
+struct line {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    cudaEvent_t ready;        /* on the device's stream, of the newest call */
+    cudaEvent_t over[EVENTS]; /* of call t at t % EVENTS */
+    struct mds_comm_call call[EVENTS];
+    int64_t queued, over_up_to; /* calls; known to be over */
+};
+
+/* Messages under a tag: to the rank `step` further on, and from the one before. */
+struct lane {
+    int tag, step;
+    struct line out, in;
+};
+
+struct own {
+    struct line all; /* the whole group */
+    struct lane lane[LANES];
+    int lanes;
+};
+
+/* ---- failures ---- */
+
+static enum mds_rc fail_nccl(const struct mds_comm *c, const char *call,
+                             ncclComm_t comm, ncclResult_t code)
+{
+    if (code == ncclSuccess)
+        return MDS_OK;
+    return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", c->tag, c->rank,
+                    c->size, call, ncclGetErrorString(code), ncclGetLastError(comm));
+}
+
+static enum mds_rc fail_cuda(const struct mds_comm *c, const char *call,
+                             cudaError_t code)
+{
+    if (code == cudaSuccess)
+        return MDS_OK;
+    return mds_fail(MDS_EDEVICE, "%s, rank %d of %d: %s: %s", c->tag, c->rank, c->size,
+                    call, cudaGetErrorString(code));
+}
+
+/* ---- lines ---- */
+
+static enum mds_rc make_stream(const struct mds_comm *c, struct line *l)
+{
+    unsigned flags = cudaEventDisableTiming;
+    int least = 0, most = 0;
+
+    MDS_TRY(fail_cuda(c, "stream priorities",
+                      cudaDeviceGetStreamPriorityRange(&least, &most)));
+    MDS_TRY(fail_cuda(
+        c, "a stream",
+        cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, most)));
+    MDS_TRY(fail_cuda(c, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
+    for (int i = 0; i < EVENTS; i++)
+        MDS_TRY(fail_cuda(c, "an event", cudaEventCreateWithFlags(&l->over[i], flags)));
+    return MDS_OK;
+}
+
+static enum mds_rc make_line(const struct mds_comm *c, struct line *l,
+                             const ncclUniqueId *id, int size, int rank, int ctas)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+    if (ctas > 0)
+        config.maxCTAs = ctas;
+    MDS_TRY(make_stream(c, l));
+    return fail_nccl(c, "ncclCommInitRankConfig", NULL,
+                     ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
+}
+
+/* A broken line is torn down: its kernels may wait for peers that are gone. */
+static void close_line(struct line *l, int broken)
+{
+    if (l->comm && broken)
+        ncclCommAbort(l->comm);
+    else if (l->comm && cudaStreamSynchronize(l->stream) == cudaSuccess)
+        ncclCommDestroy(l->comm);
+    l->comm = NULL;
+    for (int i = 0; i < EVENTS; i++)
+        if (l->over[i])
+            cudaEventDestroy(l->over[i]);
+    if (l->ready)
+        cudaEventDestroy(l->ready);
+    if (l->stream)
+        cudaStreamDestroy(l->stream);
+    memset(l, 0, sizeof *l);
+}
+
+/* What is queued on the line next comes after all that is on the device's stream. */
+static enum mds_rc get_ready(const struct mds_comm *c, struct line *l)
+{
+    cudaStream_t compute = mds_dev_stream(c->dev);
+
+    if (c->broken)
+        return mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag);
+    MDS_TRY(fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
+    return fail_cuda(c, "cudaStreamWaitEvent",
+                     cudaStreamWaitEvent(l->stream, l->ready, 0));
+}
+
+static enum mds_rc mark_over(const struct mds_comm *c, struct line *l,
+                             const struct mds_comm_call *call, int64_t *ticket)
+{
+    int at = (int)(++l->queued % EVENTS);
+
+    l->call[at] = *call;
+    *ticket = l->queued;
+    return fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->over[at], l->stream));
+}
+
+static enum mds_rc wait_for(const struct mds_comm *c, const struct line *l,
+                            int64_t ticket)
+{
+    return fail_cuda(
+        c, "cudaStreamWaitEvent",
+        cudaStreamWaitEvent(mds_dev_stream(c->dev), l->over[ticket % EVENTS], 0));
+}
+
+/* How many calls are over, as far as events still tell. */
+static void look(struct line *l)
+{
+    if (l->over_up_to < l->queued - EVENTS)
+        l->over_up_to = l->queued - EVENTS;
+    while (l->over_up_to < l->queued &&
+           cudaEventQuery(l->over[(l->over_up_to + 1) % EVENTS]) == cudaSuccess)
+        l->over_up_to++;
+}
+
+static int is_over(struct line *l, int64_t ticket)
+{
+    look(l);
+    return ticket <= l->over_up_to;
+}
+
+/* ---- collectives ---- */
+
+static ncclDataType_t type_of(int dtype)
+{
+    if (dtype == MDSK_F32)
+        return ncclFloat32;
+    return dtype == MDSK_BF16 ? ncclBfloat16 : ncclFloat16;
+}
+
+static ncclRedOp_t op_of(int op)
+{
+    return op == MDS_COMM_SUM ? ncclSum : ncclMax;
+}
+
+/* Elements of rank p's slice: the last ones may be shorter, or empty. */
+static size_t slice(const struct mds_comm_req *r, int p)
+{
+    int64_t left = r->count - p * r->chunk;
+
+    return (size_t)(left < 0 ? 0 : left < r->chunk ? left : r->chunk);
+}
+
+static int is_even(const struct mds_comm *c, const struct mds_comm_req *r)
+{
+    return r->count == c->size * r->chunk;
+}
+
+/* Slices of different lengths go one by one, in one launch. */
+static ncclResult_t reduce_slices(struct mds_comm *c, const struct mds_comm_req *r)
+{
+    const struct line *l = &((struct own *)c->own)->all;
+    ncclDataType_t type = type_of(r->call.dtype);
+    ncclRedOp_t op = op_of(r->call.op);
+    ncclResult_t code;
+
+    if (is_even(c, r))
+        return ncclReduceScatter(r->in, r->sum, (size_t)r->chunk, type, op, l->comm,
+                                 l->stream);
+    code = ncclGroupStart();
+    for (int p = 0; code == ncclSuccess && p < c->size; p++)
+        if (slice(r, p) > 0)
+            code = ncclReduce(r->in + p * r->chunk * r->elem_bytes, r->sum, slice(r, p),
+                              type, op, p, l->comm, l->stream);
+    return code == ncclSuccess ? ncclGroupEnd() : code;
+}
+
+static ncclResult_t gather_slices(struct mds_comm *c, const struct mds_comm_req *r)
+{
+    const struct line *l = &((struct own *)c->own)->all;
+    size_t e = (size_t)r->elem_bytes;
+    int64_t chunk_bytes = r->chunk * r->elem_bytes;
+    ncclResult_t code;
+
+    if (is_even(c, r))
+        return ncclAllGather(r->in ? r->in : r->out + c->rank * chunk_bytes, r->out,
+                             (size_t)chunk_bytes, ncclInt8, l->comm, l->stream);
+    code = ncclGroupStart();
+    for (int p = 0; code == ncclSuccess && p < c->size; p++) {
+        char *at = r->out + p * chunk_bytes;
+
+        if (slice(r, p) > 0)
+            code =
+                ncclBroadcast(at, at, slice(r, p) * e, ncclInt8, p, l->comm, l->stream);
+    }
+    return code == ncclSuccess ? ncclGroupEnd() : code;
+}
+
+/* NCCL before 2.28 has no such call; this is what it would do. */
+static ncclResult_t scatter_slices(struct mds_comm *c, const struct mds_comm_req *r)
+{
+    const struct line *l = &((struct own *)c->own)->all;
+    ncclResult_t code = ncclGroupStart();
+
+    for (int p = 0; code == ncclSuccess && p < c->size; p++) {
+        code = ncclSend(r->in + p * r->chunk, (size_t)r->chunk, ncclInt8, p, l->comm,
+                        l->stream);
+        if (code == ncclSuccess)
+            code = ncclRecv(r->out + p * r->chunk, (size_t)r->chunk, ncclInt8, p,
+                            l->comm, l->stream);
+    }
+    return code == ncclSuccess ? ncclGroupEnd() : code;
+}
+
+static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
+{
+    const struct line *l = &((struct own *)c->own)->all;
+
+    switch (r->stages) {
+    case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
+        return ncclAllReduce(r->in, r->out, (size_t)r->count, type_of(r->call.dtype),
+                             op_of(r->call.op), l->comm, l->stream);
+    case MDS_COMM_REDUCING:
+        return reduce_slices(c, r);
+    case MDS_COMM_GATHERING:
+        return gather_slices(c, r);
+    default:
+        return scatter_slices(c, r);
+    }
+}
+
+static enum mds_rc nccl_collect(struct mds_comm *c, const struct mds_comm_req *r,
+                                int64_t *ticket)
+{
+    struct line *l = &((struct own *)c->own)->all;
+
+    MDS_TRY(get_ready(c, l));
+    MDS_TRY(fail_nccl(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
+    return mark_over(c, l, &r->call, ticket);
+}
+
+static enum mds_rc nccl_wait(struct mds_comm *c, int64_t ticket)
+{
+    return wait_for(c, &((struct own *)c->own)->all, ticket);
+}
+
+static enum mds_rc nccl_test(struct mds_comm *c, int64_t ticket, int *done)
+{
+    *done = is_over(&((struct own *)c->own)->all, ticket);
+    return MDS_OK;
+}
+
+static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
+                                  int root)
+{
+    struct line *l = &((struct own *)c->own)->all;
+    int64_t ticket;
+
+    MDS_TRY(get_ready(c, l));
+    MDS_TRY(fail_nccl(
+        c, "broadcast", l->comm,
+        ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream)));
+    MDS_TRY(mark_over(c, l, &c->call, &ticket));
+    return wait_for(c, l, ticket);
+}
+
+/* ---- messages ---- */
+
+/* The line to or from a peer under a tag, or NULL. */
+static struct line *find_line(const struct mds_comm *c, const struct mds_comm_call *m)
+{
+    struct own *own = c->own;
+    int sends = m->kind == MDS_COMM_SEND;
+
+    for (int i = 0; i < own->lanes; i++) {
+        struct lane *n = &own->lane[i];
+        int to = sends ? n->step : -n->step;
+
+        if (n->tag == m->tag && (c->rank + to + c->size) % c->size == m->peer)
+            return sends ? &n->out : &n->in;
+    }
+    return NULL;
+}
+
+/* Of the two ranks of a line the sender is 0. */
+static enum mds_rc nccl_start_message(struct mds_comm *c, struct mds_comm_p2p *m)
+{
+    struct line *l = find_line(c, &m->call);
+    size_t bytes = (size_t)m->bytes;
+    ncclResult_t code;
+
+    if (!l)
+        return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
+                        c->tag, m->call.peer, m->call.tag);
+    MDS_TRY(get_ready(c, l));
+    if (m->call.kind == MDS_COMM_SEND)
+        code = ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
+    else
+        code = ncclRecv(m->buf, bytes, ncclInt8, 0, l->comm, l->stream);
+    MDS_TRY(fail_nccl(c, mds_comm_kind_name(m->call.kind), l->comm, code));
+    return mark_over(c, l, &m->call, &m->ticket);
+}
+
+static enum mds_rc nccl_wait_message(struct mds_comm *c, const struct mds_comm_p2p *m)
+{
+    return wait_for(c, find_line(c, &m->call), m->ticket);
+}
+
+static enum mds_rc nccl_test_message(struct mds_comm *c, const struct mds_comm_p2p *m,
+                                     int *done)
+{
+    *done = is_over(find_line(c, &m->call), m->ticket);
+    return MDS_OK;
+}
+
+/* One line between this rank and a peer; whoever sends makes its name. */
+static enum mds_rc connect_pair(struct mds_comm *c, struct line *l, int peer, int sends)
+{
+    const struct mds_comm_call call = {.kind = sends ? MDS_COMM_SEND : MDS_COMM_RECV,
+                                       .dtype = -1,
+                                       .op = -1,
+                                       .peer = peer,
+                                       .file = "src/comm/nccl.c",
+                                       .count = sizeof(ncclUniqueId)};
+    ncclUniqueId id;
+
+    memset(&id, 0, sizeof id);
+    if (sends) {
+        MDS_TRY(fail_nccl(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+        MDS_TRY(c->ops->send(c, 0, 0, peer, &id, sizeof id));
+    } else {
+        MDS_TRY(c->ops->recv(c, 0, 0, peer, &id, sizeof id));
+    }
+    MDS_TRY(mds_comm_block(c, &call, NULL));
+    return make_line(c, l, &id, 2, sends ? 0 : 1, LANE_CTAS);
+}
+
+/* In which of three turns the pair of ranks (e, e + 1) is connected: pairs of one turn
+ * have no rank in common, so that all ranks get on at once. */
+static int turn_of(const struct mds_comm *c, int e)
+{
+    return e == c->size - 1 && c->size % 2 ? 2 : e % 2;
+}
+
+static enum mds_rc nccl_add_lane(struct mds_comm *c, int tag, int step)
+{
+    struct own *own = c->own;
+    struct lane *n = &own->lane[own->lanes];
+    int to = (c->rank + step + c->size) % c->size;
+    int from = (c->rank - step + c->size) % c->size;
+    int out_turn = turn_of(c, step > 0 ? c->rank : to);
+    int in_turn = turn_of(c, step > 0 ? from : c->rank);
+
+    if (own->lanes == LANES || (step != 1 && step != -1))
+        return mds_fail(MDS_EBUG, "%s: lane %d, tag %d, step %d", c->tag, own->lanes,
+                        tag, step);
+    *n = (struct lane){.tag = tag, .step = step};
+    own->lanes++; /* whatever comes: close finds what was made */
+    for (int turn = 0; turn < 3; turn++) {
+        if (turn == out_turn)
+            MDS_TRY(connect_pair(c, &n->out, to, 1));
+        if (turn == in_turn)
+            MDS_TRY(connect_pair(c, &n->in, from, 0));
+    }
+    return MDS_OK;
+}
+
+/* ---- looking after the device ---- */
+
+static struct line *line_of(struct own *own, int i)
+{
+    struct lane *n = &own->lane[(i - 1) / 2];
+
+    if (i == 0)
+        return &own->all;
+    return (i - 1) % 2 ? &n->in : &n->out;
+}
+
+static int lines_of(const struct own *own)
+{
+    return 1 + 2 * own->lanes;
+}
+
+/* Everything that might keep the device waiting is ended. */
+static void abort_all(void)
+{
+    for (struct mds_comm *c = mds_comm_live(); c; c = c->next) {
+        struct own *own = c->own;
+
+        for (int i = 0; c->direct && i < lines_of(own); i++) {
+            struct line *l = line_of(own, i);
+
+            if (l->comm)
+                ncclCommAbort(l->comm);
+            l->comm = NULL;
+        }
+        if (c->direct && !c->broken)
+            c->broken = MDS_ECOMM;
+    }
+}
+
+/* What NCCL found out by itself. */
+static enum mds_rc check_line(const struct mds_comm *c, const struct line *l)
+{
+    ncclResult_t state = ncclSuccess;
+
+    if (!l->comm)
+        return MDS_OK;
+    MDS_TRY(fail_nccl(c, "ncclCommGetAsyncError", l->comm,
+                      ncclCommGetAsyncError(l->comm, &state)));
+    return state == ncclInProgress ? MDS_OK
+                                   : fail_nccl(c, "a call under way", l->comm, state);
+}
+
+/* One look at all lines: how many calls are over in all; and the first that is not. */
+static enum mds_rc look_at_all(int64_t *over, struct mds_comm **group,
+                               const struct mds_comm_call **call)
+{
+    *over = 0;
+    for (struct mds_comm *c = mds_comm_live(); c; c = c->next)
+        for (int i = 0; c->direct && i < lines_of(c->own); i++) {
+            struct line *l = line_of(c->own, i);
+
+            MDS_TRY(check_line(c, l));
+            look(l);
+            *over += l->over_up_to;
+            if (!*group && l->over_up_to < l->queued) {
+                *group = c;
+                *call = &l->call[(l->over_up_to + 1) % EVENTS];
+            }
+        }
+    return MDS_OK;
+}
+
+/* Nothing was over for too long, or another rank says so. */
+static enum mds_rc despair(struct mds_comm *c, const struct mds_comm_call *call,
+                           double silent_s, int first)
+{
+    int peer = call->peer >= 0 ? call->peer : (c->rank + 1) % c->size;
+    enum mds_rc rc;
+
+    mds_comm_watch_begin(c, call);
+    rc = mds_comm_give_up(c, c->world_ranks[peer], silent_s, first);
+    mds_comm_watch_end();
+    return rc;
+}
+
+/* While nobody waits nothing is looked at: that silence does not count. */
+static enum mds_rc watch(void)
+{
+    static int64_t last_over = -1;
+    static double since, last_look;
+    const double pause_s = 1;
+    const struct mds_comm_call *call = NULL;
+    struct mds_comm *c = NULL;
+    int first = mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
+    double now = mds_clock_s();
+    int64_t over = 0;
+    enum mds_rc rc;
+
+    if (mds_comm_alarm_heard(MDS_COMM_ENDS) >= 0)
+        mds_comm_watch_hush();
+    rc = look_at_all(&over, &c, &call);
+    if (over != last_over || !c || now - last_look > pause_s)
+        since = now;
+    last_over = over;
+    last_look = now;
+    if (!rc && c && (first >= 0 || now - since > mds_comm_timeout_s()))
+        rc = despair(c, call, now - since, first);
+    if (rc)
+        abort_all();
+    return rc;
+}
+
+/* ---- life ---- */
+
+static void nccl_close(struct mds_comm *c)
+{
+    struct own *own = c->own;
+
+    for (int i = lines_of(own) - 1; i >= 0; i--)
+        close_line(line_of(own, i), c->broken != MDS_OK);
+    free(own);
+}
+
+static const struct mds_comm_direct direct = {
+    .collect = nccl_collect,
+    .broadcast = nccl_broadcast,
+    .wait = nccl_wait,
+    .test = nccl_test,
+    .start_message = nccl_start_message,
+    .wait_message = nccl_wait_message,
+    .test_message = nccl_test_message,
+    .add_lane = nccl_add_lane,
+    .close = nccl_close,
+};
+
+/* The first rank names the communicator; MPI carries the name. */
+static enum mds_rc connect_all(struct mds_comm *c)
+{
+    struct own *own = c->own;
+    ncclUniqueId id;
+
+    memset(&id, 0, sizeof id);
+    if (c->rank == 0)
+        MDS_TRY(fail_nccl(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+    MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
+    return make_line(c, &own->all, &id, c->size, c->rank, 0);
+}
+
+static enum mds_rc attach(struct mds_comm *c, struct mds_dev *dev)
+{
+    c->own = mds_zalloc(1, sizeof(struct own));
+    if (!c->own)
+        return MDS_EMEM;
+    MDS_TRY(connect_all(c)); /* still over MPI: the group has no device yet */
+    memset(&c->stats, 0, sizeof c->stats); /* of the program's calls */
+    c->dev = dev;
+    c->direct = &direct;
+    mds_dev_set_watch(dev, watch);
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
+                                 struct mds_dev *dev, struct mds_comm **out)
+{
+    struct mds_comm *c = NULL;
+    enum mds_rc rc;
+
+    /* NVLink's multicast needs more of a node than many sites allow. */
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    MDS_TRY(mds_comm_create_mpi(ranks, n, tag, &c));
+    if (n == 1) {
+        c->dev = dev;
+        *out = c;
+        return MDS_OK;
+    }
+    rc = attach(c, dev);
+    if (rc) {
+        if (c->own)
+            close_line(&((struct own *)c->own)->all, 1);
+        free(c->own);
+        c->broken = rc;
+        mds_comm_destroy(c);
+        return rc;
+    }
+    *out = c;
+    return MDS_OK;
+}
+
+#else
+
+enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
+                                 struct mds_dev *dev, struct mds_comm **out)
+{
+    if (n > 1)
+        return mds_fail(MDS_ENOSUP,
+                        "%s: this build has no NCCL (configure --with-nccl): "
+                        "use one GPU, or --device cpu",
+                        tag);
+    MDS_TRY(mds_comm_create_mpi(ranks, n, tag, out));
+    (*out)->dev = dev;
+    return MDS_OK;
+}
+
+#endif

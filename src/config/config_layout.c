@@ -1,0 +1,353 @@
+/* Which rank holds what: the sizes of the grid, and whether model and batch divide. */
+#include "config/config_impl.h"
+
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The sizes nearest to a wrong one, below and above it, that would do; 0: none. */
+struct near {
+    int64_t below, above;
+};
+
+/* Whether a size would do in place of the present one. */
+typedef int fits_fn(const struct mds_config_run *run, int64_t size);
+
+static struct near nearest(const struct mds_config_run *run, int64_t size, int64_t most,
+                           fits_fn *fits)
+{
+    struct near n = {.below = size - 1, .above = size + 1};
+
+    if (n.below > most)
+        n.below = most;
+    while (n.below > 0 && !fits(run, n.below))
+        n.below--;
+    while (n.above <= most && !fits(run, n.above))
+        n.above++;
+    if (n.above > most)
+        n.above = 0;
+    return n;
+}
+
+static struct near nearest_multiple(int64_t n, int64_t unit)
+{
+    return (struct near){.below = n / unit * unit, .above = n / unit * unit + unit};
+}
+
+enum { SAID = 64 }; /* bytes of "2 or 4" */
+
+/* "2 or 4", in buf; there is at least one. */
+static const char *say(struct near n, char buf[SAID])
+{
+    if (n.below && n.above)
+        snprintf(buf, SAID, "%lld or %lld", (long long)n.below, (long long)n.above);
+    else
+        snprintf(buf, SAID, "%lld", (long long)(n.below ? n.below : n.above));
+    return buf;
+}
+
+static int64_t closer(struct near n, int64_t size)
+{
+    return n.below && (!n.above || size - n.below <= n.above - size) ? n.below
+                                                                     : n.above;
+}
+
+/* ---- which sizes the model allows ---- */
+
+static int tensor_fits(const struct mds_config_run *run, int64_t tensor)
+{
+    const struct mds_model_config *m = &run->config.model;
+
+    return m->heads % tensor == 0 && m->kv_heads % tensor == 0 &&
+           m->ffn_hidden % tensor == 0;
+}
+
+static int ulysses_fits(const struct mds_config_run *run, int64_t ulysses)
+{
+    const struct mds_model_config *m = &run->config.model;
+    int64_t tensor = run->config.parallel.tensor;
+
+    return m->heads % (tensor * ulysses) == 0 && m->kv_heads % (tensor * ulysses) == 0;
+}
+
+static int ring_fits(const struct mds_config_run *run, int64_t ring)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    return run->config.model.seq_length % (p->ulysses * (ring > 1 ? 2 * ring : 1)) == 0;
+}
+
+static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
+{
+    const struct mds_model_config *m = &run->config.model;
+    int64_t layers = run->config.parallel.virtual_layers;
+
+    return layers ? m->layers % (pipeline * layers) == 0 : m->layers >= pipeline;
+}
+
+/* ---- the grid ---- */
+
+/* Whether nobody set an option: then it follows from SP_TYPE. */
+static int claim(struct mds_config_run *run, const char *key, const char *how)
+{
+    if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
+        return 0;
+    mds_settings_derived(&run->settings, key, how);
+    return 1;
+}
+
+static int64_t share(int64_t world, int64_t others)
+{
+    return world >= others ? world / others : 1;
+}
+
+/* SP_TYPE's meaning in the ALCF scripts. */
+static void apply_sp_type(struct mds_config_run *run)
+{
+    struct mds_parallel_config *p = &run->config.parallel;
+
+    if (p->sp_type == MDS_SP_MEGATRON) {
+        if (claim(run, "parallel.tensor", "SP_TYPE megatron: all ranks"))
+            p->tensor = share(run->world, p->pipeline * p->ulysses * p->ring);
+        if (claim(run, "parallel.sequence_parallel", "SP_TYPE megatron"))
+            p->sequence_parallel = p->tensor > 1;
+    }
+    if (p->sp_type == MDS_SP_DS) {
+        if (claim(run, "parallel.ulysses", "SP_TYPE ds: all ranks"))
+            p->ulysses = share(run->world, p->tensor * p->pipeline * p->ring);
+        if (claim(run, "parallel.zero_stage", "SP_TYPE ds: ZeRO 3"))
+            p->zero_stage = 3;
+    }
+}
+
+/* Megatron turns it off, too, where there is nothing to cut. */
+static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_parallel_config *p = &run->config.parallel;
+
+    if (!p->sequence_parallel || p->tensor > 1)
+        return;
+    mds_diag_warn(diag, mds_config_origin(run, "parallel.sequence_parallel"),
+                  "--sequence-parallel is off: it cuts among tensor ranks, and "
+                  "--tensor-model-parallel-size is 1 (Ulysses: "
+                  "--ds-sequence-parallel-size)");
+    p->sequence_parallel = 0;
+    mds_settings_derived(&run->settings, "parallel.sequence_parallel",
+                         "one tensor rank");
+}
+
+int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    return p->tensor * p->pipeline * p->ulysses * p->ring;
+}
+
+/* One dimension of the grid, for naming a better size. */
+struct dimension {
+    const char *flag;
+    int64_t size;
+    fits_fn *fits;
+};
+
+/* The size of d that leaves no rank over and that the model allows, nearest to the
+ * present one; 0: none. */
+static int64_t better_size(const struct mds_config_run *run, const struct dimension *d)
+{
+    int64_t others = mds_config_ranks_of_a_copy(run) / d->size;
+    int64_t rest = run->world / others, best = 0;
+
+    if (d->size == 1 || run->world % others != 0)
+        return 0;
+    for (int64_t size = 1; size <= rest; size++)
+        if (rest % size == 0 && (!run->config.model.heads || d->fits(run, size)))
+            best = closer((struct near){.below = best, .above = size}, d->size);
+    return best;
+}
+
+static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+    int64_t copy = mds_config_ranks_of_a_copy(run);
+    const struct dimension dims[] = {
+        {"--tensor-model-parallel-size", p->tensor, tensor_fits},
+        {"--pipeline-model-parallel-size", p->pipeline, pipeline_fits},
+        {"--ds-sequence-parallel-size", p->ulysses, ulysses_fits},
+        {"--context-parallel-size", p->ring, ring_fits},
+    };
+    struct mds_str others = {0};
+    char ranks[SAID];
+
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        int64_t size = better_size(run, &dims[i]);
+
+        if (size)
+            mds_str_add(&others, "%s%s %lld", others.len ? ", or " : "; or give ",
+                        dims[i].flag, (long long)size);
+    }
+    mds_diag_fault(
+        diag, NULL,
+        "%lld ranks do not divide into copies of tensor %lld x pipeline %lld x "
+        "sequence %lld = %lld ranks; start %s%s",
+        (long long)run->world, (long long)p->tensor, (long long)p->pipeline,
+        (long long)(p->ulysses * p->ring), (long long)copy,
+        say(nearest_multiple(run->world, copy), ranks), others.len ? others.s : "");
+    mds_str_fini(&others);
+}
+
+int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t copy;
+
+    apply_sp_type(run);
+    drop_sequence_parallel(run, diag);
+    copy = mds_config_ranks_of_a_copy(run);
+    if (run->world % copy != 0) {
+        misfit_grid(run, diag);
+        return 0;
+    }
+    run->config.parallel.data = run->world / copy;
+    return 1;
+}
+
+/* ---- the model's shares ---- */
+
+static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+    int64_t tensor = run->config.parallel.tensor;
+    const char *what = "the MLP's inner width, --ffn-hidden-size";
+    int64_t size = m->ffn_hidden;
+    char would[SAID];
+
+    if (tensor_fits(run, tensor))
+        return;
+    if (m->heads % tensor != 0) {
+        what = "--num-attention-heads";
+        size = m->heads;
+    } else if (m->kv_heads % tensor != 0) {
+        what = "--num-key-value-heads";
+        size = m->kv_heads;
+    }
+    mds_diag_fault(
+        diag, mds_config_origin(run, "parallel.tensor"),
+        "--tensor-model-parallel-size %lld does not divide %s %lld; %s would "
+        "do",
+        (long long)tensor, what, (long long)size,
+        say(nearest(run, tensor, m->kv_heads, tensor_fits), would));
+}
+
+static void check_ulysses(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+    const struct mds_parallel_config *p = &run->config.parallel;
+    int queries = m->heads % (p->tensor * p->ulysses) != 0;
+    int64_t heads = queries ? m->heads : m->kv_heads;
+    char would[SAID];
+
+    if (!tensor_fits(run, p->tensor) || ulysses_fits(run, p->ulysses))
+        return;
+    mds_diag_fault(
+        diag, mds_config_origin(run, "parallel.ulysses"),
+        "--ds-sequence-parallel-size %lld does not divide the %lld %s that a tensor "
+        "rank has; %s would do, and --context-parallel-size has no such limit",
+        (long long)p->ulysses, (long long)(heads / p->tensor),
+        queries ? "heads" : "key/value heads",
+        say(nearest(run, p->ulysses, m->kv_heads / p->tensor, ulysses_fits), would));
+}
+
+/* Ranks of the ring take two pieces each, of which Ulysses and tensor ranks take parts.
+ */
+static void check_sequence(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+    int64_t length = run->config.model.seq_length;
+    int64_t unit = p->ulysses * (p->ring > 1 ? 2 * p->ring : 1) *
+                   (p->sequence_parallel ? p->tensor : 1);
+    struct mds_str what = {0};
+    char would[SAID];
+
+    if (length % unit == 0)
+        return;
+    if (p->ring > 1)
+        mds_str_add(&what, " x 2 x ring %lld", (long long)p->ring);
+    if (p->ulysses > 1)
+        mds_str_add(&what, " x Ulysses %lld", (long long)p->ulysses);
+    if (p->sequence_parallel)
+        mds_str_add(&what, " x tensor %lld", (long long)p->tensor);
+    mds_diag_fault(
+        diag, mds_config_origin(run, "model.seq_length"),
+        "--seq-length %lld does not divide into %lld parts (%s); the nearest "
+        "%s",
+        (long long)length, (long long)unit, what.len ? what.s + strlen(" x ") : "",
+        say(nearest_multiple(length, unit), would));
+    mds_str_fini(&what);
+}
+
+/* ---- the pipeline's ---- */
+
+/* 0 after a fault. */
+static int resolve_chunks(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_parallel_config *p = &run->config.parallel;
+    int64_t layers = run->config.model.layers, per_stage = layers / p->pipeline;
+    const char *origin = mds_config_origin(run, "parallel.virtual_layers");
+
+    p->virtual_stages = 1;
+    if (!p->virtual_layers)
+        return 1;
+    if (p->pipeline == 1) {
+        mds_diag_fault(diag, origin,
+                       "--num-layers-per-virtual-pipeline-stage %lld: one pipeline "
+                       "rank has nothing to interleave; leave it out, or give "
+                       "--pipeline-model-parallel-size 2 or more",
+                       (long long)p->virtual_layers);
+        return 0;
+    }
+    if (layers % p->pipeline != 0 || per_stage % p->virtual_layers != 0) {
+        int64_t unit = p->pipeline * p->virtual_layers;
+        char would[SAID];
+
+        mds_diag_fault(diag, origin,
+                       "--num-layers %lld is no multiple of %lld pipeline ranks x "
+                       "chunks of %lld blocks, as interleaving needs; the nearest %s",
+                       (long long)layers, (long long)p->pipeline,
+                       (long long)p->virtual_layers,
+                       say(nearest_multiple(layers, unit), would));
+        return 0;
+    }
+    p->virtual_stages = per_stage / p->virtual_layers;
+    return 1;
+}
+
+static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+    const struct mds_model_config *m = &run->config.model;
+    int64_t accumulation = run->config.batch.accumulation;
+    char would[SAID];
+
+    if (m->layers < p->pipeline)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.pipeline"),
+                       "--pipeline-model-parallel-size %lld is more than the %lld "
+                       "blocks of the model; %lld would do",
+                       (long long)p->pipeline, (long long)m->layers,
+                       (long long)m->layers);
+    else if (resolve_chunks(run, diag) && p->virtual_stages > 1 &&
+             accumulation % p->pipeline != 0)
+        mds_diag_fault(diag, mds_config_origin(run, "batch.accumulation"),
+                       "%lld micro-batches a step are no multiple of %lld pipeline "
+                       "ranks, as interleaving needs; the nearest "
+                       "--gradient-accumulation-steps %s",
+                       (long long)accumulation, (long long)p->pipeline,
+                       say(nearest_multiple(accumulation, p->pipeline), would));
+}
+
+void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag)
+{
+    check_tensor(run, diag);
+    check_ulysses(run, diag);
+    check_sequence(run, diag);
+    check_pipeline(run, diag);
+}

@@ -1,0 +1,128 @@
+/* What is kept where and in which numbers: do ZeRO, offload, recompute and precision go
+ * together? */
+#include "config/config_impl.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Each rank looks at its own node's folder. */
+static void check_nvme_folder(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const char *path = run->config.parallel.nvme_path;
+    const char *why = NULL;
+    struct stat st;
+
+    if (stat(path, &st))
+        why = strerror(errno);
+    else if (!S_ISDIR(st.st_mode))
+        why = strerror(ENOTDIR);
+    else if (access(path, W_OK | X_OK))
+        why = strerror(errno);
+    if (why)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.nvme_path"),
+                       "--nvme-path %s: %s; it must be a folder that can be written",
+                       path, why);
+}
+
+static void check_offload(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    if (p->offload_params != MDS_PLACE_DEVICE && p->zero_stage < 3)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_params"),
+                       "--offload-param-device cpu: weights rest only with ZeRO 3, and "
+                       "this is stage %lld; give --zero-stage 3, or none",
+                       (long long)p->zero_stage);
+    else if (p->offload_params != MDS_PLACE_DEVICE &&
+             p->offload_optimizer == MDS_PLACE_DEVICE)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_params"),
+                       "--offload-param-device cpu: the host updates the weights that "
+                       "rest there; give --offload-device cpu (--cpu-optimizer), too");
+    if (p->offload_optimizer != MDS_PLACE_NVME)
+        return;
+    if (!p->nvme_path)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_optimizer"),
+                       "--offload-device nvme needs a folder on a local disk; give "
+                       "--nvme-path (NVME_PATH), such as /local/scratch");
+    else if (run->action == MDS_ACTION_RUN && !run->config.train.dry_run)
+        check_nvme_folder(run, diag);
+}
+
+/* A way of keeping the inputs that full recompute alone keeps. */
+static void need_full(const struct mds_config_run *run, const char *key,
+                      const char *what, struct mds_diag *diag)
+{
+    static const char *const names[] = {"none", "selective", "full"};
+    enum mds_recompute is = run->config.train.recompute;
+
+    if (is != MDS_RECOMPUTE_FULL)
+        mds_diag_fault(diag, mds_config_origin(run, key),
+                       "%s is about the inputs that full recompute keeps, and this is "
+                       "%s; give --recompute-granularity full, or leave it out",
+                       what, names[is]);
+}
+
+/* Cutting what is whole on one rank only, or cut already, changes nothing. */
+static void drop_partition(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+    int one = p->tensor == 1;
+
+    if (!one && !p->sequence_parallel)
+        return;
+    mds_diag_warn(diag, mds_config_origin(run, "train.partition_activations"),
+                  "--partition-activations is off: %s",
+                  one ? "there is one tensor rank, --tensor-model-parallel-size 1"
+                      : "--sequence-parallel has cut the inputs already");
+    run->config.train.partition_activations = 0;
+    mds_settings_derived(&run->settings, "train.partition_activations",
+                         one ? "one tensor rank" : "cut already");
+}
+
+static void check_partition(struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t hidden = run->config.model.hidden, tensor = run->config.parallel.tensor;
+
+    need_full(run, "train.partition_activations", "--partition-activations", diag);
+    drop_partition(run, diag);
+    if (run->config.train.partition_activations && hidden % tensor != 0)
+        mds_diag_fault(diag, mds_config_origin(run, "train.partition_activations"),
+                       "--partition-activations: --hidden-size %lld does not divide "
+                       "into parts for %lld tensor ranks; leave it out",
+                       (long long)hidden, (long long)tensor);
+}
+
+static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_train_config *t = &run->config.train;
+
+    if (t->recompute_layers > 1)
+        need_full(run, "train.recompute_layers", "--checkpoint-num-layers above 1",
+                  diag);
+    if (t->offload_activations)
+        need_full(run, "train.offload_activations", "--cpu-checkpointing", diag);
+    if (t->partition_activations)
+        check_partition(run, diag);
+}
+
+static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_train_config *t = &run->config.train;
+
+    if (t->loss_scale > 0 && t->type != MDS_TYPE_F16)
+        mds_diag_warn(diag, mds_config_origin(run, "optim.loss_scale"),
+                      "--loss-scale %g is not used: only fp16 needs it", t->loss_scale);
+    if (t->type == MDS_TYPE_F16 && t->min_loss_scale > t->initial_loss_scale)
+        mds_diag_fault(diag, mds_config_origin(run, "optim.min_loss_scale"),
+                       "--min-loss-scale %g is above --initial-loss-scale %g",
+                       t->min_loss_scale, t->initial_loss_scale);
+}
+
+void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag)
+{
+    check_offload(run, diag);
+    check_recompute(run, diag);
+    check_scale(run, diag);
+}

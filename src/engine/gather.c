@@ -1,0 +1,167 @@
+/* Whole tensors out of the shares of many ranks. */
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum mds_rc mds_engine_whole_params(const struct mds_config *config,
+                                    struct mds_params **out)
+{
+    const struct mds_parallel_config alone = {
+        .tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1};
+    struct mds_gpt_piece piece = {0, (int)config->model.layers, 1, 1};
+    struct mds_groups groups = {0};
+    struct mds_gpt_spec spec = {
+        .config = &config->model, .groups = &groups, .pieces = &piece, .n_pieces = 1};
+    struct mds_params *ps = NULL;
+    struct mds_gpt *gpt = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_groups_create(&alone, 1, 0, 1, &groups));
+    rc = mds_params_create(MDSK_F32, &ps);
+    spec.params = ps;
+    if (!rc)
+        rc = mds_gpt_create(&spec, &gpt);
+    mds_gpt_destroy(gpt);
+    mds_groups_fini(&groups);
+    if (rc)
+        mds_params_destroy(ps);
+    else
+        *out = ps;
+    return rc;
+}
+
+struct gather {
+    struct mds_engine *e;
+    enum mds_zero_what what;
+    int unit;      /* in `values`; -1: none */
+    float *values; /* of one unit on this rank */
+    float *shares; /* of one parameter: every tensor rank's */
+    float *whole;  /* the parameter */
+};
+
+/* The stage to ask: the first that has the parameter. */
+static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
+{
+    int stages = e->groups->grid.pp;
+    double vote = id >= 0 ? stages - e->groups->place.pp : 0;
+
+    MDS_TRY(mds_comm_all_reduce_f64(e->groups->pipe, &vote, 1, MDS_COMM_MAX));
+    *stage = stages - (int)vote;
+    return MDS_OK;
+}
+
+/* The whole parameter from the shares of tensor ranks, where it is shared. */
+static void assemble(const struct gather *g, const struct mds_param *p)
+{
+    int parts = mds_comm_size(g->e->groups->tp);
+
+    for (int t = 0; t < parts; t++) {
+        struct mds_param share = *p;
+
+        share.spec.part = t;
+        for (int64_t i = 0; i < p->count; i++)
+            g->whole[mds_param_whole_index(&share, i)] = g->shares[t * p->count + i];
+    }
+}
+
+static enum mds_rc gather_here(struct gather *g, int id)
+{
+    const struct mds_param *p = mds_params_get(g->e->params, id);
+    const struct mds_param_unit *u = mds_params_unit(g->e->params, p->unit);
+    int64_t bytes = p->count * (int64_t)sizeof *g->whole;
+
+    if (g->unit != p->unit)
+        MDS_TRY(mds_zero_read(g->e->zero, g->what, p->unit, g->values));
+    g->unit = p->unit;
+    if (p->spec.shard == MDS_SHARD_NONE || mds_comm_size(g->e->groups->tp) == 1) {
+        memcpy(g->whole, g->values + (p->offset - u->first), (size_t)bytes);
+        return MDS_OK;
+    }
+    MDS_TRY(mds_comm_all_gather(g->e->groups->tp, g->values + (p->offset - u->first),
+                                g->shares, bytes));
+    assemble(g, p);
+    return MDS_OK;
+}
+
+/* From the stage that has it to the first. */
+static enum mds_rc hand_over(const struct gather *g, int stage, int64_t bytes)
+{
+    struct mds_comm *pipe = g->e->groups->pipe;
+    int here = g->e->groups->place.pp;
+    struct mds_comm_p2p req = {0};
+
+    if (stage == 0 || (here != 0 && here != stage))
+        return MDS_OK;
+    if (here == 0)
+        MDS_TRY(mds_comm_recv_start(pipe, g->whole, bytes, stage, 0, &req));
+    else
+        MDS_TRY(mds_comm_send_start(pipe, g->whole, bytes, 0, 0, &req));
+    return mds_comm_p2p_wait(&req);
+}
+
+static int64_t largest_unit(const struct mds_params *ps)
+{
+    int64_t n = 1;
+
+    for (int u = 0; u < mds_params_units(ps); u++)
+        if (mds_params_unit(ps, u)->count > n)
+            n = mds_params_unit(ps, u)->count;
+    return n;
+}
+
+static int64_t largest_param(const struct mds_params *ps)
+{
+    int64_t n = 1;
+
+    for (int id = 0; id < mds_params_n(ps); id++)
+        if (mds_params_get(ps, id)->count > n)
+            n = mds_params_get(ps, id)->count;
+    return n;
+}
+
+static enum mds_rc each(struct gather *g, const struct mds_params *whole,
+                        enum mds_rc (*take)(void *ctx, const struct mds_param *p,
+                                            const float *values),
+                        void *ctx)
+{
+    int first = mds_comm_rank(g->e->groups->world) == 0;
+
+    for (int i = 0; i < mds_params_n(whole); i++) {
+        const struct mds_param *p = mds_params_get(whole, i);
+        int id = mds_params_find(g->e->params, p->spec.name), stage;
+
+        MDS_TRY(find_stage(g->e, id, &stage));
+        if (stage == g->e->groups->place.pp)
+            MDS_TRY(gather_here(g, id));
+        MDS_TRY(hand_over(g, stage, p->count * (int64_t)sizeof *g->whole));
+        if (first)
+            MDS_TRY(take(ctx, p, g->whole));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
+                                  enum mds_rc (*take)(void *ctx,
+                                                      const struct mds_param *p,
+                                                      const float *values),
+                                  void *ctx)
+{
+    struct gather g = {.e = e, .what = what, .unit = -1};
+    struct mds_params *whole = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_engine_whole_params(e->config, &whole));
+    g.values = mds_zalloc((size_t)largest_unit(e->params), sizeof *g.values);
+    g.shares = mds_zalloc((size_t)largest_param(whole), sizeof *g.shares);
+    g.whole = mds_zalloc((size_t)largest_param(whole), sizeof *g.whole);
+    rc = g.values && g.shares && g.whole ? MDS_OK : MDS_EMEM;
+    if (!rc)
+        rc = each(&g, whole, take, ctx);
+    free(g.values);
+    free(g.shares);
+    free(g.whole);
+    mds_params_destroy(whole);
+    return rc;
+}

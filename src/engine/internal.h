@@ -1,0 +1,45 @@
+/* For engine/ alone. */
+#ifndef MDS_ENGINE_INTERNAL_H
+#define MDS_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+#include "model/gpt.h"
+#include "optim/loss_scale.h"
+#include "pipeline/pipe.h"
+
+/* Numbers that kernels sum up on the device. */
+struct scalars {
+    struct mds_gpt_loss loss;
+    double grad_squares;
+};
+
+/* A schedule and its messages. */
+struct passage {
+    struct mds_schedule *schedule;
+    struct mds_pipe *pipe;
+};
+
+struct mds_engine {
+    const struct mds_config *config; /* borrowed */
+    struct mds_dev *dev, *host_dev;  /* borrowed */
+    const struct mds_groups *groups; /* borrowed */
+    struct mds_arena state, step, host;
+    struct mds_params *params;
+    struct mds_gpt *gpt;
+    int pieces;
+    struct mds_zero *zero;
+    struct passage train, eval;
+    struct mds_loss_scale scale;
+    struct scalars *scalars; /* in state */
+    int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
+    int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
+    int32_t *staged;         /* host: [tokens_here] */
+    double grad_norm;        /* of the last backward */
+    int overflow;            /* of the last backward */
+
+    /* of the step under way */
+    int64_t first_sample;
+    int training;
+};
+
+#endif

@@ -1,0 +1,76 @@
+/* What a step needs, found by making one without memory and without kernels. */
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+#include <stdlib.h>
+
+/* One step and one evaluation.  A dry device never looks at the rows. */
+static enum mds_rc rehearse(struct mds_engine *e)
+{
+    const struct mds_batch_config *b = &e->config->batch;
+    int64_t row = e->config->model.seq_length + 1;
+    int32_t *token =
+        mds_zalloc((size_t)(b->accumulation * b->micro * row), sizeof *token);
+    struct mds_step_result result;
+    double sum = 0, count = 0;
+    enum mds_rc rc = MDS_EMEM;
+
+    if (!token)
+        return rc;
+    rc = mds_zero_start(e->zero, 0);
+    if (!rc)
+        rc = mds_engine_backward(e, 1, 0, token, &result);
+    if (!rc)
+        rc = mds_engine_update(e, 0);
+    if (!rc && e->config->train.eval_iters > 0)
+        rc = mds_engine_eval(e, token, &sum, &count);
+    free(token);
+    return rc;
+}
+
+enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
+                                const struct mds_groups *groups,
+                                struct mds_engine_need *need)
+{
+    const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 52,
+                                           .step_bytes = INT64_C(1) << 52,
+                                           .host_bytes = INT64_C(1) << 52};
+    const struct mds_dev_spec host_spec = {.name = "dry"};
+    struct mds_engine_spec spec = {
+        .config = config, .dev = dry, .groups = groups, .need = &plenty, .threads = 1};
+    struct mds_engine *e = NULL;
+    struct mds_dev *host = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_create(&host_spec, &host));
+    spec.host = host;
+    rc = mds_engine_create(&spec, &e);
+    if (!rc)
+        rc = rehearse(e);
+    if (!rc)
+        *need = (struct mds_engine_need){.state_bytes = e->state.peak,
+                                         .step_bytes = e->step.peak,
+                                         .host_bytes = e->host.peak,
+                                         .zero = mds_zero_host_bytes(e->zero),
+                                         .memory = mds_dev_ledger(dry)->memory};
+    mds_engine_destroy(e);
+    mds_dev_destroy(host);
+    return rc;
+}
+
+enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
+                               struct mds_engine_need *need)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    struct mds_groups groups = {0};
+    struct mds_dev *dev = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_create(&spec, &dev));
+    rc = mds_groups_create(&config->parallel, world, rank, 1, &groups);
+    if (!rc)
+        rc = mds_engine_rehearse(config, dev, &groups, need);
+    mds_groups_fini(&groups);
+    mds_dev_destroy(dev);
+    return rc;
+}

@@ -1,0 +1,188 @@
+/* A step: micro-batches through the pipeline, sums over ranks, read-back, update. */
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "optim/clip.h"
+
+#include <math.h>
+
+/* ---- batches ---- */
+
+/* One micro-batch of rows of S+1 tokens: this rank's tokens, sequence-major, `shift` by
+ * one for targets. */
+static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
+                 int shift, int32_t *to)
+{
+    int64_t row = e->config->model.seq_length + 1, at = 0;
+
+    for (int i = 0; i < par->tokens.runs; i++)
+        for (int64_t s = 0; s < par->tokens.run[i].n; s++)
+            for (int64_t b = 0; b < par->B; b++)
+                e->staged[at++] = rows[b * row + par->tokens.run[i].first + s + shift];
+    mds_dev_copy_in(e->dev, to, e->staged, at * (int64_t)sizeof *to);
+}
+
+static void load_all(struct mds_engine *e, const int32_t *token)
+{
+    const struct mds_batch_config *b = &e->config->batch;
+    int64_t S = e->config->model.seq_length;
+    struct mds_par par = {.groups = e->groups};
+
+    mds_par_set_batch(&par, b->micro, S, 0);
+    for (int64_t i = 0; i < b->accumulation; i++) {
+        const int32_t *rows = token + i * b->micro * (S + 1);
+
+        load(e, &par, rows, 0, e->token + i * e->tokens_here);
+        load(e, &par, rows, 1, e->target + i * e->tokens_here);
+    }
+}
+
+static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch)
+{
+    return (struct mds_gpt_batch){.first_sample = e->first_sample +
+                                                  micro_batch * e->config->batch.micro,
+                                  .token = e->token + micro_batch * e->tokens_here,
+                                  .target = e->target + micro_batch * e->tokens_here};
+}
+
+/* ---- what the pipeline calls ---- */
+
+static int is_last_pass(const struct mds_engine *e, int micro_batch)
+{
+    return micro_batch == e->config->batch.accumulation - 1;
+}
+
+/* The last piece's head has its gradients formed here. */
+static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in,
+                           void *out)
+{
+    struct mds_engine *e = ctx;
+    const struct passage *p = e->training ? &e->train : &e->eval;
+    struct mds_gpt_batch batch = batch_of(e, micro_batch);
+
+    if (e->training && !out)
+        mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
+    return mds_gpt_forward(e->gpt, chunk,
+                           mds_schedule_set(p->schedule, micro_batch, chunk), &batch,
+                           in, out, &e->scalars->loss);
+}
+
+static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d_out,
+                            void *d_in)
+{
+    struct mds_engine *e = ctx;
+    struct mds_gpt_batch batch = batch_of(e, micro_batch);
+
+    mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
+    return mds_gpt_backward(e->gpt, chunk,
+                            mds_schedule_set(e->train.schedule, micro_batch, chunk),
+                            &batch, d_out, d_in);
+}
+
+static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
+                               int64_t step)
+{
+    const struct mds_config *c = e->config;
+    double tokens = (double)c->batch.global * (double)c->model.seq_length;
+    struct mds_arena_mark mark = mds_arena_mark(&e->step);
+    struct mds_pipe_stage stage = {e, forward, backward};
+    struct mds_gpt_run run = {.dev = e->dev,
+                              .arena = &e->step,
+                              .host = e->host.dev ? &e->host : NULL,
+                              .train = &c->train,
+                              .B = c->batch.micro,
+                              .S = c->model.seq_length,
+                              .sets = mds_schedule_sets(p->schedule),
+                              .training = e->training,
+                              .step = (uint32_t)step,
+                              .grad_scale = (float)(e->scale.scale / tokens)};
+
+    mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
+    MDS_TRY(mds_pipe_take(p->pipe, &e->step));
+    MDS_TRY(mds_gpt_step_begin(e->gpt, &run));
+    MDS_TRY(mds_pipe_run(p->pipe, &stage));
+    mds_gpt_step_end(e->gpt);
+    mds_arena_release(&e->step, mark);
+    return MDS_OK;
+}
+
+/* ---- the read-back point ---- */
+
+/* Everything a step's control flow may depend on, summed over the world.  Tensor ranks
+ * have the same loss: the first one speaks.  A gradient norm that the ranks of a data
+ * group share is told by the group's first. */
+static enum mds_rc read_back(struct mds_engine *e, double sums[3])
+{
+    struct scalars s = {0};
+
+    MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
+    sums[0] = sums[1] = sums[2] = 0;
+    if (mds_groups_last_stage(e->groups) && e->groups->place.tp == 0) {
+        sums[0] = s.loss.sum;
+        sums[1] = s.loss.count;
+    }
+    if (mds_zero_owns_slices(e->zero) || mds_comm_rank(e->groups->data) == 0)
+        sums[2] = s.grad_squares;
+    return mds_comm_all_reduce_f64(e->groups->world, sums, 3, MDS_COMM_SUM);
+}
+
+/* ---- the steps of a step ---- */
+
+static enum mds_rc sum_gradients(struct mds_engine *e)
+{
+    int tied = mds_gpt_tied_unit(e->gpt);
+
+    MDS_TRY(mds_zero_finish(e->zero));
+    if (tied >= 0 && mds_comm_size(e->groups->ends) > 1)
+        MDS_TRY(mds_zero_sum_unit(e->zero, tied, e->groups->ends));
+    return mds_zero_grad_squares(e->zero, &e->scalars->grad_squares);
+}
+
+enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
+                                int64_t first_sample, const int32_t *token,
+                                struct mds_step_result *out)
+{
+    double sums[3];
+
+    e->training = 1;
+    e->first_sample = first_sample;
+    load_all(e, token);
+    MDS_TRY(mds_zero_step_begin(e->zero));
+    MDS_TRY(run_passage(e, &e->train, step));
+    MDS_TRY(sum_gradients(e));
+    MDS_TRY(read_back(e, sums));
+    e->grad_norm = sqrt(sums[2]) / e->scale.scale;
+    e->overflow = e->config->train.type == MDS_TYPE_F16 && !isfinite(e->grad_norm);
+    *out = (struct mds_step_result){.loss = sums[1] > 0 ? sums[0] / sums[1] : 0,
+                                    .grad_norm = e->grad_norm,
+                                    .loss_scale = e->scale.scale,
+                                    .overflow = e->overflow};
+    return MDS_OK;
+}
+
+enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
+{
+    double clip = mds_clip_scale(e->config->optim.clip_grad, e->grad_norm);
+    double scale = e->scale.scale;
+
+    if (!mds_loss_scale_update(&e->scale, e->overflow))
+        return mds_fail(MDS_EUSER,
+                        "gradients overflow at loss scale %g, which cannot be lowered: "
+                        "the run has diverged; lower --lr, or use --bf16",
+                        scale);
+    return e->overflow ? MDS_OK : mds_zero_update(e->zero, lr, clip / scale);
+}
+
+enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
+                            double *count)
+{
+    double sums[3];
+
+    e->training = 0;
+    e->first_sample = 0;
+    load_all(e, token);
+    MDS_TRY(run_passage(e, &e->eval, 0));
+    MDS_TRY(read_back(e, sums));
+    *sum += sums[0];
+    *count += sums[1];
+    return MDS_OK;
+}

@@ -1,0 +1,159 @@
+#include "io/spill.h"
+#include "base/alloc.h"
+#include "base/str.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One reads while the other writes. */
+enum { THREADS = 2 };
+
+struct mds_spill {
+    char *folder; /* for messages */
+    int fd;
+    struct mds_worker *worker;
+};
+
+/* A file without a name, or -errno.  O_TMPFILE would do it in one step, but not on
+ * every file system. */
+static int open_nameless(const char *folder)
+{
+    struct mds_str path = {0};
+    int fd;
+
+    mds_str_add(&path, "%s/mds-spill-XXXXXX", folder);
+    if (path.failed) {
+        mds_str_fini(&path);
+        return -ENOMEM;
+    }
+    fd = mkostemp(path.s, O_CLOEXEC);
+    if (fd < 0)
+        fd = -errno;
+    else
+        unlink(path.s);
+    mds_str_fini(&path);
+    return fd;
+}
+
+/* 0 or errno.  posix_fallocate is not for this: where it cannot reserve, it writes. */
+static int reserve(int fd, int64_t bytes)
+{
+    if (bytes == 0 || fallocate(fd, 0, 0, bytes) == 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+        return errno;
+    return ftruncate(fd, bytes) == 0 ? 0 : errno;
+}
+
+static enum mds_rc open_file(struct mds_spill *s, int64_t bytes)
+{
+    char size[32];
+    int err;
+
+    s->fd = open_nameless(s->folder);
+    if (s->fd < 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: no file can be made there: %s; name another folder",
+                        s->folder, strerror(-s->fd));
+    err = reserve(s->fd, bytes);
+    if (err)
+        return mds_fail(MDS_EUSER, "%s: no room for %s: %s; name a larger folder",
+                        s->folder, mds_format_bytes((double)bytes, size, sizeof size),
+                        strerror(err));
+    return MDS_OK;
+}
+
+enum mds_rc mds_spill_create(const char *folder, int64_t bytes, struct mds_spill **out)
+{
+    struct mds_spill *s = mds_zalloc(1, sizeof *s);
+    enum mds_rc rc = MDS_EMEM;
+
+    if (!s)
+        return rc;
+    s->fd = -1;
+    s->folder = mds_strdup(folder);
+    if (s->folder)
+        rc = open_file(s, bytes);
+    if (!rc)
+        rc = mds_worker_create(THREADS, &s->worker);
+    if (rc) {
+        mds_spill_destroy(s);
+        return rc;
+    }
+    *out = s;
+    return MDS_OK;
+}
+
+void mds_spill_destroy(struct mds_spill *s)
+{
+    if (!s)
+        return;
+    mds_worker_destroy(s->worker);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->folder);
+    free(s);
+}
+
+/* In a thread of the worker. */
+static void transfer(struct mds_job *job)
+{
+    struct mds_spill_req *r = (struct mds_spill_req *)job;
+
+    for (int64_t at = 0; at < r->bytes;) {
+        size_t left = (size_t)(r->bytes - at);
+        ssize_t n = r->write ? pwrite(r->spill->fd, r->buf + at, left, r->offset + at)
+                             : pread(r->spill->fd, r->buf + at, left, r->offset + at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            r->err = n < 0 ? errno : ENODATA;
+            return;
+        }
+        at += n;
+    }
+}
+
+static void start(struct mds_spill_req *req)
+{
+    req->job.run = transfer;
+    req->err = 0;
+    mds_worker_start(req->spill->worker, &req->job);
+}
+
+void mds_spill_read_start(struct mds_spill *s, int64_t offset, void *buf, int64_t bytes,
+                          struct mds_spill_req *req)
+{
+    *req = (struct mds_spill_req){
+        .spill = s, .buf = buf, .offset = offset, .bytes = bytes};
+    start(req);
+}
+
+void mds_spill_write_start(struct mds_spill *s, int64_t offset, const void *buf,
+                           int64_t bytes, struct mds_spill_req *req)
+{
+    *req = (struct mds_spill_req){
+        .spill = s, .buf = (char *)buf, .offset = offset, .bytes = bytes, .write = 1};
+    start(req);
+}
+
+enum mds_rc mds_spill_wait(struct mds_spill_req *req)
+{
+    int err;
+
+    if (!req->spill)
+        return MDS_OK;
+    mds_worker_wait(req->spill->worker, &req->job);
+    err = req->err;
+    req->err = 0;
+    if (err)
+        return mds_fail(MDS_EIO, "%s: %s of %lld bytes at %lld: %s", req->spill->folder,
+                        req->write ? "writing" : "reading", (long long)req->bytes,
+                        (long long)req->offset, strerror(err));
+    return MDS_OK;
+}

@@ -1,0 +1,239 @@
+/* Buffers of a step: what each micro-batch in flight keeps, and what layers share. */
+#include "base/alloc.h"
+#include "model/parts.h"
+#include "tensor/op.h"
+
+#include <stdlib.h>
+
+/* What to take: a place for the address, how many elements, and whether they are f32
+ * whatever the type of activations. */
+struct want {
+    void **where;
+    int64_t elements;
+    int f32;
+};
+
+enum mds_rc gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag, int64_t elements,
+                     void **out)
+{
+    return mds_par_take(&g->par, tag, elements, out);
+}
+
+static enum mds_rc take_all(const struct mds_gpt *g, enum mds_mem_tag tag,
+                            const struct want *w, int n)
+{
+    for (int i = 0; i < n; i++) {
+        float *f = NULL;
+
+        if (!w[i].f32) {
+            MDS_TRY(gpt_take(g, tag, w[i].elements, w[i].where));
+            continue;
+        }
+        MDS_TRY(mds_par_take_f32(&g->par, tag, w[i].elements, &f));
+        *w[i].where = f;
+    }
+    return MDS_OK;
+}
+
+/* f32 members of struct layer_saved are taken through pointers to void. */
+struct stats {
+    void *mean1, *rstd1, *lse, *mean2, *rstd2;
+};
+
+/* Every buffer of one layer. */
+static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
+                              struct layer_saved *s)
+{
+    const struct mds_model_config *c = &g->cfg;
+    int tp = mds_comm_size(g->groups->tp);
+    int64_t R = mds_par_rows(&g->par), Rs = mds_par_slice_rows(&g->par), H = c->hidden;
+    int64_t A = c->heads / tp, G = c->kv_heads / tp, F = c->ffn_hidden / tp;
+    int64_t whole_mlp = g->run.train->mlp_tile > 0 ? 0 : R * F;
+    struct stats f = {0};
+    const struct want all[] = {
+        {&s->x, Rs * H, 0},
+        {&f.mean1, Rs, 1},
+        {&f.rstd1, Rs, 1},
+        {&s->n1, Rs * H, 0},
+        {&s->qkv, R * (A + 2 * G) * c->head_dim, 0},
+        {&s->o, R * A * c->head_dim, 0},
+        {&f.lse, R * A, 1},
+        {&s->x1, Rs * H, 0},
+        {&f.mean2, Rs, 1},
+        {&f.rstd2, Rs, 1},
+        {&s->n2, Rs * H, 0},
+        {&s->u, c->swiglu ? 2 * whole_mlp : whole_mlp, 0},
+        {&s->g, whole_mlp, 0},
+    };
+
+    MDS_TRY(take_all(g, tag, all, sizeof all / sizeof all[0]));
+    s->mean1 = f.mean1;
+    s->rstd1 = f.rstd1;
+    s->lse = f.lse;
+    s->mean2 = f.mean2;
+    s->rstd2 = f.rstd2;
+    return MDS_OK;
+}
+
+/* ---- checkpoints: layer inputs that are put away ---- */
+
+static int partitions(const struct mds_gpt *g)
+{
+    return g->run.train->partition_activations && !g->sequence_parallel &&
+           mds_comm_size(g->groups->tp) > 1;
+}
+
+int gpt_moves_kept(const struct mds_gpt *g)
+{
+    return partitions(g) || g->run.train->offload_activations;
+}
+
+/* Elements of a layer input that are kept here. */
+static int64_t kept_elements(const struct mds_gpt *g)
+{
+    int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
+
+    return partitions(g) ? n / mds_comm_size(g->groups->tp) : n;
+}
+
+static int64_t kept_bytes(const struct mds_gpt *g)
+{
+    return kept_elements(g) * (int64_t)mdsk_dtype_size(g->par.dtype);
+}
+
+enum mds_rc gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
+{
+    int64_t n = kept_elements(g);
+    int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
+    const void *mine = mds_par_at(&g->par, x, part * n);
+    struct mdsk_copy_rows a = {.R = 1,
+                               .C = n,
+                               .ldx = n,
+                               .ldy = n,
+                               .dtype = g->par.dtype,
+                               .x = mine,
+                               .y = kept};
+
+    if (!g->run.train->offload_activations)
+        return mds_op_copy_rows(g->par.dev, &a);
+    mds_dev_save(g->par.dev, kept, mine, kept_bytes(g));
+    return MDS_OK;
+}
+
+enum mds_rc gpt_fetch(const struct mds_gpt *g, const void *kept, void *x)
+{
+    int part = mds_comm_rank(g->groups->tp);
+    void *mine = x;
+
+    if (!partitions(g)) {
+        mds_dev_restore(g->par.dev, x, kept, kept_bytes(g));
+        return MDS_OK;
+    }
+    if (!g->run.train->offload_activations)
+        return mds_comm_all_gather(g->groups->tp, kept, x, kept_bytes(g));
+    mine = mds_par_at(&g->par, x, part * kept_elements(g));
+    mds_dev_restore(g->par.dev, mine, kept, kept_bytes(g));
+    return mds_comm_all_gather(g->groups->tp, mine, x, kept_bytes(g));
+}
+
+static enum mds_rc take_kept(const struct mds_gpt *g, void **out)
+{
+    if (!g->run.train->offload_activations)
+        return gpt_take(g, MDS_MEM_CKPT, kept_elements(g), out);
+    return mds_arena_take(g->run.host, MDS_MEM_CKPT, kept_bytes(g), out);
+}
+
+/* ---- sets ---- */
+
+/* Layer l of a piece: its own buffers where the recompute setting keeps them, else
+ * those of the shared set whose turn it is. */
+static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, int l)
+{
+    const struct mds_train_config *t = g->run.train;
+    struct layer_saved *s = &set->saved[l];
+    int64_t Rs = mds_par_slice_rows(&g->par), R = mds_par_rows(&g->par);
+    int64_t A = g->cfg.heads / mds_comm_size(g->groups->tp);
+    void *lse = NULL;
+    const struct want attention[] = {{&s->x, Rs * g->cfg.hidden, 0},
+                                     {&s->o, R * A * g->cfg.head_dim, 0},
+                                     {&lse, R * A, 1}};
+
+    if (t->recompute == MDS_RECOMPUTE_NONE)
+        return take_layer(g, MDS_MEM_ACT, s);
+    *s = g->shared[t->recompute == MDS_RECOMPUTE_FULL ? l % t->recompute_layers : 0];
+    if (t->recompute == MDS_RECOMPUTE_SELECTIVE) {
+        MDS_TRY(take_all(g, MDS_MEM_CKPT, attention, 3));
+        s->lse = lse;
+        return MDS_OK;
+    }
+    if (l % t->recompute_layers)
+        return MDS_OK;
+    if (gpt_moves_kept(g))
+        return take_kept(g, &set->kept[l]);
+    return gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
+}
+
+static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
+{
+    int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
+    int has_head = g->piece[g->n_pieces - 1].is.is_last;
+
+    for (int l = 0; l < g->most_layers; l++)
+        MDS_TRY(take_saved(g, set, l));
+    return has_head ? gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
+}
+
+/* Bookkeeping for the sets: on the host, and only when there are more of them. */
+static enum mds_rc make_sets(struct mds_gpt *g)
+{
+    struct piece_set *set;
+
+    if (g->sets >= g->run.sets)
+        return MDS_OK;
+    set = mds_realloc(g->set, (size_t)g->run.sets, sizeof *set);
+    if (!set)
+        return MDS_EMEM;
+    g->set = set;
+    for (; g->sets < g->run.sets; g->sets++) {
+        set = &g->set[g->sets];
+        *set = (struct piece_set){0};
+        set->saved = mds_zalloc((size_t)g->most_layers, sizeof *set->saved);
+        set->kept = mds_zalloc((size_t)g->most_layers, sizeof *set->kept);
+        if (!set->saved || !set->kept)
+            return MDS_EMEM;
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc take_shared(struct mds_gpt *g)
+{
+    const struct mds_train_config *t = g->run.train;
+    int n = t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
+
+    free(g->shared);
+    g->shared = mds_zalloc((size_t)n, sizeof *g->shared);
+    if (!g->shared)
+        return MDS_EMEM;
+    if (g->run.training && t->recompute == MDS_RECOMPUTE_NONE)
+        return MDS_OK;
+    for (int i = 0; i < (g->run.training ? n : 1); i++)
+        MDS_TRY(take_layer(g, MDS_MEM_WORK, &g->shared[i]));
+    return MDS_OK;
+}
+
+enum mds_rc gpt_take_step(struct mds_gpt *g)
+{
+    int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
+
+    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->m));
+    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->d));
+    MDS_TRY(take_shared(g));
+    MDS_TRY(make_sets(g));
+    for (int k = 0; k < g->run.sets; k++) {
+        for (int l = 0; !g->run.training && l < g->most_layers; l++)
+            g->set[k].saved[l] = g->shared[0];
+        if (g->run.training)
+            MDS_TRY(take_set(g, &g->set[k]));
+    }
+    return MDS_OK;
+}

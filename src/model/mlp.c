@@ -1,0 +1,146 @@
+/* The MLP, whole or in tiles along the sequence: m = act(n2 Wup^T) Wdown^T.  In tiles,
+ * u and g exist for one tile at a time, and backward makes them again. */
+#include "model/parts.h"
+#include "parallel/tensor_parallel.h"
+#include "tensor/op.h"
+
+/* A stretch of rows and where its u and g are. */
+struct tile {
+    int64_t at, rows;
+    void *u, *g;
+};
+
+static int64_t inner(const struct mds_gpt *g)
+{
+    return g->cfg.ffn_hidden / mds_comm_size(g->groups->tp);
+}
+
+static int64_t tile_rows(const struct mds_gpt *g)
+{
+    int64_t R = mds_par_rows(&g->par), tile = g->run.train->mlp_tile;
+
+    return tile > 0 && tile < R ? tile : R;
+}
+
+/* u and g: the layer's, or working memory for one tile. */
+static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id,
+                             const struct layer_saved *s, struct tile *t)
+{
+    *t = (struct tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
+    if (g->run.train->mlp_tile <= 0)
+        return MDS_OK;
+    MDS_TRY(gpt_take(g, MDS_MEM_WORK, t->rows * id->up.out, &t->u));
+    return gpt_take(g, MDS_MEM_WORK, t->rows * inner(g), &t->g);
+}
+
+/* Move on to the tile at row `at`; 0 behind the last. */
+static int next_tile(const struct mds_gpt *g, struct tile *t, int64_t at)
+{
+    int64_t left = mds_par_rows(&g->par) - at;
+
+    t->at = at;
+    t->rows = left < tile_rows(g) ? left : tile_rows(g);
+    return left > 0;
+}
+
+static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
+                        const void *x, const struct tile *t)
+{
+    struct mdsk_activation_fwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
+                                      .R = t->rows,
+                                      .F = inner(g),
+                                      .dtype = g->par.dtype,
+                                      .x = t->u,
+                                      .y = t->g};
+
+    x = mds_par_at(&g->par, x, t->at * g->cfg.hidden);
+    MDS_TRY(gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
+    return mds_op_activation_fwd(g->par.dev, &act);
+}
+
+enum mds_rc gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                           const struct layer_saved *s)
+{
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
+    void *full = NULL;
+
+    if (g->run.train->mlp_tile > 0)
+        return MDS_OK;
+    MDS_TRY(mds_tp_enter_fwd(&g->par, s->n2, g->cfg.hidden, &full));
+    MDS_TRY(fill(g, id, full, &t));
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                        const struct layer_saved *s, void *m)
+{
+    const struct mds_par *p = &g->par;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t H = g->cfg.hidden;
+    struct tile t;
+    void *full = NULL, *part = NULL;
+
+    MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &full));
+    MDS_TRY(mds_tp_partial(p, m, H, &part));
+    MDS_TRY(take_tile(g, id, s, &t));
+    for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
+        MDS_TRY(fill(g, id, full, &t));
+        MDS_TRY(
+            gpt_linear_fwd(g, &id->down, t.rows, 1, t.g, mds_par_at(p, part, at * H)));
+    }
+    MDS_TRY(mds_tp_leave_fwd(p, part, H, m));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* One tile: dm, x, dx are whole, dg working memory.  The gradient of inner activations
+ * takes the place of what they were computed from. */
+static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct tile *t, const void *dm, const void *x,
+                            void *dg, void *dx)
+{
+    int64_t at = t->at * g->cfg.hidden;
+    struct mdsk_activation_bwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
+                                      .R = t->rows,
+                                      .F = inner(g),
+                                      .dtype = g->par.dtype,
+                                      .x = t->u,
+                                      .dy = dg,
+                                      .dx = t->u};
+
+    dm = mds_par_at(&g->par, dm, at);
+    MDS_TRY(gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
+    MDS_TRY(gpt_linear_bwd_input(g, &id->down, t->rows, dm, dg));
+    MDS_TRY(mds_op_activation_bwd(g->par.dev, &act));
+    MDS_TRY(
+        gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(&g->par, x, at), t->u));
+    return gpt_linear_bwd_input(g, &id->up, t->rows, t->u, mds_par_at(&g->par, dx, at));
+}
+
+enum mds_rc gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                        const struct layer_saved *s, const void *dm, void *dn)
+{
+    const struct mds_par *p = &g->par;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t H = g->cfg.hidden;
+    struct tile t;
+    void *dfull = NULL, *x = NULL, *part = NULL, *dg = NULL;
+
+    MDS_TRY(mds_tp_leave_bwd(p, dm, H, &dfull));
+    MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &x));
+    /* Where dm is dn and nothing is gathered, rows of the result must not yet replace
+     * those of dm: tiles go row by row, so they do not. */
+    MDS_TRY(mds_tp_partial(p, dn, H, &part));
+    MDS_TRY(take_tile(g, id, s, &t));
+    MDS_TRY(gpt_take(g, MDS_MEM_WORK, t.rows * inner(g), &dg));
+    for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
+        if (g->run.train->mlp_tile > 0)
+            MDS_TRY(fill(g, id, x, &t));
+        MDS_TRY(tile_bwd(g, id, &t, dfull, x, dg, part));
+    }
+    MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}

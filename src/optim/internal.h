@@ -1,0 +1,164 @@
+/* What ZeRO's sources share. */
+#ifndef MDS_OPTIM_INTERNAL_H
+#define MDS_OPTIM_INTERNAL_H
+
+#include "io/spill.h"
+#include "kernels/table.h"
+#include "optim/pool.h"
+#include "optim/zero.h"
+
+enum {
+    ZERO_FLIGHTS = 2,        /* sums under way: they keep the network busy */
+    ZERO_CHUNK = 1 << 19,    /* elements that pass through host memory at a time */
+    ZERO_SUM_PIECE = 1 << 18 /* elements that mds_zero_sum_unit adds up at a time */
+};
+
+/* Consecutive elements of a unit that are treated alike, within this rank's part. */
+struct zero_range {
+    int64_t first, n;
+    int decay, duplicate;
+};
+
+/* This rank's part of a unit: elements first .. first + n - 1 of it, which are elements
+ * at .. of its own buffers.  All ranks' parts but the last ones have `block` elements,
+ * and so much room is there for each. */
+struct zero_unit {
+    int64_t first, n, at, block;
+    int range, ranges;          /* of z->range */
+    int bucket;                 /* stages 0, 1 */
+    int pass;                   /* the last one it was ready in; 0: none of this step */
+    int complete;               /* and that was its last */
+    int grad_slot;              /* stages 2, 3: of z->grad_pool; -1: no gradient now */
+    struct mds_comm_req gather; /* stages 1, 2: of the updated weights */
+};
+
+/* Neighbouring units, whose gradients travel together: one unit, where slices are
+ * owned. */
+struct zero_bucket {
+    int first_unit, units;
+    int64_t first, n; /* elements of the flat buffer */
+    int waiting;      /* units of it that are not complete */
+    int sent;
+};
+
+/* A sum under way. */
+struct zero_flight {
+    int busy;
+    int unit, slot; /* stages 2, 3 */
+    float *work;
+    struct mds_comm_req req;
+};
+
+struct zero_host;
+
+struct mds_zero {
+    struct mds_zero_spec spec;
+    struct mds_optim_config optim;
+    struct mds_params *params; /* borrowed, as the next two */
+    struct mds_dev *dev;
+    struct mds_comm *group;
+    int stage; /* in effect */
+    int size, rank;
+    int dry; /* host memory is not there either */
+    enum mdsk_dtype dtype;
+    int64_t elem; /* bytes of a weight */
+
+    int units;
+    struct zero_unit *unit;
+    struct zero_range *range;
+    int64_t own; /* elements of own buffers */
+
+    /* Weights.  Stages 0 .. 2: all of them, [span].  Stage 3: own slices, [own], which
+     * may be on the host. */
+    char *weight;
+    struct mds_pool weight_pool;
+    struct mds_comm_req fetch[MDS_POOL_SLOTS];
+    int *follower;      /* [2, units + 1, units]: zero_weights.c */
+    int before, latest; /* units acquired, -1: none */
+
+    /* Gradients.  Stages 0, 1: all of them, [span]; then sums of own slices, [own]. */
+    float *grad;
+    struct mds_pool grad_pool;
+    struct zero_bucket *bucket;
+    int buckets;
+    struct zero_flight flight[ZERO_FLIGHTS];
+    int flights, next_flight;
+    int64_t work_floats; /* of flight[0].work */
+    int pass, last;
+
+    /* States, [own] each: on the device, on the host, or in a file one after the other
+     * (then NULL).  master is NULL where the weights themselves are it. */
+    float *master, *m, *v;
+    struct mds_spill *file;
+    int64_t steps;
+    struct zero_host *host; /* the update there, or NULL */
+    struct mds_zero_host host_bytes;
+};
+
+/* Some elements of this rank's part of a unit: first .. first + n - 1 of the unit. */
+struct zero_piece {
+    int unit;
+    int64_t first, n;
+};
+
+/* The first (p->unit -1), or the next piece of at most `most` elements; 0 if there is
+ * none.  Pieces do not reach over the end of a unit. */
+int zero_next_piece(const struct mds_zero *z, int64_t most, struct zero_piece *p);
+
+/* Where a piece begins in own buffers. */
+int64_t zero_piece_at(const struct mds_zero *z, const struct zero_piece *p);
+
+/* Parts, ranges and buckets (zero_layout.c).  Arithmetic only. */
+enum mds_rc zero_lay_out(struct mds_zero *z);
+
+/* Taking memory from the arena, and placing what lasts. */
+enum mds_rc zero_weights_take(struct mds_zero *z, struct mds_arena *arena);
+enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
+enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena);
+void zero_states_fini(struct mds_zero *z);
+
+/* Host memory, zeroed; counted only and NULL on dry.  Free with free(). */
+enum mds_rc zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
+
+/* Hooks; ctx is the mds_zero. */
+enum mds_rc zero_acquire(void *ctx, int unit);
+enum mds_rc zero_release(void *ctx, int unit);
+enum mds_rc zero_grad_begin(void *ctx, int unit);
+enum mds_rc zero_grad_ready(void *ctx, int unit);
+
+/* A piece's weights where they rest, and its gradient. */
+char *zero_weight_at(const struct mds_zero *z, const struct zero_piece *p);
+float *zero_grad_at(const struct mds_zero *z, const struct zero_piece *p);
+int zero_weights_on_host(const struct mds_zero *z);
+
+/* Wait until own weights may be changed, and forget copies of them. */
+enum mds_rc zero_weights_settle(struct mds_zero *z);
+
+/* Own weights of a unit are new: let the others have them. */
+enum mds_rc zero_weights_publish(struct mds_zero *z, int unit);
+
+/* A piece of a state (get: or of the gradient), to or from host memory. */
+enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
+                           const struct zero_piece *p, float *host);
+enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,
+                           const struct zero_piece *p, const float *host);
+
+/* Where state `what` is in the file. */
+int64_t zero_file_offset(const struct mds_zero *z, enum mds_zero_what what, int64_t at);
+
+/* From the device to host memory that is not there on dry. */
+void zero_copy_out(struct mds_zero *z, void *host, const void *from, int64_t bytes);
+
+/* The ranges of a piece one after the other.  a: the update with its tensors at the
+ * piece's first element. */
+enum mds_rc zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
+                              const struct mdsk_adamw *a,
+                              enum mds_rc (*launch)(const struct mds_zero *z,
+                                                    const struct mdsk_adamw *a));
+
+/* The offloaded update (zero_host.c). */
+enum mds_rc zero_host_create(struct mds_zero *z);
+void zero_host_destroy(struct zero_host *h); /* NULL is fine */
+enum mds_rc zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);
+
+#endif

@@ -1,0 +1,44 @@
+#include "optim/loss_scale.h"
+
+struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c)
+{
+    struct mds_loss_scale s = {.scale = 1};
+
+    if (c->type != MDS_TYPE_F16)
+        return s;
+    if (c->loss_scale > 0) {
+        s.scale = c->loss_scale;
+        return s;
+    }
+    return (struct mds_loss_scale){.scale = c->initial_loss_scale,
+                                   .min = c->min_loss_scale,
+                                   .dynamic = 1,
+                                   .window = c->loss_scale_window,
+                                   .hysteresis = c->hysteresis,
+                                   .left = c->hysteresis};
+}
+
+static int overflowed(struct mds_loss_scale *s)
+{
+    if (!s->dynamic)
+        return 0;
+    s->good = 0;
+    if (--s->left > 0)
+        return 1;
+    if (s->scale <= s->min)
+        return 0;
+    s->scale = s->scale / 2 > s->min ? s->scale / 2 : s->min;
+    return 1;
+}
+
+int mds_loss_scale_update(struct mds_loss_scale *s, int overflow)
+{
+    if (overflow)
+        return overflowed(s);
+    if (s->dynamic && ++s->good == s->window) {
+        s->good = 0;
+        s->left = s->hysteresis;
+        s->scale *= 2;
+    }
+    return 1;
+}

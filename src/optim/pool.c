@@ -1,0 +1,67 @@
+#include "optim/pool.h"
+
+int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots)
+{
+    int64_t sum = 0;
+
+    *p = (struct mds_pool){.slots = slots < n ? slots : n};
+    for (int i = 0; i < n; i++) {
+        int at = p->slots;
+
+        while (at > 0 && count[i] > p->slot[at - 1].count)
+            at--;
+        for (int s = p->slots - 1; s > at; s--)
+            p->slot[s].count = p->slot[s - 1].count;
+        if (at < p->slots)
+            p->slot[at].count = count[i];
+    }
+    for (int s = 0; s < p->slots; s++) {
+        p->slot[s].unit = -1;
+        sum += p->slot[s].count;
+    }
+    return sum;
+}
+
+int mds_pool_find(const struct mds_pool *p, int unit)
+{
+    for (int s = 0; s < p->slots; s++)
+        if (p->slot[s].unit == unit)
+            return s;
+    return -1;
+}
+
+static int better(const struct mds_pool_slot *a, const struct mds_pool_slot *b)
+{
+    if (a->ahead != b->ahead)
+        return a->ahead < b->ahead;
+    if (a->count != b->count)
+        return a->count < b->count;
+    return a->stamp < b->stamp;
+}
+
+int mds_pool_pick(const struct mds_pool *p, int64_t count)
+{
+    int best = -1;
+
+    for (int s = 0; s < p->slots; s++) {
+        const struct mds_pool_slot *a = &p->slot[s];
+
+        if (a->users == 0 && a->count >= count &&
+            (best < 0 || better(a, &p->slot[best])))
+            best = s;
+    }
+    return best;
+}
+
+void mds_pool_use(struct mds_pool *p, int slot)
+{
+    p->slot[slot].users++;
+    p->slot[slot].ahead = 0;
+    p->slot[slot].stamp = ++p->clock;
+}
+
+void mds_pool_leave(struct mds_pool *p, int slot)
+{
+    p->slot[slot].users--;
+    p->slot[slot].stamp = ++p->clock;
+}

@@ -1,0 +1,42 @@
+/* A few buffers in which the units of a registry take turns. */
+#ifndef MDS_OPTIM_POOL_H
+#define MDS_OPTIM_POOL_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum { MDS_POOL_SLOTS = 4 };
+
+struct mds_pool_slot {
+    int64_t count; /* elements that fit */
+    char *base;    /* borrowed; the owner's to set */
+    int unit;      /* whose elements are in it; -1: nobody's */
+    int users;     /* 0: another unit may have it */
+    int ahead;     /* brought for a user who has not come yet */
+    int64_t stamp; /* of the last use */
+};
+
+struct mds_pool {
+    int slots;
+    struct mds_pool_slot slot[MDS_POOL_SLOTS];
+    int64_t clock;
+};
+
+/* Slots for any `slots` of n units at once, of these counts: as large as the largest,
+ * the second largest, and so on.  Returns the elements of all. */
+int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots);
+
+/* The slot that holds the unit, or -1. */
+int mds_pool_find(const struct mds_pool *p, int unit);
+
+/* A slot without users for `count` elements, or -1: rather one that nobody is expected
+ * in, then rather a small one, so that large ones are left for large units, then the
+ * one unused for longest. */
+int mds_pool_pick(const struct mds_pool *p, int64_t count);
+
+/* Another user of a slot; one less. */
+void mds_pool_use(struct mds_pool *p, int slot);
+void mds_pool_leave(struct mds_pool *p, int slot);
+
+#endif

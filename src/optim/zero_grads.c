@@ -1,0 +1,310 @@
+/* Gradients: where they are added up, and their sums over the group. */
+#include "base/alloc.h"
+#include "optim/internal.h"
+#include "tensor/op.h"
+
+#include <stdlib.h>
+
+/* Units whose gradients can be alive at once at stages 2 and 3: the one being computed;
+ * one that another needs too, as the embedding does from the head on, if they are tied;
+ * and one on its way, where that overlaps. */
+static int alive_at_once(const struct mds_zero *z)
+{
+    return z->spec.overlap ? 3 : 2;
+}
+
+static const char *unit_name(const struct mds_zero *z, int unit)
+{
+    return mds_params_unit(z->params, unit)->name;
+}
+
+static void place(struct mds_zero *z, int unit, float *grad)
+{
+    mds_params_place(z->params, unit, mds_params_unit(z->params, unit)->weight, grad);
+}
+
+float *zero_grad_at(const struct mds_zero *z, const struct zero_piece *p)
+{
+    if (z->stage < 2)
+        return z->grad + mds_params_unit(z->params, p->unit)->first + p->first;
+    return z->grad + zero_piece_at(z, p);
+}
+
+/* ---- memory ---- */
+
+static int64_t grad_floats(const struct mds_zero *z)
+{
+    return z->stage < 2 ? mds_params_span(z->params) : z->own;
+}
+
+static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
+{
+    int64_t *count = mds_zalloc((size_t)z->units, sizeof *count);
+
+    if (!count)
+        return MDS_EMEM;
+    for (int i = 0; i < z->units; i++)
+        count[i] = mds_params_unit(z->params, i)->count;
+    mds_pool_plan(&z->grad_pool, count, z->units, alive_at_once(z));
+    free(count);
+    for (int s = 0; s < z->grad_pool.slots; s++) {
+        struct mds_pool_slot *slot = &z->grad_pool.slot[s];
+        void *p = NULL;
+
+        MDS_TRY(mds_arena_take(arena, MDS_MEM_GRAD,
+                               slot->count * (int64_t)sizeof(float), &p));
+        slot->base = p;
+    }
+    return MDS_OK;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
+ */
+static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *others)
+{
+    int64_t part = 0;
+
+    *others = 0;
+    for (int b = 0; b < z->buckets; b++)
+        *others = most(*others, mds_comm_all_reduce_work(z->group, z->bucket[b].n));
+    for (int i = 0; i < z->units; i++)
+        part = most(part, z->unit[i].block);
+    /* mds_comm_slice rounds up, by less than 64 for each member. */
+    *first = least(part, ZERO_SUM_PIECE) + 64 * 64;
+    *first = most(*first, most(*others, (int64_t)64 * z->size));
+}
+
+static enum mds_rc take_flights(struct mds_zero *z, struct mds_arena *arena)
+{
+    int64_t others;
+
+    z->flights = z->stage < 2 ? ZERO_FLIGHTS : 1;
+    measure_work(z, &z->work_floats, &others);
+    for (int i = 0; i < z->flights; i++) {
+        int64_t floats = i == 0 ? z->work_floats : others;
+        void *p = NULL;
+
+        MDS_TRY(
+            mds_arena_take(arena, MDS_MEM_COMM, floats * (int64_t)sizeof(float), &p));
+        z->flight[i].work = p;
+    }
+    return MDS_OK;
+}
+
+enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
+{
+    void *p = NULL;
+
+    MDS_TRY(mds_arena_take(arena, MDS_MEM_GRAD, grad_floats(z) * (int64_t)sizeof(float),
+                           &p));
+    z->grad = p;
+    for (int i = 0; i < z->units && z->stage < 2; i++)
+        place(z, i, z->grad + mds_params_unit(z->params, i)->first);
+    if (z->stage >= 2)
+        MDS_TRY(take_pool(z, arena));
+    return take_flights(z, arena);
+}
+
+/* ---- sums under way ---- */
+
+/* Block until it is done; sums of a pass join those of the passes before. */
+static enum mds_rc land(struct mds_zero *z, struct zero_flight *f)
+{
+    if (!f->busy)
+        return MDS_OK;
+    MDS_TRY(mds_comm_wait(&f->req));
+    f->busy = 0;
+    if (z->stage >= 2) {
+        const struct zero_unit *u = &z->unit[f->unit];
+        float *sum = (float *)z->grad_pool.slot[f->slot].base + u->first;
+        struct mdsk_add a = {.n = u->n, .x = sum, .y = z->grad + u->at};
+
+        mds_pool_leave(&z->grad_pool, f->slot);
+        return u->n > 0 ? mds_op_add(z->dev, &a) : MDS_OK;
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc land_all(struct mds_zero *z)
+{
+    for (int i = 0; i < z->flights; i++)
+        MDS_TRY(land(z, &z->flight[i]));
+    return MDS_OK;
+}
+
+static enum mds_rc poll_flights(struct mds_zero *z)
+{
+    for (int i = 0; i < z->flights; i++) {
+        MDS_TRY(mds_comm_poll(&z->flight[i].req));
+        if (mds_comm_done(&z->flight[i].req))
+            MDS_TRY(land(z, &z->flight[i]));
+    }
+    return MDS_OK;
+}
+
+/* The flight that is free, or has been longest under way: then this waits. */
+static enum mds_rc next_flight(struct mds_zero *z, struct zero_flight **out)
+{
+    *out = &z->flight[z->next_flight];
+    z->next_flight = (z->next_flight + 1) % z->flights;
+    return land(z, *out);
+}
+
+static enum mds_rc send_bucket(struct mds_zero *z, struct zero_bucket *b)
+{
+    struct zero_flight *f;
+
+    MDS_TRY(next_flight(z, &f));
+    b->sent = 1;
+    f->busy = 1;
+    if (z->stage == 0)
+        return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n,
+                                         MDS_COMM_SUM, f->work, &f->req);
+    return mds_comm_reduce_slices_start(z->group, z->grad + b->first, b->n,
+                                        MDS_COMM_SUM, f->work, &f->req);
+}
+
+static enum mds_rc send_unit(struct mds_zero *z, int unit)
+{
+    struct zero_unit *u = &z->unit[unit];
+    struct zero_flight *f;
+
+    MDS_TRY(next_flight(z, &f));
+    f->busy = 1;
+    f->unit = unit;
+    f->slot = u->grad_slot;
+    u->grad_slot = -1;
+    place(z, unit, NULL);
+    MDS_TRY(mds_comm_reduce_slices_start(
+        z->group, (float *)z->grad_pool.slot[f->slot].base,
+        mds_params_unit(z->params, unit)->count, MDS_COMM_SUM, f->work, &f->req));
+    return z->spec.overlap ? MDS_OK : land(z, f);
+}
+
+/* ---- a step ---- */
+
+enum mds_rc mds_zero_step_begin(struct mds_zero *z)
+{
+    z->pass = z->last = 0;
+    for (int i = 0; i < z->units; i++)
+        z->unit[i].pass = z->unit[i].complete = 0;
+    for (int b = 0; b < z->buckets; b++) {
+        z->bucket[b].waiting = z->bucket[b].units;
+        z->bucket[b].sent = 0;
+    }
+    mds_dev_zero(z->dev, z->grad, grad_floats(z) * (int64_t)sizeof(float));
+    return MDS_OK;
+}
+
+void mds_zero_pass_begin(struct mds_zero *z, int last)
+{
+    z->pass++;
+    z->last = last;
+}
+
+/* A free buffer, if need be after the sums that occupy one. */
+static enum mds_rc find_room(struct mds_zero *z, int64_t count, int *slot)
+{
+    *slot = mds_pool_pick(&z->grad_pool, count);
+    if (*slot >= 0)
+        return MDS_OK;
+    MDS_TRY(land_all(z));
+    *slot = mds_pool_pick(&z->grad_pool, count);
+    if (*slot >= 0)
+        return MDS_OK;
+    return mds_fail(MDS_EBUG, "gradients of more than %d units at once",
+                    alive_at_once(z) - (z->spec.overlap != 0));
+}
+
+enum mds_rc zero_grad_begin(void *ctx, int unit)
+{
+    struct mds_zero *z = ctx;
+    struct zero_unit *u = &z->unit[unit];
+    int64_t count = mds_params_unit(z->params, unit)->count;
+    int slot;
+
+    if (z->stage < 2 || u->grad_slot >= 0)
+        return MDS_OK;
+    MDS_TRY(find_room(z, count, &slot));
+    mds_pool_use(&z->grad_pool, slot);
+    z->grad_pool.slot[slot].unit = unit;
+    u->grad_slot = slot;
+    place(z, unit, (float *)z->grad_pool.slot[slot].base);
+    mds_dev_zero(z->dev, z->grad_pool.slot[slot].base, count * (int64_t)sizeof(float));
+    return MDS_OK;
+}
+
+static enum mds_rc check_ready(const struct mds_zero *z, int unit)
+{
+    const struct zero_unit *u = &z->unit[unit];
+
+    if (u->pass == z->pass)
+        return mds_fail(MDS_EBUG, "gradient of %s: ready twice in a pass",
+                        unit_name(z, unit));
+    if (u->complete)
+        return mds_fail(MDS_EBUG, "gradient of %s: ready again after its last pass",
+                        unit_name(z, unit));
+    if (z->stage >= 2 && u->grad_slot < 0)
+        return mds_fail(MDS_EBUG, "gradient of %s: ready, but not begun",
+                        unit_name(z, unit));
+    return MDS_OK;
+}
+
+enum mds_rc zero_grad_ready(void *ctx, int unit)
+{
+    struct mds_zero *z = ctx;
+    struct zero_unit *u = &z->unit[unit];
+    struct zero_bucket *b = &z->bucket[u->bucket];
+
+    MDS_TRY(check_ready(z, unit));
+    u->pass = z->pass;
+    u->complete = z->last;
+    b->waiting -= u->complete;
+    if (z->stage >= 2)
+        MDS_TRY(send_unit(z, unit));
+    else if (z->spec.overlap && b->waiting == 0)
+        MDS_TRY(send_bucket(z, b));
+    return poll_flights(z);
+}
+
+enum mds_rc mds_zero_finish(struct mds_zero *z)
+{
+    for (int i = 0; i < z->units; i++) {
+        if (z->unit[i].pass == 0)
+            return mds_fail(MDS_EBUG, "gradient of %s: not ready in any pass",
+                            unit_name(z, i));
+        if (z->unit[i].grad_slot >= 0)
+            return mds_fail(MDS_EBUG, "gradient of %s: begun, but not ready",
+                            unit_name(z, i));
+    }
+    for (int b = 0; b < z->buckets && z->stage < 2; b++)
+        if (!z->bucket[b].sent)
+            MDS_TRY(send_bucket(z, &z->bucket[b]));
+    return land_all(z);
+}
+
+enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *group)
+{
+    const struct zero_unit *u = &z->unit[unit];
+    struct zero_piece p = {.unit = unit, .first = u->first};
+
+    for (; p.first < u->first + u->n; p.first += p.n) {
+        p.n = least(ZERO_SUM_PIECE, u->first + u->n - p.first);
+        if (mds_comm_all_reduce_work(group, p.n) > z->work_floats)
+            return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
+                            mds_comm_tag(group), unit_name(z, unit));
+        MDS_TRY(mds_comm_all_reduce(group, zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
+                                    z->flight[0].work));
+    }
+    return MDS_OK;
+}

@@ -1,0 +1,302 @@
+/* Optimizer states: on the device, on the host or in a file; and how weights get in and
+ * everything gets out. */
+#include "base/alloc.h"
+#include "optim/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t f32 = sizeof(float);
+
+/* ---- memory ---- */
+
+enum mds_rc zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out)
+{
+    void *p = NULL;
+
+    z->host_bytes.memory_bytes += bytes;
+    if (!z->dry) {
+        p = mds_zalloc((size_t)bytes, 1);
+        if (!p)
+            return MDS_EMEM;
+    }
+    memcpy(out, &p, sizeof p);
+    return MDS_OK;
+}
+
+static enum mds_rc take_on_device(struct mds_zero *z, struct mds_arena *arena,
+                                  float **out)
+{
+    void *p = NULL;
+
+    MDS_TRY(mds_arena_take(arena, MDS_MEM_OPTIM, z->own * f32, &p));
+    *out = p;
+    return MDS_OK;
+}
+
+static enum mds_rc take_all(struct mds_zero *z, struct mds_arena *arena)
+{
+    if (z->dtype != MDSK_F32)
+        MDS_TRY(take_on_device(z, arena, &z->master));
+    MDS_TRY(take_on_device(z, arena, &z->m));
+    MDS_TRY(take_on_device(z, arena, &z->v));
+    mds_dev_zero(z->dev, z->m, z->own * f32);
+    mds_dev_zero(z->dev, z->v, z->own * f32);
+    return MDS_OK;
+}
+
+enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena)
+{
+    switch (z->spec.optimizer) {
+    case MDS_OFFLOAD_NONE:
+        return take_all(z, arena);
+    case MDS_OFFLOAD_CPU:
+        MDS_TRY(zero_host_alloc(z, z->own * f32, &z->master));
+        MDS_TRY(zero_host_alloc(z, z->own * f32, &z->m));
+        return zero_host_alloc(z, z->own * f32, &z->v);
+    default:
+        z->host_bytes.file_bytes = 3 * z->own * f32;
+        if (z->dry)
+            return MDS_OK;
+        return mds_spill_create(z->spec.nvme_path, z->host_bytes.file_bytes, &z->file);
+    }
+}
+
+void zero_states_fini(struct mds_zero *z)
+{
+    if (zero_weights_on_host(z) && z->weight != (char *)z->master)
+        free(z->weight);
+    if (z->spec.optimizer == MDS_OFFLOAD_CPU) {
+        free(z->master);
+        free(z->m);
+        free(z->v);
+    }
+    mds_spill_destroy(z->file);
+}
+
+/* ---- a piece ---- */
+
+void zero_copy_out(struct mds_zero *z, void *host, const void *from, int64_t bytes)
+{
+    if (z->dry)
+        mds_dev_charge(z->dev, MDS_OP_COPY_OUT,
+                       (struct mdsk_cost){0, 2.0 * (double)bytes});
+    else
+        mds_dev_copy_out(z->dev, host, from, bytes);
+}
+
+int64_t zero_file_offset(const struct mds_zero *z, enum mds_zero_what what, int64_t at)
+{
+    int64_t array = what == MDS_ZERO_WEIGHT ? 0 : what == MDS_ZERO_M ? 1 : 2;
+
+    return (array * z->own + at) * f32;
+}
+
+/* On the device or the host, or NULL if it is in a file. */
+static float *state_at(const struct mds_zero *z, enum mds_zero_what what,
+                       const struct zero_piece *p)
+{
+    float *base = what == MDS_ZERO_M ? z->m : what == MDS_ZERO_V ? z->v : z->master;
+
+    if (what == MDS_ZERO_GRAD)
+        return zero_grad_at(z, p);
+    if (what == MDS_ZERO_WEIGHT && z->dtype == MDSK_F32 &&
+        z->spec.optimizer == MDS_OFFLOAD_NONE)
+        return (float *)zero_weight_at(z, p);
+    return base ? base + zero_piece_at(z, p) : NULL;
+}
+
+static int on_host(const struct mds_zero *z, enum mds_zero_what what)
+{
+    return z->spec.optimizer != MDS_OFFLOAD_NONE && what != MDS_ZERO_GRAD;
+}
+
+enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
+                           const struct zero_piece *p, float *host)
+{
+    const float *from = state_at(z, what, p);
+    struct mds_spill_req req = {0};
+
+    if (!on_host(z, what))
+        zero_copy_out(z, host, from, p->n * f32);
+    else if (from)
+        memcpy(host, from, (size_t)(p->n * f32));
+    else if (z->file)
+        mds_spill_read_start(z->file, zero_file_offset(z, what, zero_piece_at(z, p)),
+                             host, p->n * f32, &req);
+    return mds_spill_wait(&req);
+}
+
+enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,
+                           const struct zero_piece *p, const float *host)
+{
+    float *to = state_at(z, what, p);
+    struct mds_spill_req req = {0};
+
+    if (!on_host(z, what))
+        mds_dev_copy_in(z->dev, to, host, p->n * f32);
+    else if (to)
+        memcpy(to, host, (size_t)(p->n * f32));
+    else if (z->file)
+        mds_spill_write_start(z->file, zero_file_offset(z, what, zero_piece_at(z, p)),
+                              host, p->n * f32, &req);
+    return mds_spill_wait(&req);
+}
+
+/* ---- in ---- */
+
+/* Host memory that a piece passes through. */
+struct buffers {
+    float *f32;
+    void *rounded;
+};
+
+/* The weights themselves, where the master is another copy. */
+static enum mds_rc put_weights(struct mds_zero *z, const struct zero_piece *p,
+                               const struct buffers *b)
+{
+    char *to = zero_weight_at(z, p);
+    const void *from = b->f32;
+    struct mdsk_cast a = {
+        .n = p->n, .from = MDSK_F32, .to = z->dtype, .x = b->f32, .y = b->rounded};
+
+    if (to == (char *)state_at(z, MDS_ZERO_WEIGHT, p) && to)
+        return MDS_OK;
+    if (z->dtype != MDSK_F32) {
+        if (!z->dry)
+            mdsk_cast_cpu(NULL, &a);
+        from = b->rounded;
+    }
+    if (!zero_weights_on_host(z))
+        mds_dev_copy_in(z->dev, to, from, p->n * z->elem);
+    else if (!z->dry)
+        memcpy(to, from, (size_t)(p->n * z->elem));
+    return MDS_OK;
+}
+
+static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
+{
+    struct zero_piece p = {.unit = -1};
+
+    if (z->steps == 0)
+        return MDS_OK;
+    z->steps = 0;
+    memset(zeros, 0, ZERO_CHUNK * sizeof *zeros);
+    while (zero_next_piece(z, ZERO_CHUNK, &p)) {
+        MDS_TRY(zero_state_put(z, MDS_ZERO_M, &p, zeros));
+        MDS_TRY(zero_state_put(z, MDS_ZERO_V, &p, zeros));
+    }
+    return MDS_OK;
+}
+
+typedef enum mds_rc fill_fn(void *ctx, int unit, int64_t first, int64_t n, float *out);
+
+static enum mds_rc load_pieces(struct mds_zero *z, fill_fn *fill, void *ctx,
+                               const struct buffers *b)
+{
+    struct zero_piece p = {.unit = -1};
+
+    MDS_TRY(zero_weights_settle(z));
+    MDS_TRY(zero_moments(z, b->f32));
+    while (zero_next_piece(z, ZERO_CHUNK, &p)) {
+        if (!z->dry)
+            MDS_TRY(fill(ctx, p.unit, p.first, p.n, b->f32));
+        MDS_TRY(zero_state_put(z, MDS_ZERO_WEIGHT, &p, b->f32));
+        MDS_TRY(put_weights(z, &p, b));
+    }
+    for (int i = 0; i < z->units; i++)
+        MDS_TRY(zero_weights_publish(z, i));
+    return MDS_OK;
+}
+
+enum mds_rc mds_zero_load(struct mds_zero *z, fill_fn *fill, void *ctx)
+{
+    struct buffers b = {.f32 = mds_zalloc(ZERO_CHUNK, sizeof *b.f32),
+                        .rounded = mds_zalloc(ZERO_CHUNK, (size_t)z->elem)};
+    enum mds_rc rc = MDS_EMEM;
+
+    if (b.f32 && b.rounded)
+        rc = load_pieces(z, fill, ctx, &b);
+    free(b.rounded);
+    free(b.f32);
+    return rc;
+}
+
+struct start {
+    const struct mds_params *params;
+    uint64_t seed;
+};
+
+static enum mds_rc start_values(void *ctx, int unit, int64_t first, int64_t n,
+                                float *out)
+{
+    const struct start *s = ctx;
+
+    mds_unit_init_values(s->params, unit, s->seed, first, n, out);
+    return MDS_OK;
+}
+
+enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed)
+{
+    struct start s = {.params = z->params, .seed = seed};
+
+    return mds_zero_load(z, start_values, &s);
+}
+
+/* ---- out ---- */
+
+/* The ranks' next n elements each, from at on in their parts of a unit. */
+static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int unit,
+                            int64_t at, int64_t n, float *host, float *row)
+{
+    const struct mds_param_unit *pu = mds_params_unit(z->params, unit);
+    const struct zero_unit *u = &z->unit[unit];
+    struct zero_piece own = {.unit = unit, .first = u->first + at, .n = u->n - at};
+    float *all = z->flight[0].work;
+
+    if (own.n > n)
+        own.n = n;
+    if (own.n > 0)
+        MDS_TRY(zero_state_get(z, what, &own, row));
+    mds_dev_copy_in(z->dev, all + z->rank * n, row, n * f32);
+    MDS_TRY(mds_comm_all_gather(z->group, all + z->rank * n, all, n * f32));
+    mds_dev_copy_out(z->dev, row, all, z->size * n * f32);
+    for (int r = 0; r < z->size; r++) {
+        int64_t first, count;
+
+        mds_comm_slice(pu->count, z->size, r, &first, &count);
+        count = count - at < n ? count - at : n;
+        if (count > 0)
+            memcpy(host + first + at, row + r * n, (size_t)count * sizeof *host);
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int unit,
+                               float *host)
+{
+    int64_t step = z->work_floats / z->size, block = z->unit[unit].block;
+    float *row = mds_zalloc((size_t)(step * z->size), sizeof *row);
+    enum mds_rc rc = MDS_OK;
+
+    if (!row)
+        return MDS_EMEM;
+    for (int64_t at = 0; !rc && at < block; at += step)
+        rc = read_row(z, what, unit, at, block - at < step ? block - at : step, host,
+                      row);
+    free(row);
+    return rc;
+}
+
+enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
+                          float *host)
+{
+    struct zero_piece all = {.unit = unit,
+                             .n = mds_params_unit(z->params, unit)->count};
+
+    if (mds_zero_owns_slices(z) && z->size > 1)
+        return read_slices(z, what, unit, host);
+    if (z->dry)
+        memset(host, 0, (size_t)all.n * sizeof *host);
+    return zero_state_get(z, what, &all, host);
+}

@@ -1,0 +1,108 @@
+/* The gradient's norm, and the update on the device. */
+#include "optim/adamw.h"
+#include "optim/internal.h"
+#include "tensor/op.h"
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int mds_zero_owns_slices(const struct mds_zero *z)
+{
+    return z->stage > 0;
+}
+
+/* Consecutive ranges that are no duplicates, in one go. */
+static enum mds_rc unit_squares(struct mds_zero *z, int unit, double *sum)
+{
+    const struct zero_range *r = z->range + z->unit[unit].range;
+    int n = z->unit[unit].ranges;
+
+    for (int i = 0; i < n; i++) {
+        struct zero_piece p = {.unit = unit, .first = r[i].first, .n = r[i].n};
+        struct mdsk_sum_squares a = {.x = zero_grad_at(z, &p), .sum = sum};
+
+        if (r[i].duplicate)
+            continue;
+        while (i + 1 < n && !r[i + 1].duplicate)
+            p.n += r[++i].n;
+        a.n = p.n;
+        MDS_TRY(mds_op_sum_squares(z->dev, &a));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
+{
+    mds_dev_zero(z->dev, sum, sizeof *sum);
+    for (int i = 0; i < z->units; i++)
+        MDS_TRY(unit_squares(z, i, sum));
+    return MDS_OK;
+}
+
+enum mds_rc zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
+                              const struct mdsk_adamw *a,
+                              enum mds_rc (*launch)(const struct mds_zero *z,
+                                                    const struct mdsk_adamw *a))
+{
+    const struct zero_unit *u = &z->unit[p->unit];
+
+    for (int i = u->range; i < u->range + u->ranges; i++) {
+        const struct zero_range *r = &z->range[i];
+        int64_t from = most(r->first, p->first), skip = from - p->first;
+        struct mdsk_adamw b = *a;
+
+        b.n = least(r->first + r->n, p->first + p->n) - from;
+        if (b.n <= 0)
+            continue;
+        if (!r->decay)
+            b.weight_decay = 0;
+        b.master += skip;
+        b.m += skip;
+        b.v += skip;
+        b.grad += skip;
+        if (b.weight)
+            b.weight = (char *)b.weight + skip * (int64_t)mdsk_dtype_size(b.dtype);
+        MDS_TRY(launch(z, &b));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc launch_on_device(const struct mds_zero *z,
+                                    const struct mdsk_adamw *a)
+{
+    return mds_op_adamw(z->dev, a);
+}
+
+static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
+{
+    const struct zero_unit *u = &z->unit[unit];
+    struct zero_piece p = {.unit = unit, .first = u->first, .n = u->n};
+
+    a.master = z->master ? z->master + u->at : (float *)zero_weight_at(z, &p);
+    a.m = z->m + u->at;
+    a.v = z->v + u->at;
+    a.grad = zero_grad_at(z, &p);
+    a.dtype = z->dtype;
+    a.weight = z->master ? zero_weight_at(z, &p) : NULL;
+    MDS_TRY(zero_update_piece(z, &p, &a, launch_on_device));
+    return zero_weights_publish(z, unit);
+}
+
+enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
+{
+    struct mdsk_adamw a = mds_adamw_at(&z->optim, ++z->steps, lr, grad_scale);
+
+    MDS_TRY(zero_weights_settle(z));
+    if (z->host)
+        return zero_host_update(z, &a);
+    for (int i = 0; i < z->units; i++)
+        MDS_TRY(update_unit(z, i, a));
+    return MDS_OK;
+}

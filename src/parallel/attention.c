@@ -1,0 +1,246 @@
+#include "parallel/attention.h"
+#include "parallel/attention_parts.h"
+#include "tensor/op.h"
+
+#include <math.h>
+
+struct mdsk_attention_shape attention_shape(const struct mds_par *p,
+                                            const struct mds_attention *a,
+                                            int64_t queries, int64_t keys)
+{
+    struct attention_inside in = attention_inside(p, a);
+
+    return (struct mdsk_attention_shape){.B = p->B,
+                                         .A = in.A,
+                                         .G = in.G,
+                                         .Sq = queries,
+                                         .Sk = keys,
+                                         .D = in.D,
+                                         .scale = (float)(1.0 / sqrt((double)in.D)),
+                                         .dtype = p->dtype,
+                                         .dropout = a->dropout,
+                                         .first_sample = p->first_sample,
+                                         .first_head = in.first_head};
+}
+
+/* ---- rotation ---- */
+
+/* Queries and keys lie side by side, so one call per run of tokens turns both. */
+static enum mds_rc rotate(const struct mds_par *p, const struct mds_attention *a,
+                          void *qkv, int inverse)
+{
+    int64_t row = (a->A + 2 * a->G) * a->D, token = 0;
+
+    for (int i = 0; a->rotary_base > 0 && i < p->tokens.runs; i++) {
+        struct mdsk_rope r = {.B = p->B,
+                              .S = p->tokens.run[i].n,
+                              .A = a->A + a->G,
+                              .D = a->D,
+                              .rot = a->rot,
+                              .first_token = p->tokens.run[i].first,
+                              .theta = a->rotary_base,
+                              .inverse = inverse,
+                              .dtype = p->dtype,
+                              .x = attention_heads(p, qkv, row, token, 0, a->D)};
+
+        MDS_TRY(mds_op_rope(p->dev, &r));
+        token += p->tokens.run[i].n;
+    }
+    return MDS_OK;
+}
+
+/* ---- Ulysses: tokens with all heads <-> all tokens with some heads ---- */
+
+static int alone(const struct mds_par *p)
+{
+    return p->groups->ulysses_size == 1;
+}
+
+/* Columns [from, from + width) of rows [rows, row] <-> the same of packed rows. */
+static enum mds_rc copy_part(const struct mds_par *p, const void *x, int64_t ldx,
+                             void *y, int64_t ldy, int64_t width)
+{
+    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
+                               .C = width,
+                               .ldx = ldx,
+                               .ldy = ldy,
+                               .dtype = p->dtype,
+                               .x = x,
+                               .y = y};
+
+    return mds_op_copy_rows(p->dev, &a);
+}
+
+/* A row is `parts` runs of heads (q, k, v: 3; o: 1), widths[i] elements each; peer u
+ * has the u-th share of every run.  pack: rows -> [U, rows, row/U], else the other way.
+ */
+static enum mds_rc reorder(const struct mds_par *p, const int64_t *widths, int parts,
+                           void *rows, void *packed, int pack)
+{
+    int U = p->groups->ulysses_size;
+    int64_t row = 0;
+
+    for (int i = 0; i < parts; i++)
+        row += widths[i];
+    for (int u = 0; u < U; u++) {
+        int64_t from = 0, to = u * mds_par_rows(p) * (row / U);
+
+        for (int i = 0; i < parts; i++) {
+            int64_t w = widths[i] / U;
+            void *r = mds_par_at(p, rows, from + u * w);
+            void *k = mds_par_at(p, packed, to);
+
+            MDS_TRY(pack ? copy_part(p, r, row, k, row / U, w)
+                         : copy_part(p, k, row / U, r, row, w));
+            from += widths[i];
+            to += w;
+        }
+    }
+    return MDS_OK;
+}
+
+/* rows [rows, row] -> inside [ring rows, row/U] (in), or back. */
+static enum mds_rc travel(const struct mds_par *p, const int64_t *widths, int parts,
+                          void *rows, void *inside, int in)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t n = 0;
+    void *packed = NULL;
+
+    for (int i = 0; i < parts; i++)
+        n += mds_par_rows(p) * widths[i];
+    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, n, &packed));
+    n = n / p->groups->ulysses_size * (int64_t)mdsk_dtype_size(p->dtype);
+    if (in) {
+        MDS_TRY(reorder(p, widths, parts, rows, packed, 1));
+        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, packed, inside, n));
+    } else {
+        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, inside, packed, n));
+        MDS_TRY(reorder(p, widths, parts, rows, packed, 0));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc travel_qkv(const struct mds_par *p, const struct mds_attention *a,
+                              void *rows, void *inside, int in)
+{
+    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
+
+    return travel(p, widths, 3, rows, inside, in);
+}
+
+static enum mds_rc travel_o(const struct mds_par *p, const struct mds_attention *a,
+                            void *rows, void *inside, int in)
+{
+    const int64_t width = a->A * a->D;
+
+    return travel(p, &width, 1, rows, inside, in);
+}
+
+/* ---- the public parts ---- */
+
+enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
+                              void *inside, void **qkv)
+{
+    *qkv = inside;
+    if (alone(p))
+        return MDS_OK;
+    return mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * (a->A + 2 * a->G) * a->D,
+                        qkv);
+}
+
+enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
+                                void *qkv, void *inside)
+{
+    MDS_TRY(rotate(p, a, qkv, 0));
+    return alone(p) ? MDS_OK : travel_qkv(p, a, qkv, inside, 1);
+}
+
+static enum mds_rc local_fwd(const struct mds_par *p, const struct mds_attention *a,
+                             const void *inside, void *o, float *lse)
+{
+    struct attention_inside in = attention_inside(p, a);
+    struct mdsk_attention_fwd f = {
+        .shape = attention_shape(p, a, in.n, in.n),
+        .q = attention_heads(p, inside, in.row, 0, 0, in.D),
+        .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
+        .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
+        .o = attention_heads(p, o, in.A * in.D, 0, 0, in.D),
+        .lse = lse};
+
+    if (p->groups->ring_size > 1)
+        return ring_attention_fwd(p, a, inside, o, lse);
+    return mds_op_attention_fwd(p->dev, &f);
+}
+
+enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   void *o, float *lse)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    void *heads = NULL;
+
+    if (alone(p))
+        return local_fwd(p, a, inside, o, lse);
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * a->A * a->D, &heads));
+    MDS_TRY(local_fwd(p, a, inside, heads, lse));
+    MDS_TRY(travel_o(p, a, o, heads, 0));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc local_bwd(const struct mds_par *p, const struct mds_attention *a,
+                             const void *inside, const void *o, const float *lse,
+                             const void *d_o, void *dinside)
+{
+    struct attention_inside in = attention_inside(p, a);
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mdsk_attention_bwd b = {
+        .shape = attention_shape(p, a, in.n, in.n),
+        .q = attention_heads(p, inside, in.row, 0, 0, in.D),
+        .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
+        .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
+        .o = attention_heads(p, o, in.A * in.D, 0, 0, in.D),
+        .d_o = attention_heads(p, d_o, in.A * in.D, 0, 0, in.D),
+        .dq = attention_heads(p, dinside, in.row, 0, 0, in.D),
+        .dk = attention_heads(p, dinside, in.row, 0, in.A, in.D),
+        .dv = attention_heads(p, dinside, in.row, 0, in.A + in.G, in.D),
+        .lse = lse};
+
+    if (p->groups->ring_size > 1)
+        return ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
+    MDS_TRY(mds_op_attention_bwd(p->dev, &b));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc ulysses_bwd(const struct mds_par *p, const struct mds_attention *a,
+                               const void *inside, const void *o, const float *lse,
+                               const void *d_o, void *dqkv)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t n = mds_par_rows(p) * a->D;
+    void *o_in = NULL, *d_o_in = NULL, *dinside = NULL;
+
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &o_in));
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &d_o_in));
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * (a->A + 2 * a->G), &dinside));
+    MDS_TRY(travel_o(p, a, (void *)o, o_in, 1));
+    MDS_TRY(travel_o(p, a, (void *)d_o, d_o_in, 1));
+    MDS_TRY(local_bwd(p, a, inside, o_in, lse, d_o_in, dinside));
+    MDS_TRY(travel_qkv(p, a, dqkv, dinside, 0));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   const void *o, const float *lse, const void *d_o,
+                                   void *dqkv)
+{
+    MDS_TRY(alone(p) ? local_bwd(p, a, inside, o, lse, d_o, dqkv)
+                     : ulysses_bwd(p, a, inside, o, lse, d_o, dqkv));
+    return rotate(p, a, dqkv, 1);
+}

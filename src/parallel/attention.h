@@ -1,0 +1,42 @@
+/* Self-attention of a sequence that may be spread over ranks: over heads by Ulysses
+ * (all-to-all: Jacobs et al. 2023, arXiv:2309.14509), over tokens by a ring (keys and
+ * values travel: Liu, Zaharia, Abbeel 2023, arXiv:2310.01889; the zig-zag of shard.h),
+ * or both: rings of Ulysses groups.
+ *
+ * Outside, rows are this rank's tokens with all heads of its tensor-parallel share:
+ * q, k, v side by side, [rows, (A + 2G) D].  Inside, rows are the tokens of the Ulysses
+ * group with a share of the heads: [ring rows, (A + 2G)/U D], as many elements. */
+#ifndef MDS_PARALLEL_ATTENTION_H
+#define MDS_PARALLEL_ATTENTION_H
+
+#include "parallel/par.h"
+
+struct mds_attention {
+    int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
+    int64_t first_head; /* the first of them among all */
+    double rotary_base; /* 0: no rotation */
+    int64_t rot;        /* elements of a head that rotate */
+    struct mdsk_dropout_key dropout;
+};
+
+/* Where the product that makes q, k, v puts them, [rows, (A + 2G) D]: `inside` itself,
+ * or working memory if they have to travel. */
+enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
+                              void *inside, void **qkv);
+
+/* Rotate, and bring inside.  qkv was given by mds_attention_qkv. */
+enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
+                                void *qkv, void *inside);
+
+/* inside -> o [rows, A D], lse [B, A/U, ring tokens] f32. */
+enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   void *o, float *lse);
+
+/* d_o [rows, A D] -> dqkv [rows, (A + 2G) D], rotated back. */
+enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   const void *o, const float *lse, const void *d_o,
+                                   void *dqkv);
+
+#endif

@@ -1,0 +1,51 @@
+/* What Ulysses and ring share.  For parallel/ alone. */
+#ifndef MDS_PARALLEL_ATTENTION_PARTS_H
+#define MDS_PARALLEL_ATTENTION_PARTS_H
+
+#include "kernels/attention.h"
+#include "parallel/attention.h"
+
+/* Inside: heads of this rank, and the shape of the whole shard's attention. */
+struct attention_inside {
+    int64_t A, G, D; /* heads here */
+    int64_t n;       /* tokens */
+    int64_t row;     /* (A + 2G) D */
+    int64_t first_head;
+};
+
+static inline struct attention_inside attention_inside(const struct mds_par *p,
+                                                       const struct mds_attention *a)
+{
+    int U = p->groups->ulysses_size;
+    struct attention_inside in = {.A = a->A / U, .G = a->G / U, .D = a->D};
+
+    in.n = p->ring.n;
+    in.row = (in.A + 2 * in.G) * in.D;
+    in.first_head = a->first_head + mds_comm_rank(p->groups->ulysses) * in.A;
+    return in;
+}
+
+/* Heads in rows [tokens, B, row] from token `token` and head `head` on. */
+static inline struct mdsk_heads attention_heads(const struct mds_par *p,
+                                                const void *data, int64_t row,
+                                                int64_t token, int64_t head, int64_t D)
+{
+    return (struct mdsk_heads){.data =
+                                   mds_par_at(p, data, token * p->B * row + head * D),
+                               .batch_stride = row,
+                               .token_stride = p->B * row,
+                               .head_stride = D};
+}
+
+struct mdsk_attention_shape attention_shape(const struct mds_par *p,
+                                            const struct mds_attention *a,
+                                            int64_t queries, int64_t keys);
+
+/* Attention inside a ring of more than one; o and d_o [ring rows, A D]. */
+enum mds_rc ring_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
+                               const void *inside, void *o, float *lse);
+enum mds_rc ring_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
+                               const void *inside, const void *o, const float *lse,
+                               const void *d_o, void *dinside);
+
+#endif

@@ -1,0 +1,105 @@
+#include "parallel/groups.h"
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct maker {
+    struct mds_groups *g;
+    int rank, dry;
+    int *members; /* [world] */
+};
+
+static enum mds_rc create(const struct maker *m, int n, const char *tag,
+                          struct mds_comm **out)
+{
+    int at = 0;
+
+    if (!m->dry)
+        return mds_comm_create_mpi(m->members, n, tag, out);
+    while (m->members[at] != m->rank)
+        at++;
+    return mds_comm_create_dry(at, n, tag, out);
+}
+
+static enum mds_rc along(const struct maker *m, enum mds_axis axis, const char *tag,
+                         struct mds_comm **out)
+{
+    int n = mds_grid_group(&m->g->grid, m->rank, axis, m->members);
+
+    return create(m, n, tag, out);
+}
+
+/* The sequence axis holds rings of Ulysses groups, Ulysses fastest: keep every
+ * stride-th of its ranks, n of them, from first on. */
+static enum mds_rc within_sequence(const struct maker *m, int first, int stride, int n,
+                                   const char *tag, struct mds_comm **out)
+{
+    mds_grid_group(&m->g->grid, m->rank, MDS_AXIS_SP, m->members);
+    for (int i = 0; i < n; i++)
+        m->members[i] = m->members[first + i * stride];
+    return create(m, n, tag, out);
+}
+
+static enum mds_rc both_ends(const struct maker *m, struct mds_comm **out)
+{
+    const struct mds_groups *g = m->g;
+    int n = mds_grid_group(&g->grid, m->rank, MDS_AXIS_PP, m->members);
+
+    if (n > 1 && (mds_groups_first_stage(g) || mds_groups_last_stage(g))) {
+        m->members[1] = m->members[n - 1];
+        return create(m, 2, "ends", out);
+    }
+    m->members[0] = m->rank;
+    return create(m, 1, "ends", out);
+}
+
+static enum mds_rc create_all(const struct maker *m)
+{
+    struct mds_groups *g = m->g;
+    int u = g->ulysses_size, at = g->place.sp;
+
+    MDS_TRY(along(m, MDS_AXIS_TP, "tp", &g->tp));
+    MDS_TRY(within_sequence(m, at / u * u, 1, u, "ulysses", &g->ulysses));
+    MDS_TRY(within_sequence(m, at % u, u, g->ring_size, "ring", &g->ring));
+    MDS_TRY(along(m, MDS_AXIS_DPSP, "data", &g->data));
+    MDS_TRY(along(m, MDS_AXIS_PP, "pipe", &g->pipe));
+    MDS_TRY(both_ends(m, &g->ends));
+    for (int i = 0; i < g->grid.world; i++)
+        m->members[i] = i;
+    return create(m, g->grid.world, "world", &g->world);
+}
+
+enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
+                              int dry, struct mds_groups *out)
+{
+    struct mds_groups g = {.ulysses_size = (int)c->ulysses, .ring_size = (int)c->ring};
+    struct maker m = {.g = &g, .rank = rank, .dry = dry};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_grid_init(&g.grid, world, (int)c->tensor, (int)(c->ulysses * c->ring),
+                          (int)c->pipeline));
+    g.place = mds_grid_place(&g.grid, rank);
+    m.members = mds_zalloc((size_t)world, sizeof *m.members);
+    if (!m.members)
+        return MDS_EMEM;
+    rc = create_all(&m);
+    free(m.members);
+    if (rc)
+        mds_groups_fini(&g);
+    else
+        *out = g;
+    return rc;
+}
+
+void mds_groups_fini(struct mds_groups *g)
+{
+    mds_comm_destroy(g->world);
+    mds_comm_destroy(g->ends);
+    mds_comm_destroy(g->pipe);
+    mds_comm_destroy(g->data);
+    mds_comm_destroy(g->ring);
+    mds_comm_destroy(g->ulysses);
+    mds_comm_destroy(g->tp);
+    memset(g, 0, sizeof *g);
+}

@@ -1,0 +1,49 @@
+/* The groups of ranks a rank belongs to.
+ *
+ *   tp       share every weight matrix (and, with sequence parallelism, the rows
+ * between) ulysses  share a sequence by tokens, and attention by heads ring     share a
+ * sequence by tokens; keys and values travel data     have the same weights: data x
+ * ring x ulysses; gradients are summed over it pipe     hold the stages of the model,
+ * in order ends     first and last stage, which share a tied embedding (size 1
+ * elsewhere) world    everybody
+ */
+#ifndef MDS_PARALLEL_GROUPS_H
+#define MDS_PARALLEL_GROUPS_H
+
+#include "base/status.h"
+#include "comm/comm.h"
+#include "config/config.h"
+#include "topo/grid.h"
+
+struct mds_groups {
+    struct mds_grid grid;
+    struct mds_place place;
+    int ulysses_size, ring_size;
+    struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
+};
+
+/* The groups of `rank` among `world` ranks, over MPI or, where dry is set, without any
+ * transport.  Collective over the world unless dry. */
+enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
+                              int dry, struct mds_groups *out);
+
+/* A zeroed struct is fine. */
+void mds_groups_fini(struct mds_groups *g);
+
+/* Which replica of the model this rank belongs to: its share of the global batch. */
+static inline int mds_groups_replica(const struct mds_groups *g)
+{
+    return g->place.dp;
+}
+
+static inline int mds_groups_first_stage(const struct mds_groups *g)
+{
+    return g->place.pp == 0;
+}
+
+static inline int mds_groups_last_stage(const struct mds_groups *g)
+{
+    return g->place.pp == g->grid.pp - 1;
+}
+
+#endif

@@ -1,0 +1,17 @@
+noinst_LIBRARIES += src/parallel/libmds_parallel.a
+src_parallel_libmds_parallel_a_SOURCES = \
+  src/parallel/attention.c src/parallel/attention.h src/parallel/attention_parts.h \
+  src/parallel/groups.c src/parallel/groups.h \
+  src/parallel/par.c src/parallel/par.h \
+  src/parallel/ring.c \
+  src/parallel/shard.c src/parallel/shard.h \
+  src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
+  src/parallel/vocab.c src/parallel/vocab.h
+
+unit_tests += tests/unit/parallel
+tests_unit_parallel_SOURCES = tests/unit/parallel.c
+tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
+  src/topo/libmds_topo.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(kernels_cuda_libs) $(CMOCKA_LIBS)

@@ -1,0 +1,32 @@
+#include "parallel/par.h"
+
+void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample)
+{
+    const struct mds_groups *g = p->groups;
+
+    p->B = B;
+    p->first_sample = first_sample;
+    p->ring = mds_shard_ring(S, g->ring_size, mds_comm_rank(g->ring));
+    p->tokens = mds_shard_slice(&p->ring, g->ulysses_size, mds_comm_rank(g->ulysses));
+    p->slice = p->tokens;
+    if (p->sequence_parallel)
+        p->slice =
+            mds_shard_slice(&p->tokens, mds_comm_size(g->tp), mds_comm_rank(g->tp));
+}
+
+enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
+                         int64_t elements, void **out)
+{
+    return mds_arena_take(p->arena, tag, elements * (int64_t)mdsk_dtype_size(p->dtype),
+                          out);
+}
+
+enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,
+                             int64_t elements, float **out)
+{
+    void *at = NULL;
+
+    MDS_TRY(mds_arena_take(p->arena, tag, elements * (int64_t)sizeof **out, &at));
+    *out = at;
+    return MDS_OK;
+}

@@ -1,0 +1,345 @@
+/* Ring attention: queries stay, blocks of keys and values pass by.
+ *
+ * A rank's tokens are two chunks of the 2P that the sequence is cut in (shard.h).  Of
+ * its chunk against a passing one, all keys are visible if the passing chunk is
+ * earlier, none if it is later, and the usual triangle if it is the same.  In every
+ * round each rank has as much to do as the others. */
+#include "parallel/attention_parts.h"
+#include "tensor/op.h"
+
+/* A pass of blocks around the ring. */
+struct ring {
+    const struct mds_par *p;
+    const struct mds_attention *a;
+    struct attention_inside in;
+    int P, me;
+    int64_t chunk;      /* tokens */
+    int64_t kv_row;     /* elements of a row of a block: k heads, then v heads */
+    const void *inside; /* [n, B, row] */
+};
+
+/* One block under way: what it was made of is `bytes` long. */
+struct parcel {
+    void *here, *next; /* the block to use now, and where the next one arrives */
+    int64_t bytes;
+    int tag;
+    struct mds_comm_p2p send, recv;
+};
+
+static struct ring ring_of(const struct mds_par *p, const struct mds_attention *a,
+                           const void *inside)
+{
+    struct ring r = {.p = p, .a = a, .in = attention_inside(p, a), .inside = inside};
+
+    r.P = mds_comm_size(p->groups->ring);
+    r.me = mds_comm_rank(p->groups->ring);
+    r.chunk = r.in.n / 2;
+    r.kv_row = 2 * r.in.G * r.in.D;
+    return r;
+}
+
+/* Which of the 2P chunks is chunk c (0 or 1) of a rank? */
+static int chunk_of(const struct ring *r, int rank, int c)
+{
+    return c == 0 ? rank : 2 * r->P - 1 - rank;
+}
+
+/* Whose block is here in a round? */
+static int owner(const struct ring *r, int round)
+{
+    return (r->me - round + r->P) % r->P;
+}
+
+/* Hand the block here to the next rank while it is in use, and get another. */
+static enum mds_rc pass_on(const struct ring *r, struct parcel *k)
+{
+    struct mds_comm *c = r->p->groups->ring;
+    int next = (r->me + 1) % r->P, before = (r->me + r->P - 1) % r->P;
+
+    MDS_TRY(mds_comm_recv_start(c, k->next, k->bytes, before, k->tag, &k->recv));
+    return mds_comm_send_start(c, k->here, k->bytes, next, k->tag, &k->send);
+}
+
+static enum mds_rc arrived(struct parcel *k)
+{
+    void *used = k->here;
+
+    MDS_TRY(mds_comm_p2p_wait(&k->recv));
+    MDS_TRY(mds_comm_p2p_wait(&k->send));
+    k->here = k->next;
+    k->next = used;
+    return MDS_OK;
+}
+
+static enum mds_rc copy(const struct ring *r, const void *x, int64_t ldx, void *y,
+                        int64_t ldy, int64_t width)
+{
+    struct mdsk_copy_rows a = {.R = r->in.n * r->p->B,
+                               .C = width,
+                               .ldx = ldx,
+                               .ldy = ldy,
+                               .dtype = r->p->dtype,
+                               .x = x,
+                               .y = y};
+
+    return mds_op_copy_rows(r->p->dev, &a);
+}
+
+static enum mds_rc cast(const struct ring *r, int64_t n, enum mdsk_dtype from,
+                        const void *x, enum mdsk_dtype to, void *y)
+{
+    struct mdsk_cast a = {.n = n, .from = from, .to = to, .x = x, .y = y};
+
+    return mds_op_cast(r->p->dev, &a);
+}
+
+/* The parcel of keys and values, holding this rank's own. */
+static enum mds_rc take_kv(const struct ring *r, struct parcel *k)
+{
+    int64_t n = r->in.n * r->p->B * r->kv_row;
+    const void *own = mds_par_at(r->p, r->inside, r->in.A * r->in.D);
+
+    k->bytes = n * (int64_t)mdsk_dtype_size(r->p->dtype);
+    MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->here));
+    MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->next));
+    return copy(r, own, r->in.row, k->here, r->kv_row, r->kv_row);
+}
+
+/* The shape of chunk qc here against chunk kc of a passing block; 0 if it sees nothing.
+ */
+static int block_shape(const struct ring *r, int from, int qc, int kc,
+                       struct mdsk_attention_shape *s)
+{
+    int q = chunk_of(r, r->me, qc), k = chunk_of(r, from, kc);
+
+    *s = attention_shape(r->p, r->a, r->chunk, r->chunk);
+    s->q_offset = k < q ? r->chunk : 0;
+    s->first_query = q * r->chunk;
+    s->first_key = k * r->chunk;
+    return k <= q;
+}
+
+/* ---- forward ---- */
+
+struct ring_fwd {
+    struct ring r;
+    float *acc;  /* [n, B, A D] */
+    float *lse;  /* [B, A, n] */
+    void *o2;    /* [chunk, B, A D] */
+    float *lse2; /* [B, A, chunk] */
+};
+
+static struct mdsk_heads acc_heads(const struct ring_fwd *f, int qc)
+{
+    int64_t row = f->r.in.A * f->r.in.D, B = f->r.p->B;
+
+    return (struct mdsk_heads){.data = f->acc + qc * f->r.chunk * B * row,
+                               .batch_stride = row,
+                               .token_stride = B * row,
+                               .head_stride = f->r.in.D};
+}
+
+/* A chunk's first block sets its sums, the others are merged in. */
+static enum mds_rc merge_block(const struct ring_fwd *f, int qc, int first)
+{
+    const struct ring *r = &f->r;
+    int64_t row = r->in.A * r->in.D;
+    struct mdsk_attention_merge m = {
+        .B = r->p->B,
+        .A = r->in.A,
+        .Sq = r->chunk,
+        .D = r->in.D,
+        .dtype = r->p->dtype,
+        .acc = acc_heads(f, qc),
+        .o2 = attention_heads(r->p, f->o2, row, 0, 0, r->in.D),
+        .lse = f->lse + qc * r->chunk,
+        .lse2 = f->lse2,
+        .lse_stride = r->in.n,
+        .lse2_stride = r->chunk};
+
+    if (first)
+        return cast(r, r->chunk * r->p->B * row, r->p->dtype, f->o2, MDSK_F32,
+                    m.acc.data);
+    return mds_op_attention_merge(r->p->dev, &m);
+}
+
+static enum mds_rc block_fwd(const struct ring_fwd *f, const void *kv, int from, int qc,
+                             int kc, int first)
+{
+    const struct ring *r = &f->r;
+    int64_t D = r->in.D;
+    struct mdsk_attention_fwd a = {
+        .q = attention_heads(r->p, r->inside, r->in.row, qc * r->chunk, 0, D),
+        .k = attention_heads(r->p, kv, r->kv_row, kc * r->chunk, 0, D),
+        .v = attention_heads(r->p, kv, r->kv_row, kc * r->chunk, r->in.G, D),
+        .o = attention_heads(r->p, f->o2, r->in.A * D, 0, 0, D),
+        .lse = first ? f->lse + qc * r->chunk : f->lse2,
+        .lse_stride = first ? r->in.n : r->chunk};
+
+    if (!block_shape(r, from, qc, kc, &a.shape))
+        return MDS_OK;
+    MDS_TRY(mds_op_attention_fwd(r->p->dev, &a));
+    return merge_block(f, qc, first);
+}
+
+/* The rank's own block comes first, and there each chunk against itself. */
+static enum mds_rc round_fwd(const struct ring_fwd *f, const void *kv, int round)
+{
+    int from = owner(&f->r, round);
+
+    for (int c = 0; c < 2; c++)
+        MDS_TRY(block_fwd(f, kv, from, c, c, round == 0));
+    MDS_TRY(block_fwd(f, kv, from, 0, 1, 0));
+    return block_fwd(f, kv, from, 1, 0, 0);
+}
+
+enum mds_rc ring_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
+                               const void *inside, void *o, float *lse)
+{
+    struct ring_fwd f = {.r = ring_of(p, a, inside), .lse = lse, .acc = o};
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t n = f.r.in.n * p->B * f.r.in.A * f.r.in.D;
+    struct parcel kv = {.tag = 0};
+
+    MDS_TRY(take_kv(&f.r, &kv));
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n / 2, &f.o2));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * f.r.in.A * f.r.chunk, &f.lse2));
+    if (p->dtype != MDSK_F32)
+        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, n, &f.acc));
+    for (int round = 0; round < f.r.P; round++) {
+        int more = round + 1 < f.r.P;
+
+        if (more)
+            MDS_TRY(pass_on(&f.r, &kv));
+        MDS_TRY(round_fwd(&f, kv.here, round));
+        if (more)
+            MDS_TRY(arrived(&kv));
+    }
+    if (p->dtype != MDSK_F32)
+        MDS_TRY(cast(&f.r, n, MDSK_F32, f.acc, p->dtype, o));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* ---- backward ---- */
+
+struct ring_bwd {
+    struct ring r;
+    const void *o, *d_o; /* [n, B, A D] */
+    const float *lse;    /* [B, A, n] */
+    float *dq;           /* [n, B, A D], summed up here */
+    void *dq2, *dkv2;    /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
+    float *wide;         /* a block's in f32, where dtype is not */
+    float *delta;        /* [B, A, chunk] */
+};
+
+/* sum += x, n elements of dtype */
+static enum mds_rc add_block(const struct ring_bwd *b, const void *x, int64_t n,
+                             float *sum)
+{
+    struct mdsk_add add = {.n = n, .x = x, .y = sum};
+
+    if (b->r.p->dtype != MDSK_F32) {
+        MDS_TRY(cast(&b->r, n, b->r.p->dtype, x, MDSK_F32, b->wide));
+        add.x = b->wide;
+    }
+    return mds_op_add(b->r.p->dev, &add);
+}
+
+static enum mds_rc block_bwd(const struct ring_bwd *b, const void *kv, float *dkv,
+                             int from, int qc, int kc)
+{
+    const struct ring *r = &b->r;
+    const struct mds_par *p = r->p;
+    int64_t D = r->in.D, row = r->in.A * D, q = qc * r->chunk, k = kc * r->chunk;
+    struct mdsk_attention_bwd a = {
+        .q = attention_heads(p, r->inside, r->in.row, q, 0, D),
+        .k = attention_heads(p, kv, r->kv_row, k, 0, D),
+        .v = attention_heads(p, kv, r->kv_row, k, r->in.G, D),
+        .o = attention_heads(p, b->o, row, q, 0, D),
+        .d_o = attention_heads(p, b->d_o, row, q, 0, D),
+        .dq = attention_heads(p, b->dq2, row, 0, 0, D),
+        .dk = attention_heads(p, b->dkv2, r->kv_row, 0, 0, D),
+        .dv = attention_heads(p, b->dkv2, r->kv_row, 0, r->in.G, D),
+        .lse = b->lse + q,
+        .lse_stride = r->in.n,
+        .delta = b->delta};
+
+    if (!block_shape(r, from, qc, kc, &a.shape))
+        return MDS_OK;
+    MDS_TRY(mds_op_attention_bwd(p->dev, &a));
+    MDS_TRY(add_block(b, b->dq2, r->chunk * p->B * row, b->dq + q * p->B * row));
+    return add_block(b, b->dkv2, r->chunk * p->B * r->kv_row,
+                     dkv + k * p->B * r->kv_row);
+}
+
+static enum mds_rc take_bwd(struct ring_bwd *b, struct parcel *kv, struct parcel *dkv)
+{
+    const struct mds_par *p = b->r.p;
+    int64_t nq = b->r.in.n * p->B * b->r.in.A * b->r.in.D;
+    int64_t nkv = b->r.in.n * p->B * b->r.kv_row;
+    float *here = NULL, *next = NULL;
+
+    MDS_TRY(take_kv(&b->r, kv));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &here));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &next));
+    *dkv = (struct parcel){here, next, nkv * (int64_t)sizeof *here, 1, {0}, {0}};
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq, &b->dq));
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nq / 2, &b->dq2));
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nkv / 2, &b->dkv2));
+    MDS_TRY(
+        mds_par_take_f32(p, MDS_MEM_WORK, p->B * b->r.in.A * b->r.chunk, &b->delta));
+    if (p->dtype != MDSK_F32)
+        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq > nkv ? nq : nkv, &b->wide));
+    mds_dev_zero(p->dev, b->dq, nq * (int64_t)sizeof *b->dq);
+    mds_dev_zero(p->dev, here, nkv * (int64_t)sizeof *here);
+    return MDS_OK;
+}
+
+/* Sums in f32 become the gradient inside, [n, B, row]. */
+static enum mds_rc store_bwd(const struct ring_bwd *b, const float *dkv, void *dinside)
+{
+    const struct ring *r = &b->r;
+    const struct mds_par *p = r->p;
+    int64_t q_row = r->in.A * r->in.D, rows = r->in.n * p->B;
+    const void *dq = b->dq, *dk = dkv;
+    void *narrow = NULL, *narrow_kv = NULL;
+
+    if (p->dtype != MDSK_F32) {
+        MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * q_row, &narrow));
+        MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
+        MDS_TRY(cast(r, rows * q_row, MDSK_F32, dq, p->dtype, narrow));
+        MDS_TRY(cast(r, rows * r->kv_row, MDSK_F32, dk, p->dtype, narrow_kv));
+        dq = narrow;
+        dk = narrow_kv;
+    }
+    MDS_TRY(copy(r, dq, q_row, dinside, r->in.row, q_row));
+    return copy(r, dk, r->kv_row, mds_par_at(p, dinside, q_row), r->in.row, r->kv_row);
+}
+
+/* A block's gradient travels behind it and is home after P hand-overs. */
+enum mds_rc ring_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
+                               const void *inside, const void *o, const float *lse,
+                               const void *d_o, void *dinside)
+{
+    struct ring_bwd b = {.r = ring_of(p, a, inside), .o = o, .d_o = d_o, .lse = lse};
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct parcel kv = {.tag = 0}, dkv;
+
+    MDS_TRY(take_bwd(&b, &kv, &dkv));
+    for (int round = 0; round < b.r.P; round++) {
+        int from = owner(&b.r, round), more = round + 1 < b.r.P;
+
+        if (more)
+            MDS_TRY(pass_on(&b.r, &kv));
+        for (int i = 0; i < 4; i++)
+            MDS_TRY(block_bwd(&b, kv.here, dkv.here, from, i / 2, i % 2));
+        MDS_TRY(pass_on(&b.r, &dkv));
+        if (more)
+            MDS_TRY(arrived(&kv));
+        MDS_TRY(arrived(&dkv));
+    }
+    MDS_TRY(store_bwd(&b, dkv.here, dinside));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}

@@ -1,0 +1,52 @@
+#include "parallel/shard.h"
+
+/* Append tokens, as part of the last run where they follow it. */
+static void append(struct mds_shard_tokens *s, int64_t first, int64_t n)
+{
+    struct mds_run *last = s->runs ? &s->run[s->runs - 1] : 0;
+
+    if (n <= 0)
+        return;
+    if (last && last->first + last->n == first)
+        last->n += n;
+    else
+        s->run[s->runs++] = (struct mds_run){first, n};
+    s->n += n;
+}
+
+struct mds_shard_tokens mds_shard_whole(int64_t S)
+{
+    struct mds_shard_tokens s = {0};
+
+    append(&s, 0, S);
+    return s;
+}
+
+struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank)
+{
+    struct mds_shard_tokens s = {0};
+    int64_t chunk = S / (2 * P);
+
+    if (P == 1)
+        return mds_shard_whole(S);
+    append(&s, rank * chunk, chunk);
+    append(&s, (2 * P - 1 - rank) * chunk, chunk);
+    return s;
+}
+
+struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
+                                        int part)
+{
+    struct mds_shard_tokens slice = {0};
+    int64_t n = s->n / parts, skip = n * part, left = n;
+
+    for (int i = 0; i < s->runs; i++) {
+        int64_t from = skip < s->run[i].n ? skip : s->run[i].n;
+        int64_t take = s->run[i].n - from < left ? s->run[i].n - from : left;
+
+        append(&slice, s->run[i].first + from, take);
+        skip -= from;
+        left -= take > 0 ? take : 0;
+    }
+    return slice;
+}

@@ -1,0 +1,33 @@
+/* Which tokens of a sequence a rank holds: arithmetic only.
+ *
+ * A ring of P ranks cuts the sequence in 2P chunks; ring rank i has chunks i and 2P-1-i
+ * (early queries see few keys, late ones many: together all have the same work), one
+ * after the other.  Ulysses rank u of U has the u-th of U equal slices of that, and
+ * tensor rank t of T, with sequence parallelism, the t-th of T equal slices of that
+ * again.  So a share is at most two runs of consecutive tokens. */
+#ifndef MDS_PARALLEL_SHARD_H
+#define MDS_PARALLEL_SHARD_H
+
+#include <stdint.h>
+
+struct mds_run {
+    int64_t first, n; /* tokens first .. first + n - 1 of the sequence */
+};
+
+struct mds_shard_tokens {
+    int runs; /* 1 or 2 */
+    struct mds_run run[2];
+    int64_t n; /* tokens in all runs */
+};
+
+/* All of a sequence of S tokens. */
+struct mds_shard_tokens mds_shard_whole(int64_t S);
+
+/* A ring rank's share of a whole sequence; S divides by 2P (by 1 if P is 1). */
+struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank);
+
+/* The part-th of `parts` equal slices; s->n divides by parts. */
+struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
+                                        int part);
+
+#endif

@@ -1,0 +1,261 @@
+#include "parallel/vocab.h"
+#include "parallel/tensor_parallel.h"
+#include "tensor/op.h"
+
+/* ---- embedding ---- */
+
+/* What one call of the kernel covers: consecutive tokens, with or without positions. */
+struct piece {
+    struct mds_run run;
+    int64_t row; /* of its first token here */
+    int with_position;
+};
+
+/* Each run of tokens in up to three pieces: before, in and behind the tokens whose
+ * position this tp rank adds.  Without sequence parallelism that is rank 0's job, with
+ * it each rank adds those of its slice; every rank's result is then summed. */
+static int cut(const struct mds_par *p, struct piece *out)
+{
+    int tp = mds_comm_rank(p->groups->tp), n = 0;
+    int64_t row = 0;
+    int64_t from = p->sequence_parallel ? tp * p->slice.n : 0;
+    int64_t to = p->sequence_parallel ? from + p->slice.n : tp == 0 ? p->tokens.n : 0;
+
+    for (int i = 0; i < p->tokens.runs; i++) {
+        int64_t end = row + p->tokens.run[i].n, token = p->tokens.run[i].first;
+
+        while (row < end) {
+            int in = row >= from && row < to;
+            int64_t stop = in ? to : row < from ? from : end;
+
+            if (stop > end)
+                stop = end;
+            out[n++] = (struct piece){{token, stop - row}, row * p->B, in};
+            token += stop - row;
+            row = stop;
+        }
+    }
+    return n;
+}
+
+enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embedding *e,
+                              const int32_t *token, void *y)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct piece piece[6];
+    int n = cut(p, piece);
+    void *part = NULL;
+
+    MDS_TRY(mds_tp_partial(p, y, e->H, &part));
+    for (int i = 0; i < n; i++) {
+        int has = piece[i].with_position && e->position;
+        struct mdsk_embedding_fwd a = {
+            .B = p->B,
+            .S = piece[i].run.n,
+            .H = e->H,
+            .first_word = e->first_word,
+            .words = e->words,
+            .first_token = has ? piece[i].run.first - e->first_position : 0,
+            .dtype = p->dtype,
+            .token = token + piece[i].row,
+            .word = e->word,
+            .position = has ? e->position : NULL,
+            .y = mds_par_at(p, part, piece[i].row * e->H)};
+
+        MDS_TRY(mds_op_embedding_fwd(p->dev, &a));
+    }
+    MDS_TRY(mds_tp_leave_fwd(p, part, e->H, y));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* Every tp rank has all of dy, so replicated positions get the same gradient
+ * everywhere; a rank with sliced ones takes its own tokens. */
+enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embedding *e,
+                              const int32_t *token, const void *dy)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct piece piece[6];
+    int n = cut(p, piece);
+    void *full = NULL;
+
+    MDS_TRY(mds_tp_leave_bwd(p, dy, e->H, &full));
+    for (int i = 0; i < n; i++) {
+        int has = e->dposition && (piece[i].with_position || !e->sliced);
+        struct mdsk_embedding_bwd a = {
+            .B = p->B,
+            .S = piece[i].run.n,
+            .H = e->H,
+            .first_word = e->first_word,
+            .words = e->words,
+            .first_token = has ? piece[i].run.first - e->first_position : 0,
+            .dtype = p->dtype,
+            .token = token + piece[i].row,
+            .dy = mds_par_at(p, full, piece[i].row * e->H),
+            .dword = e->dword,
+            .dposition = has ? e->dposition : NULL};
+
+        MDS_TRY(mds_op_embedding_bwd(p->dev, &a));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* ---- head and loss ---- */
+
+/* Working memory of the loss: a tile of logits, and per row of it the statistics of
+ * each rank's words. */
+struct tile {
+    int64_t rows;
+    void *logits;
+    float *own; /* [3, rows]: max, sum, target logit of this rank's words */
+    float *all; /* [tp, 3, rows] */
+    float *lse; /* [rows] */
+};
+
+static enum mds_rc take_tile(const struct mds_par *p, const struct mds_head *h,
+                             struct tile *t)
+{
+    int parts = mds_comm_size(p->groups->tp);
+
+    t->rows = h->tile;
+    if (t->rows <= 0 || t->rows > mds_par_rows(p))
+        t->rows = mds_par_rows(p);
+    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, t->rows * h->words, &t->logits));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, 3 * t->rows, &t->own));
+    t->all = t->own;
+    if (parts > 1)
+        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, 3 * t->rows * parts, &t->all));
+    return mds_par_take_f32(p, MDS_MEM_WORK, t->rows, &t->lse);
+}
+
+/* Words of this rank that count. */
+static int64_t valid_words(const struct mds_head *h)
+{
+    int64_t valid = h->vocab - h->first_word;
+
+    if (valid < 0)
+        return 0;
+    return valid < h->words ? valid : h->words;
+}
+
+static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h,
+                               const struct tile *t, int64_t n, const void *x)
+{
+    struct mdsk_linear_fwd a = {.R = n,
+                                .in = h->H,
+                                .out = h->words,
+                                .dtype = p->dtype,
+                                .x = x,
+                                .w = h->weight,
+                                .y = t->logits};
+
+    return mds_op_linear_fwd(p->dev, &a);
+}
+
+static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
+                             const struct tile *t, int64_t n, const int32_t *target,
+                             double *loss_sum, double *count)
+{
+    struct mdsk_xent_stats s = {.R = n,
+                                .words = h->words,
+                                .valid = valid_words(h),
+                                .ld = h->words,
+                                .first_word = h->first_word,
+                                .dtype = p->dtype,
+                                .logits = t->logits,
+                                .target = target,
+                                .max = t->own,
+                                .sum = t->own + t->rows,
+                                .target_logit = t->own + 2 * t->rows};
+    struct mdsk_xent_loss x = {.R = n,
+                               .parts = mds_comm_size(p->groups->tp),
+                               .part_stride = 3 * t->rows,
+                               .target = target,
+                               .max = t->all,
+                               .sum = t->all + t->rows,
+                               .target_logit = t->all + 2 * t->rows,
+                               .lse = t->lse,
+                               .loss_sum = loss_sum,
+                               .count = count};
+
+    MDS_TRY(mds_op_xent_stats(p->dev, &s));
+    if (t->all != t->own)
+        MDS_TRY(mds_comm_all_gather(p->groups->tp, t->own, t->all,
+                                    3 * t->rows * (int64_t)sizeof *t->own));
+    return mds_op_xent_loss(p->dev, &x);
+}
+
+/* Logits become their gradients; on to the weight and to dx. */
+static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
+                            const struct tile *t, int64_t n, const int32_t *target,
+                            const void *x, void *dx)
+{
+    struct mdsk_xent_bwd b = {.R = n,
+                              .words = h->words,
+                              .valid = valid_words(h),
+                              .ld = h->words,
+                              .first_word = h->first_word,
+                              .dtype = p->dtype,
+                              .logits = t->logits,
+                              .target = target,
+                              .lse = t->lse,
+                              .scale = h->grad_scale};
+    struct mdsk_linear_bwd_weight w = {.R = n,
+                                       .in = h->H,
+                                       .out = h->words,
+                                       .dtype = p->dtype,
+                                       .x = x,
+                                       .dy = t->logits,
+                                       .dw = h->dweight};
+    struct mdsk_linear_bwd_input i = {.R = n,
+                                      .in = h->H,
+                                      .out = h->words,
+                                      .dtype = p->dtype,
+                                      .dy = t->logits,
+                                      .w = h->weight,
+                                      .dx = dx};
+
+    MDS_TRY(mds_op_xent_bwd(p->dev, &b));
+    MDS_TRY(mds_op_linear_bwd_weight(p->dev, &w));
+    return mds_op_linear_bwd_input(p->dev, &i);
+}
+
+/* x and dx [rows, H]: whole rows, dx a partial sum. */
+static enum mds_rc tiles(const struct mds_par *p, const struct mds_head *h,
+                         const void *x, const int32_t *target, double *loss_sum,
+                         double *count, void *dx)
+{
+    int64_t rows = mds_par_rows(p);
+    struct tile t = {0};
+
+    MDS_TRY(take_tile(p, h, &t));
+    for (int64_t at = 0; at < rows; at += t.rows) {
+        int64_t n = rows - at < t.rows ? rows - at : t.rows;
+        const void *xt = mds_par_at(p, x, at * h->H);
+
+        MDS_TRY(tile_logits(p, h, &t, n, xt));
+        MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
+        if (h->dweight)
+            MDS_TRY(
+                tile_bwd(p, h, &t, n, target + at, xt, mds_par_at(p, dx, at * h->H)));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_head_loss(const struct mds_par *p, const struct mds_head *h,
+                          const void *x, const int32_t *target, double *loss_sum,
+                          double *count, void *dx)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    void *full = NULL, *part = NULL;
+
+    MDS_TRY(mds_tp_enter_fwd(p, x, h->H, &full));
+    if (h->dweight)
+        MDS_TRY(mds_tp_partial(p, dx, h->H, &part));
+    MDS_TRY(tiles(p, h, full, target, loss_sum, count, part));
+    if (h->dweight)
+        MDS_TRY(mds_tp_enter_bwd(p, part, h->H, dx));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}

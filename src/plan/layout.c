@@ -1,0 +1,171 @@
+#include "plan/layout.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum kind { NUMBER, PLACE, RECOMPUTE, FLAG };
+
+/* A member, the key of its setting and mds_pretrain's option for it. */
+struct member {
+    const char *key, *flag;
+    enum kind kind;
+    size_t offset;
+};
+
+#define AT(field) offsetof(struct mds_layout, field)
+
+static const struct member members[] = {
+    {"parallel.tensor", "--tensor-model-parallel-size", NUMBER, AT(tensor)},
+    {"parallel.pipeline", "--pipeline-model-parallel-size", NUMBER, AT(pipeline)},
+    {"parallel.ulysses", "--ds-sequence-parallel-size", NUMBER, AT(ulysses)},
+    {"parallel.ring", "--context-parallel-size", NUMBER, AT(ring)},
+    {"parallel.zero_stage", "--zero-stage", NUMBER, AT(zero)},
+    {"parallel.offload_optimizer", "--offload-device", PLACE, AT(offload_optimizer)},
+    {"parallel.offload_params", "--offload-param-device", PLACE, AT(offload_params)},
+    {"train.recompute", "--recompute-granularity", RECOMPUTE, AT(recompute)},
+    {"parallel.sequence_parallel", "--sequence-parallel", FLAG, AT(sequence_parallel)},
+    {"train.offload_activations", "--cpu-checkpointing", FLAG, AT(offload_activations)},
+    {"train.mlp_tile", "--mlp-tile", NUMBER, AT(mlp_tile)},
+    {"train.loss_tile", "--loss-tile", NUMBER, AT(loss_tile)},
+    {"batch.micro", "--micro-batch-size", NUMBER, AT(micro)},
+    {"batch.global", "--global-batch-size", NUMBER, AT(global)},
+};
+
+enum { MEMBERS = sizeof members / sizeof *members };
+
+static int64_t get(const struct mds_layout *l, const struct member *m)
+{
+    const char *at = (const char *)l + m->offset;
+    int64_t i;
+    int n;
+
+    if (m->kind == NUMBER) {
+        memcpy(&i, at, sizeof i);
+        return i;
+    }
+    memcpy(&n, at, sizeof n); /* enums of config.h and flags are ints */
+    return n;
+}
+
+static void set(struct mds_layout *l, const struct member *m, int64_t value)
+{
+    char *at = (char *)l + m->offset;
+    int n = (int)value;
+
+    if (m->kind == NUMBER)
+        memcpy(at, &value, sizeof value);
+    else
+        memcpy(at, &n, sizeof n);
+}
+
+int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (get(a, &members[i]) != get(b, &members[i]))
+            return 0;
+    return 1;
+}
+
+unsigned mds_layout_fixed(const struct mds_config_run *run)
+{
+    unsigned fixed = 0;
+
+    for (int i = 0; i < MEMBERS; i++)
+        if (mds_settings_of(&run->settings, members[i].key)->level > MDS_LEVEL_DERIVED)
+            fixed |= 1u << i;
+    return fixed;
+}
+
+struct mds_layout mds_layout_of(const struct mds_config *c)
+{
+    return (struct mds_layout){.tensor = c->parallel.tensor,
+                               .pipeline = c->parallel.pipeline,
+                               .ulysses = c->parallel.ulysses,
+                               .ring = c->parallel.ring,
+                               .zero = c->parallel.zero_stage,
+                               .offload_optimizer = c->parallel.offload_optimizer,
+                               .offload_params = c->parallel.offload_params,
+                               .recompute = c->train.recompute,
+                               .sequence_parallel = c->parallel.sequence_parallel,
+                               .offload_activations = c->train.offload_activations,
+                               .mlp_tile = c->train.mlp_tile,
+                               .loss_tile = c->train.loss_tile,
+                               .micro = c->batch.micro,
+                               .global = c->batch.global};
+}
+
+struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
+                                  unsigned fixed)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (fixed & 1u << i)
+            set(&l, &members[i], get(now, &members[i]));
+    if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
+        l.offload_params = MDS_PLACE_DEVICE;
+    if (l.recompute != MDS_RECOMPUTE_FULL)
+        l.offload_activations = 0;
+    return l;
+}
+
+enum mds_rc mds_layout_apply(const struct mds_config_run *run,
+                             const struct mds_layout *l, int64_t world,
+                             struct mds_config *out)
+{
+    struct mds_config_run copy = *run;
+    struct mds_config *c = &copy.config;
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    c->parallel.sp_type = MDS_SP_NONE;
+    c->parallel.tensor = l->tensor;
+    c->parallel.pipeline = l->pipeline;
+    c->parallel.ulysses = l->ulysses;
+    c->parallel.ring = l->ring;
+    c->parallel.zero_stage = l->zero;
+    c->parallel.offload_optimizer = l->offload_optimizer;
+    c->parallel.offload_params = l->offload_params;
+    c->parallel.sequence_parallel = l->sequence_parallel && l->tensor > 1;
+    c->train.recompute = l->recompute;
+    c->train.offload_activations = l->offload_activations;
+    c->train.mlp_tile = l->mlp_tile;
+    c->train.loss_tile = l->loss_tile;
+    c->batch.micro = l->micro;
+    c->batch.global = l->global;
+    c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
+    c->train.dry_world = world;
+    c->train.dry_rank = 0;
+    rc = mds_config_resolve(&copy, world, &diag);
+    mds_diag_fini(&diag);
+    if (!rc)
+        *out = copy.config;
+    return rc;
+}
+
+static void add_option(const struct member *m, int64_t value, struct mds_str *out)
+{
+    static const char *const places[] = {"none", "cpu", "nvme"};
+    static const char *const recomputes[] = {"none", "selective", "full"};
+    const char *blank = out->len ? " " : "";
+
+    switch (m->kind) {
+    case NUMBER:
+        mds_str_add(out, "%s%s %lld", blank, m->flag, (long long)value);
+        break;
+    case PLACE:
+        mds_str_add(out, "%s%s %s", blank, m->flag, places[value]);
+        break;
+    case RECOMPUTE:
+        mds_str_add(out, "%s%s %s", blank, m->flag, recomputes[value]);
+        break;
+    case FLAG:
+        mds_str_add(out, "%s%s", blank, m->flag);
+        break;
+    }
+}
+
+void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (!(fixed & 1u << i) && get(l, &members[i]) != 0)
+            add_option(&members[i], get(l, &members[i]), out);
+}

@@ -1,0 +1,153 @@
+/* Layouts known to be good, from the model table. */
+#include "base/str.h"
+#include "base/units.h"
+#include "config/tree.h"
+#include "plan/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* One row as it stands there. */
+struct row {
+    const char *model, *gpu, *source;
+    int64_t gpus, max_seq;
+    struct mds_layout layout;
+};
+
+static int parse_place(const char *text, enum mds_place_kind *out)
+{
+    if (strcmp(text, "none") != 0 && strcmp(text, "cpu") != 0)
+        return -1;
+    *out = strcmp(text, "cpu") == 0 ? MDS_PLACE_CPU : MDS_PLACE_DEVICE;
+    return 0;
+}
+
+static int parse_recompute(const char *text, enum mds_recompute *out)
+{
+    static const char *const names[] = {"none", "selective", "full"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum mds_recompute)i;
+            return 0;
+        }
+    return -1;
+}
+
+/* The number that key stands for, or NULL. */
+static int64_t *number(struct row *r, const char *key)
+{
+    const struct {
+        const char *key;
+        int64_t *to;
+    } numbers[] = {
+        {"gpus", &r->gpus},
+        {"max_seq", &r->max_seq},
+        {"tensor", &r->layout.tensor},
+        {"pipeline", &r->layout.pipeline},
+        {"ulysses", &r->layout.ulysses},
+        {"ring", &r->layout.ring},
+        {"zero", &r->layout.zero},
+        {"micro", &r->layout.micro},
+        {"global", &r->layout.global},
+    };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(key, numbers[i].key) == 0)
+            return numbers[i].to;
+    return NULL;
+}
+
+/* 0, or -1 if the value is none. */
+static int read_member(struct row *r, const struct mds_node *n)
+{
+    int64_t *to = number(r, n->key);
+
+    if (!n->text)
+        return -1;
+    if (to)
+        return mds_parse_count(n->text, to) || *to < 0 ? -1 : 0;
+    if (strcmp(n->key, "model") == 0)
+        r->model = n->text;
+    else if (strcmp(n->key, "gpu") == 0)
+        r->gpu = n->text;
+    else if (strcmp(n->key, "source") == 0)
+        r->source = n->text;
+    else if (strcmp(n->key, "offload") == 0)
+        return parse_place(n->text, &r->layout.offload_optimizer);
+    else if (strcmp(n->key, "recompute") == 0)
+        return parse_recompute(n->text, &r->layout.recompute);
+    else
+        return -1;
+    return 0;
+}
+
+static int read_row(const struct mds_tree *t, const struct mds_node *map, struct row *r,
+                    struct mds_diag *diag)
+{
+    char origin[512];
+
+    *r = (struct row){.layout = {.tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1}};
+    for (const struct mds_node *n = map->first; n; n = n->next)
+        if (!n->key || read_member(r, n)) {
+            snprintf(origin, sizeof origin, "%s:%d", t->name, n->line);
+            mds_diag_fault(diag, origin, "a layout has no %s like that",
+                           n->key ? n->key : "item");
+            return -1;
+        }
+    if (!r->model || !r->gpu || !r->gpus) {
+        snprintf(origin, sizeof origin, "%s:%d", t->name, map->line);
+        mds_diag_fault(diag, origin, "a layout must give model, gpu and gpus");
+        return -1;
+    }
+    r->layout.sequence_parallel = r->layout.tensor > 1;
+    return 0;
+}
+
+/* "A100" in a row stands for A100-40GB and A100-80GB. */
+static int is_kind(const char *row, const char *gpu)
+{
+    size_t n = strlen(row);
+
+    return strncmp(row, gpu, n) == 0 && (gpu[n] == '\0' || gpu[n] == '-');
+}
+
+static void take(const struct mds_tree *t, const struct mds_node *n,
+                 const struct row *r, struct mds_layout_row *out)
+{
+    const char *slash = strrchr(t->name, '/');
+
+    out->layout = r->layout;
+    snprintf(out->origin, sizeof out->origin, "%.100s:%d%s%.100s",
+             slash ? slash + 1 : t->name, n->line, r->source ? ", " : "",
+             r->source ? r->source : "");
+}
+
+int mds_layout_find(const struct mds_config_run *run, const char *gpu, int64_t ranks,
+                    struct mds_diag *diag, struct mds_layout_row *out)
+{
+    const struct mds_config *c = &run->config;
+    const struct mds_node *list;
+    struct mds_tree *t = NULL;
+    int found = 0;
+
+    if (!c->model.size_key || !c->output.model_table || !gpu ||
+        mds_tree_load(c->output.model_table, &t))
+        return 0;
+    list = mds_node_get(t->root, "layouts");
+    for (const struct mds_node *n = list ? list->first : NULL; n && !found;
+         n = n->next) {
+        struct row r;
+
+        if (read_row(t, n, &r, diag))
+            continue;
+        if (strcasecmp(r.model, c->model.size_key) == 0 && is_kind(r.gpu, gpu) &&
+            r.gpus == ranks && (!r.max_seq || c->model.seq_length <= r.max_seq)) {
+            take(t, n, &r, out);
+            found = 1;
+        }
+    }
+    mds_tree_destroy(t);
+    return found;
+}

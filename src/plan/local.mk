@@ -1,0 +1,29 @@
+noinst_LIBRARIES += src/plan/libmds_plan.a
+src_plan_libmds_plan_a_SOURCES = \
+  src/plan/machine.c src/plan/machine.h src/plan/machine_impl.h \
+  src/plan/machine_check.c \
+  src/plan/machine_facts.c \
+  src/plan/machine_find.c \
+  src/plan/advise.c \
+  src/plan/layout.c src/plan/layout.h \
+  src/plan/layout_table.c \
+  src/plan/plan.h \
+  src/plan/predict.c src/plan/predict.h \
+  src/plan/print.c \
+  src/plan/search.c
+
+machinesdir = $(pkgdatadir)/machines
+dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.yaml \
+  machines/perlmutter.yaml machines/polaris.yaml machines/thetagpu.yaml
+
+unit_tests += tests/unit/plan
+tests_unit_plan_SOURCES = tests/unit/plan.c
+tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_plan_LDADD = src/plan/libmds_plan.a src/engine/libmds_engine.a \
+  src/model/libmds_model.a src/parallel/libmds_parallel.a \
+  src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
+  kernels/libmdsk.a src/topo/libmds_topo.a src/config/libmds_config.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
+  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
+EXTRA_DIST += docs/new-machine.md

@@ -1,0 +1,353 @@
+/* Reading machines/NAME.yaml. */
+#include "base/alloc.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "config/tree.h"
+#include "plan/machine_impl.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the reader is at. */
+struct reader {
+    const struct mds_tree *t;
+    struct mds_machine *m;
+    struct mds_diag *diag;
+    char origin[PATH_MAX + 16];
+};
+
+static const char *origin_of(struct reader *r, const struct mds_node *n)
+{
+    snprintf(r->origin, sizeof r->origin, "%s:%d", r->t->name, n->line);
+    return r->origin;
+}
+
+/* ---- names and faults ---- */
+
+/* Sections that are no rows of facts. */
+static const char *const others[] = {"environment", "queues", "settings"};
+
+static void unknown_section(struct reader *r, const struct mds_node *n)
+{
+    const char *names[64];
+    size_t count = 0;
+    const char *near;
+
+    for (const struct mds_option *o = mds_machine_facts.options; o->help; o++) {
+        size_t length = strcspn(o->key, ".");
+
+        if (count == 0 || strncmp(names[count - 1], o->key, length) != 0)
+            names[count++] = strndup(o->key, length);
+    }
+    near = mds_str_nearest(n->key, names, count);
+    if (!near)
+        near = mds_str_nearest(n->key, others, sizeof others / sizeof *others);
+    mds_diag_fault(r->diag, origin_of(r, n), "unknown section %s; %s%s%s", n->key,
+                   near ? "did you mean " : "docs/new-machine.md lists them",
+                   near ? near : "", near ? "?" : "");
+    while (count > 0)
+        free((char *)names[--count]);
+}
+
+static void unknown_fact(struct reader *r, const struct mds_node *n, const char *key)
+{
+    const char *names[64], *near;
+    size_t count = 0;
+
+    for (const struct mds_option *o = mds_machine_facts.options; o->help; o++)
+        names[count++] = o->key;
+    near = mds_str_nearest(key, names, count);
+    mds_diag_fault(r->diag, origin_of(r, n), "unknown fact %s; %s%s%s", key,
+                   near ? "did you mean " : "docs/new-machine.md lists them",
+                   near ? near : "", near ? "?" : "");
+}
+
+/* ---- sources ---- */
+
+static int is_date(const char *text)
+{
+    int y = 0, m = 0, d = 0, n = 0;
+
+    return sscanf(text, "%4d-%2d-%2d%n", &y, &m, &d, &n) == 3 && n == 10 &&
+           text[n] == '\0' && m >= 1 && m <= 12 && d >= 1 && d <= 31;
+}
+
+/* Whether map says where its facts are from and of when; faults for what is wrong. */
+static int has_source(struct reader *r, const struct mds_node *map)
+{
+    const struct mds_node *source = mds_node_get(map, "source");
+    const struct mds_node *date = mds_node_get(map, "date");
+
+    if (date && (!date->text || !is_date(date->text)))
+        mds_diag_fault(r->diag, origin_of(r, date), "date '%s': must be YYYY-MM-DD",
+                       date->text ? date->text : "");
+    return source && source->text && *source->text && date;
+}
+
+/* ---- facts ---- */
+
+/* The items of a list in one text; NULL if they are not all words. */
+static char *join(const struct mds_node *list, const char *between)
+{
+    struct mds_str b = {0};
+
+    for (const struct mds_node *n = list->first; n; n = n->next) {
+        if (n->kind != MDS_NODE_SCALAR) {
+            mds_str_fini(&b);
+            return NULL;
+        }
+        mds_str_add(&b, "%s%s", b.len ? between : "", n->text);
+    }
+    return b.s;
+}
+
+static void put(struct reader *r, size_t row, const struct mds_node *n, const char *key)
+{
+    enum mds_option_type type = mds_machine_facts.options[row].type;
+    int listable = type == MDS_OPT_WORDS || type == MDS_OPT_STRING;
+    char *joined;
+
+    if (n->kind == MDS_NODE_SCALAR && *n->text) {
+        mds_settings_put(&r->m->facts, row, n->text, MDS_LEVEL_FILE, origin_of(r, n),
+                         key, r->diag);
+        return;
+    }
+    joined = n->kind == MDS_NODE_LIST && listable
+                 ? join(n, type == MDS_OPT_WORDS ? " " : "\n")
+                 : NULL;
+    if (joined)
+        mds_settings_put(&r->m->facts, row, joined, MDS_LEVEL_FILE, origin_of(r, n),
+                         key, r->diag);
+    else
+        mds_diag_fault(r->diag, origin_of(r, n), "%s: must be %s", key,
+                       listable ? "a text or a list of texts" : "one value");
+    free(joined);
+}
+
+/* One fact: a value, or {value: , source: , date: }. */
+static void read_fact(struct reader *r, const struct mds_node *section,
+                      const struct mds_node *n, int sourced)
+{
+    const struct mds_node *value = mds_node_get(n, "value");
+    char key[128];
+    size_t row;
+
+    if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+        return;
+    snprintf(key, sizeof key, "%s.%s", section->key, n->key);
+    row = mds_settings_row(&r->m->facts, key);
+    if (row == r->m->facts.rows) {
+        unknown_fact(r, n, key);
+        return;
+    }
+    if (value)
+        sourced = has_source(r, n);
+    if (!sourced)
+        mds_diag_fault(r->diag, origin_of(r, n),
+                       "%s has no source and date; give them to the section, or write "
+                       "%s: {value: .., source: .., date: YYYY-MM-DD}",
+                       key, n->key);
+    put(r, row, value ? value : n, key);
+}
+
+static void read_section(struct reader *r, const struct mds_node *section)
+{
+    int sourced = has_source(r, section);
+    size_t length = strlen(section->key);
+
+    for (const struct mds_option *o = mds_machine_facts.options; o->help; o++)
+        if (strncmp(o->key, section->key, length) == 0 && o->key[length] == '.') {
+            for (const struct mds_node *n = section->first; n; n = n->next)
+                read_fact(r, section, n, sourced);
+            return;
+        }
+    unknown_section(r, section);
+}
+
+/* ---- queues and environment ---- */
+
+static enum mds_rc grow(void *list, size_t count, size_t size)
+{
+    void **p = list, *more = mds_realloc(*p, count + 1, size);
+
+    if (!more)
+        return MDS_EMEM;
+    memset((char *)more + count * size, 0, size);
+    *p = more;
+    return MDS_OK;
+}
+
+static int read_number(struct reader *r, const struct mds_node *n, int64_t *out)
+{
+    if (n->text && mds_parse_count(n->text, out) == 0 && *out >= 0)
+        return 0;
+    mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a number", n->key);
+    return -1;
+}
+
+static void read_queue_field(struct reader *r, const struct mds_node *n,
+                             struct mds_queue *q)
+{
+    static const char *const names[] = {"min_nodes", "max_nodes", "walltime",
+                                        "preemptable"};
+    const char *near;
+    int64_t yes;
+
+    if (strcmp(n->key, "min_nodes") == 0) {
+        read_number(r, n, &q->min_nodes);
+    } else if (strcmp(n->key, "max_nodes") == 0) {
+        read_number(r, n, &q->max_nodes);
+    } else if (strcmp(n->key, "preemptable") == 0) {
+        if (read_number(r, n, &yes) == 0)
+            q->preemptable = yes != 0;
+    } else if (strcmp(n->key, "walltime") == 0) {
+        if (!n->text || mds_parse_seconds(n->text, &q->max_s) || q->max_s <= 0)
+            mds_diag_fault(r->diag, origin_of(r, n), "walltime: must be a time, 6h");
+    } else {
+        near = mds_str_nearest(n->key, names, sizeof names / sizeof *names);
+        mds_diag_fault(
+            r->diag, origin_of(r, n), "queue %s: unknown key %s; %s%s%s", q->name,
+            n->key, near ? "did you mean " : "known are min_nodes, ",
+            near ? near : "max_nodes, walltime, preemptable", near ? "?" : "");
+    }
+}
+
+static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
+{
+    struct mds_machine *m = r->m;
+
+    if (!has_source(r, section))
+        mds_diag_fault(r->diag, origin_of(r, section),
+                       "queues have no source and date");
+    for (const struct mds_node *n = section->first; n; n = n->next) {
+        struct mds_queue *q;
+
+        if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+            continue;
+        MDS_TRY(grow(&m->queues, m->queue_count, sizeof *q));
+        q = &m->queues[m->queue_count++];
+        q->min_nodes = 1;
+        q->name = mds_strdup(n->key);
+        if (!q->name)
+            return MDS_EMEM;
+        for (const struct mds_node *f = n->first; f; f = f->next)
+            read_queue_field(r, f, q);
+        if (q->max_nodes < q->min_nodes || q->max_s <= 0)
+            mds_diag_fault(r->diag, origin_of(r, n),
+                           "queue %s: must give max_nodes, no less than min_nodes, and "
+                           "walltime",
+                           q->name);
+    }
+    return MDS_OK;
+}
+
+static int is_variable(const char *name)
+{
+    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+                            "0123456789");
+
+    return n > 0 && name[n] == '\0' && !(name[0] >= '0' && name[0] <= '9');
+}
+
+static enum mds_rc read_environment(struct reader *r, const struct mds_node *section)
+{
+    struct mds_machine *m = r->m;
+
+    if (!has_source(r, section))
+        mds_diag_fault(r->diag, origin_of(r, section),
+                       "environment has no source and date");
+    for (const struct mds_node *n = section->first; n; n = n->next) {
+        struct mds_variable *v;
+
+        if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+            continue;
+        if (!is_variable(n->key) || n->kind != MDS_NODE_SCALAR) {
+            mds_diag_fault(r->diag, origin_of(r, n), "environment: %s is no variable",
+                           n->key);
+            continue;
+        }
+        MDS_TRY(grow(&m->environment, m->variable_count, sizeof *v));
+        v = &m->environment[m->variable_count++];
+        v->name = mds_strdup(n->key);
+        v->value = mds_strdup(n->text);
+        if (!v->name || !v->value)
+            return MDS_EMEM;
+    }
+    return MDS_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum mds_rc read_profile(struct reader *r)
+{
+    const struct mds_node *root = r->t->root;
+
+    if (!root || root->kind != MDS_NODE_MAP) {
+        mds_diag_fault(r->diag, r->t->name, "no profile: must be a map of sections");
+        return MDS_OK;
+    }
+    for (const struct mds_node *n = root->first; n; n = n->next) {
+        if (strcmp(n->key, "settings") == 0)
+            continue; /* mds_pretrain's own, read by it */
+        if (n->kind != MDS_NODE_MAP)
+            mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a map", n->key);
+        else if (strcmp(n->key, "queues") == 0)
+            MDS_TRY(read_queues(r, n));
+        else if (strcmp(n->key, "environment") == 0)
+            MDS_TRY(read_environment(r, n));
+        else
+            read_section(r, n);
+    }
+    mds_machine_check(r->m, r->diag);
+    return MDS_OK;
+}
+
+enum mds_rc mds_machine_load(const char *path, struct mds_diag *diag,
+                             struct mds_machine **out)
+{
+    struct mds_machine *m = mds_zalloc(1, sizeof *m);
+    struct mds_tree *t = NULL;
+    struct reader r = {.m = m, .diag = diag};
+    enum mds_rc rc = MDS_EMEM;
+
+    if (!m)
+        return MDS_EMEM;
+    rc = mds_settings_init(&m->facts, &mds_machine_facts, m);
+    if (!rc)
+        rc = mds_tree_load(path, &t);
+    if (rc)
+        goto destroy_machine;
+    r.t = t;
+    m->path = mds_strdup(path);
+    rc = m->path ? read_profile(&r) : MDS_EMEM;
+    mds_tree_destroy(t);
+    if (!rc)
+        rc = mds_diag_verdict(diag);
+    if (rc)
+        goto destroy_machine;
+    *out = m;
+    return MDS_OK;
+
+destroy_machine:
+    mds_machine_destroy(m);
+    return rc;
+}
+
+void mds_machine_destroy(struct mds_machine *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->queue_count; i++)
+        free(m->queues[i].name);
+    for (size_t i = 0; i < m->variable_count; i++) {
+        free(m->environment[i].name);
+        free(m->environment[i].value);
+    }
+    free(m->queues);
+    free(m->environment);
+    free(m->path);
+    mds_settings_fini(&m->facts);
+    free(m);
+}

@@ -1,0 +1,115 @@
+/* The facts of a machine that plans are reckoned with and launch lines are made from:
+ * machines/NAME.yaml.  docs/new-machine.md says how to write one. */
+#ifndef MDS_PLAN_MACHINE_H
+#define MDS_PLAN_MACHINE_H
+
+#include "config/diag.h"
+#include "config/optset.h"
+
+#include <stdint.h>
+
+/* Who starts the ranks.  PLAIN is the MPI standard's own `mpiexec -n N`, on one host.
+ */
+enum mds_launcher {
+    MDS_LAUNCHER_PLAIN,
+    MDS_LAUNCHER_PALS,
+    MDS_LAUNCHER_HYDRA,
+    MDS_LAUNCHER_OPENMPI,
+    MDS_LAUNCHER_SRUN,
+};
+
+/* Who gives out nodes. */
+enum mds_scheduler {
+    MDS_SCHEDULER_NONE,
+    MDS_SCHEDULER_PBS,
+    MDS_SCHEDULER_SLURM,
+    MDS_SCHEDULER_COBALT,
+};
+
+enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };
+
+struct mds_queue {
+    char *name;
+    int64_t min_nodes, max_nodes;
+    double max_s;    /* longest walltime */
+    int preemptable; /* jobs may be killed without warning */
+};
+
+struct mds_variable {
+    char *name, *value;
+};
+
+struct mds_machine {
+    char *path; /* the file it was read from */
+    char *name, *about;
+    char *hosts; /* shell patterns of host names, separated by blanks; or NULL */
+
+    struct {
+        int64_t count;       /* in the whole machine */
+        int64_t gpus, ranks; /* ranks: 0 means one per GPU */
+        int64_t sockets, cores, threads;
+        int64_t memory; /* bytes of the host */
+        char *scratch;  /* node-local folder, or NULL */
+    } node;
+    struct {
+        char *kind; /* "A100-40GB"; NULL without GPUs */
+        int64_t memory;
+        int order; /* enum mds_gpu_order: which GPU local rank 0 takes */
+    } gpu;
+    struct { /* what programs reach, not what data sheets promise; per GPU (or rank) */
+        double matmul_flops, matmul_fp32_flops, attention_flops;
+        double memory_bytes_s;
+        double call_s; /* launch of one operation */
+    } rates;
+    struct {                        /* bytes a second, one direction */
+        double gpu_bytes_s;         /* between two GPUs of a node */
+        double net_bytes_s;         /* out of a node, all adapters together */
+        double host_bytes_s;        /* between a GPU and its host's memory */
+        double host_memory_bytes_s; /* of a node's memory */
+        double latency_s;
+    } links;
+    struct {
+        int64_t bytes; /* taken on a GPU by what no ledger sees */
+    } overhead;
+
+    struct {
+        int kind;      /* enum mds_launcher */
+        char *command; /* "mpiexec" */
+        char *flags;   /* words that come first, or NULL */
+        char *binding; /* words; {depth} is the threads of each rank */
+        char *pass;    /* names of variables to hand on (Open MPI's -x) */
+    } launcher;
+    struct {
+        int scheduler;    /* enum mds_scheduler */
+        char *directives; /* lines of a job's head, without "#PBS "; {nodes} {ppn} */
+        char *modules;    /* words for `module load`, or NULL */
+        char *init;       /* shell line before that, or NULL */
+    } batch;
+
+    struct mds_queue *queues;
+    size_t queue_count;
+    struct mds_variable *environment;
+    size_t variable_count;
+
+    struct mds_settings facts; /* the origin of each value */
+};
+
+/* Read and check a profile.  *out is set on success only; diag (zeroed) receives all
+ * faults, each with "file:line", and they are mds_fail_text() as well. */
+enum mds_rc mds_machine_load(const char *path, struct mds_diag *diag,
+                             struct mds_machine **out);
+void mds_machine_destroy(struct mds_machine *m); /* NULL is fine */
+
+/* The profile named `name` (or at that path); with NULL the one whose patterns match
+ * `host`, or localhost's if none does. */
+enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
+                             struct mds_machine **out);
+
+/* Ranks on each node: one per GPU, or what the profile says. */
+int64_t mds_machine_ranks(const struct mds_machine *m);
+
+/* The queue of that name, or NULL. */
+const struct mds_queue *mds_machine_queue(const struct mds_machine *m,
+                                          const char *name);
+
+#endif

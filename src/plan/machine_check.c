@@ -1,0 +1,80 @@
+/* What a profile must say, and what must agree in it. */
+#include "plan/machine_impl.h"
+
+#include <string.h>
+
+static int was_set(const struct mds_machine *m, const char *key)
+{
+    return mds_settings_of(&m->facts, key)->level == MDS_LEVEL_FILE;
+}
+
+static void need(const struct mds_machine *m, const char *const *keys, size_t count,
+                 const char *why, struct mds_diag *diag)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!was_set(m, keys[i]))
+            mds_diag_fault(diag, m->path, "no %s%s", keys[i], why);
+}
+
+static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
+{
+    static const char *const keys[] = {"gpu.kind", "gpu.memory", "overhead.bytes"};
+
+    if (m->node.gpus > 0)
+        need(m, keys, sizeof keys / sizeof *keys, ", and node.gpus is not 0", diag);
+    else if (m->node.ranks == 0)
+        mds_diag_fault(diag, m->path,
+                       "node.gpus is 0, so node.ranks must say how many ranks a node "
+                       "takes");
+    if (m->overhead.bytes > 0 && m->gpu.memory > 0 &&
+        m->overhead.bytes >= m->gpu.memory)
+        mds_diag_fault(diag, mds_settings_of(&m->facts, "overhead.bytes")->origin,
+                       "overhead.bytes leaves nothing of gpu.memory");
+}
+
+static void check_node(const struct mds_machine *m, struct mds_diag *diag)
+{
+    if (m->node.cores > 0 && m->node.threads > 0 && m->node.threads < m->node.cores)
+        mds_diag_fault(diag, mds_settings_of(&m->facts, "node.threads")->origin,
+                       "node.threads %lld is less than node.cores %lld",
+                       (long long)m->node.threads, (long long)m->node.cores);
+}
+
+static void check_queues(const struct mds_machine *m, struct mds_diag *diag)
+{
+    if (m->batch.scheduler == MDS_SCHEDULER_NONE && m->queue_count > 0)
+        mds_diag_fault(diag, m->path, "queues, but batch.scheduler is none");
+    for (size_t i = 0; i < m->queue_count; i++)
+        if (m->node.count > 0 && m->queues[i].max_nodes > m->node.count)
+            mds_diag_fault(diag, m->path,
+                           "queue %s takes %lld nodes of a machine of %lld",
+                           m->queues[i].name, (long long)m->queues[i].max_nodes,
+                           (long long)m->node.count);
+}
+
+void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
+{
+    static const char *const keys[] = {
+        "machine.name",
+        "machine.about",
+        "node.count",
+        "node.gpus",
+        "node.cores",
+        "node.threads",
+        "node.memory",
+        "rates.matmul_flops",
+        "rates.matmul_fp32_flops",
+        "rates.attention_flops",
+        "rates.memory_bytes_s",
+        "links.gpu_bytes_s",
+        "links.net_bytes_s",
+        "links.host_bytes_s",
+        "links.host_memory_bytes_s",
+        "launcher.command",
+    };
+
+    need(m, keys, sizeof keys / sizeof *keys, "; every profile must give it", diag);
+    check_gpu(m, diag);
+    check_node(m, diag);
+    check_queues(m, diag);
+}

@@ -1,0 +1,98 @@
+/* The scalar facts of a profile, as rows of the settings engine. */
+#include "plan/machine_impl.h"
+
+#include <stddef.h>
+
+#define AT(field) ((ptrdiff_t)offsetof(struct mds_machine, field))
+
+/* In the order of the enums in machine.h. */
+static const char *const launchers[] = {"plain",   "pals", "hydra",
+                                        "openmpi", "srun", NULL};
+static const char *const schedulers[] = {"none", "pbs", "slurm", "cobalt", NULL};
+static const char *const orders[] = {"forward", "reverse", NULL};
+
+static const char g[] = "Facts";
+
+static const struct mds_option rows[] = {
+    {g, "machine.name", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name), "name",
+     .help = "what MACHINE= calls it"},
+    {g, "machine.about", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(about),
+     "words", .help = "one line for people"},
+    {g, "machine.hosts", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(hosts),
+     "pattern...", .help = "host names that mean this machine"},
+
+    {g, "node.count", NULL, NULL, MDS_OPT_INT, NULL, 1, 1e6, NULL, AT(node.count),
+     "nodes", .help = "nodes of the whole machine"},
+    {g, "node.gpus", NULL, NULL, MDS_OPT_INT, NULL, 0, 64, NULL, AT(node.gpus), "GPUs",
+     .help = "GPUs of a node"},
+    {g, "node.ranks", NULL, NULL, MDS_OPT_INT, NULL, 0, 4096, NULL, AT(node.ranks),
+     "ranks", .help = "ranks a node, where that is not one for each GPU"},
+    {g, "node.sockets", NULL, NULL, MDS_OPT_INT, "1", 1, 64, NULL, AT(node.sockets),
+     "sockets", .help = "processors of a node"},
+    {g, "node.cores", NULL, NULL, MDS_OPT_INT, NULL, 1, 4096, NULL, AT(node.cores),
+     "cores", .help = "cores of a node"},
+    {g, "node.threads", NULL, NULL, MDS_OPT_INT, NULL, 1, 16384, NULL, AT(node.threads),
+     "threads", .help = "hardware threads of a node"},
+    {g, "node.memory", NULL, NULL, MDS_OPT_BYTES, NULL, 1 << 28, 1e15, NULL,
+     AT(node.memory), "bytes", .help = "host memory of a node"},
+    {g, "node.scratch", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(node.scratch),
+     "folder", .help = "folder on a local disk"},
+
+    {g, "gpu.kind", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(gpu.kind), "kind",
+     .help = "as the model table's layouts name it: A100-40GB"},
+    {g, "gpu.memory", NULL, NULL, MDS_OPT_BYTES, NULL, 1 << 28, 1e13, NULL,
+     AT(gpu.memory), "bytes", .help = "memory of a GPU"},
+    {g, "gpu.order", NULL, NULL, MDS_OPT_ENUM, "forward", 0, 0, orders, AT(gpu.order),
+     "order", .help = "reverse: local rank 0 sits nearest to the last GPU"},
+
+    {g, "rates.matmul_flops", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e18, NULL,
+     AT(rates.matmul_flops), "FLOP/s", .help = "products of 16-bit matrices"},
+    {g, "rates.matmul_fp32_flops", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e18, NULL,
+     AT(rates.matmul_fp32_flops), "FLOP/s", .help = "products of fp32 matrices"},
+    {g, "rates.attention_flops", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e18, NULL,
+     AT(rates.attention_flops), "FLOP/s", .help = "fused causal attention"},
+    {g, "rates.memory_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e15, NULL,
+     AT(rates.memory_bytes_s), "bytes/s", .help = "device memory"},
+    {g, "rates.call_s", NULL, NULL, MDS_OPT_REAL, "0", 0, 1, NULL, AT(rates.call_s),
+     "seconds", .help = "least time of one operation"},
+
+    {g, "links.gpu_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
+     AT(links.gpu_bytes_s), "bytes/s", .help = "between GPUs (or ranks) of a node"},
+    {g, "links.net_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
+     AT(links.net_bytes_s), "bytes/s", .help = "out of a node, all adapters together"},
+    {g, "links.host_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
+     AT(links.host_bytes_s), "bytes/s", .help = "between a GPU and host memory"},
+    {g, "links.host_memory_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
+     AT(links.host_memory_bytes_s), "bytes/s", .help = "host memory of a node"},
+    {g, "links.latency_s", NULL, NULL, MDS_OPT_REAL, "0", 0, 1, NULL,
+     AT(links.latency_s), "seconds", .help = "of one message"},
+
+    {g, "overhead.bytes", NULL, NULL, MDS_OPT_BYTES, "0", 0, 1e12, NULL,
+     AT(overhead.bytes), "bytes",
+     .help = "device memory of contexts and libraries, which no ledger sees"},
+
+    {g, "launcher.kind", NULL, NULL, MDS_OPT_ENUM, "plain", 0, 0, launchers,
+     AT(launcher.kind), "kind", .help = "whose options the command understands"},
+    {g, "launcher.command", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(launcher.command), "command", .help = "what starts ranks"},
+    {g, "launcher.flags", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL,
+     AT(launcher.flags), "word...", .help = "its first words"},
+    {g, "launcher.binding", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL,
+     AT(launcher.binding), "word...",
+     .help = "how ranks are bound to cores; {depth} is threads of a rank"},
+    {g, "launcher.pass", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(launcher.pass),
+     "name...", .help = "variables that ranks inherit (-x)"},
+
+    {g, "batch.scheduler", NULL, NULL, MDS_OPT_ENUM, "none", 0, 0, schedulers,
+     AT(batch.scheduler), "kind", .help = "who gives out nodes"},
+    {g, "batch.directives", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(batch.directives), "line", .help = "further lines of a job's head"},
+    {g, "batch.modules", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(batch.modules),
+     "module...", .help = "modules a job loads"},
+    {g, "batch.init", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(batch.init),
+     "line", .help = "shell line that defines `module`"},
+    {.help = NULL},
+};
+
+const struct mds_option_set mds_machine_facts = {.program = "mds_launch check-profile",
+                                                 .options = rows};

@@ -1,0 +1,66 @@
+/* The search for a layout: every one that divides, by dry runs, fastest first. */
+#ifndef MDS_PLAN_PLAN_H
+#define MDS_PLAN_PLAN_H
+
+#include "plan/layout.h"
+#include "plan/predict.h"
+
+#include <stdio.h>
+
+struct mds_plan_request {
+    const struct mds_machine *machine; /* borrowed, as is run */
+    const struct mds_config_run *run;  /* read, not resolved */
+    int64_t world, per_node;
+    double budget_s; /* grids that were not reached by then are left out, and counted */
+};
+
+struct mds_plan_entry {
+    struct mds_layout layout;
+    struct mds_estimate estimate;
+};
+
+/* A grid of ranks that is out, and its most frugal layout where there is one. */
+struct mds_plan_reject {
+    struct mds_plan_entry entry;
+    int divides; /* 0: the model does not divide so, entry.estimate is empty */
+    char why[256];
+};
+
+struct mds_plan {
+    struct mds_plan_entry *fits; /* fastest first, but a row of the table before all,
+                                    unless half as fast */
+    size_t fit_count;
+    struct mds_plan_reject
+        *out; /* smallest need first, then those that do not divide */
+    size_t out_count;
+    unsigned fixed;    /* mds_layout_fixed */
+    char origin[256];  /* of fits[0], if it is a row of the table; else "" */
+    int64_t rehearsed; /* dry runs */
+    int64_t untried;   /* grids for which there was no time */
+    double took_s;
+};
+
+enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,
+                            struct mds_plan *out);
+void mds_plan_fini(struct mds_plan *p);
+
+/* The longest sequence for which a layout fits, to one part in 256, and that layout;
+ * *seq is 0 if none fits at all.  The configuration's length does not matter. */
+enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,
+                             struct mds_plan_entry *best);
+
+/* The table of the best `rows`, the winner's memory and time by purpose, and what is
+ * out. */
+void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
+                    int64_t rows, FILE *f);
+
+/* Nothing fits: lines that say what would, each tried. */
+void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
+                     FILE *f);
+
+/* "tensor 4, pipeline 2, data 4, ZeRO 1, full recompute": what differs from 1 and none.
+ */
+void mds_layout_describe(const struct mds_layout *l, int64_t world,
+                         struct mds_str *out);
+
+#endif

@@ -1,0 +1,38 @@
+/* What a step of a configuration takes on a machine, without making one: memory from a
+ * dry run of the real engine, time by a roofline over that run's ledger. */
+#ifndef MDS_PLAN_PREDICT_H
+#define MDS_PLAN_PREDICT_H
+
+#include "config/config.h"
+#include "device/memory.h"
+#include "plan/machine.h"
+
+#include <stdint.h>
+
+/* Of the rank that needs most, and of the slowest. */
+struct mds_estimate {
+    struct mds_mem_account memory; /* by tag, as the ledger sees it */
+    int64_t device_bytes;          /* memory.total_peak and the machine's overhead */
+    int64_t host_bytes;            /* of one rank, on the host */
+    int64_t device_limit, host_limit;
+    int fits;
+
+    double step_s; /* the sum of the following */
+    double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
+    double tokens_s;    /* tokens per second and rank */
+    double model_flops; /* per second and rank, Megatron's convention */
+};
+
+/* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
+ * per_node to a node, in order.
+ *
+ * Limits of the time: operations do not overlap; gradients travel behind half of the
+ * computing, where the configuration lets them; links are shared fairly. */
+enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
+                        const struct mds_machine *m, struct mds_estimate *out);
+
+/* Memory that a rank may take of a device and of its host. */
+int64_t mds_device_limit(const struct mds_machine *m, int per_node);
+int64_t mds_host_limit(const struct mds_machine *m, int per_node);
+
+#endif

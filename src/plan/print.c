@@ -1,0 +1,186 @@
+/* A plan for people. */
+#include "base/units.h"
+#include "metrics/memory.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_str *out)
+{
+    static const char *const places[] = {"", ", optimizer on the host",
+                                         ", optimizer on nvme"};
+    static const char *const recomputes[] = {"", ", selective recompute",
+                                             ", full recompute"};
+    int64_t data = world / (l->tensor * l->pipeline * l->ulysses * l->ring);
+
+    mds_str_add(out, "tensor %lld", (long long)l->tensor);
+    if (l->sequence_parallel && l->tensor > 1)
+        mds_str_add(out, " (sequence-parallel)");
+    if (l->pipeline > 1)
+        mds_str_add(out, ", pipeline %lld", (long long)l->pipeline);
+    if (l->ulysses > 1)
+        mds_str_add(out, ", Ulysses %lld", (long long)l->ulysses);
+    if (l->ring > 1)
+        mds_str_add(out, ", ring %lld", (long long)l->ring);
+    mds_str_add(
+        out, ", data %lld, ZeRO %lld%s%s%s%s", (long long)data, (long long)l->zero,
+        places[l->offload_optimizer], l->offload_params ? ", weights on the host" : "",
+        recomputes[l->recompute], l->offload_activations ? ", inputs on the host" : "");
+    if (l->mlp_tile || l->loss_tile)
+        mds_str_add(out, ", tiles of %lld",
+                    (long long)(l->loss_tile ? l->loss_tile : l->mlp_tile));
+}
+
+static void print_memory(const struct mds_estimate *e, FILE *f)
+{
+    const char *names[MDS_MEM_TAGS];
+    struct mds_str table = {0};
+    char text[32];
+
+    for (int t = 0; t < MDS_MEM_TAGS; t++)
+        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
+    mds_memory_table(&table, MDS_MEM_TAGS, names, e->memory.now, e->memory.peak,
+                     e->memory.total_peak);
+    if (!table.failed)
+        fputs(table.s, f);
+    mds_str_fini(&table);
+    fprintf(f, "  with contexts and libraries %s",
+            mds_format_bytes((double)e->device_bytes, text, sizeof text));
+    fprintf(f, " of %s", mds_format_bytes((double)e->device_limit, text, sizeof text));
+    fprintf(f, "; on the host %s",
+            mds_format_bytes((double)e->host_bytes, text, sizeof text));
+    fprintf(f, " of %s a rank\n",
+            mds_format_bytes((double)e->host_limit, text, sizeof text));
+}
+
+static void print_time(const struct mds_estimate *e, FILE *f)
+{
+    const struct {
+        const char *what;
+        double s;
+    } parts[] = {
+        {"computing", e->compute_s},
+        {"tensor ranks", e->tensor_s},
+        {"sequence ranks", e->sequence_s},
+        {"gradients and weights", e->data_s},
+        {"stages", e->pipeline_s},
+        {"host", e->host_s},
+        {"idle", e->idle_s},
+    };
+    const char *between = "";
+
+    fprintf(f, "  a step of %.3g s: ", e->step_s);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].s > 0.001 * e->step_s) {
+            fprintf(f, "%s%s %.0f %%", between, parts[i].what,
+                    100 * parts[i].s / e->step_s);
+            between = ", ";
+        }
+    fputc('\n', f);
+}
+
+static void print_row(const struct mds_plan_request *r, const struct mds_plan_entry *e,
+                      size_t number, FILE *f)
+{
+    struct mds_str text = {0};
+    char bytes[32];
+
+    mds_layout_describe(&e->layout, r->world, &text);
+    fprintf(f, "%4zu %10.4g %10.4g %8.1f %11s  %s\n", number, e->estimate.step_s,
+            e->estimate.tokens_s, e->estimate.model_flops / 1e12,
+            mds_format_bytes((double)e->estimate.device_bytes, bytes, sizeof bytes),
+            text.s ? text.s : "");
+    mds_str_fini(&text);
+}
+
+/* The purposes that take most, largest first. */
+static void print_largest(const struct mds_estimate *e, FILE *f)
+{
+    int done = 0;
+
+    for (int i = 0; i < 3; i++) {
+        int best = -1;
+        char text[32];
+
+        for (int t = 0; t < MDS_MEM_TAGS; t++)
+            if (!(done & 1 << t) && e->memory.at_total_peak[t] > 0 &&
+                (best < 0 ||
+                 e->memory.at_total_peak[t] > e->memory.at_total_peak[best]))
+                best = t;
+        if (best < 0)
+            return;
+        done |= 1 << best;
+        fprintf(
+            f, "%s%s %s", i ? ", " : ": ", mds_mem_tag_name((enum mds_mem_tag)best),
+            mds_format_bytes((double)e->memory.at_total_peak[best], text, sizeof text));
+    }
+}
+
+static void print_reject(const struct mds_plan_request *r,
+                         const struct mds_plan_reject *x, FILE *f)
+{
+    const struct mds_estimate *e = &x->entry.estimate;
+    struct mds_str text = {0};
+    char need[32], have[32];
+
+    mds_layout_describe(&x->entry.layout, r->world, &text);
+    fprintf(f, "  %s\n    ", text.s ? text.s : "");
+    mds_str_fini(&text);
+    if (!x->divides) {
+        fprintf(f, "%.*s\n", (int)strcspn(x->why, "\n"), x->why);
+    } else if (e->device_bytes > e->device_limit) {
+        fprintf(f, "needs %s of %s",
+                mds_format_bytes((double)e->device_bytes, need, sizeof need),
+                mds_format_bytes((double)e->device_limit, have, sizeof have));
+        print_largest(e, f);
+        fputc('\n', f);
+    } else {
+        fprintf(f, "needs %s of %s of host memory a rank\n",
+                mds_format_bytes((double)e->host_bytes, need, sizeof need),
+                mds_format_bytes((double)e->host_limit, have, sizeof have));
+    }
+}
+
+static void print_out(const struct mds_plan_request *r, const struct mds_plan *p,
+                      int64_t rows, FILE *f)
+{
+    size_t memory = 0;
+
+    while (memory < p->out_count && p->out[memory].divides)
+        memory++;
+    if (memory > 0)
+        fprintf(f, "\nout for memory, at their least: %zu grids\n", memory);
+    for (size_t i = 0; i < memory && (int64_t)i < rows; i++)
+        print_reject(r, &p->out[i], f);
+    if (memory < p->out_count)
+        fprintf(f, "\nout because the model does not divide so: %zu grids, such as\n",
+                p->out_count - memory);
+    for (size_t i = memory; i < p->out_count && i < memory + 2; i++)
+        print_reject(r, &p->out[i], f);
+    if (p->untried > 0)
+        fprintf(f, "\nnot tried for want of time: %lld grids (--plan-seconds)\n",
+                (long long)p->untried);
+}
+
+void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
+                    int64_t rows, FILE *f)
+{
+    if (p->fit_count > 0) {
+        fprintf(f, "%4s %10s %10s %8s %11s  layout\n", "", "step s", "tokens/s",
+                "TFLOP/s", "memory");
+        for (size_t i = 0; i < p->fit_count && (int64_t)i < rows; i++)
+            print_row(r, &p->fits[i], i + 1, f);
+        if (p->origin[0])
+            fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
+        fprintf(f,
+                "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
+                "layouts fit\n\n1 in detail\n",
+                p->fit_count);
+        print_memory(&p->fits[0].estimate, f);
+        print_time(&p->fits[0].estimate, f);
+    }
+    print_out(r, p, rows, f);
+    fprintf(f, "\n%lld dry runs in %.1f s; what ledgers do not see comes from %s\n",
+            (long long)p->rehearsed, p->took_s, r->machine->path);
+}

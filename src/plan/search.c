@@ -1,0 +1,388 @@
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a search carries along. */
+struct search {
+    const struct mds_plan_request *r;
+    struct mds_layout now; /* the user's */
+    struct mds_plan *plan;
+    double end_s;
+    int only_frugal; /* the most frugal layout of a grid alone: whether anything fits */
+    enum mds_rc rc;
+};
+
+/* ---- lists ---- */
+
+static void add_fit(struct search *s, const struct mds_plan_entry *e)
+{
+    struct mds_plan *p = s->plan;
+    struct mds_plan_entry *more = mds_realloc(p->fits, p->fit_count + 1, sizeof *more);
+
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    p->fits = more;
+    p->fits[p->fit_count++] = *e;
+}
+
+static void add_reject(struct search *s, const struct mds_plan_entry *e, int divides,
+                       const char *why)
+{
+    struct mds_plan *p = s->plan;
+    struct mds_plan_reject *more = mds_realloc(p->out, p->out_count + 1, sizeof *more);
+
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    p->out = more;
+    p->out[p->out_count] = (struct mds_plan_reject){.entry = *e, .divides = divides};
+    snprintf(p->out[p->out_count].why, sizeof p->out->why, "%s", why);
+    p->out_count++;
+}
+
+/* ---- one layout ---- */
+
+/* 0 if the model does not divide so; then mds_fail_text() says why. */
+static int try(struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_plan_request *r = s->r;
+    struct mds_config c;
+
+    e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
+    if (mds_layout_apply(r->run, &e->layout, r->world, &c))
+        return 0;
+    s->plan->rehearsed += 1 + (c.parallel.pipeline > 1);
+    c.train.eval_iters = 0;
+    s->rc = mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
+    return s->rc == MDS_OK;
+}
+
+/* ---- ways to save memory ---- */
+
+/* Each step needs less memory than the one before, and takes more time. */
+enum { RUNGS = 5 };
+
+static void climb(struct mds_layout *l, int rung, int64_t tile)
+{
+    l->mlp_tile = l->loss_tile = rung >= 1 ? tile : 0;
+    l->recompute = rung >= 3   ? MDS_RECOMPUTE_FULL
+                   : rung >= 2 ? MDS_RECOMPUTE_SELECTIVE
+                               : MDS_RECOMPUTE_NONE;
+    l->offload_activations = rung >= 4;
+}
+
+/* 4096 rows fill a GPU; shorter shares need no tiles. */
+static int64_t tile_of(const struct search *s, const struct mds_layout *l)
+{
+    int64_t rows = s->r->run->config.model.seq_length / (l->ulysses * l->ring);
+
+    return rows > 4096 ? 4096 : 0;
+}
+
+/* Where the optimizer and the weights are. */
+static const struct {
+    int64_t zero;
+    enum mds_place_kind optimizer, params;
+} homes[] = {
+    {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
+    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
+    {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE},    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
+    {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
+};
+
+enum { HOMES = sizeof homes / sizeof *homes };
+
+static void settle(struct mds_layout *l, int home)
+{
+    l->zero = homes[home].zero;
+    l->offload_optimizer = homes[home].optimizer;
+    l->offload_params = homes[home].params;
+}
+
+/* The rungs up to the first that fits; those above it are slower. */
+static void try_home(struct search *s, const struct mds_layout *grid, int home,
+                     int64_t tile)
+{
+    struct mds_layout last = {0};
+
+    for (int rung = 0; rung < RUNGS && !s->rc; rung++) {
+        struct mds_plan_entry e = {.layout = *grid};
+
+        settle(&e.layout, home);
+        climb(&e.layout, rung, tile);
+        e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
+        if (rung > 0 && mds_layout_equal(&e.layout, &last))
+            continue; /* what is fixed made it the same */
+        last = e.layout;
+        if (try(s, &e) && e.estimate.fits) {
+            add_fit(s, &e);
+            return;
+        }
+    }
+}
+
+/* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
+ * 3 are what offload goes with. */
+static int is_pointless(const struct search *s, const struct mds_layout *grid, int home)
+{
+    int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
+
+    return holders == 1 && homes[home].zero > 0 &&
+           homes[home].optimizer == MDS_PLACE_DEVICE;
+}
+
+/* ---- grids ---- */
+
+/* The least that a grid can need.  A length that tensor ranks cannot share is left
+ * whole among them.  0 if the model does not divide so. */
+static int try_frugal(struct search *s, struct mds_layout *grid, int64_t tile,
+                      struct mds_plan_entry *e)
+{
+    *e = (struct mds_plan_entry){.layout = *grid};
+    settle(&e->layout, HOMES - 1);
+    climb(&e->layout, RUNGS - 1, tile);
+    if (try(s, e))
+        return 1;
+    if (s->rc || !grid->sequence_parallel)
+        return 0;
+    grid->sequence_parallel = e->layout.sequence_parallel = 0;
+    return try(s, e);
+}
+
+static void try_grid(struct search *s, struct mds_layout grid)
+{
+    int64_t tile = tile_of(s, &grid);
+    struct mds_plan_entry least;
+
+    if (!try_frugal(s, &grid, tile, &least)) {
+        if (!s->rc)
+            add_reject(s, &least, 0, mds_fail_text());
+    } else if (!least.estimate.fits) {
+        add_reject(s, &least, 1, "");
+    } else if (s->only_frugal) {
+        add_fit(s, &least);
+    } else {
+        for (int home = 0; home < HOMES && !s->rc; home++)
+            if (!is_pointless(s, &grid, home))
+                try_home(s, &grid, home, tile);
+    }
+}
+
+/* Grids in the order in which they are tried, for when time is short: first those whose
+ * groups stay in a node. */
+struct grids {
+    struct mds_layout *v;
+    size_t n;
+    int64_t per_node;
+};
+
+static int64_t rank_of(const struct mds_layout *l, int64_t per_node)
+{
+    return (l->tensor > per_node) * 64 + (l->tensor * l->ulysses > per_node) * 16 +
+           (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
+}
+
+/* qsort has no room for per_node; members that a search does not use carry the rank. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct mds_layout *x = a, *y = b;
+
+    return (x->global > y->global) - (x->global < y->global);
+}
+
+static void add_grid(struct search *s, struct grids *g, struct mds_layout l)
+{
+    struct mds_layout kept = mds_layout_keep(l, &s->now, s->plan->fixed);
+    struct mds_layout *more;
+
+    if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
+        kept.ulysses != l.ulysses || kept.ring != l.ring)
+        return;
+    more = mds_realloc(g->v, g->n + 1, sizeof *more);
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    g->v = more;
+    l.sequence_parallel = l.tensor > 1;
+    l.micro = s->now.micro;
+    l.global = rank_of(&l, g->per_node);
+    g->v[g->n++] = l;
+}
+
+static void list_sequences(struct search *s, struct grids *g, int64_t tensor,
+                           int64_t pipeline)
+{
+    int64_t rest = s->r->world / tensor / pipeline;
+
+    for (int64_t u = 1; u <= rest; u++)
+        for (int64_t ring = 1; rest % u == 0 && ring <= rest / u; ring++)
+            if (rest / u % ring == 0)
+                add_grid(s, g,
+                         (struct mds_layout){.tensor = tensor,
+                                             .pipeline = pipeline,
+                                             .ulysses = u,
+                                             .ring = ring});
+}
+
+/* No grid has more pipeline ranks than blocks or more tensor ranks than heads. */
+static void list_grids(struct search *s, struct grids *g)
+{
+    const struct mds_model_config *m = &s->r->run->config.model;
+    int64_t world = s->r->world;
+
+    for (int64_t t = 1; t <= world && (!m->heads || t <= m->heads); t++)
+        for (int64_t p = 1; world % t == 0 && p <= world / t && p <= m->layers; p++)
+            if (world / t % p == 0)
+                list_sequences(s, g, t, p);
+    if (g->n > 0)
+        qsort(g->v, g->n, sizeof *g->v, by_rank);
+}
+
+static void try_all(struct search *s)
+{
+    struct grids g = {.per_node = s->r->per_node};
+
+    list_grids(s, &g);
+    for (size_t i = 0; i < g.n && !s->rc; i++) {
+        g.v[i].global = s->now.global;
+        if (mds_clock_s() > s->end_s && s->plan->fit_count > 0)
+            s->plan->untried++;
+        else
+            try_grid(s, g.v[i]);
+        if (s->only_frugal && s->plan->fit_count > 0)
+            break;
+    }
+    free(g.v);
+}
+
+/* ---- order ---- */
+
+static int by_speed(const void *a, const void *b)
+{
+    const struct mds_plan_entry *x = a, *y = b;
+
+    return (x->estimate.tokens_s < y->estimate.tokens_s) -
+           (x->estimate.tokens_s > y->estimate.tokens_s);
+}
+
+static int by_need(const void *a, const void *b)
+{
+    const struct mds_plan_reject *x = a, *y = b;
+    int64_t m = x->entry.estimate.device_bytes, n = y->entry.estimate.device_bytes;
+
+    if (x->divides != y->divides)
+        return y->divides - x->divides;
+    return (m > n) - (m < n);
+}
+
+static void sort(struct mds_plan *p)
+{
+    if (p->fit_count > 0)
+        qsort(p->fits, p->fit_count, sizeof *p->fits, by_speed);
+    if (p->out_count > 0)
+        qsort(p->out, p->out_count, sizeof *p->out, by_need);
+}
+
+/* A row of the table that fits goes before all that the search found, unless that is
+ * more than twice as fast: rows come from other machines, too. */
+static void prefer_row(struct search *s, const struct mds_layout_row *row)
+{
+    struct mds_plan_entry e = {.layout = row->layout};
+    struct mds_plan *p = s->plan;
+
+    if (!try(s, &e) || !e.estimate.fits ||
+        (p->fit_count > 0 && 2 * e.estimate.tokens_s < p->fits[0].estimate.tokens_s))
+        return;
+    add_fit(s, &e);
+    if (s->rc)
+        return;
+    memmove(p->fits + 1, p->fits, (p->fit_count - 1) * sizeof *p->fits);
+    p->fits[0] = e;
+    snprintf(p->origin, sizeof p->origin, "%s", row->origin);
+}
+
+enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,
+                            struct mds_plan *out)
+{
+    struct mds_plan plan = {.fixed = mds_layout_fixed(r->run)};
+    double start = mds_clock_s();
+    struct search s = {.r = r,
+                       .now = mds_layout_of(&r->run->config),
+                       .plan = &plan,
+                       .end_s = start + r->budget_s};
+    struct mds_layout_row row;
+
+    try_all(&s);
+    if (!s.rc) {
+        sort(&plan);
+        if (mds_layout_find(r->run, r->machine->gpu.kind, r->world, diag, &row))
+            prefer_row(&s, &row);
+    }
+    if (s.rc) {
+        mds_plan_fini(&plan);
+        return s.rc;
+    }
+    plan.took_s = mds_clock_s() - start;
+    *out = plan;
+    return MDS_OK;
+}
+
+void mds_plan_fini(struct mds_plan *p)
+{
+    free(p->fits);
+    free(p->out);
+    *p = (struct mds_plan){0};
+}
+
+/* ---- the longest sequence ---- */
+
+/* Whether any layout fits at that length; *best is it. */
+static int fits_at(const struct mds_plan_request *r, int64_t seq,
+                   struct mds_plan_entry *best, enum mds_rc *rc)
+{
+    struct mds_config_run run = *r->run;
+    struct mds_plan_request at = *r;
+    struct mds_plan plan = {.fixed = mds_layout_fixed(r->run)};
+    struct search s = {.r = &at, .plan = &plan, .end_s = 1e300, .only_frugal = 1};
+    int fits;
+
+    run.config.model.seq_length = seq;
+    run.config.model.max_positions = 0;
+    at.run = &run;
+    s.now = mds_layout_of(&run.config);
+    try_all(&s);
+    fits = plan.fit_count > 0;
+    if (fits)
+        *best = plan.fits[0];
+    *rc = s.rc;
+    mds_plan_fini(&plan);
+    return fits && !s.rc;
+}
+
+enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,
+                             struct mds_plan_entry *best)
+{
+    int64_t unit = 2 * r->world, good = 0, bad;
+    enum mds_rc rc = MDS_OK;
+
+    for (bad = unit; fits_at(r, bad, best, &rc) && bad < INT64_C(1) << 33; bad *= 2)
+        good = bad;
+    while (!rc && bad - good > unit && bad - good > good / 256) {
+        int64_t middle = (good + (bad - good) / 2) / unit * unit;
+
+        if (fits_at(r, middle, best, &rc))
+            good = middle;
+        else
+            bad = middle;
+    }
+    *seq = good;
+    return rc;
+}

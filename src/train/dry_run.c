@@ -1,0 +1,108 @@
+#include "train/dry_run.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "train/run.h"
+
+static void print_place(const struct mds_config *c, const struct mds_groups *g, FILE *f)
+{
+    fprintf(f, "dry run of rank %lld of %d\n", (long long)c->train.dry_rank,
+            g->grid.world);
+    fprintf(
+        f,
+        "  pipeline %d of %d, data %d of %d, sequence %d of %d (ulysses %d, ring %d), "
+        "tensor %d of %d\n",
+        g->place.pp, g->grid.pp, g->place.dp, g->grid.dp, g->place.sp, g->grid.sp,
+        g->ulysses_size, g->ring_size, g->place.tp, g->grid.tp);
+    fprintf(f, "  %lld micro-batches of %lld sequences of %lld tokens a step\n\n",
+            (long long)c->batch.accumulation, (long long)c->batch.micro,
+            (long long)c->model.seq_length);
+}
+
+static void print_memory(const struct mds_engine_need *n, FILE *f)
+{
+    char host[32], file[32];
+
+    mds_run_memory_table(&n->memory, f);
+    mds_format_bytes((double)(n->host_bytes + n->zero.memory_bytes), host, sizeof host);
+    mds_format_bytes((double)n->zero.file_bytes, file, sizeof file);
+    fprintf(f, "  host memory %s, files %s\n\n", host, file);
+}
+
+static void print_operations(const struct mds_ledger *l, FILE *f)
+{
+    struct mdsk_cost all = {0, 0};
+    char flops[32], bytes[32];
+
+    fprintf(f, "  %-18s %10s %14s %14s\n", "operation", "calls", "FLOPs", "bytes");
+    for (int i = 0; i < MDS_OPS; i++) {
+        if (l->op[i].calls == 0)
+            continue;
+        all.flops += l->op[i].cost.flops;
+        all.bytes += l->op[i].cost.bytes;
+        fprintf(f, "  %-18s %10lld %14s %14s\n", mds_op_name((enum mds_op)i),
+                (long long)l->op[i].calls,
+                mds_format_count(l->op[i].cost.flops, flops, sizeof flops),
+                mds_format_bytes(l->op[i].cost.bytes, bytes, sizeof bytes));
+    }
+    fprintf(f, "  %-18s %10s %14s %14s\n\n", "all", "",
+            mds_format_count(all.flops, flops, sizeof flops),
+            mds_format_bytes(all.bytes, bytes, sizeof bytes));
+}
+
+static void print_group(const struct mds_comm *c, FILE *f)
+{
+    const struct mds_comm_stats *s = mds_comm_stats(c);
+    char payload[32], wire[32];
+
+    for (int k = 0; k < MDS_COMM_KINDS; k++)
+        if (s->of[k].calls > 0)
+            fprintf(f, "  %-10s %6d  %-16s %10lld %14s %14s\n", mds_comm_tag(c),
+                    mds_comm_size(c), mds_comm_kind_name((enum mds_comm_kind)k),
+                    (long long)s->of[k].calls,
+                    mds_format_bytes((double)s->of[k].payload_bytes, payload,
+                                     sizeof payload),
+                    mds_format_bytes((double)s->of[k].wire_bytes, wire, sizeof wire));
+}
+
+static void print_messages(const struct mds_groups *g, FILE *f)
+{
+    const struct mds_comm *all[] = {g->tp,   g->ulysses, g->ring, g->data,
+                                    g->pipe, g->ends,    g->world};
+
+    fprintf(f, "  %-10s %6s  %-16s %10s %14s %14s\n", "group", "ranks", "collective",
+            "calls", "payload", "on the wire");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        print_group(all[i], f);
+}
+
+static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
+                            const struct mds_groups *g, FILE *f)
+{
+    struct mds_engine_need need;
+    double begin = mds_clock_s();
+
+    MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
+    print_place(c, g, f);
+    print_memory(&need, f);
+    print_operations(mds_dev_ledger(dev), f);
+    print_messages(g, f);
+    fprintf(f, "\nrehearsed in %.3f s\n", mds_clock_s() - begin);
+    return MDS_OK;
+}
+
+enum mds_rc mds_dry_run(const struct mds_config *config, FILE *f)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    struct mds_groups groups = {0};
+    struct mds_dev *dev = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_create(&spec, &dev));
+    rc = mds_groups_create(&config->parallel, (int)config->train.dry_world,
+                           (int)config->train.dry_rank, 1, &groups);
+    if (!rc)
+        rc = rehearse(config, dev, &groups, f);
+    mds_groups_fini(&groups);
+    mds_dev_destroy(dev);
+    return rc;
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='memory: what a dry run says is what a run takes'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"
+
+small='--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64
+    --train-iters 2 --global-batch-size 8 --eval-iters 1 --threads 1 --vocab-size 66'
+# table FILE: the peaks by purpose
+table() {
+    sed -n '/^  purpose/,/^  all/s/^  \([a-z]*\) .* \([0-9.]* [KMGT]*i*B\)  *[0-9.]* %$/\1 \2/p' "$1"
+}
+# agrees RANKS OPTIONS...: rank 0's table of a run and of a dry run
+agrees() {
+    n=$1
+    shift
+    # shellcheck disable=SC2086  # lists of words
+    mds_pretrain $small "$@" --dry-run --world-size "$n" >dry &&
+        timeout 60 $MPIEXEC -n "$n" mds_pretrain $small "$@" --data-path t.h5 >wet 2>&1 ||
+        return 1
+    table dry >a && table wet >b && test "$(wc -l <a)" -ge 4 && test_cmp a b
+}
+
+while read -r n options; do
+    test_expect_success "$n ranks: $options" "agrees $n $options"
+done <<'END'
+1 --micro-batch-size 4
+1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100 --mlp-tile 50
+2 --zero-stage 2 --bf16
+2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective
+4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 3
+4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
+2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
+END
+test_expect_success 'the process takes no more than 2 % more or less' '
+    mds_pretrain --num-layers 6 --hidden-size 512 --num-attention-heads 8 --seq-length 512 \
+        --train-iters 2 --micro-batch-size 2 --eval-iters 0 --threads 1 --data-path t.h5 >out &&
+    sed -n "s/.*process: peak \([0-9.]*\) MiB, predicted \([0-9.]*\) MiB/\1 \2/p" out >both &&
+    awk "{ r = \$1 / \$2; print r; exit !(r > 0.98 && r < 1.02) }" both
+'
+test_expect_success 'a trillion parameters on 3072 ranks: under a second, without MPI' '
+    mds_pretrain --dry-run --world-size 3072 --model-size-key GPT1T \
+        --tensor-model-parallel-size 8 --pipeline-model-parallel-size 64 --bf16 \
+        --sequence-parallel --micro-batch-size 1 --global-batch-size 3072 \
+        --recompute-granularity full >out &&
+    grep "pipe  *64  send" out &&
+    sed -n "s/rehearsed in \([0-9.]*\) s/\1/p" out | awk "{ exit !(\$1 < 1) }"
+'
+
+test_done

@@ -1,0 +1,127 @@
+# Every layout of up to 8 ranks that makes sense, one a line:
+#
+#     NAME RANKS REFERENCE OPTIONS...
+#
+# REFERENCE is MODEL[+drop][+TYPE], the one-rank run that must give the same numbers.
+# The name lists what differs from one rank, so `grep tp2-sp` finds rows.
+#
+# The product: tensor x Megatron's sequence parallelism x Ulysses x ring x pipeline (also
+# interleaved) x data x ZeRO x offload x recompute x model.  Dropout, tiles and blocks per
+# kept input take turns along the rows.  Left out are ZeRO without ranks that have the same
+# weights, parts that divide no heads, and shapes with more ranks than 8.
+#
+# Models: gpt has 8 blocks and 8 heads; llama 6 blocks (which 4 stages share unevenly), 8
+# heads and 4 key/value heads.
+
+function log2(n) {
+    return n == 1 ? 0 : 1 + log2(n / 2)
+}
+
+# A part of the name, and what it stands for.
+function add(part, words) {
+    name = name "-" part
+    options = options " " words
+}
+
+# Micro-batches of 2 samples, or of 1 where a pipeline needs the larger number of them.
+# The global batch has 8.
+function micro_batch(pp, dp) {
+    return 8 / dp % 2 == 0 && 8 / dp / 2 % pp == 0 ? 2 : 1
+}
+
+function add_grid() {
+    if (tp > 1) add("tp" tp, "--tensor-model-parallel-size " tp)
+    if (sp) add("sp", "--sequence-parallel")
+    if (ulysses > 1) add("u" ulysses, "--ds-sequence-parallel-size " ulysses)
+    if (ring > 1) add("ring" ring, "--context-parallel-size " ring)
+    if (pp > 1) add("pp" pp (chunk ? "i" : ""), "--pipeline-model-parallel-size " pp)
+    if (chunk) options = options " --num-layers-per-virtual-pipeline-stage " chunk
+    if (dp > 1) add("dp" dp, "")
+    options = options " --micro-batch-size " micro_batch(pp, dp)
+}
+
+function add_zero(zero, offload) {
+    if (zero) add("z" zero, "--zero-stage " zero)
+    if (offload == "cpu") add("cpu", "--cpu-optimizer")
+    if (offload == "nvme") add("nvme", "--offload-device nvme --nvme-path nvme")
+    if (offload == "rest") add("rest", "--cpu-optimizer --offload-param-device cpu")
+}
+
+function add_recompute(recompute, every) {
+    if (recompute == "sel") add("sel", "--recompute-granularity selective")
+    if (recompute ~ /full|host|part/) add(recompute, "--recompute-granularity full")
+    if (recompute == "host") options = options " --cpu-checkpointing"
+    if (recompute == "part") options = options " --partition-activations"
+    if (recompute ~ /full|host|part/ && every > 1) add("k" every, "--checkpoint-num-layers " every)
+}
+
+# turn: a number that differs between neighbours
+function exact(zero, offload, recompute, turn,    reference) {
+    name = reference = model
+    options = ""
+    add_grid()
+    add_zero(zero, offload)
+    add_recompute(recompute, int(turn / 2) % 2 + 1)
+    if (turn % 3 == 1) add("tile", "--loss-tile 24 --mlp-tile 40")
+    if (turn % 2 == 1) {
+        add("drop", "")
+        reference = reference "+drop"
+    }
+    print name, ranks, reference options
+}
+
+function half(type, zero, recompute) {
+    name = model
+    options = ""
+    add_grid()
+    add_zero(zero, "none")
+    add_recompute(recompute, 1)
+    add(type, "")
+    print name, ranks, model "+" type options
+}
+
+# All that can be done on one grid.
+function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, shared) {
+    turn = log2(tp) + log2(ulysses) + log2(ring) + log2(pp) + log2(dp) + sp + (chunk > 0)
+    shared = ulysses * ring * dp > 1
+    recomputes = split("none sel full host" (tp > 1 && !sp ? " part" : ""), ways)
+    for (zero = 0; zero <= (shared ? 3 : 0); zero++) {
+        offloads = split("none cpu nvme" (zero == 3 ? " rest" : ""), places)
+        for (i = 1; i <= offloads; i++)
+            for (j = 1; j <= recomputes; j++)
+                exact(zero, places[i], ways[j], turn + zero + i + j)
+    }
+    half("bf16", shared ? turn % 4 : 0, turn % 2 ? "none" : "full")
+    half("fp16", shared ? (turn + 2) % 4 : 0, turn % 2 ? "full" : "none")
+}
+
+# Blocks per chunk of an interleaved pipeline; 0 where that cannot be.
+function chunks_of(pp) {
+    if (model == "gpt") return 8 / pp / 2
+    return pp == 2 ? 1 : 0
+}
+
+function pipelines() {
+    for (pp = 1; pp <= 4; pp *= 2)
+        for (dp = 1; dp <= 4; dp *= 2) {
+            ranks = tp * ulysses * ring * pp * dp
+            if (ranks > 8) continue
+            chunk = 0
+            grid()
+            chunk = pp > 1 ? chunks_of(pp) : 0
+            if (chunk) grid()
+        }
+}
+
+BEGIN {
+    heads["gpt"] = 8
+    heads["llama"] = 4
+    for (m = 1; m <= 2; m++) {
+        model = m == 1 ? "gpt" : "llama"
+        for (tp = 1; tp <= 4; tp *= 2)
+            for (sp = 0; sp <= (tp > 1); sp++)
+                for (ulysses = 1; ulysses <= 4; ulysses *= 2)
+                    for (ring = 1; ring <= 4; ring *= 2)
+                        if (heads[model] % (tp * ulysses) == 0) pipelines()
+    }
+}

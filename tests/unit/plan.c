@@ -1,0 +1,357 @@
+/* Machine profiles, and plans made with them. */
+#include "tests/unit/scratch.h"
+
+#include "engine/engine.h"
+#include "plan/plan.h"
+
+/* A profile that is well, but for what a test changes. */
+static const char whole[] =
+    "machine: {name: toy, about: a toy, hosts: [toy*, t-?], source: s, date: "
+    "2026-01-02}\n"
+    "node: {count: 4, gpus: 2, cores: 8, threads: 16, memory: 64GB, source: s,\n"
+    "       date: 2026-01-02}\n"
+    "gpu: {kind: T-1GB, memory: 1GiB, source: s, date: 2026-01-02}\n"
+    "rates: {matmul_flops: 1e12, matmul_fp32_flops: 1e11, attention_flops: 5e11,\n"
+    "        memory_bytes_s: 1e11, source: s, date: 2026-01-02}\n"
+    "links: {gpu_bytes_s: 1e10, net_bytes_s: 1e10, host_bytes_s: 1e10,\n"
+    "        host_memory_bytes_s: 1e10, source: s, date: 2026-01-02}\n"
+    "overhead: {bytes: 100MiB, source: s, date: 2026-01-02}\n"
+    "launcher: {kind: pals, command: mpiexec, flags: [-v, --envall], source: s,\n"
+    "           date: 2026-01-02}\n"
+    "batch: {scheduler: pbs, directives: [-l a=b, -l c], source: s, date: 2026-01-02}\n"
+    "queues: {debug: {max_nodes: 2, walltime: 1h}, source: s, date: 2026-01-02}\n"
+    "environment: {A: 1, source: s, date: 2026-01-02}\n";
+
+/* The profile with `more` at its end, loaded. */
+static enum mds_rc load(const char *more, struct mds_machine **out)
+{
+    char text[4096];
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    snprintf(text, sizeof text, "%s%s", whole, more);
+    write_file("m.yaml", text, strlen(text));
+    rc = mds_machine_load("m.yaml", &diag, out);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
+static void a_profile_is_read(void **state)
+{
+    struct mds_machine *m = NULL;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    assert_string_equal(m->name, "toy");
+    assert_string_equal(m->hosts, "toy* t-?");
+    assert_int_equal(m->node.gpus, 2);
+    assert_int_equal(mds_machine_ranks(m), 2);
+    assert_int_equal(m->gpu.memory, 1 << 30);
+    assert_int_equal(m->launcher.kind, MDS_LAUNCHER_PALS);
+    assert_string_equal(m->launcher.flags, "-v --envall");
+    assert_string_equal(m->batch.directives, "-l a=b\n-l c");
+    assert_int_equal(m->queue_count, 1);
+    assert_int_equal(mds_machine_queue(m, "debug")->max_nodes, 2);
+    assert_null(mds_machine_queue(m, "prod"));
+    assert_string_equal(m->environment[0].name, "A");
+    mds_machine_destroy(m);
+}
+
+static void faults_name_lines_and_the_nearest_name(void **state)
+{
+    static const struct {
+        const char *more, *says;
+    } cases[] = {
+        {"node2: {a: 1}\n", "m.yaml:15: unknown section node2; did you mean node?"},
+        {"quees: {source: s, date: 2026-01-02}\n", "did you mean queues?"},
+        {"nonsense: 5\n", "m.yaml:15: nonsense: must be a map"},
+    };
+    struct mds_machine *m = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(load(cases[i].more, &m), MDS_EUSER, cases[i].says);
+}
+
+static void all_faults_come_at_once(void **state)
+{
+    static const char text[] =
+        "machine: {name: toy, abot: x, source: s, date: 2026-13-02}\n"
+        "node: {count: 4, gpus: 2, cores: many, threads: 1}\n"
+        "queues: {debug: {max_node: 2}, source: s, date: 2026-01-02}\n"
+        "environment: {A-B: 1, source: s, date: 2026-01-02}\n";
+    static const char *const says[] = {
+        "m.yaml:1: date '2026-13-02': must be YYYY-MM-DD",
+        "m.yaml:1: unknown fact machine.abot; did you mean machine.about?",
+        "m.yaml:2: node.count has no source and date",
+        "m.yaml:2: node.cores 'many': must be",
+        "m.yaml:3: queue debug: unknown key max_node; did you mean max_nodes?",
+        "m.yaml:3: queue debug: must give max_nodes",
+        "m.yaml:4: environment: A-B is no variable",
+        "m.yaml: no gpu.kind",
+        "m.yaml: no rates.matmul_flops",
+    };
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    write_file("m.yaml", text, strlen(text));
+    assert_int_equal(mds_machine_load("m.yaml", &diag, &m), MDS_EUSER);
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+        int found = 0;
+
+        for (size_t k = 0; k < diag.count; k++)
+            found |= strstr(diag.entries[k].text, says[i]) != NULL;
+        if (!found)
+            fail_msg("no fault says '%s'", says[i]);
+    }
+    mds_diag_fini(&diag);
+}
+
+static void our_profiles_are_well(void **state)
+{
+    static const char *const names[] = {"polaris",    "thetagpu", "dgx2",
+                                        "perlmutter", "h200",     "localhost"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct mds_machine *m = NULL;
+        struct mds_diag diag = {0};
+
+        if (mds_machine_find(names[i], "", &diag, &m))
+            fail_msg("%s", mds_fail_text());
+        assert_string_equal(m->name, names[i]);
+        mds_machine_destroy(m);
+        mds_diag_fini(&diag);
+    }
+}
+
+static void a_host_name_finds_its_profile(void **state)
+{
+    static const char *const hosts[][2] = {{"x3004c0s13b0n0", "polaris"},
+                                           {"thetagpu07", "thetagpu"},
+                                           {"nid001234", "perlmutter"},
+                                           {"my-laptop", "localhost"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        struct mds_machine *m = NULL;
+        struct mds_diag diag = {0};
+
+        assert_int_equal(mds_machine_find(NULL, hosts[i][0], &diag, &m), MDS_OK);
+        assert_string_equal(m->name, hosts[i][1]);
+        mds_machine_destroy(m);
+        mds_diag_fini(&diag);
+    }
+}
+
+static void an_unknown_machine_gets_the_nearest_name(void **state)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_fails(mds_machine_find("polari", "", &diag, &m), MDS_EUSER,
+                 "did you mean polaris?");
+    mds_diag_fini(&diag);
+}
+
+/* ---- plans ---- */
+
+/* A small GPT's configuration with those options (one blank between them), read. */
+static struct mds_config_run *read_run(const char *options)
+{
+    static char text[512];
+    char *argv[32] = {text};
+    struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
+    int argc = 0;
+
+    snprintf(text, sizeof text,
+             "mds_pretrain --num-layers 4 --hidden-size 256 --num-attention-heads 8 "
+             "--seq-length 2048 %s",
+             options);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    if (mds_config_read(argc, argv, &diag, &run))
+        fail_msg("%s", mds_fail_text());
+    mds_diag_fini(&diag);
+    return run;
+}
+
+/* A plan for `world` ranks of the toy machine. */
+static struct mds_plan search(const struct mds_machine *m,
+                              const struct mds_config_run *run, int64_t world)
+{
+    const struct mds_plan_request r = {
+        .machine = m, .run = run, .world = world, .per_node = 2, .budget_s = 60};
+    struct mds_diag diag = {0};
+    struct mds_plan p;
+
+    assert_int_equal(mds_plan_search(&r, &diag, &p), MDS_OK);
+    mds_diag_fini(&diag);
+    return p;
+}
+
+static void a_plan_ranks_what_fits(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_true(p.fit_count > 10);
+    assert_int_equal(p.untried, 0);
+    for (size_t i = 0; i < p.fit_count; i++) {
+        const struct mds_estimate *e = &p.fits[i].estimate;
+
+        assert_true(e->fits && e->device_bytes <= m->gpu.memory);
+        assert_true(i == 0 || e->tokens_s <= p.fits[i - 1].estimate.tokens_s);
+    }
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void what_is_fixed_stays(void **state)
+{
+    struct mds_config_run *run =
+        read_run("--tensor-model-parallel-size 2 --zero-stage 1 "
+                 "--recompute-granularity full");
+    struct mds_machine *m = NULL;
+    struct mds_str text = {0};
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_true(p.fit_count > 0);
+    for (size_t i = 0; i < p.fit_count; i++) {
+        assert_int_equal(p.fits[i].layout.tensor, 2);
+        assert_int_equal(p.fits[i].layout.zero, 1);
+        assert_int_equal(p.fits[i].layout.recompute, MDS_RECOMPUTE_FULL);
+    }
+    mds_layout_options(&p.fits[0].layout, p.fixed, &text);
+    assert_non_null(strstr(text.s, "--pipeline-model-parallel-size"));
+    assert_null(strstr(text.s, "--tensor-model-parallel-size"));
+    mds_str_fini(&text);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+/* The plan's memory is the engine's own. */
+static void memory_is_what_the_engine_measures(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    const struct mds_layout l = {
+        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 1, .zero = 2, .micro = 1};
+    struct mds_engine_need need;
+    struct mds_machine *m = NULL;
+    struct mds_estimate e;
+    struct mds_config c;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    assert_int_equal(mds_layout_apply(run, &l, 4, &c), MDS_OK);
+    c.train.eval_iters = 0;
+    assert_int_equal(mds_predict(&c, 4, 2, m, &e), MDS_OK);
+    assert_int_equal(mds_engine_measure(&c, 4, 0, &need), MDS_OK);
+    assert_int_equal(e.memory.total_peak, need.memory.total_peak);
+    assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
+    assert_int_equal(e.device_bytes, e.memory.total_peak + m->overhead.bytes);
+    assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
+    assert_true(e.idle_s == 0);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void what_does_not_fit_says_why(void **state)
+{
+    struct mds_config_run *run = read_run("--seq-length 2000000");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 2);
+    assert_int_equal(p.fit_count, 0);
+    assert_true(p.out_count > 2);
+    assert_true(p.out[0].divides);
+    assert_true(p.out[0].entry.estimate.device_bytes > m->gpu.memory);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
+{
+    struct mds_config_run *run = read_run("");
+    struct mds_machine *m = NULL;
+    struct mds_plan_request r = {.run = run, .world = 2, .per_node = 2, .budget_s = 60};
+    struct mds_plan_entry best;
+    struct mds_plan p;
+    int64_t seq = 0;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    r.machine = m;
+    assert_int_equal(mds_plan_max_seq(&r, &seq, &best), MDS_OK);
+    assert_true(seq > 2048);
+    run->config.model.seq_length = seq;
+    p = search(m, run, 2);
+    assert_true(p.fit_count > 0);
+    mds_plan_fini(&p);
+    run->config.model.seq_length = 2 * seq;
+    p = search(m, run, 2);
+    assert_int_equal(p.fit_count, 0);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void a_row_of_the_table_goes_first(void **state)
+{
+    static const char table[] =
+        "TOY: {layers: 4, hidden: 256, heads: 8}\n"
+        "layouts:\n"
+        "  - {model: TOY, gpu: T, gpus: 4, tensor: 1, max_seq: 1k}\n"
+        "  - {model: toy, gpu: T, gpus: 4, ulysses: 2, zero: 2, source: here}\n";
+    struct mds_config_run *run;
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    write_file("table.yaml", table, strlen(table));
+    run = read_run("--model-size-key TOY --model-table table.yaml");
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_string_equal(p.origin, "table.yaml:4, here");
+    assert_int_equal(p.fits[0].layout.ulysses, 2);
+    assert_int_equal(p.fits[0].layout.zero, 2);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_ranks_what_fits),
+        cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(memory_is_what_the_engine_measures),
+        cmocka_unit_test(what_does_not_fit_says_why),
+        cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
+        cmocka_unit_test(a_row_of_the_table_goes_first),
+        cmocka_unit_test(a_profile_is_read),
+        cmocka_unit_test(faults_name_lines_and_the_nearest_name),
+        cmocka_unit_test(all_faults_come_at_once),
+        cmocka_unit_test(our_profiles_are_well),
+        cmocka_unit_test(a_host_name_finds_its_profile),
+        cmocka_unit_test(an_unknown_machine_gets_the_nearest_name),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}

@@ -1,0 +1,487 @@
+/* optim: who owns what, what travels when, and that a dry device does the same. */
+#include "scratch.h"
+
+#include "optim/internal.h"
+
+#include <math.h>
+
+enum { UNITS = 6 };
+
+struct fixture {
+    struct mds_dev *dev;
+    struct mds_arena arena;
+    struct mds_params *ps;
+    struct mds_comm *comm;
+    struct mds_zero *z;
+    double *squares;
+};
+
+static const struct mds_optim_config optim = {
+    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+
+/* Layers of a matrix that decays between vectors that do not; the first unit is also
+ * somebody else's. */
+static void add_params(struct mds_params *ps)
+{
+    static const int64_t rows[] = {70, 900, 9};
+    int id;
+
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_add_unit(ps, "unit", &id), MDS_OK);
+        for (int i = 0; i < 3; i++) {
+            struct mds_param_spec s = {.rows = rows[i] + (u == 2 ? 1000 : 0),
+                                       .decay = i == 1,
+                                       .packed = i == 2,
+                                       .duplicate = u == 0 && i < 2};
+
+            snprintf(s.name, sizeof s.name, "u%d.p%d", u, i);
+            assert_int_equal(mds_params_add(ps, &s, &id), MDS_OK);
+        }
+    }
+}
+
+/* Rank `rank` of `size`, alone: what the others would send stays as it is. */
+static void open_fixture(struct fixture *f, const char *device, int rank, int size,
+                         enum mdsk_dtype dtype)
+{
+    struct mds_dev_spec spec = {.name = device, .threads = 1};
+    void *p = NULL;
+
+    memset(f, 0, sizeof *f);
+    assert_int_equal(mds_dev_create(&spec, &f->dev), MDS_OK);
+    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 22), MDS_OK);
+    assert_int_equal(mds_params_create(dtype, &f->ps), MDS_OK);
+    add_params(f->ps);
+    assert_int_equal(mds_comm_create_dry(rank, size, "dp", &f->comm), MDS_OK);
+    assert_int_equal(mds_arena_take(&f->arena, MDS_MEM_WORK, 8, &p), MDS_OK);
+    f->squares = p;
+}
+
+static struct mds_zero_spec spec_of(const struct fixture *f, int stage)
+{
+    return (struct mds_zero_spec){.optim = &optim,
+                                  .params = f->ps,
+                                  .dev = f->dev,
+                                  .group = f->comm,
+                                  .stage = stage,
+                                  .nvme_path = ".",
+                                  .bucket_bytes = 8000,
+                                  .overlap = 1,
+                                  .threads = 1};
+}
+
+static void close_fixture(struct fixture *f)
+{
+    mds_zero_destroy(f->z);
+    mds_comm_destroy(f->comm);
+    mds_params_destroy(f->ps);
+    mds_arena_fini(&f->arena);
+    mds_dev_destroy(f->dev);
+}
+
+static void forward(struct fixture *f)
+{
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_acquire(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_release(f->ps, u), MDS_OK);
+    }
+}
+
+static void backward(struct fixture *f)
+{
+    for (int u = UNITS - 1; u >= 0; u--) {
+        assert_int_equal(mds_params_acquire(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_grad_begin(f->ps, u), MDS_OK);
+        assert_non_null(mds_params_unit(f->ps, u)->weight);
+        assert_non_null(mds_params_unit(f->ps, u)->grad);
+        assert_int_equal(mds_params_grad_ready(f->ps, u), MDS_OK);
+        assert_int_equal(mds_params_release(f->ps, u), MDS_OK);
+    }
+}
+
+static void whole_step(struct fixture *f, int passes)
+{
+    assert_int_equal(mds_zero_step_begin(f->z), MDS_OK);
+    for (int pass = 0; pass < passes; pass++) {
+        forward(f);
+        mds_zero_pass_begin(f->z, pass == passes - 1);
+        backward(f);
+    }
+    assert_int_equal(mds_zero_finish(f->z), MDS_OK);
+    assert_int_equal(mds_zero_grad_squares(f->z, f->squares), MDS_OK);
+    assert_int_equal(mds_zero_update(f->z, 0.1, 1), MDS_OK);
+}
+
+static int64_t calls(const struct fixture *f, enum mds_comm_kind kind)
+{
+    return mds_comm_stats(f->comm)->of[kind].calls;
+}
+
+/* Adds what a rank has to do with each element of unit `unit`: 1 if it decays, 10 if it
+ * is a duplicate, 100 anyway. */
+static void note_ranges(const struct mds_zero *z, int unit, int *sum)
+{
+    const struct zero_unit *u = &z->unit[unit];
+    int64_t next = u->first;
+
+    for (int i = u->range; i < u->range + u->ranges; i++) {
+        const struct zero_range *r = &z->range[i];
+
+        assert_int_equal(r->first, next);
+        next += r->n;
+        for (int64_t k = r->first; k < next; k++)
+            sum[k] += 100 + r->decay + 10 * r->duplicate;
+    }
+    assert_int_equal(next, u->first + u->n);
+}
+
+static void check_ranges(const struct mds_params *ps, int unit, const int *sum)
+{
+    const struct mds_param_unit *u = mds_params_unit(ps, unit);
+
+    for (int64_t k = 0; k < u->count; k++)
+        assert_in_range(sum[k], 100, 111);
+    for (int id = u->first_param; id < u->first_param + u->params; id++) {
+        const struct mds_param *p = mds_params_get(ps, id);
+
+        for (int64_t k = p->offset - u->first; k < p->offset - u->first + p->count; k++)
+            assert_int_equal(sum[k], 100 + p->spec.decay + 10 * p->spec.duplicate);
+    }
+}
+
+static void ranks_own_every_element_once(void **state)
+{
+    (void)state;
+    for (int size = 2; size < 40; size = size * 2 + 1) {
+        static int sum[UNITS][8192];
+        int64_t own = -1;
+        struct fixture f;
+
+        memset(sum, 0, sizeof sum);
+        for (int rank = 0; rank < size; rank++) {
+            struct mds_zero_spec spec;
+
+            open_fixture(&f, "dry", rank, size, MDSK_F32);
+            spec = spec_of(&f, 1);
+            assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+            for (int u = 0; u < UNITS; u++)
+                note_ranges(f.z, u, sum[u]);
+            assert_true(own < 0 ||
+                        own == f.z->own); /* every rank needs as much memory */
+            own = f.z->own;
+            if (rank == size - 1)
+                for (int u = 0; u < UNITS; u++)
+                    check_ranges(f.ps, u, sum[u]);
+            close_fixture(&f);
+        }
+    }
+}
+
+static void pieces_cover_the_own_part(void **state)
+{
+    struct zero_piece p = {.unit = -1};
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int64_t sum = 0, at = 0;
+
+    (void)state;
+    open_fixture(&f, "dry", 1, 3, MDSK_F32);
+    spec = spec_of(&f, 2);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    while (zero_next_piece(f.z, 100, &p)) {
+        assert_in_range(p.n, 1, 100);
+        assert_true(zero_piece_at(f.z, &p) >= at);
+        at = zero_piece_at(f.z, &p) + p.n;
+        sum += p.n;
+    }
+    for (int u = 0; u < UNITS; u++)
+        sum -= f.z->unit[u].n;
+    assert_int_equal(sum, 0);
+    assert_int_equal(p.unit, UNITS);
+    close_fixture(&f);
+}
+
+static const struct {
+    int stage;
+    enum mds_offload optimizer, weights;
+} hows[] = {
+    {0, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {0, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
+    {1, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {1, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE},
+    {2, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {2, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
+    {3, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {3, MDS_OFFLOAD_NVME, MDS_OFFLOAD_CPU},
+    {3, MDS_OFFLOAD_CPU, MDS_OFFLOAD_CPU},
+};
+
+/* What a device was asked to do in three steps; bytes of the arena and of the host. */
+struct trace {
+    struct mds_ledger ledger;
+    struct mds_comm_stats stats;
+    int64_t arena;
+    struct mds_zero_host host;
+};
+
+static void trace_run(const char *device, size_t how, enum mdsk_dtype dtype,
+                      struct trace *t)
+{
+    float *host = calloc(8192, sizeof *host);
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    memset(t, 0, sizeof *t);
+    open_fixture(&f, device, 1, 3, dtype);
+    spec = spec_of(&f, hows[how].stage);
+    spec.optimizer = hows[how].optimizer;
+    spec.weights = hows[how].weights;
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    assert_int_equal(mds_zero_start(f.z, 3), MDS_OK);
+    for (int step = 0; step < 3; step++)
+        whole_step(&f, 2);
+    assert_int_equal(mds_zero_sum_unit(f.z, 2, f.comm), MDS_OK);
+    for (int what = 0; what < 4; what++)
+        assert_int_equal(mds_zero_read(f.z, (enum mds_zero_what)what, 2, host), MDS_OK);
+    t->ledger = *mds_dev_ledger(f.dev);
+    t->stats = *mds_comm_stats(f.comm);
+    t->stats.wait_s = 0;
+    t->arena = f.arena.peak;
+    t->host = mds_zero_host_bytes(f.z);
+    close_fixture(&f);
+    free(host);
+}
+
+static void dry_does_the_same(void **state)
+{
+    (void)state;
+    for (size_t how = 0; how < sizeof hows / sizeof hows[0]; how++)
+        for (int half = 0; half < 2; half++) {
+            struct trace cpu, dry;
+
+            trace_run("cpu", how, half ? MDSK_BF16 : MDSK_F32, &cpu);
+            trace_run("dry", how, half ? MDSK_BF16 : MDSK_F32, &dry);
+            assert_memory_equal(&cpu.ledger, &dry.ledger, sizeof cpu.ledger);
+            assert_memory_equal(&cpu.stats, &dry.stats, sizeof cpu.stats);
+            assert_int_equal(cpu.arena, dry.arena);
+            assert_memory_equal(&cpu.host, &dry.host, sizeof cpu.host);
+            assert_true((dry.host.memory_bytes > 0) ==
+                        (hows[how].optimizer != MDS_OFFLOAD_NONE));
+            assert_true((dry.host.file_bytes > 0) ==
+                        (hows[how].optimizer == MDS_OFFLOAD_NVME));
+        }
+}
+
+/* Bytes of a tag that a stage takes on rank 1 of 3. */
+static int64_t bytes_of(int stage, enum mds_mem_tag tag)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int64_t bytes;
+
+    open_fixture(&f, "dry", 1, 3, MDSK_BF16);
+    spec = spec_of(&f, stage);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    bytes = mds_dev_ledger(f.dev)->memory.now[tag];
+    close_fixture(&f);
+    return bytes;
+}
+
+static void stages_take_less_and_less(void **state)
+{
+    (void)state;
+    assert_true(bytes_of(1, MDS_MEM_OPTIM) < 0.4 * (double)bytes_of(0, MDS_MEM_OPTIM));
+    assert_int_equal(bytes_of(1, MDS_MEM_GRAD), bytes_of(0, MDS_MEM_GRAD));
+    assert_true(bytes_of(2, MDS_MEM_GRAD) < bytes_of(1, MDS_MEM_GRAD) + 3 * 1024 * 4);
+    assert_int_equal(bytes_of(2, MDS_MEM_PARAM), bytes_of(1, MDS_MEM_PARAM));
+    assert_int_equal(bytes_of(3, MDS_MEM_OPTIM), bytes_of(1, MDS_MEM_OPTIM));
+}
+
+static void buckets_travel_once(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    for (int overlap = 0; overlap < 2; overlap++) {
+        int64_t before;
+
+        open_fixture(&f, "dry", 0, 4, MDSK_F32);
+        spec = spec_of(&f, 0);
+        spec.overlap = overlap;
+        assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+        assert_int_equal(f.z->buckets, 3); /* {5, 4}, {3, 2}, {1, 0} */
+        before = calls(&f, MDS_COMM_ALL_REDUCE);
+        assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+        mds_zero_pass_begin(f.z, 0);
+        backward(&f); /* not the last pass: nothing travels */
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, 0);
+        mds_zero_pass_begin(f.z, 1);
+        backward(&f);
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, overlap ? 3 : 0);
+        assert_int_equal(mds_zero_finish(f.z), MDS_OK);
+        assert_int_equal(calls(&f, MDS_COMM_ALL_REDUCE) - before, 3);
+        close_fixture(&f);
+    }
+}
+
+/* Gathers per step, once the order is known. */
+static int64_t gathers(int overlap, int passes)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int64_t before = 0, n = -1;
+
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    spec.overlap = overlap;
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    for (int step = 0; step < 5; step++) {
+        int64_t now;
+
+        whole_step(&f, passes);
+        now = calls(&f, MDS_COMM_ALL_GATHER);
+        assert_true(step < 3 || now - before == n);
+        n = now - before;
+        before = now;
+    }
+    for (int u = 0; u < UNITS; u++)
+        assert_null(mds_params_unit(f.ps, u)->weight);
+    close_fixture(&f);
+    return n;
+}
+
+/* The units in the slots when a pass turns round need not come again: two, or three
+ * with overlap.  So it is with the first ones at the next pass, but not at the next
+ * step, when their weights are new. */
+static void units_are_gathered_once_on_each_way(void **state)
+{
+    (void)state;
+    assert_int_equal(gathers(0, 1), 2 * UNITS - 2);
+    assert_int_equal(gathers(1, 1), 2 * UNITS - 3);
+    assert_int_equal(gathers(0, 3), 3 * (2 * UNITS - 4) + 2);
+    assert_int_equal(gathers(1, 3), 3 * (2 * UNITS - 6) + 3);
+}
+
+static void the_next_unit_is_fetched_ahead(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    whole_step(&f, 1);
+    whole_step(&f, 1);
+    for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
+        assert_true(mds_pool_find(&f.z->weight_pool, u < UNITS - 1 ? u + 1 : u - 1) >=
+                    0);
+        assert_int_equal(mds_params_release(f.ps, u), MDS_OK);
+    }
+    close_fixture(&f);
+}
+
+static void misuse_is_told(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "dry", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 3);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+    assert_fails(mds_zero_finish(f.z), MDS_EBUG, "not ready in any pass");
+    mds_zero_pass_begin(f.z, 1);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "not begun");
+    assert_int_equal(mds_params_grad_begin(f.ps, 5), MDS_OK);
+    assert_int_equal(mds_params_grad_begin(f.ps, 5), MDS_OK); /* is no other */
+    assert_int_equal(mds_params_grad_ready(f.ps, 5), MDS_OK);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "twice in a pass");
+    mds_zero_pass_begin(f.z, 1);
+    assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "after its last pass");
+    for (int u = 0; u < 3; u++) /* more than can be, but there is room */
+        assert_int_equal(mds_params_grad_begin(f.ps, u), MDS_OK);
+    assert_fails(mds_params_grad_begin(f.ps, 4), MDS_EBUG, "gradients of more than 2");
+    for (int u = 0; u < 3; u++)
+        assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
+    assert_fails(mds_params_acquire(f.ps, 4), MDS_EBUG, "more than 3 units in use");
+    assert_fails(mds_params_release(f.ps, 4), MDS_EBUG, "not in use");
+    assert_fails(mds_zero_update(f.z, 1, 1), MDS_EBUG, "in use during the update");
+    close_fixture(&f);
+}
+
+static void impossible_places_are_refused(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "cpu", 0, 4, MDSK_F32);
+    spec = spec_of(&f, 4);
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 4");
+    spec = spec_of(&f, 2);
+    spec.weights = MDS_OFFLOAD_CPU;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 3, not 2");
+    spec.stage = 3;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "optimizer");
+    spec.weights = MDS_OFFLOAD_NVME;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_ENOSUP, "cpu");
+    spec = spec_of(&f, 1);
+    spec.optimizer = MDS_OFFLOAD_NVME;
+    spec.nvme_path = NULL;
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "folder");
+    write_file("file", "x", 1);
+    spec.nvme_path = "file";
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER,
+                 "file: no file can be");
+    assert_null(f.z);
+    close_fixture(&f);
+}
+
+/* Loading anew begins anew. */
+static void load_starts_over(void **state)
+{
+    float v[8192] = {0};
+
+    (void)state;
+    for (int place = MDS_OFFLOAD_NONE; place <= MDS_OFFLOAD_NVME; place++) {
+        struct mds_zero_spec spec;
+        struct fixture f;
+
+        open_fixture(&f, "cpu", 0, 1, MDSK_F32);
+        spec = spec_of(&f, 0);
+        spec.optimizer = (enum mds_offload)place;
+        assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
+        mds_zero_pass_begin(f.z, 1);
+        *mds_param_grad(f.ps, 1) = 3;
+        backward(&f);
+        assert_int_equal(mds_zero_finish(f.z), MDS_OK);
+        assert_int_equal(mds_zero_update(f.z, 0.1, 1), MDS_OK);
+        assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
+        assert_true(fabs((double)v[128] - 0.05 * 9) < 1e-6);
+        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
+        assert_true(v[128] == 0);
+        assert_int_equal(f.z->steps, 0);
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_own_every_element_once),
+        cmocka_unit_test(pieces_cover_the_own_part),
+        cmocka_unit_test(dry_does_the_same),
+        cmocka_unit_test(stages_take_less_and_less),
+        cmocka_unit_test(buckets_travel_once),
+        cmocka_unit_test(units_are_gathered_once_on_each_way),
+        cmocka_unit_test(the_next_unit_is_fetched_ahead),
+        cmocka_unit_test(misuse_is_told),
+        cmocka_unit_test(impossible_places_are_refused),
+        cmocka_unit_test(load_starts_over),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}
