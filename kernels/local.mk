@@ -34,11 +34,12 @@ EXTRA_DIST += kernels/README.md
 if HAVE_CMOCKA
 check_LIBRARIES += tests/kernels/libcheck.a
 endif
-tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h
+tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
+tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h \
+  tests/kernels/staged.h
 
-kernels_ldadd = tests/kernels/libcheck.a kernels/libmdsk.a $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
+kernels_ldadd = tests/kernels/libcheck.a $(kernels_cuda_libs) kernels/libmdsk.a \
+  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
 kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \

@@ -185,3 +185,18 @@ struct mds_zero *mds_engine_zero(struct mds_engine *e)
 {
     return e->zero;
 }
+
+struct mds_loss_scale mds_engine_loss_scale(const struct mds_engine *e)
+{
+    return e->scale;
+}
+
+void mds_engine_resume_loss_scale(struct mds_engine *e,
+                                  const struct mds_loss_scale *was)
+{
+    if (!e->scale.dynamic || !was->dynamic)
+        return;
+    e->scale.scale = was->scale;
+    e->scale.good = was->good;
+    e->scale.left = was->left;
+}

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "device/device.h"
+#include "optim/loss_scale.h"
 #include "optim/zero.h"
 #include "parallel/groups.h"
 #include "tensor/params.h"
@@ -67,6 +68,12 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 /* Loss over the same number of rows, and how many tokens, summed over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
                             double *count);
+
+/* What the loss scale has come to; and the same, from a run that had come to that: no
+ * change if this run's is fixed, or that one's was. */
+struct mds_loss_scale mds_engine_loss_scale(const struct mds_engine *e);
+void mds_engine_resume_loss_scale(struct mds_engine *e,
+                                  const struct mds_loss_scale *was);
 
 /* ---- whole tensors (gather.c) ---- */
 

@@ -18,7 +18,7 @@ enum mds_rc mds_engine_whole_params(const struct mds_config *config,
     struct mds_gpt *gpt = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(mds_groups_create(&alone, 1, 0, 1, &groups));
+    MDS_TRY(mds_groups_create(&alone, 1, 0, NULL, &groups));
     rc = mds_params_create(MDSK_F32, &ps);
     spec.params = ps;
     if (!rc)

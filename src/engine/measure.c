@@ -67,7 +67,7 @@ enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int r
     enum mds_rc rc;
 
     MDS_TRY(mds_dev_create(&spec, &dev));
-    rc = mds_groups_create(&config->parallel, world, rank, 1, &groups);
+    rc = mds_groups_create(&config->parallel, world, rank, NULL, &groups);
     if (!rc)
         rc = mds_engine_rehearse(config, dev, &groups, need);
     mds_groups_fini(&groups);

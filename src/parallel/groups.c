@@ -6,8 +6,9 @@
 
 struct maker {
     struct mds_groups *g;
-    int rank, dry;
-    int *members; /* [world] */
+    int rank;
+    struct mds_dev *dev; /* NULL: dry */
+    int *members;        /* [world] */
 };
 
 static enum mds_rc create(const struct maker *m, int n, const char *tag,
@@ -15,7 +16,9 @@ static enum mds_rc create(const struct maker *m, int n, const char *tag,
 {
     int at = 0;
 
-    if (!m->dry)
+    if (m->dev && strcmp(mds_dev_name(m->dev), "cuda") == 0)
+        return mds_comm_create_nccl(m->members, n, tag, m->dev, out);
+    if (m->dev)
         return mds_comm_create_mpi(m->members, n, tag, out);
     while (m->members[at] != m->rank)
         at++;
@@ -71,10 +74,10 @@ static enum mds_rc create_all(const struct maker *m)
 }
 
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
-                              int dry, struct mds_groups *out)
+                              struct mds_dev *dev, struct mds_groups *out)
 {
     struct mds_groups g = {.ulysses_size = (int)c->ulysses, .ring_size = (int)c->ring};
-    struct maker m = {.g = &g, .rank = rank, .dry = dry};
+    struct maker m = {.g = &g, .rank = rank, .dev = dev};
     enum mds_rc rc;
 
     MDS_TRY(mds_grid_init(&g.grid, world, (int)c->tensor, (int)(c->ulysses * c->ring),

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "config/config.h"
+#include "device/device.h"
 #include "topo/grid.h"
 
 struct mds_groups {
@@ -22,10 +23,11 @@ struct mds_groups {
     struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
 };
 
-/* The groups of `rank` among `world` ranks, over MPI or, where dry is set, without any
- * transport.  Collective over the world unless dry. */
+/* The groups of `rank` among `world` ranks that each have such a device (borrowed):
+ * over NCCL between GPUs, else over MPI.  Collective over the world.  dev NULL: as seen
+ * by that rank alone, without any transport. */
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
-                              int dry, struct mds_groups *out);
+                              struct mds_dev *dev, struct mds_groups *out);
 
 /* A zeroed struct is fine. */
 void mds_groups_fini(struct mds_groups *g);

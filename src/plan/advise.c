@@ -4,32 +4,31 @@
 
 #include <string.h>
 
-/* Whether anything fits on so many ranks; the search stops at the first. */
-static int64_t longest(const struct mds_plan_request *r, int64_t world)
+/* Whether anything fits on so many ranks. */
+static int fits_on(const struct mds_plan_request *r, int64_t world)
 {
     struct mds_plan_request at = *r;
     struct mds_plan_entry best;
-    int64_t seq = 0;
+    enum mds_rc rc;
 
     at.world = world;
-    return mds_plan_max_seq(&at, &seq, &best) ? 0 : seq;
+    return mds_plan_fits(&at, r->run->config.model.seq_length, &best, &rc);
 }
 
 static void advise_nodes(const struct mds_plan_request *r, FILE *f)
 {
-    int64_t seq = r->run->config.model.seq_length;
     int64_t most = r->machine->node.count * r->per_node;
 
     for (int64_t world = 2 * r->world; world <= most && world <= 64 * r->world;
          world *= 2)
-        if (longest(r, world) >= seq) {
+        if (fits_on(r, world)) {
             fprintf(f, "  %lld nodes (%lld ranks) would do\n",
                     (long long)((world + r->per_node - 1) / r->per_node),
                     (long long)world);
             return;
         }
-    fprintf(f, "  no more nodes of %s would do, up to %lld ranks\n", r->machine->name,
-            (long long)(most < 64 * r->world ? most : 64 * r->world));
+    fprintf(f, "  no number of nodes of %s was found that would do, up to %lld ranks\n",
+            r->machine->name, (long long)(most < 64 * r->world ? most : 64 * r->world));
 }
 
 /* What the user has fixed may be what does not fit. */

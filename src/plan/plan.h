@@ -44,6 +44,11 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
                             struct mds_plan *out);
 void mds_plan_fini(struct mds_plan *p);
 
+/* Whether any layout fits at that length, and the first found; a sixteenth of the
+ * budget is spent at most, after which the answer is no. */
+int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
+                  struct mds_plan_entry *best, enum mds_rc *rc);
+
 /* The longest sequence for which a layout fits, to one part in 256, and that layout;
  * *seq is 0 if none fits at all.  The configuration's length does not matter. */
 enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,

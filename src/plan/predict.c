@@ -324,7 +324,7 @@ static enum mds_rc predict_rank(const struct mds_config *c, int world, int rank,
     struct rehearsal r = {0};
     enum mds_rc rc;
 
-    MDS_TRY(mds_groups_create(&c->parallel, world, rank, 1, &groups));
+    MDS_TRY(mds_groups_create(&c->parallel, world, rank, NULL, &groups));
     rc = rehearse(c, &groups, &r);
     mds_groups_fini(&groups);
     if (rc)

@@ -183,8 +183,11 @@ struct grids {
     int64_t per_node;
 };
 
-static int64_t rank_of(const struct mds_layout *l, int64_t per_node)
+static int64_t rank_of(const struct search *s, const struct mds_layout *l,
+                       int64_t per_node)
 {
+    if (s->only_frugal) /* whoever shares most among most ranks needs least */
+        return -l->tensor * 4 - l->pipeline - l->ulysses - l->ring;
     return (l->tensor > per_node) * 64 + (l->tensor * l->ulysses > per_node) * 16 +
            (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
 }
@@ -213,7 +216,7 @@ static void add_grid(struct search *s, struct grids *g, struct mds_layout l)
     g->v = more;
     l.sequence_parallel = l.tensor > 1;
     l.micro = s->now.micro;
-    l.global = rank_of(&l, g->per_node);
+    l.global = rank_of(s, &l, g->per_node);
     g->v[g->n++] = l;
 }
 
@@ -253,7 +256,7 @@ static void try_all(struct search *s)
     list_grids(s, &g);
     for (size_t i = 0; i < g.n && !s->rc; i++) {
         g.v[i].global = s->now.global;
-        if (mds_clock_s() > s->end_s && s->plan->fit_count > 0)
+        if (mds_clock_s() > s->end_s)
             s->plan->untried++;
         else
             try_grid(s, g.v[i]);
@@ -344,14 +347,16 @@ void mds_plan_fini(struct mds_plan *p)
 
 /* ---- the longest sequence ---- */
 
-/* Whether any layout fits at that length; *best is it. */
-static int fits_at(const struct mds_plan_request *r, int64_t seq,
-                   struct mds_plan_entry *best, enum mds_rc *rc)
+int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
+                  struct mds_plan_entry *best, enum mds_rc *rc)
 {
     struct mds_config_run run = *r->run;
     struct mds_plan_request at = *r;
     struct mds_plan plan = {.fixed = mds_layout_fixed(r->run)};
-    struct search s = {.r = &at, .plan = &plan, .end_s = 1e300, .only_frugal = 1};
+    struct search s = {.r = &at,
+                       .plan = &plan,
+                       .end_s = mds_clock_s() + 0.25 + r->budget_s / 16,
+                       .only_frugal = 1};
     int fits;
 
     run.config.model.seq_length = seq;
@@ -373,12 +378,13 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,
     int64_t unit = 2 * r->world, good = 0, bad;
     enum mds_rc rc = MDS_OK;
 
-    for (bad = unit; fits_at(r, bad, best, &rc) && bad < INT64_C(1) << 33; bad *= 2)
+    for (bad = unit; mds_plan_fits(r, bad, best, &rc) && bad < INT64_C(1) << 33;
+         bad *= 2)
         good = bad;
     while (!rc && bad - good > unit && bad - good > good / 256) {
         int64_t middle = (good + (bad - good) / 2) / unit * unit;
 
-        if (fits_at(r, middle, best, &rc))
+        if (mds_plan_fits(r, middle, best, &rc))
             good = middle;
         else
             bad = middle;

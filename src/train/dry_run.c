@@ -99,7 +99,7 @@ enum mds_rc mds_dry_run(const struct mds_config *config, FILE *f)
 
     MDS_TRY(mds_dev_create(&spec, &dev));
     rc = mds_groups_create(&config->parallel, (int)config->train.dry_world,
-                           (int)config->train.dry_rank, 1, &groups);
+                           (int)config->train.dry_rank, NULL, &groups);
     if (!rc)
         rc = rehearse(config, dev, &groups, f);
     mds_groups_fini(&groups);

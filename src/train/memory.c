@@ -7,6 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of the host's memory, for each of its ranks; a GPU's is a rank's alone. */
+static int64_t host_share(const struct run *r)
+{
+    const char *device = mds_dev_resolve(r->config->output.device);
+
+    if (strcmp(device, "cuda") == 0)
+        return 0;
+    return mds_host_memory_available() / r->spec->world->local_ranks;
+}
+
 struct mds_dev_spec mds_run_device(const struct run *r)
 {
     int local = r->spec->world->local_ranks;
@@ -17,7 +27,8 @@ struct mds_dev_spec mds_run_device(const struct run *r)
         threads = cores > 0 ? cores : 1;
     return (struct mds_dev_spec){.name = r->config->output.device,
                                  .threads = threads,
-                                 .memory_bytes = mds_host_memory_available() / local};
+                                 .memory_bytes = host_share(r),
+                                 .local_rank = r->spec->world->local_rank};
 }
 
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
@@ -46,6 +57,8 @@ void mds_run_print_memory(const struct run *r)
     printf("memory of rank 0 by purpose:\n");
     mds_run_memory_table(&mds_dev_ledger(r->dev)->memory, stdout);
     mds_host_memory_used(&now, &peak);
+    if (strcmp(mds_dev_name(r->dev), "cpu") != 0)
+        return;
     printf("  process: peak %s, predicted %s\n",
            mds_format_bytes((double)peak, had, sizeof had),
            mds_format_bytes((double)predicted, thought, sizeof thought));
@@ -98,15 +111,16 @@ static void advise_all(const struct run *r)
     }
 }
 
-enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
+/* Bytes and where they would have to be. */
+static enum mds_rc check_place(const struct run *r, const char *place, int64_t bytes,
+                               int64_t available)
 {
-    int64_t bytes = mds_run_memory_need(&r->need);
     char need[32], have[32];
 
     mds_format_bytes((double)bytes, need, sizeof need);
     mds_format_bytes((double)available, have, sizeof have);
     if (bytes <= available) {
-        mds_debug("memory per rank: %s of %s", need, have);
+        mds_debug("%s per rank: %s of %s", place, need, have);
         return MDS_OK;
     }
     if (speaks(r)) {
@@ -116,7 +130,20 @@ enum mds_rc mds_run_check_memory(const struct run *r, int64_t available)
     }
     return mds_fail(
         MDS_EMEM,
-        "memory: each rank needs %s, and %s has %s for each of its %d; use "
+        "%s: each rank needs %s, and %s has %s for each of its %d; use "
         "more memory, fewer ranks a node, a smaller model, or a setting above",
-        need, r->spec->world->host, have, r->spec->world->local_ranks);
+        place, need, r->spec->world->host, have, r->spec->world->local_ranks);
+}
+
+enum mds_rc mds_run_check_memory(const struct run *r)
+{
+    const struct mds_engine_need *n = &r->need;
+    int64_t host = n->host_bytes + n->zero.memory_bytes;
+    int64_t there = mds_dev_memory_bytes(r->dev);
+
+    if (strcmp(mds_dev_name(r->dev), "cuda") != 0)
+        return check_place(r, "memory", mds_run_memory_need(n), there);
+    MDS_TRY(check_place(r, "GPU memory", n->state_bytes + n->step_bytes, there));
+    return check_place(r, "host memory", host,
+                       mds_host_memory_available() / r->spec->world->local_ranks);
 }

@@ -48,7 +48,7 @@ static inline int64_t first_sample(const struct run *r, int64_t step)
 struct mds_dev_spec mds_run_device(const struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
-enum mds_rc mds_run_check_memory(const struct run *r, int64_t available);
+enum mds_rc mds_run_check_memory(const struct run *r);
 int64_t mds_run_memory_need(const struct mds_engine_need *n);
 void mds_run_print_memory(const struct run *r);
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);

@@ -12,23 +12,33 @@
 
 /* ---- set-up ---- */
 
+/* The device, and host memory beside it. */
+static enum mds_rc open_device(struct run *r)
+{
+    struct mds_dev_spec spec = mds_run_device(r);
+
+    MDS_TRY(mds_dev_create(&spec, &r->dev));
+    spec.beside = 1;
+    MDS_TRY(mds_dev_create(&spec, &r->host));
+    if (speaks(r))
+        mds_info("device: %s", mds_dev_describe(r->dev));
+    return MDS_OK;
+}
+
 static enum mds_rc build_engine(struct run *r)
 {
     const struct mds_world *w = r->spec->world;
-    struct mds_dev_spec dev = mds_run_device(r);
     struct mds_engine_spec spec = {.config = r->config,
+                                   .dev = r->dev,
+                                   .host = r->host,
                                    .groups = &r->groups,
                                    .need = &r->need,
-                                   .threads = dev.threads};
+                                   .threads = mds_run_device(r).threads};
     int64_t peak;
 
-    MDS_TRY(mds_dev_create(&dev, &r->dev));
-    MDS_TRY(mds_dev_create(&dev, &r->host));
     MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, &r->need));
-    MDS_TRY(mds_run_check_memory(r, dev.memory_bytes));
+    MDS_TRY(mds_run_check_memory(r));
     mds_host_memory_used(&r->memory_before, &peak);
-    spec.dev = r->dev;
-    spec.host = r->host;
     MDS_TRY(mds_engine_create(&spec, &r->engine));
     return mds_run_start_weights(r);
 }
@@ -63,7 +73,7 @@ static enum mds_rc open_metrics(struct run *r)
     const struct mds_config *c = r->config;
     struct mds_metrics_run m = {.version = r->spec->version,
                                 .size_key = c->model.size_key,
-                                .device = c->output.device,
+                                .device = mds_dev_name(r->dev),
                                 .data_path = c->data.paths,
                                 .model = flops_model(&c->model),
                                 .vocab = c->model.vocab,
@@ -105,8 +115,9 @@ static enum mds_rc set_up(struct run *r)
     MDS_TRY(check_outputs(r));
     if (r->config->train.eval_iters > 0)
         MDS_TRY(mds_dataset_require(r->spec->data, MDS_SPLIT_VALID));
+    MDS_TRY(open_device(r));
     MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
-                              r->spec->world->rank, 0, &r->groups));
+                              r->spec->world->rank, r->dev, &r->groups));
     MDS_TRY(build_engine(r));
     r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
     if (!r->rows)
@@ -120,9 +131,9 @@ static void tear_down(struct run *r)
     mds_metrics_close(r->metrics, NULL);
     free(r->rows);
     mds_engine_destroy(r->engine);
+    mds_groups_fini(&r->groups);
     mds_dev_destroy(r->host);
     mds_dev_destroy(r->dev);
-    mds_groups_fini(&r->groups);
 }
 
 /* ---- the loop ---- */

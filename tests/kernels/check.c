@@ -1,17 +1,36 @@
 #include "tests/kernels/check.h"
 
+#include "config.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/half.h"
 #include "kernels/philox.h"
+#include "tests/kernels/staged.h"
+
+#ifndef HAVE_CUDA
+const struct mdsk_table *staged_cuda(void)
+{
+    return NULL;
+}
+#endif
 
 const enum mdsk_dtype dtypes[DTYPES] = {MDSK_F32, MDSK_BF16, MDSK_F16};
 
 const struct mdsk_table *backend(void)
 {
-    return mdsk_cpu();
+    const char *name = getenv("MDS_TEST_BACKEND");
+    const struct mdsk_table *table = NULL;
+
+    if (!name || strcmp(name, "cpu") == 0)
+        table = mdsk_cpu();
+    else if (strcmp(name, "cuda") == 0)
+        table = staged_cuda();
+    if (!table)
+        fail_msg("MDS_TEST_BACKEND=%s: not in this build", name);
+    return table;
 }
 
 static struct vec vec_new(int64_t n)

@@ -13,7 +13,8 @@
 
 #include "kernels/table.h"
 
-/* The backend under test. */
+/* The backend under test: that named by MDS_TEST_BACKEND, or cpu.  Arguments are in
+ * host memory. */
 const struct mdsk_table *backend(void);
 
 /* n numbers twice: f is the kernel's, d the reference's; and h the kernel's where it

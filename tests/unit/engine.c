@@ -95,7 +95,7 @@ static void open_on(struct fixture *f, const struct mds_config *c, const char *d
         f->rows[i] = (i * 7 + i * i / 5) % VOCAB;
     assert_int_equal(mds_dev_create(&dev, &f->dev), MDS_OK);
     assert_int_equal(mds_dev_create(&dev, &f->host), MDS_OK);
-    assert_int_equal(mds_groups_create(&c->parallel, 1, 0, 1, &f->groups), MDS_OK);
+    assert_int_equal(mds_groups_create(&c->parallel, 1, 0, NULL, &f->groups), MDS_OK);
     assert_int_equal(mds_engine_measure(&f->config, 1, 0, &f->need), MDS_OK);
     spec.dev = f->dev;
     spec.host = f->host;

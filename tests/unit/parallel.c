@@ -101,7 +101,7 @@ static void groups_have_their_members(void **state)
     for (int rank = 0; rank < 48; rank++) {
         int sp = rank / 2 % 6;
 
-        assert_int_equal(mds_groups_create(&c, 48, rank, 1, &g), MDS_OK);
+        assert_int_equal(mds_groups_create(&c, 48, rank, NULL, &g), MDS_OK);
         assert_int_equal(mds_comm_size(g.tp), 2);
         assert_int_equal(mds_comm_rank(g.tp), rank % 2);
         assert_int_equal(mds_comm_size(g.ulysses), 2);
@@ -118,7 +118,7 @@ static void groups_have_their_members(void **state)
         mds_groups_fini(&g);
     }
     c.tensor = 5;
-    assert_int_equal(mds_groups_create(&c, 48, 0, 1, &g), MDS_EUSER);
+    assert_int_equal(mds_groups_create(&c, 48, 0, NULL, &g), MDS_EUSER);
     mds_groups_fini(&g);
 }
 
@@ -132,7 +132,7 @@ static void only_ends_are_tied(void **state)
     for (int rank = 0; rank < 4; rank++) {
         struct mds_groups g = {0};
 
-        assert_int_equal(mds_groups_create(&c, 4, rank, 1, &g), MDS_OK);
+        assert_int_equal(mds_groups_create(&c, 4, rank, NULL, &g), MDS_OK);
         assert_int_equal(mds_comm_size(g.ends), rank == 0 || rank == 3 ? 2 : 1);
         assert_int_equal(mds_groups_first_stage(&g), rank == 0);
         assert_int_equal(mds_groups_last_stage(&g), rank == 3);
@@ -148,7 +148,7 @@ static void batches_have_rows(void **state)
     struct mds_par p = {.groups = &g, .sequence_parallel = 1};
 
     (void)state;
-    assert_int_equal(mds_groups_create(&c, 8, 3, 1, &g),
+    assert_int_equal(mds_groups_create(&c, 8, 3, NULL, &g),
                      MDS_OK); /* tp 1, u 1, ring 0 */
     mds_par_set_batch(&p, 3, 64, 7);
     assert_int_equal(p.ring.n, 32);
