@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "launch/launch.h"
 #include "launch/options.h"
+#include "launch/submit.h"
 #include "plan/plan.h"
 
 #include <errno.h>
@@ -20,6 +21,8 @@ struct call {
     struct mds_settings settings;
     int argc; /* mds_pretrain's, after -- */
     char **argv;
+    int all_count; /* all words */
+    char **all;
 };
 
 static _Noreturn void leave(void)
@@ -171,14 +174,42 @@ static enum mds_rc verb_check_profile(struct call *c)
     return rc;
 }
 
+static enum mds_rc verb_submit(struct call *c)
+{
+    return mds_submit(&c->options, c->settings.operands + 1,
+                      c->settings.operand_count - 1, c->argc, c->argv);
+}
+
+/* Everything but the verb and its table goes to each cell's submit. */
+static enum mds_rc verb_sweep(struct call *c)
+{
+    char **rest = c->all + 1;
+    int n = 0;
+
+    if (c->settings.operand_count != 2)
+        return mds_fail(MDS_EUSER, "sweep needs one FILE");
+    for (int i = 1; i < c->all_count; i++)
+        if (c->all[i] != c->settings.operands[0] &&
+            c->all[i] != c->settings.operands[1])
+            rest[n++] = c->all[i];
+    return mds_sweep(c->settings.operands[1], n, rest);
+}
+
+static enum mds_rc verb_report(struct call *c)
+{
+    if (c->settings.operand_count != 2)
+        return mds_fail(MDS_EUSER, "report needs one DIR of run folders");
+    return mds_report(c->settings.operands[1]);
+}
+
 static const struct verb {
     const char *name;
     enum mds_rc (*call)(struct call *c);
 } verbs[] = {
-    {"run", verb_run},
-    {"where", verb_where},
-    {"plan", verb_plan},
-    {"check-profile", verb_check_profile},
+    {"run", verb_run},       {"where", verb_where},
+    {"plan", verb_plan},     {"check-profile", verb_check_profile},
+    {"submit", verb_submit}, {"sweep", verb_sweep},
+    {"report", verb_report},
 };
 
 enum { VERBS = sizeof verbs / sizeof *verbs };
@@ -227,6 +258,8 @@ static enum mds_rc read_call(struct call *c, int argc, char **argv,
 
     while (ours < argc && strcmp(argv[ours], "--") != 0)
         ours++;
+    c->all_count = argc;
+    c->all = argv;
     c->argc = ours < argc ? argc - ours - 1 : 0;
     c->argv = argv + ours + (ours < argc);
     MDS_TRY(mds_settings_init(&c->settings, &mds_launch_options, &c->options));
