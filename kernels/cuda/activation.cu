@@ -11,7 +11,7 @@ using namespace mdsk;
 template <class T> __device__ float sigmoid(float x, float *other)
 {
     float e = exp_for<T>(-x);
-    float s = quotient_for<T>(1, 1 + e);
+    float s = inverse_for<T>(1 + e);
 
     *other = e < INFINITY ? e * s : 1;
     return s;
@@ -22,7 +22,7 @@ constexpr float two_root = 1.5957691216f, cubic = 0.044715f;
 
 template <class T> __device__ float gelu_gate(float v, float *other)
 {
-    return sigmoid<T>(two_root * (v + cubic * v * v * v), other);
+    return sigmoid<T>(v * (two_root + two_root * cubic * (v * v)), other);
 }
 
 template <class T> struct gelu {

@@ -30,3 +30,11 @@ tests_mpi_faults_LDADD = $(comm_ldadd)
 
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
+
+# A rank for each GPU: mpiexec -n 4 tests/gpu/nccl
+if HAVE_NCCL
+check_PROGRAMS += tests/gpu/nccl
+endif
+tests_gpu_nccl_SOURCES = tests/gpu/nccl.c
+tests_gpu_nccl_LDADD = $(comm_ldadd)
+EXTRA_DIST += tests/gpu/nccl.c

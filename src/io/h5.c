@@ -82,9 +82,13 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
     H5Pclose(fapl);
     if (f->id < 0) {
-        mds_fail(MDS_EUSER,
-                 "%s: not an HDF5 file (or truncated: %s); make it again with %s", path,
-                 mds_h5_cause(cause, sizeof cause), make);
+        mds_h5_cause(cause, sizeof cause);
+        if (make)
+            mds_fail(MDS_EUSER,
+                     "%s: not an HDF5 file (or truncated: %s); make it again with %s",
+                     path, cause, make);
+        else
+            mds_fail(MDS_EUSER, "%s: damaged, or not an HDF5 file (%s)", path, cause);
         mds_h5_close(f);
         return MDS_EUSER;
     }
@@ -92,13 +96,16 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     return MDS_OK;
 }
 
-enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)
+static enum mds_rc create(const char *path, const char *shown, int checked,
+                          struct mds_h5 **out)
 {
     struct mds_h5 *f;
     hid_t fapl;
 
     MDS_TRY(new_file(shown, 1, &f));
     fapl = access_list();
+    if (checked)
+        H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
     f->id = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     H5Pclose(fapl);
     if (f->id < 0) {
@@ -108,6 +115,17 @@ enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **o
     }
     *out = f;
     return MDS_OK;
+}
+
+enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)
+{
+    return create(path, shown, 0, out);
+}
+
+enum mds_rc mds_h5_create_checked(const char *path, const char *shown,
+                                  struct mds_h5 **out)
+{
+    return create(path, shown, 1, out);
 }
 
 enum mds_rc mds_h5_close(struct mds_h5 *f)
@@ -150,6 +168,11 @@ enum mds_rc mds_h5_put_int(struct mds_h5 *f, const char *name, int64_t value)
     return put_attribute(f, name, H5T_NATIVE_INT64, &value);
 }
 
+enum mds_rc mds_h5_put_real(struct mds_h5 *f, const char *name, double value)
+{
+    return put_attribute(f, name, H5T_NATIVE_DOUBLE, &value);
+}
+
 hid_t mds_h5_string_type(void)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
@@ -188,24 +211,37 @@ static enum mds_rc open_attribute(struct mds_h5 *f, const char *name, H5T_class_
         H5Tclose(type);
         H5Aclose(attr);
         return mds_fail(MDS_EUSER, "%s: attribute '%s' is not one %s", f->shown, name,
-                        want == H5T_STRING ? "string" : "integer");
+                        want == H5T_STRING  ? "string"
+                        : want == H5T_FLOAT ? "real number"
+                                            : "integer");
     }
     *out = attr;
     *out_type = type;
     return MDS_OK;
 }
 
-enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
+static enum mds_rc get_number(struct mds_h5 *f, const char *name, H5T_class_t want,
+                              hid_t memory, void *value)
 {
     enum mds_rc rc = MDS_OK;
     hid_t attr, type;
 
-    MDS_TRY(open_attribute(f, name, H5T_INTEGER, &attr, &type));
-    if (H5Aread(attr, H5T_NATIVE_INT64, value) < 0)
+    MDS_TRY(open_attribute(f, name, want, &attr, &type));
+    if (H5Aread(attr, memory, value) < 0)
         rc = mds_h5_trouble(f, "read attribute", name);
     H5Tclose(type);
     H5Aclose(attr);
     return rc;
+}
+
+enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
+{
+    return get_number(f, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
+}
+
+enum mds_rc mds_h5_get_real(struct mds_h5 *f, const char *name, double *value)
+{
+    return get_number(f, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
 }
 
 /* Python's h5py writes variable-length strings, other tools fixed-length ones. */

@@ -15,10 +15,14 @@ enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64 };
 struct mds_h5;
 struct mds_h5_set;
 
-/* `make` completes "not an HDF5 file (or truncated: ...): make it again with ...". */
+/* `make` completes "not an HDF5 file (or truncated: ...): make it again with ...";
+ * NULL: nothing to make it with. */
 enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out);
 /* Create or replace; shown is the name for messages (path may be x.partial). */
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out);
+/* The same in the format of HDF5 1.10, which carries checksums of its own structure. */
+enum mds_rc mds_h5_create_checked(const char *path, const char *shown,
+                                  struct mds_h5 **out);
 /* Close f, sets still open included; frees f in any case.  After create, a disk that
  * filled up shows here at the latest.  NULL is fine. */
 enum mds_rc mds_h5_close(struct mds_h5 *f);
@@ -27,6 +31,8 @@ enum mds_rc mds_h5_close(struct mds_h5 *f);
 enum mds_rc mds_h5_put_int(struct mds_h5 *f, const char *name, int64_t value);
 enum mds_rc mds_h5_put_string(struct mds_h5 *f, const char *name, const char *value);
 enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value);
+enum mds_rc mds_h5_put_real(struct mds_h5 *f, const char *name, double value);
+enum mds_rc mds_h5_get_real(struct mds_h5 *f, const char *name, double *value);
 enum mds_rc mds_h5_get_string(struct mds_h5 *f, const char *name, char **value);
 int mds_h5_has(struct mds_h5 *f, const char *name); /* an attribute of the root? */
 

@@ -21,4 +21,11 @@ enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char 
 /* Variable-length UTF-8; close with H5Tclose. */
 hid_t mds_h5_string_type(void);
 
+/* A creation list for checked chunks; close with H5Pclose. */
+hid_t mds_h5_checked_list(int ndim, const hsize_t *chunk);
+
+/* A new set, with the groups on the way to it; negative on failure. */
+hid_t mds_h5_new_set(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
+                     hid_t dcpl);
+
 #endif

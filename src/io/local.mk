@@ -1,10 +1,13 @@
 noinst_LIBRARIES += src/io/libmds_io.a
 src_io_libmds_io_a_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS) $(ZLIB_CFLAGS)
 src_io_libmds_io_a_SOURCES = \
+  src/io/durable.c src/io/durable.h \
   src/io/gunzip.c src/io/gunzip.h \
   src/io/h5.c src/io/h5.h src/io/h5_internal.h \
+  src/io/h5_array.c src/io/h5_array.h \
   src/io/h5_set.c \
   src/io/h5_strings.c \
+  src/io/h5_table.c \
   src/io/jsonl.c src/io/jsonl.h \
   src/io/map.c src/io/map.h \
   src/io/output.c src/io/output.h \

@@ -13,7 +13,8 @@ static struct mds_attention attention_of(const struct mds_gpt *g,
                               .D = c->head_dim};
 
     a.first_head = mds_comm_rank(tp) * a.A;
-    a.dropout = gpt_dropout_key(g, id->number, SITE_ATTENTION, c->attention_dropout);
+    a.dropout =
+        mds_gpt_dropout_key(g, id->number, SITE_ATTENTION, c->attention_dropout);
     if (c->position == MDS_POSITION_ROPE) {
         a.rotary_base = c->rotary_base;
         a.rot = (int64_t)((double)c->head_dim * c->rotary_percent) / 2 * 2;
@@ -32,10 +33,10 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *full = NULL, *qkv = NULL;
 
-    MDS_TRY(gpt_norm_fwd(g, &id->norm1, x, r, s->x, s->n1, s->mean1, s->rstd1));
+    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, s->n1, s->mean1, s->rstd1));
     MDS_TRY(mds_tp_enter_fwd(p, s->n1, g->cfg.hidden, &full));
     MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
-    MDS_TRY(gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, full, qkv));
+    MDS_TRY(mds_gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, full, qkv));
     MDS_TRY(mds_attention_enter(p, &a, qkv, s->qkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -58,27 +59,28 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *branch = NULL, *part = NULL;
 
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(p) * H, &branch));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(p) * H, &branch));
     MDS_TRY(mds_tp_partial(p, branch, H, &part));
-    MDS_TRY(gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, part));
+    MDS_TRY(mds_gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, part));
     MDS_TRY(mds_tp_leave_fwd(p, part, H, branch));
-    MDS_TRY(gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
-    MDS_TRY(
-        gpt_norm_fwd(g, &id->norm2, s->x, branch, s->x1, s->n2, s->mean2, s->rstd2));
+    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
+    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x, branch, s->x1, s->n2, s->mean2,
+                             s->rstd2));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
-enum mds_rc gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                          const void *x, const void *r, const struct layer_saved *s,
-                          void *m)
+enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const void *x, const void *r, const struct layer_saved *s,
+                              void *m)
 {
-    return gpt_block_refill(g, id, x, r, s, 0, m);
+    return mds_gpt_block_refill(g, id, x, r, s, 0, m);
 }
 
-enum mds_rc gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                             const void *x, const void *r, const struct layer_saved *s,
-                             int kept_attention, void *m)
+enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                                 const void *x, const void *r,
+                                 const struct layer_saved *s, int kept_attention,
+                                 void *m)
 {
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(enter(g, id, x, r, s));
@@ -86,10 +88,10 @@ enum mds_rc gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id
         MDS_TRY(attend(g, id, s));
     MDS_TRY(middle(g, id, s));
     if (m) {
-        MDS_TRY(gpt_mlp_fwd(g, id, s, m));
-        MDS_TRY(gpt_dropout(g, id->number, SITE_MLP, m, m, &m));
+        MDS_TRY(mds_gpt_mlp_fwd(g, id, s, m));
+        MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, m, m, &m));
     } else {
-        MDS_TRY(gpt_mlp_refill(g, id, s));
+        MDS_TRY(mds_gpt_mlp_refill(g, id, s));
     }
     return mds_params_release(g->ps, id->unit);
 }
@@ -102,11 +104,11 @@ static enum mds_rc mlp_half_bwd(const struct mds_gpt *g, const struct layer_ids 
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     void *dm = NULL, *dn = NULL;
 
-    MDS_TRY(
-        gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden, &dn));
-    MDS_TRY(gpt_dropout(g, id->number, SITE_MLP, d, dn, &dm));
-    MDS_TRY(gpt_mlp_bwd(g, id, s, dm, dn));
-    MDS_TRY(gpt_norm_bwd(g, &id->norm2, s->x1, s->mean2, s->rstd2, dn, d));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden,
+                         &dn));
+    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, d, dn, &dm));
+    MDS_TRY(mds_gpt_mlp_bwd(g, id, s, dm, dn));
+    MDS_TRY(mds_gpt_norm_bwd(g, &id->norm2, s->x1, s->mean2, s->rstd2, dn, d));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -123,9 +125,9 @@ static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids
     void *full = NULL, *d_o = NULL;
 
     MDS_TRY(mds_tp_leave_bwd(p, da, g->cfg.hidden, &full));
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, R * a.A * a.D, &d_o));
-    MDS_TRY(gpt_linear_bwd_weight(g, &id->out, R, s->o, full));
-    MDS_TRY(gpt_linear_bwd_input(g, &id->out, R, full, d_o));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, R * a.A * a.D, &d_o));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->out, R, s->o, full));
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->out, R, full, d_o));
     MDS_TRY(mds_attention_bwd_core(p, &a, s->qkv, s->o, s->lse, d_o, dqkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -141,10 +143,10 @@ static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     void *full = NULL, *part = NULL;
 
     MDS_TRY(mds_tp_partial(p, dn, H, &part));
-    MDS_TRY(gpt_linear_bwd_input(g, &id->qkv, R, dqkv, part));
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->qkv, R, dqkv, part));
     MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
     MDS_TRY(mds_tp_enter_fwd(p, s->n1, H, &full));
-    MDS_TRY(gpt_linear_bwd_weight(g, &id->qkv, R, full, dqkv));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, full, dqkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -156,19 +158,19 @@ static enum mds_rc attention_half_bwd(const struct mds_gpt *g,
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     void *da = NULL, *dn = NULL, *dqkv = NULL;
 
-    MDS_TRY(
-        gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden, &dn));
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, mds_par_rows(&g->par) * id->qkv.out, &dqkv));
-    MDS_TRY(gpt_dropout(g, id->number, SITE_OUT, d, dn, &da));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden,
+                         &dn));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(&g->par) * id->qkv.out, &dqkv));
+    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, d, dn, &da));
     MDS_TRY(attention_bwd(g, id, s, da, dqkv));
     MDS_TRY(qkv_bwd(g, id, s, dqkv, dn));
-    MDS_TRY(gpt_norm_bwd(g, &id->norm1, s->x, s->mean1, s->rstd1, dn, d));
+    MDS_TRY(mds_gpt_norm_bwd(g, &id->norm1, s->x, s->mean1, s->rstd1, dn, d));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
 
-enum mds_rc gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                          const struct layer_saved *s, void *d)
+enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const struct layer_saved *s, void *d)
 {
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(mds_params_grad_begin(g->ps, id->unit));

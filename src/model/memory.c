@@ -13,8 +13,8 @@ struct want {
     int f32;
 };
 
-enum mds_rc gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag, int64_t elements,
-                     void **out)
+enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
+                         int64_t elements, void **out)
 {
     return mds_par_take(&g->par, tag, elements, out);
 }
@@ -26,7 +26,7 @@ static enum mds_rc take_all(const struct mds_gpt *g, enum mds_mem_tag tag,
         float *f = NULL;
 
         if (!w[i].f32) {
-            MDS_TRY(gpt_take(g, tag, w[i].elements, w[i].where));
+            MDS_TRY(mds_gpt_take(g, tag, w[i].elements, w[i].where));
             continue;
         }
         MDS_TRY(mds_par_take_f32(&g->par, tag, w[i].elements, &f));
@@ -83,7 +83,7 @@ static int partitions(const struct mds_gpt *g)
            mds_comm_size(g->groups->tp) > 1;
 }
 
-int gpt_moves_kept(const struct mds_gpt *g)
+int mds_gpt_moves_kept(const struct mds_gpt *g)
 {
     return partitions(g) || g->run.train->offload_activations;
 }
@@ -101,7 +101,7 @@ static int64_t kept_bytes(const struct mds_gpt *g)
     return kept_elements(g) * (int64_t)mdsk_dtype_size(g->par.dtype);
 }
 
-enum mds_rc gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
+enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
 {
     int64_t n = kept_elements(g);
     int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
@@ -120,7 +120,7 @@ enum mds_rc gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
     return MDS_OK;
 }
 
-enum mds_rc gpt_fetch(const struct mds_gpt *g, const void *kept, void *x)
+enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const void *kept, void *x)
 {
     int part = mds_comm_rank(g->groups->tp);
     void *mine = x;
@@ -139,7 +139,7 @@ enum mds_rc gpt_fetch(const struct mds_gpt *g, const void *kept, void *x)
 static enum mds_rc take_kept(const struct mds_gpt *g, void **out)
 {
     if (!g->run.train->offload_activations)
-        return gpt_take(g, MDS_MEM_CKPT, kept_elements(g), out);
+        return mds_gpt_take(g, MDS_MEM_CKPT, kept_elements(g), out);
     return mds_arena_take(g->run.host, MDS_MEM_CKPT, kept_bytes(g), out);
 }
 
@@ -168,9 +168,9 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
     }
     if (l % t->recompute_layers)
         return MDS_OK;
-    if (gpt_moves_kept(g))
+    if (mds_gpt_moves_kept(g))
         return take_kept(g, &set->kept[l]);
-    return gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
+    return mds_gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
 }
 
 static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
@@ -180,7 +180,7 @@ static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
 
     for (int l = 0; l < g->most_layers; l++)
         MDS_TRY(take_saved(g, set, l));
-    return has_head ? gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
+    return has_head ? mds_gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
 }
 
 /* Bookkeeping for the sets: on the host, and only when there are more of them. */
@@ -221,12 +221,12 @@ static enum mds_rc take_shared(struct mds_gpt *g)
     return MDS_OK;
 }
 
-enum mds_rc gpt_take_step(struct mds_gpt *g)
+enum mds_rc mds_gpt_take_step(struct mds_gpt *g)
 {
     int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
 
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->m));
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &g->d));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->m));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->d));
     MDS_TRY(take_shared(g));
     MDS_TRY(make_sets(g));
     for (int k = 0; k < g->run.sets; k++) {

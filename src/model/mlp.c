@@ -29,8 +29,8 @@ static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id
     *t = (struct tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
     if (g->run.train->mlp_tile <= 0)
         return MDS_OK;
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, t->rows * id->up.out, &t->u));
-    return gpt_take(g, MDS_MEM_WORK, t->rows * inner(g), &t->g);
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t->rows * id->up.out, &t->u));
+    return mds_gpt_take(g, MDS_MEM_WORK, t->rows * inner(g), &t->g);
 }
 
 /* Move on to the tile at row `at`; 0 behind the last. */
@@ -54,12 +54,12 @@ static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
                                       .y = t->g};
 
     x = mds_par_at(&g->par, x, t->at * g->cfg.hidden);
-    MDS_TRY(gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
+    MDS_TRY(mds_gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
     return mds_op_activation_fwd(g->par.dev, &act);
 }
 
-enum mds_rc gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                           const struct layer_saved *s)
+enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                               const struct layer_saved *s)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     struct tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
@@ -73,8 +73,8 @@ enum mds_rc gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
     return MDS_OK;
 }
 
-enum mds_rc gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                        const struct layer_saved *s, void *m)
+enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct layer_saved *s, void *m)
 {
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -87,8 +87,8 @@ enum mds_rc gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     MDS_TRY(take_tile(g, id, s, &t));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
         MDS_TRY(fill(g, id, full, &t));
-        MDS_TRY(
-            gpt_linear_fwd(g, &id->down, t.rows, 1, t.g, mds_par_at(p, part, at * H)));
+        MDS_TRY(mds_gpt_linear_fwd(g, &id->down, t.rows, 1, t.g,
+                                   mds_par_at(p, part, at * H)));
     }
     MDS_TRY(mds_tp_leave_fwd(p, part, H, m));
     mds_arena_release(p->arena, mark);
@@ -111,16 +111,17 @@ static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                                       .dx = t->u};
 
     dm = mds_par_at(&g->par, dm, at);
-    MDS_TRY(gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
-    MDS_TRY(gpt_linear_bwd_input(g, &id->down, t->rows, dm, dg));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->down, t->rows, dm, dg));
     MDS_TRY(mds_op_activation_bwd(g->par.dev, &act));
-    MDS_TRY(
-        gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(&g->par, x, at), t->u));
-    return gpt_linear_bwd_input(g, &id->up, t->rows, t->u, mds_par_at(&g->par, dx, at));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(&g->par, x, at),
+                                      t->u));
+    return mds_gpt_linear_bwd_input(g, &id->up, t->rows, t->u,
+                                    mds_par_at(&g->par, dx, at));
 }
 
-enum mds_rc gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                        const struct layer_saved *s, const void *dm, void *dn)
+enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct layer_saved *s, const void *dm, void *dn)
 {
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -134,7 +135,7 @@ enum mds_rc gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
      * those of dm: tiles go row by row, so they do not. */
     MDS_TRY(mds_tp_partial(p, dn, H, &part));
     MDS_TRY(take_tile(g, id, s, &t));
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, t.rows * inner(g), &dg));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * inner(g), &dg));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
         if (g->run.train->mlp_tile > 0)
             MDS_TRY(fill(g, id, x, &t));

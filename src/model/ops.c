@@ -18,9 +18,9 @@ static enum mdsk_norm_kind norm_kind(const struct mds_gpt *g)
     return g->cfg.norm == MDS_NORM_LAYERNORM ? MDSK_LAYERNORM : MDSK_RMSNORM;
 }
 
-enum mds_rc gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
-                         const void *x, const void *r, void *sum, void *y, float *mean,
-                         float *rstd)
+enum mds_rc mds_gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
+                             const void *x, const void *r, void *sum, void *y,
+                             float *mean, float *rstd)
 {
     struct mdsk_norm_fwd a = {.kind = norm_kind(g),
                               .R = mds_par_slice_rows(&g->par),
@@ -58,9 +58,9 @@ static enum mds_rc shared_norm_bwd(const struct mds_gpt *g, struct mdsk_norm_bwd
     return MDS_OK;
 }
 
-enum mds_rc gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
-                         const void *x, const float *mean, const float *rstd,
-                         const void *dy, void *dx)
+enum mds_rc mds_gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
+                             const void *x, const float *mean, const float *rstd,
+                             const void *dy, void *dx)
 {
     struct mdsk_norm_bwd a = {.kind = norm_kind(g),
                               .R = mds_par_slice_rows(&g->par),
@@ -80,8 +80,8 @@ enum mds_rc gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
     return mds_op_norm_bwd(g->par.dev, &a);
 }
 
-enum mds_rc gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
-                           int64_t R, int first_bias, const void *x, void *y)
+enum mds_rc mds_gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
+                               int64_t R, int first_bias, const void *x, void *y)
 {
     int with_bias = !first_bias || mds_comm_rank(g->groups->tp) == 0;
     struct mdsk_linear_fwd a = {.R = R,
@@ -96,8 +96,9 @@ enum mds_rc gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
     return mds_op_linear_fwd(g->par.dev, &a);
 }
 
-enum mds_rc gpt_linear_bwd_weight(const struct mds_gpt *g, const struct linear_ids *id,
-                                  int64_t R, const void *x, const void *dy)
+enum mds_rc mds_gpt_linear_bwd_weight(const struct mds_gpt *g,
+                                      const struct linear_ids *id, int64_t R,
+                                      const void *x, const void *dy)
 {
     struct mdsk_linear_bwd_weight a = {.R = R,
                                        .in = id->in,
@@ -111,8 +112,9 @@ enum mds_rc gpt_linear_bwd_weight(const struct mds_gpt *g, const struct linear_i
     return mds_op_linear_bwd_weight(g->par.dev, &a);
 }
 
-enum mds_rc gpt_linear_bwd_input(const struct mds_gpt *g, const struct linear_ids *id,
-                                 int64_t R, const void *dy, void *dx)
+enum mds_rc mds_gpt_linear_bwd_input(const struct mds_gpt *g,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, void *dx)
 {
     struct mdsk_linear_bwd_input a = {.R = R,
                                       .in = id->in,
@@ -125,8 +127,8 @@ enum mds_rc gpt_linear_bwd_input(const struct mds_gpt *g, const struct linear_id
     return mds_op_linear_bwd_input(g->par.dev, &a);
 }
 
-struct mdsk_dropout_key gpt_dropout_key(const struct mds_gpt *g, int layer, int site,
-                                        double prob)
+struct mdsk_dropout_key mds_gpt_dropout_key(const struct mds_gpt *g, int layer,
+                                            int site, double prob)
 {
     return (struct mdsk_dropout_key){.p = g->run.training ? (float)prob : 0,
                                      .seed = (uint64_t)g->run.train->seed,
@@ -134,14 +136,14 @@ struct mdsk_dropout_key gpt_dropout_key(const struct mds_gpt *g, int layer, int 
                                      .step = g->run.step};
 }
 
-enum mds_rc gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,
-                        void *y, void **out)
+enum mds_rc mds_gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,
+                            void *y, void **out)
 {
     const struct mds_par *p = &g->par;
     struct mdsk_dropout a = {
         .H = g->cfg.hidden,
         .dtype = p->dtype,
-        .key = gpt_dropout_key(g, layer, site, g->cfg.hidden_dropout)};
+        .key = mds_gpt_dropout_key(g, layer, site, g->cfg.hidden_dropout)};
     int64_t row = 0;
 
     *out = (void *)x;

@@ -70,66 +70,69 @@ enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES
 
 /* ---- memory.c: buffers of a step ---- */
 
-enum mds_rc gpt_take_step(struct mds_gpt *g);
-enum mds_rc gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag, int64_t elements,
-                     void **out);
+enum mds_rc mds_gpt_take_step(struct mds_gpt *g);
+enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
+                         int64_t elements, void **out);
 
 /* Put a layer input away, and get it back into x. */
-enum mds_rc gpt_keep(const struct mds_gpt *g, const void *x, void *kept);
-enum mds_rc gpt_fetch(const struct mds_gpt *g, const void *kept, void *x);
+enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, void *kept);
+enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const void *kept, void *x);
 
 /* Whether inputs of layers are kept elsewhere than where forward has them. */
-int gpt_moves_kept(const struct mds_gpt *g);
+int mds_gpt_moves_kept(const struct mds_gpt *g);
 
 /* ---- block.c: one transformer block ---- */
 
 /* From the stream (x, r) to (s->x1, m).  r may be NULL: then x is s->x. */
-enum mds_rc gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                          const void *x, const void *r, const struct layer_saved *s,
-                          void *m);
+enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const void *x, const void *r, const struct layer_saved *s,
+                              void *m);
 
 /* The same from s->x, without what is there already (s->o, s->lse if kept_attention)
  * and without the last product if m is NULL. */
-enum mds_rc gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                             const void *x, const void *r, const struct layer_saved *s,
-                             int kept_attention, void *m);
+enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                                 const void *x, const void *r,
+                                 const struct layer_saved *s, int kept_attention,
+                                 void *m);
 
 /* d [Rs,H]: gradient of the stream, in: after the block, out: before it. */
-enum mds_rc gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                          const struct layer_saved *s, void *d);
+enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const struct layer_saved *s, void *d);
 
 /* ---- mlp.c ---- */
 
-enum mds_rc gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                        const struct layer_saved *s, void *m);
+enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct layer_saved *s, void *m);
 /* s->u and s->g again, where they are kept whole. */
-enum mds_rc gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                           const struct layer_saved *s);
+enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                               const struct layer_saved *s);
 /* dm [Rs,H] -> dn [Rs,H], the gradient of s->n2. */
-enum mds_rc gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                        const struct layer_saved *s, const void *dm, void *dn);
+enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct layer_saved *s, const void *dm, void *dn);
 
 /* ---- ops.c: operations with parameters by id ---- */
 
-enum mds_rc gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
-                         const void *x, const void *r, void *sum, void *y, float *mean,
-                         float *rstd);
-enum mds_rc gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
-                         const void *x, const float *mean, const float *rstd,
-                         const void *dy, void *dx);
+enum mds_rc mds_gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
+                             const void *x, const void *r, void *sum, void *y,
+                             float *mean, float *rstd);
+enum mds_rc mds_gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
+                             const void *x, const float *mean, const float *rstd,
+                             const void *dy, void *dx);
 /* first_bias: add the bias on the group's first tensor rank alone, because the results
  * will be summed. */
-enum mds_rc gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
-                           int64_t R, int first_bias, const void *x, void *y);
-enum mds_rc gpt_linear_bwd_weight(const struct mds_gpt *g, const struct linear_ids *id,
-                                  int64_t R, const void *x, const void *dy);
-enum mds_rc gpt_linear_bwd_input(const struct mds_gpt *g, const struct linear_ids *id,
-                                 int64_t R, const void *dy, void *dx);
+enum mds_rc mds_gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
+                               int64_t R, int first_bias, const void *x, void *y);
+enum mds_rc mds_gpt_linear_bwd_weight(const struct mds_gpt *g,
+                                      const struct linear_ids *id, int64_t R,
+                                      const void *x, const void *dy);
+enum mds_rc mds_gpt_linear_bwd_input(const struct mds_gpt *g,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, void *dx);
 /* y = x dropped out at a site of a layer, [Rs,H]; y may be x.  Where dropout is off
  * nothing is done and *out is x; else *out is y. */
-enum mds_rc gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,
-                        void *y, void **out);
-struct mdsk_dropout_key gpt_dropout_key(const struct mds_gpt *g, int layer, int site,
-                                        double prob);
+enum mds_rc mds_gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,
+                            void *y, void **out);
+struct mdsk_dropout_key mds_gpt_dropout_key(const struct mds_gpt *g, int layer,
+                                            int site, double prob);
 
 #endif

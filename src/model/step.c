@@ -25,7 +25,7 @@ enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)
     g->mark = mds_arena_mark(run->arena);
     if (run->host)
         g->host_mark = mds_arena_mark(run->host);
-    return gpt_take_step(g);
+    return mds_gpt_take_step(g);
 }
 
 void mds_gpt_step_end(struct mds_gpt *g)
@@ -77,7 +77,7 @@ static enum mds_rc embed(const struct mds_gpt *g, const int32_t *token, void *x)
         MDS_TRY(mds_params_acquire(g->ps, g->position_unit));
     e = embedding_of(g, 0);
     MDS_TRY(mds_embedding_fwd(&g->par, &e, token, x));
-    MDS_TRY(gpt_dropout(g, 0, SITE_EMBEDDING, x, x, &x));
+    MDS_TRY(mds_gpt_dropout(g, 0, SITE_EMBEDDING, x, x, &x));
     if (has)
         MDS_TRY(mds_params_release(g->ps, g->position_unit));
     return mds_params_release(g->ps, g->word_unit);
@@ -94,7 +94,7 @@ static enum mds_rc embed_bwd(const struct mds_gpt *g, const int32_t *token, void
     if (has)
         MDS_TRY(mds_params_grad_begin(g->ps, g->position_unit));
     e = embedding_of(g, 1);
-    MDS_TRY(gpt_dropout(g, 0, SITE_EMBEDDING, d, d, &d));
+    MDS_TRY(mds_gpt_dropout(g, 0, SITE_EMBEDDING, d, d, &d));
     MDS_TRY(mds_embedding_bwd(&g->par, &e, token, d));
     if (has)
         MDS_TRY(mds_params_grad_ready(g->ps, g->position_unit));
@@ -129,16 +129,16 @@ static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r
     void *y = NULL, *dy = NULL;
     float *mean = NULL, *rstd = NULL;
 
-    MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &y));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &y));
     MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &mean));
     MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &rstd));
     if (d)
-        MDS_TRY(gpt_take(g, MDS_MEM_WORK, n, &dy));
-    MDS_TRY(gpt_norm_fwd(g, &g->final_norm, x, r, r, y, mean, rstd));
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &dy));
+    MDS_TRY(mds_gpt_norm_fwd(g, &g->final_norm, x, r, r, y, mean, rstd));
     MDS_TRY(mds_head_loss(&g->par, &h, y, target, &loss->sum, &loss->count, dy));
     if (d) {
         mds_dev_zero(g->par.dev, d, n * (int64_t)mdsk_dtype_size(g->par.dtype));
-        MDS_TRY(gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
+        MDS_TRY(mds_gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
     }
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
@@ -175,16 +175,16 @@ static enum mds_rc head(const struct mds_gpt *g, int also_first, const void *x, 
 static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, const void **x, void **r)
 {
-    int puts_away = g->run.training && gpt_moves_kept(g);
+    int puts_away = g->run.training && mds_gpt_moves_kept(g);
 
     *x = set->saved[0].x;
     *r = NULL;
     for (int l = 0; l < p->is.layers; l++) {
         const struct layer_saved *s = &set->saved[l];
 
-        MDS_TRY(gpt_block_fwd(g, &p->layer[l], *x, *r, s, g->m));
+        MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, g->m));
         if (puts_away && set->kept[l])
-            MDS_TRY(gpt_keep(g, s->x, set->kept[l]));
+            MDS_TRY(mds_gpt_keep(g, s->x, set->kept[l]));
         *x = s->x1;
         *r = g->m;
     }
@@ -232,13 +232,13 @@ static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
 
     if (g->run.train->recompute == MDS_RECOMPUTE_NONE)
         return MDS_OK;
-    if (!selective && gpt_moves_kept(g))
-        MDS_TRY(gpt_fetch(g, set->kept[first], set->saved[first].x));
+    if (!selective && mds_gpt_moves_kept(g))
+        MDS_TRY(mds_gpt_fetch(g, set->kept[first], set->saved[first].x));
     for (int l = first; l < first + n; l++) {
         const struct layer_saved *s = &set->saved[l];
         void *m = l + 1 < first + n ? g->m : NULL;
 
-        MDS_TRY(gpt_block_refill(g, &p->layer[l], x, r, s, selective, m));
+        MDS_TRY(mds_gpt_block_refill(g, &p->layer[l], x, r, s, selective, m));
         x = s->x1;
         r = m;
     }
@@ -256,7 +256,7 @@ static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
 
         MDS_TRY(refill(g, p, set, first, end - first));
         for (int l = end - 1; l >= first; l--)
-            MDS_TRY(gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
+            MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
         end = first;
     }
     return MDS_OK;

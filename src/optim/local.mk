@@ -10,6 +10,7 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/zero_grads.c \
   src/optim/zero_host.c \
   src/optim/zero_layout.c \
+  src/optim/zero_resume.c \
   src/optim/zero_states.c \
   src/optim/zero_update.c \
   src/optim/zero_weights.c

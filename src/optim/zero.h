@@ -118,4 +118,25 @@ enum mds_zero_what { MDS_ZERO_WEIGHT, MDS_ZERO_GRAD, MDS_ZERO_M, MDS_ZERO_V };
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host);
 
+/* ---- for checkpoints ---- */
+
+/* The elements of a unit that are this rank's to write, at every stage: first .. first
+ * + n - 1; n may be 0.  Over the group, each element is one rank's. */
+void mds_zero_share(const struct mds_zero *z, int unit, int64_t *first, int64_t *n);
+
+/* Some of them, in f32, to host memory; not gradients.  Not collective. */
+enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int unit,
+                                int64_t first, int64_t n, float *host);
+
+/* Updates made so far: what the bias corrections count. */
+int64_t mds_zero_updates(const struct mds_zero *z);
+
+/* As mds_zero_load, with moments: fill gives elements of master weights and of both
+ * moments, and the next update is number updates + 1. */
+enum mds_rc mds_zero_resume(struct mds_zero *z,
+                            enum mds_rc (*fill)(void *ctx, enum mds_zero_what what,
+                                                int unit, int64_t first, int64_t n,
+                                                float *out),
+                            void *ctx, int64_t updates);
+
 #endif

@@ -260,7 +260,7 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
         MDS_TRY(zero_state_get(z, what, &own, row));
     mds_dev_copy_in(z->dev, all + z->rank * n, row, n * f32);
     MDS_TRY(mds_comm_all_gather(z->group, all + z->rank * n, all, n * f32));
-    mds_dev_copy_out(z->dev, row, all, z->size * n * f32);
+    MDS_TRY(mds_dev_copy_out(z->dev, row, all, z->size * n * f32));
     for (int r = 0; r < z->size; r++) {
         int64_t first, count;
 

@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-struct mdsk_attention_shape attention_shape(const struct mds_par *p,
-                                            const struct mds_attention *a,
-                                            int64_t queries, int64_t keys)
+struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
+                                                const struct mds_attention *a,
+                                                int64_t queries, int64_t keys)
 {
     struct attention_inside in = attention_inside(p, a);
 
@@ -162,7 +162,7 @@ static enum mds_rc local_fwd(const struct mds_par *p, const struct mds_attention
 {
     struct attention_inside in = attention_inside(p, a);
     struct mdsk_attention_fwd f = {
-        .shape = attention_shape(p, a, in.n, in.n),
+        .shape = mds_attention_shape(p, a, in.n, in.n),
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
@@ -170,7 +170,7 @@ static enum mds_rc local_fwd(const struct mds_par *p, const struct mds_attention
         .lse = lse};
 
     if (p->groups->ring_size > 1)
-        return ring_attention_fwd(p, a, inside, o, lse);
+        return mds_ring_attention_fwd(p, a, inside, o, lse);
     return mds_op_attention_fwd(p->dev, &f);
 }
 
@@ -197,7 +197,7 @@ static enum mds_rc local_bwd(const struct mds_par *p, const struct mds_attention
     struct attention_inside in = attention_inside(p, a);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mdsk_attention_bwd b = {
-        .shape = attention_shape(p, a, in.n, in.n),
+        .shape = mds_attention_shape(p, a, in.n, in.n),
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
@@ -209,7 +209,7 @@ static enum mds_rc local_bwd(const struct mds_par *p, const struct mds_attention
         .lse = lse};
 
     if (p->groups->ring_size > 1)
-        return ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
+        return mds_ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
     MDS_TRY(mds_op_attention_bwd(p->dev, &b));
     mds_arena_release(p->arena, mark);

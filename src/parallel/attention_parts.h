@@ -37,15 +37,17 @@ static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                .head_stride = D};
 }
 
-struct mdsk_attention_shape attention_shape(const struct mds_par *p,
-                                            const struct mds_attention *a,
-                                            int64_t queries, int64_t keys);
+struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
+                                                const struct mds_attention *a,
+                                                int64_t queries, int64_t keys);
 
 /* Attention inside a ring of more than one; o and d_o [ring rows, A D]. */
-enum mds_rc ring_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
-                               const void *inside, void *o, float *lse);
-enum mds_rc ring_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
-                               const void *inside, const void *o, const float *lse,
-                               const void *d_o, void *dinside);
+enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   void *o, float *lse);
+enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   const void *o, const float *lse, const void *d_o,
+                                   void *dinside);
 
 #endif

@@ -73,6 +73,16 @@ static enum mds_rc create_all(const struct maker *m)
     return create(m, g->grid.world, "world", &g->world);
 }
 
+/* The ways that messages between GPUs take: keys and values, then their gradients, on
+ * around the ring; activations on along the pipeline, gradients back. */
+static enum mds_rc add_lanes(const struct mds_groups *g)
+{
+    MDS_TRY(mds_comm_add_lane(g->ring, 0, 1));
+    MDS_TRY(mds_comm_add_lane(g->ring, 1, 1));
+    MDS_TRY(mds_comm_add_lane(g->pipe, 0, 1));
+    return mds_comm_add_lane(g->pipe, 1, -1);
+}
+
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out)
 {
@@ -87,6 +97,8 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     if (!m.members)
         return MDS_EMEM;
     rc = create_all(&m);
+    if (!rc)
+        rc = add_lanes(&g);
     free(m.members);
     if (rc)
         mds_groups_fini(&g);

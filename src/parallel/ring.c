@@ -112,7 +112,7 @@ static int block_shape(const struct ring *r, int from, int qc, int kc,
 {
     int q = chunk_of(r, r->me, qc), k = chunk_of(r, from, kc);
 
-    *s = attention_shape(r->p, r->a, r->chunk, r->chunk);
+    *s = mds_attention_shape(r->p, r->a, r->chunk, r->chunk);
     s->q_offset = k < q ? r->chunk : 0;
     s->first_query = q * r->chunk;
     s->first_key = k * r->chunk;
@@ -193,8 +193,9 @@ static enum mds_rc round_fwd(const struct ring_fwd *f, const void *kv, int round
     return block_fwd(f, kv, from, 1, 0, 0);
 }
 
-enum mds_rc ring_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
-                               const void *inside, void *o, float *lse)
+enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   void *o, float *lse)
 {
     struct ring_fwd f = {.r = ring_of(p, a, inside), .lse = lse, .acc = o};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -318,9 +319,10 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, const float *dkv, void *d
 }
 
 /* A block's gradient travels behind it and is home after P hand-overs. */
-enum mds_rc ring_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
-                               const void *inside, const void *o, const float *lse,
-                               const void *d_o, void *dinside)
+enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
+                                   const struct mds_attention *a, const void *inside,
+                                   const void *o, const float *lse, const void *d_o,
+                                   void *dinside)
 {
     struct ring_bwd b = {.r = ring_of(p, a, inside), .o = o, .d_o = d_o, .lse = lse};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);

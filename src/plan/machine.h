@@ -80,10 +80,11 @@ struct mds_machine {
         char *pass;    /* names of variables to hand on (Open MPI's -x) */
     } launcher;
     struct {
-        int scheduler;    /* enum mds_scheduler */
-        char *directives; /* lines of a job's head, without "#PBS "; {nodes} {ppn} */
-        char *modules;    /* words for `module load`, or NULL */
-        char *init;       /* shell line before that, or NULL */
+        int scheduler;      /* enum mds_scheduler */
+        char *queue_option; /* before a queue's name: "--qos="; NULL: the usual one */
+        char *directives;   /* lines of a job's head, without "#PBS "; {nodes} {ppn} */
+        char *modules;      /* words for `module load`, or NULL */
+        char *init;         /* shell line before that, or NULL */
     } batch;
 
     struct mds_queue *queues;

@@ -85,6 +85,8 @@ static const struct mds_option rows[] = {
 
     {g, "batch.scheduler", NULL, NULL, MDS_OPT_ENUM, "none", 0, 0, schedulers,
      AT(batch.scheduler), "kind", .help = "who gives out nodes"},
+    {g, "batch.queue_option", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(batch.queue_option), "option", .help = "what stands before a queue's name"},
     {g, "batch.directives", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(batch.directives), "line", .help = "further lines of a job's head"},
     {g, "batch.modules", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(batch.modules),

@@ -12,6 +12,14 @@ static const struct {
     double o, lse, dq, dk, dv;
 } tolerance = {.o = 1e-6, .lse = 3e-7, .dq = 3e-6, .dk = 3e-6, .dv = 1e-6};
 
+/* What is allowed besides on GPUs, whose products take probabilities of 16 bits. */
+static double spare(enum mdsk_dtype t)
+{
+    static const double more[] = {[MDSK_BF16] = 3e-3, [MDSK_F16] = 4e-4};
+
+    return t != MDSK_F32 && strcmp(backend()->name, "cuda") == 0 ? more[t] : 0;
+}
+
 /* How the heads lie in memory. */
 enum layout { PACKED, FUSED, HEAD_MAJOR };
 
@@ -269,13 +277,13 @@ static void test_against_the_matrix(void **state)
         p.s.dtype = type;
         run_fwd(&p);
         reference_fwd(&p);
-        assert_near_as(type, "attention o", &p.o, tolerance.o);
-        assert_near("attention lse", &p.lse, tolerance.lse);
+        assert_near_as(type, "attention o", &p.o, tolerance.o + spare(type));
+        assert_near("attention lse", &p.lse, tolerance.lse + spare(type) / 100);
         run_bwd(&p); /* from o as it is stored, and so does the reference */
         reference_bwd(&p);
-        assert_near_as(type, "attention dq", &p.dq, tolerance.dq);
-        assert_near_as(type, "attention dk", &p.dk, tolerance.dk);
-        assert_near_as(type, "attention dv", &p.dv, tolerance.dv);
+        assert_near_as(type, "attention dq", &p.dq, tolerance.dq + spare(type));
+        assert_near_as(type, "attention dk", &p.dk, tolerance.dk + spare(type));
+        assert_near_as(type, "attention dv", &p.dv, tolerance.dv + spare(type));
         problem_fini(&p);
     }
 }
@@ -425,8 +433,8 @@ static void test_merge(void **state)
             acc.f[i] = isnan(acc.f[i]) ? 0 : acc.f[i]; /* between the heads */
         }
         memcpy(lse.d, p.lse.d, (size_t)lse.n * sizeof *lse.d);
-        assert_near("merged o", &acc, tolerance.o + merged[type]);
-        assert_near("merged lse", &lse, tolerance.lse);
+        assert_near("merged o", &acc, tolerance.o + merged[type] + spare(type));
+        assert_near("merged lse", &lse, tolerance.lse + spare(type) / 100);
         problem_fini(&p);
         vec_free(&acc);
         vec_free(&lse);

@@ -1,0 +1,23 @@
+# shellcheck shell=sh
+# Sourced by the scripts beside it: find mds_launch, and give names of older scripts their
+# present meaning.
+: "${here:?set by the script that sources this}"
+launch=$(command -v mds_launch)
+for folder in "$here/../src/programs" "$here/../build/src/programs" "$here/../../../bin"; do
+    if [ -z "$launch" ] && [ -x "$folder/mds_launch" ]; then
+        launch=$folder/mds_launch
+    fi
+done
+if [ -z "$launch" ]; then
+    echo "mds_launch is nowhere: load the module mds, or put its folder into PATH" >&2
+    exit 1
+fi
+
+# Site scripts write NGPUS=auto or leave variables empty; both mean unset.
+for name in NGPUS NHOSTS NGPU_PER_HOST HOSTFILE; do
+    eval "value=\${$name:-}"
+    # shellcheck disable=SC2154  # set by eval
+    if [ -z "$value" ] || [ "$value" = auto ]; then
+        unset "$name"
+    fi
+done

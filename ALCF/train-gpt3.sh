@@ -1,0 +1,37 @@
+#!/bin/sh
+# Pre-train a GPT, as the scripts of argonne-lcf/Megatron-DeepSpeed do:
+#
+#     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ZERO_STAGE=1 ALCF/train-gpt3.sh
+#
+# Every variable of those scripts counts; what is not set here is as it is there.  Options go
+# to mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
+# With --layout plan nothing is assumed: mds_launch chooses what is not set.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=ALCF/setup.sh
+. "$here/setup.sh"
+
+: "${MODEL_SIZE_KEY:=GPT13B}" "${TRAIN_ITERS:=${TRAIN_ITER:-10}}"
+if [ -z "$SEQ_LEN$SEQ" ]; then
+    SEQ_LEN=2048
+    export SEQ_LEN
+fi
+unset TRAIN_ITER
+[ -z "$TRAIN_TOKENS" ] || unset TRAIN_ITERS
+
+planned=
+previous=
+for word; do
+    case $previous$word in
+    --) break ;;
+    --layoutplan | --layout=plan) planned=1 ;;
+    esac
+    previous=
+    [ "$word" != --layout ] || previous=$word
+done
+if [ -z "$planned" ]; then
+    : "${SP_TYPE:=megatron}" "${OFFLOAD_DEVICE:=cpu}" "${USE_ACTIVATION_CHECKPOINTING:=1}"
+fi
+export MODEL_SIZE_KEY TRAIN_ITERS SP_TYPE OFFLOAD_DEVICE USE_ACTIVATION_CHECKPOINTING
+[ -n "$TRAIN_ITERS" ] || unset TRAIN_ITERS
+
+exec "$launch" "$@"

@@ -1,0 +1,123 @@
+/* A configuration written out as mds_pretrain's options. */
+#include "launch/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the words of a line stand for: where a layout was derived, it is said. */
+static const char *const always[] = {
+    "parallel.tensor", "parallel.pipeline",          "parallel.ulysses",
+    "parallel.ring",   "parallel.sequence_parallel", "parallel.zero_stage",
+};
+
+/* What the ranks are not told: sizes are given in full, and dry runs are made here. */
+static const char *const never[] = {"parallel.sp_type", "train.dry_run",
+                                    "train.dry_world", "train.dry_rank"};
+
+static int is_among(const char *key, const char *const *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* What one rank each gives is not worth a word. */
+static int is_said(const struct mds_settings *s, size_t row)
+{
+    const struct mds_option *o = &s->set->options[row];
+    enum mds_level level = s->of[row].level;
+
+    if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
+        is_among(o->key, never, sizeof never / sizeof *never))
+        return 0;
+    if (level >= MDS_LEVEL_MACHINE)
+        return 1;
+    return level == MDS_LEVEL_DERIVED &&
+           is_among(o->key, always, sizeof always / sizeof *always);
+}
+
+static void add_value(const struct mds_option *o, const char *field,
+                      struct mds_words *out)
+{
+    const char *text;
+    int64_t i;
+    double r;
+    int n;
+
+    switch (o->type) {
+    case MDS_OPT_INT:
+    case MDS_OPT_COUNT:
+    case MDS_OPT_BYTES:
+        memcpy(&i, field, sizeof i);
+        mds_words_add(out, "%lld", (long long)i);
+        break;
+    case MDS_OPT_REAL:
+        memcpy(&r, field, sizeof r);
+        mds_words_add(out, "%.15g", r);
+        break;
+    case MDS_OPT_SECONDS:
+    case MDS_OPT_MINUTES:
+        memcpy(&r, field, sizeof r);
+        mds_words_add(out, "%.15gs", r);
+        break;
+    case MDS_OPT_ENUM:
+        memcpy(&n, field, sizeof n);
+        mds_words_add(out, "%s", o->choices[n]);
+        break;
+    case MDS_OPT_STRING:
+    case MDS_OPT_WORDS:
+        memcpy(&text, field, sizeof text);
+        if (o->type == MDS_OPT_WORDS)
+            mds_words_split(out, text);
+        else
+            mds_words_add(out, "%s", text);
+        break;
+    case MDS_OPT_FLAG:
+    case MDS_OPT_ACTION:
+        break;
+    }
+}
+
+static int is_unset(const struct mds_option *o, const char *field)
+{
+    const char *text;
+
+    if (o->type != MDS_OPT_STRING && o->type != MDS_OPT_WORDS)
+        return 0;
+    memcpy(&text, field, sizeof text);
+    return !text;
+}
+
+static void add_row(const struct mds_settings *s, size_t row, struct mds_words *out)
+{
+    const struct mds_option *o = &s->set->options[row];
+    const char *field = (const char *)s->values + o->offset;
+    int on;
+
+    if (o->offset == MDS_OPT_UNSTORED || is_unset(o, field))
+        return;
+    if (o->type == MDS_OPT_FLAG) {
+        memcpy(&on, field, sizeof on);
+        on = (on != 0) ^ (o->inverted != 0);
+        mds_words_add(out, "%s%s", o->flag, on ? "" : "=0");
+        return;
+    }
+    mds_words_add(out, "%s", o->flag);
+    add_value(o, field, out);
+}
+
+enum mds_rc mds_launch_arguments(const struct mds_launch *l,
+                                 const struct mds_config_run *run,
+                                 struct mds_words *out)
+{
+    const struct mds_settings *s = &run->settings;
+    int device_given = mds_settings_of(s, "train.device")->level > MDS_LEVEL_DEFAULT;
+
+    if (l->machine->node.gpus > 0 && !device_given)
+        mds_words_split(out, "--device cuda");
+    for (size_t row = 0; row < s->rows; row++)
+        if (is_said(s, row))
+            add_row(s, row, out);
+    return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
+}

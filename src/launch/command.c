@@ -1,0 +1,252 @@
+/* One function per launcher. */
+#include "launch/launch.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- parts ---- */
+
+/* Threads of each rank. */
+static int64_t depth(const struct mds_launch *l)
+{
+    int64_t n = l->machine->node.threads / l->per_node;
+
+    /* Slurm and Open MPI count cores where they bind to cores. */
+    if (l->machine->launcher.kind != MDS_LAUNCHER_PALS)
+        n = l->machine->node.cores / l->per_node;
+    return n > 0 ? n : 1;
+}
+
+/* Words of a profile, {depth} filled in. */
+static void add_binding(const struct mds_launch *l, struct mds_words *out)
+{
+    struct mds_words words = {0};
+
+    mds_words_split(&words, l->machine->launcher.binding);
+    for (size_t i = 0; i < words.n; i++) {
+        const char *hole = strstr(words.v[i], "{depth}");
+
+        if (hole)
+            mds_words_add(out, "%.*s%lld%s", (int)(hole - words.v[i]), words.v[i],
+                          (long long)depth(l), hole + strlen("{depth}"));
+        else
+            mds_words_add(out, "%s", words.v[i]);
+    }
+    out->failed |= words.failed;
+    mds_words_fini(&words);
+}
+
+/* Which GPU local rank 0, 1, ... takes, where that is not 0, 1, ... */
+static int gpu_order(const struct mds_launch *l, char *text, size_t size)
+{
+    size_t n = 0;
+
+    if (l->machine->gpu.order != MDS_GPU_REVERSE || l->machine->node.gpus < 2)
+        return 0;
+    for (int64_t i = l->machine->node.gpus; i-- > 0 && n < size;)
+        n += (size_t)snprintf(text + n, size - n, "%lld%s", (long long)i, i ? "," : "");
+    return 1;
+}
+
+/* Each variable as `before`, then NAME=VALUE. */
+static void add_environment(const struct mds_launch *l, const char *before,
+                            struct mds_words *out)
+{
+    char gpus[256];
+
+    for (size_t i = 0; i < l->machine->variable_count; i++) {
+        mds_words_split(out, before);
+        mds_words_add(out, "%s=%s", l->machine->environment[i].name,
+                      l->machine->environment[i].value);
+    }
+    if (gpu_order(l, gpus, sizeof gpus)) {
+        mds_words_split(out, before);
+        mds_words_add(out, "CUDA_VISIBLE_DEVICES=%s", gpus);
+    }
+}
+
+static int has_environment(const struct mds_launch *l)
+{
+    return l->machine->variable_count > 0 || l->machine->gpu.order == MDS_GPU_REVERSE;
+}
+
+/* The file the batch system wrote, if all of its nodes are to be used. */
+static const char *whole_file(const struct mds_launch *l)
+{
+    static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
+    const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+
+    if (!h || l->nodes != (int64_t)h->count)
+        return NULL;
+    if (l->options->hostfile && *l->options->hostfile)
+        return l->options->hostfile;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]) && *getenv(names[i]))
+            return getenv(names[i]);
+    return NULL;
+}
+
+/* "a,b" or, with slots, "a:4,b:4". */
+static void add_hosts(const struct mds_launch *l, const char *option, int slots,
+                      struct mds_words *out)
+{
+    const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+    struct mds_str list = {0};
+
+    for (size_t i = 0; h && i < h->count && (int64_t)i < l->nodes; i++) {
+        mds_str_add(&list, "%s%s", i ? "," : "", h->name[i]);
+        if (slots)
+            mds_str_add(&list, ":%lld", (long long)l->per_node);
+    }
+    if (list.len) {
+        mds_words_add(out, "%s", option);
+        mds_words_add(out, "%s", list.s);
+    }
+    out->failed |= list.failed;
+    mds_str_fini(&list);
+}
+
+static void add_nodes(const struct mds_launch *l, const char *file_option,
+                      const char *list_option, int slots, struct mds_words *out)
+{
+    const char *file = whole_file(l);
+
+    if (file) {
+        mds_words_add(out, "%s", file_option);
+        mds_words_add(out, "%s", file);
+    } else {
+        add_hosts(l, list_option, slots, out);
+    }
+}
+
+static void add_count(const char *option, int64_t n, struct mds_words *out)
+{
+    mds_words_add(out, "%s", option);
+    mds_words_add(out, "%lld", (long long)n);
+}
+
+/* ---- launchers ---- */
+
+/* HPE PALS, mpiexec(1). */
+static void pals(const struct mds_launch *l, struct mds_words *out)
+{
+    mds_words_split(out, l->machine->launcher.flags);
+    add_count("-n", l->ranks, out);
+    add_count("--ppn", l->per_node, out);
+    add_nodes(l, "--hostfile", "--hosts", 0, out);
+    add_binding(l, out);
+    add_environment(l, "--env", out);
+}
+
+/* MPICH's mpiexec.hydra. */
+static void hydra(const struct mds_launch *l, struct mds_words *out)
+{
+    mds_words_split(out, l->machine->launcher.flags);
+    add_count("-n", l->ranks, out);
+    add_count("-ppn", l->per_node, out);
+    add_nodes(l, "-f", "-hosts", 0, out);
+    add_binding(l, out);
+    if (has_environment(l)) {
+        mds_words_add(out, "env");
+        add_environment(l, "", out);
+    }
+}
+
+/* Open MPI's mpirun(1). */
+static void openmpi(const struct mds_launch *l, struct mds_words *out)
+{
+    struct mds_words names = {0};
+
+    mds_words_split(out, l->machine->launcher.flags);
+    add_nodes(l, "--hostfile", "--host", 1, out);
+    add_count("-n", l->ranks, out);
+    add_count("-npernode", l->per_node, out);
+    add_binding(l, out);
+    mds_words_split(&names, l->machine->launcher.pass);
+    for (size_t i = 0; i < names.n; i++) {
+        mds_words_add(out, "-x");
+        mds_words_add(out, "%s", names.v[i]);
+    }
+    out->failed |= names.failed;
+    mds_words_fini(&names);
+    add_environment(l, "-x", out);
+}
+
+/* Slurm's srun(1).  It hands its own environment on. */
+static void srun(const struct mds_launch *l, struct mds_words *out)
+{
+    mds_words_split(out, l->machine->launcher.flags);
+    add_count("-N", l->nodes, out);
+    add_count("-n", l->ranks, out);
+    mds_words_add(out, "--ntasks-per-node=%lld", (long long)l->per_node);
+    if (l->options->hostfile ||
+        (mds_placement_hosts(&l->placement) &&
+         l->nodes < (int64_t)mds_placement_hosts(&l->placement)->count))
+        add_hosts(l, "-w", 0, out);
+    add_binding(l, out);
+}
+
+/* What the MPI standard says of mpiexec; on one host ranks inherit the environment. */
+static void plain(const struct mds_launch *l, struct mds_words *out)
+{
+    mds_words_split(out, l->machine->launcher.flags);
+    add_count("-n", l->ranks, out);
+    add_binding(l, out);
+    if (has_environment(l)) {
+        mds_words_add(out, "env");
+        add_environment(l, "", out);
+    }
+}
+
+/* The program beside this one, else by its name alone: the shell's path finds it. */
+static void add_program(const struct mds_launch *l, struct mds_words *out)
+{
+    char self[PATH_MAX], path[PATH_MAX + 16];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash;
+
+    if (l->options->program) {
+        mds_words_add(out, "%s", l->options->program);
+        return;
+    }
+    self[n > 0 ? n : 0] = '\0';
+    slash = strrchr(self, '/');
+    if (slash)
+        snprintf(path, sizeof path, "%.*s/mds_pretrain", (int)(slash - self), self);
+    if (slash && access(path, X_OK) == 0)
+        mds_words_add(out, "%s", path);
+    else
+        mds_words_add(out, "mds_pretrain");
+}
+
+enum mds_rc mds_launch_command(const struct mds_launch *l,
+                               const struct mds_words *arguments, struct mds_words *out)
+{
+    static void (*const write[])(const struct mds_launch *, struct mds_words *) = {
+        [MDS_LAUNCHER_PLAIN] = plain, [MDS_LAUNCHER_PALS] = pals,
+        [MDS_LAUNCHER_HYDRA] = hydra, [MDS_LAUNCHER_OPENMPI] = openmpi,
+        [MDS_LAUNCHER_SRUN] = srun,
+    };
+    const struct mds_machine *m = l->machine;
+
+    if (m->launcher.kind == MDS_LAUNCHER_PLAIN && l->nodes > 1)
+        return mds_fail(
+            MDS_EUSER,
+            "profile %s starts ranks on one host only, and there are %lld "
+            "nodes; give --machine, or a profile with another launcher.kind",
+            m->name, (long long)l->nodes);
+    if (m->launcher.kind == MDS_LAUNCHER_SRUN && has_environment(l)) {
+        mds_words_add(out, "env");
+        add_environment(l, "", out);
+    }
+    mds_words_split(out,
+                    l->options->command ? l->options->command : m->launcher.command);
+    write[m->launcher.kind](l, out);
+    add_program(l, out);
+    for (size_t i = 0; i < arguments->n; i++)
+        mds_words_add(out, "%s", arguments->v[i]);
+    return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
+}

@@ -1,0 +1,253 @@
+#include "launch/hosts.h"
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_HOSTS = 100000, MAX_NAME = 256 };
+
+void mds_hosts_fini(struct mds_hosts *h)
+{
+    mds_hosts_cut(h, 0);
+    free(h->name);
+    free(h->slots);
+    *h = (struct mds_hosts){0};
+}
+
+void mds_hosts_cut(struct mds_hosts *h, size_t n)
+{
+    while (h->count > n)
+        free(h->name[--h->count]);
+}
+
+static enum mds_rc add(struct mds_hosts *h, const char *name, int slots)
+{
+    char **names;
+    int *counts;
+
+    if (h->count == MAX_HOSTS)
+        return mds_fail(MDS_EUSER, "more than %d nodes", MAX_HOSTS);
+    names = mds_realloc(h->name, h->count + 1, sizeof *names);
+    if (!names)
+        return MDS_EMEM;
+    h->name = names;
+    counts = mds_realloc(h->slots, h->count + 1, sizeof *counts);
+    if (!counts)
+        return MDS_EMEM;
+    h->slots = counts;
+    h->name[h->count] = mds_strdup(name);
+    if (!h->name[h->count])
+        return MDS_EMEM;
+    h->slots[h->count++] = slots;
+    return MDS_OK;
+}
+
+/* ---- Slurm's form ---- */
+
+/* Of "text" the part before the first comma that is outside of brackets. */
+static size_t word_length(const char *text)
+{
+    int depth = 0;
+    size_t n = 0;
+
+    for (; text[n] && (depth > 0 || text[n] != ','); n++)
+        depth += (text[n] == '[') - (text[n] == ']');
+    return n;
+}
+
+static enum mds_rc expand_word(const char *head, const char *rest,
+                               struct mds_hosts *out);
+
+/* "1-3" or "07" of a bracket: each number, then what follows the bracket. */
+static enum mds_rc expand_range(const char *head, const char *range, const char *rest,
+                                struct mds_hosts *out)
+{
+    int width = (int)strspn(range, "0123456789"), used = 0;
+    long from, to;
+
+    if (width == 0 || width > 9)
+        return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+    from = to = strtol(range, NULL, 10);
+    if (range[width] == '-') {
+        if (sscanf(range + width, "-%9ld%n", &to, &used) != 1 || to < from)
+            return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+    }
+    if (range[width + used] != '\0')
+        return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+    if (to - from >= MAX_HOSTS)
+        return mds_fail(MDS_EUSER, "'%s': more than %d nodes", range, MAX_HOSTS);
+    for (long i = from; i <= to; i++) {
+        char name[MAX_NAME];
+
+        if (snprintf(name, sizeof name, "%s%0*ld", head, width, i) >= MAX_NAME)
+            return mds_fail(MDS_EUSER, "a name of more than %d bytes", MAX_NAME - 1);
+        MDS_TRY(expand_word(name, rest, out));
+    }
+    return MDS_OK;
+}
+
+/* The bracket's ranges, one after the other; open is the first byte in it. */
+static enum mds_rc expand_bracket(const char *head, const char *open, const char *close,
+                                  struct mds_hosts *out)
+{
+    while (open < close) {
+        char range[MAX_NAME];
+        size_t n = strcspn(open, ",]");
+
+        snprintf(range, sizeof range, "%.*s", (int)(n < MAX_NAME ? n : MAX_NAME - 1),
+                 open);
+        MDS_TRY(expand_range(head, range, close + 1, out));
+        open += n + 1;
+    }
+    return MDS_OK;
+}
+
+/* head is expanded, rest is not. */
+static enum mds_rc expand_word(const char *head, const char *rest,
+                               struct mds_hosts *out)
+{
+    const char *open = strchr(rest, '['), *close = open ? strchr(open, ']') : NULL;
+    char name[MAX_NAME];
+    int n = open ? (int)(open - rest) : (int)strlen(rest);
+
+    if (snprintf(name, sizeof name, "%s%.*s", head, n, rest) >= MAX_NAME)
+        return mds_fail(MDS_EUSER, "a name of more than %d bytes", MAX_NAME - 1);
+    if (!open)
+        return strchr(rest, ']') ? mds_fail(MDS_EUSER, "'%s': ] without [", rest)
+                                 : add(out, name, 1);
+    if (!close || close == open + 1)
+        return mds_fail(MDS_EUSER, "'%s': %s", rest,
+                        close ? "nothing between [ and ]" : "[ without ]");
+    return expand_bracket(name, open + 1, close, out);
+}
+
+enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
+{
+    struct mds_hosts h = {0};
+    enum mds_rc rc = MDS_OK;
+    char why[512];
+
+    for (const char *p = text; !rc && *p;) {
+        size_t n = word_length(p);
+        char *word = strndup(p, n);
+
+        if (n == 0 || !word)
+            rc = mds_fail(MDS_EUSER, "an empty name");
+        else
+            rc = expand_word("", word, &h);
+        free(word);
+        p += n + (p[n] == ',');
+    }
+    if (!rc && h.count == 0)
+        rc = mds_fail(MDS_EUSER, "no names");
+    if (rc) {
+        snprintf(why, sizeof why, "%s", mds_fail_text());
+        mds_hosts_fini(&h);
+        return mds_fail(rc, "list of nodes '%s': %s", text, why);
+    }
+    *out = h;
+    return MDS_OK;
+}
+
+/* ---- files ---- */
+
+struct lines {
+    const char *path;
+    int strict, line, blank; /* blank: the last blank line, or 0 */
+};
+
+static size_t find(const struct mds_hosts *h, const char *name)
+{
+    size_t i = 0;
+
+    /* Repetitions stand together, as a rule. */
+    if (h->count > 0 && strcmp(h->name[h->count - 1], name) == 0)
+        return h->count - 1;
+    while (i < h->count && strcmp(h->name[i], name) != 0)
+        i++;
+    return i;
+}
+
+/* "name", "name slots=N", "name:N"; N in *slots, 0 if none is said. */
+static int split_line(char *line, char **name, int *slots)
+{
+    char *more;
+
+    *name = line + strspn(line, " \t");
+    *slots = 0;
+    more = *name + strcspn(*name, " \t:");
+    if (*more) {
+        char end = *more;
+
+        *more++ = '\0';
+        more += strspn(more, " \t");
+        if (strncmp(more, "slots=", 6) == 0)
+            more += 6;
+        else if (end != ':' && *more)
+            return -1;
+        if (*more) {
+            *slots = atoi(more);
+            more += strspn(more, "0123456789");
+            return *slots > 0 && !more[strspn(more, " \t")] ? 0 : -1;
+        }
+    }
+    return 0;
+}
+
+static enum mds_rc take_line(struct lines *l, char *line, struct mds_hosts *out)
+{
+    char *name;
+    int slots;
+    size_t at;
+
+    line[strcspn(line, "#\r\n")] = '\0';
+    if (!line[strspn(line, " \t")]) {
+        l->blank = l->line;
+        return MDS_OK;
+    }
+    if (l->blank && l->strict)
+        return mds_fail(MDS_EUSER, "%s:%d: a blank line between nodes; delete it",
+                        l->path, l->blank);
+    if (split_line(line, &name, &slots))
+        return mds_fail(MDS_EUSER, "%s:%d: must be a node's name, or NAME slots=N",
+                        l->path, l->line);
+    at = find(out, name);
+    if (at == out->count)
+        return add(out, name, slots ? slots : 1);
+    if (l->strict)
+        return mds_fail(MDS_EUSER,
+                        "%s:%d: node %s stands there a second time; delete "
+                        "one line",
+                        l->path, l->line, name);
+    out->slots[at] += slots ? slots : 1;
+    return MDS_OK;
+}
+
+enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
+{
+    struct lines l = {.path = path, .strict = strict};
+    struct mds_hosts h = {0};
+    enum mds_rc rc = MDS_OK;
+    FILE *f = fopen(path, "re");
+    char line[1024];
+
+    if (!f)
+        return mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
+    while (!rc && fgets(line, sizeof line, f)) {
+        l.line++;
+        rc = take_line(&l, line, &h);
+    }
+    fclose(f);
+    if (!rc && h.count == 0)
+        rc = mds_fail(MDS_EUSER, "list of nodes %s: no node in it", path);
+    if (rc) {
+        mds_hosts_fini(&h);
+        return rc;
+    }
+    *out = h;
+    return MDS_OK;
+}

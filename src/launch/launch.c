@@ -1,0 +1,279 @@
+#include "launch/launch.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- where ---- */
+
+/* Ranks on each node. */
+static enum mds_rc count_per_node(struct mds_launch *l)
+{
+    const struct mds_launch_options *o = l->options;
+    const struct mds_placement *p = &l->placement;
+
+    l->per_node = o->ranks_per_node;
+    if (l->per_node)
+        return MDS_OK;
+    if (l->machine->node.gpus == 0)
+        l->per_node = mds_machine_ranks(l->machine);
+    else if (p->gpus > 0)
+        l->per_node = p->gpus;
+    else
+        return mds_fail(
+            MDS_EUSER,
+            "no GPU: %s says there is none on a node of %s; correct that, or "
+            "give --ranks-per-node (NGPU_PER_HOST)",
+            p->gpus_from, l->machine->name);
+    return MDS_OK;
+}
+
+static enum mds_rc count_nodes(struct mds_launch *l, int job)
+{
+    const struct mds_launch_options *o = l->options;
+    int64_t there = l->placement.nodes;
+
+    l->nodes = job && o->nodes_asked ? o->nodes_asked : o->nodes ? o->nodes : there;
+    if (job)
+        return MDS_OK;
+    if (mds_placement_hosts(&l->placement) && l->nodes > there)
+        return mds_fail(MDS_EUSER, "%lld nodes asked for, but %s has %lld",
+                        (long long)l->nodes, l->placement.nodes_from, (long long)there);
+    return MDS_OK;
+}
+
+/* A number of ranks decides how many nodes are needed, or how full one is. */
+static enum mds_rc count_ranks(struct mds_launch *l)
+{
+    int64_t asked = l->options->ranks;
+
+    l->ranks = l->nodes * l->per_node;
+    if (!asked || asked == l->ranks)
+        return MDS_OK;
+    if (asked > l->ranks && (mds_placement_hosts(&l->placement) || l->options->nodes) &&
+        l->options->ranks_per_node)
+        return mds_fail(
+            MDS_EUSER, "NGPUS %lld is more than %lld nodes x %lld ranks; leave one out",
+            (long long)asked, (long long)l->nodes, (long long)l->per_node);
+    if (asked > l->ranks) {
+        if (mds_placement_hosts(&l->placement) || l->machine->node.gpus > 0)
+            return mds_fail(MDS_EUSER, "NGPUS %lld, but there are %lld nodes of %lld",
+                            (long long)asked, (long long)l->nodes,
+                            (long long)l->per_node);
+        l->per_node = asked;
+    }
+    if (asked < l->per_node)
+        l->per_node = asked;
+    l->nodes = (asked + l->per_node - 1) / l->per_node;
+    l->ranks = asked;
+    return MDS_OK;
+}
+
+enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
+                            char *const *argv, struct mds_launch *out)
+{
+    struct mds_launch l = {.options = options};
+    struct mds_diag diag = {0};
+    char host[256] = "";
+    enum mds_rc rc;
+
+    gethostname(host, sizeof host - 1);
+    rc = mds_machine_find(options->machine, host, &diag, &l.machine);
+    mds_diag_fini(&diag);
+    if (rc)
+        return rc;
+    rc = mds_placement_find(l.machine, options->hostfile, &l.placement);
+    if (rc)
+        goto destroy_machine;
+    rc = count_per_node(&l);
+    if (!rc)
+        rc = count_nodes(&l, job);
+    if (!rc)
+        rc = count_ranks(&l);
+    if (rc)
+        goto fini_placement;
+    for (int i = 0; i < argc; i++)
+        mds_words_add(&l.asked, "%s", argv[i]);
+    *out = l;
+    return MDS_OK;
+
+fini_placement:
+    mds_placement_fini(&l.placement);
+destroy_machine:
+    mds_machine_destroy(l.machine);
+    return rc;
+}
+
+void mds_launch_close(struct mds_launch *l)
+{
+    mds_words_fini(&l->asked);
+    mds_placement_fini(&l->placement);
+    mds_machine_destroy(l->machine);
+}
+
+/* ---- what ---- */
+
+static void log_warnings(const struct mds_diag *diag)
+{
+    for (size_t i = 0; i < diag->count; i++)
+        if (diag->entries[i].warning)
+            mds_warn("%s", diag->entries[i].text);
+}
+
+enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
+                              int say, struct mds_config_run **out)
+{
+    struct mds_words argv = {0};
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    mds_words_split(&argv, "mds_pretrain --machine");
+    mds_words_add(&argv, "%s", l->machine->path);
+    for (size_t i = 0; i < l->asked.n; i++)
+        mds_words_add(&argv, "%s", l->asked.v[i]);
+    for (size_t i = 0; extra && i < extra->n; i++)
+        mds_words_add(&argv, "%s", extra->v[i]);
+    rc = argv.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
+                     : mds_config_read((int)argv.n, argv.v, &diag, out);
+    if (!rc && say)
+        log_warnings(&diag);
+    if (!rc && (*out)->action != MDS_ACTION_RUN) {
+        mds_config_run_destroy(*out);
+        rc = mds_fail(MDS_EUSER, "%s prints and leaves: call mds_pretrain itself",
+                      l->asked.n ? l->asked.v[0] : "");
+    }
+    mds_diag_fini(&diag);
+    mds_words_fini(&argv);
+    return rc;
+}
+
+/* ---- which layout ---- */
+
+/* Whether sizes are left to a plan. */
+static int is_open(const struct mds_launch *l, const struct mds_config_run *run)
+{
+    static const char *const keys[] = {"parallel.tensor", "parallel.pipeline",
+                                       "parallel.ulysses", "parallel.ring",
+                                       "parallel.sp_type"};
+
+    if (l->options->layout != MDS_LAYOUT_AUTO)
+        return l->options->layout == MDS_LAYOUT_PLAN;
+    if (l->machine->node.gpus == 0 || l->ranks == 1)
+        return 0; /* plain data parallelism, as without this program */
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (mds_settings_of(&run->settings, keys[i])->level > MDS_LEVEL_DERIVED)
+            return 0;
+    return 1;
+}
+
+/* The winner's options, in *chosen. */
+static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run *run,
+                        struct mds_words *chosen)
+{
+    const struct mds_plan_request r = {.machine = l->machine,
+                                       .run = run,
+                                       .world = l->ranks,
+                                       .per_node = l->per_node,
+                                       .budget_s = l->options->plan_s};
+    struct mds_diag diag = {0};
+    struct mds_plan p;
+    struct mds_str text = {0};
+    enum mds_rc rc = mds_plan_search(&r, &diag, &p);
+
+    mds_diag_fini(&diag);
+    if (rc)
+        return rc;
+    if (p.fit_count == 0) {
+        mds_plan_advise(&r, &p, stderr);
+        rc = mds_fail(MDS_EUSER,
+                      "no layout of %lld tokens fits on %lld ranks of %s; see "
+                      "`mds_launch plan`",
+                      (long long)run->config.model.seq_length, (long long)l->ranks,
+                      l->machine->name);
+    } else {
+        mds_layout_describe(&p.fits[0].layout, r.world, &text);
+        mds_info("plan: %s; %.3g s a step%s%s", text.s ? text.s : "",
+                 p.fits[0].estimate.step_s, p.origin[0] ? ", from " : "", p.origin);
+        mds_str_fini(&text);
+        mds_layout_options(&p.fits[0].layout, p.fixed, &text);
+        mds_words_split(chosen, text.s);
+    }
+    mds_str_fini(&text);
+    mds_plan_fini(&p);
+    return rc;
+}
+
+/* Does what is given fit?  On the ranks themselves mds_pretrain asks again. */
+static enum mds_rc check_memory(const struct mds_launch *l,
+                                const struct mds_config_run *run)
+{
+    struct mds_config c = run->config;
+    struct mds_estimate e;
+    char need[32], have[32];
+
+    c.train.eval_iters = 0;
+    if (!c.model.padded_vocab)
+        c.model.padded_vocab =
+            mds_vocab_padded(c.model.vocab ? c.model.vocab : 50257,
+                             c.model.vocab_divisor, c.parallel.tensor);
+    MDS_TRY(mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, &e));
+    if (e.fits)
+        return MDS_OK;
+    mds_format_bytes((double)e.device_bytes, need, sizeof need);
+    mds_format_bytes((double)e.device_limit, have, sizeof have);
+    if (e.device_bytes <= e.device_limit) {
+        mds_format_bytes((double)e.host_bytes, need, sizeof need);
+        mds_format_bytes((double)e.host_limit, have, sizeof have);
+    }
+    return mds_fail(
+        MDS_EUSER,
+        "this does not fit: a rank needs %s of %s; `mds_launch plan` shows "
+        "what does, --layout plan takes it, --no-check-memory starts anyway",
+        need, have);
+}
+
+/* Resolve for the ranks.  A line that is only printed needs no data. */
+static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *run)
+{
+    struct mds_diag diag = {0};
+    int printed = l->options->print;
+    enum mds_rc rc;
+
+    if (printed && !run->config.data.paths)
+        mds_warn("no data: DATA_PATH (--data-path) is not set");
+    run->config.train.dry_run = printed;
+    rc = mds_config_resolve(run, l->ranks, &diag);
+    if (!rc)
+        log_warnings(&diag);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
+enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments)
+{
+    struct mds_config_run *run = NULL;
+    struct mds_words chosen = {0};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_launch_config(l, NULL, 1, &run));
+    if (is_open(l, run)) {
+        rc = plan(l, run, &chosen);
+        mds_config_run_destroy(run);
+        if (!rc)
+            rc = mds_launch_config(l, &chosen, 0, &run);
+        if (rc)
+            goto fini_chosen;
+    }
+    rc = resolve(l, run);
+    if (!rc && l->options->check_memory)
+        rc = check_memory(l, run);
+    if (!rc)
+        rc = mds_launch_arguments(l, run, arguments);
+    mds_config_run_destroy(run);
+fini_chosen:
+    mds_words_fini(&chosen);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/* What launchers tell each rank in its environment. */
+#include "base/units.h"
+#include "launch/placement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int mds_env_number(const char *name)
+{
+    const char *text = getenv(name);
+    int64_t n;
+
+    return text && mds_parse_count(text, &n) == 0 && n >= 0 && n < (1 << 30) ? (int)n
+                                                                             : -1;
+}
+
+/* Names of one launcher's variables; NULL: it has none. */
+struct names {
+    const char *source, *rank, *ranks, *local_rank, *local_ranks, *node, *nodes;
+};
+
+/* SLURM_* in an allocation without srun are the batch step's: batch_nodes.c. */
+static const struct names launchers[] = {
+    {"PALS", "PALS_RANKID", NULL, "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", "PALS_NODEID",
+     NULL},
+    {"hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, NULL},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+     "SLURM_NODEID", "SLURM_STEP_NUM_NODES"},
+};
+
+static int number(const char *name)
+{
+    return name ? mds_env_number(name) : -1;
+}
+
+/* Inside mpiexec or mpirun of another MPI, srun's variables belong to its proxy; and
+ * the batch script is a step of one task, too. */
+static int is_srun_step(void)
+{
+    const char *step = getenv("SLURM_STEP_ID");
+
+    return step && mds_env_number("SLURM_STEP_NUM_TASKS") > 0 &&
+           mds_env_number("PMI_RANK") < 0 && !getenv("OMPI_COMM_WORLD_RANK") &&
+           !getenv("PALS_RANKID");
+}
+
+void mds_find_launchers(struct mds_placement *p)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const struct names *l = &launchers[i];
+        struct mds_finding *f;
+
+        if (number(l->rank) < 0)
+            continue;
+        if (strcmp(l->source, "srun") == 0 && !is_srun_step())
+            continue;
+        f = mds_placement_add(p, l->source);
+        if (!f)
+            return;
+        f->rank = number(l->rank);
+        f->ranks = number(l->ranks);
+        f->local_rank = number(l->local_rank);
+        f->local_ranks = number(l->local_ranks);
+        f->node = number(l->node);
+        f->nodes = number(l->nodes);
+    }
+}

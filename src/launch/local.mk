@@ -1,0 +1,25 @@
+noinst_LIBRARIES += src/launch/libmds_launch.a
+src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+src_launch_libmds_launch_a_SOURCES = \
+  src/launch/arguments.c \
+  src/launch/batch_nodes.c \
+  src/launch/command.c \
+  src/launch/gpus.c \
+  src/launch/hosts.c src/launch/hosts.h \
+  src/launch/job.c src/launch/job.h \
+  src/launch/launch.c src/launch/launch.h \
+  src/launch/launchers.c \
+  src/launch/options.c src/launch/options.h \
+  src/launch/placement.c src/launch/placement.h \
+  src/launch/pmix.c \
+  src/launch/report.c \
+  src/launch/results.c src/launch/results.h \
+  src/launch/submit.c src/launch/submit.h \
+  src/launch/sweep.c \
+  src/launch/words.c src/launch/words.h
+
+check_PROGRAMS += tests/unit/launch
+TESTS += tests/unit/launch
+tests_unit_launch_SOURCES = tests/unit/launch.c tests/unit/scratch.h
+tests_unit_launch_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_launch_LDADD = src/launch/libmds_launch.a $(tests_unit_plan_LDADD) $(PMIX_LIBS)

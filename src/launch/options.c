@@ -1,0 +1,104 @@
+#include "launch/options.h"
+
+#include <config.h>
+
+#include <stddef.h>
+
+#define AT(field) ((ptrdiff_t)offsetof(struct mds_launch_options, field))
+
+/* Headings of --help. */
+static const char general[] = "General";
+static const char place[] = "Where";
+static const char plan[] = "Planning";
+static const char job[] = "Jobs";
+
+static const char *const layouts[] = {"auto", "plan", "given", NULL};
+
+static const struct mds_option rows[] = {
+    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print this and leave", .action = MDS_LAUNCH_HELP},
+    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, NULL, "print the version and leave",
+     .action = MDS_LAUNCH_VERSION},
+    {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print the man page and leave", .hidden = 1, .action = MDS_LAUNCH_MAN},
+    {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
+     NULL, .help = "print what would be run or submitted, and leave"},
+    {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(program), "file",
+     .help = "what the ranks run; unset: the mds_pretrain beside this program"},
+
+    {place, "launch.machine", "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(machine), "name",
+     .help = "profile of the machine, a name or a file; unset: by this host's name"},
+    {place, "launch.hostfile", "--hostfile", "HOSTFILE", MDS_OPT_STRING, NULL, 0, 0,
+     NULL, AT(hostfile), "file",
+     .help = "nodes, one a line; unset: what the batch system gave"},
+    {place, "launch.nodes", "--nodes", "NHOSTS", MDS_OPT_INT, NULL, 1, 1e6, NULL,
+     AT(nodes), "nodes", .help = "how many of them to use; unset: all"},
+    {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,
+     NULL, 1, 4096, NULL, AT(ranks_per_node), "ranks",
+     .help = "ranks on each node; unset: one for each GPU"},
+    {place, "launch.ranks", "--ranks", "NGPUS", MDS_OPT_INT, NULL, 1, 1e8, NULL,
+     AT(ranks), "ranks", .help = "ranks altogether; unset: nodes x ranks on each"},
+    {place, "launch.command", "--launcher-command", NULL, MDS_OPT_STRING, NULL, 0, 0,
+     NULL, AT(command), "command",
+     .help = "what starts ranks; unset: as the profile says"},
+
+    {plan, "launch.layout", "--layout", NULL, MDS_OPT_ENUM, "auto", 0, 0, layouts,
+     AT(layout), "how",
+     .help = "plan searches for the fastest that fits, around what is set; given takes "
+             "what is set alone; auto plans unless a parallel size or SP_TYPE is set"},
+    {plan, "launch.check_memory", "--no-check-memory", NULL, MDS_OPT_FLAG, "1", 0, 0,
+     NULL, AT(check_memory), NULL, "start even what will not fit", .inverted = 1},
+    {plan, "launch.max_seq", "--max-seq", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(max_seq), NULL, .help = "with plan: the longest sequence that fits"},
+    {plan, "launch.rows", "--rows", NULL, MDS_OPT_INT, "6", 1, 1000, NULL, AT(rows),
+     "rows", .help = "with plan: layouts to show"},
+    {plan, "launch.plan_seconds", "--plan-seconds", NULL, MDS_OPT_SECONDS, "20", 0.1,
+     1e6, NULL, AT(plan_s), "seconds", .help = "the longest a search may take"},
+
+    {job, "launch.queue", "--queue", "QUEUE", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(queue), "name", .help = "with submit: queue (partition, QOS)"},
+    {job, "launch.project", "--project", "PROJECT", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(project), "name", .help = "with submit: whom to charge"},
+    {job, "launch.walltime", "--walltime", "DURATION", MDS_OPT_SECONDS, NULL, 60, 1e8,
+     NULL, AT(walltime_s), "time", .help = "with submit: 1:00:00, 90min"},
+    {job, "launch.nodes_asked", "--job-nodes", "NUM_NODES", MDS_OPT_INT, NULL, 1, 1e6,
+     NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
+    {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
+     "jobs",
+     .help = "with submit: so many jobs, each after the one before; without "
+             "checkpoints, which this version does not write, each begins anew"},
+    {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
+     "name", .help = "with submit: of the job; unset: model and length"},
+    {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
+     AT(folder), "folder", .help = "with submit and sweep: run folders are made there"},
+    {.help = NULL},
+};
+
+const struct mds_option_set mds_launch_options = {
+    .program = "mds_launch",
+    .version = PACKAGE_VERSION,
+    .date = "2026-11-21",
+    .purpose = "plan, start and submit runs of mds_pretrain",
+    .synopsis = "[verb] [option]... [-- mds_pretrain's option...]",
+    .about =
+        "Without a verb: starts mds_pretrain on the nodes of this job with the "
+        "launcher "
+        "of this machine.\n"
+        "Verbs: where prints what nodes and GPUs were found, and by whom; plan prints "
+        "the layouts that fit, fastest first, and why others do not; check-profile "
+        "FILE "
+        "checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
+        "writes "
+        "and submits a job; sweep FILE submits one for each cell of a table; report "
+        "DIR collects the results of run folders as CSV, Markdown and plots.\n"
+        "What mds_pretrain reads from the environment (MODEL_SIZE_KEY, SEQ_LEN, ...) "
+        "is "
+        "read here, too, and passed on as options. A machine is described by a file, "
+        "see "
+        "docs/new-machine.md.",
+    .options = rows,
+    .operands = "verb",
+};

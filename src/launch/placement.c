@@ -1,0 +1,197 @@
+/* All sources together. */
+#include "launch/placement.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct mds_finding *mds_placement_add(struct mds_placement *p, const char *source)
+{
+    struct mds_finding *f;
+
+    if (p->count == MDS_FINDINGS)
+        return NULL;
+    f = &p->found[p->count++];
+    *f = (struct mds_finding){.source = source,
+                              .nodes = -1,
+                              .ranks = -1,
+                              .local_ranks = -1,
+                              .rank = -1,
+                              .local_rank = -1,
+                              .node = -1,
+                              .gpus = -1};
+    return f;
+}
+
+static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
+{
+    struct mds_finding *f = mds_placement_add(p, "HOSTFILE");
+
+    if (!f)
+        return MDS_OK;
+    MDS_TRY(mds_hosts_read(path, 1, &f->hosts));
+    f->nodes = (int)f->hosts.count;
+    if (f->hosts.slots[0] > 1)
+        f->local_ranks = f->hosts.slots[0];
+    return MDS_OK;
+}
+
+static void add_profile(struct mds_placement *p, const struct mds_machine *m)
+{
+    struct mds_finding *f = mds_placement_add(p, "profile");
+
+    if (f)
+        f->gpus = (int)m->node.gpus;
+}
+
+/* Whether this host is one of the machine's nodes that has GPUs at all: on a login node
+ * their number says nothing. */
+static int is_compute_node(const struct mds_placement *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].hosts.count > 0 || p->found[i].rank >= 0)
+            return 1;
+    return 0;
+}
+
+static void decide(struct mds_placement *p, const struct mds_machine *m)
+{
+    int here = is_compute_node(p);
+
+    for (int i = 0; i < p->count; i++) {
+        const struct mds_finding *f = &p->found[i];
+        int counted = here || strcmp(f->source, "nvidia-smi -L") != 0;
+
+        if (p->nodes < 1 && f->nodes > 0) {
+            p->nodes = f->nodes;
+            p->nodes_from = f->source;
+        }
+        if (p->gpus < 0 && f->gpus >= 0 && counted && m->node.gpus > 0) {
+            p->gpus = f->gpus;
+            p->gpus_from = f->source;
+        }
+    }
+    if (p->nodes < 1) {
+        p->nodes = 1;
+        p->nodes_from = "this host alone";
+    }
+    if (p->gpus < 0) {
+        p->gpus = (int)m->node.gpus;
+        p->gpus_from = "profile";
+    }
+}
+
+enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
+                               struct mds_placement *out)
+{
+    struct mds_placement *p = out;
+    enum mds_rc rc = MDS_OK;
+
+    *p = (struct mds_placement){.nodes = -1, .gpus = -1};
+    if (gethostname(p->host, sizeof p->host - 1))
+        strcpy(p->host, "?");
+    if (hostfile && *hostfile)
+        rc = add_hostfile(p, hostfile);
+    if (!rc) {
+        mds_find_pmix(p);
+        mds_find_launchers(p);
+        rc = mds_find_batch(p);
+    }
+    if (!rc)
+        rc = mds_find_gpus(p);
+    if (rc) {
+        mds_placement_fini(p);
+        return rc;
+    }
+    add_profile(p, m);
+    decide(p, m);
+    return MDS_OK;
+}
+
+void mds_placement_fini(struct mds_placement *p)
+{
+    for (int i = 0; i < p->count; i++)
+        mds_hosts_fini(&p->found[i].hosts);
+    p->count = 0;
+}
+
+const struct mds_hosts *mds_placement_hosts(const struct mds_placement *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].hosts.count > 0)
+            return &p->found[i].hosts;
+    return NULL;
+}
+
+/* ---- printing ---- */
+
+static void print_number(FILE *f, int n)
+{
+    if (n >= 0)
+        fprintf(f, " %8d", n);
+    else
+        fprintf(f, " %8s", "-");
+}
+
+static void print_hosts(FILE *f, const struct mds_hosts *h)
+{
+    for (size_t i = 0; i < h->count && i < 4; i++)
+        fprintf(f, "%s%s", i ? "," : "  ", h->name[i]);
+    if (h->count > 4)
+        fprintf(f, ",... %s", h->name[h->count - 1]);
+}
+
+/* The int at that offset of a finding. */
+static int said(const struct mds_finding *f, size_t at)
+{
+    int n;
+
+    memcpy(&n, (const char *)f + at, sizeof n);
+    return n;
+}
+
+/* A line for each source that says another number than the first that says one. */
+static int disagree(FILE *f, const char *what, const struct mds_placement *p, size_t at)
+{
+    const struct mds_finding *first = NULL;
+    int differ = 0;
+
+    for (int i = 0; i < p->count; i++) {
+        const struct mds_finding *next = &p->found[i];
+
+        if (said(next, at) < 0)
+            continue;
+        if (!first)
+            first = next;
+        if (said(next, at) == said(first, at))
+            continue;
+        fprintf(f, "disagreement: %s: %s says %d, %s says %d\n", what, first->source,
+                said(first, at), next->source, said(next, at));
+        differ++;
+    }
+    return differ;
+}
+
+int mds_placement_print(const struct mds_placement *p, FILE *f)
+{
+    fprintf(f, "host %s\n%-28s %8s %8s %8s %8s\n", p->host, "source", "nodes", "ranks",
+            "a node", "GPUs");
+    for (int i = 0; i < p->count; i++) {
+        const struct mds_finding *s = &p->found[i];
+
+        fprintf(f, "%-28s", s->source);
+        print_number(f, s->nodes);
+        print_number(f, s->ranks);
+        print_number(f, s->local_ranks);
+        print_number(f, s->gpus);
+        print_hosts(f, &s->hosts);
+        fprintf(f, "%s%s\n", s->note[0] ? "  " : "", s->note);
+    }
+    fprintf(f, "taken: %d nodes (%s), %d GPUs a node (%s)\n", p->nodes, p->nodes_from,
+            p->gpus, p->gpus_from);
+    return disagree(f, "nodes", p, offsetof(struct mds_finding, nodes)) +
+           disagree(f, "ranks", p, offsetof(struct mds_finding, ranks)) +
+           disagree(f, "ranks a node", p, offsetof(struct mds_finding, local_ranks)) +
+           disagree(f, "GPUs a node", p, offsetof(struct mds_finding, gpus));
+}

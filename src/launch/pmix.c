@@ -1,0 +1,89 @@
+/* PMIx, which knows the job as the launcher made it.  The only home of pmix.h. */
+#include "launch/placement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#if HAVE_PMIX
+#include <pmix.h>
+
+/* A value as a number, whatever its width; -1 if it is none or not there.  Keys of the
+ * job stand under the wildcard rank. */
+static int get(const pmix_proc_t *proc, const char *key)
+{
+    pmix_value_t *v = NULL;
+    int n = -1;
+
+    if (PMIx_Get(proc, key, NULL, 0, &v) != PMIX_SUCCESS || !v)
+        return -1;
+    if (v->type == PMIX_UINT32)
+        n = (int)v->data.uint32;
+    else if (v->type == PMIX_UINT16)
+        n = v->data.uint16;
+    else if (v->type == PMIX_INT || v->type == PMIX_INT32)
+        n = v->data.integer;
+    else if (v->type == PMIX_SIZE)
+        n = (int)v->data.size;
+    PMIX_VALUE_RELEASE(v);
+    return n;
+}
+
+/* NODEID need not begin at 0, so the node's number is its place in this list. */
+static void get_nodes(const pmix_proc_t *job, struct mds_finding *f)
+{
+    pmix_value_t *v = NULL;
+
+    if (PMIx_Get(job, PMIX_NODE_LIST, NULL, 0, &v) != PMIX_SUCCESS || !v)
+        return;
+    if (v->type == PMIX_STRING && mds_hosts_expand(v->data.string, &f->hosts))
+        snprintf(f->note, sizeof f->note, "%.200s", mds_fail_text());
+    PMIX_VALUE_RELEASE(v);
+}
+
+static void ask(const pmix_proc_t *self, struct mds_finding *f)
+{
+    pmix_proc_t job;
+
+    PMIX_PROC_LOAD(&job, self->nspace, PMIX_RANK_WILDCARD);
+    f->rank = (int)self->rank;
+    f->ranks = get(&job, PMIX_JOB_SIZE);
+    f->nodes = get(&job, PMIX_NUM_NODES);
+    f->local_ranks = get(&job, PMIX_LOCAL_SIZE);
+    f->local_rank = get(self, PMIX_LOCAL_RANK);
+    get_nodes(&job, f);
+}
+
+void mds_find_pmix(struct mds_placement *p)
+{
+    struct mds_finding *f;
+    pmix_proc_t self;
+    pmix_status_t status;
+
+    if (!getenv("PMIX_NAMESPACE"))
+        return;
+    f = mds_placement_add(p, "PMIx");
+    if (!f)
+        return;
+    status = PMIx_Init(&self, NULL, 0);
+    if (status != PMIX_SUCCESS) {
+        snprintf(f->note, sizeof f->note,
+                 "PMIX_NAMESPACE is set, but its server cannot be reached: %s",
+                 PMIx_Error_string(status));
+        return;
+    }
+    ask(&self, f);
+    PMIx_Finalize(NULL, 0);
+}
+#else
+void mds_find_pmix(struct mds_placement *p)
+{
+    struct mds_finding *f;
+
+    if (!getenv("PMIX_NAMESPACE"))
+        return;
+    f = mds_placement_add(p, "PMIx");
+    if (f)
+        snprintf(f->note, sizeof f->note,
+                 "there, but this build has no libpmix to ask it with");
+}
+#endif

@@ -1,0 +1,149 @@
+/* The results of run folders, as tables and plots. */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "config/tree.h"
+#include "launch/results.h"
+#include "launch/submit.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one run ---- */
+
+static double number(const struct mds_node *map, const char *key)
+{
+    const struct mds_node *n = mds_node_get(map, key);
+
+    return n && n->text ? strtod(n->text, NULL) : 0;
+}
+
+static int is_event(const struct mds_node *map, const char *event)
+{
+    const struct mds_node *n = mds_node_get(map, "event");
+
+    return n && n->text && strcmp(n->text, event) == 0;
+}
+
+static void take_run(const struct mds_node *map, struct mds_result *r)
+{
+    const struct mds_node *key = mds_node_get(map, "model_size_key");
+
+    snprintf(r->model, sizeof r->model, "%s",
+             key && key->text && *key->text && strcmp(key->text, "null") != 0
+                 ? key->text
+                 : "gpt");
+    r->seq = (long)number(map, "seq_length");
+    r->ranks = (int)number(map, "ranks");
+    r->global = number(map, "global_batch_size");
+    r->flops = number(map, "megatron_flops_per_step");
+}
+
+/* The first step warms up, so it counts only where it is alone. */
+static void take_step(const struct mds_node *map, struct mds_result *r)
+{
+    double s = number(map, "elapsed_s");
+
+    if (r->steps == 1)
+        r->elapsed_s = 0;
+    r->elapsed_s += s;
+    r->loss = number(map, "lm_loss");
+    r->steps++;
+}
+
+/* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
+ */
+static void take_line(const char *line, const char *path, struct mds_result *r)
+{
+    struct mds_tree *t = NULL;
+
+    if (mds_tree_parse(line, strlen(line), path, &t))
+        return;
+    if (is_event(t->root, "run"))
+        take_run(t->root, r);
+    else if (is_event(t->root, "step"))
+        take_step(t->root, r);
+    mds_tree_destroy(t);
+}
+
+/* 0, or -1 if there is no such file. */
+static int read_run(const char *folder, const char *name, struct mds_result *r)
+{
+    char path[PATH_MAX], *line = NULL;
+    size_t size = 0;
+    FILE *f;
+
+    *r = (struct mds_result){0};
+    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
+    f = fopen(path, "re");
+    if (!f)
+        return -1;
+    snprintf(r->run, sizeof r->run, "%.*s", (int)sizeof r->run - 1, name);
+    while (getline(&line, &size, f) > 0)
+        take_line(line, path, r);
+    free(line);
+    fclose(f);
+    if (r->steps > 1)
+        r->elapsed_s /= (double)(r->steps - 1);
+    return 0;
+}
+
+/* ---- all ---- */
+
+static int by_model(const void *a, const void *b)
+{
+    const struct mds_result *x = a, *y = b;
+    int models = strcmp(x->model, y->model);
+
+    if (models)
+        return models;
+    if (x->ranks != y->ranks)
+        return x->ranks - y->ranks;
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    return strcmp(x->run, y->run);
+}
+
+static enum mds_rc collect(const char *folder, struct mds_results *out)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(folder, &entries, NULL, alphasort);
+    enum mds_rc rc = MDS_OK;
+
+    if (n < 0)
+        return mds_fail(MDS_EUSER, "report: %s is no folder of runs", folder);
+    for (int i = 0; i < n; i++) {
+        struct mds_result r, *more;
+
+        if (!rc && entries[i]->d_name[0] != '.' &&
+            read_run(folder, entries[i]->d_name, &r) == 0) {
+            more = mds_realloc(out->v, out->n + 1, sizeof *more);
+            if (more) {
+                out->v = more;
+                out->v[out->n++] = r;
+            } else {
+                rc = MDS_EMEM;
+            }
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (!rc && out->n == 0)
+        rc = mds_fail(MDS_EUSER, "report: no run in %s has a metrics.jsonl", folder);
+    if (out->n > 0)
+        qsort(out->v, out->n, sizeof *out->v, by_model);
+    return rc;
+}
+
+enum mds_rc mds_report(const char *folder)
+{
+    struct mds_results all = {0};
+    enum mds_rc rc = collect(folder, &all);
+
+    if (!rc)
+        rc = mds_results_write(&all, folder);
+    free(all.v);
+    return rc;
+}

@@ -1,0 +1,190 @@
+#include "launch/results.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double mds_result_flops(const struct mds_result *r)
+{
+    return r->elapsed_s > 0 && r->ranks > 0 ? r->flops / r->elapsed_s / r->ranks : 0;
+}
+
+double mds_result_tokens(const struct mds_result *r)
+{
+    return r->elapsed_s > 0 && r->ranks > 0
+               ? r->global * (double)r->seq / r->elapsed_s / r->ranks
+               : 0;
+}
+
+static enum mds_rc open_in(const char *folder, const char *name, FILE **out)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    *out = fopen(path, "we");
+    return *out ? MDS_OK : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+}
+
+static enum mds_rc close_in(FILE *f, const char *name)
+{
+    int bad = ferror(f);
+
+    bad |= fclose(f) != 0;
+    return bad ? mds_fail(MDS_EIO, "%s: %s", name, strerror(errno)) : MDS_OK;
+}
+
+/* ---- tables ---- */
+
+static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
+{
+    FILE *f;
+
+    MDS_TRY(open_in(folder, "report.csv", &f));
+    fprintf(f, "run,model,ranks,seq_length,steps,step_s,tokens_per_s_per_rank,"
+               "tflops_per_rank,lm_loss\n");
+    for (size_t i = 0; i < all->n; i++) {
+        const struct mds_result *r = &all->v[i];
+
+        fprintf(f, "%s,%s,%d,%ld,%ld,%.6g,%.6g,%.6g,%.6g\n", r->run, r->model, r->ranks,
+                r->seq, r->steps, r->elapsed_s, mds_result_tokens(r),
+                mds_result_flops(r) / 1e12, r->loss);
+    }
+    return close_in(f, "report.csv");
+}
+
+static void print_markdown(const struct mds_results *all, FILE *f)
+{
+    fprintf(f, "| run | model | ranks | sequence | steps | step s | tokens/s/rank | "
+               "TFLOP/s/rank | loss |\n|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < all->n; i++) {
+        const struct mds_result *r = &all->v[i];
+
+        fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.4g | %.4g | %.4f |\n", r->run,
+                r->model, r->ranks, r->seq, r->steps, r->elapsed_s,
+                mds_result_tokens(r), mds_result_flops(r) / 1e12, r->loss);
+    }
+}
+
+static enum mds_rc write_markdown(const struct mds_results *all, const char *folder)
+{
+    FILE *f;
+
+    MDS_TRY(open_in(folder, "report.md", &f));
+    print_markdown(all, f);
+    print_markdown(all, stdout);
+    return close_in(f, "report.md");
+}
+
+/* ---- plots ---- */
+
+/* Whether v[i] begins another model; results are sorted by it. */
+static int is_new(const struct mds_results *all, size_t i)
+{
+    return i == 0 || strcmp(all->v[i].model, all->v[i - 1].model) != 0;
+}
+
+/* The longest of a model on so many ranks that made a step; 0: none. */
+static long longest(const struct mds_results *all, const char *model, int ranks)
+{
+    long most = 0;
+
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].ranks == ranks && strcmp(all->v[i].model, model) == 0 &&
+            all->v[i].steps > 0 && all->v[i].seq > most)
+            most = all->v[i].seq;
+    return most;
+}
+
+static int next_ranks(const struct mds_results *all, int above)
+{
+    int next = INT_MAX;
+
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].ranks > above && all->v[i].ranks < next)
+            next = all->v[i].ranks;
+    return next;
+}
+
+/* A column of a bar for each model, a row for each number of ranks. */
+static void write_bars(const struct mds_results *all, FILE *f)
+{
+    int models = 0;
+
+    fprintf(f, "set terminal svg size 720,432\nset output 'longest.svg'\n"
+               "set style data histogram\nset style histogram clustered gap 1\n"
+               "set style fill solid 0.8 border -1\nset key top left noenhanced\n"
+               "set xlabel 'ranks'\nset ylabel 'longest sequence, k tokens'\n"
+               "set yrange [0:*]\n$bars << EOD\n");
+    for (int ranks = next_ranks(all, -1); ranks != INT_MAX;
+         ranks = next_ranks(all, ranks)) {
+        fprintf(f, "%d", ranks);
+        for (size_t i = 0; i < all->n; i++)
+            if (is_new(all, i))
+                fprintf(f, " %.6g", (double)longest(all, all->v[i].model, ranks) / 1e3);
+        fputc('\n', f);
+    }
+    fprintf(f, "EOD\nplot");
+    for (size_t i = 0; i < all->n; i++)
+        if (is_new(all, i)) {
+            fprintf(f, "%s $bars using %d:xtic(1) title '%s'", models ? "," : "",
+                    models + 2, all->v[i].model);
+            models++;
+        }
+    fputc('\n', f);
+}
+
+/* A line for each model. */
+static void write_lines(const struct mds_results *all, FILE *f)
+{
+    int model = -1;
+
+    for (size_t i = 0; i < all->n; i++) {
+        if (is_new(all, i)) {
+            fprintf(f, "%s$m%d << EOD\n", model >= 0 ? "EOD\n" : "", model + 1);
+            model++;
+        }
+        if (all->v[i].elapsed_s > 0)
+            fprintf(f, "%ld %.6g\n", all->v[i].seq,
+                    mds_result_flops(&all->v[i]) / 1e12);
+    }
+    fprintf(f, "EOD\nset output 'speed.svg'\nset logscale x 2\n"
+               "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n"
+               "plot");
+    model = -1;
+    for (size_t i = 0; i < all->n; i++)
+        if (is_new(all, i)) {
+            model++;
+            fprintf(f, "%s $m%d using 1:2 with linespoints pt 7 title '%s'",
+                    model ? "," : "", model, all->v[i].model);
+        }
+    fputc('\n', f);
+}
+
+static enum mds_rc write_plots(const struct mds_results *all, const char *folder)
+{
+    char command[PATH_MAX + 64];
+    FILE *f;
+
+    MDS_TRY(open_in(folder, "report.gp", &f));
+    write_bars(all, f);
+    write_lines(all, f);
+    MDS_TRY(close_in(f, "report.gp"));
+    if (strchr(folder, '\''))
+        return mds_fail(MDS_EUSER, "report: a quote in the folder's name %s", folder);
+    snprintf(command, sizeof command, "cd '%s' && gnuplot report.gp", folder);
+    if (system("command -v gnuplot >/dev/null 2>&1") != 0)
+        mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
+    else if (system(command) != 0)
+        return mds_fail(MDS_EIO, "report: gnuplot refused %s/report.gp", folder);
+    return MDS_OK;
+}
+
+enum mds_rc mds_results_write(const struct mds_results *all, const char *folder)
+{
+    MDS_TRY(write_csv(all, folder));
+    MDS_TRY(write_markdown(all, folder));
+    return write_plots(all, folder);
+}

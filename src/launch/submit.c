@@ -1,0 +1,244 @@
+#include "launch/submit.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "launch/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what stands behind the verb ---- */
+
+/* The strings are borrowed from the command line; those they replace are the settings'.
+ */
+static enum mds_rc take_operands(struct mds_launch_options *o, const char *const *word,
+                                 size_t n)
+{
+    if (n > 4)
+        return mds_fail(MDS_EUSER,
+                        "submit takes QUEUE NODES WALLTIME PROJECT, and '%s' "
+                        "is one more",
+                        word[4]);
+    if (n > 1 && (mds_parse_count(word[1], &o->nodes_asked) || o->nodes_asked < 1))
+        return mds_fail(MDS_EUSER, "submit: NODES '%s' must be a number from 1",
+                        word[1]);
+    if (n > 2 && (mds_parse_seconds(word[2], &o->walltime_s) || o->walltime_s < 60))
+        return mds_fail(
+            MDS_EUSER,
+            "submit: WALLTIME '%s' must be a time of a minute or more, such "
+            "as 1:00:00",
+            word[2]);
+    return MDS_OK;
+}
+
+/* ---- the run's folder ---- */
+
+static enum mds_rc make(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return MDS_OK;
+    return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+}
+
+/* parent/name, or parent/name-2 and so on where that is taken. */
+static enum mds_rc make_folder(const char *parent, const char *name, char *path,
+                               size_t size)
+{
+    MDS_TRY(make(parent));
+    for (int i = 1; i < 10000; i++) {
+        char suffix[16] = "";
+
+        if (i > 1)
+            snprintf(suffix, sizeof suffix, "-%d", i);
+        if ((size_t)snprintf(path, size, "%s/%s%s", parent, name, suffix) >= size)
+            return mds_fail(MDS_EUSER, "%s/%s: too long a name", parent, name);
+        if (mkdir(path, 0777) == 0)
+            return MDS_OK;
+        if (errno != EEXIST)
+            return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    }
+    return mds_fail(MDS_EUSER, "%s/%s: taken 10000 times", parent, name);
+}
+
+static enum mds_rc write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+    int bad;
+
+    if (!f)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    bad = fputs(text, f) < 0;
+    bad |= fclose(f) != 0;
+    return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
+}
+
+/* run.yaml: what was submitted, and as which jobs. */
+static enum mds_rc write_record(const struct mds_job *j, const char *script,
+                                const char *ids)
+{
+    struct mds_str text = {0};
+    char path[PATH_MAX], when[64];
+    time_t now = time(NULL);
+    struct tm tm;
+    enum mds_rc rc;
+
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    mds_str_add(&text,
+                "name: %s\nmachine: %s\nnodes: %lld\nranks: %lld\nscript: %s\n"
+                "submitted: %s\njobs: [%s]\n",
+                j->name, j->launch->machine->name, (long long)j->launch->nodes,
+                (long long)j->launch->ranks, script, when, ids);
+    snprintf(path, sizeof path, "%.*s/run.yaml", PATH_MAX - 16, j->folder);
+    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path)
+                     : write_text(path, text.s);
+    mds_str_fini(&text);
+    return rc;
+}
+
+/* ---- the job ---- */
+
+static enum mds_rc check(const struct mds_job *j)
+{
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    mds_job_check(j, &diag);
+    rc = mds_diag_verdict(&diag);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
+static enum mds_rc submit_chain(const struct mds_job *j, const char *script, int64_t n)
+{
+    struct mds_str ids = {0};
+    char id[128] = "";
+    enum mds_rc rc = MDS_OK;
+
+    if (n > 1)
+        mds_warn("--chain %lld: this version has no checkpoints, so each of these jobs "
+                 "begins anew",
+                 (long long)n);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        char after[128];
+
+        memcpy(after, id, sizeof after);
+        rc = mds_job_submit(j, script, i ? after : NULL, id, sizeof id);
+        if (!rc)
+            mds_str_add(&ids, "%s%s", i ? ", " : "", id);
+    }
+    if (ids.len && write_record(j, script, ids.s) == MDS_OK)
+        printf("%s: %s\n", j->folder, ids.s);
+    mds_str_fini(&ids);
+    return rc;
+}
+
+/* folder is made, or only named where the script is but printed. */
+static enum mds_rc write_and_submit(const struct mds_job *j)
+{
+    const struct mds_launch_options *o = j->launch->options;
+    struct mds_str script = {0};
+    char path[PATH_MAX];
+    enum mds_rc rc = MDS_OK;
+
+    mds_job_script(j, &script);
+    if (script.failed) {
+        rc = mds_fail(MDS_EMEM, "no host memory for a script");
+    } else if (o->print) {
+        fputs(script.s, stdout);
+    } else {
+        snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, j->folder);
+        rc = write_text(path, script.s);
+        if (!rc && chmod(path, 0755))
+            rc = mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+        if (!rc)
+            rc = submit_chain(j, path, o->chain);
+    }
+    mds_str_fini(&script);
+    return rc;
+}
+
+/* "GPT25B-128000-8n" */
+static enum mds_rc name_run(const struct mds_launch *l, char *name, size_t size)
+{
+    struct mds_config_run *run = NULL;
+
+    if (l->options->name) {
+        snprintf(name, size, "%s", l->options->name);
+        return name[strspn(name, "/")] && !strchr(name, '/')
+                   ? MDS_OK
+                   : mds_fail(MDS_EUSER, "--name '%s': must be no path",
+                              l->options->name);
+    }
+    MDS_TRY(mds_launch_config(l, NULL, 0, &run));
+    snprintf(name, size, "%.60s-%lld-%lldn",
+             run->config.model.size_key ? run->config.model.size_key : "gpt",
+             (long long)run->config.model.seq_length, (long long)l->nodes);
+    mds_config_run_destroy(run);
+    return MDS_OK;
+}
+
+/* Where the ranks write, and that they leave in order: unless the user said otherwise.
+ */
+static void add_options(struct mds_launch *l, const char *folder)
+{
+    int given = getenv("MDS_METRICS_JSONL") != NULL;
+
+    for (size_t i = 0; i < l->asked.n; i++)
+        given |= strncmp(l->asked.v[i], "--metrics-jsonl", 15) == 0;
+    if (!given) {
+        mds_words_add(&l->asked, "--metrics-jsonl");
+        mds_words_add(&l->asked, "%s/metrics.jsonl", folder);
+    }
+    mds_words_add(&l->asked, "--exit-signal-handler");
+}
+
+static enum mds_rc submit(struct mds_launch *l, const struct mds_job *asked)
+{
+    const struct mds_launch_options *o = l->options;
+    struct mds_job j = *asked;
+    struct mds_words arguments = {0};
+    char name[128], folder[PATH_MAX];
+    enum mds_rc rc;
+
+    MDS_TRY(name_run(l, name, sizeof name));
+    j.name = name;
+    j.launch = l;
+    j.arguments = &arguments;
+    j.folder = folder;
+    MDS_TRY(check(&j));
+    snprintf(folder, sizeof folder, "%s/%s", o->folder, name);
+    if (!o->print)
+        MDS_TRY(make_folder(o->folder, name, folder, sizeof folder));
+    add_options(l, folder);
+    rc = mds_launch_choose(l, &arguments);
+    if (!rc)
+        rc = write_and_submit(&j);
+    if (rc && !o->print)
+        rmdir(folder); /* unless a script is in it */
+    mds_words_fini(&arguments);
+    return rc;
+}
+
+enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
+                       size_t operand_count, int argc, char *const *argv)
+{
+    struct mds_launch l;
+    struct mds_job j;
+    enum mds_rc rc;
+
+    MDS_TRY(take_operands(options, operands, operand_count));
+    MDS_TRY(mds_launch_open(options, 1, argc, argv, &l));
+    j = (struct mds_job){
+        .queue = operand_count > 0 ? operands[0] : options->queue,
+        .project = operand_count > 3 ? operands[3] : options->project,
+        .walltime_s = options->walltime_s,
+    };
+    rc = submit(&l, &j);
+    mds_launch_close(&l);
+    return rc;
+}

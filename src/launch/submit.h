@@ -1,0 +1,23 @@
+/* The verbs around jobs. */
+#ifndef MDS_LAUNCH_SUBMIT_H
+#define MDS_LAUNCH_SUBMIT_H
+
+#include "launch/options.h"
+
+#include "base/status.h"
+
+/* submit [QUEUE [NODES [WALLTIME [PROJECT]]]]: what stands there goes before the
+ * options.  Makes the run's folder, writes script and record there, submits; with
+ * options->print only prints the script.  argv: mds_pretrain's arguments. */
+enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
+                       size_t operand_count, int argc, char *const *argv);
+
+/* Submit one run for each cell of a table: a YAML map from variables to lists of
+ * values. self and its arguments are those of this program, without the verb sweep and
+ * the table.  Cells that do not fit, or are refused, are counted and skipped. */
+enum mds_rc mds_sweep(const char *path, int argc, char *const *argv);
+
+/* Collect folder/x/metrics.jsonl: report.csv, report.md and plots in folder. */
+enum mds_rc mds_report(const char *folder);
+
+#endif

@@ -1,0 +1,140 @@
+/* One run for each cell of a table. */
+#include "base/log.h"
+#include "config/tree.h"
+#include "launch/submit.h"
+#include "launch/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_AXES = 16, MAX_CELLS = 10000 };
+
+struct axis {
+    const char *variable;
+    const struct mds_node *first; /* its values; a scalar is one value */
+    int count;
+};
+
+struct table {
+    struct axis axis[MAX_AXES];
+    int axes, cells;
+};
+
+/* ---- the table ---- */
+
+static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
+                            const struct mds_node *n)
+{
+    struct axis *a = &t->axis[t->axes];
+
+    if (t->axes == MAX_AXES)
+        return mds_fail(MDS_EUSER, "%s:%d: more than %d variables", tree->name, n->line,
+                        MAX_AXES);
+    if (n->key[strspn(n->key, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")])
+        return mds_fail(MDS_EUSER,
+                        "%s:%d: %s is no variable; a sweep is a map such as "
+                        "SEQ_LEN: [2k, 32k]",
+                        tree->name, n->line, n->key);
+    *a = (struct axis){.variable = n->key, .first = n, .count = 1};
+    if (n->kind == MDS_NODE_LIST) {
+        a->first = n->first;
+        a->count = 0;
+        for (const struct mds_node *v = n->first; v; v = v->next) {
+            if (v->kind != MDS_NODE_SCALAR)
+                return mds_fail(MDS_EUSER, "%s:%d: a value of %s must be a word",
+                                tree->name, v->line, n->key);
+            a->count++;
+        }
+    }
+    if (n->kind == MDS_NODE_MAP || a->count == 0)
+        return mds_fail(MDS_EUSER, "%s:%d: %s must be a list of values", tree->name,
+                        n->line, n->key);
+    if (t->cells > MAX_CELLS / a->count)
+        return mds_fail(MDS_EUSER, "%s: more than %d cells", tree->name, MAX_CELLS);
+    t->cells *= a->count;
+    t->axes++;
+    return MDS_OK;
+}
+
+static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
+{
+    *t = (struct table){.cells = 1};
+    if (!tree->root || tree->root->kind != MDS_NODE_MAP)
+        return mds_fail(MDS_EUSER, "%s: no sweep: must be a map of lists", tree->name);
+    for (const struct mds_node *n = tree->root->first; n; n = n->next)
+        MDS_TRY(add_axis(t, tree, n));
+    return MDS_OK;
+}
+
+/* ---- cells ---- */
+
+/* The last variable runs fastest. */
+static void set_cell(const struct table *t, int cell, struct mds_str *said)
+{
+    for (int i = t->axes; i-- > 0;) {
+        const struct mds_node *v = t->axis[i].first;
+
+        for (int n = cell % t->axis[i].count; n > 0; n--)
+            v = v->next;
+        cell /= t->axis[i].count;
+        setenv(t->axis[i].variable, v->text, 1);
+    }
+    for (int i = 0; i < t->axes; i++)
+        mds_str_add(said, "%s%s=%s", i ? " " : "", t->axis[i].variable,
+                    getenv(t->axis[i].variable));
+}
+
+/* This program once more, in the environment of a cell: 1 if it submitted. */
+static enum mds_rc submit_cell(int argc, char *const *argv, int *submitted)
+{
+    struct mds_words w = {0};
+    int status = 0;
+    pid_t child;
+
+    mds_words_split(&w, "mds_launch submit");
+    for (int i = 0; i < argc; i++)
+        mds_words_add(&w, "%s", argv[i]);
+    fflush(NULL);
+    child = w.failed ? -1 : fork();
+    if (child == 0) {
+        execv("/proc/self/exe", w.v);
+        _exit(127);
+    }
+    mds_words_fini(&w);
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
+    *submitted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return MDS_OK;
+}
+
+enum mds_rc mds_sweep(const char *path, int argc, char *const *argv)
+{
+    struct mds_tree *tree = NULL;
+    struct table t;
+    int submitted = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_tree_load(path, &tree));
+    rc = read_table(tree, &t);
+    for (int cell = 0; cell < t.cells && !rc; cell++) {
+        struct mds_str said = {0};
+        int one = 0;
+
+        set_cell(&t, cell, &said);
+        printf("cell %d of %d: %s\n", cell + 1, t.cells, said.s ? said.s : "");
+        rc = submit_cell(argc, argv, &one);
+        submitted += one;
+        if (!rc && !one)
+            mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
+        mds_str_fini(&said);
+    }
+    mds_tree_destroy(tree);
+    if (rc)
+        return rc;
+    printf("%d of %d cells submitted\n", submitted, t.cells);
+    return submitted ? MDS_OK : mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
+}

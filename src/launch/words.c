@@ -1,0 +1,76 @@
+#include "launch/words.h"
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* word is taken over. */
+static void take(struct mds_words *w, char *word)
+{
+    char **more = word ? mds_realloc(w->v, w->n + 2, sizeof *more) : NULL;
+
+    if (!more) {
+        free(word);
+        w->failed = 1;
+        return;
+    }
+    w->v = more;
+    w->v[w->n++] = word;
+    w->v[w->n] = NULL;
+}
+
+void mds_words_add(struct mds_words *w, const char *fmt, ...)
+{
+    char *word = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&word, fmt, ap) < 0)
+        word = NULL;
+    va_end(ap);
+    take(w, word);
+}
+
+void mds_words_split(struct mds_words *w, const char *text)
+{
+    while (text && *(text += strspn(text, " "))) {
+        size_t n = strcspn(text, " ");
+
+        take(w, strndup(text, n));
+        text += n;
+    }
+}
+
+void mds_words_fini(struct mds_words *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->v[i]);
+    free(w->v);
+    *w = (struct mds_words){0};
+}
+
+void mds_quote(const char *text, struct mds_str *out)
+{
+    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./-,+:=@%");
+
+    if (*text && text[plain] == '\0') {
+        mds_str_add(out, "%s", text);
+        return;
+    }
+    mds_str_add(out, "'");
+    for (; *text; text++)
+        mds_str_add(out, *text == '\'' ? "'\\''" : "%c", *text);
+    mds_str_add(out, "'");
+}
+
+void mds_words_line(const struct mds_words *w, const char *fold, struct mds_str *out)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        if (i > 0)
+            mds_str_add(out, "%s", fold && strncmp(w->v[i], "--", 2) == 0 ? fold : " ");
+        mds_quote(w->v[i], out);
+    }
+}

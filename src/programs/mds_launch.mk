@@ -1,0 +1,39 @@
+bin_PROGRAMS += src/programs/mds_launch
+src_programs_mds_launch_SOURCES = src/programs/mds_launch.c
+src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/plan/libmds_plan.a \
+  src/engine/libmds_engine.a src/model/libmds_model.a \
+  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
+  src/optim/libmds_optim.a src/comm/libmds_comm.a src/tensor/libmds_tensor.a \
+  src/device/libmds_device.a src/metrics/libmds_metrics.a src/topo/libmds_topo.a \
+  src/config/libmds_config.a src/io/libmds_io.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) \
+  $(OPENMP_CFLAGS) $(CUDA_LIBS) $(PMIX_LIBS)
+
+alcfdir = $(pkgdatadir)/ALCF
+dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh
+dist_alcf_DATA = ALCF/setup.sh
+
+TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/localhost.t \
+  tests/launch/sweep.t
+dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh \
+  tests/launch/localhost.t tests/launch/sweep.t
+dist_check_DATA += tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
+  tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h200.yaml \
+  tests/launch/localhost.yaml tests/launch/faults.yaml
+
+dist_man_MANS += docs/mds_launch.1
+EXTRA_DIST += jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \
+  jobscripts/perlmutter.sbatch jobscripts/h200.sbatch
+
+# A Tcl module for Environment Modules and Lmod: `module use` this folder, `module load mds`.
+moduledir = $(datadir)/modulefiles/$(PACKAGE)
+nodist_module_DATA = modulefiles/$(PACKAGE_VERSION)
+EXTRA_DIST += modulefiles/mds.in
+CLEANFILES += modulefiles/$(PACKAGE_VERSION)
+modulefiles/$(PACKAGE_VERSION): modulefiles/mds.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) modulefiles && sed -e 's,@bindir[@],$(bindir),g' \
+	  -e 's,@mandir[@],$(mandir),g' -e 's,@alcfdir[@],$(alcfdir),g' \
+	  -e 's,@PACKAGE_VERSION[@],$(PACKAGE_VERSION),g' \
+	  -e 's,@MODULE_PREREQ[@],$(MODULE_PREREQ),g' \
+	  -e 's,@MODULE_CONFLICT[@],$(MODULE_CONFLICT),g' \
+	  $(srcdir)/modulefiles/mds.in > $@

@@ -1,0 +1,272 @@
+/* gpu: attention as the cuda backend chooses it, beside the project's own kernels,
+ * which tests/kernels/attention compares with plain loops. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/half.h"
+
+/* pad: elements between the rows of o and d_o, besides those of the heads. */
+struct shape {
+    int64_t B, A, G, Sq, Sk, D, q_offset, pad;
+};
+
+static const struct shape shapes[] = {
+    {2, 4, 4, 256, 256, 64, 0, 0},
+    {1, 4, 4, 200, 200, 72, 0, 0},
+    {2, 6, 2, 513, 513, 80, 0, 8},
+    {1, 4, 1, 1000, 1000, 96, 0, 0},
+    {1, 8, 8, 1024, 1024, 128, 0, 0},
+    {3, 2, 2, 37, 37, 128, 0, 0},
+    {2, 4, 2, 384, 384, 128, 384, 0}, /* all keys: a ring's earlier chunk */
+    {1, 4, 4, 128, 512, 64, 384, 0},  /* the last queries of a longer sequence */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096}, /* rows 2^31 elements away */
+};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { Q, K, V, O, D_O, DQ, DK, DV, ARRAYS };
+
+/* Arrays of heads on the device, sequence-major: row s * B + b holds the heads. */
+struct problem {
+    struct mdsk_attention_shape s;
+    struct mdsk_heads x[ARRAYS];
+    int64_t rows[ARRAYS], width[ARRAYS], row[ARRAYS]; /* row: elements to the next */
+    float *lse, *delta;
+};
+
+static void *take(int64_t bytes)
+{
+    void *p = NULL;
+
+    assert_int_equal(cudaMalloc(&p, (size_t)bytes), cudaSuccess);
+    return p;
+}
+
+static uint16_t to_half(enum mdsk_dtype t, float x)
+{
+    return t == MDSK_BF16 ? mdsk_f32_to_bf16(x) : mdsk_f32_to_f16(x);
+}
+
+static double from_half(enum mdsk_dtype t, uint16_t x)
+{
+    return (double)(t == MDSK_BF16 ? mdsk_bf16_to_f32(x) : mdsk_f16_to_f32(x));
+}
+
+static void fill(struct problem *p, int i)
+{
+    int64_t n = p->rows[i] * p->width[i];
+    uint16_t *host = malloc((size_t)n * sizeof *host);
+    uint32_t seed = 12345u + (uint32_t)i;
+
+    assert_non_null(host);
+    for (int64_t j = 0; j < n; j++) {
+        float sum = 0;
+
+        for (int k = 0; k < 3; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            sum += (float)(seed >> 8) * 0x1p-24f - 0.5f;
+        }
+        host[j] = to_half(p->s.dtype, 2 * sum);
+    }
+    assert_int_equal(cudaMemcpy2D(p->x[i].data, (size_t)p->row[i] * 2, host,
+                                  (size_t)p->width[i] * 2, (size_t)p->width[i] * 2,
+                                  (size_t)p->rows[i], cudaMemcpyHostToDevice),
+                     cudaSuccess);
+    free(host);
+}
+
+static uint16_t *fetch(const struct problem *p, int i)
+{
+    uint16_t *host = malloc((size_t)(p->rows[i] * p->width[i]) * sizeof *host);
+
+    assert_non_null(host);
+    assert_int_equal(cudaMemcpy2D(host, (size_t)p->width[i] * 2, p->x[i].data,
+                                  (size_t)p->row[i] * 2, (size_t)p->width[i] * 2,
+                                  (size_t)p->rows[i], cudaMemcpyDeviceToHost),
+                     cudaSuccess);
+    return host;
+}
+
+static void problem_init(struct problem *p, const struct shape *c, enum mdsk_dtype t)
+{
+    int64_t lines = c->B * c->A * c->Sq * (int64_t)sizeof(float);
+
+    *p = (struct problem){.s = {.B = c->B,
+                                .A = c->A,
+                                .G = c->G,
+                                .Sq = c->Sq,
+                                .Sk = c->Sk,
+                                .D = c->D,
+                                .q_offset = c->q_offset,
+                                .scale = 1 / sqrtf((float)c->D),
+                                .dtype = t}};
+    for (int i = 0; i < ARRAYS; i++) {
+        int keys = i == K || i == V || i == DK || i == DV;
+
+        p->rows[i] = c->B * (keys ? c->Sk : c->Sq);
+        p->width[i] = (keys ? c->G : c->A) * c->D;
+        p->row[i] = p->width[i] + (i == O || i == D_O ? c->pad : 0);
+        p->x[i] = (struct mdsk_heads){.data = take(p->rows[i] * p->row[i] * 2),
+                                      .batch_stride = p->row[i],
+                                      .token_stride = c->B * p->row[i],
+                                      .head_stride = c->D};
+        fill(p, i);
+    }
+    p->lse = take(lines);
+    p->delta = take(lines);
+}
+
+static void problem_fini(struct problem *p)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        cudaFree(p->x[i].data);
+    cudaFree(p->lse);
+    cudaFree(p->delta);
+}
+
+typedef int forward_fn(cudaStream_t, const struct mdsk_attention_fwd *);
+typedef int backward_fn(cudaStream_t, const struct mdsk_attention_bwd *);
+
+static int chosen_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+{
+    return mdsk_attention_fwd_cuda(stream, a);
+}
+
+static int chosen_backward(cudaStream_t stream, const struct mdsk_attention_bwd *a)
+{
+    return mdsk_attention_bwd_cuda(stream, a);
+}
+
+static void run_forward(const struct problem *p, forward_fn *f)
+{
+    struct mdsk_attention_fwd a = {p->s, p->x[Q], p->x[K], p->x[V], p->x[O], p->lse, 0};
+
+    assert_int_equal(f(NULL, &a), 0);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+static void run_backward(const struct problem *p, backward_fn *f)
+{
+    struct mdsk_attention_bwd a = {p->s,     p->x[Q],   p->x[K],  p->x[V],
+                                   p->x[O],  p->x[D_O], p->x[DQ], p->x[DK],
+                                   p->x[DV], p->lse,    0,        p->delta};
+
+    assert_int_equal(f(NULL, &a), 0);
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+/* Relative Euclidean distance of array i from `want`, which is freed. */
+static void assert_close(const struct problem *p, int i, uint16_t *want,
+                         const struct shape *c)
+{
+    static const char *const names[] = {
+        [O] = "o", [DQ] = "dq", [DK] = "dk", [DV] = "dv"};
+    double limit = p->s.dtype == MDSK_BF16 ? 5e-3 : 7e-4, off = 0, all = 0;
+    uint16_t *got = fetch(p, i);
+
+    for (int64_t j = 0; j < p->rows[i] * p->width[i]; j++) {
+        double w = from_half(p->s.dtype, want[j]);
+        double d = from_half(p->s.dtype, got[j]) - w;
+
+        off += d * d;
+        all += w * w;
+    }
+    free(got);
+    free(want);
+    if (!(sqrt(off / all) <= limit)) /* also NaN */
+        fail_msg("%s is off by %g: B %d A %d G %d Sq %d Sk %d D %d offset %d pad %d",
+                 names[i], sqrt(off / all), (int)c->B, (int)c->A, (int)c->G, (int)c->Sq,
+                 (int)c->Sk, (int)c->D, (int)c->q_offset, (int)c->pad);
+}
+
+static void compare(const struct shape *c, enum mdsk_dtype t)
+{
+    uint16_t *want[ARRAYS];
+    struct problem p;
+
+    problem_init(&p, c, t);
+    run_forward(&p, mdsk_own_attention_fwd);
+    want[O] = fetch(&p, O);
+    run_backward(&p, mdsk_own_attention_bwd);
+    for (int i = DQ; i <= DV; i++)
+        want[i] = fetch(&p, i);
+    run_forward(&p, chosen_forward);
+    assert_close(&p, O, want[O], c);
+    run_backward(&p, chosen_backward);
+    for (int i = DQ; i <= DV; i++)
+        assert_close(&p, i, want[i], c);
+    problem_fini(&p);
+}
+
+static void test_against_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        compare(&shapes[i], MDSK_BF16);
+        compare(&shapes[i], MDSK_F16);
+    }
+}
+
+/* The same bits, when asked for. */
+static void test_repeatable(void **state)
+{
+    static const struct shape c = {2, 4, 2, 1024, 1024, 64, 0, 0};
+    uint16_t *first, *again;
+    struct problem p;
+
+    (void)state;
+    mdsk_cuda_set_repeatable(1);
+    problem_init(&p, &c, MDSK_BF16);
+    run_forward(&p, chosen_forward);
+    for (int i = DQ; i <= DV; i++) {
+        run_backward(&p, chosen_backward);
+        first = fetch(&p, i);
+        run_backward(&p, chosen_backward);
+        again = fetch(&p, i);
+        assert_memory_equal(first, again, (size_t)(p.rows[i] * p.width[i]) * 2);
+        free(first);
+        free(again);
+    }
+    problem_fini(&p);
+    mdsk_cuda_set_repeatable(0);
+    compare(&c, MDSK_BF16);
+}
+
+/* lse in rows that are longer than Sq, as a ring has them. */
+static void test_lse_stride(void **state)
+{
+    static const struct shape c = {2, 2, 2, 128, 128, 64, 0, 0};
+    struct mdsk_attention_fwd a;
+    float packed[4 * 128], wide[4 * 300];
+    struct problem p;
+    float *lse = take(sizeof wide);
+
+    (void)state;
+    problem_init(&p, &c, MDSK_BF16);
+    run_forward(&p, chosen_forward);
+    a = (struct mdsk_attention_fwd){p.s, p.x[Q], p.x[K], p.x[V], p.x[O], lse, 300};
+    assert_int_equal(mdsk_attention_fwd_cuda(NULL, &a), 0);
+    cudaMemcpy(packed, p.lse, sizeof packed, cudaMemcpyDeviceToHost);
+    cudaMemcpy(wide, lse, sizeof wide, cudaMemcpyDeviceToHost);
+    for (int h = 0; h < 4; h++)
+        assert_memory_equal(packed + h * 128, wide + h * 300, 128 * sizeof *wide);
+    cudaFree(lse);
+    problem_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_own),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_lse_stride),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

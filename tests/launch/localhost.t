@@ -1,0 +1,78 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_launch on this host: what it prints runs'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
+    unset "$name"
+done
+MACHINE=localhost
+DATA_PATH=tokens.h5
+export MACHINE DATA_PATH
+mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
+cat > tiny.yaml << 'EOF'
+TINY: {layers: 2, hidden: 32, heads: 2}
+EOF
+tiny='--model-table tiny.yaml --eval-iters 0 --threads 1 --log-interval 1'
+# train VARIABLES... : ALCF/train-gpt3.sh with the launcher of this build
+
+# shellcheck disable=SC2086  # a list of words
+train() {
+    env MODEL_SIZE_KEY=TINY SEQ_LEN=64 "$@" "$srcdir/ALCF/train-gpt3.sh" \
+        --launcher-command "$MPIEXEC" -- $tiny >out 2>err </dev/null
+}
+says() {
+    words=$1
+    shift
+    test_must_fail "$@" 2>err && grep -e "$words" err && test "$(grep -c error: err)" -eq 1
+}
+
+test_expect_success 'ALCF/train-gpt3.sh trains on two ranks: all of them tensor ranks' '
+    train TRAIN_ITERS=3 && cat out err &&
+    grep "mpiexec.*-n 2 .*--tensor-model-parallel-size 2 --sequence-parallel" out &&
+    grep "iteration  *3/" out
+'
+test_expect_success 'SP_TYPE=ds: Ulysses and ZeRO 3' '
+    train TRAIN_ITERS=2 SP_TYPE=ds && cat out err &&
+    grep -e "--ds-sequence-parallel-size 2 .*--zero-stage 3" out && grep "iteration  *2/" out
+'
+test_expect_success 'sizes, batch and number of ranks of ones own' '
+    train TRAIN_ITERS=2 NGPUS=4 SP_TYPE=none PPSIZE=2 ZERO_STAGE=1 MICRO_BATCH=1 GAS=2 &&
+    cat out err &&
+    grep "n 4 " out && grep -e "--pipeline-model-parallel-size 2" out &&
+    grep "iteration  *2/" out
+'
+test_expect_success 'the line that --print prints runs by itself' '
+    MODEL_SIZE_KEY=TINY SEQ_LEN=64 TRAIN_ITERS=2 mds_launch --print \
+        --launcher-command "$MPIEXEC" -- $tiny >line &&
+    env -u DATA_PATH -u MACHINE sh line >out 2>err </dev/null && grep "iteration  *2/" out
+'
+test_expect_success 'a plan of a tiny model' '
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan >out && cat out &&
+    grep "layouts fit" out && grep "optimizer" out && grep "a step of" out &&
+    MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
+    grep "longest sequence: [1-9]" out
+'
+test_expect_success 'where: what was found, and disagreements' '
+    printf "a slots=2\nb slots=2\n" >nodes &&
+    HOSTFILE=nodes PMI_RANK=0 PMI_SIZE=8 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=8 \
+        mds_launch where --machine polaris >out && cat out &&
+    grep "^HOSTFILE  *2 .* a,b" out &&
+    grep "disagreement: ranks a node: HOSTFILE says 2, hydra says 8" out &&
+    grep "8 ranks: 2 nodes, 4 on each" out
+'
+test_expect_success 'check-profile: all faults of a file' '
+    mds_launch check-profile "$srcdir/machines/polaris.yaml" | grep polaris &&
+    sed "s/memory: 40GiB/memroy: 40GiB/; s/^  cores: 32/  cores: many/" \
+        "$srcdir/machines/polaris.yaml" >bad.yaml &&
+    test_must_fail mds_launch check-profile bad.yaml 2>err &&
+    grep "bad.yaml:[0-9]*: unknown fact gpu.memroy; did you mean gpu.memory?" err &&
+    grep "bad.yaml:[0-9]*: node.cores .many.: must be" err
+'
+test_expect_success 'no data, no length: said before ranks are started' '
+    says "no data; give --data-path" env -u DATA_PATH TRAIN_ITERS=1 MODEL_SIZE_KEY=25M \
+        mds_launch
+'
+
+test_done

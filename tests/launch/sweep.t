@@ -1,0 +1,102 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_launch submit, sweep and report, with and without a batch system'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
+    unset "$name"
+done
+DATA_PATH=tokens.h5
+export DATA_PATH
+mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
+cat > tiny.yaml << 'EOF'
+TINY: {layers: 2, hidden: 32, heads: 2}
+WIDE: {layers: 2, hidden: 64, heads: 4}
+EOF
+tiny='--model-table tiny.yaml --eval-iters 0 --threads 1 --log-interval 1'
+# Programs that are no batch systems, but write down how they were called.
+mkdir bin
+cat > bin/qsub << 'EOF'
+#!/bin/sh
+echo "$*" >> qsub.log
+echo "$(wc -l < qsub.log).polaris-pbs"
+EOF
+sed 's/qsub/sbatch/; s/\.polaris-pbs/;cluster/' bin/qsub > bin/sbatch
+cat > bin/mpiexec << EOF
+#!/bin/sh
+exec $MPIEXEC "\$@"
+EOF
+chmod +x bin/*
+PATH=$PWD/bin:$PATH
+export PATH
+
+test_expect_success 'PBS: the script, its folder, the id' '
+    MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 \
+        "$srcdir/ALCF/submit-pbs.sh" debug 2 0:30:00 GenomeLM >out 2>err && cat out err &&
+    grep "^runs/GPT13B-4096-2n: 1.polaris-pbs" out &&
+    grep "^#PBS -A GenomeLM" runs/GPT13B-4096-2n/job.sh &&
+    grep "^#PBS -l walltime=00:30:00" runs/GPT13B-4096-2n/job.sh &&
+    grep "^runs/GPT13B-4096-2n/job.sh" qsub.log &&
+    grep "jobs: \[1.polaris-pbs\]" runs/GPT13B-4096-2n/run.yaml
+'
+test_expect_success 'a second run has a folder of its own; --chain makes each wait' '
+    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit \
+        --chain 3 batch 2 1:00:00 me >out 2>err && cat out err &&
+    grep "^runs/GPT13B-4096-2n-2: 1, 2, 3" out && grep "begins anew" err &&
+    sed -n 2p sbatch.log | grep "^--parsable --dependency=afterany:1 " &&
+    sed -n 3p sbatch.log | grep -e "--dependency=afterany:2 "
+'
+test_expect_success 'queue limits: all faults, nothing submitted' '
+    rm -f qsub.log &&
+    test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
+        mds_launch submit prod 5 30:00:00 2>err &&
+    grep "5 nodes: queue prod takes 10 to 496" err &&
+    grep "walltime 30:00:00: queue prod gives 24:00:00 at most" err &&
+    grep "no project" err &&
+    test_must_fail env MACHINE=polaris mds_launch submit debgu 1 1:00:00 me 2>err &&
+    grep "did you mean debug?" err &&
+    test ! -e qsub.log
+'
+test_expect_success 'a run that does not fit is not submitted, and leaves no folder' '
+    test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT1T \
+        mds_launch submit debug 1 1:00:00 me 2>err && cat err &&
+    grep "nothing fits" err && test ! -e runs/GPT1T-2048-1n && test ! -e qsub.log
+'
+test_expect_success 'without a batch system a sweep runs its cells, and leaves out what is wrong' '
+    cat >sweep.yaml <<-EOF &&
+	MODEL_SIZE_KEY: [TINY, WIDE]
+	SEQ_LEN: [32, 64]
+	MPSIZE: [1, 4]
+	EOF
+    MACHINE=localhost NGPUS=2 TRAIN_ITERS=3 mds_launch sweep --runs here sweep.yaml \
+        -- $tiny >out 2>err && cat out err &&
+    grep "cell 8 of 8: MODEL_SIZE_KEY=WIDE SEQ_LEN=64 MPSIZE=4" out &&
+    grep "4 of 8 cells submitted" out &&
+    test "$(grep -c "is left out" err)" -eq 4 &&
+    test -s here/TINY-32-1n/metrics.jsonl && test -s here/WIDE-64-1n/job.log
+'
+test_expect_success 'a report of them' '
+    mds_launch report here >out && cat out &&
+    test "$(wc -l <here/report.csv)" -eq 5 &&
+    grep "^TINY-32-1n,TINY,2,32,3," here/report.csv &&
+    awk -F, "NR > 1 && !(\$6 > 0 && \$7 > 0 && \$8 > 0 && \$9 > 0) { exit 1 }" \
+        here/report.csv &&
+    grep "^| WIDE-64-1n | WIDE | 2 | 64 | 3 |" here/report.md &&
+    if command -v gnuplot; then
+        grep "</svg>" here/longest.svg && grep "</svg>" here/speed.svg
+    fi
+'
+test_expect_success 'a report survives a run that was killed in a line' '
+    printf "{\"event\":\"step\",\"elap" >>here/TINY-32-1n/metrics.jsonl &&
+    mds_launch report here >out && grep "TINY-32-1n" out &&
+    test_must_fail mds_launch report nowhere 2>err && grep "nowhere is no folder" err
+'
+test_expect_success 'sweeps that are none' '
+    echo "SEQ_LEN: []" >bad.yaml &&
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "bad.yaml:1: SEQ_LEN must be" err &&
+    echo "seq: [1]" >bad.yaml &&
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "seq is no variable" err
+'
+
+test_done

@@ -1,0 +1,283 @@
+/* Lists of nodes, placement, quoting. */
+#include "tests/unit/scratch.h"
+
+#include "launch/hosts.h"
+#include "launch/placement.h"
+#include "launch/words.h"
+
+/* The names of a list with blanks between. */
+static char *expanded(const char *text)
+{
+    struct mds_hosts h = {0};
+    struct mds_str all = {0};
+
+    if (mds_hosts_expand(text, &h))
+        fail_msg("%s", mds_fail_text());
+    for (size_t i = 0; i < h.count; i++)
+        mds_str_add(&all, "%s%s", i ? " " : "", h.name[i]);
+    mds_hosts_fini(&h);
+    return all.s;
+}
+
+static void slurm_lists_expand(void **state)
+{
+    static const char *const cases[][2] = {
+        {"node[1-3,7]", "node1 node2 node3 node7"},
+        {"a,b", "a b"},
+        {"n[08-11]", "n08 n09 n10 n11"},
+        {"r[1-2]n[0-1],x", "r1n0 r1n1 r2n0 r2n1 x"},
+        {"nid[001000-001001,001010]-ib", "nid001000-ib nid001001-ib nid001010-ib"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *got = expanded(cases[i][0]);
+
+        assert_string_equal(got, cases[i][1]);
+        free(got);
+    }
+}
+
+static void broken_lists_are_refused(void **state)
+{
+    static const char *const cases[][2] = {
+        {"node[1-", "[ without ]"},
+        {"node1]", "] without ["},
+        {"node[3-1]", "no range"},
+        {"node[a]", "no range"},
+        {"node[]", "nothing between"},
+        {"a,,b", "empty name"},
+        {"", "no names"},
+        {"n[1-999999999]", "more than 100000"},
+        {"n[1-300][1-1000]", "more than 1"},
+        {"n[1-2-3]", "no range"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mds_hosts h = {0};
+
+        assert_fails(mds_hosts_expand(cases[i][0], &h), MDS_EUSER, cases[i][1]);
+        assert_int_equal(h.count, 0);
+    }
+}
+
+static void put(const char *path, const char *text)
+{
+    write_file(path, text, strlen(text));
+}
+
+static void files_of_nodes_are_read(void **state)
+{
+    struct mds_hosts h = {0};
+
+    (void)state;
+    put("f", "a\na\nb:3\n# c\nd slots=2 # e\n\n");
+    assert_int_equal(mds_hosts_read("f", 0, &h), MDS_OK);
+    assert_int_equal(h.count, 3);
+    assert_string_equal(h.name[2], "d");
+    assert_int_equal(h.slots[0], 2);
+    assert_int_equal(h.slots[1], 3);
+    assert_int_equal(h.slots[2], 2);
+    mds_hosts_cut(&h, 1);
+    assert_int_equal(h.count, 1);
+    mds_hosts_fini(&h);
+    put("f", "a\nb\n\n");
+    assert_int_equal(mds_hosts_read("f", 1, &h), MDS_OK);
+    mds_hosts_fini(&h);
+}
+
+static void faulty_files_are_refused(void **state)
+{
+    struct mds_hosts h = {0};
+
+    (void)state;
+    put("f", "a\nb\na\n");
+    assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:3: node a stands there a");
+    put("f", "a\n\nb\n");
+    assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:2: a blank line");
+    put("f", "a slots=x\n");
+    assert_fails(mds_hosts_read("f", 0, &h), MDS_EUSER, "f:1: must be");
+    put("f", "\n");
+    assert_fails(mds_hosts_read("f", 0, &h), MDS_EUSER, "no node in it");
+}
+
+/* ---- placement ---- */
+
+/* Only the variables given, and an nvidia-smi that lists `gpus`; "" for none. */
+static void surround(const char *const *variables, const char *listed)
+{
+    char *path = strdup(getenv("PATH"));
+    char text[512];
+
+    clearenv();
+    snprintf(text, sizeof text, "%s:%s", scratch, path);
+    setenv("PATH", text, 1);
+    free(path);
+    for (; *variables; variables += 2)
+        setenv(variables[0], variables[1], 1);
+    snprintf(text, sizeof text, "#!/bin/sh\n%s\n", *listed ? listed : "exit 1");
+    put("nvidia-smi", text);
+    assert_int_equal(system("chmod +x nvidia-smi"), 0);
+}
+
+static struct mds_machine four_gpus = {.name = (char *)"four", .node.gpus = 4};
+
+static void slurm_says_nodes_and_gpus(void **state)
+{
+    static const char *const variables[] = {"SLURM_JOB_NODELIST",
+                                            "n[1-2]",
+                                            "SLURM_JOB_NUM_NODES",
+                                            "2",
+                                            "SLURM_GPUS_ON_NODE",
+                                            "2",
+                                            NULL};
+    struct mds_placement p;
+
+    (void)state;
+    surround(variables, "");
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 2);
+    assert_int_equal(p.gpus, 2);
+    assert_string_equal(mds_placement_hosts(&p)->name[1], "n2");
+    mds_placement_fini(&p);
+}
+
+/* The launcher before the batch system, which is another's then. */
+static void a_launcher_goes_before_the_batch_system(void **state)
+{
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK",
+                                            "1",
+                                            "OMPI_COMM_WORLD_SIZE",
+                                            "8",
+                                            "SLURM_PROCID",
+                                            "0",
+                                            "SLURM_STEP_ID",
+                                            "0",
+                                            "SLURM_STEP_NUM_TASKS",
+                                            "2",
+                                            "SLURM_JOB_NODELIST",
+                                            "n1",
+                                            NULL};
+    struct mds_placement p;
+
+    (void)state;
+    surround(variables, "");
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_string_equal(p.found[0].source, "Open MPI");
+    assert_int_equal(p.found[0].ranks, 8);
+    assert_int_equal(p.found[0].rank, 1);
+    for (int i = 0; i < p.count; i++)
+        assert_string_not_equal(p.found[i].source, "srun");
+    assert_int_equal(p.nodes, 1);
+    mds_placement_fini(&p);
+}
+
+static void gpus_are_counted_where_ranks_run(void **state)
+{
+    static const char *const login[] = {NULL};
+    static const char *const job[] = {"PBS_NODEFILE", "nodes", NULL};
+    static const char *const hidden[] = {"PBS_NODEFILE", "nodes",
+                                         "CUDA_VISIBLE_DEVICES", "", NULL};
+    static const char two[] = "echo 'GPU 0: a'; echo 'GPU 1: b'";
+    struct mds_placement p;
+
+    (void)state;
+    put("nodes", "a\na\n");
+    surround(login, two);
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(p.gpus, 4); /* a login node's own do not count */
+    mds_placement_fini(&p);
+    surround(job, two);
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(p.gpus, 2);
+    assert_int_equal(p.nodes, 1);
+    mds_placement_fini(&p);
+    surround(hidden, two);
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(p.gpus, 0);
+    mds_placement_fini(&p);
+}
+
+static void disagreements_are_counted(void **state)
+{
+    static const char *const variables[] = {
+        "PMI_RANK",        "0", "PMI_SIZE", "4", "MPI_LOCALNRANKS", "4",
+        "MPI_LOCALRANKID", "0", NULL};
+    struct mds_placement p;
+    FILE *f = fopen("printed", "w+");
+
+    (void)state;
+    put("two", "a slots=2\nb slots=2\n");
+    surround(variables, "");
+    assert_int_equal(mds_placement_find(&four_gpus, "two", &p), MDS_OK);
+    assert_int_equal(p.nodes, 2);
+    assert_int_equal(mds_placement_print(&p, f), 1); /* 2 or 4 ranks a node */
+    fclose(f);
+    mds_placement_fini(&p);
+}
+
+static void an_unreachable_pmix_is_noted(void **state)
+{
+    static const char *const variables[] = {"PMIX_NAMESPACE", "nowhere", NULL};
+    struct mds_placement p;
+
+    (void)state;
+    surround(variables, "");
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_string_equal(p.found[0].source, "PMIx");
+    assert_true(strlen(p.found[0].note) > 0);
+    assert_int_equal(p.nodes, 1);
+    mds_placement_fini(&p);
+}
+
+/* ---- quoting ---- */
+
+/* What a shell makes of the line is what went in. */
+static void a_shell_takes_lines_apart(void **state)
+{
+    static const char *const words[] = {
+        "plain",     "a b", "it's", "",    "$HOME", "a\"b", "back\\slash", "x;y",
+        "new\nline", "~",   "*",    "a=b", "--x=1", "`id`", "#no",
+    };
+    enum { N = sizeof words / sizeof *words };
+    struct mds_words w = {0};
+    struct mds_str line = {0}, want = {0};
+    char command[4096], got[4096];
+    FILE *f;
+    size_t n;
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        mds_words_add(&w, "%s", words[i]);
+        mds_str_add(&want, "<%s>", words[i]);
+    }
+    mds_words_line(&w, NULL, &line);
+    snprintf(command, sizeof command, "printf '<%%s>' %s", line.s);
+    f = popen(command, "r");
+    n = fread(got, 1, sizeof got - 1, f);
+    got[n] = '\0';
+    assert_int_equal(pclose(f), 0);
+    assert_string_equal(got, want.s);
+    mds_str_fini(&line);
+    mds_str_fini(&want);
+    mds_words_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slurm_lists_expand),
+        cmocka_unit_test(broken_lists_are_refused),
+        cmocka_unit_test(files_of_nodes_are_read),
+        cmocka_unit_test(faulty_files_are_refused),
+        cmocka_unit_test(slurm_says_nodes_and_gpus),
+        cmocka_unit_test(a_launcher_goes_before_the_batch_system),
+        cmocka_unit_test(gpus_are_counted_where_ranks_run),
+        cmocka_unit_test(disagreements_are_counted),
+        cmocka_unit_test(an_unreachable_pmix_is_noted),
+        cmocka_unit_test(a_shell_takes_lines_apart),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}
