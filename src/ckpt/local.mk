@@ -1,7 +1,14 @@
 noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
 src_ckpt_libmds_ckpt_a_SOURCES = \
+  src/ckpt/agree.c src/ckpt/agree.h \
+  src/ckpt/folder.c src/ckpt/folder.h \
+  src/ckpt/index.c src/ckpt/index.h \
+  src/ckpt/index_file.c \
+  src/ckpt/part.c src/ckpt/part.h \
+  src/ckpt/reader.c src/ckpt/reader.h \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \
+  src/ckpt/save.c src/ckpt/save.h \
   src/ckpt/weights.c src/ckpt/weights.h
 
 unit_tests += tests/unit/ckpt

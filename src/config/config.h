@@ -120,6 +120,17 @@ struct mds_output_config {
     char *log_level;
 };
 
+/* Where a run goes on from, and what it leaves for others to. */
+struct mds_checkpoint_config {
+    char *save, *load;  /* folders, or NULL */
+    int64_t interval;   /* steps between saves; 0: at the end only */
+    int64_t keep_last;  /* checkpoints; 0: all */
+    int64_t keep_every; /* iterations whose multiples are kept besides; 0: none */
+    int load_fallback;  /* a damaged one: take the one before */
+    int no_load_optim;  /* moments begin at 0 */
+    int finetune;       /* weights alone: a run of its own from them */
+};
+
 /* Files that hold further settings; read before anything else. */
 struct mds_sources_config {
     char *config;    /* YAML, or NULL */
@@ -135,6 +146,7 @@ struct mds_config {
     struct mds_train_config train;
     struct mds_data_config data;
     struct mds_output_config output;
+    struct mds_checkpoint_config checkpoint;
     struct mds_sources_config sources;
 };
 

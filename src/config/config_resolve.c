@@ -316,6 +316,18 @@ int64_t mds_config_world(const struct mds_config_run *run)
     return world ? world : mds_config_ranks_of_a_copy(run);
 }
 
+static void check_checkpoints(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_checkpoint_config *c = &run->config.checkpoint;
+
+    if (c->finetune && !c->load)
+        mds_diag_fault(diag, mds_config_origin(run, "checkpoint.finetune"),
+                       "--finetune: from what? give --load a folder of checkpoints");
+    if (c->no_load_optim && !c->load)
+        mds_diag_fault(diag, mds_config_origin(run, "checkpoint.no_load_optim"),
+                       "--no-load-optim without --load");
+}
+
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
                                struct mds_diag *diag)
 {
@@ -333,6 +345,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     resolve_schedule(run, diag);
     check_optim(run, diag);
     check_data(run, diag);
+    check_checkpoints(run, diag);
     resolve_dry_run(run, diag);
     return mds_diag_verdict(diag);
 }

@@ -21,6 +21,7 @@ static const char length[] = "Length of the run, evaluation";
 static const char memory[] = "Memory and speed";
 static const char data[] = "Data";
 static const char output[] = "Output";
+static const char checkpoints[] = "Checkpoints";
 
 /* In the order of the enums in config.h. */
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
@@ -40,9 +41,6 @@ static const char *const ddp_impls[] = {"local", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
 /* What this version does instead. */
-static const char no_ckpt[] =
-    "no checkpoints yet; --export-weights keeps the weights at "
-    "the end, --init-weights starts from them";
 static const char tokens_only[] =
     "text becomes tokens before the run: mds_data makes the "
     "file for --data-path";
@@ -269,7 +267,9 @@ static const struct mds_option rows[] = {
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
-     .help = "at SIGTERM or SIGUSR1 finish the step and leave in order"},
+     .help =
+         "at SIGTERM or SIGUSR1 finish the step, save and leave; at a second one leave "
+         "at once"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",
@@ -364,15 +364,33 @@ static const struct mds_option rows[] = {
      "1", 1, 1e6, NULL, AT(output.trace_steps), "steps", .help = "steps to trace"},
     {output, "output.log_level", "--log-level", "MDS_LOG_LEVEL", MDS_OPT_STRING, "info",
      0, 0, levels, AT(output.log_level), "level", .help = "how much to log"},
-    {output, "output.save", "--save", "MDS_SAVE", MDS_OPT_STRING, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, "folder", "write checkpoints there", .support = MDS_REFUSED,
-     .reason = no_ckpt},
-    {output, "output.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, "folder", "resume from the checkpoint there",
-     .support = MDS_REFUSED, .reason = no_ckpt},
-    {output, "output.save_interval", "--save-interval", "SAVE_INTERVAL", MDS_OPT_COUNT,
-     "0", 0, 1e12, NULL, MDS_OPT_UNSTORED, "steps", "steps between checkpoints",
-     .support = MDS_REFUSED, .reason = no_ckpt},
+
+    {checkpoints, "checkpoint.save", "--save", "MDS_SAVE", MDS_OPT_STRING, NULL, 0, 0,
+     NULL, AT(checkpoint.save), "folder",
+     .help = "write checkpoints there: at the end, whatever ends the run, and every "
+             "--save-interval steps"},
+    {checkpoints, "checkpoint.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0,
+     NULL, AT(checkpoint.load), "folder",
+     .help = "go on from the newest checkpoint there, in any layout; if it is the "
+             "--save folder and has none yet, begin"},
+    {checkpoints, "checkpoint.interval", "--save-interval", "SAVE_INTERVAL",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.interval), "steps",
+     .help = "steps between checkpoints; 0: only at the end"},
+    {checkpoints, "checkpoint.keep_last", "--keep-last", "MDS_KEEP_LAST", MDS_OPT_COUNT,
+     "0", 0, 1e9, NULL, AT(checkpoint.keep_last), "n",
+     .help = "checkpoints to keep, the newest; 0: all"},
+    {checkpoints, "checkpoint.keep_every", "--keep-every", "MDS_KEEP_EVERY",
+     MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.keep_every), "steps",
+     .help = "keep those of multiples of it besides --keep-last; 0: none"},
+    {checkpoints, "checkpoint.load_fallback", "--load-fallback", "MDS_LOAD_FALLBACK",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.load_fallback), NULL,
+     .help = "where the newest checkpoint is damaged, take the one before"},
+    {checkpoints, "checkpoint.no_load_optim", "--no-load-optim", "MDS_NO_LOAD_OPTIM",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.no_load_optim), NULL,
+     .help = "go on without the optimizer's moments"},
+    {checkpoints, "checkpoint.finetune", "--finetune", "MDS_FINETUNE", MDS_OPT_FLAG,
+     "0", 0, 0, NULL, AT(checkpoint.finetune), NULL,
+     .help = "take the weights alone from --load, and begin at step 1"},
     {.help = NULL},
 };
 

@@ -16,6 +16,10 @@
 #include <string.h>
 #include <time.h>
 
+/* Saved before the last iteration: start again with the same command, and it goes on.
+ * HTCondor's usual status for that; no shell, signal or MPI uses it. */
+enum { EXIT_AGAIN = 85 };
+
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
  * others give rank 0, which may have been slower, the time to print it and to end the
  * run. */
@@ -91,8 +95,34 @@ static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
     exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+/* What --show-config prints; NULL without memory for it, and on all ranks but one. */
+static char *describe(const struct mds_world *w, const struct mds_config_run *run)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = w->rank == 0 ? open_memstream(&text, &size) : NULL;
+
+    if (!f)
+        return NULL;
+    mds_settings_show(&run->settings, f);
+    fclose(f);
+    return text;
+}
+
+static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *run,
+                            int *unfinished)
+{
+    char *configuration = describe(spec->world, run);
+    enum mds_rc rc;
+
+    spec->configuration = configuration ? configuration : "";
+    rc = mds_train(spec, unfinished);
+    free(configuration);
+    return rc;
+}
+
 static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
-                         struct mds_diag *diag)
+                         struct mds_diag *diag, int *unfinished)
 {
     const struct mds_config *c = &run->config;
     struct mds_train_spec spec = {.config = c, .world = w, .version = PACKAGE_VERSION};
@@ -108,7 +138,7 @@ static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
     if (!rc && w->rank == 0)
         mds_info("data: %s", mds_dataset_describe(spec.data));
     if (!rc)
-        rc = mds_train(&spec);
+        rc = train_on(&spec, run, unfinished);
     mds_dataset_close(spec.data);
     return rc;
 }
@@ -118,6 +148,7 @@ int main(int argc, char **argv)
     struct mds_world world = {.ranks = 1};
     struct mds_diag diag = {0};
     struct mds_config_run *run = NULL;
+    int unfinished = 0;
     enum mds_rc rc = mds_config_read(argc, argv, &diag, &run);
 
     if (!rc && run->action != MDS_ACTION_RUN)
@@ -133,12 +164,12 @@ int main(int argc, char **argv)
         mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
         leave(&world);
     }
-    if (train(&world, run, &diag))
+    if (train(&world, run, &diag, &unfinished))
         leave(&world);
     close_output(&world);
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
     mds_world_fini(&world);
-    return EXIT_SUCCESS;
+    return unfinished ? EXIT_AGAIN : EXIT_SUCCESS;
 }

@@ -20,8 +20,10 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
     double total[2] = {0, 0};
 
     for (int64_t i = 0; i < batches; i++) {
+        int64_t first = first_sample(r, i * r->config->batch.global);
+
         for (int64_t b = 0; b < local_rows(r); b++)
-            MDS_TRY(mds_dataset_sample(r->spec->data, split, first_sample(r, i + 1) + b,
+            MDS_TRY(mds_dataset_sample(r->spec->data, split, first + b,
                                        r->rows + b * (S + 1)));
         MDS_TRY(mds_engine_eval(r->engine, r->rows, &total[0], &total[1]));
     }

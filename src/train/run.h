@@ -22,6 +22,8 @@ struct run {
     double start_s;
     double valid_loss, train_loss; /* latest; NAN: none */
     int64_t iteration;             /* done */
+    int64_t samples;               /* consumed by then */
+    int64_t saved;                 /* iteration of the checkpoint of just this; or -1 */
 };
 
 static inline int speaks(const struct run *r)
@@ -29,17 +31,16 @@ static inline int speaks(const struct run *r)
     return r->spec->world->rank == 0;
 }
 
-/* Rows of this replica in one global batch, and their first sample's number in the run.
- */
+/* Rows of this replica in one global batch, and their first sample's number where
+ * `before` samples came before the batch. */
 static inline int64_t local_rows(const struct run *r)
 {
     return r->config->batch.micro * r->config->batch.accumulation;
 }
 
-static inline int64_t first_sample(const struct run *r, int64_t step)
+static inline int64_t first_sample(const struct run *r, int64_t before)
 {
-    return (step - 1) * r->config->batch.global +
-           mds_groups_replica(&r->groups) * local_rows(r);
+    return before + mds_groups_replica(&r->groups) * local_rows(r);
 }
 
 /* ---- memory.c: does it fit? ---- */
@@ -73,6 +74,19 @@ enum mds_rc mds_run_start_weights(const struct run *r);
 /* Write all weights (gradients, moments) as one file, by rank 0.  Collective. */
 enum mds_rc mds_run_save(const struct run *r, enum mds_zero_what what,
                          const char *path);
+
+/* ---- checkpoint.c: going on, and leaving something to go on from ---- */
+
+/* The folder of --save can be written.  For rank 0. */
+enum mds_rc mds_run_check_save(const struct run *r);
+
+/* Weights and all else to begin with: from --load, or as mds_run_start_weights. */
+enum mds_rc mds_run_begin(struct run *r);
+
+/* Write a checkpoint, if one is due: after a step, or `at_end`.  A failure of files is
+ * a failure at the end alone: before, it is a warning, and the next interval tries
+ * again. */
+enum mds_rc mds_run_checkpoint(struct run *r, int at_end);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 

@@ -40,7 +40,7 @@ static enum mds_rc build_engine(struct run *r)
     MDS_TRY(mds_run_check_memory(r));
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
-    return mds_run_start_weights(r);
+    return mds_run_begin(r);
 }
 
 static struct mds_flops_model flops_model(const struct mds_model_config *m)
@@ -83,6 +83,7 @@ static enum mds_rc open_metrics(struct run *r)
                                 .data_parallel = r->groups.grid.dp,
                                 .micro_batch = c->batch.micro,
                                 .global_batch = c->batch.global,
+                                .first_iteration = r->iteration,
                                 .iters = c->train.iters,
                                 .log_interval = c->train.log_interval,
                                 .seed = c->train.seed};
@@ -101,7 +102,10 @@ static enum mds_rc check_outputs(const struct run *r)
 {
     struct mds_output probe = {0};
 
-    if (!speaks(r) || !r->config->output.export_weights)
+    if (!speaks(r))
+        return MDS_OK;
+    MDS_TRY(mds_run_check_save(r));
+    if (!r->config->output.export_weights)
         return MDS_OK;
     MDS_TRY(mds_output_open(r->config->output.export_weights, &probe));
     mds_output_abandon(&probe);
@@ -138,13 +142,13 @@ static void tear_down(struct run *r)
 
 /* ---- the loop ---- */
 
-static enum mds_rc load_rows(const struct run *r, int64_t step)
+static enum mds_rc load_rows(const struct run *r, int64_t first)
 {
     int64_t row = r->config->model.seq_length + 1;
 
     for (int64_t i = 0; i < local_rows(r); i++)
-        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN,
-                                   first_sample(r, step) + i, r->rows + i * row));
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, first + i,
+                                   r->rows + i * row));
     return MDS_OK;
 }
 
@@ -161,11 +165,10 @@ static enum mds_rc check_finite(const struct mds_step_result *s, int64_t step)
 static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
                                double lr, double elapsed_s)
 {
-    int64_t samples = r->iteration * r->config->batch.global;
     struct mds_metrics_step m = {.iteration = r->iteration,
-                                 .consumed_samples = samples,
+                                 .consumed_samples = r->samples,
                                  .consumed_tokens =
-                                     samples * r->config->model.seq_length,
+                                     r->samples * r->config->model.seq_length,
                                  .elapsed_s = elapsed_s,
                                  .lr = lr,
                                  .loss = s->loss,
@@ -178,18 +181,18 @@ static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
 
 static enum mds_rc one_step(struct run *r)
 {
-    int64_t step = r->iteration + 1;
+    int64_t step = r->iteration + 1, first = first_sample(r, r->samples);
     double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
     double begin = mds_clock_s();
     struct mds_step_result result;
 
-    MDS_TRY(load_rows(r, step));
-    MDS_TRY(
-        mds_engine_backward(r->engine, step, first_sample(r, step), r->rows, &result));
+    MDS_TRY(load_rows(r, first));
+    MDS_TRY(mds_engine_backward(r->engine, step, first, r->rows, &result));
     MDS_TRY(check_finite(&result, step));
     MDS_TRY(mds_run_trace_grads(r, step));
     MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
+    r->samples += r->config->batch.global;
     return report_step(r, &result, lr, mds_clock_s() - begin);
 }
 
@@ -204,9 +207,14 @@ static int evaluation_is_due(const struct run *r, int at_end)
 
 static enum mds_rc loop(struct run *r, const char **reason)
 {
+    if (r->iteration >= r->config->train.iters) {
+        *reason = "iterations";
+        return MDS_OK;
+    }
     do {
         MDS_TRY(one_step(r));
         MDS_TRY(mds_run_should_stop(r, reason));
+        MDS_TRY(mds_run_checkpoint(r, *reason != NULL));
         if (evaluation_is_due(r, *reason != NULL))
             MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss));
     } while (!*reason);
@@ -236,10 +244,13 @@ static enum mds_rc finish(struct run *r, const char *reason)
     return mds_metrics_close(m, &summary);
 }
 
-enum mds_rc mds_train(const struct mds_train_spec *spec)
+enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
 {
-    struct run r = {
-        .spec = spec, .config = spec->config, .valid_loss = NAN, .train_loss = NAN};
+    struct run r = {.spec = spec,
+                    .config = spec->config,
+                    .valid_loss = NAN,
+                    .train_loss = NAN,
+                    .saved = -1};
     const char *reason = NULL;
     enum mds_rc rc;
 
@@ -251,6 +262,7 @@ enum mds_rc mds_train(const struct mds_train_spec *spec)
     }
     if (!rc)
         rc = finish(&r, reason);
+    *unfinished = !rc && r.saved >= 0 && r.iteration < r.config->train.iters;
     if (!rc)
         tear_down(&r);
     else /* messages may be under way to memory of ours: it stays until the process ends

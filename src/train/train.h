@@ -11,10 +11,13 @@ struct mds_train_spec {
     const struct mds_world *world;   /* borrowed */
     struct mds_dataset *data;        /* borrowed */
     const char *version;             /* of the program, for records */
+    const char *configuration;       /* as --show-config prints it; for checkpoints */
 };
 
 /* Train to the end that the configuration asks for: iterations, duration or signal.
- * Collective over the world.  Prints to standard output on rank 0. */
-enum mds_rc mds_train(const struct mds_train_spec *spec);
+ * Collective over the world.  Prints to standard output on rank 0.
+ *
+ * *unfinished: there are iterations left, and a checkpoint to go on from. */
+enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished);
 
 #endif

@@ -98,7 +98,7 @@ test_expect_success 'names that are nearly right' '
     fails "did you mean GPT13B?" env MODEL_SIZE_KEY=GPT13 mds_pretrain --show-config
 '
 test_expect_success 'options of later versions are refused with a reason' '
-    fails "--save" pretrain --save here && grep "not in this version (" err
+    fails "--merge-file" pretrain --merge-file here && grep "not in this version (" err
 '
 
 # ---- files ----

@@ -72,10 +72,10 @@ test_expect_success 'a misspelt option, variable or key: the nearest name' '
 '
 
 test_expect_success 'all faults at once, each in its line' '
-    test_must_fail mds_pretrain --lr fast --seq-length 0 --save here 2>err &&
+    test_must_fail mds_pretrain --lr fast --seq-length 0 --merge-file here 2>err &&
     grep -e "--lr .fast.: must be a number" err &&
     grep -e "--seq-length .0.: must be" err &&
-    grep -e "--save here: not in this version" err
+    grep -e "--merge-file here: not in this version" err
 '
 
 test_expect_success 'a variable that looks like a slip is a warning' '

@@ -235,9 +235,9 @@ static void test_refused_flags(void **state)
         {"--vocab-file v.json", "mds_data makes the file"},
         {"--merge-file m.txt", "mds_data makes the file"},
         {"--data-impl lazy", "must be one of mmap, infer"},
-        {"--save s", "--export-weights"},
-        {"--load s", "--init-weights"},
-        {"--save-interval 100", "not in this version"},
+        {"--finetune", "give --load a folder"},
+        {"--no-load-optim", "without --load"},
+        {"--save-interval -1", "must be between 0 and"},
         {"--device gpu", "must be one of auto, cpu, cuda"},
     };
     struct reading r;
@@ -245,8 +245,8 @@ static void test_refused_flags(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         expect_fault(flags[i][0], flags[i][1]);
-    setenv("SAVE_INTERVAL", "5", 1);
-    expect_fault("", "environment: SAVE_INTERVAL=5: not in this version");
+    setenv("SAVE_INTERVAL", "soon", 1);
+    expect_fault("", "environment: SAVE_INTERVAL 'soon': must be");
     setup(state);
     r = read_config("--no-use-flash-attn");
     assert_int_equal(r.rc, MDS_OK);

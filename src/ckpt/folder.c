@@ -1,0 +1,307 @@
+#include "ckpt/folder.h"
+#include "base/alloc.h"
+#include "io/durable.h"
+#include "io/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char stem[] = "iter_", partial_end[] = ".partial",
+                  latest_name[] = "latest";
+
+/* ---- names ---- */
+
+static enum mds_rc too_long(const char *dir)
+{
+    return mds_fail(MDS_EUSER, "%s: the path is too long", dir);
+}
+
+static enum mds_rc join(const char *dir, const char *name, char path[MDS_CKPT_PATH])
+{
+    return snprintf(path, MDS_CKPT_PATH, "%s/%s", dir, name) < MDS_CKPT_PATH
+               ? MDS_OK
+               : too_long(dir);
+}
+
+enum mds_rc mds_ckpt_path(const char *dir, int64_t iteration, int partial,
+                          char path[MDS_CKPT_PATH])
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s%07" PRId64 "%s", stem, iteration,
+             partial ? partial_end : "");
+    return join(dir, name, path);
+}
+
+enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_CKPT_PATH])
+{
+    char name[64] = "index.h5";
+
+    if (rank >= 0)
+        snprintf(name, sizeof name, "rank_%05" PRId64 ".h5", rank);
+    return join(path, name, file);
+}
+
+/* The iteration, if the whole name is that of a complete checkpoint; else -1. */
+static int64_t parse(const char *name)
+{
+    const char *digits = name + strlen(stem);
+    size_t n;
+
+    if (strncmp(name, stem, strlen(stem)) != 0)
+        return -1;
+    n = strspn(digits, "0123456789");
+    return n >= 7 && n <= 18 && digits[n] == '\0' ? strtoll(digits, NULL, 10) : -1;
+}
+
+/* ---- what is there ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t *s = a, *t = b;
+
+    return (*s > *t) - (*s < *t);
+}
+
+static enum mds_rc collect(DIR *d, int64_t **out, int64_t *n)
+{
+    int64_t *list = NULL, count = 0;
+
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        int64_t iteration = parse(e->d_name), *more;
+
+        if (iteration < 0)
+            continue;
+        more = mds_realloc(list, (size_t)count + 1, sizeof *list);
+        if (!more) {
+            free(list);
+            return MDS_EMEM;
+        }
+        list = more;
+        list[count++] = iteration;
+    }
+    if (count)
+        qsort(list, (size_t)count, sizeof *list, ascending);
+    *out = list;
+    *n = count;
+    return MDS_OK;
+}
+
+enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
+{
+    DIR *d = opendir(dir);
+    enum mds_rc rc;
+
+    *iterations = NULL;
+    *n = 0;
+    if (!d && errno == ENOENT)
+        return MDS_OK;
+    if (!d)
+        return mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
+    rc = collect(d, iterations, n);
+    closedir(d);
+    return rc;
+}
+
+enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)
+{
+    int64_t *list, n;
+
+    MDS_TRY(mds_ckpt_list(dir, &list, &n));
+    while (n > 0 && list[n - 1] >= iteration)
+        n--;
+    *before = n > 0 ? list[n - 1] : -1;
+    free(list);
+    return MDS_OK;
+}
+
+enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
+{
+    char path[MDS_CKPT_PATH], line[64] = "";
+    FILE *f;
+
+    MDS_TRY(join(dir, latest_name, path));
+    f = fopen(path, "re");
+    if (!f && errno == ENOENT)
+        return mds_ckpt_before(dir, INT64_MAX, iteration);
+    if (!f)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    if (fgets(line, sizeof line, f))
+        line[strcspn(line, "\n")] = '\0';
+    fclose(f);
+    *iteration = parse(line);
+    if (*iteration < 0)
+        return mds_fail(MDS_EUSER, "%s: '%s' is not the name of a checkpoint", path,
+                        line);
+    return MDS_OK;
+}
+
+/* ---- removing ---- */
+
+/* A folder of plain files. */
+static enum mds_rc remove_folder(const char *path)
+{
+    char file[MDS_CKPT_PATH];
+    DIR *d = opendir(path);
+    enum mds_rc rc = MDS_OK;
+
+    if (!d)
+        return errno == ENOENT ? MDS_OK
+                               : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    for (struct dirent *e = readdir(d); e && !rc; e = readdir(d)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        rc = join(path, e->d_name, file);
+        if (!rc && unlink(file) && errno != ENOENT)
+            rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", file, strerror(errno));
+    }
+    closedir(d);
+    if (!rc && rmdir(path))
+        rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    return rc;
+}
+
+/* It loses its name first: a half-removed one is never taken for a checkpoint. */
+static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
+{
+    char path[MDS_CKPT_PATH], aside[MDS_CKPT_PATH];
+
+    MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
+    MDS_TRY(mds_ckpt_path(dir, iteration, 1, aside));
+    MDS_TRY(remove_folder(aside));
+    if (rename(path, aside))
+        return mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    return remove_folder(aside);
+}
+
+/* What runs that died left. */
+static enum mds_rc remove_partials(const char *dir)
+{
+    char path[MDS_CKPT_PATH];
+    DIR *d = opendir(dir);
+    enum mds_rc rc = MDS_OK;
+
+    if (!d)
+        return mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
+    for (struct dirent *e = readdir(d); e && !rc; e = readdir(d)) {
+        char name[sizeof e->d_name];
+        char *end = strcpy(name, e->d_name) + strlen(name) - strlen(partial_end);
+
+        if (end < name || strcmp(end, partial_end) != 0)
+            continue;
+        *end = '\0';
+        if (parse(name) < 0)
+            continue;
+        rc = join(dir, e->d_name, path);
+        if (!rc)
+            rc = remove_folder(path);
+    }
+    closedir(d);
+    return rc;
+}
+
+enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
+                           int dry, int64_t *removed)
+{
+    int64_t *list, n, latest, count = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_latest(dir, &latest));
+    MDS_TRY(mds_ckpt_list(dir, &list, &n));
+    rc = MDS_OK;
+    for (int64_t i = 0; !rc && keep_last > 0 && i < n - keep_last; i++) {
+        if (list[i] == latest || (keep_every > 0 && list[i] % keep_every == 0))
+            continue;
+        count++;
+        if (!dry)
+            rc = remove_checkpoint(dir, list[i]);
+    }
+    free(list);
+    if (removed)
+        *removed = count;
+    return rc;
+}
+
+/* ---- writing ---- */
+
+enum mds_rc mds_ckpt_prepare(const char *dir)
+{
+    char path[MDS_CKPT_PATH];
+    struct mds_output probe = {0};
+
+    if (mkdir(dir, 0777) && errno != EEXIST)
+        return mds_fail(MDS_EIO, "--save %s: %s", dir, strerror(errno));
+    MDS_TRY(join(dir, latest_name, path));
+    MDS_TRY(mds_output_open(path, &probe));
+    mds_output_abandon(&probe);
+    return MDS_OK;
+}
+
+enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
+{
+    char path[MDS_CKPT_PATH];
+
+    MDS_TRY(remove_partials(dir));
+    MDS_TRY(mds_ckpt_path(dir, iteration, 1, path));
+    if (mkdir(path, 0777))
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    return MDS_OK;
+}
+
+void mds_ckpt_abandon(const char *dir, int64_t iteration)
+{
+    char path[MDS_CKPT_PATH];
+
+    if (!mds_ckpt_path(dir, iteration, 1, path))
+        (void)remove_folder(path);
+}
+
+static enum mds_rc write_latest(const char *dir, const char *path)
+{
+    char latest[MDS_CKPT_PATH];
+    struct mds_output out = {0};
+
+    MDS_TRY(join(dir, latest_name, latest));
+    MDS_TRY(mds_output_open(latest, &out));
+    fprintf(out.file, "%s\n", strrchr(path, '/') + 1);
+    return mds_output_commit(&out);
+}
+
+/* One that is there already changes places with the new one at once, where the file
+ * system knows how to; where it does not, it loses its name first. */
+static enum mds_rc put_in_place(const char *partial, const char *path)
+{
+    char old[MDS_CKPT_PATH];
+
+    if (rename(partial, path) == 0)
+        return MDS_OK;
+    if (errno != EEXIST && errno != ENOTEMPTY)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+        return remove_folder(partial);
+    if (snprintf(old, sizeof old, "%s.old", path) >= (int)sizeof old)
+        return too_long(path);
+    MDS_TRY(remove_folder(old));
+    if (rename(path, old) || rename(partial, path))
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    return remove_folder(old);
+}
+
+enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
+{
+    char partial[MDS_CKPT_PATH], path[MDS_CKPT_PATH];
+
+    MDS_TRY(mds_ckpt_path(dir, iteration, 1, partial));
+    MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
+    MDS_TRY(mds_durable_folder(partial));
+    MDS_TRY(put_in_place(partial, path));
+    MDS_TRY(mds_durable_folder(dir));
+    return write_latest(dir, path);
+}

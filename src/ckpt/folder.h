@@ -1,0 +1,56 @@
+/* The folder of a run's checkpoints:
+ *
+ *     latest                    a line: the name of the newest checkpoint
+ *     iter_0000100/             complete; never changed again
+ *         index.h5              every tensor whole, and where its parts are
+ *         rank_00000.h5 ...     the parts
+ *     iter_0000200.partial/     being written, or left by a run that died; not looked
+ * at
+ *
+ * Functions that write are for one rank. */
+#ifndef MDS_CKPT_FOLDER_H
+#define MDS_CKPT_FOLDER_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum { MDS_CKPT_PATH = 4096 };
+
+/* "dir/iter_0000100", "dir/iter_0000100.partial". */
+enum mds_rc mds_ckpt_path(const char *dir, int64_t iteration, int partial,
+                          char path[MDS_CKPT_PATH]);
+
+/* "path/rank_00007.h5"; rank -1: "path/index.h5". */
+enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_CKPT_PATH]);
+
+/* Iterations of the complete checkpoints, ascending; the caller's to free.  None, if
+ * there is no folder. */
+enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n);
+
+/* The one that `latest` names, or without that the newest; -1 if there is none. */
+enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration);
+
+/* The newest below `iteration`; -1 if there is none. */
+enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before);
+
+/* The folder is there and can be written: made if need be. */
+enum mds_rc mds_ckpt_prepare(const char *dir);
+
+/* An empty iter_*.partial, and no other. */
+enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
+
+/* Give it its name, for good, and move `latest`.  A checkpoint of that iteration that
+ * was there is replaced. */
+enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration);
+
+/* Remove the .partial, as far as that works. */
+void mds_ckpt_abandon(const char *dir, int64_t iteration);
+
+/* Remove all but the newest keep_last checkpoints (0: keep all), those whose iteration
+ * is a multiple of keep_every (0: none is), and the one that `latest` names. *removed,
+ * if not NULL, is how many; dry: only count. */
+enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
+                           int dry, int64_t *removed);
+
+#endif

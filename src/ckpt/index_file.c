@@ -1,0 +1,264 @@
+/* index.h5. */
+#include "base/alloc.h"
+#include "ckpt/folder.h"
+#include "ckpt/index.h"
+#include "io/h5_array.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part in the table is its integers in their order. */
+_Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
+               "parts are rows of the table");
+
+enum { NUMBERS = 11 };
+
+/* The attributes of the root, by name. */
+static void number_fields(struct mds_ckpt_index *ix, int64_t *field[NUMBERS])
+{
+    struct mds_ckpt_state *s = &ix->state;
+    int64_t *all[NUMBERS] = {&ix->save,         &ix->ranks,      &ix->tensors,
+                             &s->iteration,     &s->samples,     &s->updates,
+                             &s->scale_dynamic, &s->scale_good,  &s->scale_left,
+                             &s->vocab,         &s->padded_vocab};
+
+    memcpy(field, all, sizeof all);
+}
+
+static const char *const number_names[NUMBERS] = {
+    "save",          "ranks",      "tensors",    "iteration", "samples",     "updates",
+    "scale_dynamic", "scale_good", "scale_left", "vocab",     "padded_vocab"};
+
+/* ---- writing ---- */
+
+static enum mds_rc put_numbers(struct mds_h5 *f, const struct mds_ckpt_index *ix)
+{
+    struct mds_ckpt_index copy = *ix;
+    int64_t *field[NUMBERS];
+
+    number_fields(&copy, field);
+    MDS_TRY(mds_h5_put_int(f, "mds_checkpoint", MDS_CKPT_FORMAT));
+    for (int i = 0; i < NUMBERS; i++)
+        MDS_TRY(mds_h5_put_int(f, number_names[i], *field[i]));
+    return mds_h5_put_real(f, "loss_scale", ix->state.loss_scale);
+}
+
+static enum mds_rc put_text(struct mds_h5 *f, const char *name, const char *text)
+{
+    return mds_h5_put_texts(f, name, text, (int64_t)strlen(text) + 1, 1);
+}
+
+static enum mds_rc put_tensors(struct mds_h5 *f, const struct mds_ckpt_index *ix)
+{
+    char *names = mds_zalloc((size_t)ix->tensors, MDS_CKPT_NAME);
+    int64_t *shapes = mds_zalloc((size_t)ix->tensors, 2 * sizeof *shapes);
+    enum mds_rc rc = names && shapes ? MDS_OK : MDS_EMEM;
+
+    for (int64_t i = 0; !rc && i < ix->tensors; i++) {
+        memcpy(names + i * MDS_CKPT_NAME, ix->tensor[i].name, MDS_CKPT_NAME);
+        shapes[2 * i] = ix->tensor[i].rows;
+        shapes[2 * i + 1] = ix->tensor[i].cols;
+    }
+    if (!rc)
+        rc = mds_h5_put_texts(f, "/index/names", names, MDS_CKPT_NAME, ix->tensors);
+    if (!rc)
+        rc = mds_h5_put_table(f, "/index/shapes", shapes, ix->tensors, 2);
+    free(shapes);
+    free(names);
+    return rc;
+}
+
+struct source_names {
+    char file[32];
+};
+
+static enum mds_rc put_whole(struct mds_h5 *f, const struct mds_ckpt_index *ix,
+                             const struct mds_ckpt_tensor *t,
+                             struct mds_h5_source *source, struct source_names *names)
+{
+    for (int64_t k = 0; k < t->parts; k++) {
+        const struct mds_part *p = &ix->part[t->first + k];
+
+        snprintf(names[k].file, sizeof names[k].file, "rank_%05" PRId64 ".h5", p->file);
+        source[k] = (struct mds_h5_source){.file = names[k].file,
+                                           .at = p->at,
+                                           .row = p->row,
+                                           .rows = p->rows,
+                                           .col = p->col,
+                                           .cols = p->cols};
+    }
+    for (int what = 0; what < MDS_CKPT_STATES; what++) {
+        char set[96];
+
+        mds_ckpt_set_name(what, t->name, set);
+        for (int64_t k = 0; k < t->parts; k++)
+            source[k].set = set;
+        MDS_TRY(mds_h5_put_virtual(f, set, t->rows, t->cols, source, t->parts));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc put_wholes(struct mds_h5 *f, const struct mds_ckpt_index *ix)
+{
+    struct mds_h5_source *source = mds_zalloc((size_t)ix->parts, sizeof *source);
+    struct source_names *names = mds_zalloc((size_t)ix->parts, sizeof *names);
+    enum mds_rc rc = source && names ? MDS_OK : MDS_EMEM;
+
+    for (int64_t i = 0; !rc && i < ix->tensors; i++)
+        rc = put_whole(f, ix, &ix->tensor[i], source, names);
+    free(names);
+    free(source);
+    return rc;
+}
+
+enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *folder,
+                                 const char *configuration, const char *provenance)
+{
+    char path[MDS_CKPT_PATH];
+    struct mds_h5 *f;
+    enum mds_rc rc, closed;
+
+    MDS_TRY(mds_ckpt_file(folder, -1, path));
+    MDS_TRY(mds_h5_create_checked(path, path, &f));
+    rc = put_numbers(f, ix);
+    if (!rc)
+        rc = put_text(f, "/configuration", configuration);
+    if (!rc)
+        rc = put_text(f, "/provenance", provenance);
+    if (!rc)
+        rc = put_tensors(f, ix);
+    if (!rc)
+        rc = mds_h5_put_table(f, "/index/bytes", ix->bytes, ix->ranks, 1);
+    if (!rc)
+        rc = mds_h5_put_table(f, "/index/parts", &ix->part->tensor, ix->parts,
+                              MDS_PART_COLUMNS);
+    if (!rc)
+        rc = put_wholes(f, ix);
+    closed = mds_h5_close(f);
+    return rc ? rc : closed;
+}
+
+/* ---- reading ---- */
+
+static enum mds_rc damaged(const struct mds_ckpt_index *ix)
+{
+    return mds_fail(MDS_EUSER, "%s/index.h5: its tables do not fit together", ix->path);
+}
+
+static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
+{
+    int64_t *field[NUMBERS], format;
+
+    MDS_TRY(mds_h5_get_int(f, "mds_checkpoint", &format));
+    if (format != MDS_CKPT_FORMAT)
+        return mds_fail(MDS_EUSER,
+                        "%s/index.h5: format %" PRId64 "; this version reads %d",
+                        ix->path, format, MDS_CKPT_FORMAT);
+    number_fields(ix, field);
+    for (int i = 0; i < NUMBERS; i++)
+        MDS_TRY(mds_h5_get_int(f, number_names[i], field[i]));
+    return mds_h5_get_real(f, "loss_scale", &ix->state.loss_scale);
+}
+
+static enum mds_rc fill_tensors(struct mds_ckpt_index *ix, const char *names,
+                                const int64_t *shapes)
+{
+    ix->tensor = mds_zalloc((size_t)ix->tensors, sizeof *ix->tensor);
+    if (!ix->tensor)
+        return MDS_EMEM;
+    for (int64_t i = 0; i < ix->tensors; i++) {
+        struct mds_ckpt_tensor *t = &ix->tensor[i];
+
+        memcpy(t->name, names + i * MDS_CKPT_NAME, MDS_CKPT_NAME);
+        t->rows = shapes[2 * i];
+        t->cols = shapes[2 * i + 1];
+        if (t->rows < 1 || t->cols < 0 || t->rows > INT64_MAX / (t->cols ? t->cols : 1))
+            return damaged(ix);
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc get_tensors(struct mds_h5 *f, struct mds_ckpt_index *ix)
+{
+    char *names = NULL;
+    int64_t *shapes = NULL, width, n_names, n_shapes = 0;
+    enum mds_rc rc = mds_h5_get_texts(f, "/index/names", &names, &width, &n_names);
+
+    if (!rc)
+        rc = mds_h5_get_table(f, "/index/shapes", 2, &shapes, &n_shapes);
+    if (!rc &&
+        (width != MDS_CKPT_NAME || n_names != ix->tensors || n_shapes != ix->tensors))
+        rc = damaged(ix);
+    if (!rc)
+        rc = fill_tensors(ix, names, shapes);
+    free(shapes);
+    free(names);
+    return rc;
+}
+
+static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
+{
+    int64_t *table, n;
+
+    MDS_TRY(mds_h5_get_table(f, "/index/bytes", 1, &ix->bytes, &n));
+    if (n != ix->ranks)
+        return damaged(ix);
+    MDS_TRY(mds_h5_get_table(f, "/index/parts", MDS_PART_COLUMNS, &table, &ix->parts));
+    ix->part = (struct mds_part *)table;
+    return mds_ckpt_index_arrange(ix);
+}
+
+static enum mds_rc open_index(const char *path, struct mds_h5 **f)
+{
+    char file[MDS_CKPT_PATH];
+
+    MDS_TRY(mds_ckpt_file(path, -1, file));
+    return mds_h5_open(file, NULL, f);
+}
+
+enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out)
+{
+    struct mds_ckpt_index *ix;
+    struct mds_h5 *f;
+    enum mds_rc rc;
+
+    MDS_TRY(open_index(path, &f));
+    ix = mds_zalloc(1, sizeof *ix);
+    rc = ix ? MDS_OK : MDS_EMEM;
+    if (!rc) {
+        snprintf(ix->path, sizeof ix->path, "%s", path);
+        rc = get_numbers(f, ix);
+    }
+    if (!rc)
+        rc = get_tensors(f, ix);
+    if (!rc)
+        rc = get_parts(f, ix);
+    (void)mds_h5_close(f);
+    if (rc)
+        mds_ckpt_index_destroy(ix);
+    else
+        *out = ix;
+    return rc;
+}
+
+enum mds_rc mds_ckpt_index_texts(const char *path, char **configuration,
+                                 char **provenance)
+{
+    struct mds_h5 *f;
+    int64_t width, n;
+    char *first = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(open_index(path, &f));
+    rc = mds_h5_get_texts(f, "/configuration", &first, &width, &n);
+    if (!rc)
+        rc = mds_h5_get_texts(f, "/provenance", provenance, &width, &n);
+    (void)mds_h5_close(f);
+    if (rc)
+        free(first);
+    else
+        *configuration = first;
+    return rc;
+}

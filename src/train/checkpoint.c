@@ -1,0 +1,325 @@
+/* Checkpoints of a run: which state it is, when to save, what to do about a bad one. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "ckpt/agree.h"
+#include "ckpt/folder.h"
+#include "ckpt/reader.h"
+#include "ckpt/save.h"
+#include "train/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static const enum mds_zero_what zero_what[] = {[MDS_CKPT_WEIGHT] = MDS_ZERO_WEIGHT,
+                                               [MDS_CKPT_M] = MDS_ZERO_M,
+                                               [MDS_CKPT_V] = MDS_ZERO_V};
+
+static struct mds_ckpt_state state_of(const struct run *r)
+{
+    struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
+
+    return (struct mds_ckpt_state){.iteration = r->iteration,
+                                   .samples = r->samples,
+                                   .updates =
+                                       mds_zero_updates(mds_engine_zero(r->engine)),
+                                   .loss_scale = scale.scale,
+                                   .scale_dynamic = scale.dynamic,
+                                   .scale_good = scale.good,
+                                   .scale_left = scale.left,
+                                   .vocab = r->config->model.vocab,
+                                   .padded_vocab = r->config->model.padded_vocab};
+}
+
+/* ---- saving ---- */
+
+static void share(void *ctx, int unit, int64_t *first, int64_t *n)
+{
+    mds_zero_share(ctx, unit, first, n);
+}
+
+static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
+                              int64_t first, int64_t n, float *out)
+{
+    return mds_zero_read_share(ctx, zero_what[what], unit, first, n, out);
+}
+
+static void describe(const struct run *r, struct mds_str *out)
+{
+    const struct mds_parallel_config *p = &r->config->parallel;
+    time_t now = time(NULL);
+    struct tm utc;
+    char when[32] = "";
+
+    if (gmtime_r(&now, &utc))
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    mds_str_add(out, "program: mds_pretrain %s\nwritten: %s\nhost: %s\nranks: %d\n",
+                r->spec->version, when, r->spec->world->host, r->spec->world->ranks);
+    mds_str_add(out,
+                "layout: pipeline %" PRId64 " x data %" PRId64 " x ring %" PRId64
+                " x ulysses %" PRId64 " x tensor %" PRId64 ", zero stage %" PRId64 "\n",
+                p->pipeline, p->data, p->ring, p->ulysses, p->tensor, p->zero_stage);
+}
+
+static void report(const struct run *r, int64_t bytes, double s)
+{
+    char size[32], rate[32], path[MDS_CKPT_PATH];
+
+    if (!speaks(r) || mds_ckpt_path(r->config->checkpoint.save, r->iteration, 0, path))
+        return;
+    mds_info("saved %s: %s in %.2f s, %s/s", path,
+             mds_format_bytes((double)bytes, size, sizeof size), s,
+             mds_format_bytes((double)bytes / (s > 0 ? s : 1e-9), rate, sizeof rate));
+}
+
+/* A rest that cannot be removed is no reason to fail: the checkpoint is there. */
+static void prune(const struct run *r)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+
+    if (speaks(r) && mds_ckpt_prune(c->save, c->keep_last, c->keep_every, 0, NULL))
+        mds_warn("%s", mds_fail_text());
+}
+
+static enum mds_rc save(struct run *r)
+{
+    struct mds_params *whole = NULL;
+    struct mds_str provenance = {0};
+    struct mds_ckpt_save s = {.dir = r->config->checkpoint.save,
+                              .world = r->groups.world,
+                              .local = mds_engine_params(r->engine),
+                              .source = {mds_engine_zero(r->engine), share, read_share},
+                              .state = state_of(r),
+                              .configuration = r->spec->configuration};
+    double begin = mds_clock_s();
+    int64_t bytes = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_engine_whole_params(r->config, &whole));
+    describe(r, &provenance);
+    s.whole = whole;
+    s.provenance = provenance.s ? provenance.s : "";
+    rc = mds_ckpt_save(&s, &bytes);
+    mds_str_fini(&provenance);
+    mds_params_destroy(whole);
+    if (rc)
+        return rc;
+    r->saved = r->iteration;
+    report(r, bytes, mds_clock_s() - begin);
+    prune(r);
+    return MDS_OK;
+}
+
+enum mds_rc mds_run_checkpoint(struct run *r, int at_end)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    enum mds_rc rc;
+
+    if (!c->save || r->saved == r->iteration ||
+        !(at_end || (c->interval > 0 && r->iteration % c->interval == 0)))
+        return MDS_OK;
+    rc = save(r);
+    if (at_end || (rc != MDS_EIO && rc != MDS_EUSER))
+        return rc;
+    if (speaks(r))
+        mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
+                 r->iteration, mds_fail_text());
+    return MDS_OK;
+}
+
+enum mds_rc mds_run_check_save(const struct run *r)
+{
+    return r->config->checkpoint.save ? mds_ckpt_prepare(r->config->checkpoint.save)
+                                      : MDS_OK;
+}
+
+/* ---- loading ---- */
+
+struct filling {
+    struct mds_ckpt_reader *reader;
+    const struct mds_params *local;
+    uint64_t seed;
+};
+
+static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t first,
+                        int64_t n, float *out)
+{
+    const struct filling *f = ctx;
+    enum mds_ckpt_what kind = what == MDS_ZERO_M   ? MDS_CKPT_M
+                              : what == MDS_ZERO_V ? MDS_CKPT_V
+                                                   : MDS_CKPT_WEIGHT;
+
+    return mds_ckpt_reader_fill(f->reader, f->local, f->seed, kind, unit, first, n,
+                                out);
+}
+
+static enum mds_rc fill_weights(void *ctx, int unit, int64_t first, int64_t n,
+                                float *out)
+{
+    return fill(ctx, MDS_ZERO_WEIGHT, unit, first, n, out);
+}
+
+/* What of the run's place is taken over, with values that are in already. */
+static void take_state(struct run *r, const struct mds_ckpt_state *s)
+{
+    const struct mds_loss_scale scale = {.scale = s->loss_scale,
+                                         .dynamic = (int)s->scale_dynamic,
+                                         .good = s->scale_good,
+                                         .left = s->scale_left};
+
+    if (r->config->checkpoint.finetune)
+        return;
+    r->iteration = s->iteration;
+    r->samples = s->samples;
+    mds_engine_resume_loss_scale(r->engine, &scale);
+}
+
+static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    struct mds_zero *zero = mds_engine_zero(r->engine);
+    struct filling f = {.local = mds_engine_params(r->engine),
+                        .seed = (uint64_t)r->config->train.seed};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_reader_create(ix, &f.reader));
+    if (c->finetune || c->no_load_optim)
+        rc = mds_zero_load(zero, fill_weights, &f);
+    else
+        rc = mds_zero_resume(zero, fill, &f, ix->state.updates);
+    mds_ckpt_reader_destroy(f.reader);
+    return rc;
+}
+
+/* The index, found to be whole and of this model; on the first rank. */
+static enum mds_rc open_index(const struct run *r, const char *path,
+                              struct mds_ckpt_index **ix)
+{
+    const struct mds_model_config *m = &r->config->model;
+    struct mds_params *whole = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_read(path, ix));
+    MDS_TRY(mds_ckpt_index_check_files(*ix));
+    MDS_TRY(mds_engine_whole_params(r->config, &whole));
+    rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
+    mds_params_destroy(whole);
+    return rc;
+}
+
+static enum mds_rc load(struct run *r, const char *path)
+{
+    struct mds_ckpt_index *ix = NULL;
+    double begin = mds_clock_s();
+    enum mds_rc rc = speaks(r) ? open_index(r, path, &ix) : MDS_OK;
+
+    rc = mds_ckpt_agree(r->groups.world, rc);
+    if (!rc)
+        rc = mds_ckpt_index_share(r->groups.world, &ix);
+    if (!rc)
+        rc = mds_ckpt_agree(r->groups.world, load_values(r, ix));
+    if (!rc) {
+        take_state(r, &ix->state);
+        if (speaks(r))
+            mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
+                     ix->state.iteration, mds_clock_s() - begin);
+    }
+    mds_ckpt_index_destroy(ix);
+    return rc;
+}
+
+/* ---- which ---- */
+
+/* The folder of one checkpoint may be given as well. */
+static int is_checkpoint(const char *path)
+{
+    char index[MDS_CKPT_PATH];
+    struct stat st;
+
+    return !mds_ckpt_file(path, -1, index) && stat(index, &st) == 0;
+}
+
+/* The first rank looks; -1: none. */
+static enum mds_rc find_latest(const struct run *r, int64_t *iteration)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (speaks(r))
+        rc = mds_ckpt_latest(r->config->checkpoint.load, iteration);
+    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
+    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
+}
+
+static enum mds_rc find_before(const struct run *r, int64_t *iteration)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (speaks(r))
+        rc = mds_ckpt_before(r->config->checkpoint.load, *iteration, iteration);
+    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
+    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
+}
+
+/* The newest, or with --load-fallback the newest that is good.  mds_fail's text says
+ * what is wrong with the last one tried. */
+static enum mds_rc load_newest(struct run *r, int64_t iteration)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    char path[MDS_CKPT_PATH], why[2048];
+    enum mds_rc rc;
+
+    for (;;) {
+        MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
+        rc = load(r, path);
+        if (rc != MDS_EUSER && rc != MDS_EIO)
+            return rc;
+        snprintf(why, sizeof why, "%s", mds_fail_text());
+        MDS_TRY(find_before(r, &iteration));
+        if (iteration < 0)
+            return mds_fail(rc, "%s; there is no checkpoint before it", why);
+        MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
+        if (!c->load_fallback)
+            return mds_fail(rc,
+                            "%s; the one before is %s, and --load-fallback takes it",
+                            why, path);
+        if (speaks(r))
+            mds_warn("%s; trying %s", why, path);
+    }
+}
+
+/* Nothing is there yet: right for the first of a chain of jobs that all have the same
+ * --load and --save, else a slip. */
+static enum mds_rc begin_chain(struct run *r)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+
+    if (c->finetune || !c->save || strcmp(c->save, c->load) != 0)
+        return mds_fail(MDS_EUSER, "--load %s: there is no checkpoint", c->load);
+    if (speaks(r))
+        mds_info("no checkpoint in %s yet: the run begins", c->load);
+    return mds_run_start_weights(r);
+}
+
+enum mds_rc mds_run_begin(struct run *r)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    int64_t iteration = -1;
+
+    if (!c->load)
+        return mds_run_start_weights(r);
+    if (is_checkpoint(c->load))
+        return load(r, c->load);
+    MDS_TRY(find_latest(r, &iteration));
+    if (iteration < 0)
+        return begin_chain(r);
+    MDS_TRY(load_newest(r, iteration));
+    if (c->save && strcmp(c->save, c->load) == 0 && r->iteration == iteration)
+        r->saved = r->iteration;
+    return MDS_OK;
+}
