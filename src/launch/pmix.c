@@ -1,6 +1,8 @@
 /* PMIx, which knows the job as the launcher made it.  The only home of pmix.h. */
 #include "launch/placement.h"
 
+#include <config.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 

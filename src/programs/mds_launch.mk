@@ -7,7 +7,7 @@ src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/plan/libmds_plan.
   src/device/libmds_device.a src/metrics/libmds_metrics.a src/topo/libmds_topo.a \
   src/config/libmds_config.a src/io/libmds_io.a kernels/libmdsk.a \
   src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS) $(CUDA_LIBS) $(PMIX_LIBS)
+  $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(PMIX_LIBS)
 
 alcfdir = $(pkgdatadir)/ALCF
 dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh

@@ -2,7 +2,9 @@
 # Command lines and jobs for machines that nobody here has: each case of tests/launch/*.yaml
 # is run with no environment but its own, in a folder with a few lists of nodes, and must print
 # its line.  UPDATE=1 writes down what is printed instead: look at the difference.
-srcdir=$(cd "${srcdir:-.}" && pwd)
+given=${srcdir:-.} # as the programs were told
+srcdir=$(cd "$given" && pwd)
+case $given in /*) ;; *) given=$srcdir ;; esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -19,7 +21,8 @@ printf 'node1\n\nnode2\n' > blank.nodes
 # answer COMMAND: what it prints, and of faults the sentences.
 answer() {
     env -i PATH="$scratch/bin:$PATH" HOME="$scratch" OMP_NUM_THREADS=1 SRC="$srcdir" \
-        sh -c "$1" 2>&1 | grep -v 'mds: info:\|no data: DATA_PATH' | sed "s,$srcdir,\$SRC,g"
+        sh -c "$1" 2>&1 | grep -v 'mds: info:\|no data: DATA_PATH' | sed "s,$given/,\$SRC/,g
+            s,$srcdir/,\$SRC/,g"
 }
 
 # compare WANT: run the case; line becomes what UPDATE=1 writes down.

@@ -108,9 +108,14 @@ static void faulty_files_are_refused(void **state)
 static void surround(const char *const *variables, const char *listed)
 {
     char *path = strdup(getenv("PATH"));
-    char text[512];
+    const char *tap = getenv("CMOCKA_MESSAGE_OUTPUT");
+    char *output = tap ? strdup(tap) : NULL;
+    char text[4096];
 
     clearenv();
+    if (output)
+        setenv("CMOCKA_MESSAGE_OUTPUT", output, 1); /* this very report */
+    free(output);
     snprintf(text, sizeof text, "%s:%s", scratch, path);
     setenv("PATH", text, 1);
     free(path);
