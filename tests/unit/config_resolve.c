@@ -192,6 +192,8 @@ static void test_derived_batch(void **state)
         assert_int_equal(r.run->config.parallel.data, fine[i].world);
         close_reading(&r);
     }
+    expect_misfit("--finetune", 1, "give --load a folder");
+    expect_misfit("--no-load-optim", 1, "without --load");
     expect_misfit("--global-batch-size 10 --micro-batch-size 4", 2,
                   "--global-batch-size 10 is no multiple of micro-batch 4 x 2 "
                   "data-parallel ranks = 8; the nearest are 8 and 16");
