@@ -5,3 +5,15 @@ CLEANFILES += docs/mds_pretrain.1
 docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) docs && \
 	src/programs/mds_pretrain$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
+
+EXTRA_DIST += \
+  docs/adr/0001-one-engine-measured-dry.md \
+  docs/adr/0002-sums-in-rank-order.md \
+  docs/adr/0003-samples-without-an-index.md \
+  docs/adr/0004-libraries.md \
+  docs/adr/0005-sequence-major-rows.md \
+  docs/adr/0006-units-and-slices.md \
+  docs/architecture.md \
+  docs/img/quickstart-loss.svg \
+  docs/new-machine.md \
+  docs/parallelism.md
