@@ -15,5 +15,4 @@ EXTRA_DIST += \
   docs/adr/0006-units-and-slices.md \
   docs/architecture.md \
   docs/img/quickstart-loss.svg \
-  docs/new-machine.md \
   docs/parallelism.md
