@@ -1,0 +1,61 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='a checkpoint of one layout, resumed by others'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"
+
+small='--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
+    --train-iters 6 --global-batch-size 8 --lr 2e-3 --log-interval 1 --eval-iters 0
+    --threads 1 --data-path t.h5 --hidden-dropout 0.1'
+# losses NAME RANKS OPTIONS...: "iteration loss" a line in NAME.  A run that saved and left
+# before its last iteration ends with a status of its own.
+losses() {
+    name=$1 n=$2
+    shift 2
+    # shellcheck disable=SC2086  # lists of words
+    timeout 60 $MPIEXEC -n "$n" mds_pretrain $small "$@" --metrics-jsonl "$name.jsonl" \
+        </dev/null >"$name.out" 2>&1
+    status=$?
+    if test $status -ne 0 && ! grep "(ended by exit interval)" "$name.out"; then
+        cat "$name.out"
+        return 1
+    fi
+    sed -n '/"step"/s/.*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' \
+        "$name.jsonl" >"$name"
+}
+# goes_on RANKS OPTIONS...: iterations 4 to 6 are those of the run that was not interrupted
+goes_on() {
+    losses resumed "$@" --load saved && tail -n 3 whole | paste -d ' ' - resumed | awk '
+        { d = $2 - $4; if (d < 0) d = -d; if (d > 1e-5 * $2 || $1 != $3) bad = 1; n++ }
+        END { exit bad || n != 3 }'
+}
+
+test_expect_success 'a run, and one that saves and stops in the middle' '
+    losses whole 1 && test "$(wc -l <whole)" -eq 6 &&
+    losses half 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+        --micro-batch-size 2 --save saved --save-interval 3 --exit-interval 3 &&
+    test -e saved/latest && ls saved/iter_0000003
+'
+while read -r n options; do
+    test_expect_success "goes on with $n ranks: $options" "goes_on $n $options"
+done <<'END'
+1
+2 --zero-stage 3
+2 --ds-sequence-parallel-size 2 --zero-stage 1
+4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size 2
+4 --context-parallel-size 2 --zero-stage 2 --offload-device cpu
+END
+test_expect_success 'the same layout: the same bits' '
+    losses a 2 &&
+    losses c 2 --save again --save-interval 3 --exit-interval 3 &&
+    losses d 2 --load again && tail -n 3 a >want && test_cmp want d
+'
+test_expect_success 'nothing to load, and a model of another shape' '
+    test_expect_code 1 mds_pretrain $small --load nowhere 2>err && grep "error: .*nowhere" err &&
+    test_expect_code 1 mds_pretrain $small --hidden-size 64 --load saved 2>err &&
+    test "$(grep -c "error:" err)" -eq 1
+'
+
+test_done
