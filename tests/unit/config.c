@@ -235,8 +235,6 @@ static void test_refused_flags(void **state)
         {"--vocab-file v.json", "mds_data makes the file"},
         {"--merge-file m.txt", "mds_data makes the file"},
         {"--data-impl lazy", "must be one of mmap, infer"},
-        {"--finetune", "give --load a folder"},
-        {"--no-load-optim", "without --load"},
         {"--save-interval -1", "must be between 0 and"},
         {"--device gpu", "must be one of auto, cpu, cuda"},
     };
