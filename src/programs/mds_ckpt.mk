@@ -7,8 +7,8 @@ src_programs_mds_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
 
 dist_man_MANS += docs/mds_ckpt.1
 EXTRA_DIST += docs/checkpoints.md
-TESTS += tests/ckpt/crash.sh tests/ckpt/faults.t tests/ckpt/reshard.sh tests/ckpt/resume.t
-dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/faults.t tests/ckpt/reshard.sh \
+TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh tests/ckpt/resume.t
+dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh \
   tests/ckpt/resume.t
 EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 
