@@ -145,8 +145,9 @@ enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
 
 /* ---- removing ---- */
 
-/* A folder of plain files. */
-static enum mds_rc remove_folder(const char *path)
+/* A folder of plain files.  empty: HDF5 may have one open still that it failed to
+ * finish, which would keep its place on the disk. */
+static enum mds_rc remove_files(const char *path, int empty)
 {
     char file[MDS_CKPT_PATH];
     DIR *d = opendir(path);
@@ -159,6 +160,8 @@ static enum mds_rc remove_folder(const char *path)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         rc = join(path, e->d_name, file);
+        if (!rc && empty && truncate(file, 0))
+            continue; /* whatever it is: rmdir will tell */
         if (!rc && unlink(file) && errno != ENOENT)
             rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", file, strerror(errno));
     }
@@ -166,6 +169,11 @@ static enum mds_rc remove_folder(const char *path)
     if (!rc && rmdir(path))
         rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
     return rc;
+}
+
+static enum mds_rc remove_folder(const char *path)
+{
+    return remove_files(path, 0);
 }
 
 /* It loses its name first: a half-removed one is never taken for a checkpoint. */
@@ -260,7 +268,7 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
     char path[MDS_CKPT_PATH];
 
     if (!mds_ckpt_path(dir, iteration, 1, path))
-        (void)remove_folder(path);
+        (void)remove_files(path, 1);
 }
 
 static enum mds_rc write_latest(const char *dir, const char *path)

@@ -17,6 +17,14 @@ tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/ckpt_parts
+tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
+tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a src/tensor/libmds_tensor.a \
+  src/device/libmds_device.a src/io/libmds_io.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(kernels_cuda_libs) $(CMOCKA_LIBS)
+
 TESTS += tests/parity/parity.t
 dist_check_SCRIPTS += tests/parity/parity.t
 EXTRA_DIST += tests/parity/reference.py tests/parity/stfile.py

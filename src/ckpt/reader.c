@@ -37,7 +37,7 @@ enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix,
 
 static void close_slot(struct slot *s)
 {
-    mds_h5_floats_close(s->set);
+    (void)mds_h5_floats_close(s->set);
     (void)mds_h5_close(s->h5);
     *s = (struct slot){0};
 }
@@ -111,7 +111,7 @@ static enum mds_rc open_set(struct mds_ckpt_reader *r, int64_t rank, const char 
 
     MDS_TRY(open_file(r, rank, &s));
     if (!s->set || strcmp(s->name, name) != 0) {
-        mds_h5_floats_close(s->set);
+        (void)mds_h5_floats_close(s->set);
         s->set = NULL;
         MDS_TRY(mds_h5_floats_open(s->h5, name, &s->set));
         memcpy(s->name, name, strlen(name) + 1);

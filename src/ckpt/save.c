@@ -46,7 +46,7 @@ static enum mds_rc write_set(struct writer *w, enum mds_ckpt_what what,
     int64_t begin = p->offset - mds_params_unit(w->spec->local, p->unit)->first;
     struct mds_h5_floats *set;
     char name[96];
-    enum mds_rc rc = MDS_OK;
+    enum mds_rc rc = MDS_OK, closed;
 
     mds_ckpt_set_name(what, p->spec.name, name);
     MDS_TRY(mds_h5_floats_create(w->file, name, n, &set));
@@ -57,8 +57,8 @@ static enum mds_rc write_set(struct writer *w, enum mds_ckpt_what what,
         if (!rc)
             rc = mds_h5_floats_write(set, at, count, w->buf);
     }
-    mds_h5_floats_close(set);
-    return rc;
+    closed = mds_h5_floats_close(set);
+    return rc ? rc : closed;
 }
 
 static enum mds_rc note_parts(struct writer *w, const struct mds_param *p,

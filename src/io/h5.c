@@ -18,12 +18,30 @@ static herr_t take_innermost(unsigned n, const H5E_error2_t *entry, void *data)
     return 0;
 }
 
+/* About files HDF5 says much, over several lines; the system's own words are among it.
+ */
+static void shorten(char *text)
+{
+    static const char mark[] = "error message = '";
+    char *words = strstr(text, mark);
+
+    if (words) {
+        words += strlen(mark);
+        memmove(text, words, strlen(words) + 1);
+        text[strcspn(text, "'")] = '\0';
+    }
+    text[strcspn(text, "\n")] = '\0';
+}
+
 const char *mds_h5_cause(char *buf, size_t size)
 {
     const char *text = NULL;
+    char whole[1024];
 
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
-    snprintf(buf, size, "%s", text && *text ? text : "no reason given");
+    snprintf(whole, sizeof whole, "%s", text && *text ? text : "no reason given");
+    shorten(whole);
+    snprintf(buf, size, "%s", whole);
     H5Eclear2(H5E_DEFAULT);
     return buf;
 }
@@ -49,6 +67,7 @@ static enum mds_rc new_file(const char *shown, int writing, struct mds_h5 **out)
     }
     f->writing = writing;
     f->id = -1;
+    H5dont_atexit(); /* which would trip over a file that a full disk left unfinished */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     *out = f;
     return MDS_OK;
@@ -80,9 +99,9 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     MDS_TRY(new_file(path, 0, &f));
     fapl = access_list();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+    mds_h5_cause(cause, sizeof cause); /* before any other call */
     H5Pclose(fapl);
     if (f->id < 0) {
-        mds_h5_cause(cause, sizeof cause);
         if (make)
             mds_fail(MDS_EUSER,
                      "%s: not an HDF5 file (or truncated: %s); make it again with %s",
@@ -100,6 +119,7 @@ static enum mds_rc create(const char *path, const char *shown, int checked,
                           struct mds_h5 **out)
 {
     struct mds_h5 *f;
+    enum mds_rc rc = MDS_OK;
     hid_t fapl;
 
     MDS_TRY(new_file(shown, 1, &f));
@@ -107,14 +127,14 @@ static enum mds_rc create(const char *path, const char *shown, int checked,
     if (checked)
         H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
     f->id = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    if (f->id < 0)
+        rc = mds_h5_trouble(f, "create", "the file");
     H5Pclose(fapl);
-    if (f->id < 0) {
-        mds_h5_trouble(f, "create", "the file");
+    if (rc)
         mds_h5_close(f);
-        return MDS_EIO;
-    }
-    *out = f;
-    return MDS_OK;
+    else
+        *out = f;
+    return rc;
 }
 
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)

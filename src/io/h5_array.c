@@ -33,7 +33,8 @@ hid_t mds_h5_new_set(struct mds_h5 *f, const char *name, hid_t type, hid_t space
 
     H5Pset_create_intermediate_group(lcpl, 1);
     id = H5Dcreate2(f->id, name, type, space, lcpl, dcpl, H5P_DEFAULT);
-    H5Pclose(lcpl);
+    if (id >= 0) /* else the reason is still to be read */
+        H5Pclose(lcpl);
     return id;
 }
 
@@ -55,14 +56,17 @@ static enum mds_rc new_floats(const struct mds_h5 *f, const char *name,
     return MDS_OK;
 }
 
-void mds_h5_floats_close(struct mds_h5_floats *s)
+enum mds_rc mds_h5_floats_close(struct mds_h5_floats *s)
 {
+    enum mds_rc rc = MDS_OK;
+
     if (!s)
-        return;
-    if (s->id >= 0)
-        H5Dclose(s->id);
+        return MDS_OK;
+    if (s->id >= 0 && H5Dclose(s->id) < 0)
+        rc = mds_h5_trouble(s->file, "finish", s->name);
     free(s->name);
     free(s);
+    return rc;
 }
 
 int64_t mds_h5_floats_length(const struct mds_h5_floats *s)
@@ -75,6 +79,7 @@ enum mds_rc mds_h5_floats_create(struct mds_h5 *f, const char *name, int64_t len
 {
     hsize_t n = (hsize_t)length, chunk = n < CHUNK ? n : CHUNK;
     struct mds_h5_floats *s;
+    enum mds_rc rc = MDS_OK;
     hid_t space, dcpl;
 
     MDS_TRY(new_floats(f, name, &s));
@@ -82,15 +87,16 @@ enum mds_rc mds_h5_floats_create(struct mds_h5 *f, const char *name, int64_t len
     dcpl = mds_h5_checked_list(1, &chunk);
     H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
     s->id = mds_h5_new_set(f, name, H5T_IEEE_F32LE, space, dcpl);
+    if (s->id < 0)
+        rc = mds_h5_trouble(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(space);
-    if (s->id < 0) {
-        mds_h5_floats_close(s);
-        return mds_h5_trouble(f, "create", name);
-    }
     s->length = length;
-    *out = s;
-    return MDS_OK;
+    if (rc)
+        (void)mds_h5_floats_close(s);
+    else
+        *out = s;
+    return rc;
 }
 
 static enum mds_rc check_shape(struct mds_h5_floats *s)
@@ -122,10 +128,10 @@ enum mds_rc mds_h5_floats_open(struct mds_h5 *f, const char *name,
     dapl = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
     s->id = H5Dopen2(f->id, name, dapl);
-    H5Pclose(dapl);
     rc = s->id < 0 ? mds_h5_trouble(f, "open", name) : check_shape(s);
+    H5Pclose(dapl);
     if (rc)
-        mds_h5_floats_close(s);
+        (void)mds_h5_floats_close(s);
     else
         *out = s;
     return rc;
@@ -137,13 +143,14 @@ enum mds_rc mds_h5_floats_write(struct mds_h5_floats *s, int64_t first, int64_t 
     hsize_t start = (hsize_t)first, count = (hsize_t)n;
     hid_t memory = H5Screate_simple(1, &count, NULL);
     hid_t span = H5Dget_space(s->id);
-    herr_t err;
+    enum mds_rc rc = MDS_OK;
 
     H5Sselect_hyperslab(span, H5S_SELECT_SET, &start, NULL, &count, NULL);
-    err = H5Dwrite(s->id, H5T_NATIVE_FLOAT, memory, span, H5P_DEFAULT, values);
+    if (H5Dwrite(s->id, H5T_NATIVE_FLOAT, memory, span, H5P_DEFAULT, values) < 0)
+        rc = mds_h5_trouble(s->file, "write", s->name);
     H5Sclose(span);
     H5Sclose(memory);
-    return err < 0 ? mds_h5_trouble(s->file, "write", s->name) : MDS_OK;
+    return rc;
 }
 
 static int64_t end_of(const struct mds_h5_runs *r)
@@ -164,8 +171,8 @@ enum mds_rc mds_h5_floats_read(struct mds_h5_floats *s, const struct mds_h5_runs
                                float *out, const struct mds_h5_runs *to)
 {
     hsize_t length = (hsize_t)end_of(to);
+    enum mds_rc rc = MDS_OK;
     hid_t memory, span;
-    herr_t err;
 
     if (from->first < 0 || end_of(from) > s->length)
         return mds_fail(MDS_EUSER, "%s: %s has %lld numbers, %lld are wanted",
@@ -173,10 +180,11 @@ enum mds_rc mds_h5_floats_read(struct mds_h5_floats *s, const struct mds_h5_runs
                         (long long)end_of(from));
     memory = select_runs(H5Screate_simple(1, &length, NULL), to);
     span = select_runs(H5Dget_space(s->id), from);
-    err = H5Dread(s->id, H5T_NATIVE_FLOAT, memory, span, H5P_DEFAULT, out);
+    if (H5Dread(s->id, H5T_NATIVE_FLOAT, memory, span, H5P_DEFAULT, out) < 0)
+        rc = mds_h5_trouble(s->file, "read", s->name);
     H5Sclose(span);
     H5Sclose(memory);
-    return err < 0 ? mds_h5_trouble(s->file, "read", s->name) : MDS_OK;
+    return rc;
 }
 
 /* ---- virtual ---- */
@@ -204,16 +212,18 @@ enum mds_rc mds_h5_put_virtual(struct mds_h5 *f, const char *name, int64_t rows,
     hid_t whole = H5Screate_simple(cols ? 2 : 1, dims, NULL);
     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE), id = -1;
     float missing = NAN;
+    enum mds_rc rc = MDS_OK;
     herr_t err = H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &missing);
 
     for (int64_t i = 0; err >= 0 && i < n; i++)
         err = map_source(dcpl, whole, &source[i]);
-    H5Sselect_all(whole);
+    if (err >= 0)
+        err = H5Sselect_all(whole);
     if (err >= 0)
         id = mds_h5_new_set(f, name, H5T_IEEE_F32LE, whole, dcpl);
+    if (id < 0 || H5Dclose(id) < 0)
+        rc = mds_h5_trouble(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(whole);
-    if (id < 0 || H5Dclose(id) < 0)
-        return mds_h5_trouble(f, "create", name);
-    return MDS_OK;
+    return rc;
 }

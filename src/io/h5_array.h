@@ -14,7 +14,8 @@ enum mds_rc mds_h5_floats_create(struct mds_h5 *f, const char *name, int64_t len
                                  struct mds_h5_floats **out);
 enum mds_rc mds_h5_floats_open(struct mds_h5 *f, const char *name,
                                struct mds_h5_floats **out);
-void mds_h5_floats_close(struct mds_h5_floats *s); /* before its file; NULL is fine */
+/* Before its file; NULL is fine.  What was written may fail to reach the file here. */
+enum mds_rc mds_h5_floats_close(struct mds_h5_floats *s);
 int64_t mds_h5_floats_length(const struct mds_h5_floats *s);
 
 enum mds_rc mds_h5_floats_write(struct mds_h5_floats *s, int64_t first, int64_t n,

@@ -143,8 +143,8 @@ static hid_t select_span(const struct mds_h5_set *s, int64_t first, int64_t coun
 enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t n)
 {
     hsize_t length = (hsize_t)(s->length + n), count = (hsize_t)n;
+    enum mds_rc rc = MDS_OK;
     hid_t memory, span;
-    herr_t err;
 
     if (n == 0)
         return MDS_OK;
@@ -152,21 +152,21 @@ enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t 
         return mds_h5_trouble(s->file, "extend", s->name);
     memory = H5Screate_simple(1, &count, NULL);
     span = select_span(s, s->length, n);
-    err = H5Dwrite(s->id, s->type, memory, span, H5P_DEFAULT, values);
+    if (H5Dwrite(s->id, s->type, memory, span, H5P_DEFAULT, values) < 0)
+        rc = mds_h5_trouble(s->file, "write", s->name);
+    else
+        s->length += n;
     H5Sclose(span);
     H5Sclose(memory);
-    if (err < 0)
-        return mds_h5_trouble(s->file, "write", s->name);
-    s->length += n;
-    return MDS_OK;
+    return rc;
 }
 
 static enum mds_rc read_span(struct mds_h5_set *s, hid_t type, int64_t first,
                              int64_t count, void *values)
 {
     hsize_t n = (hsize_t)count;
+    enum mds_rc rc = MDS_OK;
     hid_t memory, span;
-    herr_t err;
 
     if (first < 0 || count < 0 || first > s->length - count)
         return mds_fail(MDS_EBUG, "%s: %s: asked for %lld values at %lld of %lld",
@@ -176,10 +176,11 @@ static enum mds_rc read_span(struct mds_h5_set *s, hid_t type, int64_t first,
         return MDS_OK;
     memory = H5Screate_simple(1, &n, NULL);
     span = select_span(s, first, count);
-    err = H5Dread(s->id, type, memory, span, H5P_DEFAULT, values);
+    if (H5Dread(s->id, type, memory, span, H5P_DEFAULT, values) < 0)
+        rc = mds_h5_trouble(s->file, "read", s->name);
     H5Sclose(span);
     H5Sclose(memory);
-    return err < 0 ? mds_h5_trouble(s->file, "read", s->name) : MDS_OK;
+    return rc;
 }
 
 enum mds_rc mds_h5_set_read_i32(struct mds_h5_set *s, int64_t first, int64_t count,

@@ -19,15 +19,15 @@ static enum mds_rc put(struct mds_h5 *f, const char *name, hid_t type, int ndim,
     hid_t space = H5Screate_simple(ndim, dims, NULL);
     hid_t dcpl = mds_h5_checked_list(ndim, chunk);
     hid_t id = mds_h5_new_set(f, name, type, space, dcpl);
-    herr_t err = -1;
+    enum mds_rc rc = MDS_OK;
 
-    if (id >= 0)
-        err = H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
-    if (id >= 0 && H5Dclose(id) < 0)
-        err = -1;
+    if (id < 0 || H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+        rc = mds_h5_trouble(f, "write", name);
+    if (id >= 0 && H5Dclose(id) < 0 && !rc)
+        rc = mds_h5_trouble(f, "write", name);
     H5Pclose(dcpl);
     H5Sclose(space);
-    return err < 0 ? mds_h5_trouble(f, "write", name) : MDS_OK;
+    return rc;
 }
 
 /* Dimensions of a set of the class wanted; id and type are the caller's to close. */

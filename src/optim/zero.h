@@ -77,7 +77,8 @@ struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 
 /* Start values, or those that `fill` gives, in f32, of elements first .. first + n - 1
  * of a unit (gaps 0).  Each rank asks for its own slices only.  Moments become 0, and
- * the next update is the first.  On a dry device fill is not called. */
+ * the next update is the first.  On a dry device fill is not called.  Where fill fails
+ * on some ranks, weights are of no use, and all ranks can load again. */
 enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed);
 enum mds_rc mds_zero_load(struct mds_zero *z,
                           enum mds_rc (*fill)(void *ctx, int unit, int64_t first,

@@ -196,17 +196,29 @@ static enum mds_rc load_pieces(struct mds_zero *z, fill_fn *fill, void *ctx,
 {
     struct zero_piece p = {.unit = -1};
 
-    MDS_TRY(zero_weights_settle(z));
-    MDS_TRY(zero_moments(z, b->f32));
     while (zero_next_piece(z, ZERO_CHUNK, &p)) {
         if (!z->dry)
             MDS_TRY(fill(ctx, p.unit, p.first, p.n, b->f32));
         MDS_TRY(zero_state_put(z, MDS_ZERO_WEIGHT, &p, b->f32));
         MDS_TRY(put_weights(z, &p, b));
     }
+    return MDS_OK;
+}
+
+/* The others count on this rank's weights, right or wrong: a rank whose fill failed
+ * takes part, so that all can try again. */
+static enum mds_rc load_all(struct mds_zero *z, fill_fn *fill, void *ctx,
+                            const struct buffers *b)
+{
+    enum mds_rc rc;
+
+    MDS_TRY(zero_weights_settle(z));
+    rc = zero_moments(z, b->f32);
+    if (!rc)
+        rc = load_pieces(z, fill, ctx, b);
     for (int i = 0; i < z->units; i++)
         MDS_TRY(zero_weights_publish(z, i));
-    return MDS_OK;
+    return rc;
 }
 
 enum mds_rc mds_zero_load(struct mds_zero *z, fill_fn *fill, void *ctx)
@@ -216,7 +228,7 @@ enum mds_rc mds_zero_load(struct mds_zero *z, fill_fn *fill, void *ctx)
     enum mds_rc rc = MDS_EMEM;
 
     if (b.f32 && b.rounded)
-        rc = load_pieces(z, fill, ctx, &b);
+        rc = load_all(z, fill, ctx, &b);
     free(b.rounded);
     free(b.f32);
     return rc;

@@ -13,6 +13,7 @@ src_programs_mds_pretrain_LDADD = \
 
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
+include src/programs/mds_ckpt.mk
 
 TESTS += tests/cli/faults.t tests/cli/memory.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t
 dist_check_SCRIPTS += tests/cli/faults.t tests/cli/memory.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/errors.t tests/cli/layouts.t

@@ -209,7 +209,7 @@ static enum mds_rc loop(struct run *r, const char **reason)
 {
     if (r->iteration >= r->config->train.iters) {
         *reason = "iterations";
-        return MDS_OK;
+        return mds_run_checkpoint(r, 1); /* to another folder, in this layout */
     }
     do {
         MDS_TRY(one_step(r));

@@ -101,6 +101,11 @@ test_expect_success 'options of later versions are refused with a reason' '
     fails "--merge-file" pretrain --merge-file here && grep "not in this version (" err
 '
 
+test_expect_success 'what only makes sense with a checkpoint' '
+    fails "give --load a folder" pretrain --finetune &&
+    fails "no-load-optim without --load" pretrain --no-load-optim
+'
+
 # ---- files ----
 
 test_expect_success 'places where nothing can be written are found before training' '

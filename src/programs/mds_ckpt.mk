@@ -1,0 +1,28 @@
+bin_PROGRAMS += src/programs/mds_ckpt
+src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c
+src_programs_mds_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/device/libmds_device.a src/config/libmds_config.a \
+  src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a $(YAML_LIBS) \
+  $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
+
+dist_man_MANS += docs/mds_ckpt.1
+EXTRA_DIST += docs/checkpoints.md
+TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh tests/ckpt/resume.t
+dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh \
+  tests/ckpt/resume.t
+EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
+
+# A file system that fails, to be preloaded: not by AM_CFLAGS, which may want libraries
+# that have to come first.
+check_DATA = tests/ckpt/faultfs.so
+CLEANFILES += tests/ckpt/faultfs.so
+tests/ckpt/faultfs.so: tests/ckpt/faultfs.c
+	$(AM_V_CC)$(MKDIR_P) tests/ckpt && \
+	$(CC) -D_GNU_SOURCE -O1 -fPIC -shared -o $@ $(srcdir)/tests/ckpt/faultfs.c -ldl
+
+# Many more moments, and every layout by every other.
+check-crash: all
+	. tests/env.sh; CRASH_ROUNDS=200 $(SHELL) $(srcdir)/tests/ckpt/crash.sh
+check-reshard: all
+	. tests/env.sh; $(SHELL) $(srcdir)/tests/ckpt/reshard.sh all
+.PHONY: check-crash check-reshard

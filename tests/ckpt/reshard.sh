@@ -1,0 +1,81 @@
+#!/bin/sh
+# What one layout saved, another goes on from, with the losses of a run that never stopped.
+#
+#     reshard.sh        each layout by itself, by one other, and by one rank
+#     reshard.sh all    each by each
+# shellcheck source=tests/ckpt/run.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/ckpt/run.sh"
+
+cat > layouts << 'END'
+one 1
+tp2-pp2 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+dp4-z3 4 --zero-stage 3
+u2-dp2-z1 4 --ds-sequence-parallel-size 2 --zero-stage 1
+tp2-sp-dp2-z2 4 --tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2
+ring2-nvme 2 --context-parallel-size 2 --zero-stage 1 --offload-device nvme --nvme-path .
+pp2i-dp2 4 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
+tp4-cpu 4 --tensor-model-parallel-size 4 --cpu-optimizer
+END
+
+# The words of a layout, ranks first.
+words_of() {
+    sed -n "s/^$1 //p" layouts
+}
+
+# go_on LIMIT REFERENCE FROM LAYOUT
+go_on() {
+    # shellcheck disable=SC2046  # words
+    pretrain $(words_of "$4") --train-iters 8 --load "save-$3" --metrics-jsonl go.jsonl &&
+        near "$1" "$2" go.jsonl > figures
+    verdict $? "$3 -> $4: $(cat figures)"
+    echo > figures
+}
+
+# The uninterrupted run of each, and one that stops half-way.
+while read -r name words; do
+    # shellcheck disable=SC2086
+    pretrain $words --train-iters 8 --metrics-jsonl "$name.jsonl" &&
+        near 1e-5 one.jsonl "$name.jsonl" > figures
+    verdict $? "$name like one rank: $(cat figures)"
+    # shellcheck disable=SC2086
+    pretrain $words --train-iters 8 --exit-interval 4 --save "save-$name"
+    [ $? -eq 85 ]
+    verdict $? "$name stops with status 85"
+done < layouts
+
+other=tp4-cpu
+while read -r name words; do
+    go_on 0 "$name.jsonl" "$name" "$name"
+    while read -r to words; do
+        [ "$to" != "$name" ] || continue
+        [ "$1" = all ] || [ "$to" = "$other" ] || [ "$to" = one ] || continue
+        go_on 1e-5 one.jsonl "$name" "$to"
+    done < layouts
+    other=$name
+done < layouts
+
+# 16 bits: the same layout, the same bits, loss scale included; another, almost.
+for type in bf16 fp16; do
+    z2="4 --zero-stage 2 --tensor-model-parallel-size 2 --$type --initial-loss-scale 65536
+        --loss-scale-window 3"
+    # shellcheck disable=SC2086
+    {
+        pretrain $z2 --train-iters 8 --metrics-jsonl $type.jsonl
+        pretrain $z2 --train-iters 8 --exit-interval 4 --save save-$type
+        pretrain $z2 --train-iters 8 --load save-$type --metrics-jsonl go.jsonl &&
+            near 0 $type.jsonl go.jsonl > figures
+        verdict $? "$type: $(cat figures)"
+        pretrain 2 --zero-stage 3 --$type --initial-loss-scale 65536 --train-iters 8 \
+            --load save-$type --metrics-jsonl go.jsonl && near 5e-3 $type.jsonl go.jsonl > figures
+        verdict $? "$type -> another layout: $(cat figures)"
+        pretrain 1 --train-iters 8 --load save-$type --metrics-jsonl go.jsonl &&
+            near 2e-2 $type.jsonl go.jsonl > figures
+        verdict $? "$type -> fp32: $(cat figures)"
+    }
+done
+
+# What would pass if moments did not matter proves nothing.
+pretrain 1 --train-iters 8 --load save-one --no-load-optim --metrics-jsonl go.jsonl &&
+    ! near 1e-5 one.jsonl go.jsonl > figures
+verdict $? "without moments other losses: $(cat figures)"
+finish

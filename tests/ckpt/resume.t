@@ -1,0 +1,168 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='when checkpoints are written, which one is loaded, and how a run leaves'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"
+
+small='--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32
+    --global-batch-size 4 --lr 1e-3 --log-interval 1 --eval-iters 0 --threads 1
+    --data-path t.h5'
+# pretrain OPTIONS...: one rank; what it printed is in out
+pretrain() {
+    # shellcheck disable=SC2086
+    mds_pretrain $small "$@" >out 2>&1 </dev/null
+}
+iterations() {
+    (cd "$1" && echo iter_*)
+}
+steps() {
+    sed -n 's/.*"event":"step".*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' "$1"
+}
+# begin FOLDER OPTIONS...: a long run in the background that has made a step
+begin() {
+    dir=$1
+    shift
+    rm -rf "$dir" && : >out
+    # shellcheck disable=SC2086
+    mds_pretrain $small --train-iters 100000000 --save "$dir" "$@" >out 2>&1 </dev/null &
+    pid=$!
+    until grep -q "iteration  *1/" out; do sleep 0.05; done
+}
+
+test_expect_success 'each interval and the end' '
+    pretrain --train-iters 7 --save a --save-interval 3 --metrics-jsonl a.jsonl &&
+    test "$(iterations a)" = "iter_0000003 iter_0000006 iter_0000007" &&
+    test "$(cat a/latest)" = iter_0000007 &&
+    test "$(ls a/iter_0000007)" = "index.h5
+rank_00000.h5"
+'
+test_expect_success 'only the end without an interval' '
+    pretrain --train-iters 3 --save b && test "$(iterations b)" = iter_0000003
+'
+test_expect_success 'the newest is loaded; the losses are those of a run without a stop' '
+    pretrain --train-iters 7 --exit-interval 4 --save c --lr-warmup-iters 2
+    test $? -eq 85 &&
+    pretrain --train-iters 7 --load c --save c --lr-warmup-iters 2 --metrics-jsonl c.jsonl &&
+    pretrain --train-iters 7 --lr-warmup-iters 2 --metrics-jsonl d.jsonl &&
+    steps d.jsonl | tail -n 3 >want && steps c.jsonl >got && test_cmp want got &&
+    test "$(iterations c)" = "iter_0000004 iter_0000007"
+'
+test_expect_success 'a finished run has nothing more to do' '
+    pretrain --train-iters 7 --load c --save c && grep "done: iteration 7 of 7" out &&
+    test "$(iterations c)" = "iter_0000004 iter_0000007"
+'
+test_expect_success 'one checkpoint by its own path' '
+    pretrain --train-iters 5 --load c/iter_0000004 --metrics-jsonl e.jsonl &&
+    test "$(steps e.jsonl | wc -l)" -eq 1
+'
+test_expect_success 'another micro-batch, and another global batch: no sample is lost or repeated' '
+    pretrain --train-iters 5 --load c/iter_0000004 --micro-batch-size 1 --global-batch-size 8 \
+        --metrics-jsonl e.jsonl && grep "\"consumed_samples\":24," e.jsonl
+'
+test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
+    pretrain --train-iters 2 --load new --save new && grep "the run begins" out &&
+    test_must_fail pretrain --train-iters 2 --load nwe --save new &&
+    grep "error: --load nwe: there is no checkpoint" out &&
+    test_must_fail pretrain --train-iters 2 --load nwe --save nwe --finetune
+'
+test_expect_success 'finetune takes weights and begins anew' '
+    pretrain --train-iters 2 --load c --finetune --metrics-jsonl e.jsonl &&
+    test "$(steps e.jsonl | cut -d" " -f1 | tr "\n" " ")" = "1 2 " &&
+    ! grep "$(steps d.jsonl | sed -n "1s/.* //p")" e.jsonl
+'
+test_expect_success 'without the optimizer: the same next loss, then others' '
+    pretrain --train-iters 7 --load c/iter_0000004 --lr-warmup-iters 2 --no-load-optim \
+        --metrics-jsonl e.jsonl &&
+    steps e.jsonl >got && head -n 1 want >want1 && head -n 1 got >got1 &&
+    test_cmp want1 got1 && ! test_cmp want got
+'
+test_expect_success 'the last few are kept, and each so many' '
+    pretrain --train-iters 10 --save k --save-interval 1 --keep-last 2 --keep-every 4 &&
+    test "$(iterations k)" = "iter_0000004 iter_0000008 iter_0000009 iter_0000010" &&
+    mds_ckpt prune --keep-last 1 --dry-run k && test "$(iterations k | wc -w)" -eq 4 &&
+    mds_ckpt prune --keep-last 1 k && test "$(iterations k)" = iter_0000010
+'
+test_expect_success 'an iteration saved again replaces the old one' '
+    cp k/iter_0000010/index.h5 old.h5 &&
+    pretrain --train-iters 10 --save k && test "$(iterations k)" = iter_0000010 &&
+    ! cmp -s old.h5 k/iter_0000010/index.h5 && mds_ckpt verify k
+'
+
+# ---- signals ----
+
+for sig in TERM USR1; do
+    test_expect_success "SIG$sig: the step is finished and saved, status 85" '
+        begin s --exit-signal-handler && kill -$sig $pid && { wait $pid; test $? -eq 85; } &&
+        grep "ended by signal" out && mds_ckpt verify s
+    '
+done
+test_expect_success 'time is up: the same' '
+    pretrain --train-iters 100000000 --save u --exit-duration-in-mins 0.5s
+    test $? -eq 85 && grep "ended by duration" out && mds_ckpt verify u
+'
+# The next step takes many seconds.
+test_expect_success 'a second signal leaves at once' '
+    begin v --exit-signal-handler --micro-batch-size 4096 --global-batch-size 32768 &&
+    kill -TERM $pid && sleep 0.2 && kill -TERM $pid && sleep 2.2 && kill -TERM $pid &&
+    { wait $pid; test $? -eq 143; } && test ! -e v/latest
+'
+
+# ---- the tool ----
+
+test_expect_success 'info says where from, verify that it is sound' '
+    mds_ckpt info c >out && grep "iteration: 7" out && grep "ranks: 1" out &&
+    mds_ckpt info --tensors c | grep "layer.1.mlp.up.weight  *128 x 32" &&
+    mds_ckpt info --config c >run.yaml && grep "layers: 2 " run.yaml &&
+    mds_ckpt verify --all c >out && test "$(grep -c sound out)" -eq 2
+'
+test_expect_success 'the configuration starts the same run' '
+    mds_pretrain --config run.yaml --metrics-jsonl e.jsonl --save w --no-load-optim \
+        --load c/iter_0000004 >out 2>&1 && test -e w/iter_0000007
+'
+test_expect_success 'export gives what --export-weights does' '
+    pretrain --train-iters 7 --load c --export-weights x.safetensors &&
+    mds_ckpt export --output y.safetensors c &&
+    pretrain --train-iters 1 --init-weights x.safetensors --metrics-jsonl x.jsonl &&
+    pretrain --train-iters 1 --init-weights y.safetensors --metrics-jsonl y.jsonl &&
+    steps x.jsonl >x && steps y.jsonl >y && test_cmp x y
+'
+test_expect_success 'slips are told in a line' '
+    test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
+    test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
+    test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&
+    test_must_fail mds_ckpt export c 2>err && grep "output FILE" err &&
+    test_must_fail mds_ckpt 2>err && test_must_fail mds_ckpt info 2>err
+'
+test_expect_success 'a finished run, loaded and saved elsewhere: the same state in another layout' '
+    # MPIEXEC and small are lists of words
+    # shellcheck disable=SC2086
+    $MPIEXEC -n 4 mds_pretrain $small --make-vocab-size-divisible-by 8 --zero-stage 1 \
+        --tensor-model-parallel-size 2 --train-iters 3 --save four >out 2>&1 </dev/null &&
+    pretrain --make-vocab-size-divisible-by 16 --train-iters 3 --load four --save one &&
+    test "$(ls one/iter_0000003)" = "index.h5
+rank_00000.h5" &&
+    mds_ckpt export --output four.st four && mds_ckpt export --output one.st one &&
+    cmp four.st one.st
+'
+# values FOLDER SET: as bytes, by HDF5's virtual data sets
+values() {
+    h5dump -d "$2" -b LE -o "$1.raw" "$1/iter_0000003/index.h5" >out
+}
+if command -v h5dump >h5dump.path; then
+    test_expect_success 'h5dump reads tensors whole, made of rows, of columns and of both' '
+        for set in weight/embedding.word.weight weight/layer.0.attention.q.weight \
+            adam_m/layer.0.attention.out.weight adam_v/layer.1.mlp.down.weight \
+            weight/layer.1.mlp.up.bias weight/final_norm.gamma; do
+            values four /$set && values one /$set && cmp four.raw one.raw &&
+                test -s one.raw || return 1
+        done
+    '
+    test_expect_success 'and NaN where a file is missing' '
+        rm one/iter_0000003/rank_00000.h5 &&
+        h5dump -d /weight/final_norm.gamma one/iter_0000003/index.h5 | grep -i nan
+    '
+fi
+
+test_done
