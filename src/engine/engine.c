@@ -102,16 +102,13 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
 {
     const struct mds_config *c = e->config;
     const struct mds_parallel_config *p = &c->parallel;
-    static const enum mds_offload places[] = {[MDS_PLACE_DEVICE] = MDS_OFFLOAD_NONE,
-                                              [MDS_PLACE_CPU] = MDS_OFFLOAD_CPU,
-                                              [MDS_PLACE_NVME] = MDS_OFFLOAD_NVME};
     struct mds_zero_spec spec = {.optim = &c->optim,
                                  .params = e->params,
                                  .dev = e->dev,
                                  .group = e->groups->data,
                                  .stage = (int)p->zero_stage,
-                                 .optimizer = places[p->offload_optimizer],
-                                 .weights = places[p->offload_params],
+                                 .optimizer = p->offload_optimizer,
+                                 .weights = p->offload_params,
                                  .nvme_path = p->nvme_path,
                                  .bucket_bytes = c->train.bucket_bytes,
                                  .overlap = c->train.overlap_grad_reduce,

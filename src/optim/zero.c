@@ -10,17 +10,17 @@ static enum mds_rc check_spec(const struct mds_zero_spec *s)
 {
     if (s->stage < 0 || s->stage > 3)
         return mds_fail(MDS_EUSER, "zero stage %d: there are 0 to 3", s->stage);
-    if (s->weights == MDS_OFFLOAD_NVME)
+    if (s->weights == MDS_PLACE_NVME)
         return mds_fail(MDS_ENOSUP,
                         "weights cannot rest in a file; offload them to cpu");
-    if (s->weights == MDS_OFFLOAD_CPU && s->stage < 3)
+    if (s->weights == MDS_PLACE_CPU && s->stage < 3)
         return mds_fail(MDS_EUSER,
                         "weights offloaded to the host need zero stage 3, not %d",
                         s->stage);
-    if (s->weights == MDS_OFFLOAD_CPU && s->optimizer == MDS_OFFLOAD_NONE)
+    if (s->weights == MDS_PLACE_CPU && s->optimizer == MDS_PLACE_DEVICE)
         return mds_fail(MDS_EUSER, "weights offloaded to the host need the optimizer "
                                    "offloaded too");
-    if (s->optimizer == MDS_OFFLOAD_NVME && !s->nvme_path)
+    if (s->optimizer == MDS_PLACE_NVME && !s->nvme_path)
         return mds_fail(MDS_EUSER, "optimizer states in a file need a folder for it");
     return MDS_OK;
 }
@@ -34,7 +34,7 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
     z->group = spec->group;
     z->size = mds_comm_size(z->group);
     z->rank = mds_comm_rank(z->group);
-    z->stage = z->size > 1 || spec->weights == MDS_OFFLOAD_CPU ? spec->stage : 0;
+    z->stage = z->size > 1 || spec->weights == MDS_PLACE_CPU ? spec->stage : 0;
     z->dry = !mds_dev_kernels(z->dev);
     z->dtype = mds_params_dtype(z->params);
     z->elem = (int64_t)mdsk_dtype_size(z->dtype);
@@ -54,7 +54,7 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
     MDS_TRY(zero_states_take(z, arena));
     MDS_TRY(zero_weights_take(z, arena));
     MDS_TRY(zero_grads_take(z, arena));
-    if (z->spec.optimizer != MDS_OFFLOAD_NONE) {
+    if (z->spec.optimizer != MDS_PLACE_DEVICE) {
         if (!z->dry && z->spec.threads > 0)
             mdsk_cpu_set_threads(z->spec.threads);
         MDS_TRY(zero_host_create(z));

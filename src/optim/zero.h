@@ -43,19 +43,17 @@
 
 struct mds_zero;
 
-enum mds_offload { MDS_OFFLOAD_NONE, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NVME };
-
 struct mds_zero_spec {
     const struct mds_optim_config *optim; /* copied */
     struct mds_params *params;            /* borrowed; complete */
     struct mds_dev *dev;                  /* borrowed */
     struct mds_comm *group;               /* borrowed: ranks with the same weights */
     int stage;                            /* 0 .. 3 */
-    enum mds_offload optimizer;           /* where master weights and moments live */
+    enum mds_place_kind optimizer;        /* where master weights and moments live */
     /* Where slices of weights rest: NONE, or CPU at stage 3 with the optimizer
      * offloaded. */
-    enum mds_offload weights;
-    const char *nvme_path; /* folder for MDS_OFFLOAD_NVME; borrowed for create */
+    enum mds_place_kind weights;
+    const char *nvme_path; /* folder for MDS_PLACE_NVME; borrowed for create */
     int64_t bucket_bytes;  /* stage 0: neighbouring units travel together up to it */
     int overlap; /* 0: stages 0, 1 reduce at the end; no gathers ahead of time */
     int threads; /* of the host's update; 0: as many as the cpu kernels have */

@@ -45,7 +45,7 @@ static enum mds_rc take_buffers(struct mds_zero *z, struct slot *s)
 
     s->z = z;
     MDS_TRY(zero_host_alloc(z, bytes, &s->grad));
-    if (z->spec.optimizer == MDS_OFFLOAD_NVME)
+    if (z->spec.optimizer == MDS_PLACE_NVME)
         for (int i = 0; i < STATES; i++)
             MDS_TRY(zero_host_alloc(z, bytes, &s->state[i]));
     if (z->dtype != MDSK_F32 && !zero_weights_on_host(z))

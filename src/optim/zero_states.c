@@ -48,9 +48,9 @@ static enum mds_rc take_all(struct mds_zero *z, struct mds_arena *arena)
 enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 {
     switch (z->spec.optimizer) {
-    case MDS_OFFLOAD_NONE:
+    case MDS_PLACE_DEVICE:
         return take_all(z, arena);
-    case MDS_OFFLOAD_CPU:
+    case MDS_PLACE_CPU:
         MDS_TRY(zero_host_alloc(z, z->own * f32, &z->master));
         MDS_TRY(zero_host_alloc(z, z->own * f32, &z->m));
         return zero_host_alloc(z, z->own * f32, &z->v);
@@ -66,7 +66,7 @@ void zero_states_fini(struct mds_zero *z)
 {
     if (zero_weights_on_host(z) && z->weight != (char *)z->master)
         free(z->weight);
-    if (z->spec.optimizer == MDS_OFFLOAD_CPU) {
+    if (z->spec.optimizer == MDS_PLACE_CPU) {
         free(z->master);
         free(z->m);
         free(z->v);
@@ -101,14 +101,14 @@ static float *state_at(const struct mds_zero *z, enum mds_zero_what what,
     if (what == MDS_ZERO_GRAD)
         return zero_grad_at(z, p);
     if (what == MDS_ZERO_WEIGHT && z->dtype == MDSK_F32 &&
-        z->spec.optimizer == MDS_OFFLOAD_NONE)
+        z->spec.optimizer == MDS_PLACE_DEVICE)
         return (float *)zero_weight_at(z, p);
     return base ? base + zero_piece_at(z, p) : NULL;
 }
 
 static int on_host(const struct mds_zero *z, enum mds_zero_what what)
 {
-    return z->spec.optimizer != MDS_OFFLOAD_NONE && what != MDS_ZERO_GRAD;
+    return z->spec.optimizer != MDS_PLACE_DEVICE && what != MDS_ZERO_GRAD;
 }
 
 enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,

@@ -19,7 +19,7 @@ static void place(struct mds_zero *z, int unit, void *weight)
 
 int zero_weights_on_host(const struct mds_zero *z)
 {
-    return z->spec.weights == MDS_OFFLOAD_CPU;
+    return z->spec.weights == MDS_PLACE_CPU;
 }
 
 char *zero_weight_at(const struct mds_zero *z, const struct zero_piece *p)
@@ -74,7 +74,7 @@ static enum mds_rc take_slices(struct mds_zero *z, struct mds_arena *arena)
 
     if (!zero_weights_on_host(z))
         MDS_TRY(mds_arena_take(arena, MDS_MEM_PARAM, z->own * z->elem, &p));
-    else if (z->dtype == MDSK_F32 && z->spec.optimizer == MDS_OFFLOAD_CPU)
+    else if (z->dtype == MDSK_F32 && z->spec.optimizer == MDS_PLACE_CPU)
         p = z->master;
     else
         MDS_TRY(zero_host_alloc(z, z->own * z->elem, &z->weight));

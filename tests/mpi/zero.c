@@ -85,7 +85,7 @@ static struct mds_params *make_params(enum mdsk_dtype dtype)
 
 struct how {
     int stage;
-    enum mds_offload optimizer, weights;
+    enum mds_place_kind optimizer, weights;
     enum mdsk_dtype dtype;
     int overlap;
     int passes;
@@ -470,23 +470,23 @@ static uint64_t run_case(const struct how *h)
 /* ---- the matrix ---- */
 
 static const struct how places[] = {
-    {0, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {0, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {0, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {1, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 0, 1, 0},
-    {1, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {1, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {1, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {2, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 0, 1, 0},
-    {2, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {2, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {2, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {3, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 0, 1, 0},
-    {3, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {3, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {3, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE, 0, 1, 1, 0},
-    {3, MDS_OFFLOAD_CPU, MDS_OFFLOAD_CPU, 0, 1, 1, 0},
-    {3, MDS_OFFLOAD_NVME, MDS_OFFLOAD_CPU, 0, 1, 1, 0},
+    {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {0, MDS_PLACE_CPU, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {0, MDS_PLACE_NVME, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 0, 1, 0},
+    {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {1, MDS_PLACE_NVME, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 0, 1, 0},
+    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {2, MDS_PLACE_CPU, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {2, MDS_PLACE_NVME, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 0, 1, 0},
+    {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {3, MDS_PLACE_NVME, MDS_PLACE_DEVICE, 0, 1, 1, 0},
+    {3, MDS_PLACE_CPU, MDS_PLACE_CPU, 0, 1, 1, 0},
+    {3, MDS_PLACE_NVME, MDS_PLACE_CPU, 0, 1, 1, 0},
 };
 enum { PLACES = sizeof places / sizeof places[0] };
 

@@ -203,13 +203,13 @@ static void pieces_cover_the_own_part(void **state)
 
 static const struct {
     int stage;
-    enum mds_offload optimizer, weights;
+    enum mds_place_kind optimizer, weights;
 } hows[] = {
-    {0, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {0, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
-    {1, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {1, MDS_OFFLOAD_NVME, MDS_OFFLOAD_NONE},
-    {2, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {2, MDS_OFFLOAD_CPU, MDS_OFFLOAD_NONE},
-    {3, MDS_OFFLOAD_NONE, MDS_OFFLOAD_NONE}, {3, MDS_OFFLOAD_NVME, MDS_OFFLOAD_CPU},
-    {3, MDS_OFFLOAD_CPU, MDS_OFFLOAD_CPU},
+    {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {0, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
+    {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_NVME, MDS_PLACE_DEVICE},
+    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {2, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
+    {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_NVME, MDS_PLACE_CPU},
+    {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
 };
 
 /* What a device was asked to do in three steps; bytes of the arena and of the host. */
@@ -262,9 +262,9 @@ static void dry_does_the_same(void **state)
             assert_int_equal(cpu.arena, dry.arena);
             assert_memory_equal(&cpu.host, &dry.host, sizeof cpu.host);
             assert_true((dry.host.memory_bytes > 0) ==
-                        (hows[how].optimizer != MDS_OFFLOAD_NONE));
+                        (hows[how].optimizer != MDS_PLACE_DEVICE));
             assert_true((dry.host.file_bytes > 0) ==
-                        (hows[how].optimizer == MDS_OFFLOAD_NVME));
+                        (hows[how].optimizer == MDS_PLACE_NVME));
         }
 }
 
@@ -419,14 +419,14 @@ static void impossible_places_are_refused(void **state)
     spec = spec_of(&f, 4);
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 4");
     spec = spec_of(&f, 2);
-    spec.weights = MDS_OFFLOAD_CPU;
+    spec.weights = MDS_PLACE_CPU;
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "stage 3, not 2");
     spec.stage = 3;
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "optimizer");
-    spec.weights = MDS_OFFLOAD_NVME;
+    spec.weights = MDS_PLACE_NVME;
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_ENOSUP, "cpu");
     spec = spec_of(&f, 1);
-    spec.optimizer = MDS_OFFLOAD_NVME;
+    spec.optimizer = MDS_PLACE_NVME;
     spec.nvme_path = NULL;
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER, "folder");
     write_file("file", "x", 1);
@@ -443,13 +443,13 @@ static void load_starts_over(void **state)
     float v[8192] = {0};
 
     (void)state;
-    for (int place = MDS_OFFLOAD_NONE; place <= MDS_OFFLOAD_NVME; place++) {
+    for (int place = MDS_PLACE_DEVICE; place <= MDS_PLACE_NVME; place++) {
         struct mds_zero_spec spec;
         struct fixture f;
 
         open_fixture(&f, "cpu", 0, 1, MDSK_F32);
         spec = spec_of(&f, 0);
-        spec.optimizer = (enum mds_offload)place;
+        spec.optimizer = (enum mds_place_kind)place;
         assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
         assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
