@@ -4,7 +4,6 @@
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
 #include "io/durable.h"
-#include "io/h5_array.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,141 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 19 }; /* elements in memory at a time: whole chunks of a data set */
-
 struct writer {
     const struct mds_ckpt_save *spec;
     char folder[MDS_CKPT_PATH]; /* .partial */
     int64_t save, rank;
-    struct mds_h5 *file; /* NULL: nothing written yet */
-    float *buf;          /* [PIECE] */
-    struct mds_part *part;
-    int64_t parts, cap, bytes;
+    struct mds_ckpt_written mine;
 };
-
-/* ---- this rank's file ---- */
-
-static enum mds_rc open_file(struct writer *w, char path[MDS_CKPT_PATH])
-{
-    MDS_TRY(mds_ckpt_file(w->folder, w->rank, path));
-    if (w->file)
-        return MDS_OK;
-    MDS_TRY(mds_h5_create_checked(path, path, &w->file));
-    MDS_TRY(mds_h5_put_int(w->file, "mds_checkpoint", MDS_CKPT_FORMAT));
-    MDS_TRY(mds_h5_put_int(w->file, "save", w->save));
-    MDS_TRY(mds_h5_put_int(w->file, "rank", w->rank));
-    return mds_h5_put_int(w->file, "iteration", w->spec->state.iteration);
-}
-
-/* Elements first .. first + n - 1 of a parameter's share, of one state. */
-static enum mds_rc write_set(struct writer *w, enum mds_ckpt_what what,
-                             const struct mds_param *p, int64_t first, int64_t n)
-{
-    const struct mds_ckpt_source *from = &w->spec->source;
-    int64_t begin = p->offset - mds_params_unit(w->spec->local, p->unit)->first;
-    struct mds_h5_floats *set;
-    char name[96];
-    enum mds_rc rc = MDS_OK, closed;
-
-    mds_ckpt_set_name(what, p->spec.name, name);
-    MDS_TRY(mds_h5_floats_create(w->file, name, n, &set));
-    for (int64_t at = 0; !rc && at < n; at += PIECE) {
-        int64_t count = n - at < PIECE ? n - at : PIECE;
-
-        rc = from->read(from->ctx, what, p->unit, begin + first + at, count, w->buf);
-        if (!rc)
-            rc = mds_h5_floats_write(set, at, count, w->buf);
-    }
-    closed = mds_h5_floats_close(set);
-    return rc ? rc : closed;
-}
-
-static enum mds_rc note_parts(struct writer *w, const struct mds_param *p,
-                              int64_t first, int64_t n)
-{
-    int tensor = mds_params_find(w->spec->whole, p->spec.name);
-    struct mds_part *more;
-    int count;
-
-    if (tensor < 0)
-        return mds_fail(MDS_EBUG, "checkpoint: the whole model has no %s",
-                        p->spec.name);
-    if (w->parts + MDS_PART_SPLIT > w->cap) {
-        w->cap = 2 * w->cap + 64;
-        more = mds_realloc(w->part, (size_t)w->cap, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        w->part = more;
-    }
-    count = mds_part_split(p, first, n, w->part + w->parts);
-    for (int i = 0; i < count; i++, w->parts++) {
-        w->part[w->parts].tensor = tensor;
-        w->part[w->parts].file = w->rank;
-    }
-    return MDS_OK;
-}
-
-/* A parameter's elements within this rank's share of the unit. */
-static enum mds_rc write_param(struct writer *w, const struct mds_param *p,
-                               int64_t share_first, int64_t share_n)
-{
-    int64_t begin = p->offset - mds_params_unit(w->spec->local, p->unit)->first;
-    int64_t from = begin > share_first ? begin : share_first;
-    int64_t to = begin + p->count < share_first + share_n ? begin + p->count
-                                                          : share_first + share_n;
-    char path[MDS_CKPT_PATH];
-
-    if (from >= to || p->spec.duplicate)
-        return MDS_OK;
-    MDS_TRY(open_file(w, path));
-    for (int what = 0; what < MDS_CKPT_STATES; what++)
-        MDS_TRY(write_set(w, what, p, from - begin, to - from));
-    return note_parts(w, p, from - begin, to - from);
-}
-
-static enum mds_rc write_params(struct writer *w)
-{
-    const struct mds_params *ps = w->spec->local;
-
-    for (int u = 0; u < mds_params_units(ps); u++) {
-        const struct mds_param_unit *unit = mds_params_unit(ps, u);
-        int64_t first, n;
-
-        w->spec->source.share(w->spec->source.ctx, u, &first, &n);
-        for (int i = 0; i < unit->params; i++)
-            MDS_TRY(
-                write_param(w, mds_params_get(ps, unit->first_param + i), first, n));
-    }
-    /* What the index says of this file, in case the index is lost. */
-    return w->file ? mds_h5_put_table(w->file, "/index/parts", &w->part->tensor,
-                                      w->parts, MDS_PART_COLUMNS)
-                   : MDS_OK;
-}
-
-static enum mds_rc finish_file(struct writer *w, enum mds_rc rc)
-{
-    char path[MDS_CKPT_PATH];
-    struct stat st;
-    enum mds_rc closed = mds_h5_close(w->file);
-
-    if (rc || closed || !w->file)
-        return rc ? rc : closed;
-    w->file = NULL;
-    MDS_TRY(mds_ckpt_file(w->folder, w->rank, path));
-    MDS_TRY(mds_durable_file(path));
-    if (stat(path, &st))
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    w->bytes = st.st_size;
-    return MDS_OK;
-}
-
-static enum mds_rc write_file(struct writer *w)
-{
-    w->buf = mds_zalloc(PIECE, sizeof *w->buf);
-    if (!w->buf)
-        return MDS_EMEM;
-    return finish_file(w, write_params(w));
-}
 
 /* ---- the index ---- */
 
@@ -173,10 +43,39 @@ static enum mds_rc send(struct mds_comm *world, const void *buf, int64_t bytes)
 static enum mds_rc send_parts(const struct writer *w)
 {
     struct mds_comm *world = w->spec->world;
-    struct summary s = {w->parts, w->bytes};
+    struct summary s = {w->mine.parts, w->mine.bytes};
 
     MDS_TRY(send(world, &s, sizeof s));
-    return s.parts ? send(world, w->part, s.parts * (int64_t)sizeof *w->part) : MDS_OK;
+    return s.parts ? send(world, w->mine.part, s.parts * (int64_t)sizeof *w->mine.part)
+                   : MDS_OK;
+}
+
+/* Room for the parts of a rank at the end of the index's; *at is where they go. */
+static enum mds_rc add_rank(struct mds_ckpt_index *ix, int64_t rank,
+                            const struct summary *s, struct mds_part **at)
+{
+    struct mds_part *more;
+
+    ix->bytes[rank] = s->bytes;
+    more = mds_realloc(ix->part, (size_t)(ix->parts + s->parts + 1), sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    ix->part = more;
+    *at = more + ix->parts;
+    ix->parts += s->parts;
+    return MDS_OK;
+}
+
+static enum mds_rc add_written(struct mds_ckpt_index *ix, int64_t rank,
+                               const struct mds_ckpt_written *w)
+{
+    const struct summary s = {w->parts, w->bytes};
+    struct mds_part *at;
+
+    MDS_TRY(add_rank(ix, rank, &s, &at));
+    if (s.parts > 0)
+        memcpy(at, w->part, (size_t)s.parts * sizeof *at);
+    return MDS_OK;
 }
 
 /* The first rank's own, then the others' one after the other. */
@@ -184,25 +83,15 @@ static enum mds_rc receive_parts(const struct writer *w, struct mds_ckpt_index *
 {
     struct mds_comm *world = w->spec->world;
 
-    for (int rank = 0; rank < ix->ranks; rank++) {
-        struct summary s = {w->parts, w->bytes};
-        struct mds_part *more;
+    MDS_TRY(add_written(ix, 0, &w->mine));
+    for (int rank = 1; rank < ix->ranks; rank++) {
+        struct summary s;
+        struct mds_part *at;
 
-        if (rank > 0)
-            MDS_TRY(receive(world, &s, sizeof s, rank));
-        ix->bytes[rank] = s.bytes;
-        if (s.parts == 0)
-            continue;
-        more = mds_realloc(ix->part, (size_t)(ix->parts + s.parts), sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        ix->part = more;
-        if (rank > 0)
-            MDS_TRY(receive(world, more + ix->parts, s.parts * (int64_t)sizeof *more,
-                            rank));
-        else
-            memcpy(more, w->part, (size_t)s.parts * sizeof *more);
-        ix->parts += s.parts;
+        MDS_TRY(receive(world, &s, sizeof s, rank));
+        MDS_TRY(add_rank(ix, rank, &s, &at));
+        if (s.parts > 0)
+            MDS_TRY(receive(world, at, s.parts * (int64_t)sizeof *at, rank));
     }
     return MDS_OK;
 }
@@ -245,20 +134,40 @@ static enum mds_rc finish(const struct writer *w, int64_t *bytes)
 
 /* ---- all together ---- */
 
+static enum mds_rc begin_folder(struct writer *w)
+{
+    const struct mds_ckpt_save *s = w->spec;
+
+    w->save = (int64_t)(mds_clock_wall_s() * 1e6) * 1000 + getpid() % 1000;
+    return mds_ckpt_begin(s->dir, s->state.iteration);
+}
+
 static enum mds_rc begin(struct writer *w)
 {
     const struct mds_ckpt_save *s = w->spec;
     enum mds_rc rc = MDS_OK;
 
     w->rank = mds_comm_rank(s->world);
-    if (w->rank == 0) {
-        w->save = (int64_t)(mds_clock_wall_s() * 1e6) * 1000 + getpid() % 1000;
-        rc = mds_ckpt_begin(s->dir, s->state.iteration);
-    }
+    if (w->rank == 0)
+        rc = begin_folder(w);
     if (!rc)
         rc = mds_ckpt_path(s->dir, s->state.iteration, 1, w->folder);
     MDS_TRY(mds_ckpt_agree(s->world, rc));
     return mds_comm_broadcast(s->world, &w->save, sizeof w->save, 0);
+}
+
+static enum mds_rc write_file(struct writer *w)
+{
+    const struct mds_ckpt_save *s = w->spec;
+    const struct mds_ckpt_rank r = {.folder = w->folder,
+                                    .save = w->save,
+                                    .rank = w->rank,
+                                    .iteration = s->state.iteration,
+                                    .whole = s->whole,
+                                    .local = s->local,
+                                    .source = s->source};
+
+    return mds_ckpt_rank_write(&r, &w->mine);
 }
 
 enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes)
@@ -272,7 +181,48 @@ enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes)
         rc = mds_ckpt_agree(s->world, finish(&w, bytes));
     if (rc && rc != MDS_ECOMM && w.rank == 0 && w.folder[0])
         mds_ckpt_abandon(s->dir, s->state.iteration);
-    free(w.part);
-    free(w.buf);
+    free(w.mine.part);
+    return rc;
+}
+
+/* ---- alone ---- */
+
+static enum mds_rc play(struct writer *w, struct mds_ckpt_save *s,
+                        const struct mds_ckpt_cast *cast, struct mds_ckpt_index *ix)
+{
+    enum mds_rc rc = MDS_OK;
+
+    for (w->rank = 0; !rc && w->rank < cast->ranks; w->rank++) {
+        rc = cast->play(cast->ctx, w->rank, &s->local, &s->source);
+        if (!rc)
+            rc = write_file(w);
+        if (!rc)
+            rc = add_written(ix, w->rank, &w->mine);
+        free(w->mine.part);
+        w->mine = (struct mds_ckpt_written){0};
+    }
+    return rc;
+}
+
+enum mds_rc mds_ckpt_save_alone(const struct mds_ckpt_save *s,
+                                const struct mds_ckpt_cast *cast, int64_t *bytes)
+{
+    struct mds_ckpt_save part = *s;
+    struct writer w = {.spec = &part};
+    struct mds_ckpt_index *ix = NULL;
+    enum mds_rc rc = mds_ckpt_path(s->dir, s->state.iteration, 1, w.folder);
+
+    if (rc)
+        return rc;
+    rc = begin_folder(&w);
+    if (!rc)
+        rc = mds_ckpt_index_begin(w.folder, s->whole, cast->ranks, &ix);
+    if (!rc)
+        rc = play(&w, &part, cast, ix);
+    if (!rc)
+        rc = write_index(&w, ix, bytes);
+    if (rc)
+        mds_ckpt_abandon(s->dir, s->state.iteration);
+    mds_ckpt_index_destroy(ix);
     return rc;
 }

@@ -2,17 +2,7 @@
 #ifndef MDS_CKPT_SAVE_H
 #define MDS_CKPT_SAVE_H
 
-#include "ckpt/index.h"
-
-/* Where a rank's values come from. */
-struct mds_ckpt_source {
-    void *ctx;
-    /* The elements of a unit that are this rank's to write; n may be 0. */
-    void (*share)(void *ctx, int unit, int64_t *first, int64_t *n);
-    /* Some of them, in f32. */
-    enum mds_rc (*read)(void *ctx, enum mds_ckpt_what what, int unit, int64_t first,
-                        int64_t n, float *out);
-};
+#include "ckpt/rank_file.h"
 
 struct mds_ckpt_save {
     const char *dir;
@@ -29,5 +19,18 @@ struct mds_ckpt_save {
  * all ranks succeed or fail alike.  After a failure of files what was there before is
  * there still, and `latest` names it.  *bytes: of all files, on the first rank. */
 enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes);
+
+/* The ranks of a layout, played one after the other by a single process. */
+struct mds_ckpt_cast {
+    void *ctx;
+    int64_t ranks;
+    /* A rank's registry and values, which live until the next call. */
+    enum mds_rc (*play)(void *ctx, int64_t rank, const struct mds_params **local,
+                        struct mds_ckpt_source *source);
+};
+
+/* The same files without the ranks; s->world, local and source are not looked at. */
+enum mds_rc mds_ckpt_save_alone(const struct mds_ckpt_save *s,
+                                const struct mds_ckpt_cast *cast, int64_t *bytes);
 
 #endif
