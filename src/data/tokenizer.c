@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-const char *const mds_tokenizer_names[MDS_TOKENIZERS] = {"codon", "nucleotide",
-                                                         "bytes"};
+const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1] = {"codon", "nucleotide",
+                                                             "bytes", NULL};
 
 int64_t mds_tokenizer_vocab(enum mds_tokenizer t)
 {

@@ -21,7 +21,7 @@ enum mds_tokenizer {
 
 enum { MDS_CODON_EOD = 64, MDS_CODON_UNK = 65 };
 
-extern const char *const mds_tokenizer_names[MDS_TOKENIZERS];
+extern const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1]; /* ends with NULL */
 
 int64_t mds_tokenizer_vocab(enum mds_tokenizer t);
 int32_t mds_tokenizer_eod(enum mds_tokenizer t);

@@ -1,5 +1,6 @@
 bin_PROGRAMS += src/programs/mds_pretrain
-src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c
+src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
+  src/programs/finish.c src/programs/finish.h
 # Rooms in link order: each before those it uses.
 src_programs_mds_pretrain_LDADD = \
   src/train/libmds_train.a src/engine/libmds_engine.a src/model/libmds_model.a \

@@ -1,16 +1,11 @@
 /* mds_ckpt: what checkpoints hold, whether they are sound, and what they weigh. */
 #include "base/alloc.h"
-#include "base/log.h"
-#include "base/status.h"
-#include "base/str.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
-#include "config.h"
+#include "programs/arguments.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,127 +40,33 @@ static const char usage_text[] =
     "\n"
     "Exit status: 0 done and sound, 1 failed or damaged.\n";
 
-/* Values past ASCII, so that no option has a one-letter form. */
-enum {
-    CONFIG = 256,
-    TENSORS,
-    ALL,
-    KEEP_LAST,
-    KEEP_EVERY,
-    DRY_RUN,
-    OUTPUT,
-    HELP,
-    VERSION
-};
-
-struct arguments {
+struct mds_arguments {
     int config, tensors, all, dry_run;
     int64_t keep_last, keep_every;
     const char *output;
-    char *path;
 };
 
-static const struct option info_options[] = {
-    {"config", no_argument, NULL, CONFIG},
-    {"tensors", no_argument, NULL, TENSORS},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+#define AT(field) offsetof(struct mds_arguments, field)
+
+static const struct mds_argument info_arguments[] = {
+    {.name = "--config", MDS_ARG_FLAG, AT(config)},
+    {.name = "--tensors", MDS_ARG_FLAG, AT(tensors)},
     {0},
 };
-static const struct option verify_options[] = {
-    {"all", no_argument, NULL, ALL},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+static const struct mds_argument verify_arguments[] = {
+    {.name = "--all", MDS_ARG_FLAG, AT(all)},
     {0},
 };
-static const struct option prune_options[] = {
-    {"keep-last", required_argument, NULL, KEEP_LAST},
-    {"keep-every", required_argument, NULL, KEEP_EVERY},
-    {"dry-run", no_argument, NULL, DRY_RUN},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+static const struct mds_argument prune_arguments[] = {
+    {.name = "--keep-last", MDS_ARG_COUNT, AT(keep_last)},
+    {.name = "--keep-every", MDS_ARG_COUNT, AT(keep_every)},
+    {.name = "--dry-run", MDS_ARG_FLAG, AT(dry_run)},
     {0},
 };
-static const struct option export_options[] = {
-    {"output", required_argument, NULL, OUTPUT},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+static const struct mds_argument export_arguments[] = {
+    {.name = "--output", MDS_ARG_TEXT, AT(output)},
     {0},
 };
-
-/* ---- arguments ------------------------------------------------------------------- */
-
-static int finish(enum mds_rc rc)
-{
-    if (!rc && (fflush(stdout) || ferror(stdout)))
-        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
-    if (rc)
-        mds_error("%s", mds_fail_text());
-    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-static enum mds_rc take_count(const char *option, const char *text, int64_t *out)
-{
-    int64_t value;
-
-    if (mds_parse_count(text, &value) != 0 || value < 0)
-        return mds_fail(MDS_EUSER, "%s '%s': give a whole number, 0 or more", option,
-                        text);
-    *out = value;
-    return MDS_OK;
-}
-
-static enum mds_rc take(int option, const char *value, struct arguments *a)
-{
-    switch (option) {
-    case CONFIG:
-        a->config = 1;
-        break;
-    case TENSORS:
-        a->tensors = 1;
-        break;
-    case ALL:
-        a->all = 1;
-        break;
-    case DRY_RUN:
-        a->dry_run = 1;
-        break;
-    case KEEP_LAST:
-        return take_count("--keep-last", value, &a->keep_last);
-    case KEEP_EVERY:
-        return take_count("--keep-every", value, &a->keep_every);
-    case OUTPUT:
-        a->output = value;
-        break;
-    case HELP:
-        fputs(usage_text, stdout);
-        exit(finish(MDS_OK));
-    case VERSION:
-        puts("mds_ckpt (" PACKAGE_NAME ") " PACKAGE_VERSION);
-        exit(finish(MDS_OK));
-    }
-    return MDS_OK;
-}
-
-/* argv[0] is the command, or the program where there is none. */
-static enum mds_rc parse(int argc, char **argv, const struct option *options,
-                         struct arguments *a)
-{
-    int c, at = 0;
-
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", options, &at)) != -1) {
-        if (c == ':')
-            return mds_fail(MDS_EUSER, "%s: a value is missing", argv[optind - 1]);
-        if (c == '?')
-            return mds_fail(MDS_EUSER, "unknown option '%s'", argv[optind - 1]);
-        MDS_TRY(take(c, optarg, a));
-    }
-    if (argc - optind > 1)
-        return mds_fail(MDS_EUSER, "%s: one folder at a time", argv[optind + 1]);
-    a->path = argv[optind];
-    return MDS_OK;
-}
 
 /* ---- which checkpoint ------------------------------------------------------------ */
 
@@ -231,13 +132,14 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
-static enum mds_rc run_info(const struct arguments *a)
+static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
 {
     char path[MDS_CKPT_PATH], *configuration, *provenance;
     struct mds_ckpt_index *ix;
     enum mds_rc rc;
 
-    MDS_TRY(resolve(a->path, path));
+    MDS_TRY(mds_operands_check("info", "checkpoint", n, 1));
+    MDS_TRY(resolve(operand[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
@@ -310,26 +212,29 @@ static enum mds_rc verify_all(const char *dir)
                : MDS_OK;
 }
 
-static enum mds_rc run_verify(const struct arguments *a)
+static enum mds_rc run_verify(const struct mds_arguments *a, int n, char **operand)
 {
     char path[MDS_CKPT_PATH];
 
+    MDS_TRY(mds_operands_check("verify", "checkpoint", n, 1));
     if (a->all)
-        return verify_all(a->path);
-    MDS_TRY(resolve(a->path, path));
+        return verify_all(operand[0]);
+    MDS_TRY(resolve(operand[0], path));
     return verify(path);
 }
 
 /* ---- prune ----------------------------------------------------------------------- */
 
-static enum mds_rc run_prune(const struct arguments *a)
+static enum mds_rc run_prune(const struct mds_arguments *a, int n, char **operand)
 {
     int64_t removed;
 
+    MDS_TRY(mds_operands_check("prune", "folder", n, 1));
     if (a->keep_last < 1)
         return mds_fail(MDS_EUSER, "prune: --keep-last N, at least 1, is missing");
-    MDS_TRY(mds_ckpt_prune(a->path, a->keep_last, a->keep_every, a->dry_run, &removed));
-    printf("%s: %" PRId64 " %s\n", a->path, removed,
+    MDS_TRY(
+        mds_ckpt_prune(operand[0], a->keep_last, a->keep_every, a->dry_run, &removed));
+    printf("%s: %" PRId64 " %s\n", operand[0], removed,
            a->dry_run ? "would be removed" : "removed");
     return MDS_OK;
 }
@@ -372,14 +277,17 @@ static enum mds_rc write_weights(struct mds_st_writer *w, struct mds_ckpt_reader
 static enum mds_rc export(const struct mds_ckpt_index *ix, const char *output) {
     struct mds_ckpt_reader *r; struct mds_st_writer * w; enum mds_rc rc;
 
-    MDS_TRY(mds_ckpt_reader_create(ix, &r)); rc = mds_st_writer_create(output, &w);
-    if (!rc){rc = write_weights(w, r, ix); if (rc) mds_st_writer_abort(w);
-             else rc = mds_st_writer_finish(w);}
-mds_ckpt_reader_destroy(r);
-return rc;
+    MDS_TRY(mds_ckpt_reader_create(ix, &r));
+    rc = mds_st_writer_create(output, &w);
+    if (rc) goto destroy_reader;
+    rc = write_weights(w, r, ix);
+    if (rc) mds_st_writer_abort(w);
+    else rc = mds_st_writer_finish(w);
+    destroy_reader : mds_ckpt_reader_destroy(r);
+    return rc;
 }
 
-static enum mds_rc run_export(const struct arguments *a)
+static enum mds_rc run_export(const struct mds_arguments *a, int n, char **operand)
 {
     char path[MDS_CKPT_PATH];
     struct mds_ckpt_index *ix;
@@ -387,7 +295,8 @@ static enum mds_rc run_export(const struct arguments *a)
 
     if (!a->output)
         return mds_fail(MDS_EUSER, "export: --output FILE.safetensors is missing");
-    MDS_TRY(resolve(a->path, path));
+    MDS_TRY(mds_operands_check("export", "checkpoint", n, 1));
+    MDS_TRY(resolve(operand[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_check_files(ix);
     if (!rc)
@@ -400,56 +309,18 @@ static enum mds_rc run_export(const struct arguments *a)
 
 /* ---- main ------------------------------------------------------------------------ */
 
-static const struct {
-    const char *name;
-    const struct option *options;
-    enum mds_rc (*run)(const struct arguments *a);
-} commands[] = {
-    {"info", info_options, run_info},
-    {"verify", verify_options, run_verify},
-    {"prune", prune_options, run_prune},
-    {"export", export_options, run_export},
+static const struct mds_verb verbs[] = {
+    {.name = "info", info_arguments, run_info},
+    {.name = "verify", verify_arguments, run_verify},
+    {.name = "prune", prune_arguments, run_prune},
+    {.name = "export", export_arguments, run_export},
+    {0},
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
-static int usage_error(void)
-{
-    mds_error("%s (mds_ckpt --help tells more)", mds_fail_text());
-    return EXIT_FAILURE;
-}
-
-static int find(const char *name)
-{
-    const char *names[COMMANDS], *nearest;
-
-    for (int i = 0; i < COMMANDS; i++) {
-        names[i] = commands[i].name;
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    }
-    nearest = mds_str_nearest(name, names, COMMANDS);
-    mds_fail(MDS_EUSER, "unknown command '%s': %s%s", name,
-             nearest ? "did you mean " : "there are info, verify, prune and export",
-             nearest ? nearest : "");
-    return -1;
-}
+static const struct mds_program program = {"mds_ckpt", usage_text, verbs};
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {0};
-    int command;
+    struct mds_arguments a = {0};
 
-    if (argc < 2 || argv[1][0] == '-') {
-        if (!parse(argc, argv, export_options + 1, &a))
-            mds_fail(MDS_EUSER, "no command given: info, verify, prune or export");
-        return usage_error();
-    }
-    command = find(argv[1]);
-    if (command < 0 || parse(argc - 1, argv + 1, commands[command].options, &a))
-        return usage_error();
-    if (!a.path) {
-        mds_fail(MDS_EUSER, "%s: no folder given", argv[1]);
-        return usage_error();
-    }
-    return finish(commands[command].run(&a));
+    return mds_program_run(&program, argc, argv, &a);
 }

@@ -3,13 +3,10 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/str.h"
-#include "base/units.h"
-#include "config.h"
 #include "data/make.h"
 #include "data/source.h"
+#include "programs/arguments.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,206 +40,54 @@ static const char usage_text[] =
     "\n"
     "Exit status: 0 done, 1 failed.\n";
 
-/* Values past ASCII, so that no option has a one-letter form. */
-enum { TOKENIZER = 256, OUTPUT, FRAME, STRAND, FROM, COUNT, IDS, TEXT, HELP, VERSION };
-
-struct arguments {
-    int tokenizer; /* enum mds_tokenizer, -1: not given */
-    const char *output, *frame, *strand;
-    int64_t from, count; /* count -1: all */
+struct mds_arguments {
+    int tokenizer, frame, strand; /* -1: not given */
+    int64_t from, count;          /* count -1: all */
     int ids, text;
-    char **files;
-    int n_files;
+    const char *output;
+    const char *command; /* the whole line */
 };
 
-static const struct option make_options[] = {
-    {"tokenizer", required_argument, NULL, TOKENIZER},
-    {"output", required_argument, NULL, OUTPUT},
-    {"frame", required_argument, NULL, FRAME},
-    {"strand", required_argument, NULL, STRAND},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+#define AT(field) offsetof(struct mds_arguments, field)
+
+static const char *const frames[] = {"0", "1", "2", "all", NULL};
+static const char *const strands[] = {"forward", "reverse", "both", NULL};
+
+static const struct mds_argument make_arguments[] = {
+    {.name = "--tokenizer", MDS_ARG_CHOICE, AT(tokenizer), mds_tokenizer_names},
+    {.name = "--output", MDS_ARG_TEXT, AT(output)},
+    {.name = "--frame", MDS_ARG_CHOICE, AT(frame), frames},
+    {.name = "--strand", MDS_ARG_CHOICE, AT(strand), strands},
     {0},
 };
-static const struct option info_options[] = {
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
+static const struct mds_argument info_arguments[] = {{0}};
+static const struct mds_argument dump_arguments[] = {
+    {.name = "--from", MDS_ARG_COUNT, AT(from)},
+    {.name = "--count", MDS_ARG_COUNT, AT(count)},
+    {.name = "--ids", MDS_ARG_FLAG, AT(ids)},
+    {.name = "--text", MDS_ARG_FLAG, AT(text)},
     {0},
 };
-static const struct option dump_options[] = {
-    {"from", required_argument, NULL, FROM},
-    {"count", required_argument, NULL, COUNT},
-    {"ids", no_argument, NULL, IDS},
-    {"text", no_argument, NULL, TEXT},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION},
-    {0},
-};
-
-/* ---- arguments ------------------------------------------------------------------- */
-
-/* "KIND 'given' is unknown; did you mean 'x'?" or the list of what there is. */
-static enum mds_rc unknown(const char *kind, const char *given,
-                           const char *const *names, size_t n)
-{
-    const char *nearest = mds_str_nearest(given, names, n);
-    struct mds_str all = {0};
-
-    for (size_t i = 0; i < n; i++)
-        mds_str_add(&all, "%s%s", i > 0 ? ", " : "", names[i]);
-    if (nearest)
-        mds_fail(MDS_EUSER, "unknown %s '%s': did you mean %s?", kind, given, nearest);
-    else
-        mds_fail(MDS_EUSER, "unknown %s '%s': there is %s", kind, given,
-                 all.s ? all.s : "none");
-    mds_str_fini(&all);
-    return MDS_EUSER;
-}
-
-static enum mds_rc unknown_option(const char *given, const struct option *options)
-{
-    const char *names[8];
-    char spelled[8][16], name[64];
-    size_t n = 0;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
-    for (; options[n].name; n++) {
-        snprintf(spelled[n], sizeof spelled[n], "--%s", options[n].name);
-        names[n] = spelled[n];
-    }
-    return unknown("option", name, names, n);
-}
-
-static int find(const char *name, const char *const *names, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return -1;
-}
-
-static enum mds_rc take_count(const char *option, const char *text, int64_t *out)
-{
-    int64_t value;
-
-    if (mds_parse_count(text, &value) != 0 || value < 0)
-        return mds_fail(MDS_EUSER, "%s '%s': give a whole number, 0 or more", option,
-                        text);
-    *out = value;
-    return MDS_OK;
-}
-
-static int finish(enum mds_rc rc)
-{
-    if (!rc && (fflush(stdout) || ferror(stdout)))
-        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
-    if (rc)
-        mds_error("%s", mds_fail_text());
-    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-static enum mds_rc take(int option, char *value, struct arguments *a)
-{
-    switch (option) {
-    case TOKENIZER:
-        a->tokenizer = find(value, mds_tokenizer_names, MDS_TOKENIZERS);
-        if (a->tokenizer < 0)
-            return unknown("tokenizer", value, mds_tokenizer_names, MDS_TOKENIZERS);
-        break;
-    case OUTPUT:
-        a->output = value;
-        break;
-    case FRAME:
-        a->frame = value;
-        break;
-    case STRAND:
-        a->strand = value;
-        break;
-    case FROM:
-        return take_count("--from", value, &a->from);
-    case COUNT:
-        return take_count("--count", value, &a->count);
-    case IDS:
-        a->ids = 1;
-        break;
-    case TEXT:
-        a->text = 1;
-        break;
-    case HELP:
-        fputs(usage_text, stdout);
-        exit(finish(MDS_OK));
-    case VERSION:
-        puts("mds_data (" PACKAGE_NAME ") " PACKAGE_VERSION);
-        exit(finish(MDS_OK));
-    }
-    return MDS_OK;
-}
-
-/* argv[0] is the command, or the program where there is none. */
-static enum mds_rc parse(int argc, char **argv, const struct option *options,
-                         struct arguments *a)
-{
-    int c, at = 0;
-
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", options, &at)) != -1) {
-        const char *given = argv[optind - 1];
-
-        if (c == ':')
-            return mds_fail(MDS_EUSER, "%s: a value is missing", given);
-        if (c == '?')
-            return unknown_option(given, options);
-        MDS_TRY(take(c, optarg, a));
-    }
-    a->files = argv + optind;
-    a->n_files = argc - optind;
-    return MDS_OK;
-}
 
 /* ---- make ------------------------------------------------------------------------ */
 
-static enum mds_rc choose_frames(const struct arguments *a, unsigned *frames)
-{
-    static const char *const names[] = {"0", "1", "2", "all"};
-    int i = a->frame ? find(a->frame, names, 4) : 0;
-
-    if (i < 0)
-        return unknown("--frame", a->frame, names, 4);
-    if (a->frame && a->tokenizer != MDS_TOKENIZER_CODON)
-        return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
-                        mds_tokenizer_names[a->tokenizer]);
-    *frames = i == 3 ? 7 : 1u << i;
-    return MDS_OK;
-}
-
-static enum mds_rc choose_strands(const struct arguments *a, unsigned *strands)
-{
-    static const char *const names[] = {"forward", "reverse", "both"};
-    int i = a->strand ? find(a->strand, names, 3) : 0;
-
-    if (i < 0)
-        return unknown("--strand", a->strand, names, 3);
-    if (a->strand && a->tokenizer == MDS_TOKENIZER_BYTES)
-        return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer bytes");
-    *strands = (unsigned)i + 1; /* MDS_STRAND_FORWARD, _REVERSE, both */
-    return MDS_OK;
-}
-
-static enum mds_rc check_make(const struct arguments *a, struct mds_make *m)
+static enum mds_rc check_make(const struct mds_arguments *a, struct mds_make *m)
 {
     if (a->tokenizer < 0)
         return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide or bytes is "
                                    "missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
-    if (a->n_files == 0)
-        return mds_fail(MDS_EUSER, "make: no input given");
-    MDS_TRY(choose_frames(a, &m->frames));
-    MDS_TRY(choose_strands(a, &m->strands));
+    if (a->frame >= 0 && a->tokenizer != MDS_TOKENIZER_CODON)
+        return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
+                        mds_tokenizer_names[a->tokenizer]);
+    if (a->strand >= 0 && a->tokenizer == MDS_TOKENIZER_BYTES)
+        return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer bytes");
+    m->frames = a->frame < 0 ? 1 : a->frame == 3 ? 7 : 1u << a->frame;
+    m->strands = a->strand < 0 ? MDS_STRAND_FORWARD : (unsigned)a->strand + 1;
     m->tokenizer = (enum mds_tokenizer)a->tokenizer;
     m->output = a->output;
-    m->inputs = (const char *const *)a->files;
-    m->n_inputs = a->n_files;
+    m->command = a->command;
     return MDS_OK;
 }
 
@@ -268,18 +113,20 @@ static void report_make(const struct mds_make *m, const struct mds_make_stats *s
            plural(m->n_inputs));
 }
 
-static enum mds_rc run_make(const struct arguments *a, const char *command)
+static enum mds_rc run_make(const struct mds_arguments *a, int n, char **operand)
 {
-    struct mds_make m = {.command = command};
+    struct mds_make m = {.inputs = (const char *const *)operand, .n_inputs = n};
     struct mds_make_stats stats;
     struct mds_str options = {0};
     enum mds_rc rc;
 
     MDS_TRY(check_make(a, &m));
+    if (n == 0)
+        return mds_fail(MDS_EUSER, "make: no input given");
     if (m.tokenizer == MDS_TOKENIZER_CODON)
-        mds_str_add(&options, "frame %s, ", a->frame ? a->frame : "0");
+        mds_str_add(&options, "frame %s, ", frames[a->frame < 0 ? 0 : a->frame]);
     if (m.tokenizer != MDS_TOKENIZER_BYTES)
-        mds_str_add(&options, "strand %s", a->strand ? a->strand : "forward");
+        mds_str_add(&options, "strand %s", strands[a->strand < 0 ? 0 : a->strand]);
     m.options = options.s ? options.s : "";
     rc = options.failed ? MDS_EMEM : mds_make_tokens(&m, &stats);
     mds_str_fini(&options);
@@ -371,21 +218,15 @@ static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
     return rc;
 }
 
-static enum mds_rc open_only(const struct arguments *a, const char *command,
-                             struct mds_source **out)
-{
-    if (a->n_files != 1)
-        return mds_fail(MDS_EUSER, "%s: give one file, not %d", command, a->n_files);
-    return mds_source_open(a->files[0], out);
-}
-
-static enum mds_rc run_info(const struct arguments *a)
+static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
 {
     struct mds_source *s;
     int64_t *counts;
     enum mds_rc rc = MDS_EMEM;
 
-    MDS_TRY(open_only(a, "info", &s));
+    (void)a;
+    MDS_TRY(mds_operands_check("info", "file", n, 1));
+    MDS_TRY(mds_source_open(operand[0], &s));
     counts = mds_zalloc((size_t)s->vocab, sizeof *counts);
     if (counts)
         rc = print_info(s, counts);
@@ -444,7 +285,7 @@ static enum mds_rc dump(struct mds_source *s, int64_t from, int64_t count, int t
     return MDS_OK;
 }
 
-static enum mds_rc dump_checked(const struct arguments *a, struct mds_source *s)
+static enum mds_rc dump_checked(const struct mds_arguments *a, struct mds_source *s)
 {
     int text = a->text || (!a->ids && s->words);
     int64_t left = s->tokens - a->from;
@@ -459,12 +300,13 @@ static enum mds_rc dump_checked(const struct arguments *a, struct mds_source *s)
     return dump(s, a->from, a->count >= 0 && a->count < left ? a->count : left, text);
 }
 
-static enum mds_rc run_dump(const struct arguments *a)
+static enum mds_rc run_dump(const struct mds_arguments *a, int n, char **operand)
 {
     struct mds_source *s;
     enum mds_rc rc;
 
-    MDS_TRY(open_only(a, "dump", &s));
+    MDS_TRY(mds_operands_check("dump", "file", n, 1));
+    MDS_TRY(mds_source_open(operand[0], &s));
     rc = dump_checked(a, s);
     mds_source_close(s);
     return rc;
@@ -472,48 +314,24 @@ static enum mds_rc run_dump(const struct arguments *a)
 
 /* ---- main ------------------------------------------------------------------------ */
 
-static int usage_error(void)
-{
-    mds_error("%s (mds_data --help tells more)", mds_fail_text());
-    return EXIT_FAILURE;
-}
-
-/* The command line as typed, for the file's provenance. */
-static void join(int argc, char **argv, struct mds_str *out)
-{
-    for (int i = 0; i < argc; i++)
-        mds_str_add(out, "%s%s", i > 0 ? " " : "", argv[i]);
-}
+static const struct mds_verb verbs[] = {
+    {.name = "make", make_arguments, run_make},
+    {.name = "info", info_arguments, run_info},
+    {.name = "dump", dump_arguments, run_dump},
+    {0},
+};
+static const struct mds_program program = {"mds_data", usage_text, verbs};
 
 int main(int argc, char **argv)
 {
-    static const char *const commands[] = {"make", "info", "dump"};
-    static const struct option *const options[] = {make_options, info_options,
-                                                   dump_options};
-    struct arguments a = {.tokenizer = -1, .count = -1};
+    struct mds_arguments a = {.tokenizer = -1, .frame = -1, .strand = -1, .count = -1};
     struct mds_str line = {0};
-    int command = argc > 1 ? find(argv[1], commands, 3) : -1;
-    enum mds_rc rc;
+    int status;
 
-    if (argc > 1 && command < 0 && argv[1][0] != '-') {
-        unknown("command", argv[1], commands, 3);
-        return usage_error();
-    }
-    join(argc, argv, &line);
-    if (command < 0) {
-        if (!parse(argc, argv, info_options, &a))
-            mds_fail(MDS_EUSER, "no command given: make, info or dump");
-        rc = MDS_EUSER;
-    } else {
-        rc = parse(argc - 1, argv + 1, options[command], &a);
-    }
-    if (rc) {
-        mds_str_fini(&line);
-        return usage_error();
-    }
-    rc = command == 0   ? run_make(&a, line.s)
-         : command == 1 ? run_info(&a)
-                        : run_dump(&a);
+    for (int i = 0; i < argc; i++)
+        mds_str_add(&line, "%s%s", i > 0 ? " " : "", argv[i]);
+    a.command = line.s ? line.s : "";
+    status = mds_program_run(&program, argc, argv, &a);
     mds_str_fini(&line);
-    return finish(rc);
+    return status;
 }

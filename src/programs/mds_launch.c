@@ -2,12 +2,12 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
-#include "base/log.h"
 #include "base/str.h"
 #include "launch/launch.h"
 #include "launch/options.h"
 #include "launch/submit.h"
 #include "plan/plan.h"
+#include "programs/finish.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,14 +27,7 @@ struct call {
 
 static _Noreturn void leave(void)
 {
-    const char *line = mds_fail_text();
-
-    while (*line) {
-        size_t n = strcspn(line, "\n");
-
-        mds_error("%.*s", (int)n, line);
-        line += n + (line[n] == '\n');
-    }
+    mds_failure_log();
     exit(EXIT_FAILURE);
 }
 
@@ -62,7 +55,9 @@ static enum mds_rc verb_run(struct call *c)
         rc = mds_launch_command(&l, &arguments, &command);
     if (!rc)
         print_line(&command);
-    if (!rc && !c->options.print && fflush(stdout) == 0) {
+    if (!rc)
+        rc = mds_stdout_flush();
+    if (!rc && !c->options.print) {
         execvp(command.v[0], command.v);
         rc = mds_fail(MDS_EUSER, "%s: %s; is it in PATH?", command.v[0],
                       strerror(errno));
@@ -277,10 +272,8 @@ int main(int argc, char **argv)
         leave();
     if (!print_action(&c) && call_verb(&c))
         leave();
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
+    if (mds_stdout_flush())
         leave();
-    }
     mds_settings_fini(&c.settings);
     mds_diag_fini(&diag);
     return EXIT_SUCCESS;

@@ -7,13 +7,12 @@
 #include "comm/world.h"
 #include "config/options.h"
 #include "data/dataset.h"
+#include "programs/finish.h"
 #include "train/dry_run.h"
 #include "train/train.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* Saved before the last iteration: start again with the same command, and it goes on.
@@ -26,16 +25,10 @@ enum { EXIT_AGAIN = 85 };
 static _Noreturn void leave(const struct mds_world *w)
 {
     const struct timespec grace = {.tv_sec = 2};
-    const char *line = mds_fail_text();
 
     if (w->rank > 0)
         nanosleep(&grace, NULL);
-    while (*line) {
-        size_t n = strcspn(line, "\n");
-
-        mds_error("%.*s", (int)n, line);
-        line += n + (line[n] == '\n');
-    }
+    mds_failure_log();
     mds_log_repeat_warnings();
     mds_world_abort(EXIT_FAILURE);
 }
@@ -60,10 +53,8 @@ static void log_warnings(const struct mds_world *w, const struct mds_diag *diag)
 /* What was printed has arrived, or the run fails. */
 static void close_output(const struct mds_world *w)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return;
-    mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
-    leave(w);
+    if (mds_stdout_flush())
+        leave(w);
 }
 
 /* --help and its like: no MPI needed, so that they work on a login node. */
@@ -90,9 +81,10 @@ static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
     log_warnings(&alone, diag);
     if (mds_dry_run(&run->config, stdout))
         leave(&alone);
+    close_output(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
-    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    exit(EXIT_SUCCESS);
 }
 
 /* What --show-config prints; NULL without memory for it, and on all ranks but one. */

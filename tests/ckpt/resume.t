@@ -130,6 +130,9 @@ test_expect_success 'export gives what --export-weights does' '
 '
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
+    test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
+    grep "unknown option .--keep-lst.: did you mean --keep-last" err &&
+    test_must_fail mds_ckpt info c c 2>err && grep "give one checkpoint, not 2" err &&
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&
     test_must_fail mds_ckpt export c 2>err && grep "output FILE" err &&

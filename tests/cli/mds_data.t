@@ -143,14 +143,17 @@ test_expect_success 'truncated and foreign token files' '
 
 test_expect_success 'wrong usage names the nearest' '
     fails "unknown command '\''mak'\'': did you mean make?" mds_data mak &&
-    fails "no command given" mds_data &&
+    fails "no command given: there is make, info, dump" mds_data &&
     fails "did you mean --tokenizer?" mds_data make --tokeniser codon &&
-    fails "unknown tokenizer '\''codn'\'': did you mean codon?" \
+    fails "unknown --tokenizer '\''codn'\'': did you mean codon?" \
         mds_data make --tokenizer codn --output b.h5 "$lambda" &&
     fails "unknown --strand '\''revers'\'': did you mean reverse?" \
         mds_data make --tokenizer codon --strand revers --output b.h5 "$lambda" &&
     fails "unknown --frame '\''3'\''" \
         mds_data make --tokenizer codon --frame 3 --output b.h5 "$lambda" &&
+    fails "there is 0, 1, 2, all" mds_data make --frame=3 &&
+    fails "count: a value is missing" mds_data dump l.h5 --count &&
+    fails "ids takes no value" mds_data dump --ids=1 l.h5 &&
     fails "is for --tokenizer codon, not bytes" \
         mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
     fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
