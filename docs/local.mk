@@ -15,4 +15,5 @@ EXTRA_DIST += \
   docs/adr/0006-units-and-slices.md \
   docs/architecture.md \
   docs/img/quickstart-loss.svg \
-  docs/parallelism.md
+  docs/parallelism.md \
+  docs/profiling.md

@@ -1,6 +1,8 @@
 /* The front of every call: checks, counts, and the call's place in the source. */
 #include "comm/internal.h"
 
+#include "device/profile.h"
+
 static const char *site_file = "";
 static int site_line;
 
@@ -57,6 +59,40 @@ static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *
     default:
         return others * bytes / c->size;
     }
+}
+
+/* ---- the profile ---- */
+
+static struct mds_dev *profiled;
+
+void mds_comm_set_profile(struct mds_dev *dev)
+{
+    profiled = dev;
+}
+
+void mds_comm_profile_wait(const struct mds_comm_call *call)
+{
+    mds_profile_begin(profiled, MDS_PROFILE_WAIT, (int)call->kind,
+                      (struct mdsk_cost){0, 0}, NULL);
+}
+
+void mds_comm_profile_waited(void)
+{
+    mds_profile_end(profiled, MDS_PROFILE_WAIT, NULL);
+}
+
+void mds_comm_profile_move(const struct mds_comm *c, const struct mds_comm_call *call,
+                           void *stream)
+{
+    mds_range_begin(kind_names[call->kind]);
+    mds_profile_begin(profiled, MDS_PROFILE_MOVE, (int)call->kind,
+                      (struct mdsk_cost){0, (double)wire_bytes(c, call)}, stream);
+}
+
+void mds_comm_profile_moved(void *stream)
+{
+    mds_profile_end(profiled, MDS_PROFILE_MOVE, stream);
+    mds_range_end();
 }
 
 static void charge(struct mds_comm *c, const struct mds_comm_call *call)

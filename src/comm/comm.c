@@ -257,7 +257,9 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
     if (c->broken)
         return mds_comm_fail_broken(c, call);
     mds_comm_watch_begin(c, call);
+    mds_comm_profile_wait(call);
     rc = wait_until(c, call, until, start);
+    mds_comm_profile_waited();
     mds_comm_watch_end();
     if (rc)
         c->broken = rc;

@@ -282,6 +282,10 @@ void mds_comm_set_segment(int64_t floats);
  * a start then waits for the other members, too. */
 void mds_comm_set_check(int on);
 
+/* Have the profile of dev (device/profile.h) tell how long calls take and are waited
+ * for, by enum mds_comm_kind; NULL: nobody wants to know, as until called. */
+void mds_comm_set_profile(struct mds_dev *dev);
+
 #include "comm/site.h"
 
 #endif

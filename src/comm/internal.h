@@ -112,6 +112,13 @@ int mds_comm_on_device(const struct mds_comm *c, const void *p);
 /* Copy within the memory that p is in. */
 void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes);
 
+/* Around a wait for a call, and around a call that is queued on a stream of its own. */
+void mds_comm_profile_wait(const struct mds_comm_call *call);
+void mds_comm_profile_waited(void);
+void mds_comm_profile_move(const struct mds_comm *c, const struct mds_comm_call *call,
+                           void *stream);
+void mds_comm_profile_moved(void *stream);
+
 /* The first group of all, for those who look after the device. */
 struct mds_comm *mds_comm_live(void);
 

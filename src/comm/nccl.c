@@ -118,15 +118,18 @@ static void close_line(struct line *l, int broken)
 }
 
 /* What is queued on the line next comes after all that is on the device's stream. */
-static enum mds_rc get_ready(const struct mds_comm *c, struct line *l)
+static enum mds_rc get_ready(const struct mds_comm *c, struct line *l,
+                             const struct mds_comm_call *call)
 {
     cudaStream_t compute = mds_dev_stream(c->dev);
 
     if (c->broken)
-        return mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag);
+        return mds_comm_fail_broken(c, call);
     MDS_TRY(fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
-    return fail_cuda(c, "cudaStreamWaitEvent",
-                     cudaStreamWaitEvent(l->stream, l->ready, 0));
+    MDS_TRY(fail_cuda(c, "cudaStreamWaitEvent",
+                      cudaStreamWaitEvent(l->stream, l->ready, 0)));
+    mds_comm_profile_move(c, call, l->stream);
+    return MDS_OK;
 }
 
 static enum mds_rc mark_over(const struct mds_comm *c, struct line *l,
@@ -136,6 +139,7 @@ static enum mds_rc mark_over(const struct mds_comm *c, struct line *l,
 
     l->call[at] = *call;
     *ticket = l->queued;
+    mds_comm_profile_moved(l->stream);
     return fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->over[at], l->stream));
 }
 
@@ -268,7 +272,7 @@ static enum mds_rc nccl_collect(struct mds_comm *c, const struct mds_comm_req *r
 {
     struct line *l = &((struct own *)c->own)->all;
 
-    MDS_TRY(get_ready(c, l));
+    MDS_TRY(get_ready(c, l, &r->call));
     MDS_TRY(fail_nccl(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
     return mark_over(c, l, &r->call, ticket);
 }
@@ -290,7 +294,7 @@ static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
     struct line *l = &((struct own *)c->own)->all;
     int64_t ticket;
 
-    MDS_TRY(get_ready(c, l));
+    MDS_TRY(get_ready(c, l, &c->call));
     MDS_TRY(fail_nccl(
         c, "broadcast", l->comm,
         ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream)));
@@ -326,7 +330,7 @@ static enum mds_rc nccl_start_message(struct mds_comm *c, struct mds_comm_p2p *m
     if (!l)
         return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
                         c->tag, m->call.peer, m->call.tag);
-    MDS_TRY(get_ready(c, l));
+    MDS_TRY(get_ready(c, l, &m->call));
     if (m->call.kind == MDS_COMM_SEND)
         code = ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
     else

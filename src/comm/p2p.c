@@ -93,7 +93,9 @@ static enum mds_rc wait_device(struct mds_comm_p2p *m)
 {
     if (m->comm->broken)
         return mds_comm_fail_broken(m->comm, &m->call);
+    mds_comm_profile_wait(&m->call);
     MDS_TRY(m->comm->direct->wait_message(m->comm, m));
+    mds_comm_profile_waited();
     m->comm = NULL;
     return MDS_OK;
 }

@@ -188,7 +188,9 @@ static enum mds_rc wait_device(struct mds_comm_req *req)
 {
     if (req->comm->broken)
         return mds_comm_fail_broken(req->comm, &req->call);
+    mds_comm_profile_wait(&req->call);
     MDS_TRY(req->comm->direct->wait(req->comm, req->ticket));
+    mds_comm_profile_waited();
     req->comm = NULL;
     return MDS_OK;
 }

@@ -316,6 +316,20 @@ int64_t mds_config_world(const struct mds_config_run *run)
     return world ? world : mds_config_ranks_of_a_copy(run);
 }
 
+static void check_profile(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const int64_t most = 1000; /* steps: they are kept apart */
+    const struct mds_train_config *t = &run->config.train;
+    int64_t steps = t->profile_end - t->profile_start;
+
+    if (t->profile && (steps < 1 || steps > most))
+        mds_diag_fault(
+            diag, mds_config_origin(run, "train.profile_end"),
+            "--profile measures the steps after --profile-step-start %lld up "
+            "to --profile-step-end %lld: 1 to %lld of them",
+            (long long)t->profile_start, (long long)t->profile_end, (long long)most);
+}
+
 static void check_checkpoints(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_checkpoint_config *c = &run->config.checkpoint;
@@ -346,6 +360,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     check_optim(run, diag);
     check_data(run, diag);
     check_checkpoints(run, diag);
+    check_profile(run, diag);
     resolve_dry_run(run, diag);
     return mds_diag_verdict(diag);
 }

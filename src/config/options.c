@@ -315,6 +315,16 @@ static const struct mds_option rows[] = {
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
      .help = "compare all ranks' collectives before each; slow, for finding faults"},
+    {memory, "train.profile", "--profile", "MDS_PROFILE", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(train.profile), NULL,
+     .help = "measure some steps, operation by operation, and print where their time "
+             "goes; they take longer by some microseconds an operation"},
+    {memory, "train.profile_start", "--profile-step-start", "MDS_PROFILE_STEP_START",
+     MDS_OPT_COUNT, "10", 0, 1e12, NULL, AT(train.profile_start), "step",
+     .help = "the steps after this one"},
+    {memory, "train.profile_end", "--profile-step-end", "MDS_PROFILE_STEP_END",
+     MDS_OPT_COUNT, "12", 1, 1e12, NULL, AT(train.profile_end), "step",
+     .help = "up to this one"},
     {memory, "train.dry_run", "--dry-run", "MDS_DRY_RUN", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.dry_run), NULL,
      .help = "print what a step of one rank would need and send, and leave; takes no "

@@ -4,6 +4,14 @@
 
 #include "device/device.h"
 
+/* A moment: an event of the device's, or the host's clock. */
+struct mds_instant {
+    void *event; /* owned; made at first use */
+    double host_s;
+};
+
+struct mds_recorder;
+
 struct mds_dev_ops {
     const char *name;
     const char *missing;              /* why this row cannot be used, NULL if it can */
@@ -24,6 +32,16 @@ struct mds_dev_ops {
     /* Queued copies to and from memory of the device beside; NULL: the two above. */
     void (*save)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
     void (*restore)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
+    /* Until all that was queued is done.  NULL: nothing is ever queued. */
+    enum mds_rc (*wait)(struct mds_dev *dev);
+    /* The moment when the stream (NULL: dev's) comes to this point; seconds from a to
+     * b, once b is over.  NULL, all three: the host's clock. */
+    void (*take_instant)(struct mds_dev *dev, struct mds_instant *t, void *stream);
+    double (*between)(struct mds_dev *dev, const struct mds_instant *a,
+                      const struct mds_instant *b);
+    void (*free_instant)(struct mds_dev *dev, struct mds_instant *t);
+    /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
+    void (*capture)(struct mds_dev *dev, int on);
 };
 
 struct mds_dev {
@@ -32,6 +50,7 @@ struct mds_dev {
     void *stream;
     void *own; /* the backend's */
     mds_dev_watch *watch;
+    struct mds_recorder *recorder; /* profile.c's; NULL: nobody wants to know */
     int64_t memory_bytes, taken_bytes;
     int64_t given_bytes; /* dry's: addresses handed out so far */
     char description[160];
@@ -43,6 +62,9 @@ extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
 /* Host memory as the cpu device has it: zeroed; NULL if refused. */
 void *mds_dev_map(int64_t bytes);
 void mds_dev_unmap(void *p, int64_t bytes);
+
+/* For the profile: the host waited that long for the device. */
+void mds_profile_host_wait(struct mds_dev *dev, double s);
 
 /* Used by arenas: the account follows what is taken from them. */
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes);

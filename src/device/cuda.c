@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "kernels/cuda/cuda.h"
 
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <sched.h>
 #include <stdio.h>
@@ -294,8 +295,9 @@ static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_
 }
 
 /* Until all that was queued is done. */
-static enum mds_rc wait_for_all(struct mds_dev *dev)
+static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
+    const struct own *own = dev->own;
     const double pause_s = 0.1;
     double watched = mds_clock_s();
     cudaError_t code;
@@ -310,7 +312,7 @@ static enum mds_rc wait_for_all(struct mds_dev *dev)
         sched_yield();
     }
     note(dev, "something that was queued", code);
-    return MDS_OK;
+    return check(own->what, own->failed);
 }
 
 static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
@@ -318,11 +320,49 @@ static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from
 {
     struct own *own = dev->own;
 
-    MDS_TRY(wait_for_all(dev)); /* a copy to pageable memory would block unwatched */
     note(dev, "copying from the GPU",
          cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
     note(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
     return check(own->what, own->failed);
+}
+
+/* ---- the profile ---- */
+
+static void cuda_take_instant(struct mds_dev *dev, struct mds_instant *t, void *stream)
+{
+    cudaEvent_t event = t->event;
+
+    if (!event)
+        note(dev, "an event", cudaEventCreate(&event));
+    t->event = event;
+    note(dev, "an event", cudaEventRecord(event, stream ? stream : dev->stream));
+}
+
+static double cuda_between(struct mds_dev *dev, const struct mds_instant *a,
+                           const struct mds_instant *b)
+{
+    float ms = 0;
+
+    note(dev, "an event", cudaEventSynchronize(b->event));
+    note(dev, "an event", cudaEventElapsedTime(&ms, a->event, b->event));
+    return ms * 1e-3;
+}
+
+static void cuda_free_instant(struct mds_dev *dev, struct mds_instant *t)
+{
+    (void)dev;
+    if (t->event)
+        cudaEventDestroy(t->event);
+    t->event = NULL;
+}
+
+static void cuda_capture(struct mds_dev *dev, int on)
+{
+    (void)dev;
+    if (on)
+        cudaProfilerStart();
+    else
+        cudaProfilerStop();
 }
 
 static void cuda_save(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
@@ -412,6 +452,11 @@ const struct mds_dev_ops mds_dev_cuda = {
     .copy_out = cuda_copy_out,
     .save = cuda_save,
     .restore = cuda_restore,
+    .wait = cuda_wait,
+    .take_instant = cuda_take_instant,
+    .between = cuda_between,
+    .free_instant = cuda_free_instant,
+    .capture = cuda_capture,
 };
 
 #else

@@ -1,8 +1,10 @@
 #include "device/device.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "device/backend.h"
+#include "device/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +149,12 @@ void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
     dev->ledger.op[op].calls++;
     dev->ledger.op[op].cost.flops += cost.flops;
     dev->ledger.op[op].cost.bytes += cost.bytes;
+    mds_profile_begin(dev, MDS_PROFILE_OP, (int)op, cost, NULL);
+}
+
+void mds_dev_launched(struct mds_dev *dev)
+{
+    mds_profile_end(dev, MDS_PROFILE_OP, NULL);
 }
 
 enum mds_rc mds_dev_alloc(struct mds_dev *dev, int64_t bytes, void **out)
@@ -181,6 +189,7 @@ void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_ZERO, (struct mdsk_cost){0, (double)bytes});
     dev->ops->zero(dev, p, bytes);
+    mds_dev_launched(dev);
 }
 
 void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
@@ -203,13 +212,28 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
 {
     mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
     dev->ops->copy_in(dev, to, from_host, bytes);
+    mds_dev_launched(dev);
+}
+
+enum mds_rc mds_dev_wait(struct mds_dev *dev)
+{
+    double begin = mds_clock_s();
+    enum mds_rc rc = dev->ops->wait ? dev->ops->wait(dev) : MDS_OK;
+
+    mds_profile_host_wait(dev, mds_clock_s() - begin);
+    return rc;
 }
 
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes)
 {
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory would block unwatched */
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    return dev->ops->copy_out(dev, to_host, from, bytes);
+    rc = dev->ops->copy_out(dev, to_host, from, bytes);
+    mds_dev_launched(dev);
+    return rc;
 }
 
 void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
@@ -221,6 +245,7 @@ void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t 
         dev->ops->save(dev, to_host, from, bytes);
     else
         dev->ops->copy_out(dev, to_host, from, bytes);
+    mds_dev_launched(dev);
 }
 
 void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
@@ -233,6 +258,7 @@ void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
         dev->ops->restore(dev, to, from_host, bytes);
     else
         dev->ops->copy_in(dev, to, from_host, bytes);
+    mds_dev_launched(dev);
 }
 
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)

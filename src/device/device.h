@@ -88,7 +88,10 @@ const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev);
 void *mds_dev_stream(const struct mds_dev *dev);
 
 const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
+
+/* Around the launch of an operation: into the ledger, and it is queued now. */
 void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
+void mds_dev_launched(struct mds_dev *dev);
 
 /* Zeroed memory, aligned to 256 bytes; for arenas only (device/arena.h), which do the
  * accounting.  MDS_EMEM names what was asked for and what the device has. */
@@ -112,8 +115,12 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes);
 
-/* Called some times a second while copy_out waits; a failure ends the wait, and is what
- * copy_out returns.  For those who queue what may never end: NULL for nobody. */
+/* Until all that was queued is done; fails as copy_out does. */
+enum mds_rc mds_dev_wait(struct mds_dev *dev);
+
+/* Called some times a second while copy_out or wait waits; a failure ends the wait, and
+ * is what copy_out returns.  For those who queue what may never end: NULL for nobody.
+ */
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 

@@ -4,7 +4,9 @@ src_device_libmds_device_a_SOURCES = \
   src/device/backend.h \
   src/device/cpu.c src/device/cuda.c src/device/dry.c \
   src/device/device.c src/device/device.h \
-  src/device/memory.h
+  src/device/memory.h \
+  src/device/profile.c src/device/profile.h \
+  src/device/range.c
 src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 
 unit_tests += tests/unit/device

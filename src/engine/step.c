@@ -1,5 +1,6 @@
 /* A step: micro-batches through the pipeline, sums over ranks, read-back, update. */
 #include "engine/engine.h"
+#include "device/profile.h"
 #include "engine/internal.h"
 #include "optim/clip.h"
 
@@ -58,12 +59,14 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
     struct mds_engine *e = ctx;
     const struct passage *p = e->training ? &e->train : &e->eval;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
+    int set = mds_schedule_set(p->schedule, micro_batch, chunk);
 
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
-    return mds_gpt_forward(e->gpt, chunk,
-                           mds_schedule_set(p->schedule, micro_batch, chunk), &batch,
-                           in, out, &e->scalars->loss);
+    mds_range_begin("forward");
+    MDS_TRY(mds_gpt_forward(e->gpt, chunk, set, &batch, in, out, &e->scalars->loss));
+    mds_range_end();
+    return MDS_OK;
 }
 
 static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d_out,
@@ -71,11 +74,13 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
 {
     struct mds_engine *e = ctx;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
+    int set = mds_schedule_set(e->train.schedule, micro_batch, chunk);
 
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
-    return mds_gpt_backward(e->gpt, chunk,
-                            mds_schedule_set(e->train.schedule, micro_batch, chunk),
-                            &batch, d_out, d_in);
+    mds_range_begin("backward");
+    MDS_TRY(mds_gpt_backward(e->gpt, chunk, set, &batch, d_out, d_in));
+    mds_range_end();
+    return MDS_OK;
 }
 
 static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
@@ -169,7 +174,12 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
                         "gradients overflow at loss scale %g, which cannot be lowered: "
                         "the run has diverged; lower --lr, or use --bf16",
                         scale);
-    return e->overflow ? MDS_OK : mds_zero_update(e->zero, lr, clip / scale);
+    if (e->overflow)
+        return MDS_OK;
+    mds_range_begin("optimizer");
+    MDS_TRY(mds_zero_update(e->zero, lr, clip / scale));
+    mds_range_end();
+    return MDS_OK;
 }
 
 enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,

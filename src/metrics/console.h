@@ -34,6 +34,9 @@ void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run
 void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
                       double loss);
 
+/* Three tables: steps, operations, communication. */
+void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *p);
+
 void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
                          const struct mds_metrics_summary *summary);
 

@@ -66,6 +66,46 @@ enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_ste
 enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
                              int64_t iteration, double loss);
 
+/* What --profile found out. */
+enum mds_metrics_profile_part {
+    MDS_METRICS_PROFILE_TOTAL, /* of a step on the device's stream: the next four */
+    MDS_METRICS_PROFILE_COMPUTE,
+    MDS_METRICS_PROFILE_EXPOSED, /* it stands still for communication */
+    MDS_METRICS_PROFILE_COPY,    /* from and to the host */
+    MDS_METRICS_PROFILE_IDLE,    /* nothing was queued */
+    MDS_METRICS_PROFILE_MOVE,    /* communication that runs beside it */
+    MDS_METRICS_PROFILE_HOST,    /* the host waited for the device */
+    MDS_METRICS_PROFILE_PARTS,
+};
+
+struct mds_metrics_profile_step {
+    int64_t iteration;
+    /* over the ranks */
+    double mean_s[MDS_METRICS_PROFILE_PARTS], most_s[MDS_METRICS_PROFILE_PARTS];
+};
+
+/* An operation (of one number of FLOPs), or a kind of communication, over all measured
+ * steps. */
+struct mds_metrics_profile_row {
+    const char *name;
+    int64_t calls;
+    double s, flops, bytes;
+    /* communication: how often and how long the device waited for it */
+    int64_t waits;
+    double exposed_s;
+};
+
+struct mds_metrics_profile {
+    int64_t ranks;
+    int steps, operations, transfers;
+    const struct mds_metrics_profile_step *step;
+    const struct mds_metrics_profile_row *operation, *transfer; /* of rank 0 */
+};
+
+/* Tables, and a record for each line of them. */
+enum mds_rc mds_metrics_profile(struct mds_metrics *m,
+                                const struct mds_metrics_profile *p);
+
 /* The closing record and lines; frees m also on failure.  summary NULL: the run failed,
  * close what is open without a closing record.  m NULL is fine. */
 enum mds_rc mds_metrics_close(struct mds_metrics *m,

@@ -22,8 +22,9 @@ enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype
                     names[t]);
 }
 
-enum mds_rc mds_front_launched(const char *op, int err)
+enum mds_rc mds_front_launched(struct mds_dev *dev, const char *op, int err)
 {
+    mds_dev_launched(dev);
     if (err == 0)
         return MDS_OK;
     return mds_fail(MDS_EDEVICE, "%s: %s%s%s", op, strerror(-err),

@@ -12,7 +12,7 @@ enum mds_rc mds_front_broken(const char *op, const char *condition);
  * MDS_ENOSUP: not here. */
 enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t);
 
-/* A kernel's return value (0 or -errno) as a status. */
-enum mds_rc mds_front_launched(const char *op, int err);
+/* The operation is queued: its kernel's return value (0 or -errno) as a status. */
+enum mds_rc mds_front_launched(struct mds_dev *dev, const char *op, int err);
 
 #endif

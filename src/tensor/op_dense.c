@@ -28,7 +28,8 @@ enum mds_rc mds_op_linear_fwd(struct mds_dev *dev, const struct mdsk_linear_fwd 
     mds_dev_charge(dev, MDS_OP_LINEAR_FWD, mdsk_linear_fwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("linear_fwd", kern->linear_fwd(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "linear_fwd",
+                              kern->linear_fwd(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_linear_bwd_input(struct mds_dev *dev,
@@ -46,7 +47,7 @@ enum mds_rc mds_op_linear_bwd_input(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_LINEAR_BWD_INPUT, mdsk_linear_bwd_input_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("linear_bwd_input",
+    return mds_front_launched(dev, "linear_bwd_input",
                               kern->linear_bwd_input(mds_dev_stream(dev), a));
 }
 
@@ -63,7 +64,7 @@ enum mds_rc mds_op_linear_bwd_weight(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_LINEAR_BWD_WEIGHT, mdsk_linear_bwd_weight_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("linear_bwd_weight",
+    return mds_front_launched(dev, "linear_bwd_weight",
                               kern->linear_bwd_weight(mds_dev_stream(dev), a));
 }
 
@@ -87,7 +88,7 @@ enum mds_rc mds_op_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *a)
     mds_dev_charge(dev, MDS_OP_NORM_FWD, mdsk_norm_fwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("norm_fwd", kern->norm_fwd(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "norm_fwd", kern->norm_fwd(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_norm_bwd(struct mds_dev *dev, const struct mdsk_norm_bwd *a)
@@ -106,7 +107,7 @@ enum mds_rc mds_op_norm_bwd(struct mds_dev *dev, const struct mdsk_norm_bwd *a)
     mds_dev_charge(dev, MDS_OP_NORM_BWD, mdsk_norm_bwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("norm_bwd", kern->norm_bwd(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "norm_bwd", kern->norm_bwd(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_attention_fwd(struct mds_dev *dev,
@@ -126,7 +127,7 @@ enum mds_rc mds_op_attention_fwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_ATTENTION_FWD, mdsk_attention_fwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("attention_fwd",
+    return mds_front_launched(dev, "attention_fwd",
                               kern->attention_fwd(mds_dev_stream(dev), a));
 }
 
@@ -149,7 +150,7 @@ enum mds_rc mds_op_attention_bwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_ATTENTION_BWD, mdsk_attention_bwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("attention_bwd",
+    return mds_front_launched(dev, "attention_bwd",
                               kern->attention_bwd(mds_dev_stream(dev), a));
 }
 
@@ -170,7 +171,7 @@ enum mds_rc mds_op_attention_merge(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_ATTENTION_MERGE, mdsk_attention_merge_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("attention_merge",
+    return mds_front_launched(dev, "attention_merge",
                               kern->attention_merge(mds_dev_stream(dev), a));
 }
 
@@ -188,7 +189,7 @@ enum mds_rc mds_op_rope(struct mds_dev *dev, const struct mdsk_rope *a)
     mds_dev_charge(dev, MDS_OP_ROPE, mdsk_rope_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("rope", kern->rope(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "rope", kern->rope(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_activation_fwd(struct mds_dev *dev,
@@ -204,7 +205,7 @@ enum mds_rc mds_op_activation_fwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_ACTIVATION_FWD, mdsk_activation_fwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("activation_fwd",
+    return mds_front_launched(dev, "activation_fwd",
                               kern->activation_fwd(mds_dev_stream(dev), a));
 }
 
@@ -223,6 +224,6 @@ enum mds_rc mds_op_activation_bwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_ACTIVATION_BWD, mdsk_activation_bwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("activation_bwd",
+    return mds_front_launched(dev, "activation_bwd",
                               kern->activation_bwd(mds_dev_stream(dev), a));
 }

@@ -16,7 +16,7 @@ enum mds_rc mds_op_embedding_fwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_EMBEDDING_FWD, mdsk_embedding_fwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("embedding_fwd",
+    return mds_front_launched(dev, "embedding_fwd",
                               kern->embedding_fwd(mds_dev_stream(dev), a));
 }
 
@@ -35,7 +35,7 @@ enum mds_rc mds_op_embedding_bwd(struct mds_dev *dev,
     mds_dev_charge(dev, MDS_OP_EMBEDDING_BWD, mdsk_embedding_bwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("embedding_bwd",
+    return mds_front_launched(dev, "embedding_bwd",
                               kern->embedding_bwd(mds_dev_stream(dev), a));
 }
 
@@ -53,7 +53,8 @@ enum mds_rc mds_op_xent_stats(struct mds_dev *dev, const struct mdsk_xent_stats 
     mds_dev_charge(dev, MDS_OP_XENT_STATS, mdsk_xent_stats_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("xent_stats", kern->xent_stats(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "xent_stats",
+                              kern->xent_stats(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_xent_loss(struct mds_dev *dev, const struct mdsk_xent_loss *a)
@@ -72,7 +73,8 @@ enum mds_rc mds_op_xent_loss(struct mds_dev *dev, const struct mdsk_xent_loss *a
     mds_dev_charge(dev, MDS_OP_XENT_LOSS, mdsk_xent_loss_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("xent_loss", kern->xent_loss(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "xent_loss",
+                              kern->xent_loss(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_xent_bwd(struct mds_dev *dev, const struct mdsk_xent_bwd *a)
@@ -88,7 +90,7 @@ enum mds_rc mds_op_xent_bwd(struct mds_dev *dev, const struct mdsk_xent_bwd *a)
     mds_dev_charge(dev, MDS_OP_XENT_BWD, mdsk_xent_bwd_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("xent_bwd", kern->xent_bwd(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "xent_bwd", kern->xent_bwd(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_dropout(struct mds_dev *dev, const struct mdsk_dropout *a)
@@ -105,7 +107,7 @@ enum mds_rc mds_op_dropout(struct mds_dev *dev, const struct mdsk_dropout *a)
     mds_dev_charge(dev, MDS_OP_DROPOUT, mdsk_dropout_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("dropout", kern->dropout(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "dropout", kern->dropout(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_copy_rows(struct mds_dev *dev, const struct mdsk_copy_rows *a)
@@ -119,7 +121,8 @@ enum mds_rc mds_op_copy_rows(struct mds_dev *dev, const struct mdsk_copy_rows *a
     mds_dev_charge(dev, MDS_OP_COPY_ROWS, mdsk_copy_rows_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("copy_rows", kern->copy_rows(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "copy_rows",
+                              kern->copy_rows(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_cast(struct mds_dev *dev, const struct mdsk_cast *a)
@@ -135,7 +138,7 @@ enum mds_rc mds_op_cast(struct mds_dev *dev, const struct mdsk_cast *a)
     mds_dev_charge(dev, MDS_OP_CAST, mdsk_cast_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("cast", kern->cast(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "cast", kern->cast(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a)
@@ -150,7 +153,7 @@ enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a)
     mds_dev_charge(dev, MDS_OP_ADD, mdsk_add_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("add", kern->add(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "add", kern->add(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_scale(struct mds_dev *dev, const struct mdsk_scale *a)
@@ -164,7 +167,7 @@ enum mds_rc mds_op_scale(struct mds_dev *dev, const struct mdsk_scale *a)
     mds_dev_charge(dev, MDS_OP_SCALE, mdsk_scale_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("scale", kern->scale(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "scale", kern->scale(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_sum_squares(struct mds_dev *dev, const struct mdsk_sum_squares *a)
@@ -178,7 +181,8 @@ enum mds_rc mds_op_sum_squares(struct mds_dev *dev, const struct mdsk_sum_square
     mds_dev_charge(dev, MDS_OP_SUM_SQUARES, mdsk_sum_squares_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("sum_squares", kern->sum_squares(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "sum_squares",
+                              kern->sum_squares(mds_dev_stream(dev), a));
 }
 
 enum mds_rc mds_op_adamw(struct mds_dev *dev, const struct mdsk_adamw *a)
@@ -195,5 +199,5 @@ enum mds_rc mds_op_adamw(struct mds_dev *dev, const struct mdsk_adamw *a)
     mds_dev_charge(dev, MDS_OP_ADAMW, mdsk_adamw_cost(a));
     if (!kern)
         return MDS_OK;
-    return mds_front_launched("adamw", kern->adamw(mds_dev_stream(dev), a));
+    return mds_front_launched(dev, "adamw", kern->adamw(mds_dev_stream(dev), a));
 }

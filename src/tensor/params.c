@@ -1,5 +1,6 @@
 #include "tensor/params.h"
 #include "base/alloc.h"
+#include "device/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,11 +181,13 @@ void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks)
 
 enum mds_rc mds_params_acquire(struct mds_params *ps, int unit)
 {
+    mds_range_begin(ps->unit[unit].name);
     return ps->hooks.acquire ? ps->hooks.acquire(ps->hooks.ctx, unit) : MDS_OK;
 }
 
 enum mds_rc mds_params_release(struct mds_params *ps, int unit)
 {
+    mds_range_end();
     return ps->hooks.release ? ps->hooks.release(ps->hooks.ctx, unit) : MDS_OK;
 }
 

@@ -23,6 +23,8 @@ struct run {
     double valid_loss, train_loss; /* latest; NAN: none */
     int64_t iteration;             /* done */
     int64_t samples;               /* consumed by then */
+    int profiling;                 /* now */
+    int64_t profiled;              /* steps before the first that was; -1: none was */
     int64_t saved;                 /* iteration of the checkpoint of just this; or -1 */
 };
 
@@ -87,6 +89,12 @@ enum mds_rc mds_run_begin(struct run *r);
  * a failure at the end alone: before, it is a warning, and the next interval tries
  * again. */
 enum mds_rc mds_run_checkpoint(struct run *r, int at_end);
+
+/* ---- profile.c: what --profile measures ---- */
+
+/* Before and after each step; at_end: after all of them.  Collective. */
+enum mds_rc mds_run_profile_begin(struct run *r);
+enum mds_rc mds_run_profile_end(struct run *r, int at_end);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 

@@ -186,6 +186,7 @@ static enum mds_rc one_step(struct run *r)
     double begin = mds_clock_s();
     struct mds_step_result result;
 
+    MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(load_rows(r, first));
     MDS_TRY(mds_engine_backward(r->engine, step, first, r->rows, &result));
     MDS_TRY(check_finite(&result, step));
@@ -193,7 +194,8 @@ static enum mds_rc one_step(struct run *r)
     MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
     r->samples += r->config->batch.global;
-    return report_step(r, &result, lr, mds_clock_s() - begin);
+    MDS_TRY(report_step(r, &result, lr, mds_clock_s() - begin));
+    return mds_run_profile_end(r, 0);
 }
 
 static int evaluation_is_due(const struct run *r, int at_end)
@@ -231,6 +233,7 @@ static enum mds_rc finish(struct run *r, const char *reason)
                                           .test_loss = NAN};
     struct mds_metrics *m = r->metrics;
 
+    MDS_TRY(mds_run_profile_end(r, 1));
     if (r->config->train.eval_iters > 0 &&
         mds_dataset_samples(r->spec->data, MDS_SPLIT_TEST) > 0)
         MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
@@ -250,7 +253,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
                     .config = spec->config,
                     .valid_loss = NAN,
                     .train_loss = NAN,
-                    .saved = -1};
+                    .saved = -1,
+                    .profiled = -1};
     const char *reason = NULL;
     enum mds_rc rc;
 

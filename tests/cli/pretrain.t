@@ -74,6 +74,29 @@ test_expect_success 'a file that --show-config printed gives the same run' '
     losses a.jsonl >a && losses b.jsonl >b &&
     test "$(wc -l <a)" -ge 6 && test_cmp a b
 '
+test_expect_success '--profile says where the time of its steps went, and changes nothing' '
+    pretrain --metrics-jsonl a.jsonl >out 2>&1 &&
+    pretrain --metrics-jsonl p.jsonl --profile --profile-step-start 2 \
+        --profile-step-end 5 >out 2>&1 &&
+    losses a.jsonl >a && losses p.jsonl >p && test_cmp a p &&
+    grep "^profile: where the device.s time goes" out &&
+    grep "^ *linear_fwd " out && grep "^ *adamw " out &&
+    ! grep "^communication" out &&
+    grep -c "\"event\":\"profile_step\"" p.jsonl >n && test "$(cat n)" -eq 3 &&
+    grep "\"event\":\"profile_step\".*\"iteration\":3," p.jsonl &&
+    grep "\"event\":\"profile_operation\".*\"name\":\"attention_fwd\",\"steps\":3" p.jsonl
+'
+test_expect_success '--profile on two ranks: communication, and what is not overlapped' '
+    ranks 2 --zero-stage 3 --metrics-jsonl p.jsonl --profile --profile-step-start 1 \
+        --profile-step-end 2 >out 2>&1 &&
+    grep "^communication of rank 0" out && grep "^ *reduce_scatter " out &&
+    grep "\"event\":\"profile_comm\".*\"name\":\"all_gather\"" p.jsonl
+'
+test_expect_success '--profile of steps that do not come is a warning, of no steps a fault' '
+    pretrain --profile >out 2>&1 && grep "warn.*--profile: nothing was measured" out &&
+    test_must_fail pretrain --profile --profile-step-end 10 >out 2>&1 &&
+    grep "command line: --profile measures the steps after" out
+'
 test_expect_success 'leaves after --exit-interval' '
     pretrain --exit-interval 4 >out 2>&1 &&
     grep "iteration 4 of 6" out && ! grep "iteration  *6/" out

@@ -1,6 +1,7 @@
 /* device: arenas, the account by tag, the dry device. */
 #include "base/status.h"
 #include "device/arena.h"
+#include "device/profile.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -169,6 +171,89 @@ static void dry_memory_cannot_be_touched(void **state)
     mds_dev_destroy(dev);
 }
 
+/* One operation of the step: what it takes is charged, and it takes some time. */
+static void operate(struct mds_dev *dev, enum mds_op op, double flops)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    mds_dev_charge(dev, op, (struct mdsk_cost){flops, 8});
+    nanosleep(&nap, NULL);
+    mds_dev_launched(dev);
+}
+
+static void a_profile_adds_up(void **state)
+{
+    struct mds_dev *dev = open_dev("cpu", 0);
+    struct mds_profile *p = NULL;
+    const struct mds_profile_step *s;
+
+    (void)state;
+    operate(dev, MDS_OP_ROPE, 0); /* nobody wants to know */
+    assert_int_equal(mds_profile_start(dev, 2), MDS_OK);
+    assert_int_equal(mds_profile_start(dev, 2), MDS_EBUG);
+    operate(dev, MDS_OP_LINEAR_FWD, 6);
+    operate(dev, MDS_OP_LINEAR_FWD, 9);
+    operate(dev, MDS_OP_LINEAR_FWD, 6);
+    operate(dev, MDS_OP_COPY_IN, 0);
+    mds_profile_step(dev);
+    operate(dev, MDS_OP_ADD, 0);
+    mds_profile_begin(dev, MDS_PROFILE_WAIT, 3, (struct mdsk_cost){0, 0}, NULL);
+    mds_profile_end(dev, MDS_PROFILE_WAIT, NULL);
+    mds_profile_step(dev);
+    operate(dev, MDS_OP_ADD, 0); /* after the last step */
+    assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
+    assert_int_equal(p->steps, 2);
+    assert_int_equal(p->rows, 5); /* the product's two shapes, copy, add, wait */
+    assert_true(p->row[0].calls == 2 && p->row[0].cost.flops == 12);
+    assert_true(p->row[1].calls == 1 && p->row[1].cost.flops == 9);
+    assert_true(p->row[0].s >= 2e-3);
+    assert_int_equal(p->row[3].member, MDS_OP_ADD);
+    assert_int_equal(p->row[3].calls, 1);
+    s = p->step;
+    assert_true(s[0].compute_s >= 3e-3 && s[0].copy_s >= 1e-3 && s[0].wait_s == 0);
+    assert_true(s[1].compute_s >= 1e-3 && s[1].copy_s == 0 && s[1].wait_s > 0);
+    for (int i = 0; i < 2; i++) {
+        double parts = s[i].compute_s + s[i].copy_s + s[i].wait_s + s[i].idle_s;
+
+        assert_true(s[i].idle_s >= 0);
+        assert_float_equal(s[i].total_s, parts, 1e-9);
+    }
+    mds_profile_destroy(p);
+    mds_dev_destroy(dev);
+}
+
+/* More marks than there is room for, a wait open all the while, more shapes than rows.
+ */
+static void a_long_profile_is_whole(void **state)
+{
+    const int calls = 20000;
+    struct mds_dev *dev = open_dev("cpu", 0);
+    struct mds_profile *p = NULL;
+    int64_t seen = 0;
+    double flops = 0;
+
+    (void)state;
+    assert_int_equal(mds_profile_start(dev, 1), MDS_OK);
+    mds_profile_begin(dev, MDS_PROFILE_WAIT, 0, (struct mdsk_cost){0, 0}, NULL);
+    for (int i = 0; i < calls; i++) {
+        mds_dev_charge(dev, (enum mds_op)(i % 5), (struct mdsk_cost){i, 0});
+        mds_dev_launched(dev);
+    }
+    mds_profile_end(dev, MDS_PROFILE_WAIT, NULL);
+    mds_profile_step(dev);
+    assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
+    assert_true(p->rows <= MDS_PROFILE_ROWS);
+    for (int i = 0; i < p->rows; i++) {
+        seen += p->row[i].calls;
+        flops += p->row[i].cost.flops;
+    }
+    assert_int_equal(seen, calls + 1);
+    assert_true(flops == calls * (calls - 1.0) / 2);
+    assert_true(p->step[0].wait_s > p->step[0].compute_s);
+    mds_profile_destroy(p);
+    mds_dev_destroy(dev);
+}
+
 static void every_name_is_there(void **state)
 {
     (void)state;
@@ -189,6 +274,8 @@ int main(void)
         cmocka_unit_test(arenas_account),
         cmocka_unit_test(copies_arrive),
         cmocka_unit_test(dry_memory_cannot_be_touched),
+        cmocka_unit_test(a_profile_adds_up),
+        cmocka_unit_test(a_long_profile_is_whole),
         cmocka_unit_test(every_name_is_there),
     };
 

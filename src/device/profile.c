@@ -1,0 +1,253 @@
+#include "device/profile.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "device/backend.h"
+
+#include <stdlib.h>
+
+enum {
+    MARKS = 8192
+}; /* when so many are there, they are read: the device is waited for */
+
+struct mark {
+    enum mds_profile_kind kind;
+    int member, step;
+    struct mdsk_cost cost;
+    struct mds_instant begin, end;
+};
+
+/* The part that is seen first. */
+struct mds_recorder {
+    struct mds_profile seen;
+    struct mds_dev *dev;       /* borrowed */
+    int most;                  /* steps */
+    struct mds_instant *bound; /* [most + 1] */
+    struct mark *mark;         /* [MARKS] */
+    int marks;
+    struct mark *open[MDS_PROFILE_KINDS];
+};
+
+/* ---- instants ---- */
+
+static void take_instant(struct mds_dev *dev, struct mds_instant *t, void *stream)
+{
+    if (dev->ops->take_instant)
+        dev->ops->take_instant(dev, t, stream);
+    else
+        t->host_s = mds_clock_s();
+}
+
+static double between(struct mds_dev *dev, const struct mds_instant *a,
+                      const struct mds_instant *b)
+{
+    if (dev->ops->between)
+        return dev->ops->between(dev, a, b);
+    return b->host_s - a->host_s;
+}
+
+static void free_instant(struct mds_dev *dev, struct mds_instant *t)
+{
+    if (dev->ops->free_instant)
+        dev->ops->free_instant(dev, t);
+}
+
+/* ---- sums ---- */
+
+static void add_to_step(struct mds_profile_step *step, const struct mark *m, double s)
+{
+    if (m->kind == MDS_PROFILE_WAIT)
+        step->wait_s += s;
+    else if (m->kind == MDS_PROFILE_MOVE)
+        step->move_s += s;
+    else if (m->member == MDS_OP_COPY_IN || m->member == MDS_OP_COPY_OUT)
+        step->copy_s += s;
+    else
+        step->compute_s += s;
+}
+
+/* The row of calls like m. */
+static struct mds_profile_row *find_row(struct mds_profile *p, const struct mark *m)
+{
+    struct mds_profile_row *same = NULL;
+
+    for (int i = 0; i < p->rows; i++) {
+        struct mds_profile_row *row = &p->row[i];
+
+        if (row->kind != m->kind || row->member != m->member)
+            continue;
+        same = row;
+        if (row->cost.flops == m->cost.flops * (double)row->calls)
+            return row;
+    }
+    if (same && p->rows >= MDS_PROFILE_ROWS / 2)
+        return same;
+    same = &p->row[p->rows++];
+    same->kind = m->kind;
+    same->member = m->member;
+    return same;
+}
+
+static void add_to_row(struct mds_profile_row *row, const struct mark *m, double s)
+{
+    row->calls++;
+    row->s += s;
+    row->cost.flops += m->cost.flops;
+    row->cost.bytes += m->cost.bytes;
+}
+
+/* Read all marks but those that are open, which stay. */
+static void harvest(struct mds_recorder *r)
+{
+    int kept = 0;
+
+    mds_dev_wait(r->dev); /* a failure is told again by the next copy_out */
+    for (int i = 0; i < r->marks; i++) {
+        struct mark *m = &r->mark[i];
+        double s;
+
+        if (r->open[m->kind] == m) {
+            struct mark swap = r->mark[kept];
+
+            r->mark[kept] = *m;
+            *m = swap;
+            r->open[r->mark[kept].kind] = &r->mark[kept];
+            kept++;
+            continue;
+        }
+        s = between(r->dev, &m->begin, &m->end);
+        add_to_row(find_row(&r->seen, m), m, s);
+        add_to_step(&r->seen.step[m->step], m, s);
+    }
+    r->marks = kept;
+}
+
+static void finish_steps(struct mds_recorder *r)
+{
+    for (int i = 0; i < r->seen.steps; i++) {
+        struct mds_profile_step *s = &r->seen.step[i];
+
+        s->total_s = between(r->dev, &r->bound[i], &r->bound[i + 1]);
+        s->idle_s = s->total_s - s->compute_s - s->copy_s - s->wait_s;
+    }
+}
+
+/* ---- marks ---- */
+
+void mds_profile_begin(struct mds_dev *dev, enum mds_profile_kind kind, int member,
+                       struct mdsk_cost cost, void *stream)
+{
+    struct mds_recorder *r = dev ? dev->recorder : NULL;
+    struct mark *m;
+
+    if (!r || r->seen.steps == r->most || r->open[kind])
+        return;
+    if (r->marks == MARKS)
+        harvest(r);
+    m = &r->mark[r->marks++];
+    m->kind = kind;
+    m->member = member;
+    m->step = r->seen.steps;
+    m->cost = cost;
+    r->open[kind] = m;
+    take_instant(dev, &m->begin, stream);
+}
+
+void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stream)
+{
+    struct mds_recorder *r = dev ? dev->recorder : NULL;
+
+    if (!r || !r->open[kind])
+        return;
+    take_instant(dev, &r->open[kind]->end, stream);
+    r->open[kind] = NULL;
+}
+
+void mds_profile_host_wait(struct mds_dev *dev, double s)
+{
+    struct mds_recorder *r = dev->recorder;
+
+    if (r && r->seen.steps < r->most)
+        r->seen.step[r->seen.steps].host_s += s;
+}
+
+/* ---- life ---- */
+
+static void destroy_recorder(struct mds_recorder *r)
+{
+    for (int i = 0; r->mark && i < MARKS; i++) {
+        free_instant(r->dev, &r->mark[i].begin);
+        free_instant(r->dev, &r->mark[i].end);
+    }
+    for (int i = 0; r->bound && i <= r->most; i++)
+        free_instant(r->dev, &r->bound[i]);
+    free(r->mark);
+    free(r->bound);
+    r->mark = NULL;
+    r->bound = NULL;
+}
+
+enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
+{
+    struct mds_recorder *r;
+
+    if (dev->recorder || most < 1 || !dev->kern)
+        return mds_fail(MDS_EBUG, "profile of %d steps on %s: another is under way",
+                        most, dev->ops->name);
+    r = mds_zalloc(1, sizeof *r);
+    if (!r)
+        return MDS_EMEM;
+    r->dev = dev;
+    r->most = most;
+    r->bound = mds_zalloc((size_t)most + 1, sizeof *r->bound);
+    r->mark = mds_zalloc(MARKS, sizeof *r->mark);
+    r->seen.step = mds_zalloc((size_t)most, sizeof *r->seen.step);
+    if (!r->bound || !r->mark || !r->seen.step) {
+        destroy_recorder(r);
+        mds_profile_destroy(&r->seen);
+        return MDS_EMEM;
+    }
+    dev->recorder = r;
+    if (dev->ops->capture)
+        dev->ops->capture(dev, 1);
+    take_instant(dev, &r->bound[0], NULL);
+    return MDS_OK;
+}
+
+void mds_profile_step(struct mds_dev *dev)
+{
+    struct mds_recorder *r = dev->recorder;
+
+    if (r && r->seen.steps < r->most)
+        take_instant(dev, &r->bound[++r->seen.steps], NULL);
+}
+
+enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
+{
+    struct mds_recorder *r = dev->recorder;
+    enum mds_rc rc;
+
+    if (!r)
+        return mds_fail(MDS_EBUG, "profile on %s: none is under way", dev->ops->name);
+    dev->recorder = NULL;
+    rc = mds_dev_wait(dev);
+    if (!rc) {
+        harvest(r);
+        finish_steps(r);
+    }
+    if (dev->ops->capture)
+        dev->ops->capture(dev, 0);
+    destroy_recorder(r);
+    if (rc)
+        mds_profile_destroy(&r->seen);
+    else
+        *out = &r->seen;
+    return rc;
+}
+
+void mds_profile_destroy(struct mds_profile *p)
+{
+    if (!p)
+        return;
+    free(p->step);
+    free(p);
+}
