@@ -20,6 +20,10 @@ dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh \
 dist_check_DATA += tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h200.yaml \
   tests/launch/localhost.yaml tests/launch/faults.yaml
+# Real jobs: tests/slurm/run, which brings up a Slurm.
+dist_check_SCRIPTS += tests/slurm/run
+EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
+  tests/slurm/jobs.t tests/slurm/launchers.t
 
 dist_man_MANS += docs/mds_launch.1
 EXTRA_DIST += jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \

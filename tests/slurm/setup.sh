@@ -1,0 +1,91 @@
+# shellcheck shell=sh disable=SC2034,SC2154  # for those that source it
+# Begins every test of this folder: a table of small models, some tokens, and words for jobs.
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by tests/slurm/run}/tests/cli/setup.sh"
+
+for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
+    unset "$name"
+done
+DATA_PATH=$PWD/tokens.h5
+export DATA_PATH
+# what a small model learns in no time
+for _ in $(seq 300); do
+    echo 'GATTACA, GATTACA, GATTACA: seven letters of a strand.'
+done > text
+mds_data make --tokenizer bytes --output tokens.h5 text
+echo 'TINY: {layers: 2, hidden: 32, heads: 4}' > tiny.yaml
+
+# profile FILE BUILD FLAGS: the machine, for programs of that build and with srun FLAGS.  A
+# login shell forgets the PATH of who submitted.
+profile() {
+    sed -e "s/^  flags: .*/  flags: [$3]/" -e "s,^batch:,batch:\\
+  init: PATH=$2/src/programs:\$PATH," "$srcdir/tests/slurm/cluster.yaml" > "$1"
+}
+profile cluster.yaml "$builddir" '--mpi=pmi2, -u'
+MACHINE=$PWD/cluster.yaml
+export MACHINE
+
+tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-interval 1
+    --lr 3e-3 --global-batch-size 8'
+
+# submit FOLDER VARIABLES... [-- OPTIONS...]: two nodes, two ranks each; its number in $job
+submit() {
+    runs=$1
+    shift
+    variables=
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        variables="$variables $1"
+        shift
+    done
+    [ $# -eq 0 ] || shift
+    # shellcheck disable=SC2086  # lists of words
+    env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 $variables mds_launch submit \
+        --runs "$runs" ${launch_options-} debug 2 0:10:00 me -- $tiny "$@" > submitted &&
+        cat submitted && job=$(sed -n 's/.*: //p' submitted)
+}
+
+# about JOB: what Slurm knows of it, a NAME=VALUE each line
+about() {
+    scontrol show job -o "$1" | tr ' ' '\n'
+}
+
+# state JOB: RUNNING, FAILED, ...
+state() {
+    about "$1" | sed -n 's/^JobState=//p'
+}
+
+# all_end SECONDS: no job is left
+all_end() {
+    for _ in $(seq $(($1 * 5))); do
+        [ -n "$(squeue -h)" ] || return 0
+        sleep 0.2
+    done
+    squeue
+    return 1
+}
+
+# becomes JOB STATE SECONDS
+becomes() {
+    for _ in $(seq $(($3 * 5))); do
+        [ "$(state "$1")" != "$2" ] || return 0
+        sleep 0.2
+    done
+    echo "job $1 is $(state "$1"), not $2"
+    tail -n 30 "$runs"/*/job-"$1".log
+    return 1
+}
+
+# losses RUNFOLDER: "iteration loss" a line, of an iteration the last
+losses() {
+    sed -n '/"step"/s/.*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' \
+        "$1/metrics.jsonl" | awk '{ l[$1] = $0; if ($1 > n) n = $1 }
+            END { for (i = 1; i <= n; i++) print l[i] }'
+}
+
+# falls FILE: the last ten losses are under the first ten, in the mean
+falls() {
+    awk 'NR <= 10 { first += $2 } { v[NR] = $2 }
+        END { for (i = NR - 9; i <= NR; i++) last += v[i]
+            print "losses", first / 10, last / 10
+            exit !(NR >= 20 && last < first - 1) }' "$1"
+}
