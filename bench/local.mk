@@ -1,1 +1,7 @@
-EXTRA_DIST += bench/cpu bench/torch_cpu.py
+EXTRA_DIST += \
+	bench/ceiling.py \
+	bench/cpu \
+	bench/gpu \
+	bench/peers/gpt.py \
+	bench/records.py \
+	bench/torch_cpu.py

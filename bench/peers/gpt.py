@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+"""The peer: a GPT trained with PyTorch as its users write it for speed. torch.compile,
+cuDNN attention, fused AdamW, bf16 with fp32 weights; FSDP2 on several GPUs.
+
+    gpt.py [options] TRY...
+    torchrun --standalone --nproc-per-node N gpt.py [options] TRY...
+
+A TRY is words between commas: a number (sequences a GPU and step), what backward
+computes again (none; full: blocks; selective: blocks without attention; 0.N: what
+torch.compile chooses to stay within that part of the activations), what is compiled at
+once (blocks, or whole: the model), and with several GPUs whether weights stay gathered
+between forward and backward (keep, else reshard). "8,none,whole" and "1,full" are two.
+
+The model is mds_pretrain's: norms before the layers, biases, GELU (tanh), one matrix for
+embedding and head. The residual stream is bf16, as there; autocast alone would leave it
+fp32 and cost the peer a few percent. Gradients are summed over GPUs in fp32.
+
+Prints a JSON line for each TRY as it ends. Without a GPU it runs on the cpu, as a test.
+"""
+import argparse
+import contextlib
+import functools
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch._functorch.config as functorch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+GPU = torch.cuda.is_available()
+ATTENTION = {
+    "cudnn": torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+    "flash": torch.ops.aten._scaled_dot_product_flash_attention.default,
+}
+
+
+def choose_attention(name):
+    for kind in ("flash", "mem_efficient", "math", "cudnn"):
+        getattr(torch.backends.cuda, f"enable_{kind}_sdp")(kind == name)
+
+
+def keep_attention(ctx, op, *args, **kwargs):
+    """What selective recompute keeps."""
+    if op in ATTENTION.values():
+        return CheckpointPolicy.MUST_SAVE
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def rotate(x, table):
+    """x [B, S, A, D] turned by table [S, D/2] (cosine, sine): halves, as NeoX does."""
+    cos, sin = (t[None, :, None, :].to(x.dtype) for t in table)
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def rotary_table(seq, head_dim, device):
+    rate = 1e4 ** (-torch.arange(0, head_dim, 2, device=device) / head_dim)
+    angle = torch.outer(torch.arange(seq, device=device).float(), rate)
+    return angle.cos(), angle.sin()
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads, recompute):
+        super().__init__()
+        self.heads, self.recompute = heads, recompute
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.up = nn.Linear(hidden, 4 * hidden)
+        self.down = nn.Linear(4 * hidden, hidden)
+
+    def attend(self, x, table):
+        B, S, H = x.shape
+        q, k, v = self.qkv(x).view(B, S, 3, self.heads, H // self.heads).unbind(2)
+        if table is not None:
+            q, k = rotate(q, table), rotate(k, table)
+        y = F.scaled_dot_product_attention(
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True
+        )
+        return self.out(y.transpose(1, 2).reshape(B, S, H))
+
+    def inner(self, x, table):
+        x = x + self.attend(self.norm1(x), table)
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    def forward(self, x, table):
+        if self.recompute not in ("full", "selective"):
+            return self.inner(x, table)
+        how = {}
+        if self.recompute == "selective":
+            how["context_fn"] = functools.partial(
+                create_selective_checkpoint_contexts, keep_attention
+            )
+        return checkpoint(
+            self.inner, x, table, use_reentrant=False, preserve_rng_state=False, **how
+        )
+
+
+class GPT(nn.Module):
+    def __init__(self, o, recompute):
+        super().__init__()
+        self.word = nn.Embedding(o.vocab, o.hidden)
+        self.position = (
+            nn.Parameter(torch.zeros(o.seq, o.hidden)) if o.position == "learned" else None
+        )
+        self.blocks = nn.ModuleList(
+            Block(o.hidden, o.heads, recompute) for _ in range(o.layers)
+        )
+        self.norm = nn.LayerNorm(o.hidden)
+        self.head = self.loss  # replaced by its compiled form
+
+    def loss(self, x, weight, target):
+        logits = F.linear(self.norm(x), weight)
+        return F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
+
+    def forward(self, token, target, table):
+        x = self.word(token)
+        if self.position is not None:
+            x = x + self.position
+        x = x.to(torch.bfloat16)
+        for block in self.blocks:
+            x = block(x, table)
+        return self.head(x, self.word.weight, target)
+
+
+@torch.no_grad()
+def start_weights(model):
+    for name, p in model.named_parameters():
+        local = p.to_local() if hasattr(p, "to_local") else p
+        if p.ndim >= 2:
+            local.normal_(std=0.02)
+        else:
+            local.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+
+
+def shard(model, way):
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model.blocks:
+        fully_shard(block, mp_policy=policy, reshard_after_forward=way.reshard)
+    fully_shard(model, mp_policy=policy, reshard_after_forward=False)
+
+
+def build(o, way, device, ranks):
+    """The model on its device and what one calls for a loss."""
+    with torch.device("meta" if ranks > 1 else device):
+        model = GPT(o, way.recompute)
+    run = model
+    if way.whole and ranks == 1:
+        run = torch.compile(model)
+    elif not o.eager:
+        for block in model.blocks:
+            block.compile()
+        model.head = torch.compile(model.loss)
+    if ranks > 1:
+        shard(model, way)
+        model.to_empty(device=device)
+    start_weights(model)
+    return model, run
+
+
+class Way:
+    """A TRY, read."""
+
+    def __init__(self, text):
+        self.text = text
+        self.batch, self.recompute, self.whole, self.reshard = 1, "none", False, True
+        for word in text.split(","):
+            if word.isdigit():
+                self.batch = int(word)
+            elif word in ("none", "full", "selective"):
+                self.recompute = word
+            elif word.startswith("0."):
+                self.recompute = float(word)
+            elif word in ("whole", "blocks"):
+                self.whole = word == "whole"
+            elif word in ("keep", "reshard"):
+                self.reshard = word == "reshard"
+            else:
+                sys.exit(f"gpt.py: no such word in a TRY: {word}")
+
+
+def causal_flops(o, tokens):
+    """As mds counts them (src/metrics/flops.h)."""
+    products = o.layers * 12 * o.hidden**2 + o.vocab * o.hidden
+    return 6 * products * tokens + 6 * o.layers * o.hidden * o.seq * tokens
+
+
+class Clock:
+    """Seconds between marks, on the device's own clock where it has one."""
+
+    def __init__(self):
+        self.marks = []
+
+    def mark(self):
+        if GPU:
+            self.marks.append(torch.cuda.Event(enable_timing=True))
+            self.marks[-1].record()
+        else:
+            self.marks.append(time.perf_counter())
+
+    def laps(self):
+        pairs = zip(self.marks, self.marks[1:])
+        if not GPU:
+            return [b - a for a, b in pairs]
+        torch.cuda.synchronize()
+        return [a.elapsed_time(b) / 1e3 for a, b in pairs]
+
+
+def make_adamw(parameters):
+    matrices = [p for p in parameters if p.ndim >= 2]
+    others = [p for p in parameters if p.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": 0.1},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
+
+
+def train(o, way, device, ranks):
+    """Steps of one TRY: their seconds, the first one's end, the last loss."""
+    functorch.activation_memory_budget = (
+        way.recompute if isinstance(way.recompute, float) else 1.0
+    )
+    model, run = build(o, way, device, ranks)
+    parameters = list(model.parameters())
+    adamw = make_adamw(parameters)
+    table = None
+    if o.position == "rope":
+        table = rotary_table(o.seq, o.hidden // o.heads, device)
+    tokens = torch.randint(o.vocab, (4, way.batch, o.seq + 1), device=device)
+    # FSDP2 casts weights itself
+    bf16 = contextlib.nullcontext()
+    if ranks == 1:
+        bf16 = torch.autocast(device.type, torch.bfloat16)
+    clock, first = Clock(), None
+    for i in range(o.warmup + o.steps):
+        if i == o.warmup:
+            clock.mark()
+        token, target = tokens[i % 4, :, :-1], tokens[i % 4, :, 1:]
+        adamw.zero_grad(set_to_none=True)
+        with bf16:
+            loss = run(token, target, table)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        adamw.step()
+        if i >= o.warmup:
+            clock.mark()
+        if first is None:
+            loss.item()
+            first = time.time()
+    return clock.laps(), first, loss.item()
+
+
+def memory(device):
+    if not GPU:
+        return {}
+    free, total = torch.cuda.mem_get_info(device)
+    return {
+        "allocated_gib": torch.cuda.max_memory_allocated() / 2**30,
+        "used_gib": (total - free) / 2**30,
+    }
+
+
+def attempt(o, way, device, ranks, started):
+    """One TRY as a record."""
+    if GPU:
+        torch.cuda.reset_peak_memory_stats()
+    record = {"try": way.text, "micro_batch": way.batch, "gpus": ranks}
+    begun = time.time()
+    try:
+        laps, first, loss = train(o, way, device, ranks)
+    except (torch.OutOfMemoryError, RuntimeError) as e:
+        lines = str(e).strip().splitlines() or [type(e).__name__]
+        record["error"] = lines[0][:200]
+        return record
+    step = statistics.median(laps)
+    tokens = way.batch * o.seq
+    record |= {
+        "step_s": step,
+        "step_min_s": min(laps),
+        "step_max_s": max(laps),
+        "steps": len(laps),
+        "tokens_per_s_per_gpu": tokens / step,
+        "causal_tflops_per_gpu": causal_flops(o, tokens) / step / 1e12,
+        "first_step_s": first - (started or begun),
+        "loss": loss,
+    }
+    return record | memory(device)
+
+
+def forget():
+    torch._dynamo.reset()
+    gc.collect()
+    if GPU:
+        torch.cuda.empty_cache()
+
+
+def options():
+    p = argparse.ArgumentParser(usage="gpt.py [options] TRY...")
+    p.add_argument("tries", nargs="+", type=Way)
+    p.add_argument("--layers", type=int, default=12)
+    p.add_argument("--hidden", type=int, default=768)
+    p.add_argument("--heads", type=int, default=12)
+    p.add_argument("--seq", type=int, default=1024)
+    p.add_argument("--vocab", type=int, default=50304)
+    p.add_argument("--position", choices=("learned", "rope"), default="learned")
+    p.add_argument("--attention", choices=tuple(ATTENTION), default="cudnn")
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--warmup", type=int, default=4)
+    p.add_argument("--eager", action="store_true", help="compile nothing")
+    p.add_argument("--started", type=float, help="when the first TRY was launched")
+    return p.parse_args()
+
+
+def main():
+    o = options()
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", rank) if GPU else torch.device("cpu")
+    if GPU:
+        torch.cuda.set_device(device)
+        choose_attention(o.attention)
+    if ranks > 1:
+        dist.init_process_group("nccl" if GPU else "gloo")
+    torch.manual_seed(1 + rank)
+    started = o.started
+    for way in o.tries:
+        record = attempt(o, way, device, ranks, started)
+        record["torch"] = torch.__version__
+        started = None
+        if rank == 0:
+            print(json.dumps(record), flush=True)
+        if "error" in record and ranks > 1:
+            os._exit(3)  # the others may wait in a collective: torchrun ends them
+        forget()
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

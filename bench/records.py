@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Records of bench/gpu: JSON lines, one for each run of a program.
+
+    records.py tokens PREFIX            random tokens as Megatron's PREFIX.bin and .idx
+    records.py mds STEPS.jsonl ...      the record of an mds_pretrain run, from its metrics
+    records.py best FILE ROW WHO        the try that was fastest, and what ceiling.py is told
+    records.py table FILE               the table of all rows in FILE
+
+A record has "row" and "who" (mds, peer, llmc, ceiling); of a run that failed, "error".
+"""
+import argparse
+import array
+import json
+import random
+import statistics
+import struct
+import sys
+
+
+def load(path):
+    with open(path) as f:
+        return [json.loads(line) for line in f if line.startswith("{")]
+
+
+def write_tokens(prefix, count=1 << 22):
+    tokens = array.array("H", random.Random(1).randbytes(2 * count))
+    for i, t in enumerate(tokens):
+        tokens[i] = t % 50257
+    with open(prefix + ".bin", "wb") as f:
+        tokens.tofile(f)
+    with open(prefix + ".idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, 1, 2))
+        f.write(struct.pack("<iqqq", count, 0, 0, 1))
+
+
+def largest_mib(path):
+    """Of nvidia-smi's samples; None without any."""
+    try:
+        with open(path) as f:
+            return max((int(w) for w in f.read().split() if w.isdigit()), default=None)
+    except OSError:
+        return None
+
+
+def mds(o):
+    record = {"try": o.words, "started": o.started}
+    events = load(o.steps)
+    run = next(e for e in events if e["event"] == "run")
+    steps = [e for e in events if e["event"] == "step"]
+    timed = [s["elapsed_s"] for s in steps[-o.last :]]
+    if len(steps) <= o.last:
+        return record | {"error": f"{len(steps)} steps"}
+    step, ranks = statistics.median(timed), run["ranks"]
+    tokens = run["global_batch_size"] * run["seq_length"] / ranks
+    micro = run["micro_batch_size"] * run["data_parallel_size"]
+    record |= {
+        "micro_batch": run["micro_batch_size"],
+        "accumulate": run["global_batch_size"] // micro,
+        "recompute": run["recompute"],
+        "gpus": ranks,
+        "step_s": step,
+        "step_min_s": min(timed),
+        "step_max_s": max(timed),
+        "steps": len(timed),
+        "tokens_per_s_per_gpu": tokens / step,
+        "causal_tflops_per_gpu": run["causal_flops_per_step"] / ranks / step / 1e12,
+        "megatron_tflops_per_gpu": run["megatron_flops_per_step"] / ranks / step / 1e12,
+        "first_step_s": steps[0]["wall_time_s"] - o.started,
+        "loss": steps[-1]["lm_loss"],
+        "version": run["version"],
+    }
+    used = largest_mib(o.memory)
+    return record | ({"used_gib": used / 1024} if used else {})
+
+
+def of(records, row, who):
+    return [r for r in records if r["row"] == row and r["who"] == who and "error" not in r]
+
+
+def best(records, row, who):
+    """The fastest try, with the median of its runs."""
+    tries = {}
+    for r in of(records, row, who):
+        tries.setdefault(r["try"], []).append(r)
+    if not tries:
+        return None
+    rate = {
+        t: statistics.median(r["tokens_per_s_per_gpu"] for r in rs)
+        for t, rs in tries.items()
+    }
+    fastest = max(rate, key=rate.get)
+    first = tries[fastest][0]
+    scale = rate[fastest] / first["tokens_per_s_per_gpu"]
+    return first | {
+        "tokens_per_s_per_gpu": rate[fastest],
+        "causal_tflops_per_gpu": first["causal_tflops_per_gpu"] * scale,
+        "first_step_s": min(r["first_step_s"] for r in tries[fastest]),
+    }
+
+
+def number(record, key, form):
+    return form.format(record[key]) if record and record.get(key) is not None else "-"
+
+
+def ratio(a, b, key="tokens_per_s_per_gpu", other=None):
+    return f"{a[key] / b[other or key]:.2f}" if a and b else "-"
+
+
+TITLES = (
+    "row", "GPUs", "mds tok/s/GPU", "peer", "mds/peer", "ceiling", "of ceiling",
+    "mds TFLOP/s", "mds GiB", "peer GiB", "mds start s", "peer start s", "mds try", "peer try",
+)  # fmt: skip
+
+
+def line(records, row):
+    a, b = best(records, row, "mds"), None
+    for who in ("peer", "llmc"):
+        b = b or best(records, row, who)
+    limits = of(records, row, "ceiling")
+    c = limits[-1] if limits else None
+    rate = "tokens_per_s_per_gpu"
+    return (
+        row, number(a or b, "gpus", "{}"), number(a, rate, "{:.0f}"),
+        number(b, rate, "{:.0f}"), ratio(a, b), number(c, "ceiling_" + rate, "{:.0f}"),
+        ratio(a, c, rate, "ceiling_" + rate), number(a, "causal_tflops_per_gpu", "{:.0f}"),
+        number(a, "used_gib", "{:.1f}"), number(b, "used_gib", "{:.1f}"),
+        number(a, "first_step_s", "{:.1f}"), number(b, "first_step_s", "{:.1f}"),
+        number(a, "try", "{}"), number(b, "try", "{}"),
+    )  # fmt: skip
+
+
+def table(records):
+    rows = list(dict.fromkeys(r["row"] for r in records))
+    lines = [TITLES] + [line(records, row) for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines)]
+    for cells in lines:
+        print("  ".join(c.rjust(w) for c, w in zip(cells, widths)))
+    print("\nevery run:")
+    for r in records:
+        if r["who"] == "ceiling" and "error" not in r:
+            parts = {k: round(v * 1e3, 2) for k, v in r.items() if k.endswith("_s")}
+            print(f"{r['row']} ceiling: ms {parts}, TFLOP/s {r['product_tflops']}")
+        else:
+            print(f"{r['row']} {r['who']} {r.get('try', '')}: {tail(r)}")
+
+
+def tail(r):
+    if "error" in r:
+        return r["error"]
+    return (
+        f"{r['tokens_per_s_per_gpu']:.0f} tok/s/GPU, step {r['step_s'] * 1e3:.1f} ms"
+        f" ({r['step_min_s'] * 1e3:.1f} to {r['step_max_s'] * 1e3:.1f}, {r['steps']} steps),"
+        f" {r['causal_tflops_per_gpu']:.0f} TFLOP/s, {r.get('used_gib') or 0:.1f} GiB used"
+        + (f", {r['allocated_gib']:.1f} allocated" if "allocated_gib" in r else "")
+        + f", first step after {r['first_step_s']:.1f} s, loss {r['loss']:.3f}"
+    )
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("verb", choices=("tokens", "mds", "best", "table"))
+    p.add_argument("file")
+    p.add_argument("row", nargs="?")
+    p.add_argument("who", nargs="?")
+    p.add_argument("--words", default="", help="with mds: the try")
+    p.add_argument("--started", type=float, default=0)
+    p.add_argument("--memory", default="", help="with mds: nvidia-smi's samples, MiB")
+    p.add_argument("--last", type=int, default=10, help="with mds: steps that count")
+    o = p.parse_args()
+    o.steps = o.file
+    if o.verb == "tokens":
+        write_tokens(o.file)
+    elif o.verb == "mds":
+        print(json.dumps(mds(o)))
+    elif o.verb == "table":
+        table(load(o.file))
+    else:
+        r = best(load(o.file), o.row, o.who)
+        if not r:
+            sys.exit(1)
+        print(r["try"], r["micro_batch"], r.get("accumulate", 1), r.get("recompute", "none"))
+
+
+if __name__ == "__main__":
+    main()
