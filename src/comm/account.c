@@ -128,8 +128,8 @@ enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *cal
     if (c->size == 1)
         return MDS_OK;
     charge(c, call);
-    if (message)
-        return MDS_OK;
-    call->number = ++c->number;
-    return c->ops && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
+    call->number = message ? 0 : ++c->number;
+    if (c->ops)
+        mds_comm_watch_entered(c, call);
+    return !message && c->ops && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
 }

@@ -16,11 +16,15 @@
  *   of the run.  Each that waits then logs what for, since when, and what it completed
  *   last, and fails.  The rank without a line is the one to look at.
  * - A rank fails, or exits: its own sentence.  It ends the others (comm/world.h).
- * - A rank is killed: the launcher says so and ends the job.  MPICH's mpiexec names the
- *   process and the host, others the rank.  Launchers that begin with SIGTERM (Open
- *   MPI's, srun) let ranks that wait write what for, at most 64 of them.  MPICH's does
- *   not: it begins with SIGKILL.  A program that catches SIGTERM itself
- *   (--exit-signal-handler) writes nothing either.
+ * - A rank is killed, by the kernel for want of memory more often than by anybody else:
+ *   a process that the rank left beside itself (sentinel.c) says which rank on which
+ *   host, by which signal, and its last collective.  Where a launcher then kills all
+ *   others at once, as MPICH's does, those are silent; on other nodes one of them may
+ *   speak, and the time in the lines says which was first.  (MPI libraries may abort a
+ *   rank that was just reading the dead one's memory: that has a line of its own.)
+ * Launchers that begin with SIGTERM (Open MPI's, srun) let ranks that wait write what
+ * for, at most 64 of them; a program that catches SIGTERM itself
+ * (--exit-signal-handler) does not.
  * - Members make different calls: with mds_comm_set_check, both calls and where they
  *   are in the source.  Without it, wrong results or the first of these cases. */
 #ifndef MDS_COMM_COMM_H

@@ -148,23 +148,68 @@ int64_t mds_comm_segment(void);
 int mds_comm_checks(void);
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call);
 
-/* What this rank is doing (watch.c).  Between begin and end it waits, for `awaited`: a
- * rank of the world, or -1.  done notes what was completed last. */
+/* ---- what this rank is doing (watch.c) ---- */
+
+struct mds_comm_record {
+    char group[32];
+    struct mds_comm_call call; /* file NULL: none yet */
+};
+
+struct mds_comm_watch {
+    struct mds_comm_record entered; /* the latest call, done or not */
+    struct mds_comm_record now;     /* waited in, while `waits` */
+    struct mds_comm_record last;    /* completed */
+    double since;                   /* when the waiting began */
+    int rank;                       /* of the world; -1: MPI has not said */
+    int waited_for;                 /* a rank of the world, or -1 */
+    int waits;
+};
+
+/* Keep all that in *place from now on, for the rest of the process. */
+void mds_comm_watch_use(struct mds_comm_watch *place);
+
+/* A call was made; this rank waits in it, for `awaited` (a rank of the world, or -1),
+ * until end; it was completed. */
+void mds_comm_watch_entered(const struct mds_comm *c, const struct mds_comm_call *call);
 void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call);
 void mds_comm_watch_awaited(int rank);
 void mds_comm_watch_end(void);
 void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call);
 
-/* All that in a line, cut to fit; returns its length.  Also from a signal handler. */
+/* Where this rank waits and what it completed, in a line, cut to fit; returns its
+ * length.  Also from a signal handler. */
 int mds_comm_watch_line(char *line, int size);
 
-/* A call in words. */
+/* A call in words, without and with its group; as watch_line. */
 int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size);
+int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size);
 
 /* Write the line if SIGTERM comes while this rank waits, unless the program has its own
  * use for that signal, or knows why it comes: hush. */
 void mds_comm_watch_start(int rank, int ranks);
 void mds_comm_watch_hush(void);
+
+/* ---- the sentinel (sentinel.c) ----
+ *
+ * A process beside each rank, that writes one line if the rank is gone without a word:
+ * launchers may end all others at once, and then nobody else is left to say anything.
+ *
+ * start: before MPI and the accelerator are, for nothing of theirs may be shared with
+ * another process.  Where it cannot be had the run goes on without.
+ *
+ * meet: once MPI has started.  Collective over `node`, an MPI_Comm of the ranks that
+ * share a node, of which `rank` is this one's number there: of ranks that are killed
+ * together the first one's sentinel speaks, the others are silent.
+ *
+ * hush: this rank's end has a reason that is known; hush_node: that of all.  Also from
+ * a signal handler.
+ *
+ * dismiss: this rank is about to end well.  Returns when the sentinel is gone. */
+void mds_comm_sentinel_start(void);
+void mds_comm_sentinel_meet(const void *node, int rank);
+void mds_comm_sentinel_hush(void);
+void mds_comm_sentinel_hush_node(void);
+void mds_comm_sentinel_dismiss(void);
 
 /* Between all ranks of the run (alarm.c): one that gives up waiting, or ends the run,
  * tells the others, who look now and then. */

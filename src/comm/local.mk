@@ -13,6 +13,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/p2p.c \
   src/comm/reduce.c \
   src/comm/request.c \
+  src/comm/sentinel.c \
   src/comm/site.h \
   src/comm/slices.c \
   src/comm/watch.c \

@@ -1,7 +1,8 @@
 /* What this rank is doing, for whoever ends it.
  *
- * A signal handler reads this while it may be half written: a line can then mix two
- * calls, but texts always end and pointers are to literals. */
+ * A signal handler, or the sentinel of a rank that was killed, reads this while it may
+ * be half written: a line can then mix two calls, but texts always end and pointers are
+ * to literals. */
 #include "comm/internal.h"
 
 #include "base/clock.h"
@@ -11,49 +12,54 @@
 #include <time.h>
 #include <unistd.h>
 
-struct record {
-    char group[32];
-    struct mds_comm_call call;
-};
+static struct mds_comm_watch own = {.rank = -1}, *w = &own;
+static volatile sig_atomic_t hushed, speaks;
 
-static struct record now, last; /* waited for; completed */
-static double since;
-static int own_rank, waited_for = -1;
-static volatile sig_atomic_t waits, hushed;
+void mds_comm_watch_use(struct mds_comm_watch *place)
+{
+    *place = *w;
+    w = place;
+}
 
-static void write_down(struct record *to, const struct mds_comm *c,
+static void write_down(struct mds_comm_record *to, const struct mds_comm *c,
                        const struct mds_comm_call *call)
 {
     memcpy(to->group, c->tag, sizeof to->group);
     to->call = *call;
 }
 
+void mds_comm_watch_entered(const struct mds_comm *c, const struct mds_comm_call *call)
+{
+    write_down(&w->entered, c, call);
+}
+
 void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call)
 {
-    write_down(&now, c, call);
-    since = mds_clock_s();
-    waited_for = -1;
-    waits = 1;
+    write_down(&w->now, c, call);
+    w->since = mds_clock_s();
+    w->waited_for = -1;
+    w->waits = 1;
 }
 
 void mds_comm_watch_awaited(int rank)
 {
-    waited_for = rank;
+    w->waited_for = rank;
 }
 
 void mds_comm_watch_end(void)
 {
-    waits = 0;
+    w->waits = 0;
 }
 
 void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call)
 {
-    write_down(&last, c, call);
+    write_down(&w->last, c, call);
 }
 
 void mds_comm_watch_hush(void)
 {
     hushed = 1;
+    mds_comm_sentinel_hush_node();
 }
 
 /* A text that grows to its limit; no printf, which is not for signal handlers. */
@@ -121,11 +127,23 @@ static void add_call(struct text *t, const struct mds_comm_call *call)
     add_pair(t, ":", call->line);
 }
 
-static void add_record(struct text *t, const struct record *r)
+static void add_record(struct text *t, const struct mds_comm_record *r)
 {
+    if (!r->call.file) {
+        add(t, "nothing");
+        return;
+    }
     add(t, r->group);
     add(t, " ");
     add_call(t, &r->call);
+}
+
+int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size)
+{
+    struct text t = {text, 0, size};
+
+    add_record(&t, r);
+    return t.used;
 }
 
 int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size)
@@ -138,20 +156,17 @@ int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size)
 
 static void add_line(struct text *t)
 {
-    add_pair(t, "rank ", own_rank);
-    if (waits) {
+    add_pair(t, "rank ", w->rank);
+    if (w->waits) {
         add(t, " waits in ");
-        add_record(t, &now);
-        if (waited_for >= 0)
-            add_pair(t, " for rank ", waited_for);
-        add_pair(t, " since ", (int64_t)(mds_clock_s() - since));
+        add_record(t, &w->now);
+        if (w->waited_for >= 0)
+            add_pair(t, " for rank ", w->waited_for);
+        add_pair(t, " since ", (int64_t)(mds_clock_s() - w->since));
         add(t, " s");
     }
     add(t, ", last completed: ");
-    if (last.call.file)
-        add_record(t, &last);
-    else
-        add(t, "nothing");
+    add_record(t, &w->last);
 }
 
 int mds_comm_watch_line(char *line, int size)
@@ -170,7 +185,8 @@ static void on_sigterm(int sig)
     char line[512];
     struct text t = {line, 0, sizeof line - 1};
 
-    if (waits && !hushed) {
+    mds_comm_sentinel_hush();
+    if (speaks && w->waits && !hushed) {
         add(&t, "mds: error: ended by SIGTERM: ");
         add_line(&t);
         line[t.used++] = '\n';
@@ -186,10 +202,10 @@ void mds_comm_watch_start(int rank, int ranks)
     const int most = 64; /* lines; the groups of a run depend on each other */
     struct sigaction old, act = {.sa_handler = on_sigterm};
 
-    own_rank = rank;
+    w->rank = rank;
+    speaks = rank % ((ranks + most - 1) / most) == 0;
     act.sa_flags = (int)SA_RESETHAND;
     sigemptyset(&act.sa_mask);
-    if (ranks > 1 && rank % ((ranks + most - 1) / most) == 0 &&
-        sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+    if (ranks > 1 && sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
         sigaction(SIGTERM, &act, NULL);
 }

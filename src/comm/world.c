@@ -102,6 +102,7 @@ static void end_others(void)
 {
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
+        mds_comm_sentinel_hush_node();
         abort_all(EXIT_FAILURE);
     }
 }
@@ -117,6 +118,7 @@ static enum mds_rc look_around(struct mds_world *w)
         return mds_fail(MDS_ECOMM, "MPI cannot tell which ranks share a node");
     MPI_Comm_rank(node, &w->local_rank);
     MPI_Comm_size(node, &w->local_ranks);
+    mds_comm_sentinel_meet(&node, w->local_rank);
     MPI_Comm_free(&node);
     if (gethostname(w->host, sizeof w->host - 1) != 0)
         snprintf(w->host, sizeof w->host, "unknown-host");
@@ -132,6 +134,8 @@ enum mds_rc mds_world_init(struct mds_world *w)
 
     if (ranks_up)
         return mds_fail(MDS_EBUG, "MPI started twice");
+    if (launcher)
+        mds_comm_sentinel_start();
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return mds_fail(MDS_ECOMM, "MPI_Init_thread failed");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -151,6 +155,7 @@ void mds_world_fini(struct mds_world *w)
 {
     if (ranks_up)
         MPI_Finalize();
+    mds_comm_sentinel_dismiss();
     ranks_up = 0;
     *w = (struct mds_world){0};
 }
@@ -160,10 +165,17 @@ _Noreturn void mds_world_abort(int exit_code)
     int ranks = ranks_up;
 
     ranks_up = 0;
+    mds_comm_sentinel_hush_node();
     fflush(NULL);
     if (ranks > 1)
         abort_all(exit_code);
     if (ranks == 1)
         MPI_Finalize(); /* nobody to end, and MPI_Abort would add lines of its own */
     exit(exit_code);
+}
+
+_Noreturn void mds_world_drop(int exit_code)
+{
+    mds_comm_sentinel_hush();
+    _exit(exit_code);
 }

@@ -23,6 +23,10 @@ int mds_world_is_parallel(void);
  * SIGTERM still ends this rank, but if it waits in comm/ it first writes what for.  A
  * handler of the program's own may replace that.
  *
+ * With a launcher, a process of its own is left beside this one until mds_world_fini:
+ * it speaks if this one is killed (comm.h).  Call this before anything is started that
+ * does not survive a fork: threads, accelerators.
+ *
  * FUNNELED: everything in comm/ is called by the thread that called this. */
 enum mds_rc mds_world_init(struct mds_world *w);
 
@@ -31,5 +35,8 @@ void mds_world_fini(struct mds_world *w);
 
 /* End the whole run, whatever the other ranks are doing, with this exit status. */
 _Noreturn void mds_world_abort(int exit_code);
+
+/* End this rank at once and without a word, from a signal handler. */
+_Noreturn void mds_world_drop(int exit_code);
 
 #endif

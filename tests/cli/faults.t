@@ -24,18 +24,22 @@ start() {
         sleep 0.1
     done
 }
-# dies_with_a_rank: one is killed; the job ends within 10 s, and not well
+# dies_with_a_rank: one is killed; the job ends within 10 s, and not well, and one line says
+# which rank died where in the program
 dies_with_a_rank() {
     set -- pids/*
     shift $(($(date +%s) % 4))
-    kill -KILL "${1#pids/}" || return 1
+    pid=${1#pids/}
+    kill -KILL "$pid" || return 1
     i=0
     until test -e status; do
         i=$((i + 1))
         test $i -lt 100 || return 1
         sleep 0.1
     done
-    test "$(cat status)" -ne 0 && test "$(cat status)" -ne 124
+    test "$(cat status)" -ne 0 && test "$(cat status)" -ne 124 || return 1
+    grep "mds: error: rank [0-3] (.*, process $pid) .*; its last collective: .* at src/" out &&
+        test "$(grep -c "killed by signal 9.*its last collective" out)" -le 1
 }
 
 while read -r name options; do

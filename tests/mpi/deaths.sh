@@ -28,7 +28,7 @@ says() {
     echo "ok $t - $1"
 }
 
-echo 1..19
+echo 1..25
 run "a silent rank is named, and the group refuses to go on" 42 silent collective
 says "all who wait for it say where" 2 \
     'rank [01] waits in all all_reduce #2 of 100 f32 at .*faults.c:[0-9]* for rank 2 since 0 s, last completed: all barrier #1 at'
@@ -46,6 +46,9 @@ run "a collective is left out" 42 differ skip
 says "both calls are told" 3 'rank 0: all_reduce_f64 of 1 f64 (max) at .*rank 2: all_reduce of'
 run "a message of another length" 42 length
 run "a rank is killed" failure die kill
+says "which rank, and its last collective, in one line" 1 \
+    'rank 2 (.*) was killed by signal 9 .* its last collective: all all_reduce #3 of 100 f32 at .*faults.c:[0-9]*$'
+says "no other rank is said to be dead" 1 'its last collective'
 # Launchers that begin with SIGTERM let the others speak.
 case $MPIEXEC in
     *openmpi*)
@@ -60,5 +63,9 @@ esac
 run "a rank calls exit(0)" failure die exit
 says "the rank says so, and only that" 1 'mds: error: this rank exits in the middle of the run'
 run "a rank fails" failure die fail
+says "that alone is said" 0 'its last collective'
 # MPICH's mpiexec ends the others, but may report the 0 of the rank that left.
 run "a rank calls _exit(0)" any die _exit
+says "which one" 1 'rank 2 (.*) \(died\|left with status 0\) .* its last collective: all all_reduce #3 of'
+run "a rank is interrupted" any die interrupt
+says "somebody wanted that: nothing about collectives" 0 'its last collective'

@@ -3,7 +3,7 @@
  *   faults silent COLLECTIVE|MESSAGE   the last rank stops answering
  *   faults differ KIND|COUNT|SKIP      the last rank calls something else
  *   faults length                      a message is not as long as awaited
- *   faults die HOW                     the last rank goes away: kill, exit, _exit
+ *   faults die HOW                     the last rank goes away: kill, exit, _exit, ...
  *   faults fail                        the last rank ends the run
  *
  * Where the ranks live on, status 42 says that all is well. */
@@ -132,6 +132,8 @@ static void run_die(const char *how)
             nap(300); /* the others wait by now */
             if (strcmp(how, "kill") == 0)
                 raise(SIGKILL);
+            if (strcmp(how, "interrupt") == 0)
+                raise(SIGINT);
             if (strcmp(how, "exit") == 0)
                 exit(0);
             if (strcmp(how, "fail") == 0)

@@ -1,0 +1,338 @@
+/* The process beside each rank.
+ *
+ * It holds the read end of a pipe of which the rank alone has the other: the kernel
+ * closes that whichever way the rank ends, also by SIGKILL.  What there is to say
+ * stands in a page that both share.  An own session keeps the sentinel out of what
+ * launchers send to the rank's process group.  Of the rank's descriptors it keeps those
+ * by whose end launchers, MPICH's above all, hear that the rank is gone: they hear it
+ * once the line is written, and end the others after that. */
+#include "comm/internal.h"
+
+#include "base/str.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a rank and its sentinel share. */
+struct page {
+    struct mds_comm_watch watch;
+    pid_t rank;              /* its process */
+    char host[256];          /* that it runs on */
+    int64_t killed_before;   /* by the kernel for want of memory, when the run began */
+    int quiet;               /* its end has, or will have, a reason that is known */
+    int board_pid, board_fd; /* where to open the node's board; 0: not known yet */
+};
+
+/* What the ranks of a node and their sentinels share. */
+struct board {
+    int taken; /* one speaks already, or nobody is to */
+};
+
+static struct page *page;   /* NULL: no sentinel */
+static struct board *board; /* NULL: none */
+static pid_t sentinel;
+static int own_end = -1; /* of the pipe */
+
+static void *map(int fd, size_t size)
+{
+    int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* The first part of a file of /proc, as text; "" if there is none. */
+static void read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* How many processes of this node the kernel has ended for want of memory, ever, in any
+ * container or job; -1 if it does not say. */
+static int64_t killed_for_memory(void)
+{
+    char text[16384];
+    const char *line;
+
+    read_text("/proc/vmstat", text, sizeof text);
+    line = strstr(text, "\noom_kill ");
+    return line ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
+}
+
+/* ---- in the sentinel ---- */
+
+/* All but where ranks write to, and what is named. */
+static void close_descriptors(int kept, int kept_too)
+{
+    DIR *d = opendir("/proc/self/fd");
+    const struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        int fd = (int)strtol(e->d_name, NULL, 10);
+
+        if (e->d_name[0] != '.' && fd != STDOUT_FILENO && fd != STDERR_FILENO &&
+            fd != kept && fd != kept_too && fd != dirfd(d))
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void ignore_signals(void)
+{
+    sigset_t none;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* As wait() would have it, from what is left of the process; -1 if nothing is. */
+static int exit_code(pid_t pid)
+{
+    char path[64], text[1024];
+    const char *last;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    read_text(path, text, sizeof text);
+    last = strrchr(text, ' ');
+    return last ? (int)strtol(last, NULL, 10) : -1;
+}
+
+/* Signals by which people and batch systems end a run. */
+static int is_wish(int status)
+{
+    int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+    return status >= 0 && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP);
+}
+
+/* MPI libraries end a rank so when the memory of a peer cannot be read any more: that
+ * peer may still be dying. */
+static int may_follow(int status)
+{
+    return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void add_end(struct mds_str *s, int status)
+{
+    if (status >= 0 && WIFSIGNALED(status))
+        mds_str_add(s, "was killed by signal %d (%s)", WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
+    else if (status >= 0 && WIFEXITED(status))
+        mds_str_add(s, "left with status %d", WEXITSTATUS(status));
+    else
+        mds_str_add(s, "died"); /* the launcher has heard more, and says so */
+}
+
+static void add_advice(struct mds_str *s, int status)
+{
+    int64_t killed = killed_for_memory();
+
+    if (status >= 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+        return;
+    if (killed > page->killed_before && page->killed_before >= 0)
+        mds_str_add(s,
+                    "; since the start the kernel has killed %lld process(es) of this "
+                    "node for want of host memory: --dry-run tells what a rank needs",
+                    (long long)(killed - page->killed_before));
+    else if (killed < 0)
+        mds_str_add(s, "; if nobody sent that signal, see dmesg for the kernel's "
+                       "out-of-memory killer");
+}
+
+static void add_calls(struct mds_str *s, const struct mds_comm_watch *w)
+{
+    char entered[256], now[256];
+
+    mds_comm_record_text(&w->entered, entered, sizeof entered);
+    mds_comm_record_text(&w->now, now, sizeof now);
+    mds_str_add(s, "; its last collective: %s", entered);
+    if (!w->waits)
+        return;
+    if (strcmp(entered, now) == 0)
+        mds_str_add(s, ", where it waited");
+    else
+        mds_str_add(s, "; it waited in %s", now);
+    if (w->waited_for >= 0)
+        mds_str_add(s, " for rank %d", w->waited_for);
+}
+
+static void say(int status)
+{
+    struct mds_str s = {0};
+    struct timespec t;
+    struct tm utc;
+    char when[32] = "";
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (gmtime_r(&t.tv_sec, &utc))
+        strftime(when, sizeof when, "%H:%M:%S", &utc);
+    mds_str_add(&s, "mds: error: rank %d (%s, process %d) ", page->watch.rank,
+                page->host, (int)page->rank);
+    add_end(&s, status);
+    mds_str_add(&s, " at %s.%03ld UTC", when, t.tv_nsec / 1000000);
+    add_calls(&s, &page->watch);
+    add_advice(&s, status);
+    mds_str_add(&s, "\n");
+    if (s.s && write(STDERR_FILENO, s.s, strlen(s.s)) < 0)
+        _exit(1); /* nobody is left to tell */
+}
+
+static void open_board(void)
+{
+    char path[64];
+    int fd;
+
+    if (board || page->board_pid == 0)
+        return;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", page->board_pid, page->board_fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    board = map(fd, sizeof *board);
+    close(fd);
+}
+
+static int take_the_word(void)
+{
+    open_board();
+    return !board || !__atomic_exchange_n(&board->taken, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Until the rank is gone.  Its word where the board is comes once, and early. */
+static void keep_watch(int pipe_end)
+{
+    const int often_ms = 100, never = -1;
+    struct pollfd p = {.fd = pipe_end};
+
+    while (poll(&p, 1, board ? never : often_ms) <= 0)
+        open_board();
+}
+
+/* The launcher has not heard yet, where it hears by descriptors that are held here. */
+static void report(int status)
+{
+    const struct timespec peer_dies = {.tv_sec = 1};
+
+    if (may_follow(status)) {
+        say(status);
+        nanosleep(&peer_dies, NULL);
+        take_the_word();
+    } else if (take_the_word() && !is_wish(status)) {
+        say(status);
+    }
+}
+
+static _Noreturn void be_sentinel(int pipe_end)
+{
+    const char *pmi = getenv("PMI_FD");
+
+    setsid();
+    prctl(PR_SET_NAME, "mds_sentinel");
+    ignore_signals();
+    close_descriptors(pipe_end, pmi ? (int)strtol(pmi, NULL, 10) : -1);
+    keep_watch(pipe_end);
+    if (!page->quiet && page->watch.rank >= 0) /* else MPI was not up: not our matter */
+        report(exit_code(page->rank));
+    _exit(0);
+}
+
+/* ---- in the rank ---- */
+
+static int open_pipe(int end[2])
+{
+    if (pipe(end) != 0)
+        return -1;
+    fcntl(end[0], F_SETFD, FD_CLOEXEC);
+    fcntl(end[1], F_SETFD, FD_CLOEXEC);
+    return 0;
+}
+
+void mds_comm_sentinel_start(void)
+{
+    int end[2];
+
+    page = map(-1, sizeof *page);
+    if (!page || open_pipe(end)) {
+        page = NULL;
+        return;
+    }
+    page->rank = getpid();
+    page->killed_before = killed_for_memory();
+    if (gethostname(page->host, sizeof page->host - 1) != 0)
+        snprintf(page->host, sizeof page->host, "unknown-host");
+    mds_comm_watch_use(&page->watch);
+    sentinel = fork();
+    if (sentinel == 0)
+        be_sentinel(end[0]);
+    close(end[0]);
+    own_end = end[1];
+}
+
+/* Memory without a name: nothing is left behind however the run ends. */
+static int create_board(void)
+{
+    int fd = memfd_create("mds", MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, sizeof *board) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void mds_comm_sentinel_meet(const void *node, int rank)
+{
+    int where[2] = {(int)getpid(), -1};
+
+    if (rank == 0)
+        where[1] = create_board(); /* stays open: others come by this number */
+    if (MPI_Bcast(where, 2, MPI_INT, 0, *(const MPI_Comm *)node) != MPI_SUCCESS ||
+        where[1] < 0 || !page)
+        return;
+    page->board_fd = where[1];
+    page->board_pid = where[0];
+    open_board();
+}
+
+void mds_comm_sentinel_hush(void)
+{
+    if (page)
+        page->quiet = 1;
+}
+
+void mds_comm_sentinel_hush_node(void)
+{
+    mds_comm_sentinel_hush();
+    if (board)
+        __atomic_store_n(&board->taken, 1, __ATOMIC_SEQ_CST);
+}
+
+void mds_comm_sentinel_dismiss(void)
+{
+    mds_comm_sentinel_hush();
+    if (own_end >= 0)
+        close(own_end);
+    own_end = -1;
+    if (sentinel > 0)
+        waitpid(sentinel, NULL, 0);
+    sentinel = 0;
+}
