@@ -51,6 +51,11 @@ void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r)
     free(r);
 }
 
+const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r)
+{
+    return r->ix;
+}
+
 /* ---- files ---- */
 
 /* Of this very save: not one of another run or step that was copied here. */
@@ -197,13 +202,37 @@ enum mds_rc mds_ckpt_reader_fill(struct mds_ckpt_reader *r,
     return MDS_OK;
 }
 
-enum mds_rc mds_ckpt_reader_whole(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
-                                  int64_t tensor, float *out)
+enum mds_rc mds_ckpt_reader_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
+                                 int64_t tensor, const struct mds_part *part,
+                                 float *out)
 {
-    const struct mds_ckpt_tensor *t = &r->ix->tensor[tensor];
-    struct mds_part all = {.rows = t->rows, .cols = t->cols ? t->cols : 1};
+    const struct mds_part need = {
+        .row = part->row, .rows = part->rows, .col = part->col, .cols = part->cols};
 
-    return read_part(r, what, tensor, &all, out);
+    return read_part(r, what, tensor, &need, out);
+}
+
+int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,
+                       struct mds_part *part)
+{
+    int64_t most = elements / (t->cols ? t->cols : 1);
+
+    part->row += part->rows;
+    part->rows = t->rows - part->row < most ? t->rows - part->row : most;
+    part->cols = t->cols ? t->cols : 1;
+    if (part->rows < 1)
+        part->rows = part->row < t->rows;
+    return part->rows > 0;
+}
+
+int64_t mds_ckpt_rows_room(const struct mds_ckpt_index *ix)
+{
+    int64_t room = 8 * PIECE;
+
+    for (int64_t i = 0; i < ix->tensors; i++)
+        if (room < ix->tensor[i].cols)
+            room = ix->tensor[i].cols;
+    return room;
 }
 
 /* ---- verification ---- */

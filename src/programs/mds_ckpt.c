@@ -1,21 +1,16 @@
 /* mds_ckpt: what checkpoints hold, whether they are sound, and what they weigh. */
-#include "base/alloc.h"
 #include "base/units.h"
-#include "ckpt/folder.h"
-#include "ckpt/reader.h"
-#include "ckpt/safetensors.h"
-#include "programs/arguments.h"
+#include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static const char usage_text[] =
     "usage: mds_ckpt info [--config] [--tensors] PATH\n"
     "       mds_ckpt verify [--all] PATH\n"
     "       mds_ckpt prune --keep-last N [--keep-every M] [--dry-run] FOLDER\n"
+    "       mds_ckpt diff [--tolerance X] [--weights] PATH PATH\n"
     "       mds_ckpt export --output FILE.safetensors PATH\n"
     "\n"
     "PATH is a folder of checkpoints (of its newest, then) or one of them.\n"
@@ -32,19 +27,17 @@ static const char usage_text[] =
     "  --keep-every M          and those of iterations that M divides\n"
     "  --dry-run               only say how many\n"
     "\n"
+    "diff    compares state, tensors and their values; lists settings that differ\n"
+    "  --tolerance X           of |a - b| / |a| in a tensor (default: the same bits)\n"
+    "  --weights               nothing but weights: neither moments nor iteration\n"
+    "\n"
     "export  writes the weights, f32, under the names they have here\n"
     "  --output FILE.safetensors\n"
     "                          appears when complete\n"
     "\n"
     "  --help, --version\n"
     "\n"
-    "Exit status: 0 done and sound, 1 failed or damaged.\n";
-
-struct mds_arguments {
-    int config, tensors, all, dry_run;
-    int64_t keep_last, keep_every;
-    const char *output;
-};
+    "Exit status: 0 done and sound, 1 failed, damaged or different.\n";
 
 #define AT(field) offsetof(struct mds_arguments, field)
 
@@ -63,32 +56,15 @@ static const struct mds_argument prune_arguments[] = {
     {.name = "--dry-run", MDS_ARG_FLAG, AT(dry_run)},
     {0},
 };
+static const struct mds_argument diff_arguments[] = {
+    {.name = "--tolerance", MDS_ARG_REAL, AT(tolerance)},
+    {.name = "--weights", MDS_ARG_FLAG, AT(weights)},
+    {0},
+};
 static const struct mds_argument export_arguments[] = {
     {.name = "--output", MDS_ARG_TEXT, AT(output)},
     {0},
 };
-
-/* ---- which checkpoint ------------------------------------------------------------ */
-
-static enum mds_rc none_there(const char *dir)
-{
-    return mds_fail(MDS_EUSER, "%s: there is no checkpoint", dir);
-}
-
-/* One of them itself, or the newest of a folder. */
-static enum mds_rc resolve(const char *given, char path[MDS_CKPT_PATH])
-{
-    struct stat st;
-    int64_t latest;
-
-    MDS_TRY(mds_ckpt_file(given, -1, path));
-    if (stat(path, &st) == 0) {
-        snprintf(path, MDS_CKPT_PATH, "%s", given);
-        return MDS_OK;
-    }
-    MDS_TRY(mds_ckpt_latest(given, &latest));
-    return latest < 0 ? none_there(given) : mds_ckpt_path(given, latest, 0, path);
-}
 
 /* ---- info ------------------------------------------------------------------------ */
 
@@ -139,7 +115,7 @@ static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand
     enum mds_rc rc;
 
     MDS_TRY(mds_operands_check("info", "checkpoint", n, 1));
-    MDS_TRY(resolve(operand[0], path));
+    MDS_TRY(mds_opened_find(operand[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
@@ -206,7 +182,7 @@ static enum mds_rc verify_all(const char *dir)
         }
     free(list);
     if (n == 0)
-        return none_there(dir);
+        return mds_fail(MDS_EUSER, "%s: there is no checkpoint", dir);
     return bad ? mds_fail(MDS_EUSER, "%s: %" PRId64 " of %" PRId64 " are damaged", dir,
                           bad, n)
                : MDS_OK;
@@ -219,7 +195,7 @@ static enum mds_rc run_verify(const struct mds_arguments *a, int n, char **opera
     MDS_TRY(mds_operands_check("verify", "checkpoint", n, 1));
     if (a->all)
         return verify_all(operand[0]);
-    MDS_TRY(resolve(operand[0], path));
+    MDS_TRY(mds_opened_find(operand[0], path));
     return verify(path);
 }
 
@@ -239,81 +215,14 @@ static enum mds_rc run_prune(const struct mds_arguments *a, int n, char **operan
     return MDS_OK;
 }
 
-/* ---- export ---------------------------------------------------------------------- */
-
-static enum mds_rc declare(struct mds_st_writer *w, const struct mds_ckpt_index *ix)
-{
-    char iteration[32];
-
-    snprintf(iteration, sizeof iteration, "%" PRId64, ix->state.iteration);
-    MDS_TRY(mds_st_writer_metadata(w, "format", "mds"));
-    MDS_TRY(mds_st_writer_metadata(w, "iteration", iteration));
-    for (int64_t i = 0; i < ix->tensors; i++) {
-        const struct mds_ckpt_tensor *t = &ix->tensor[i];
-        int64_t shape[2] = {t->rows, t->cols};
-
-        MDS_TRY(mds_st_writer_declare(w, t->name, MDS_ST_F32, t->cols ? 2 : 1, shape));
-    }
-    return MDS_OK;
-}
-
-static enum mds_rc write_weights(struct mds_st_writer *w, struct mds_ckpt_reader *r,
-                                 const struct mds_ckpt_index *ix)
-{
-    enum mds_rc rc = declare(w, ix);
-
-    for (int64_t i = 0; !rc && i < ix->tensors; i++) {
-        size_t n = (size_t)elements(&ix->tensor[i]);
-        float *values = mds_zalloc(n, sizeof *values);
-
-        rc = values ? mds_ckpt_reader_whole(r, MDS_CKPT_WEIGHT, i, values) : MDS_EMEM;
-        if (!rc)
-            rc = mds_st_writer_write(w, values, n * sizeof *values);
-        free(values);
-    }
-    return rc;
-}
-
-static enum mds_rc export(const struct mds_ckpt_index *ix, const char *output) {
-    struct mds_ckpt_reader *r; struct mds_st_writer * w; enum mds_rc rc;
-
-    MDS_TRY(mds_ckpt_reader_create(ix, &r));
-    rc = mds_st_writer_create(output, &w);
-    if (rc) goto destroy_reader;
-    rc = write_weights(w, r, ix);
-    if (rc) mds_st_writer_abort(w);
-    else rc = mds_st_writer_finish(w);
-    destroy_reader : mds_ckpt_reader_destroy(r);
-    return rc;
-}
-
-static enum mds_rc run_export(const struct mds_arguments *a, int n, char **operand)
-{
-    char path[MDS_CKPT_PATH];
-    struct mds_ckpt_index *ix;
-    enum mds_rc rc;
-
-    if (!a->output)
-        return mds_fail(MDS_EUSER, "export: --output FILE.safetensors is missing");
-    MDS_TRY(mds_operands_check("export", "checkpoint", n, 1));
-    MDS_TRY(resolve(operand[0], path));
-    MDS_TRY(mds_ckpt_index_read(path, &ix));
-    rc = mds_ckpt_index_check_files(ix);
-    if (!rc)
-        rc = export(ix, a->output);
-    if (!rc)
-        printf("%s: %" PRId64 " tensors of %s\n", a->output, ix->tensors, path);
-    mds_ckpt_index_destroy(ix);
-    return rc;
-}
-
 /* ---- main ------------------------------------------------------------------------ */
 
 static const struct mds_verb verbs[] = {
     {.name = "info", info_arguments, run_info},
     {.name = "verify", verify_arguments, run_verify},
     {.name = "prune", prune_arguments, run_prune},
-    {.name = "export", export_arguments, run_export},
+    {.name = "diff", diff_arguments, mds_verb_diff},
+    {.name = "export", export_arguments, mds_verb_export},
     {0},
 };
 static const struct mds_program program = {"mds_ckpt", usage_text, verbs};

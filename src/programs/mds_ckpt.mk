@@ -1,5 +1,7 @@
 bin_PROGRAMS += src/programs/mds_ckpt
-src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/arguments.c \
+src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h \
+  src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c src/programs/mds_ckpt_open.c \
+  src/programs/arguments.c \
   src/programs/arguments.h src/programs/finish.c src/programs/finish.h
 src_programs_mds_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a src/config/libmds_config.a \

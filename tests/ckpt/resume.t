@@ -128,6 +128,24 @@ test_expect_success 'export gives what --export-weights does' '
     pretrain --train-iters 1 --init-weights y.safetensors --metrics-jsonl y.jsonl &&
     steps x.jsonl >x && steps y.jsonl >y && test_cmp x y
 '
+test_expect_success 'diff: the same bits, a tolerance, other weights, another function' '
+    cp -r a twin && mds_ckpt diff a twin >out && grep "108 lists of numbers compared, 0 differ" out &&
+    test_must_fail mds_ckpt diff a c/iter_0000004 >out 2>err &&
+    grep "^iteration: 7 | 4$" out && grep "^samples: 28 | 16$" out && grep "differ$" err &&
+    grep "^weight layer.1.mlp.up.weight: relative L2 .*, largest .* 4096 numbers" out &&
+    grep "configuration: checkpoint.save: a | c" out &&
+    mds_ckpt diff --weights --tolerance 99 a c/iter_0000004 >out &&
+    grep "^36 lists of numbers compared, 0 differ; worst relative L2 " out &&
+    pretrain --train-iters 1 --save heads --num-attention-heads 2 --load a --finetune &&
+    test_must_fail mds_ckpt diff --tolerance 99 heads a >out 2>err &&
+    grep "configuration: model.heads: 2 | 4" out &&
+    pretrain --train-iters 1 --save deep --num-layers 3 &&
+    test_must_fail mds_ckpt diff --weights --tolerance 99 a deep >out 2>err &&
+    grep "^layer.2.mlp.up.weight: only in deep/iter_0000001" out &&
+    pretrain --train-iters 1 --save wide --ffn-hidden-size 96 &&
+    test_must_fail mds_ckpt diff a wide >out 2>err &&
+    grep "^layer.0.mlp.up.weight: 128 x 32 | 96 x 32$" out
+'
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&

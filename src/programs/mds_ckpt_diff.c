@@ -1,0 +1,233 @@
+/* mds_ckpt diff: what two checkpoints have in common. */
+#include "ckpt/compare.h"
+#include "config/tree.h"
+#include "programs/mds_ckpt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct diff {
+    struct mds_opened a, b;
+    double tolerance;
+    int states;                  /* of enum mds_ckpt_what to compare */
+    int64_t compared, different; /* of tensors' states */
+    int64_t others;              /* differences that are none of values */
+    double worst, most;
+    const char *worst_name, *most_name;
+};
+
+/* ---- configuration ---- */
+
+/* Of the model's settings those that make of the same weights another function. */
+static int is_function(const char *map, const char *key)
+{
+    static const char *const keys[] = {
+        "heads",       "kv_heads", "head_dim", "position", "rotary_percent",
+        "rotary_base", "norm",     "norm_eps", "swiglu",   "tied_head"};
+
+    for (size_t i = 0; strcmp(map, "model") == 0 && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static void diff_setting(struct diff *d, const char *map, const char *key,
+                         const struct mds_node *a, const struct mds_node *b)
+{
+    const char *left = a && a->text ? a->text : "-";
+    const char *right = b && b->text ? b->text : "-";
+
+    if (strcmp(left, right) == 0)
+        return;
+    printf("configuration: %s.%s: %s | %s\n", map, key, left, right);
+    d->others += is_function(map, key);
+}
+
+/* All settings of a's; or those that only b has. */
+static void diff_map(struct diff *d, const struct mds_node *a, const struct mds_node *b)
+{
+    const char *map = a ? a->key : b->key;
+
+    for (const struct mds_node *n = a ? a->first : NULL; n; n = n->next)
+        diff_setting(d, map, n->key, n, mds_node_get(b, n->key));
+    for (const struct mds_node *n = b ? b->first : NULL; n; n = n->next)
+        if (!mds_node_get(a, n->key))
+            diff_setting(d, map, n->key, NULL, n);
+}
+
+static void diff_maps(struct diff *d, const struct mds_node *a,
+                      const struct mds_node *b)
+{
+    for (const struct mds_node *n = a ? a->first : NULL; n; n = n->next)
+        diff_map(d, n, mds_node_get(b, n->key));
+    for (const struct mds_node *n = b ? b->first : NULL; n; n = n->next)
+        if (!mds_node_get(a, n->key))
+            diff_map(d, NULL, n);
+}
+
+static enum mds_rc parse_configuration(const struct mds_ckpt_index *ix,
+                                       struct mds_tree **out)
+{
+    char *configuration, *provenance;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_texts(ix->path, &configuration, &provenance));
+    rc = mds_tree_parse(configuration, strlen(configuration), ix->path, out);
+    free(configuration);
+    free(provenance);
+    return rc;
+}
+
+static enum mds_rc diff_configuration(struct diff *d)
+{
+    struct mds_tree *a = NULL, *b = NULL;
+    enum mds_rc rc = parse_configuration(d->a.ix, &a);
+
+    if (!rc)
+        rc = parse_configuration(d->b.ix, &b);
+    if (!rc)
+        diff_maps(d, a->root, b->root);
+    mds_tree_destroy(a);
+    mds_tree_destroy(b);
+    return rc;
+}
+
+/* ---- state ---- */
+
+static void diff_number(struct diff *d, const char *name, double a, double b)
+{
+    if (a < b || a > b) {
+        printf("%s: %.15g | %.15g\n", name, a, b);
+        d->others++;
+    }
+}
+
+static void diff_state(struct diff *d)
+{
+    const struct mds_ckpt_state *a = &d->a.ix->state, *b = &d->b.ix->state;
+
+    if (d->states > 1) {
+        diff_number(d, "iteration", (double)a->iteration, (double)b->iteration);
+        diff_number(d, "samples", (double)a->samples, (double)b->samples);
+        diff_number(d, "updates", (double)a->updates, (double)b->updates);
+        diff_number(d, "loss scale", a->loss_scale, b->loss_scale);
+    }
+    diff_number(d, "vocabulary", (double)a->vocab, (double)b->vocab);
+}
+
+/* ---- tensors ---- */
+
+/* Surplus rows of a padded vocabulary are of no account. */
+static int64_t rows_that_count(const struct mds_ckpt_index *ix,
+                               const struct mds_ckpt_tensor *t)
+{
+    int is_vocabulary = strcmp(t->name, "head.weight") == 0 ||
+                        strcmp(t->name, "embedding.word.weight") == 0;
+
+    return is_vocabulary && t->rows == ix->state.padded_vocab ? ix->state.vocab
+                                                              : t->rows;
+}
+
+static void note(struct diff *d, const struct mds_ckpt_tensor *t, int what,
+                 const struct mds_ckpt_distance *is)
+{
+    int differs = d->tolerance > 0 ? is->relative > d->tolerance : is->unequal > 0;
+
+    d->compared++;
+    if (d->worst < is->relative || !d->worst_name) {
+        d->worst = is->relative;
+        d->worst_name = t->name;
+    }
+    if (d->most < is->most || !d->most_name) {
+        d->most = is->most;
+        d->most_name = t->name;
+    }
+    if (!differs)
+        return;
+    d->different++;
+    printf("%s %s: relative L2 %.3g, largest %.3g, %" PRId64 " numbers\n",
+           mds_ckpt_group(what), t->name, is->relative, is->most, is->unequal);
+}
+
+static enum mds_rc diff_tensor(struct diff *d, int64_t ta, int64_t tb)
+{
+    const struct mds_ckpt_tensor *a = &d->a.ix->tensor[ta], *b = &d->b.ix->tensor[tb];
+    int64_t rows = rows_that_count(d->a.ix, a);
+    struct mds_ckpt_distance is;
+
+    if (rows != rows_that_count(d->b.ix, b) || a->cols != b->cols) {
+        printf("%s: %" PRId64 " x %" PRId64 " | %" PRId64 " x %" PRId64 "\n", a->name,
+               a->rows, a->cols, b->rows, b->cols);
+        d->others++;
+        return MDS_OK;
+    }
+    for (int what = 0; what < d->states; what++) {
+        MDS_TRY(mds_ckpt_compare(d->a.reader, ta, d->b.reader, tb, what, rows, &is));
+        note(d, a, what, &is);
+    }
+    return MDS_OK;
+}
+
+static void only_in(struct diff *d, const struct mds_ckpt_index *ix,
+                    const struct mds_ckpt_tensor *t)
+{
+    printf("%s: only in %s\n", t->name, ix->path);
+    d->others++;
+}
+
+static enum mds_rc diff_tensors(struct diff *d)
+{
+    const struct mds_ckpt_index *a = d->a.ix, *b = d->b.ix;
+
+    for (int64_t i = 0; i < a->tensors; i++) {
+        int64_t other = mds_ckpt_index_find(b, a->tensor[i].name);
+
+        if (other < 0)
+            only_in(d, a, &a->tensor[i]);
+        else
+            MDS_TRY(diff_tensor(d, i, other));
+    }
+    for (int64_t i = 0; i < b->tensors; i++)
+        if (mds_ckpt_index_find(a, b->tensor[i].name) < 0)
+            only_in(d, b, &b->tensor[i]);
+    return MDS_OK;
+}
+
+static enum mds_rc verdict(const struct diff *d)
+{
+    printf("%" PRId64 " lists of numbers compared, %" PRId64 " differ", d->compared,
+           d->different);
+    if (d->most > 0)
+        printf("; worst relative L2 %.3g in %s, largest difference %.3g in %s",
+               d->worst, d->worst_name, d->most, d->most_name);
+    printf("\n");
+    if (d->different + d->others == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER, "%s and %s differ", d->a.ix->path, d->b.ix->path);
+}
+
+static enum mds_rc diff_all(struct diff *d)
+{
+    MDS_TRY(diff_configuration(d));
+    diff_state(d);
+    MDS_TRY(diff_tensors(d));
+    return verdict(d);
+}
+
+enum mds_rc mds_verb_diff(const struct mds_arguments *a, int n, char **operand)
+{
+    struct diff d = {.tolerance = a->tolerance,
+                     .states = a->weights ? 1 : MDS_CKPT_STATES};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_operands_check("diff", "checkpoints", n, 2));
+    MDS_TRY(mds_opened_open(operand[0], &d.a));
+    rc = mds_opened_open(operand[1], &d.b);
+    if (!rc)
+        rc = diff_all(&d);
+    mds_opened_close(&d.b);
+    mds_opened_close(&d.a);
+    return rc;
+}

@@ -1,0 +1,78 @@
+/* mds_ckpt export: weights for others. */
+#include "base/alloc.h"
+#include "ckpt/safetensors.h"
+#include "programs/mds_ckpt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum mds_rc declare(struct mds_st_writer *w, const struct mds_ckpt_index *ix)
+{
+    char iteration[32];
+
+    snprintf(iteration, sizeof iteration, "%" PRId64, ix->state.iteration);
+    MDS_TRY(mds_st_writer_metadata(w, "format", "mds"));
+    MDS_TRY(mds_st_writer_metadata(w, "iteration", iteration));
+    for (int64_t i = 0; i < ix->tensors; i++) {
+        const struct mds_ckpt_tensor *t = &ix->tensor[i];
+        int64_t shape[2] = {t->rows, t->cols};
+
+        MDS_TRY(mds_st_writer_declare(w, t->name, MDS_ST_F32, t->cols ? 2 : 1, shape));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc write_tensor(struct mds_st_writer *w, struct mds_ckpt_reader *r,
+                                int64_t tensor, int64_t room, float *buf)
+{
+    const struct mds_ckpt_tensor *t = &mds_ckpt_reader_index(r)->tensor[tensor];
+
+    for (struct mds_part p = {0}; mds_ckpt_next_rows(t, room, &p);) {
+        MDS_TRY(mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, tensor, &p, buf));
+        MDS_TRY(mds_st_writer_write(w, buf, (size_t)(p.rows * p.cols) * sizeof *buf));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc write_weights(struct mds_st_writer *w, const struct mds_opened *o)
+{
+    int64_t room = mds_ckpt_rows_room(o->ix);
+    float *buf = mds_zalloc((size_t)room, sizeof *buf);
+    enum mds_rc rc = buf ? declare(w, o->ix) : MDS_EMEM;
+
+    for (int64_t i = 0; !rc && i < o->ix->tensors; i++)
+        rc = write_tensor(w, o->reader, i, room, buf);
+    free(buf);
+    return rc;
+}
+
+static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
+{
+    struct mds_st_writer *w;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_st_writer_create(output, &w));
+    rc = write_weights(w, o);
+    if (rc) {
+        mds_st_writer_abort(w);
+        return rc;
+    }
+    MDS_TRY(mds_st_writer_finish(w));
+    printf("%s: %" PRId64 " tensors of %s\n", output, o->ix->tensors, o->ix->path);
+    return MDS_OK;
+}
+
+enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand)
+{
+    struct mds_opened o;
+    enum mds_rc rc;
+
+    if (!a->output)
+        return mds_fail(MDS_EUSER, "export: --output FILE.safetensors is missing");
+    MDS_TRY(mds_operands_check("export", "checkpoint", n, 1));
+    MDS_TRY(mds_opened_open(operand[0], &o));
+    rc = export_ours(&o, a->output);
+    mds_opened_close(&o);
+    return rc;
+}
