@@ -42,6 +42,10 @@ struct mds_dev_ops {
     void (*free_instant)(struct mds_dev *dev, struct mds_instant *t);
     /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
     void (*capture)(struct mds_dev *dev, int on);
+    /* The same beside the queue, as copy c; and wait for it.  NULL: queued. */
+    void (*start)(struct mds_dev *dev, struct mds_dev_copying c, void *to,
+                  const void *from, int64_t bytes);
+    void (*meet)(struct mds_dev *dev, struct mds_dev_copying c);
 };
 
 struct mds_dev {
@@ -53,6 +57,7 @@ struct mds_dev {
     struct mds_recorder *recorder; /* profile.c's; NULL: nobody wants to know */
     int64_t memory_bytes, taken_bytes;
     int64_t given_bytes; /* dry's: addresses handed out so far */
+    int64_t copies[2];   /* started so far, each way */
     char description[160];
     struct mds_ledger ledger;
 };

@@ -27,6 +27,14 @@ static const int64_t margin_bytes = INT64_C(3) << 30;
 /* Small copies go by pinned memory, in turns, so that the caller need not wait. */
 enum { TURNS = 4, TURN_BYTES = 1 << 20 };
 
+/* Copies of one direction beside the queue.  done[n % AT_ONCE] is copy n's; one that
+ * has been taken over by a later copy tells of both. */
+enum { AT_ONCE = 32 };
+struct way {
+    cudaStream_t stream;
+    cudaEvent_t ready, done[AT_ONCE];
+};
+
 /* cuda's; pinned has none. */
 struct own {
     cudaError_t failed; /* the first failure, told at the next copy_out */
@@ -34,6 +42,7 @@ struct own {
     char *staging;      /* [TURNS, TURN_BYTES] */
     cudaEvent_t used[TURNS];
     int turn;
+    struct way way[2]; /* to the host, from it */
 };
 
 const char *mds_cuda_why(void)
@@ -177,8 +186,33 @@ static enum mds_rc limit_memory(struct mds_dev *dev)
     return MDS_OK;
 }
 
+static void close_way(struct way *w)
+{
+    for (int i = 0; i < AT_ONCE; i++)
+        if (w->done[i])
+            cudaEventDestroy(w->done[i]);
+    if (w->ready)
+        cudaEventDestroy(w->ready);
+    if (w->stream)
+        cudaStreamDestroy(w->stream);
+}
+
+static enum mds_rc open_way(struct way *w)
+{
+    const unsigned plain = cudaEventDisableTiming;
+
+    MDS_TRY(check("a stream",
+                  cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
+    MDS_TRY(check("an event", cudaEventCreateWithFlags(&w->ready, plain)));
+    for (int i = 0; i < AT_ONCE; i++)
+        MDS_TRY(check("an event", cudaEventCreateWithFlags(&w->done[i], plain)));
+    return MDS_OK;
+}
+
 static void close_own(struct own *own)
 {
+    close_way(&own->way[0]);
+    close_way(&own->way[1]);
     for (int i = 0; i < TURNS; i++)
         if (own->used[i])
             cudaEventDestroy(own->used[i]);
@@ -193,7 +227,8 @@ static enum mds_rc open_own(struct own *own)
     for (int i = 0; i < TURNS; i++)
         MDS_TRY(check("an event",
                       cudaEventCreateWithFlags(&own->used[i], cudaEventDisableTiming)));
-    return MDS_OK;
+    MDS_TRY(open_way(&own->way[0]));
+    return open_way(&own->way[1]);
 }
 
 static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
@@ -377,6 +412,28 @@ static void cuda_restore(struct mds_dev *dev, void *to, const void *from, int64_
          cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
 }
 
+static void cuda_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
+                       const void *from, int64_t bytes)
+{
+    struct way *w = &((struct own *)dev->own)->way[c.way];
+    enum cudaMemcpyKind kind =
+        c.way == 0 ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+
+    note(dev, "an event", cudaEventRecord(w->ready, dev->stream));
+    note(dev, "waiting to copy", cudaStreamWaitEvent(w->stream, w->ready, 0));
+    note(dev, "copying beside",
+         cudaMemcpyAsync(to, from, (size_t)bytes, kind, w->stream));
+    note(dev, "an event", cudaEventRecord(w->done[c.number % AT_ONCE], w->stream));
+}
+
+static void cuda_meet(struct mds_dev *dev, struct mds_dev_copying c)
+{
+    struct way *w = &((struct own *)dev->own)->way[c.way];
+
+    note(dev, "waiting for a copy",
+         cudaStreamWaitEvent(dev->stream, w->done[c.number % AT_ONCE], 0));
+}
+
 /* ---- beside it ---- */
 
 static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
@@ -457,6 +514,8 @@ const struct mds_dev_ops mds_dev_cuda = {
     .between = cuda_between,
     .free_instant = cuda_free_instant,
     .capture = cuda_capture,
+    .start = cuda_start,
+    .meet = cuda_meet,
 };
 
 #else

@@ -261,6 +261,42 @@ void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
     mds_dev_launched(dev);
 }
 
+struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
+                                          const void *from, int64_t bytes)
+{
+    struct mds_dev_copying c = {0, ++dev->copies[0]};
+
+    if (!dev->ops->start || !dev->kern) {
+        mds_dev_save(dev, to_host, from, bytes);
+        return c;
+    }
+    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    dev->ops->start(dev, c, to_host, from, bytes);
+    mds_dev_launched(dev);
+    return c;
+}
+
+struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
+                                             const void *from_host, int64_t bytes)
+{
+    struct mds_dev_copying c = {1, ++dev->copies[1]};
+
+    if (!dev->ops->start || !dev->kern) {
+        mds_dev_restore(dev, to, from_host, bytes);
+        return c;
+    }
+    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    dev->ops->start(dev, c, to, from_host, bytes);
+    mds_dev_launched(dev);
+    return c;
+}
+
+void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy)
+{
+    if (copy.number > 0 && dev->ops->meet && dev->kern)
+        dev->ops->meet(dev, copy);
+}
+
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)
 {
     struct mds_mem_account *m = &dev->ledger.memory;

@@ -130,6 +130,22 @@ void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t 
 void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
 
+/* A copy that goes on beside what is queued; a zeroed struct: none. */
+struct mds_dev_copying {
+    int way;        /* 0: to the host, 1: from it; copies of a way keep their order */
+    int64_t number; /* from 1 */
+};
+
+/* The same, beside: the copy begins when all that is queued now is done, and what is
+ * queued after mds_dev_meet begins when the copy is done.  Neither side of it may be
+ * used in between.  A restore of what a save has not finished waits for nothing: meet
+ * the save first. */
+struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
+                                          const void *from, int64_t bytes);
+struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
+                                             const void *from_host, int64_t bytes);
+void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy);
+
 /* Cores this process may run on. */
 int mds_host_cores(void);
 
