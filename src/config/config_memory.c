@@ -101,8 +101,12 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
     if (t->recompute_layers > 1)
         need_full(run, "train.recompute_layers", "--checkpoint-num-layers above 1",
                   diag);
-    if (t->offload_activations)
+    if (t->offload_activations && t->sequence_tile == 0)
         need_full(run, "train.offload_activations", "--cpu-checkpointing", diag);
+    if (t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_NONE)
+        mds_diag_fault(diag, mds_config_origin(run, "train.sequence_tile"),
+                       "--sequence-tile needs blocks whose insides are computed again; "
+                       "give --recompute-granularity full or selective");
     if (t->partition_activations)
         check_partition(run, diag);
 }

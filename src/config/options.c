@@ -292,7 +292,12 @@ static const struct mds_option rows[] = {
     {memory, "train.offload_activations", "--cpu-checkpointing",
      "MDS_CPU_CHECKPOINTING", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.offload_activations), NULL,
-     .help = "with full recompute, inputs are kept in host memory"},
+     .help = "what recompute keeps is kept in host memory: blocks' inputs, and with "
+             "--sequence-tile and selective attention's results"},
+    {memory, "train.sequence_tile", "--sequence-tile", "MDS_SEQUENCE_TILE",
+     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.sequence_tile), "tokens",
+     .help = "with full or selective recompute, tokens that a block works on at a time "
+             "outside attention, and the head and loss, too; 0: all of a micro-batch"},
     {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
      1e10, NULL, AT(train.mlp_tile), "tokens",
      .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},

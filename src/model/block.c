@@ -3,8 +3,8 @@
 #include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 
-static struct mds_attention attention_of(const struct mds_gpt *g,
-                                         const struct layer_ids *id)
+struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
+                                       const struct layer_ids *id)
 {
     const struct mds_model_config *c = &g->cfg;
     struct mds_comm *tp = g->groups->tp;
@@ -29,7 +29,7 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
                          const void *x, const void *r, const struct layer_saved *s)
 {
     const struct mds_par *p = &g->par;
-    struct mds_attention a = attention_of(g, id);
+    struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *full = NULL, *qkv = NULL;
 
@@ -45,7 +45,7 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
 static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
                           const struct layer_saved *s)
 {
-    struct mds_attention a = attention_of(g, id);
+    struct mds_attention a = mds_gpt_attention(g, id);
 
     return mds_attention_fwd_core(&g->par, &a, s->qkv, s->o, s->lse);
 }
@@ -119,7 +119,7 @@ static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids
                                  void *dqkv)
 {
     const struct mds_par *p = &g->par;
-    struct mds_attention a = attention_of(g, id);
+    struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t R = mds_par_rows(p);
     void *full = NULL, *d_o = NULL;

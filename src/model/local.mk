@@ -6,4 +6,6 @@ src_model_libmds_model_a_SOURCES = \
   src/model/mlp.c \
   src/model/ops.c \
   src/model/parts.h \
-  src/model/step.c
+  src/model/step.c \
+  src/model/tiled.c \
+  src/model/tiled_step.c

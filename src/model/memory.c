@@ -48,7 +48,6 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
     int tp = mds_comm_size(g->groups->tp);
     int64_t R = mds_par_rows(&g->par), Rs = mds_par_slice_rows(&g->par), H = c->hidden;
     int64_t A = c->heads / tp, G = c->kv_heads / tp, F = c->ffn_hidden / tp;
-    int64_t whole_mlp = g->run.train->mlp_tile > 0 ? 0 : R * F;
     struct stats f = {0};
     const struct want all[] = {
         {&s->x, Rs * H, 0},
@@ -62,11 +61,13 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
         {&f.mean2, Rs, 1},
         {&f.rstd2, Rs, 1},
         {&s->n2, Rs * H, 0},
-        {&s->u, c->swiglu ? 2 * whole_mlp : whole_mlp, 0},
-        {&s->g, whole_mlp, 0},
     };
+    const struct want mlp[] = {{&s->u, c->swiglu ? 2 * R * F : R * F, 0},
+                               {&s->g, R * F, 0}};
 
     MDS_TRY(take_all(g, tag, all, sizeof all / sizeof all[0]));
+    if (g->run.train->mlp_tile <= 0)
+        MDS_TRY(take_all(g, tag, mlp, 2));
     s->mean1 = f.mean1;
     s->rstd1 = f.rstd1;
     s->lse = f.lse;
@@ -88,6 +89,11 @@ int mds_gpt_moves_kept(const struct mds_gpt *g)
     return partitions(g) || g->run.train->offload_activations;
 }
 
+int mds_gpt_is_tiled(const struct mds_gpt *g)
+{
+    return g->run.train->sequence_tile > 0;
+}
+
 /* Elements of a layer input that are kept here. */
 static int64_t kept_elements(const struct mds_gpt *g)
 {
@@ -101,7 +107,8 @@ static int64_t kept_bytes(const struct mds_gpt *g)
     return kept_elements(g) * (int64_t)mdsk_dtype_size(g->par.dtype);
 }
 
-enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
+enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct kept *k,
+                         struct mds_dev_copying *saving)
 {
     int64_t n = kept_elements(g);
     int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
@@ -112,35 +119,62 @@ enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, void *kept)
                                .ldy = n,
                                .dtype = g->par.dtype,
                                .x = mine,
-                               .y = kept};
+                               .y = k->x};
 
-    if (!g->run.train->offload_activations)
+    *saving = (struct mds_dev_copying){0};
+    if (!k->on_host)
         return mds_op_copy_rows(g->par.dev, &a);
-    mds_dev_save(g->par.dev, kept, mine, kept_bytes(g));
+    *saving = mds_dev_save_start(g->par.dev, k->x, mine, kept_bytes(g));
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const void *kept, void *x)
+struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
+                                           const struct kept *k, void *x)
 {
-    int part = mds_comm_rank(g->groups->tp);
-    void *mine = x;
+    int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
+    void *mine = mds_par_at(&g->par, x, part * kept_elements(g));
 
-    if (!partitions(g)) {
-        mds_dev_restore(g->par.dev, x, kept, kept_bytes(g));
+    if (!k->on_host)
+        return (struct mds_dev_copying){0};
+    return mds_dev_restore_start(g->par.dev, mine, k->x, kept_bytes(g));
+}
+
+enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
+                          struct mds_dev_copying coming, void *x)
+{
+    int64_t first = mds_comm_rank(g->groups->tp) * kept_elements(g);
+    const void *mine = k->on_host ? mds_par_at(&g->par, x, first) : k->x;
+
+    mds_dev_meet(g->par.dev, coming);
+    if (!partitions(g))
         return MDS_OK;
-    }
-    if (!g->run.train->offload_activations)
-        return mds_comm_all_gather(g->groups->tp, kept, x, kept_bytes(g));
-    mine = mds_par_at(&g->par, x, part * kept_elements(g));
-    mds_dev_restore(g->par.dev, mine, kept, kept_bytes(g));
     return mds_comm_all_gather(g->groups->tp, mine, x, kept_bytes(g));
 }
 
-static enum mds_rc take_kept(const struct mds_gpt *g, void **out)
+/* Memory for what is put away of a layer. */
+static enum mds_rc take_kept(const struct mds_gpt *g, int64_t bytes, int on_host,
+                             void **out)
 {
-    if (!g->run.train->offload_activations)
-        return mds_gpt_take(g, MDS_MEM_CKPT, kept_elements(g), out);
-    return mds_arena_take(g->run.host, MDS_MEM_CKPT, kept_bytes(g), out);
+    return mds_arena_take(on_host ? g->run.host : g->run.arena, MDS_MEM_CKPT, bytes,
+                          out);
+}
+
+static enum mds_rc take_kept_input(const struct mds_gpt *g, struct kept *k)
+{
+    k->on_host = g->run.train->offload_activations;
+    return take_kept(g, kept_bytes(g), k->on_host, &k->x);
+}
+
+static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
+{
+    int64_t A = g->cfg.heads / mds_comm_size(g->groups->tp), R = mds_par_rows(&g->par);
+    int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype);
+    void *lse = NULL;
+
+    MDS_TRY(take_kept(g, R * A * g->cfg.head_dim * e, k->on_host, &k->o));
+    MDS_TRY(take_kept(g, R * A * (int64_t)sizeof *k->lse, k->on_host, &lse));
+    k->lse = lse;
+    return MDS_OK;
 }
 
 /* ---- sets ---- */
@@ -169,8 +203,22 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
     if (l % t->recompute_layers)
         return MDS_OK;
     if (mds_gpt_moves_kept(g))
-        return take_kept(g, &set->kept[l]);
+        return take_kept_input(g, &set->kept[l]);
     return mds_gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
+}
+
+/* The same where blocks run in tiles. */
+static enum mds_rc take_tiled(const struct mds_gpt *g, struct kept *k, int l)
+{
+    const struct mds_train_config *t = g->run.train;
+
+    *k = (struct kept){0};
+    if (t->recompute == MDS_RECOMPUTE_FULL && l % t->recompute_layers)
+        return MDS_OK;
+    MDS_TRY(take_kept_input(g, k));
+    if (t->recompute == MDS_RECOMPUTE_FULL)
+        return MDS_OK;
+    return take_kept_attention(g, k);
 }
 
 static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
@@ -179,7 +227,8 @@ static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)
     int has_head = g->piece[g->n_pieces - 1].is.is_last;
 
     for (int l = 0; l < g->most_layers; l++)
-        MDS_TRY(take_saved(g, set, l));
+        MDS_TRY(mds_gpt_is_tiled(g) ? take_tiled(g, &set->kept[l], l)
+                                    : take_saved(g, set, l));
     return has_head ? mds_gpt_take(g, MDS_MEM_ACT, n, &set->d) : MDS_OK;
 }
 
@@ -221,16 +270,26 @@ static enum mds_rc take_shared(struct mds_gpt *g)
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_take_step(struct mds_gpt *g)
+/* What one micro-batch leaves to the next, or layers to each other. */
+static enum mds_rc take_common(struct mds_gpt *g)
 {
+    const struct mds_gpt_piece *last = &g->piece[g->n_pieces - 1].is;
     int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
 
+    if (!last->is_last || g->n_pieces > 1)
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->d));
+    if (mds_gpt_is_tiled(g))
+        return MDS_OK;
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->m));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->d));
-    MDS_TRY(take_shared(g));
+    return take_shared(g);
+}
+
+enum mds_rc mds_gpt_take_step(struct mds_gpt *g)
+{
+    MDS_TRY(take_common(g));
     MDS_TRY(make_sets(g));
     for (int k = 0; k < g->run.sets; k++) {
-        for (int l = 0; !g->run.training && l < g->most_layers; l++)
+        for (int l = 0; g->shared && !g->run.training && l < g->most_layers; l++)
             g->set[k].saved[l] = g->shared[0];
         if (g->run.training)
             MDS_TRY(take_set(g, &g->set[k]));

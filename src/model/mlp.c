@@ -1,11 +1,12 @@
-/* The MLP, whole or in tiles along the sequence: m = act(n2 Wup^T) Wdown^T.  In tiles,
- * u and g exist for one tile at a time, and backward makes them again. */
+/* The MLP, whole or in tiles along the sequence: m = act(n2 Wup^T) Wdown^T.  Where the
+ * layer has no room for u and g they exist for one tile at a time, and backward makes
+ * them again. */
 #include "model/parts.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
 
 /* A stretch of rows and where its u and g are. */
-struct tile {
+struct mlp_tile {
     int64_t at, rows;
     void *u, *g;
 };
@@ -24,17 +25,17 @@ static int64_t tile_rows(const struct mds_gpt *g)
 
 /* u and g: the layer's, or working memory for one tile. */
 static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id,
-                             const struct layer_saved *s, struct tile *t)
+                             const struct layer_saved *s, struct mlp_tile *t)
 {
-    *t = (struct tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
-    if (g->run.train->mlp_tile <= 0)
+    *t = (struct mlp_tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
+    if (s->u)
         return MDS_OK;
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t->rows * id->up.out, &t->u));
     return mds_gpt_take(g, MDS_MEM_WORK, t->rows * inner(g), &t->g);
 }
 
 /* Move on to the tile at row `at`; 0 behind the last. */
-static int next_tile(const struct mds_gpt *g, struct tile *t, int64_t at)
+static int next_tile(const struct mds_gpt *g, struct mlp_tile *t, int64_t at)
 {
     int64_t left = mds_par_rows(&g->par) - at;
 
@@ -44,7 +45,7 @@ static int next_tile(const struct mds_gpt *g, struct tile *t, int64_t at)
 }
 
 static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
-                        const void *x, const struct tile *t)
+                        const void *x, const struct mlp_tile *t)
 {
     struct mdsk_activation_fwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
                                       .R = t->rows,
@@ -62,10 +63,10 @@ enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *
                                const struct layer_saved *s)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    struct tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
+    struct mlp_tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
     void *full = NULL;
 
-    if (g->run.train->mlp_tile > 0)
+    if (!s->u)
         return MDS_OK;
     MDS_TRY(mds_tp_enter_fwd(&g->par, s->n2, g->cfg.hidden, &full));
     MDS_TRY(fill(g, id, full, &t));
@@ -79,7 +80,7 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = g->cfg.hidden;
-    struct tile t;
+    struct mlp_tile t;
     void *full = NULL, *part = NULL;
 
     MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &full));
@@ -98,7 +99,7 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
 /* One tile: dm, x, dx are whole, dg working memory.  The gradient of inner activations
  * takes the place of what they were computed from. */
 static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                            const struct tile *t, const void *dm, const void *x,
+                            const struct mlp_tile *t, const void *dm, const void *x,
                             void *dg, void *dx)
 {
     int64_t at = t->at * g->cfg.hidden;
@@ -126,7 +127,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = g->cfg.hidden;
-    struct tile t;
+    struct mlp_tile t;
     void *dfull = NULL, *x = NULL, *part = NULL, *dg = NULL;
 
     MDS_TRY(mds_tp_leave_bwd(p, dm, H, &dfull));
@@ -137,7 +138,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     MDS_TRY(take_tile(g, id, s, &t));
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * inner(g), &dg));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
-        if (g->run.train->mlp_tile > 0)
+        if (!s->u)
             MDS_TRY(fill(g, id, x, &t));
         MDS_TRY(tile_bwd(g, id, &t, dfull, x, dg, part));
     }

@@ -25,17 +25,26 @@ struct layer_ids {
 /* What a layer's backward reads of its forward.  Rs: rows of this rank's slice; R: rows
  * in matrix products. x [Rs,H] input of norm1   n1 [Rs,H]   qkv: parallel/attention.h's
  * `inside` o [R,A*D]   lse f32       x1 [Rs,H] input of norm2   n2 [Rs,H] u [R,F or 2F]
- * g [R,F], neither with MLP tiles   mean, rstd [Rs] f32 each */
+ * g [R,F], NULL with MLP tiles   mean, rstd [Rs] f32 each */
 struct layer_saved {
     void *x, *n1, *qkv, *o, *x1, *n2, *u, *g;
     float *mean1, *rstd1, *lse, *mean2, *rstd2;
+};
+
+/* What is put away of a layer until its backward, elsewhere than where forward has it,
+ * or in tiles where it has it. */
+struct kept {
+    void *x;    /* [Rs,H], or this rank's part of it; NULL: nothing of this layer */
+    void *o;    /* [R,A*D]; NULL: computed again */
+    float *lse; /* with o */
+    int on_host;
 };
 
 /* What is kept of one micro-batch in one piece between forward and backward; any
  * piece's, in turn. */
 struct piece_set {
     struct layer_saved *saved; /* [most layers of a piece]: where its buffers are */
-    void **kept;               /* full recompute: layer inputs that moved elsewhere */
+    struct kept *kept;         /* [most layers of a piece] */
     void *d;                   /* last piece: the stream's gradient, from the head */
 };
 
@@ -74,12 +83,20 @@ enum mds_rc mds_gpt_take_step(struct mds_gpt *g);
 enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
                          int64_t elements, void **out);
 
-/* Put a layer input away, and get it back into x. */
-enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, void *kept);
-enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const void *kept, void *x);
+/* Put a layer input away; *saving is on its way to the host. */
+enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct kept *k,
+                         struct mds_dev_copying *saving);
+/* Get it back into x: begin, beside what is queued; and have it. */
+struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
+                                           const struct kept *k, void *x);
+enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
+                          struct mds_dev_copying coming, void *x);
 
 /* Whether inputs of layers are kept elsewhere than where forward has them. */
 int mds_gpt_moves_kept(const struct mds_gpt *g);
+
+/* Whether blocks run in tiles along the sequence. */
+int mds_gpt_is_tiled(const struct mds_gpt *g);
 
 /* ---- block.c: one transformer block ---- */
 
@@ -98,6 +115,69 @@ enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids
 /* d [Rs,H]: gradient of the stream, in: after the block, out: before it. */
 enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                               const struct layer_saved *s, void *d);
+
+struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
+                                       const struct layer_ids *id);
+
+/* ---- tiled.c: blocks in tiles along the sequence ---- */
+
+/* Of this rank's rows a stretch, as if it were a micro-batch.  In whole buffers of what
+ * enters and leaves products its rows lie in `parts` places, `stride` rows apart: with
+ * sequence parallelism there is a stretch of each tensor rank's, else one. */
+struct tile {
+    struct mds_gpt g; /* a copy whose par is the tile's */
+    int64_t row, rows;
+    int64_t stride;
+    int parts;
+};
+
+/* The tile from token `at` of the slice on; 0 behind the last. */
+int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t);
+
+/* What blocks leave to each other.  x and d_o may take each other's place. */
+struct tiled_room {
+    void *x;    /* [Rs,H] */
+    void *d_o;  /* [R,A*D] */
+    void *qkv;  /* parallel/attention.h's `inside`; so is dqkv outside */
+    void *dqkv; /* [R,(A+2G)*D] */
+    void *o;    /* [R,A*D] */
+    float *lse;
+    void *inputs; /* [blocks per kept input - 1, Rs,H]: those not kept */
+    struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
+};
+
+/* x [Rs,H] -> y [Rs,H], which may be x.  k: what to put away, NULL for nothing. */
+enum mds_rc mds_gpt_tiled_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              struct tiled_room *w, const struct kept *k, const void *x,
+                              void *y);
+
+/* Begin to bring what was put away of a layer to where its backward will look for it:
+ * the input to w->x, which d_o leaves for x's place. */
+void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
+                         const struct kept *k);
+
+/* d [Rs,H] as mds_gpt_block_bwd's; x: the layer's input.  k: what was put away of this
+ * layer; next: of one to bring meanwhile, or NULL. */
+enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              struct tiled_room *w, const struct kept *k,
+                              const struct kept *next, const void *x, void *d);
+
+/* ---- tiled_step.c ---- */
+
+/* Where the first layer finds its input, once room is taken for forward. */
+enum mds_rc mds_gpt_tiled_begin(const struct mds_gpt *g, const struct piece_set *set,
+                                struct tiled_room *w, void **x);
+/* All layers of a piece; the last one's result is in y. */
+enum mds_rc mds_gpt_tiled_layers_fwd(const struct mds_gpt *g, const struct piece *p,
+                                     const struct piece_set *set, struct tiled_room *w,
+                                     void *y);
+enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece *p,
+                                     const struct piece_set *set, void *d);
+struct mds_head;
+/* x [Rs,H] -> loss, and in training its gradient d. */
+enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, const struct mds_head *h,
+                               const void *x, const int32_t *target,
+                               struct mds_gpt_loss *loss, void *d);
 
 /* ---- mlp.c ---- */
 

@@ -119,9 +119,8 @@ static struct mds_head head_of(const struct mds_gpt *g)
 }
 
 /* x + r -> loss, and in training the stream's gradient d.  r becomes x + r. */
-static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r,
-                                 const int32_t *target, struct mds_gpt_loss *loss,
-                                 void *d)
+static enum mds_rc whole_head(const struct mds_gpt *g, const void *x, void *r,
+                              const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     int64_t Rs = mds_par_slice_rows(&g->par), n = stream_size(g);
@@ -142,6 +141,16 @@ static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r
     }
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
+}
+
+static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r,
+                                 const int32_t *target, struct mds_gpt_loss *loss,
+                                 void *d)
+{
+    struct mds_head h = head_of(g);
+
+    return mds_gpt_is_tiled(g) ? mds_gpt_tiled_head(g, &h, x, target, loss, d)
+                               : whole_head(g, x, r, target, loss, d);
 }
 
 /* A tied embedding that is here for the head alone is complete now. */
@@ -171,6 +180,16 @@ static enum mds_rc head(const struct mds_gpt *g, int also_first, const void *x, 
 
 /* ---- forward ---- */
 
+static enum mds_rc put_away(const struct mds_gpt *g, const void *x,
+                            const struct kept *k)
+{
+    struct mds_dev_copying saving;
+
+    MDS_TRY(mds_gpt_keep(g, x, k, &saving));
+    mds_dev_meet(g->par.dev, saving);
+    return MDS_OK;
+}
+
 /* All layers; *x, *r: the stream behind the last. */
 static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, const void **x, void **r)
@@ -183,8 +202,8 @@ static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
         const struct layer_saved *s = &set->saved[l];
 
         MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, g->m));
-        if (puts_away && set->kept[l])
-            MDS_TRY(mds_gpt_keep(g, s->x, set->kept[l]));
+        if (puts_away && set->kept[l].x)
+            MDS_TRY(put_away(g, s->x, &set->kept[l]));
         *x = s->x1;
         *r = g->m;
     }
@@ -202,6 +221,25 @@ static enum mds_rc close_stream(const struct mds_gpt *g, const void *x, const vo
     return mds_op_add(g->par.dev, &add);
 }
 
+/* A piece whose blocks run in tiles. */
+static enum mds_rc tiled_forward(const struct mds_gpt *g, const struct piece *p,
+                                 const struct piece_set *s,
+                                 const struct mds_gpt_batch *batch, const void *in,
+                                 void *out, struct mds_gpt_loss *loss)
+{
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    void *d = g->run.training ? s->d : NULL, *x = NULL;
+    struct tiled_room room = {0};
+
+    MDS_TRY(mds_gpt_tiled_begin(g, s, &room, &x));
+    MDS_TRY(p->is.is_first ? embed(g, batch->token, x) : copy_stream(g, in, x));
+    MDS_TRY(mds_gpt_tiled_layers_fwd(g, p, s, &room, out ? out : room.x));
+    if (p->is.is_last)
+        MDS_TRY(head(g, g->piece[0].is.is_first, room.x, NULL, batch->target, loss, d));
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
 enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
                             const struct mds_gpt_batch *batch, const void *in,
                             void *out, struct mds_gpt_loss *loss)
@@ -212,6 +250,8 @@ enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
     void *r = NULL, *d = g->run.training ? s->d : NULL;
 
     set_batch(g, batch->first_sample);
+    if (mds_gpt_is_tiled(g))
+        return tiled_forward(g, p, s, batch, in, out, loss);
     MDS_TRY(p->is.is_first ? embed(g, batch->token, s->saved[0].x)
                            : copy_stream(g, in, s->saved[0].x));
     MDS_TRY(layers_fwd(g, p, s, &x, &r));
@@ -221,6 +261,11 @@ enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
 }
 
 /* ---- backward ---- */
+
+static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k, void *x)
+{
+    return mds_gpt_fetch(g, k, mds_gpt_fetch_start(g, k, x), x);
+}
 
 /* Layers first .. first + n - 1 from the input of the first, as far as it was not kept.
  */
@@ -233,7 +278,7 @@ static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
     if (g->run.train->recompute == MDS_RECOMPUTE_NONE)
         return MDS_OK;
     if (!selective && mds_gpt_moves_kept(g))
-        MDS_TRY(mds_gpt_fetch(g, set->kept[first], set->saved[first].x));
+        MDS_TRY(get_back(g, &set->kept[first], set->saved[first].x));
     for (int l = first; l < first + n; l++) {
         const struct layer_saved *s = &set->saved[l];
         void *m = l + 1 < first + n ? g->m : NULL;
@@ -273,7 +318,8 @@ enum mds_rc mds_gpt_backward(struct mds_gpt *g, int piece, int set,
     set_batch(g, batch->first_sample);
     if (!p->is.is_last)
         MDS_TRY(copy_stream(g, d_out, d));
-    MDS_TRY(layers_bwd(g, p, s, d));
+    MDS_TRY(mds_gpt_is_tiled(g) ? mds_gpt_tiled_layers_bwd(g, p, s, d)
+                                : layers_bwd(g, p, s, d));
     if (p->is.is_first)
         return embed_bwd(g, batch->token, d);
     return copy_stream(g, d, d_in);

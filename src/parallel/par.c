@@ -14,6 +14,16 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
             mds_shard_slice(&p->tokens, mds_comm_size(g->tp), mds_comm_rank(g->tp));
 }
 
+void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
+                      int64_t n)
+{
+    *tile = *p;
+    tile->slice = mds_shard_range(&p->slice, at, n);
+    tile->tokens = tile->slice;
+    if (p->sequence_parallel)
+        tile->tokens = (struct mds_shard_tokens){.n = n * mds_comm_size(p->groups->tp)};
+}
+
 enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
                          int64_t elements, void **out)
 {

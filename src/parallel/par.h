@@ -23,6 +23,12 @@ struct mds_par {
 /* Tokens of this rank, for B sequences of S tokens. */
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
+/* Of p, tokens at .. at + n - 1 of its slice, as if they were all: for what treats each
+ * row by itself.  With sequence parallelism, `tokens` counts such stretches of all
+ * tensor ranks, and does not say which they are. */
+void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
+                      int64_t n);
+
 /* Rows [token, sequence] in matrix products, and between them. */
 static inline int64_t mds_par_rows(const struct mds_par *p)
 {

@@ -34,19 +34,24 @@ struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank)
     return s;
 }
 
+struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_t at,
+                                        int64_t n)
+{
+    struct mds_shard_tokens range = {0};
+
+    for (int i = 0; i < s->runs; i++) {
+        int64_t from = at < s->run[i].n ? at : s->run[i].n;
+        int64_t take = s->run[i].n - from < n ? s->run[i].n - from : n;
+
+        append(&range, s->run[i].first + from, take);
+        at -= from;
+        n -= take;
+    }
+    return range;
+}
+
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part)
 {
-    struct mds_shard_tokens slice = {0};
-    int64_t n = s->n / parts, skip = n * part, left = n;
-
-    for (int i = 0; i < s->runs; i++) {
-        int64_t from = skip < s->run[i].n ? skip : s->run[i].n;
-        int64_t take = s->run[i].n - from < left ? s->run[i].n - from : left;
-
-        append(&slice, s->run[i].first + from, take);
-        skip -= from;
-        left -= take > 0 ? take : 0;
-    }
-    return slice;
+    return mds_shard_range(s, s->n / parts * part, s->n / parts);
 }

@@ -26,6 +26,10 @@ struct mds_shard_tokens mds_shard_whole(int64_t S);
 /* A ring rank's share of a whole sequence; S divides by 2P (by 1 if P is 1). */
 struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank);
 
+/* Tokens at .. at + n - 1 of a share. */
+struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_t at,
+                                        int64_t n);
+
 /* The part-th of `parts` equal slices; s->n divides by parts. */
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part);

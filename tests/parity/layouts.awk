@@ -70,6 +70,21 @@ function exact(zero, offload, recompute, turn,    reference) {
     print name, ranks, reference options
 }
 
+# Blocks in tiles along the sequence; sel and host together, too.
+function long(recompute, host, turn,    reference) {
+    name = reference = model
+    options = ""
+    add_grid()
+    add_recompute(recompute, recompute == "sel" ? 1 : turn % 3 + 1)
+    if (host) add("host", "--cpu-checkpointing")
+    add("long", "--sequence-tile 20" (turn % 2 ? " --mlp-tile 7 --loss-tile 9" : ""))
+    if (turn % 2 == 0) {
+        add("drop", "")
+        reference = reference "+drop"
+    }
+    print name, ranks, reference options
+}
+
 function half(type, zero, recompute) {
     name = model
     options = ""
@@ -90,6 +105,12 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
         for (i = 1; i <= offloads; i++)
             for (j = 1; j <= recomputes; j++)
                 exact(zero, places[i], ways[j], turn + zero + i + j)
+    }
+    for (i = 0; i < 4; i++)
+        long(i % 2 ? "sel" : "full", i > 1, turn + i)
+    if (tp > 1 && !sp) {
+        long("part", 0, turn)
+        long("part", 1, turn + 1)
     }
     half("bf16", shared ? turn % 4 : 0, turn % 2 ? "none" : "full")
     half("fp16", shared ? (turn + 2) % 4 : 0, turn % 2 ? "full" : "none")

@@ -438,6 +438,7 @@ static void test_kept_where(void **state)
     expect_misfit("--partition-activations --recompute-granularity full " TENSOR
                   "2 --hidden-size 63 --kv-channels 16",
                   2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
+    expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
                   "--nvme-path ./gone: No such file or directory; it must be a folder");
@@ -461,6 +462,7 @@ static void test_kept_well(void **state)
         "--partition-activations " TENSOR "2",
         "--fp16 --loss-scale 1024",
         "--mlp-tile 16 --loss-tile 16",
+        "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
     };
 
     (void)state;
