@@ -8,19 +8,27 @@ struct mds_job {
     const struct mds_launch *launch;   /* borrowed, as is all here */
     const struct mds_words *arguments; /* mds_pretrain's, in full */
     const char *name, *folder;         /* folder: of this run, made by the caller */
-    const char *queue, *project;       /* NULL: none given */
-    double walltime_s;                 /* 0: none given */
+    const char *checkpoints;           /* what --save names */
+    const char *load;            /* what --load names if that is another, or NULL */
+    const char *queue, *project; /* NULL: none given */
+    double walltime_s;           /* 0: none given */
+    double margin_s;             /* leave so long before that */
+    int64_t chain;               /* jobs that follow each other */
 };
 
 /* All that is wrong with queue, nodes and walltime, by the profile. */
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
 
-/* The script: the batch system's directives, then mds_launch with every argument. */
+/* The script: the batch system's directives, mds_launch with every argument, and what
+ * follows from how that ended.  script.c says how a job goes on. */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
 /* Submit `path`, to begin after job `after` has ended (NULL: at once); id receives the
  * job's.  Where there is no batch system the script is run, and the id is "local". */
 enum mds_rc mds_job_submit(const struct mds_job *j, const char *path, const char *after,
                            char *id, size_t size);
+
+/* "26:00:00"; returns buf. */
+const char *mds_clock_text(double s, char *buf, size_t size);
 
 #endif

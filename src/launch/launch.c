@@ -206,27 +206,31 @@ static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run 
     return rc;
 }
 
-/* Does what is given fit?  On the ranks themselves mds_pretrain asks again. */
-static enum mds_rc check_memory(const struct mds_launch *l,
-                                const struct mds_config_run *run)
+static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_run *run,
+                           struct mds_estimate *e)
 {
     struct mds_config c = run->config;
-    struct mds_estimate e;
-    char need[32], have[32];
 
     c.train.eval_iters = 0;
     if (!c.model.padded_vocab)
         c.model.padded_vocab =
             mds_vocab_padded(c.model.vocab ? c.model.vocab : 50257,
                              c.model.vocab_divisor, c.parallel.tensor);
-    MDS_TRY(mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, &e));
-    if (e.fits)
+    return mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, e);
+}
+
+/* Does what is given fit?  On the ranks themselves mds_pretrain asks again. */
+static enum mds_rc check_memory(const struct mds_estimate *e)
+{
+    char need[32], have[32];
+
+    if (e->fits)
         return MDS_OK;
-    mds_format_bytes((double)e.device_bytes, need, sizeof need);
-    mds_format_bytes((double)e.device_limit, have, sizeof have);
-    if (e.device_bytes <= e.device_limit) {
-        mds_format_bytes((double)e.host_bytes, need, sizeof need);
-        mds_format_bytes((double)e.host_limit, have, sizeof have);
+    mds_format_bytes((double)e->device_bytes, need, sizeof need);
+    mds_format_bytes((double)e->device_limit, have, sizeof have);
+    if (e->device_bytes <= e->device_limit) {
+        mds_format_bytes((double)e->host_bytes, need, sizeof need);
+        mds_format_bytes((double)e->host_limit, have, sizeof have);
     }
     return mds_fail(
         MDS_EUSER,
@@ -252,7 +256,8 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     return rc;
 }
 
-enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments)
+enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
+                              struct mds_estimate *out)
 {
     struct mds_config_run *run = NULL;
     struct mds_words chosen = {0};
@@ -268,8 +273,10 @@ enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *argu
             goto fini_chosen;
     }
     rc = resolve(l, run);
+    if (!rc)
+        rc = predict(l, run, out);
     if (!rc && l->options->check_memory)
-        rc = check_memory(l, run);
+        rc = check_memory(out);
     if (!rc)
         rc = mds_launch_arguments(l, run, arguments);
     mds_config_run_destroy(run);

@@ -7,6 +7,7 @@
 #include "launch/placement.h"
 #include "launch/words.h"
 #include "plan/machine.h"
+#include "plan/predict.h"
 
 #include <stdint.h>
 
@@ -44,7 +45,8 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
                                struct mds_words *out);
 
 /* Choose the layout (by planning, if that is asked for), check that it fits, and append
- * the arguments. */
-enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments);
+ * the arguments.  What a step of it takes goes to *out. */
+enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
+                              struct mds_estimate *out);
 
 #endif

@@ -14,6 +14,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/pmix.c \
   src/launch/report.c \
   src/launch/results.c src/launch/results.h \
+  src/launch/script.c \
   src/launch/submit.c src/launch/submit.h \
   src/launch/sweep.c \
   src/launch/words.c src/launch/words.h

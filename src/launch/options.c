@@ -68,8 +68,14 @@ static const struct mds_option rows[] = {
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
-     .help = "with submit: so many jobs, each after the one before; without "
-             "checkpoints, which this version does not write, each begins anew"},
+     .help = "with submit: so many jobs, each going on where the one before left"},
+    {job, "launch.margin", "--margin", NULL, MDS_OPT_SECONDS, NULL, 30, 1e8, NULL,
+     AT(margin_s), "time",
+     .help = "with submit: save and leave so long before the walltime; unset: two "
+             "minutes, two steps and a save, as predicted"},
+    {job, "launch.requeue", "--no-requeue", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL,
+     AT(requeue), NULL, .inverted = 1,
+     .help = "with submit: a job that ends before its run is done stays ended"},
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
      "name", .help = "with submit: of the job; unset: model and length"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,

@@ -29,7 +29,8 @@ struct mds_launch_options {
     double plan_s;
 
     char *queue, *project, *name, *folder;
-    double walltime_s;
+    double walltime_s, margin_s; /* 0: by prediction */
+    int requeue;
     int64_t nodes_asked, chain;
 };
 

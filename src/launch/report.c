@@ -41,37 +41,52 @@ static void take_run(const struct mds_node *map, struct mds_result *r)
     r->flops = number(map, "megatron_flops_per_step");
 }
 
-/* The first step warms up, so it counts only where it is alone. */
-static void take_step(const struct mds_node *map, struct mds_result *r)
+/* What is summed up of one file. */
+struct sums {
+    int warm;   /* not the first step of a job */
+    long timed; /* steps in timed_s */
+    double timed_s, first_s;
+};
+
+/* The first step of each job warms up, so it counts only where there is no other. */
+static void take_step(const struct mds_node *map, struct mds_result *r, struct sums *t)
 {
     double s = number(map, "elapsed_s");
 
-    if (r->steps == 1)
-        r->elapsed_s = 0;
-    r->elapsed_s += s;
+    if (t->warm) {
+        t->timed_s += s;
+        t->timed++;
+    } else {
+        t->first_s = s;
+    }
+    t->warm = 1;
     r->loss = number(map, "lm_loss");
-    r->steps++;
+    r->steps = (long)number(map, "iteration");
 }
 
 /* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
  */
-static void take_line(const char *line, const char *path, struct mds_result *r)
+static void take_line(const char *line, const char *path, struct mds_result *r,
+                      struct sums *t)
 {
-    struct mds_tree *t = NULL;
+    struct mds_tree *tree = NULL;
 
-    if (mds_tree_parse(line, strlen(line), path, &t))
+    if (mds_tree_parse(line, strlen(line), path, &tree))
         return;
-    if (is_event(t->root, "run"))
-        take_run(t->root, r);
-    else if (is_event(t->root, "step"))
-        take_step(t->root, r);
-    mds_tree_destroy(t);
+    if (is_event(tree->root, "run")) {
+        take_run(tree->root, r);
+        t->warm = 0;
+    } else if (is_event(tree->root, "step")) {
+        take_step(tree->root, r, t);
+    }
+    mds_tree_destroy(tree);
 }
 
 /* 0, or -1 if there is no such file. */
 static int read_run(const char *folder, const char *name, struct mds_result *r)
 {
     char path[PATH_MAX], *line = NULL;
+    struct sums t = {0};
     size_t size = 0;
     FILE *f;
 
@@ -82,11 +97,10 @@ static int read_run(const char *folder, const char *name, struct mds_result *r)
         return -1;
     snprintf(r->run, sizeof r->run, "%.*s", (int)sizeof r->run - 1, name);
     while (getline(&line, &size, f) > 0)
-        take_line(line, path, r);
+        take_line(line, path, r, &t);
     free(line);
     fclose(f);
-    if (r->steps > 1)
-        r->elapsed_s /= (double)(r->steps - 1);
+    r->elapsed_s = t.timed ? t.timed_s / (double)t.timed : t.first_s;
     return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,10 +120,6 @@ static enum mds_rc submit_chain(const struct mds_job *j, const char *script, int
     char id[128] = "";
     enum mds_rc rc = MDS_OK;
 
-    if (n > 1)
-        mds_warn("--chain %lld: this version has no checkpoints, so each of these jobs "
-                 "begins anew",
-                 (long long)n);
     for (int64_t i = 0; i < n && !rc; i++) {
         char after[128];
 
@@ -163,9 +160,10 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
 }
 
 /* "GPT25B-128000-8n" */
-static enum mds_rc name_run(const struct mds_launch *l, char *name, size_t size)
+static enum mds_rc name_run(const struct mds_launch *l,
+                            const struct mds_config_run *asked, char *name, size_t size)
 {
-    struct mds_config_run *run = NULL;
+    const struct mds_model_config *m = &asked->config.model;
 
     if (l->options->name) {
         snprintf(name, size, "%s", l->options->name);
@@ -174,59 +172,148 @@ static enum mds_rc name_run(const struct mds_launch *l, char *name, size_t size)
                    : mds_fail(MDS_EUSER, "--name '%s': must be no path",
                               l->options->name);
     }
-    MDS_TRY(mds_launch_config(l, NULL, 0, &run));
-    snprintf(name, size, "%.60s-%lld-%lldn",
-             run->config.model.size_key ? run->config.model.size_key : "gpt",
-             (long long)run->config.model.seq_length, (long long)l->nodes);
-    mds_config_run_destroy(run);
+    snprintf(name, size, "%.60s-%lld-%lldn", m->size_key ? m->size_key : "gpt",
+             (long long)m->seq_length, (long long)l->nodes);
     return MDS_OK;
+}
+
+/* ---- what a job needs to go on ---- */
+
+static int was_set(const struct mds_config_run *asked, const char *key)
+{
+    return mds_settings_of(&asked->settings, key)->level > MDS_LEVEL_DERIVED;
 }
 
 /* Where the ranks write, and that they leave in order: unless the user said otherwise.
  */
-static void add_options(struct mds_launch *l, const char *folder)
+static void add_options(const struct mds_job *j, const struct mds_config_run *asked,
+                        struct mds_words *words)
 {
-    int given = getenv("MDS_METRICS_JSONL") != NULL;
+    const struct {
+        const char *key, *flag, *value;
+    } rows[] = {
+        {"output.metrics_jsonl", "--metrics-jsonl", NULL},
+        {"checkpoint.save", "--save", j->checkpoints},
+        {"checkpoint.load", "--load", j->checkpoints},
+    };
 
-    for (size_t i = 0; i < l->asked.n; i++)
-        given |= strncmp(l->asked.v[i], "--metrics-jsonl", 15) == 0;
-    if (!given) {
-        mds_words_add(&l->asked, "--metrics-jsonl");
-        mds_words_add(&l->asked, "%s/metrics.jsonl", folder);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (was_set(asked, rows[i].key))
+            continue;
+        mds_words_add(words, "%s", rows[i].flag);
+        if (rows[i].value)
+            mds_words_add(words, "%s", rows[i].value);
+        else
+            mds_words_add(words, "%s/metrics.jsonl", j->folder);
     }
-    mds_words_add(&l->asked, "--exit-signal-handler");
+    if (!was_set(asked, "train.exit_signal_handler"))
+        mds_words_add(words, "--exit-signal-handler");
 }
 
-static enum mds_rc submit(struct mds_launch *l, const struct mds_job *asked)
+/* Predicted: every rank writes its part of weights and two moments, f32, at this rate,
+ * which is what one of them reaches on a plain disk. */
+static double save_s(const struct mds_launch *l, const struct mds_estimate *e)
 {
-    const struct mds_launch_options *o = l->options;
-    struct mds_job j = *asked;
+    return 12 * e->parameters / (double)l->ranks / 0.4e9;
+}
+
+/* When to leave: not past the middle of the walltime, lest nothing be trained. */
+static double margin_s(const struct mds_job *j, const struct mds_estimate *e)
+{
+    double asked = j->launch->options->margin_s;
+    double s = asked > 0 ? asked : 120 + 2 * e->step_s + save_s(j->launch, e);
+
+    s = ceil(s / 60) * 60;
+    return s < j->walltime_s / 2 ? s : floor(j->walltime_s / 2);
+}
+
+enum { SAVE_EVERY_S = 1800 }; /* what a job that is killed loses, at most */
+
+/* How often to save, and when to leave: appended where the user has not said it. */
+static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
+                     const struct mds_estimate *e, struct mds_words *arguments)
+{
+    int64_t steps = (int64_t)(SAVE_EVERY_S / e->step_s);
+
+    if (!was_set(asked, "checkpoint.interval")) {
+        mds_words_add(arguments, "--save-interval");
+        mds_words_add(arguments, "%lld", (long long)(steps > 0 ? steps : 1));
+    }
+    if (j->walltime_s <= 0)
+        return;
+    j->margin_s = margin_s(j, e);
+    if (!was_set(asked, "train.exit_duration")) {
+        mds_words_add(arguments, "--exit-duration-in-mins");
+        mds_words_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
+    }
+}
+
+/* Other nodes and the next job must see the folder. */
+static void warn_of_scratch(const struct mds_job *j)
+{
+    const struct mds_machine *m = j->launch->machine;
+    const char *scratch = m->node.scratch;
+    char path[PATH_MAX];
+    size_t n = scratch ? strlen(scratch) : 0;
+
+    if (n && m->batch.scheduler != MDS_SCHEDULER_NONE && realpath(".", path) &&
+        strncmp(j->folder[0] == '/' ? j->folder : path, scratch, n) == 0)
+        mds_warn("%s is under %s, which profile %s calls a node's own: other nodes and "
+                 "the next job will not see it; run from a shared file system, or give "
+                 "--runs",
+                 j->folder, scratch, m->name);
+}
+
+static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
+                                   const struct mds_config_run *asked)
+{
     struct mds_words arguments = {0};
-    char name[128], folder[PATH_MAX];
+    struct mds_estimate e;
     enum mds_rc rc;
 
-    MDS_TRY(name_run(l, name, sizeof name));
-    j.name = name;
-    j.launch = l;
-    j.arguments = &arguments;
-    j.folder = folder;
-    MDS_TRY(check(&j));
+    add_options(j, asked, &l->asked);
+    rc = mds_launch_choose(l, &arguments, &e);
+    if (!rc) {
+        add_pace(j, asked, &e, &arguments);
+        j->arguments = &arguments;
+        rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
+                              : write_and_submit(j);
+    }
+    mds_words_fini(&arguments);
+    return rc;
+}
+
+/* asked: the configuration as the user has it. */
+static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
+                          const struct mds_config_run *asked)
+{
+    const struct mds_launch_options *o = l->options;
+    const struct mds_checkpoint_config *c = &asked->config.checkpoint;
+    char name[128], folder[PATH_MAX], checkpoints[PATH_MAX + 16];
+    enum mds_rc rc;
+
+    MDS_TRY(name_run(l, asked, name, sizeof name));
+    j->name = name;
+    j->folder = folder;
+    MDS_TRY(check(j));
     snprintf(folder, sizeof folder, "%s/%s", o->folder, name);
     if (!o->print)
         MDS_TRY(make_folder(o->folder, name, folder, sizeof folder));
-    add_options(l, folder);
-    rc = mds_launch_choose(l, &arguments);
-    if (!rc)
-        rc = write_and_submit(&j);
+    warn_of_scratch(j);
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    j->checkpoints = c->save ? c->save : checkpoints;
+    if (c->load && strcmp(c->load, j->checkpoints) != 0)
+        j->load = c->load;
+    rc = plan_and_submit(l, j, asked);
     if (rc && !o->print)
         rmdir(folder); /* unless a script is in it */
-    mds_words_fini(&arguments);
     return rc;
 }
 
 enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
                        size_t operand_count, int argc, char *const *argv)
 {
+    struct mds_config_run *asked = NULL;
     struct mds_launch l;
     struct mds_job j;
     enum mds_rc rc;
@@ -237,8 +324,13 @@ enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *op
         .queue = operand_count > 0 ? operands[0] : options->queue,
         .project = operand_count > 3 ? operands[3] : options->project,
         .walltime_s = options->walltime_s,
+        .chain = options->chain,
+        .launch = &l,
     };
-    rc = submit(&l, &j);
+    rc = mds_launch_config(&l, NULL, 0, &asked);
+    if (!rc)
+        rc = submit(&l, &j, asked);
+    mds_config_run_destroy(asked);
     mds_launch_close(&l);
     return rc;
 }

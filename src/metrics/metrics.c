@@ -106,7 +106,7 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
     struct mds_str text = {0};
 
     if (jsonl_path)
-        MDS_TRY(mds_jsonl_open(jsonl_path, 0, &m->json));
+        MDS_TRY(mds_jsonl_open(jsonl_path, m->run.first_iteration > 0, &m->json));
     if (tensorboard_dir)
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, &m->tb));
     MDS_TRY(record_run(m));

@@ -298,6 +298,7 @@ static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
                                       .padded_vocab = m->padded_vocab};
     int64_t tokens = c->batch.global * m->seq_length;
 
+    e->parameters = mds_flops_matmul_params(&f);
     e->tokens_s = (double)tokens / e->step_s / world;
     e->model_flops = mds_flops_megatron(&f, tokens, recompute[c->train.recompute]) /
                      e->step_s / world;

@@ -20,6 +20,7 @@ struct mds_estimate {
     double step_s; /* the sum of the following */
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
     double tokens_s;    /* tokens per second and rank */
+    double parameters;  /* of the whole model, those of matrices */
     double model_flops; /* per second and rank, Megatron's convention */
 };
 

@@ -46,11 +46,12 @@ static void print_line(const struct mds_words *w)
 static enum mds_rc verb_run(struct call *c)
 {
     struct mds_words arguments = {0}, command = {0};
+    struct mds_estimate estimate;
     struct mds_launch l;
     enum mds_rc rc;
 
     MDS_TRY(mds_launch_open(&c->options, 0, c->argc, c->argv, &l));
-    rc = mds_launch_choose(&l, &arguments);
+    rc = mds_launch_choose(&l, &arguments, &estimate);
     if (!rc)
         rc = mds_launch_command(&l, &arguments, &command);
     if (!rc)

@@ -11,6 +11,7 @@ small='--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32
     --data-path t.h5'
 # pretrain OPTIONS...: one rank; what it printed is in out
 pretrain() {
+    rm -f e.jsonl # runs that go on would append
     # shellcheck disable=SC2086
     mds_pretrain $small "$@" >out 2>&1 </dev/null
 }

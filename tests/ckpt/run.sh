@@ -20,6 +20,7 @@ model='--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
 pretrain() {
     ranks=$1
     shift
+    rm -f go.jsonl e.jsonl # runs that go on would append
     # MPIEXEC and the options are lists of words
     # shellcheck disable=SC2086
     timeout -k 5 120 $MPIEXEC -n "$ranks" mds_pretrain $model "$@" > log 2>&1 < /dev/null

@@ -14,6 +14,7 @@ small='--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
 losses() {
     name=$1 n=$2
     shift 2
+    rm -f "$name.jsonl" # a run that goes on would append
     # shellcheck disable=SC2086  # lists of words
     timeout 60 $MPIEXEC -n "$n" mds_pretrain $small "$@" --metrics-jsonl "$name.jsonl" \
         </dev/null >"$name.out" 2>&1

@@ -1,0 +1,250 @@
+/* The script of a job, and how a run goes on from job to job.
+ *
+ *   limit     Some minutes before the walltime the script is warned by SIGUSR1: by
+ * Slurm where there is Slurm, else timeout(1) does it.  It hands the signal on, and the
+ * ranks save and leave with status 85; --exit-duration-in-mins makes them do the same
+ * by their own clocks. requeue   A job that leaves before its run is done, and left a
+ * newer checkpoint than it found, is started again: by scontrol requeue, elsewhere by
+ * submitting the script once more.  One that made no headway would make none again.
+ *   chain     Jobs that were submitted behind it go on instead.
+ *   done      A run that is done leaves a file of that name; jobs that find it end.
+ */
+#include "launch/job.h"
+
+#include <string.h>
+
+/* How a batch system spells things; NULL: it has no such thing. */
+struct dialect {
+    const char *prefix, *name, *queue, *project, *walltime, *nodes, *output;
+    const char *fixed, *rerun[2]; /* lines; rerun: whether it may start a job twice */
+    const char *folder;           /* where the job was submitted */
+    const char *again;            /* start it again; the script's path is to follow */
+};
+
+static const struct dialect dialects[] = {
+    [MDS_SCHEDULER_NONE] = {.prefix = "", .again = "exec sh"},
+    [MDS_SCHEDULER_PBS] = {"#PBS ",
+                           "-N ",
+                           "-q ",
+                           "-A ",
+                           "-l walltime=",
+                           NULL,
+                           "-o {folder}/",
+                           "-j oe",
+                           {"-r n", "-r y"},
+                           "PBS_O_WORKDIR",
+                           "qsub"},
+    [MDS_SCHEDULER_SLURM] = {"#SBATCH ",
+                             "--job-name=",
+                             "--partition=",
+                             "--account=",
+                             "--time=",
+                             "--nodes=",
+                             "--output={folder}/job-%j.log",
+                             "--open-mode=append",
+                             {"--no-requeue", "--requeue"},
+                             NULL,
+                             NULL},
+    [MDS_SCHEDULER_COBALT] = {"#COBALT ",
+                              "--jobname ",
+                              "-q ",
+                              "-A ",
+                              "-t ",
+                              "-n ",
+                              "-O {folder}/job",
+                              NULL,
+                              {NULL, NULL},
+                              NULL,
+                              "qsub"},
+};
+
+static const struct dialect *dialect_of(const struct mds_job *j)
+{
+    return &dialects[j->launch->machine->batch.scheduler];
+}
+
+/* ---- the head ---- */
+
+static void directive(const struct dialect *d, const char *key, const char *value,
+                      struct mds_str *out)
+{
+    if (key && value)
+        mds_str_add(out, "%s%s%s\n", d->prefix, key, value);
+}
+
+/* What stands at text, if that is a hole: its length, and what it is filled with. */
+static size_t fill(const struct mds_job *j, const char *text, struct mds_str *out)
+{
+    if (strncmp(text, "{nodes}", 7) == 0) {
+        mds_str_add(out, "%lld", (long long)j->launch->nodes);
+        return 7;
+    }
+    if (strncmp(text, "{gpus}", 6) == 0) {
+        mds_str_add(out, "%lld", (long long)j->launch->machine->node.gpus);
+        return 6;
+    }
+    if (strncmp(text, "{folder}", 8) == 0) {
+        mds_str_add(out, "%s", j->folder);
+        return 8;
+    }
+    return 0;
+}
+
+/* Each line of text, the holes in it filled. */
+static void directives(const struct mds_job *j, const char *text, struct mds_str *out)
+{
+    while (text && *text) {
+        mds_str_add(out, "%s", dialect_of(j)->prefix);
+        while (*text && *text != '\n') {
+            size_t hole = fill(j, text, out);
+
+            if (!hole)
+                mds_str_add(out, "%c", *text);
+            text += hole ? hole : 1;
+        }
+        mds_str_add(out, "\n");
+        text += *text == '\n';
+    }
+}
+
+static void head(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_machine *m = j->launch->machine;
+    const struct dialect *d = dialect_of(j);
+    char time[32], nodes[32];
+
+    mds_clock_text(j->walltime_s, time, sizeof time);
+    snprintf(nodes, sizeof nodes, "%lld", (long long)j->launch->nodes);
+    directive(d, d->name, j->name, out);
+    directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
+              out);
+    directive(d, d->project, j->project, out);
+    directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
+    directive(d, d->nodes, nodes, out);
+    directives(j, m->batch.directives, out);
+    directives(j, d->fixed, out);
+    directives(j, d->rerun[j->launch->options->requeue != 0], out);
+    if (m->batch.scheduler == MDS_SCHEDULER_SLURM)
+        mds_str_add(out, "%s--signal=B:USR1@%.0f\n", d->prefix, j->margin_s);
+    directives(j, d->output, out);
+}
+
+/* ---- before the ranks ---- */
+
+static void assign(const char *name, const char *value, struct mds_str *out)
+{
+    mds_str_add(out, "%s=", name);
+    mds_quote(value, out);
+    mds_str_add(out, "\n");
+}
+
+/* A run that began from another's checkpoint goes on from its own. */
+static void switch_load(const struct mds_job *j, struct mds_str *out)
+{
+    if (j->load)
+        mds_str_add(out, "[ -z \"$before\" ] || set -- --load \"$checkpoints\" "
+                         "--finetune=0 --no-load-optim=0\n");
+}
+
+static void begin(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_machine *m = j->launch->machine;
+    const struct dialect *d = dialect_of(j);
+
+    if (d->folder)
+        mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
+    assign("run", j->folder, out);
+    assign("checkpoints", j->checkpoints, out);
+    mds_str_add(out, "[ ! -e \"$run/done\" ] || exit 0\n"
+                     "before=$(cat \"$checkpoints/latest\" 2> /dev/null)\n");
+    switch_load(j, out);
+    if (m->batch.init)
+        mds_str_add(out, "%s\n", m->batch.init);
+    if (m->batch.modules)
+        mds_str_add(out, "module load %s || exit 1\n", m->batch.modules);
+}
+
+/* ---- the ranks ---- */
+
+static void call(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_machine *m = j->launch->machine;
+    struct mds_words w = {0};
+
+    if (m->batch.scheduler != MDS_SCHEDULER_SLURM && j->walltime_s > 0)
+        mds_str_add(out, "timeout --foreground --preserve-status --signal=USR1 %.0f ",
+                    j->walltime_s - j->margin_s);
+    mds_words_split(&w, "mds_launch --machine");
+    mds_words_add(&w, "%s",
+                  j->launch->options->machine ? j->launch->options->machine : m->name);
+    if (m->batch.scheduler == MDS_SCHEDULER_NONE)
+        mds_words_add(&w, "--ranks=%lld", (long long)j->launch->ranks);
+    mds_words_add(&w, "--");
+    for (size_t i = 0; i < j->arguments->n; i++)
+        mds_words_add(&w, "%s", j->arguments->v[i]);
+    out->failed |= w.failed;
+    mds_words_line(&w, " \\\n    ", out);
+    mds_words_fini(&w);
+    mds_str_add(out, "%s &\npid=$!\n", j->load ? " \\\n    \"$@\"" : "");
+}
+
+/* The ranks are sent one signal at most: a second one would end them unsaved. */
+static void wait_for(struct mds_str *out)
+{
+    mds_str_add(out,
+                "warned=\n"
+                "# the ranks save, and leave with status 85\n"
+                "trap 'woken=1; [ -n \"$warned\" ] || kill -USR1 $pid; warned=1' USR1\n"
+                "trap 'stopped=1; kill -USR1 $$' TERM\n"
+                "woken=1\n"
+                "while [ -n \"$woken\" ]; do # a signal ends the wait, not the run\n"
+                "    woken=\n"
+                "    wait $pid\n"
+                "    status=$?\n"
+                "done\n");
+}
+
+/* ---- after the ranks ---- */
+
+static void again(const struct mds_job *j, struct mds_str *out)
+{
+    const struct dialect *d = dialect_of(j);
+
+    mds_str_add(
+        out, "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
+             "[ -z \"$stopped\" ]; then\n");
+    if (d->again)
+        mds_str_add(out, "    %s \"$run/job.sh\"\n", d->again);
+    else
+        mds_str_add(out,
+                    "    # not if it was cancelled\n"
+                    "    squeue -h -o %%T -j \"$SLURM_JOB_ID\" | grep -q RUNNING &&\n"
+                    "        scontrol requeue \"$SLURM_JOB_ID\"\n");
+    mds_str_add(out, "fi\n");
+}
+
+static void finish(const struct mds_job *j, struct mds_str *out)
+{
+    mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
+                     "    exit 0\nfi\n");
+    if (j->chain > 1)
+        mds_str_add(out, "[ \"$status\" -ne 85 ] || exit 0 # the next job goes on\n");
+    else if (j->launch->options->requeue)
+        again(j, out);
+    mds_str_add(out, "exit \"$status\"\n");
+}
+
+void mds_job_script(const struct mds_job *j, struct mds_str *out)
+{
+    mds_str_add(out, "#!/bin/bash -l\n");
+    head(j, out);
+    mds_str_add(
+        out,
+        "# Written by mds_launch submit for %s.  Started again, it goes on from the "
+        "newest checkpoint.\n",
+        j->launch->machine->name);
+    begin(j, out);
+    call(j, out);
+    wait_for(out);
+    finish(j, out);
+}
