@@ -175,10 +175,12 @@ static void openmpi(const struct mds_launch *l, struct mds_words *out)
     add_environment(l, "-x", out);
 }
 
-/* Slurm's srun(1).  It hands its own environment on. */
+/* Slurm's srun(1).  It hands its own environment on.  Unless told so it lets the other
+ * ranks wait for one that was killed until the job's time is over. */
 static void srun(const struct mds_launch *l, struct mds_words *out)
 {
     mds_words_split(out, l->machine->launcher.flags);
+    mds_words_add(out, "--kill-on-bad-exit=1");
     add_count("-N", l->nodes, out);
     add_count("-n", l->ranks, out);
     mds_words_add(out, "--ntasks-per-node=%lld", (long long)l->per_node);

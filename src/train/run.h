@@ -65,6 +65,9 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
 
 void mds_run_watch_signals(const struct run *r);
 
+/* For a run that has saved and is about to leave: nothing may change its status now. */
+void mds_run_ignore_signals(const struct run *r);
+
 /* "iterations" and so on once all ranks are to leave, else NULL.  Collective. */
 enum mds_rc mds_run_should_stop(const struct run *r, const char **reason);
 

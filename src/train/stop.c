@@ -24,16 +24,29 @@ static void on_signal(int sig)
     caught = sig;
 }
 
-void mds_run_watch_signals(const struct run *r)
+/* If the user asked for it. */
+static void handle(const struct run *r, void (*handler)(int))
 {
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 
-    caught = 0;
     if (!r->config->train.exit_signal_handler)
         return;
     sigfillset(&act.sa_mask);
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGUSR1, &act, NULL);
+}
+
+void mds_run_watch_signals(const struct run *r)
+{
+    caught = 0;
+    handle(r, on_signal);
+}
+
+/* A launcher sends SIGTERM to all as soon as one has left with a status that is not 0.
+ */
+void mds_run_ignore_signals(const struct run *r)
+{
+    handle(r, SIG_IGN);
 }
 
 enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)

@@ -268,6 +268,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
         rc = finish(&r, reason);
     *unfinished = !rc && r.saved >= 0 && r.iteration < r.config->train.iters;
     if (!rc)
+        mds_run_ignore_signals(&r);
+    if (!rc)
         tear_down(&r);
     else /* messages may be under way to memory of ours: it stays until the process ends
           */
