@@ -93,11 +93,12 @@ struct mds_train_config {
     int64_t recompute_layers;  /* full: blocks per kept input */
     int partition_activations; /* full: kept inputs are cut over the tensor ranks */
     int offload_activations;   /* full: kept inputs wait in host memory */
-    int64_t sequence_tile; /* rows of a block at a time, but for attention; 0: all */
-    int64_t mlp_tile;      /* rows of the MLP's inside at a time; 0: all */
-    int64_t loss_tile;     /* rows of logits at a time; 0: all */
-    int64_t bucket_bytes;  /* of gradients per overlapped all-reduce */
-    int64_t threads;       /* per rank; 0: cores / ranks of this node */
+    int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
+    int64_t attention_chunk; /* tokens of q, k, v on the device at a time; 0: all */
+    int64_t mlp_tile;        /* rows of the MLP's inside at a time; 0: all */
+    int64_t loss_tile;       /* rows of logits at a time; 0: all */
+    int64_t bucket_bytes;    /* of gradients per overlapped all-reduce */
+    int64_t threads;         /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
     int comm_check; /* compare collectives of all ranks before each */
     int profile;    /* measure the steps after profile_start, up to profile_end */

@@ -94,6 +94,29 @@ static void check_partition(struct mds_config_run *run, struct mds_diag *diag)
                        (long long)hidden, (long long)tensor);
 }
 
+/* Chunks are stretches of one rank's whole sequences. */
+static void check_chunk(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+    const char *origin = mds_config_origin(run, "train.attention_chunk");
+
+    if (run->config.train.attention_chunk == 0)
+        return;
+    if (run->config.train.sequence_tile == 0)
+        mds_diag_fault(diag, origin,
+                       "--attention-chunk: the rest of a block must not need whole "
+                       "sequences either; give --sequence-tile, too");
+    if (p->ulysses * p->ring > 1)
+        mds_diag_fault(diag, origin,
+                       "--attention-chunk is for ranks that have whole sequences; "
+                       "leave out --ds-sequence-parallel-size and "
+                       "--context-parallel-size, or the chunk");
+    if (p->sequence_parallel && p->tensor > 1)
+        mds_diag_fault(diag, origin,
+                       "--attention-chunk does not go with --sequence-parallel; leave "
+                       "out one of them");
+}
+
 static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
@@ -109,6 +132,7 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
                        "give --recompute-granularity full or selective");
     if (t->partition_activations)
         check_partition(run, diag);
+    check_chunk(run, diag);
 }
 
 static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)

@@ -298,6 +298,10 @@ static const struct mds_option rows[] = {
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.sequence_tile), "tokens",
      .help = "with full or selective recompute, tokens that a block works on at a time "
              "outside attention, and the head and loss, too; 0: all of a micro-batch"},
+    {memory, "train.attention_chunk", "--attention-chunk", "MDS_ATTENTION_CHUNK",
+     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.attention_chunk), "tokens",
+     .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "
+             "many tokens of them on the device at a time; 0: all are on the device"},
     {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
      1e10, NULL, AT(train.mlp_tile), "tokens",
      .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},

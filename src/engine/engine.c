@@ -124,7 +124,7 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
     MDS_TRY(build_model(e));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
-    if (e->config->train.offload_activations)
+    if (e->config->train.offload_activations || e->config->train.attention_chunk > 0)
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(take_batch(e));

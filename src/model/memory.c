@@ -171,7 +171,8 @@ static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
     int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype);
     void *lse = NULL;
 
-    MDS_TRY(take_kept(g, R * A * g->cfg.head_dim * e, k->on_host, &k->o));
+    MDS_TRY(take_kept(g, R * A * g->cfg.head_dim * e,
+                      k->on_host || g->run.train->attention_chunk > 0, &k->o));
     MDS_TRY(take_kept(g, R * A * (int64_t)sizeof *k->lse, k->on_host, &lse));
     k->lse = lse;
     return MDS_OK;

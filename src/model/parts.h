@@ -4,6 +4,7 @@
 
 #include "kernels/table.h"
 #include "model/gpt.h"
+#include "parallel/chunked.h"
 
 /* Registry ids.  -1: this configuration, or this stage, has none.  Where several
  * parameters form one operand (q, k, v; gate, up) it is the first of them. */
@@ -34,10 +35,10 @@ struct layer_saved {
 /* What is put away of a layer until its backward, elsewhere than where forward has it,
  * or in tiles where it has it. */
 struct kept {
-    void *x;    /* [Rs,H], or this rank's part of it; NULL: nothing of this layer */
-    void *o;    /* [R,A*D]; NULL: computed again */
-    float *lse; /* with o */
-    int on_host;
+    void *x;     /* [Rs,H], or this rank's part of it; NULL: nothing of this layer */
+    void *o;     /* [R,A*D]; NULL: computed again.  With chunks always on the host */
+    float *lse;  /* with o */
+    int on_host; /* the others */
 };
 
 /* What is kept of one micro-batch in one piece between forward and backward; any
@@ -127,6 +128,7 @@ struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
 struct tile {
     struct mds_gpt g; /* a copy whose par is the tile's */
     int64_t row, rows;
+    int64_t place; /* of its first row in whole buffers */
     int64_t stride;
     int parts;
 };
@@ -134,7 +136,8 @@ struct tile {
 /* The tile from token `at` of the slice on; 0 behind the last. */
 int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t);
 
-/* What blocks leave to each other.  x and d_o may take each other's place. */
+/* What blocks leave to each other.  x and d_o may take each other's place.  With chunks
+ * in attention, q, k, v, o and their gradients are in host memory; d_o is another x. */
 struct tiled_room {
     void *x;    /* [Rs,H] */
     void *d_o;  /* [R,A*D] */
@@ -142,7 +145,8 @@ struct tiled_room {
     void *dqkv; /* [R,(A+2G)*D] */
     void *o;    /* [R,A*D] */
     float *lse;
-    void *inputs; /* [blocks per kept input - 1, Rs,H]: those not kept */
+    struct mds_far far; /* chunk 0: there are none */
+    void *inputs;       /* [blocks per kept input - 1, Rs,H]: those not kept */
     struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
 };
 

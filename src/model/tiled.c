@@ -20,7 +20,7 @@ int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t)
     n = n < left ? n : left;
     t->g = *g;
     mds_par_set_tile(&t->g.par, &g->par, at, n);
-    t->row = at * B;
+    t->row = t->place = at * B;
     t->rows = n * B;
     t->stride = mds_par_slice_rows(&g->par);
     t->parts = shared;
@@ -33,6 +33,77 @@ static int64_t behind(const struct tile *t)
     return t->row / t->g.par.B + t->g.par.slice.n;
 }
 
+/* ---- whole buffers, as tiles see them ---- */
+
+/* On the device, or through a window on the host. */
+struct view {
+    void *whole; /* NULL: a window */
+    struct mds_window far;
+    int64_t row_bytes;
+};
+
+static enum mds_rc view_open(const struct mds_gpt *g, void *whole, void *on_host,
+                             int64_t width, struct view *v)
+{
+    struct tile first;
+
+    *v = (struct view){.whole = whole,
+                       .row_bytes = width * (int64_t)mdsk_dtype_size(g->par.dtype)};
+    mds_gpt_tile_at(g, 0, &first);
+    if (whole)
+        return MDS_OK;
+    return mds_window_open(&g->par, on_host, mds_par_rows(&g->par) * v->row_bytes,
+                           first.rows * v->row_bytes, &v->far);
+}
+
+static int64_t piece_of(const struct view *v, const struct tile *t)
+{
+    return t->row * v->row_bytes / v->far.piece_bytes;
+}
+
+/* What the tile reads; the next one is on its way. */
+static const void *view_get(struct view *v, const struct tile *t)
+{
+    int64_t piece;
+    const void *rows;
+
+    if (v->whole)
+        return v->whole;
+    piece = piece_of(v, t);
+    rows = mds_window_get(&v->far, piece);
+    mds_window_bring(&v->far, piece + 1);
+    return rows;
+}
+
+/* Where the tile writes; and it has. */
+static void *view_fill(struct view *v, const struct tile *t)
+{
+    return v->whole ? v->whole : mds_window_fill(&v->far, piece_of(v, t));
+}
+
+static void view_put(struct view *v)
+{
+    if (!v->whole)
+        mds_window_put(&v->far);
+}
+
+static void view_close(struct view *v)
+{
+    if (!v->whole)
+        mds_window_close(&v->far);
+}
+
+/* The next tile, which finds its rows at the beginning of a window's pane. */
+static int next_tile(const struct mds_gpt *g, const struct tiled_room *w, int64_t at,
+                     struct tile *t)
+{
+    int more = mds_gpt_tile_at(g, at, t);
+
+    if (w->far.chunk > 0)
+        t->place = 0;
+    return more;
+}
+
 /* ---- products between tiles and whole buffers, part by part ---- */
 
 /* Rows of a part: in a buffer of the tile's, and in a whole one. */
@@ -43,7 +114,7 @@ static void *in_tile(const struct tile *t, const void *x, int64_t width, int par
 
 static void *in_whole(const struct tile *t, const void *x, int64_t width, int part)
 {
-    return mds_par_at(&t->g.par, x, (part * t->stride + t->row) * width);
+    return mds_par_at(&t->g.par, x, (part * t->stride + t->place) * width);
 }
 
 /* qkv = x W^T + b;  x the tile's. */
@@ -146,18 +217,41 @@ static enum mds_rc enter_tile(const struct tile *t, const struct layer_ids *id,
     return MDS_OK;
 }
 
+static enum mds_rc enter_far(const struct mds_gpt *g, const struct layer_ids *id,
+                             const struct tiled_room *w, const void *x)
+{
+    struct mds_attention a = mds_gpt_attention(g, id);
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct mds_far_rows rows;
+    void *qkv = NULL;
+    struct tile t;
+
+    mds_gpt_tile_at(g, 0, &t);
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * id->qkv.out, &qkv));
+    MDS_TRY(mds_far_open(&g->par, &a, &w->far, t.rows, &rows));
+    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
+        MDS_TRY(enter_tile(&t, id, x, qkv));
+        MDS_TRY(mds_far_put(&t.g.par, &a, &rows, t.row, qkv));
+    }
+    mds_far_close(&rows);
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
 static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
-                         const void *x, void *inside)
+                         const struct tiled_room *w, const void *x)
 {
     struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     void *qkv = NULL;
     struct tile t;
 
-    MDS_TRY(mds_attention_qkv(&g->par, &a, inside, &qkv));
+    if (w->far.chunk > 0)
+        return enter_far(g, id, w, x);
+    MDS_TRY(mds_attention_qkv(&g->par, &a, w->qkv, &qkv));
     for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at = behind(&t))
         MDS_TRY(enter_tile(&t, id, x, qkv));
-    MDS_TRY(mds_attention_enter(&g->par, &a, qkv, inside));
+    MDS_TRY(mds_attention_enter(&g->par, &a, qkv, w->qkv));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -208,15 +302,58 @@ static enum mds_rc leave_tile(const struct tile *t, const struct layer_ids *id,
     return MDS_OK;
 }
 
-/* ---- forward ---- */
-
-/* Where attention's result goes: where it is kept, or on the way there. */
-static void *place_of_o(const struct tiled_room *w, const struct kept *k, float **lse)
+/* All tiles. */
+static enum mds_rc leave(const struct mds_gpt *g, const struct layer_ids *id,
+                         const struct tiled_room *w, void *o, const void *x, void *y)
 {
-    int here = k && k->o && !k->on_host;
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct view v;
+    struct tile t;
+
+    MDS_TRY(view_open(g, o, w->far.o, id->out.in, &v));
+    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t))
+        MDS_TRY(leave_tile(&t, id, view_get(&v, &t), x, y));
+    view_close(&v);
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
+/* ---- attention ---- */
+
+/* Where attention's result goes: where it is kept, or on the way there; o NULL: w->far.
+ */
+static void place_attention(struct tiled_room *w, const struct kept *k, void **o,
+                            float **lse)
+{
+    int kept = k && k->o, here = kept && !k->on_host;
 
     *lse = here ? k->lse : w->lse;
-    return here ? k->o : w->o;
+    *o = here ? k->o : w->o;
+    if (w->far.chunk == 0)
+        return;
+    w->far.o = kept ? k->o : w->o;
+    *o = NULL;
+}
+
+static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
+                          const struct tiled_room *w, void *o, float *lse)
+{
+    struct mds_attention a = mds_gpt_attention(g, id);
+
+    if (w->far.chunk > 0)
+        return mds_chunked_fwd(&g->par, &a, &w->far, lse);
+    return mds_attention_fwd_core(&g->par, &a, w->qkv, o, lse);
+}
+
+static enum mds_rc attend_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const struct tiled_room *w, const void *o,
+                              const float *lse)
+{
+    struct mds_attention a = mds_gpt_attention(g, id);
+
+    if (w->far.chunk > 0)
+        return mds_chunked_bwd(&g->par, &a, &w->far, lse);
+    return mds_attention_bwd_core(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv);
 }
 
 /* Attention's result to the host, beside what follows. */
@@ -229,30 +366,32 @@ static void save_attention(const struct mds_gpt *g, struct tiled_room *w,
 
     if (!k || !k->o || !k->on_host)
         return;
-    mds_dev_save_start(p->dev, k->lse, w->lse, heads * (int64_t)sizeof *w->lse);
-    w->o_copy = mds_dev_save_start(p->dev, k->o, w->o, heads * g->cfg.head_dim * e);
+    w->o_copy =
+        mds_dev_save_start(p->dev, k->lse, w->lse, heads * (int64_t)sizeof *w->lse);
+    if (w->far.chunk == 0)
+        w->o_copy = mds_dev_save_start(p->dev, k->o, w->o, heads * g->cfg.head_dim * e);
 }
+
+/* ---- forward ---- */
 
 enum mds_rc mds_gpt_tiled_fwd(const struct mds_gpt *g, const struct layer_ids *id,
                               struct tiled_room *w, const struct kept *k, const void *x,
                               void *y)
 {
-    struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_dev_copying saving = {0};
     float *lse;
-    void *o = place_of_o(w, k, &lse);
-    struct tile t;
+    void *o;
 
+    place_attention(w, k, &o, &lse);
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     if (k && k->x && k->x != x)
         MDS_TRY(mds_gpt_keep(g, x, k, &saving));
-    MDS_TRY(enter(g, id, x, w->qkv));
+    MDS_TRY(enter(g, id, w, x));
     mds_dev_meet(g->par.dev, w->o_copy);
-    MDS_TRY(mds_attention_fwd_core(&g->par, &a, w->qkv, o, lse));
+    MDS_TRY(attend(g, id, w, o, lse));
     save_attention(g, w, k);
     mds_dev_meet(g->par.dev, saving); /* y may be x */
-    for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at = behind(&t))
-        MDS_TRY(leave_tile(&t, id, o, x, y));
+    MDS_TRY(leave(g, id, w, o, x, y));
     return mds_params_release(g->ps, id->unit);
 }
 
@@ -285,6 +424,28 @@ static enum mds_rc leave_tile_bwd(const struct tile *t, const struct layer_ids *
     return MDS_OK;
 }
 
+static enum mds_rc leave_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                             const struct tiled_room *w, void *o, const void *x,
+                             void *d)
+{
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct view v, dv;
+    struct tile t;
+
+    MDS_TRY(view_open(g, o, w->far.o, id->out.in, &v));
+    MDS_TRY(view_open(g, o ? w->d_o : NULL, w->far.d_o, id->out.in, &dv));
+    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
+        const void *rows = view_get(&v, &t);
+
+        MDS_TRY(leave_tile_bwd(&t, id, rows, x, d, view_fill(&dv, &t)));
+        view_put(&dv);
+    }
+    view_close(&v);
+    view_close(&dv);
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
 static enum mds_rc enter_tile_bwd(const struct tile *t, const struct layer_ids *id,
                                   const void *x, const void *dqkv, void *d)
 {
@@ -309,6 +470,32 @@ static enum mds_rc enter_tile_bwd(const struct tile *t, const struct layer_ids *
     return MDS_OK;
 }
 
+static enum mds_rc enter_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                             const struct tiled_room *w, const void *x, void *d)
+{
+    struct mds_attention a = mds_gpt_attention(g, id);
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    int far = w->far.chunk > 0;
+    struct mds_far_rows rows;
+    void *dqkv = w->dqkv;
+    struct tile t;
+
+    mds_gpt_tile_at(g, 0, &t);
+    if (far) {
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * id->qkv.out, &dqkv));
+        MDS_TRY(mds_far_open(&g->par, &a, &w->far, t.rows, &rows));
+    }
+    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
+        if (far)
+            MDS_TRY(mds_far_get(&t.g.par, &a, &rows, t.row, dqkv));
+        MDS_TRY(enter_tile_bwd(&t, id, x, dqkv, d));
+    }
+    if (far)
+        mds_far_close(&rows);
+    mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
 void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
                          const struct kept *k)
 {
@@ -330,24 +517,21 @@ enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *i
                               struct tiled_room *w, const struct kept *k,
                               const struct kept *next, const void *x, void *d)
 {
-    struct mds_attention a = mds_gpt_attention(g, id);
     float *lse;
-    void *o = place_of_o(w, k, &lse);
-    struct tile t;
+    void *o;
 
+    place_attention(w, k, &o, &lse);
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(mds_params_grad_begin(g->ps, id->unit));
-    MDS_TRY(enter(g, id, x, w->qkv));
+    MDS_TRY(enter(g, id, w, x));
     mds_dev_meet(g->par.dev, w->o_copy);
     if (!k->o)
-        MDS_TRY(mds_attention_fwd_core(&g->par, &a, w->qkv, o, lse));
-    for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at = behind(&t))
-        MDS_TRY(leave_tile_bwd(&t, id, o, x, d, w->d_o));
-    MDS_TRY(mds_attention_bwd_core(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv));
+        MDS_TRY(attend(g, id, w, o, lse));
+    MDS_TRY(leave_bwd(g, id, w, o, x, d));
+    MDS_TRY(attend_bwd(g, id, w, o, lse));
     if (next)
         mds_gpt_tiled_bring(g, w, next);
-    for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at = behind(&t))
-        MDS_TRY(enter_tile_bwd(&t, id, x, w->dqkv, d));
+    MDS_TRY(enter_bwd(g, id, w, x, d));
     MDS_TRY(mds_params_grad_ready(g->ps, id->unit));
     return mds_params_release(g->ps, id->unit);
 }

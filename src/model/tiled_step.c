@@ -10,6 +10,26 @@ static int64_t stream_size(const struct mds_gpt *g)
 
 /* ---- room ---- */
 
+struct room_mark {
+    struct mds_arena_mark device, host;
+};
+
+static struct room_mark mark_room(const struct mds_gpt *g)
+{
+    struct room_mark m = {.device = mds_arena_mark(g->par.arena)};
+
+    if (g->run.host)
+        m.host = mds_arena_mark(g->run.host);
+    return m;
+}
+
+static void release_room(const struct mds_gpt *g, struct room_mark m)
+{
+    mds_arena_release(g->par.arena, m.device);
+    if (g->run.host)
+        mds_arena_release(g->run.host, m.host);
+}
+
 /* Elements of attention's result, and of q k v. */
 static int64_t o_size(const struct mds_gpt *g)
 {
@@ -29,24 +49,52 @@ static enum mds_rc take_input(const struct mds_gpt *g, void **out)
     return mds_gpt_take(g, MDS_MEM_WORK, n > o ? n : o, out);
 }
 
-static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w)
+/* In host memory: q, k, v and attention's result, and for backward gradients. */
+static enum mds_rc take_far(const struct mds_gpt *g, struct tiled_room *w, int backward)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype), o = o_size(g);
+    struct mds_far *f = &w->far;
+    void *dq = NULL;
+
+    f->chunk = g->run.train->attention_chunk;
+    MDS_TRY(mds_arena_take(g->run.host, MDS_MEM_WORK, o * e, &f->q));
+    MDS_TRY(mds_arena_take(g->run.host, MDS_MEM_WORK, (qkv_size(g) - o) * e, &f->kv));
+    MDS_TRY(mds_arena_take(g->run.host, MDS_MEM_WORK, o * e, &w->o));
+    if (!backward)
+        return MDS_OK;
+    MDS_TRY(mds_arena_take(g->run.host, MDS_MEM_WORK, o * e, &f->d_o));
+    MDS_TRY(mds_arena_take(g->run.host, MDS_MEM_WORK, o * (int64_t)sizeof *f->dq, &dq));
+    f->dq = dq;
+    return MDS_OK;
+}
+
+static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w,
+                                  int backward)
 {
     int64_t lse = mds_par_rows(&g->par) * (g->cfg.heads / mds_comm_size(g->groups->tp));
 
+    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, lse, &w->lse));
+    if (g->run.train->attention_chunk > 0)
+        return take_far(g, w, backward);
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, qkv_size(g), &w->qkv));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, o_size(g), &w->o));
-    return mds_par_take_f32(&g->par, MDS_MEM_WORK, lse, &w->lse);
+    if (backward) {
+        MDS_TRY(take_input(g, &w->d_o));
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, qkv_size(g), &w->dqkv));
+    }
+    return mds_gpt_take(g, MDS_MEM_WORK, o_size(g), &w->o);
 }
 
 static enum mds_rc take_bwd(const struct mds_gpt *g, struct tiled_room *w)
 {
     int64_t others = g->run.train->recompute_layers - 1;
 
-    if (mds_gpt_moves_kept(g))
+    int moves = mds_gpt_moves_kept(g), far = g->run.train->attention_chunk > 0;
+
+    if (moves)
         MDS_TRY(take_input(g, &w->x));
-    MDS_TRY(take_input(g, &w->d_o));
-    MDS_TRY(take_attention(g, w));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, qkv_size(g), &w->dqkv));
+    if (moves && far)
+        MDS_TRY(take_input(g, &w->d_o));
+    MDS_TRY(take_attention(g, w, 1));
     return mds_gpt_take(g, MDS_MEM_ACT, others * stream_size(g), &w->inputs);
 }
 
@@ -71,9 +119,9 @@ enum mds_rc mds_gpt_tiled_layers_fwd(const struct mds_gpt *g, const struct piece
                                      const struct piece_set *set, struct tiled_room *w,
                                      void *y)
 {
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct room_mark mark = mark_room(g);
 
-    MDS_TRY(take_attention(g, w));
+    MDS_TRY(take_attention(g, w, 0));
     for (int l = 0; l < p->is.layers; l++) {
         const struct kept *k = &set->kept[l];
         void *to = l + 1 < p->is.layers ? input_of(g, k + 1, w) : y;
@@ -82,7 +130,7 @@ enum mds_rc mds_gpt_tiled_layers_fwd(const struct mds_gpt *g, const struct piece
                                   input_of(g, k, w), to));
     }
     mds_dev_meet(g->par.dev, w->o_copy);
-    mds_arena_release(g->par.arena, mark);
+    release_room(g, mark);
     return MDS_OK;
 }
 
@@ -111,7 +159,7 @@ static enum mds_rc group_bwd(const struct mds_gpt *g, const struct piece *p,
 enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece *p,
                                      const struct piece_set *set, void *d)
 {
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct room_mark mark = mark_room(g);
     int every = (int)g->run.train->recompute_layers, moves = mds_gpt_moves_kept(g);
     struct tiled_room w = {0};
 
@@ -128,7 +176,7 @@ enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece
                           end, moves ? w.x : k->x, d));
         end = first;
     }
-    mds_arena_release(g->par.arena, mark);
+    release_room(g, mark);
     return MDS_OK;
 }
 

@@ -26,8 +26,8 @@ struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
 /* ---- rotation ---- */
 
 /* Queries and keys lie side by side, so one call per run of tokens turns both. */
-static enum mds_rc rotate(const struct mds_par *p, const struct mds_attention *a,
-                          void *qkv, int inverse)
+enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
+                                 void *qkv, int inverse)
 {
     int64_t row = (a->A + 2 * a->G) * a->D, token = 0;
 
@@ -153,7 +153,7 @@ enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attentio
 enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
                                 void *qkv, void *inside)
 {
-    MDS_TRY(rotate(p, a, qkv, 0));
+    MDS_TRY(mds_attention_rotate(p, a, qkv, 0));
     return alone(p) ? MDS_OK : travel_qkv(p, a, qkv, inside, 1);
 }
 
@@ -242,5 +242,5 @@ enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
 {
     MDS_TRY(alone(p) ? local_bwd(p, a, inside, o, lse, d_o, dqkv)
                      : ulysses_bwd(p, a, inside, o, lse, d_o, dqkv));
-    return rotate(p, a, dqkv, 1);
+    return mds_attention_rotate(p, a, dqkv, 1);
 }

@@ -5,6 +5,7 @@
  * earlier, none if it is later, and the usual triangle if it is the same.  In every
  * round each rank has as much to do as the others. */
 #include "parallel/attention_parts.h"
+#include "parallel/sums.h"
 #include "tensor/op.h"
 
 /* A pass of blocks around the ring. */
@@ -230,22 +231,8 @@ struct ring_bwd {
     const float *lse;    /* [B, A, n] */
     float *dq;           /* [n, B, A D], summed up here */
     void *dq2, *dkv2;    /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
-    float *wide;         /* a block's in f32, where dtype is not */
     float *delta;        /* [B, A, chunk] */
 };
-
-/* sum += x, n elements of dtype */
-static enum mds_rc add_block(const struct ring_bwd *b, const void *x, int64_t n,
-                             float *sum)
-{
-    struct mdsk_add add = {.n = n, .x = x, .y = sum};
-
-    if (b->r.p->dtype != MDSK_F32) {
-        MDS_TRY(cast(&b->r, n, b->r.p->dtype, x, MDSK_F32, b->wide));
-        add.x = b->wide;
-    }
-    return mds_op_add(b->r.p->dev, &add);
-}
 
 static enum mds_rc block_bwd(const struct ring_bwd *b, const void *kv, float *dkv,
                              int from, int qc, int kc)
@@ -269,9 +256,9 @@ static enum mds_rc block_bwd(const struct ring_bwd *b, const void *kv, float *dk
     if (!block_shape(r, from, qc, kc, &a.shape))
         return MDS_OK;
     MDS_TRY(mds_op_attention_bwd(p->dev, &a));
-    MDS_TRY(add_block(b, b->dq2, r->chunk * p->B * row, b->dq + q * p->B * row));
-    return add_block(b, b->dkv2, r->chunk * p->B * r->kv_row,
-                     dkv + k * p->B * r->kv_row);
+    MDS_TRY(mds_sum(p, 0, r->chunk * p->B * row, b->dq2, b->dq + q * p->B * row));
+    return mds_sum(p, 0, r->chunk * p->B * r->kv_row, b->dkv2,
+                   dkv + k * p->B * r->kv_row);
 }
 
 static enum mds_rc take_bwd(struct ring_bwd *b, struct parcel *kv, struct parcel *dkv)
@@ -290,8 +277,6 @@ static enum mds_rc take_bwd(struct ring_bwd *b, struct parcel *kv, struct parcel
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nkv / 2, &b->dkv2));
     MDS_TRY(
         mds_par_take_f32(p, MDS_MEM_WORK, p->B * b->r.in.A * b->r.chunk, &b->delta));
-    if (p->dtype != MDSK_F32)
-        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq > nkv ? nq : nkv, &b->wide));
     mds_dev_zero(p->dev, b->dq, nq * (int64_t)sizeof *b->dq);
     mds_dev_zero(p->dev, here, nkv * (int64_t)sizeof *here);
     return MDS_OK;

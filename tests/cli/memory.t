@@ -29,6 +29,7 @@ done <<'END'
 1 --micro-batch-size 4
 1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100 --mlp-tile 50
 1 --recompute-granularity full --recompute-num-layers 2 --sequence-tile 50 --cpu-checkpointing
+1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
 2 --recompute-granularity selective --sequence-tile 90 --ds-sequence-parallel-size 2
 2 --zero-stage 2 --bf16
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective

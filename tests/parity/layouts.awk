@@ -70,14 +70,16 @@ function exact(zero, offload, recompute, turn,    reference) {
     print name, ranks, reference options
 }
 
-# Blocks in tiles along the sequence; sel and host together, too.
-function long(recompute, host, turn,    reference) {
+# Blocks in tiles along the sequence; sel and host together, too.  With chunks, attention
+# has its operands in host memory.
+function long(recompute, host, turn, chunk_tokens,    reference) {
     name = reference = model
     options = ""
     add_grid()
     add_recompute(recompute, recompute == "sel" ? 1 : turn % 3 + 1)
     if (host) add("host", "--cpu-checkpointing")
     add("long", "--sequence-tile 20" (turn % 2 ? " --mlp-tile 7 --loss-tile 9" : ""))
+    if (chunk_tokens) add("chunk" chunk_tokens, "--attention-chunk " chunk_tokens)
     if (turn % 2 == 0) {
         add("drop", "")
         reference = reference "+drop"
@@ -108,6 +110,9 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
     }
     for (i = 0; i < 4; i++)
         long(i % 2 ? "sel" : "full", i > 1, turn + i)
+    if (ulysses * ring == 1 && !sp)
+        for (i = 0; i < 4; i++)
+            long(i % 2 ? "full" : "sel", i > 1, turn + i, i == 1 ? 64 : i == 2 ? 5 : 23)
     if (tp > 1 && !sp) {
         long("part", 0, turn)
         long("part", 1, turn + 1)

@@ -438,6 +438,11 @@ static void test_kept_where(void **state)
     expect_misfit("--partition-activations --recompute-granularity full " TENSOR
                   "2 --hidden-size 63 --kv-channels 16",
                   2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
+    expect_misfit("--attention-chunk 16", 1, "give --sequence-tile, too");
+    expect_misfit("--attention-chunk 16 --ds-sequence-parallel-size 2", 2,
+                  "--attention-chunk is for ranks that have whole sequences");
+    expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
+                  "--attention-chunk does not go with --sequence-parallel");
     expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
@@ -463,6 +468,7 @@ static void test_kept_well(void **state)
         "--fp16 --loss-scale 1024",
         "--mlp-tile 16 --loss-tile 16",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
+        "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
     };
 
     (void)state;

@@ -1,0 +1,325 @@
+#include "parallel/chunked.h"
+#include "parallel/attention_parts.h"
+#include "parallel/sums.h"
+#include "tensor/op.h"
+
+/* The sequence in chunks; the last may be shorter. */
+struct chunks {
+    const struct mds_par *p;
+    const struct mds_attention *a;
+    const struct mds_far *f;
+    struct attention_inside in;
+    int64_t q_row, kv_row; /* elements of a row */
+    int64_t n;             /* chunks */
+};
+
+static struct chunks chunks_of(const struct mds_par *p, const struct mds_attention *a,
+                               const struct mds_far *f)
+{
+    struct chunks c = {.p = p, .a = a, .f = f, .in = attention_inside(p, a)};
+
+    c.q_row = c.in.A * c.in.D;
+    c.kv_row = 2 * c.in.G * c.in.D;
+    c.n = (c.in.n + f->chunk - 1) / f->chunk;
+    return c;
+}
+
+static int64_t tokens(const struct chunks *c, int64_t i)
+{
+    int64_t left = c->in.n - i * c->f->chunk;
+
+    return left < c->f->chunk ? left : c->f->chunk;
+}
+
+/* Elements of rows of a chunk; of the longest chunk. */
+static int64_t size_of(const struct chunks *c, int64_t i, int64_t row)
+{
+    return tokens(c, i) * c->p->B * row;
+}
+
+static enum mds_rc open(const struct chunks *c, void *host, int64_t row, int64_t e,
+                        struct mds_window *w)
+{
+    int64_t bytes = c->p->B * row * e;
+
+    return mds_window_open(c->p, host, c->in.n * bytes, c->f->chunk * bytes, w);
+}
+
+/* Queries i against keys j <= i. */
+static struct mdsk_attention_shape shape_of(const struct chunks *c, int64_t i,
+                                            int64_t j)
+{
+    struct mdsk_attention_shape s =
+        mds_attention_shape(c->p, c->a, tokens(c, i), tokens(c, j));
+
+    s.q_offset = j < i ? tokens(c, j) : 0;
+    s.first_query = i * c->f->chunk;
+    s.first_key = j * c->f->chunk;
+    return s;
+}
+
+/* ---- forward ---- */
+
+struct forward {
+    struct chunks c;
+    struct mds_window q, kv, o;
+    float *acc;        /* [chunk, B, A D] */
+    void *o2;          /* [chunk, B, A D] */
+    float *lse, *lse2; /* [B, A, n], [B, A, chunk] */
+};
+
+static enum mds_rc take_fwd(struct forward *w)
+{
+    const struct chunks *c = &w->c;
+    int64_t e = (int64_t)mdsk_dtype_size(c->p->dtype);
+
+    MDS_TRY(open(c, c->f->q, c->q_row, e, &w->q));
+    MDS_TRY(open(c, c->f->kv, c->kv_row, e, &w->kv));
+    MDS_TRY(open(c, c->f->o, c->q_row, e, &w->o));
+    MDS_TRY(mds_par_take_f32(c->p, MDS_MEM_WORK, size_of(c, 0, c->q_row), &w->acc));
+    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, size_of(c, 0, c->q_row), &w->o2));
+    return mds_par_take_f32(c->p, MDS_MEM_WORK, size_of(c, 0, c->in.A), &w->lse2);
+}
+
+static enum mds_rc merge(const struct forward *w, int64_t i)
+{
+    const struct chunks *c = &w->c;
+    const struct mds_par *p = c->p;
+    struct mdsk_attention_merge m = {
+        .B = p->B,
+        .A = c->in.A,
+        .Sq = tokens(c, i),
+        .D = c->in.D,
+        .dtype = p->dtype,
+        .acc = {w->acc, c->q_row, p->B * c->q_row, c->in.D},
+        .o2 = attention_heads(p, w->o2, c->q_row, 0, 0, c->in.D),
+        .lse = w->lse + i * c->f->chunk,
+        .lse2 = w->lse2,
+        .lse_stride = c->in.n,
+        .lse2_stride = tokens(c, i)};
+
+    return mds_op_attention_merge(p->dev, &m);
+}
+
+static enum mds_rc pair_fwd(struct forward *w, int64_t i, int64_t j)
+{
+    const struct chunks *c = &w->c;
+    const struct mds_par *p = c->p;
+    const void *q = mds_window_get(&w->q, i), *kv = mds_window_get(&w->kv, j);
+    int64_t D = c->in.D;
+    struct mdsk_attention_fwd a = {.shape = shape_of(c, i, j),
+                                   .q = attention_heads(p, q, c->q_row, 0, 0, D),
+                                   .k = attention_heads(p, kv, c->kv_row, 0, 0, D),
+                                   .v =
+                                       attention_heads(p, kv, c->kv_row, 0, c->in.G, D),
+                                   .o = attention_heads(p, w->o2, c->q_row, 0, 0, D),
+                                   .lse = j == 0 ? w->lse + i * c->f->chunk : w->lse2,
+                                   .lse_stride = j == 0 ? c->in.n : tokens(c, i)};
+
+    mds_window_bring(&w->kv, j < i ? j + 1 : 0);
+    mds_window_bring(&w->q, i + 1);
+    MDS_TRY(mds_op_attention_fwd(p->dev, &a));
+    return j == 0 ? mds_sum(p, 1, size_of(c, i, c->q_row), w->o2, w->acc) : merge(w, i);
+}
+
+enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention *a,
+                            const struct mds_far *f, float *lse)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct forward w = {.c = chunks_of(p, a, f), .lse = lse};
+
+    MDS_TRY(take_fwd(&w));
+    for (int64_t i = 0; i < w.c.n; i++) {
+        for (int64_t j = 0; j <= i; j++)
+            MDS_TRY(pair_fwd(&w, i, j));
+        MDS_TRY(mds_sum_store(p, size_of(&w.c, i, w.c.q_row), w.acc,
+                              mds_window_fill(&w.o, i)));
+        mds_window_put(&w.o);
+    }
+    mds_window_close(&w.q);
+    mds_window_close(&w.kv);
+    mds_window_close(&w.o);
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* ---- backward ---- */
+
+struct backward {
+    struct chunks c;
+    struct mds_window q, kv, o, d_o, dq;
+    void *dq2, *dkv2; /* a pair's: [chunk, B, A D], [chunk, B, 2 G D] */
+    float *dkv;       /* of the keys under way */
+    float *delta;     /* [B, A, chunk] */
+    const float *lse;
+};
+
+static enum mds_rc take_bwd(struct backward *w)
+{
+    const struct chunks *c = &w->c;
+    int64_t e = (int64_t)mdsk_dtype_size(c->p->dtype);
+    int64_t q = size_of(c, 0, c->q_row), kv = size_of(c, 0, c->kv_row);
+
+    MDS_TRY(open(c, c->f->q, c->q_row, e, &w->q));
+    MDS_TRY(open(c, c->f->kv, c->kv_row, e, &w->kv));
+    MDS_TRY(open(c, c->f->o, c->q_row, e, &w->o));
+    MDS_TRY(open(c, c->f->d_o, c->q_row, e, &w->d_o));
+    MDS_TRY(open(c, c->f->dq, c->q_row, (int64_t)sizeof *c->f->dq, &w->dq));
+    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, q, &w->dq2));
+    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, kv, &w->dkv2));
+    MDS_TRY(mds_par_take_f32(c->p, MDS_MEM_WORK, kv, &w->dkv));
+    return mds_par_take_f32(c->p, MDS_MEM_WORK, size_of(c, 0, c->in.A), &w->delta);
+}
+
+/* Begin to bring what the pair after (i, j) needs: queries go on to the last, and then
+ * keys by one. */
+static void bring_next(struct backward *w, int64_t i, int64_t j)
+{
+    int64_t next = i + 1 < w->c.n ? i + 1 : j + 1;
+    int64_t keys = i + 1 < w->c.n ? j : j + 1;
+
+    if (next == i)
+        return;
+    mds_window_bring(&w->q, next);
+    mds_window_bring(&w->o, next);
+    mds_window_bring(&w->d_o, next);
+    if (keys > 0)
+        mds_window_bring(&w->dq, next);
+}
+
+/* A pair's gradients are added up; queries that have met all their keys are done. */
+static enum mds_rc add_pair(struct backward *w, int64_t i, int64_t j, void *q,
+                            float *dq)
+{
+    const struct chunks *c = &w->c;
+    int64_t n = size_of(c, i, c->q_row);
+
+    MDS_TRY(mds_sum(c->p, j == 0, n, w->dq2, dq));
+    MDS_TRY(mds_sum(c->p, i == j, size_of(c, j, c->kv_row), w->dkv2, w->dkv));
+    if (i > j) {
+        mds_window_put(&w->dq);
+        return MDS_OK;
+    }
+    MDS_TRY(mds_sum_store(c->p, n, dq, q));
+    mds_window_put(&w->q);
+    return MDS_OK;
+}
+
+static enum mds_rc pair_bwd(struct backward *w, int64_t i, int64_t j, const void *kv)
+{
+    const struct chunks *c = &w->c;
+    const struct mds_par *p = c->p;
+    int64_t D = c->in.D;
+    void *q = mds_window_get(&w->q, i), *o = mds_window_get(&w->o, i);
+    void *d_o = mds_window_get(&w->d_o, i);
+    float *dq = j == 0 ? mds_window_fill(&w->dq, i) : mds_window_get(&w->dq, i);
+    struct mdsk_attention_bwd a = {
+        .shape = shape_of(c, i, j),
+        .q = attention_heads(p, q, c->q_row, 0, 0, D),
+        .k = attention_heads(p, kv, c->kv_row, 0, 0, D),
+        .v = attention_heads(p, kv, c->kv_row, 0, c->in.G, D),
+        .o = attention_heads(p, o, c->q_row, 0, 0, D),
+        .d_o = attention_heads(p, d_o, c->q_row, 0, 0, D),
+        .dq = attention_heads(p, w->dq2, c->q_row, 0, 0, D),
+        .dk = attention_heads(p, w->dkv2, c->kv_row, 0, 0, D),
+        .dv = attention_heads(p, w->dkv2, c->kv_row, 0, c->in.G, D),
+        .lse = w->lse + i * c->f->chunk,
+        .lse_stride = c->in.n,
+        .delta = w->delta};
+
+    bring_next(w, i, j);
+    MDS_TRY(mds_op_attention_bwd(p->dev, &a));
+    return add_pair(w, i, j, q, dq);
+}
+
+enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention *a,
+                            const struct mds_far *f, const float *lse)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct backward w = {.c = chunks_of(p, a, f), .lse = lse};
+    struct mds_window *all[] = {&w.q, &w.kv, &w.o, &w.d_o, &w.dq};
+
+    MDS_TRY(take_bwd(&w));
+    for (int64_t j = 0; j < w.c.n; j++) {
+        void *kv = mds_window_get(&w.kv, j);
+
+        mds_window_bring(&w.kv, j + 1);
+        for (int64_t i = j; i < w.c.n; i++)
+            MDS_TRY(pair_bwd(&w, i, j, kv));
+        MDS_TRY(mds_sum_store(p, size_of(&w.c, j, w.c.kv_row), w.dkv, kv));
+        mds_window_put(&w.kv);
+    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        mds_window_close(all[i]);
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* ---- tiles of rows ---- */
+
+enum mds_rc mds_far_open(const struct mds_par *p, const struct mds_attention *a,
+                         const struct mds_far *f, int64_t rows,
+                         struct mds_far_rows *out)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
+    int64_t q = a->A * a->D * e, kv = 2 * a->G * a->D * e, all = mds_par_rows(p);
+
+    MDS_TRY(mds_window_open(p, f->q, all * q, rows * q, &out->q));
+    return mds_window_open(p, f->kv, all * kv, rows * kv, &out->kv);
+}
+
+void mds_far_close(struct mds_far_rows *r)
+{
+    mds_window_close(&r->q);
+    mds_window_close(&r->kv);
+}
+
+static enum mds_rc copy(const struct mds_par *p, int64_t width, const void *x,
+                        int64_t ldx, void *y, int64_t ldy)
+{
+    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
+                               .C = width,
+                               .ldx = ldx,
+                               .ldy = ldy,
+                               .dtype = p->dtype,
+                               .x = x,
+                               .y = y};
+
+    return mds_op_copy_rows(p->dev, &a);
+}
+
+/* Which piece begins at a row. */
+static int64_t piece_at(const struct mds_par *p, const struct mds_attention *a,
+                        const struct mds_window *q, int64_t row)
+{
+    return row * a->A * a->D * (int64_t)mdsk_dtype_size(p->dtype) / q->piece_bytes;
+}
+
+enum mds_rc mds_far_put(const struct mds_par *tile, const struct mds_attention *a,
+                        struct mds_far_rows *r, int64_t row, void *qkv)
+{
+    int64_t q = a->A * a->D, kv = 2 * a->G * a->D;
+    int64_t piece = piece_at(tile, a, &r->q, row);
+
+    MDS_TRY(mds_attention_rotate(tile, a, qkv, 0));
+    MDS_TRY(copy(tile, q, qkv, q + kv, mds_window_fill(&r->q, piece), q));
+    MDS_TRY(copy(tile, kv, mds_par_at(tile, qkv, q), q + kv,
+                 mds_window_fill(&r->kv, piece), kv));
+    mds_window_put(&r->q);
+    mds_window_put(&r->kv);
+    return MDS_OK;
+}
+
+enum mds_rc mds_far_get(const struct mds_par *tile, const struct mds_attention *a,
+                        struct mds_far_rows *r, int64_t row, void *dqkv)
+{
+    int64_t q = a->A * a->D, kv = 2 * a->G * a->D;
+    int64_t piece = piece_at(tile, a, &r->q, row);
+    const void *dq = mds_window_get(&r->q, piece), *dkv = mds_window_get(&r->kv, piece);
+
+    mds_window_bring(&r->q, piece + 1);
+    mds_window_bring(&r->kv, piece + 1);
+    MDS_TRY(copy(tile, q, dq, q, dqkv, q + kv));
+    MDS_TRY(copy(tile, kv, dkv, kv, mds_par_at(tile, dqkv, q), q + kv));
+    return mds_attention_rotate(tile, a, dqkv, 1);
+}
