@@ -245,7 +245,7 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
     struct mds_output probe = {0};
 
     if (mkdir(dir, 0777) && errno != EEXIST)
-        return mds_fail(MDS_EIO, "--save %s: %s", dir, strerror(errno));
+        return mds_fail(MDS_EIO, "%s: cannot be made: %s", dir, strerror(errno));
     MDS_TRY(join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);

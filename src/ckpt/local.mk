@@ -7,6 +7,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/index_file.c \
   src/ckpt/part.c src/ckpt/part.h \
   src/ckpt/rank_file.c src/ckpt/rank_file.h \
+  src/ckpt/provenance.c src/ckpt/provenance.h \
   src/ckpt/reader.c src/ckpt/reader.h \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \

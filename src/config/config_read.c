@@ -124,6 +124,67 @@ destroy_run:
     return rc;
 }
 
+/* The lines of text but for derived values and the layout; *out is the caller's to
+ * free. */
+static enum mds_rc lasting_lines(const char *text, char **out)
+{
+    static const char layout[] = "parallel:";
+    struct mds_str kept = {0};
+    int in_layout = 0;
+
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+
+        if (*text != ' ')
+            in_layout = strncmp(text, layout, sizeof layout - 1) == 0;
+        if (!in_layout && !memmem(text, n, "  # derived: ", 13))
+            mds_str_add(&kept, "%.*s\n", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+    *out = kept.s;
+    return kept.failed || !kept.s ? mds_fail(MDS_EMEM, "no host memory") : MDS_OK;
+}
+
+static void read_saved(struct mds_config_run *run, const char *text, const char *name,
+                       struct mds_diag *diag)
+{
+    struct mds_tree *t = NULL;
+
+    if (mds_tree_parse(text, strlen(text), name, &t)) {
+        mds_diag_fault(diag, NULL, "%s", mds_fail_text());
+        return;
+    }
+    mds_settings_read_tree(&run->settings, MDS_LEVEL_FILE, t, diag);
+    mds_tree_destroy(t);
+}
+
+enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
+                                  char *const *argv, struct mds_diag *diag,
+                                  struct mds_config_run **out)
+{
+    struct mds_config_run *run = mds_zalloc(1, sizeof *run);
+    char *kept = NULL;
+    enum mds_rc rc;
+
+    if (!run)
+        return MDS_EMEM;
+    rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
+    if (!rc)
+        rc = lasting_lines(text, &kept);
+    if (!rc) {
+        mds_settings_read_args(&run->settings, argc, argv, diag);
+        read_saved(run, kept, name, diag);
+        mds_settings_check(&run->settings, diag);
+        rc = mds_diag_verdict(diag);
+    }
+    free(kept);
+    if (rc)
+        mds_config_run_destroy(run);
+    else
+        *out = run;
+    return rc;
+}
+
 void mds_config_run_destroy(struct mds_config_run *run)
 {
     if (!run)

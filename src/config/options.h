@@ -43,6 +43,14 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
                             struct mds_config_run **out);
 void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
 
+/* The same from what a run printed of its own (mds_settings_show; `name` for faults),
+ * changed by the words of a command line and by nothing else.  Without the layout of
+ * that run, which is its own; values that were derived then are left to be derived
+ * again. */
+enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
+                                  char *const *argv, struct mds_diag *diag,
+                                  struct mds_config_run **out);
+
 /* The ranks to resolve for where none were started: --world-size, or as few as the
  * sizes given allow. */
 int64_t mds_config_world(const struct mds_config_run *run);

@@ -50,6 +50,27 @@ static enum mds_rc build_model(struct mds_engine *e)
     return rc;
 }
 
+static int count_pieces(const struct mds_config *c)
+{
+    return c->parallel.virtual_stages > 1 ? (int)c->parallel.virtual_stages : 1;
+}
+
+enum mds_rc mds_engine_rank_params(const struct mds_config *config,
+                                   const struct mds_groups *groups,
+                                   struct mds_params **out)
+{
+    struct mds_engine e = {
+        .config = config, .groups = groups, .pieces = count_pieces(config)};
+    enum mds_rc rc = build_model(&e);
+
+    mds_gpt_destroy(e.gpt);
+    if (rc)
+        mds_params_destroy(e.params);
+    else
+        *out = e.params;
+    return rc;
+}
+
 /* ---- pipeline ---- */
 
 static enum mds_rc build_passage(struct mds_engine *e, int forward_only,
@@ -146,9 +167,7 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
     e->dev = spec->dev;
     e->host_dev = spec->host;
     e->groups = spec->groups;
-    e->pieces = (int)spec->config->parallel.virtual_stages;
-    if (e->pieces < 1)
-        e->pieces = 1;
+    e->pieces = count_pieces(spec->config);
     rc = build(e, spec);
     if (rc)
         mds_engine_destroy(e);

@@ -82,6 +82,12 @@ void mds_engine_resume_loss_scale(struct mds_engine *e,
 enum mds_rc mds_engine_whole_params(const struct mds_config *config,
                                     struct mds_params **out);
 
+/* The registry of the rank that groups are of, without the rest of an engine.  Which
+ * slice of a unit is that rank's (mds_zero_share) follows from groups->data. */
+enum mds_rc mds_engine_rank_params(const struct mds_config *config,
+                                   const struct mds_groups *groups,
+                                   struct mds_params **out);
+
 /* Call `take` for every parameter of the whole model, in order, with its values in f32
  * [rows, cols]: on the world's first rank alone; the others help.  Collective. */
 enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,

@@ -11,6 +11,7 @@ static const char usage_text[] =
     "       mds_ckpt verify [--all] PATH\n"
     "       mds_ckpt prune --keep-last N [--keep-every M] [--dry-run] FOLDER\n"
     "       mds_ckpt diff [--tolerance X] [--weights] PATH PATH\n"
+    "       mds_ckpt reshard PATH FOLDER [mds_pretrain's options of layout]\n"
     "       mds_ckpt export --output FILE.safetensors PATH\n"
     "\n"
     "PATH is a folder of checkpoints (of its newest, then) or one of them.\n"
@@ -30,6 +31,12 @@ static const char usage_text[] =
     "diff    compares state, tensors and their values; lists settings that differ\n"
     "  --tolerance X           of |a - b| / |a| in a tensor (default: the same bits)\n"
     "  --weights               nothing but weights: neither moments nor iteration\n"
+    "\n"
+    "reshard writes a checkpoint anew, as the ranks of another layout would, in "
+    "FOLDER;\n"
+    "        options and defaults are mds_pretrain's: --tensor-model-parallel-size 8 "
+    "...\n"
+    "  --world-size N          ranks (default: as few as the sizes allow)\n"
     "\n"
     "export  writes the weights, f32, under the names they have here\n"
     "  --output FILE.safetensors\n"
@@ -61,6 +68,7 @@ static const struct mds_argument diff_arguments[] = {
     {.name = "--weights", MDS_ARG_FLAG, AT(weights)},
     {0},
 };
+static const struct mds_argument no_arguments[] = {{0}};
 static const struct mds_argument export_arguments[] = {
     {.name = "--output", MDS_ARG_TEXT, AT(output)},
     {0},
@@ -223,6 +231,7 @@ static const struct mds_verb verbs[] = {
     {.name = "prune", prune_arguments, run_prune},
     {.name = "diff", diff_arguments, mds_verb_diff},
     {.name = "export", export_arguments, mds_verb_export},
+    {"reshard", no_arguments, mds_verb_reshard, .hands_on = 1},
     {0},
 };
 static const struct mds_program program = {"mds_ckpt", usage_text, verbs};

@@ -4,6 +4,8 @@
 
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
+#include "ckpt/save.h"
+#include "config/options.h"
 #include "programs/arguments.h"
 
 struct mds_arguments {
@@ -26,7 +28,19 @@ enum mds_rc mds_opened_find(const char *given, char path[MDS_CKPT_PATH]);
 enum mds_rc mds_opened_open(const char *given, struct mds_opened *out);
 void mds_opened_close(struct mds_opened *o);
 
+/* Its configuration, changed by the words of a command line (argv[0] is not looked at)
+ * and resolved: for --world-size ranks, or as few as the sizes allow. */
+enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
+                              struct mds_config_run **out);
+
+/* Write dir/iter_N from `from`, played by the ranks of cast: configuration is run's,
+ * provenance this program's, then `origin`, lines about where it comes from. */
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+                                const struct mds_ckpt_state *state, const char *origin,
+                                const struct mds_ckpt_cast *cast);
+
 enum mds_rc mds_verb_diff(const struct mds_arguments *a, int n, char **operand);
 enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand);
+enum mds_rc mds_verb_reshard(const struct mds_arguments *a, int n, char **operand);
 
 #endif

@@ -1,12 +1,16 @@
 bin_PROGRAMS += src/programs/mds_ckpt
 src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h \
-  src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c src/programs/mds_ckpt_open.c \
+  src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c src/programs/mds_ckpt_make.c \
+  src/programs/mds_ckpt_open.c src/programs/mds_ckpt_reshard.c \
   src/programs/arguments.c \
   src/programs/arguments.h src/programs/finish.c src/programs/finish.h
-src_programs_mds_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a src/config/libmds_config.a \
-  src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a $(YAML_LIBS) \
-  $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
+src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
+  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
+  src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/device/libmds_device.a src/topo/libmds_topo.a \
+  src/config/libmds_config.a src/io/libmds_io.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(kernels_cuda_libs)
 
 dist_man_MANS += docs/mds_ckpt.1
 EXTRA_DIST += docs/checkpoints.md

@@ -1,7 +1,10 @@
 /* Which checkpoint is meant. */
+#include "base/log.h"
 #include "programs/mds_ckpt.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum mds_rc mds_opened_find(const char *given, char path[MDS_CKPT_PATH])
@@ -42,4 +45,58 @@ void mds_opened_close(struct mds_opened *o)
 {
     mds_ckpt_reader_destroy(o->reader);
     mds_ckpt_index_destroy(o->ix);
+}
+
+/* ---- its configuration ---- */
+
+/* What a layout is made of; other settings would make it another run. */
+static int is_layout(const char *key)
+{
+    return key &&
+           (strncmp(key, "parallel.", 9) == 0 || strncmp(key, "batch.", 6) == 0 ||
+            strcmp(key, "model.vocab_divisor") == 0 ||
+            strcmp(key, "train.dry_world") == 0);
+}
+
+static enum mds_rc check_words(const struct mds_settings *s)
+{
+    for (size_t i = 0; i < s->rows; i++)
+        if (s->of[i].level == MDS_LEVEL_CLI && !is_layout(s->set->options[i].key))
+            return mds_fail(MDS_EUSER,
+                            "%s is no matter of the layout: give it to the run that "
+                            "goes on",
+                            s->of[i].spelled);
+    return MDS_OK;
+}
+
+static enum mds_rc resolve(struct mds_config_run *run, int64_t words,
+                           struct mds_diag *diag)
+{
+    MDS_TRY(check_words(&run->settings));
+    MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
+    mds_diag_log(diag);
+    run->config.train.dry_world = 0; /* it was for this, and no setting of a run */
+    return mds_config_set_vocab(run, words);
+}
+
+enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
+                              struct mds_config_run **out)
+{
+    struct mds_config_run *run = NULL;
+    char *configuration, *provenance;
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_texts(o->ix->path, &configuration, &provenance));
+    rc = mds_config_read_saved(configuration, o->ix->path, argc, argv, &diag, &run);
+    if (!rc)
+        rc = resolve(run, o->ix->state.vocab, &diag);
+    free(configuration);
+    free(provenance);
+    mds_diag_fini(&diag);
+    if (rc)
+        mds_config_run_destroy(run);
+    else
+        *out = run;
+    return rc;
 }

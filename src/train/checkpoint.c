@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
+#include "ckpt/provenance.h"
 #include "ckpt/reader.h"
 #include "ckpt/save.h"
 #include "train/run.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 static const enum mds_zero_what zero_what[] = {[MDS_CKPT_WEIGHT] = MDS_ZERO_WEIGHT,
                                                [MDS_CKPT_M] = MDS_ZERO_M,
@@ -48,23 +48,6 @@ static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
                               int64_t first, int64_t n, float *out)
 {
     return mds_zero_read_share(ctx, zero_what[what], unit, first, n, out);
-}
-
-static void describe(const struct run *r, struct mds_str *out)
-{
-    const struct mds_parallel_config *p = &r->config->parallel;
-    time_t now = time(NULL);
-    struct tm utc;
-    char when[32] = "";
-
-    if (gmtime_r(&now, &utc))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    mds_str_add(out, "program: mds_pretrain %s\nwritten: %s\nhost: %s\nranks: %d\n",
-                r->spec->version, when, r->spec->world->host, r->spec->world->ranks);
-    mds_str_add(out,
-                "layout: pipeline %" PRId64 " x data %" PRId64 " x ring %" PRId64
-                " x ulysses %" PRId64 " x tensor %" PRId64 ", zero stage %" PRId64 "\n",
-                p->pipeline, p->data, p->ring, p->ulysses, p->tensor, p->zero_stage);
 }
 
 static void report(const struct run *r, int64_t bytes, double s)
@@ -102,7 +85,8 @@ static enum mds_rc save(struct run *r)
     enum mds_rc rc;
 
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    describe(r, &provenance);
+    mds_ckpt_provenance("mds_pretrain", r->spec->version, r->spec->world->host,
+                        r->spec->world->ranks, &r->config->parallel, &provenance);
     s.whole = whole;
     s.provenance = provenance.s ? provenance.s : "";
     rc = mds_ckpt_save(&s, &bytes);

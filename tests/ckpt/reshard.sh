@@ -1,7 +1,8 @@
 #!/bin/sh
 # What one layout saved, another goes on from, with the losses of a run that never stopped.
 #
-#     reshard.sh        each layout by itself, by one other, and by one rank
+#     reshard.sh        each layout by itself, by one other, and by one rank; and where
+#                       mds_ckpt has written it anew for the other
 #     reshard.sh all    each by each
 # shellcheck source=tests/ckpt/run.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/ckpt/run.sh"
@@ -31,6 +32,23 @@ go_on() {
     echo > figures
 }
 
+# rewritten FROM LAYOUT: the same by mds_ckpt reshard first, to the same bits as without
+rewritten() {
+    rm -rf made
+    # shellcheck disable=SC2046  # words
+    set -- "$1" "$2" $(words_of "$2")
+    from=$1 to=$2 world=$3
+    shift 3
+    mv go.jsonl straight.jsonl
+    mds_ckpt reshard "save-$from" made --world-size "$world" "$@" > log 2>&1 &&
+        mds_ckpt verify made >> log 2>&1 && mds_ckpt diff "save-$from" made >> log 2>&1 &&
+        test "$(find made -name 'rank_*' | wc -l)" -eq "$world" &&
+        pretrain "$world" "$@" --train-iters 8 --load made --metrics-jsonl go.jsonl &&
+        near 0 straight.jsonl go.jsonl > figures
+    verdict $? "$from -> made anew for $to: $(cat figures)"
+    echo > figures
+}
+
 # The uninterrupted run of each, and one that stops half-way.
 while read -r name words; do
     # shellcheck disable=SC2086
@@ -50,6 +68,7 @@ while read -r name words; do
         [ "$to" != "$name" ] || continue
         [ "$1" = all ] || [ "$to" = "$other" ] || [ "$to" = one ] || continue
         go_on 1e-5 one.jsonl "$name" "$to"
+        [ "$to" = one ] || rewritten "$name" "$to"
     done < layouts
     other=$name
 done < layouts

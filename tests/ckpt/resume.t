@@ -147,6 +147,22 @@ test_expect_success 'diff: the same bits, a tolerance, other weights, another fu
     test_must_fail mds_ckpt diff a wide >out 2>err &&
     grep "^layer.0.mlp.up.weight: 128 x 32 | 96 x 32$" out
 '
+test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
+    mds_ckpt reshard a a4 --tensor-model-parallel-size 2 --world-size 4 &&
+    test "$(ls a4/iter_0000007 | wc -l)" -eq 5 &&
+    mds_ckpt info a4 >out && grep "^layout: pipeline 1 x data 2 .* tensor 2," out &&
+    grep "^made from: a/iter_0000007" out && grep "^  program: mds_pretrain" out &&
+    mds_ckpt info --config a4 >four.yaml && grep "tensor: 2 " four.yaml &&
+    grep "accumulation: 2 .*derived" four.yaml && grep "dry_world: 0 " four.yaml &&
+    test_must_fail mds_ckpt reshard a a4 2>err && grep "a4/iter_0000007: is there already" err &&
+    test_must_fail mds_ckpt reshard a b4 --num-layers 3 2>err &&
+    grep "num-layers is no matter of the layout" err &&
+    test_must_fail mds_ckpt reshard a b4 --tensor-model-parallel-size 3 2>err &&
+    test "$(wc -l <err)" -eq 1 && grep "does not divide" err &&
+    test_must_fail mds_ckpt reshard a 2>err && grep "a folder for the new one" err &&
+    test_must_fail mds_ckpt reshard a no/such/folder 2>err && grep "No such file" err &&
+    test ! -e b4
+'
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&

@@ -1,0 +1,84 @@
+/* Checkpoints made without a run. */
+#include "base/alloc.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "ckpt/provenance.h"
+#include "config.h"
+#include "engine/engine.h"
+#include "programs/mds_ckpt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A checkpoint that is there is never replaced. */
+static enum mds_rc check_place(const char *dir, int64_t iteration)
+{
+    char path[MDS_CKPT_PATH];
+    struct stat st;
+
+    MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
+    if (stat(path, &st) == 0)
+        return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+    return mds_ckpt_prepare(dir);
+}
+
+static char *describe(const struct mds_config_run *run)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    if (!f)
+        return NULL;
+    mds_settings_show(&run->settings, f);
+    fclose(f);
+    return text;
+}
+
+static void say_origin(const struct mds_config_run *run, const char *origin,
+                       struct mds_str *out)
+{
+    char host[256] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    mds_ckpt_provenance("mds_ckpt", PACKAGE_VERSION, host, run->world,
+                        &run->config.parallel, out);
+    mds_str_add(out, "%s", origin);
+}
+
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+                                const struct mds_ckpt_state *state, const char *origin,
+                                const struct mds_ckpt_cast *cast)
+{
+    struct mds_ckpt_save s = {.dir = dir, .state = *state};
+    struct mds_params *whole = NULL;
+    struct mds_str provenance = {0};
+    char *configuration, size[32];
+    int64_t bytes = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(check_place(dir, state->iteration));
+    MDS_TRY(mds_engine_whole_params(&run->config, &whole));
+    configuration = describe(run);
+    say_origin(run, origin, &provenance);
+    s.state.vocab = run->config.model.vocab;
+    s.state.padded_vocab = run->config.model.padded_vocab;
+    s.whole = whole;
+    s.configuration = configuration;
+    s.provenance = provenance.s;
+    rc = configuration && !provenance.failed ? mds_ckpt_save_alone(&s, cast, &bytes)
+                                             : mds_fail(MDS_EMEM, "no host memory");
+    if (!rc)
+        printf("%s: iteration %lld, %lld rank%s, %s\n", dir,
+               (long long)state->iteration, (long long)cast->ranks,
+               cast->ranks == 1 ? "" : "s",
+               mds_format_bytes((double)bytes, size, sizeof size));
+    mds_str_fini(&provenance);
+    free(configuration);
+    mds_params_destroy(whole);
+    return rc;
+}
