@@ -3,5 +3,6 @@ EXTRA_DIST += \
 	bench/cpu \
 	bench/gpu \
 	bench/peers/gpt.py \
+	bench/peers/llmc.py \
 	bench/records.py \
 	bench/torch_cpu.py

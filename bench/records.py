@@ -107,15 +107,16 @@ def ratio(a, b, key="tokens_per_s_per_gpu", other=None):
 
 
 TITLES = (
-    "row", "GPUs", "mds tok/s/GPU", "peer", "mds/peer", "ceiling", "of ceiling",
+    "row", "GPUs", "mds tok/s/GPU", "peer's", "mds/peer", "ceiling", "of ceiling",
     "mds TFLOP/s", "mds GiB", "peer GiB", "mds start s", "peer start s", "mds try", "peer try",
 )  # fmt: skip
 
 
-def line(records, row):
-    a, b = best(records, row, "mds"), None
-    for who in ("peer", "llmc"):
-        b = b or best(records, row, who)
+NAMES = {"peer": "PyTorch", "llmc": "llm.c"}
+
+
+def line(records, row, who):
+    a, b = best(records, row, "mds"), best(records, row, who)
     limits = of(records, row, "ceiling")
     c = limits[-1] if limits else None
     rate = "tokens_per_s_per_gpu"
@@ -125,13 +126,17 @@ def line(records, row):
         ratio(a, c, rate, "ceiling_" + rate), number(a, "causal_tflops_per_gpu", "{:.0f}"),
         number(a, "used_gib", "{:.1f}"), number(b, "used_gib", "{:.1f}"),
         number(a, "first_step_s", "{:.1f}"), number(b, "first_step_s", "{:.1f}"),
-        number(a, "try", "{}"), number(b, "try", "{}"),
+        number(a, "try", "{}"), number(b, "try", NAMES[who] + " {}"),
     )  # fmt: skip
 
 
 def table(records):
     rows = list(dict.fromkeys(r["row"] for r in records))
-    lines = [TITLES] + [line(records, row) for row in rows]
+    lines = [TITLES]
+    for row in rows:
+        seen = {r["who"] for r in records if r["row"] == row}
+        whos = [who for who in NAMES if who in seen] or ["peer"]
+        lines += [line(records, row, who) for who in whos]
     widths = [max(len(cell) for cell in column) for column in zip(*lines)]
     for cells in lines:
         print("  ".join(c.rjust(w) for c, w in zip(cells, widths)))
