@@ -5,6 +5,7 @@ kernels_cuda_c = \
   kernels/cuda/attention.c kernels/cuda/attention.h \
   kernels/cuda/common.c kernels/cuda/cuda.h \
   kernels/cuda/linear.c kernels/cuda/linear.h \
+  kernels/cuda/product.c kernels/cuda/product.h \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \

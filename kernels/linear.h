@@ -4,28 +4,29 @@
 
 #include "kernels/types.h"
 
-/* y = x W^T + b
+/* y = x W^T + b, and gelu = GELU(y) (activation.h) if that is given
  *
  *   x  [R, in]    dtype        W  [out, in]  dtype
  *   b  [out]      dtype, or NULL for none
- *   y  [R, out]   dtype; no alias
+ *   y, gelu  [R, out]   dtype; no alias
  *
- * Products are summed in f32. */
+ * Products are summed in f32.  Whether GELU is taken of y before or after it is rounded
+ * to dtype is the backend's choice. */
 struct mdsk_linear_fwd {
     int64_t R, in, out;
     enum mdsk_dtype dtype;
     const void *x, *w, *b;
-    void *y;
+    void *y, *gelu;
 };
 
-/* dx = dy W
+/* dx = dy W, or, if u is given, dx = dy W * GELU'(u)
  *
  *   dy [R, out]  dtype      W  [out, in]  dtype
- *   dx [R, in]   dtype, written; no alias */
+ *   dx, u [R, in]   dtype; dx written; no alias */
 struct mdsk_linear_bwd_input {
     int64_t R, in, out;
     enum mdsk_dtype dtype;
-    const void *dy, *w;
+    const void *dy, *w, *u;
     void *dx;
 };
 

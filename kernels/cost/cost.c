@@ -23,7 +23,8 @@ static struct mdsk_cost traffic(double bytes)
 struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a)
 {
     double R = (double)a->R, in = (double)a->in, out = (double)a->out;
-    double elements = R * in + in * out + R * out + (a->b ? out : 0);
+    double elements =
+        R * in + in * out + (a->gelu ? 2 : 1) * R * out + (a->b ? out : 0);
 
     return (struct mdsk_cost){product(a->R, a->in, a->out),
                               elements * size_of(a->dtype)};
@@ -33,8 +34,10 @@ struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *
 {
     double R = (double)a->R, in = (double)a->in, out = (double)a->out;
 
+    double elements = (a->u ? 2 : 1) * R * in + in * out + R * out;
+
     return (struct mdsk_cost){product(a->R, a->in, a->out),
-                              (R * in + in * out + R * out) * size_of(a->dtype)};
+                              elements * size_of(a->dtype)};
 }
 
 struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a)

@@ -1,3 +1,4 @@
+#include "kernels/activation.h"
 #include "kernels/linear.h"
 
 #include <errno.h>
@@ -23,12 +24,11 @@ static int half_fwd(const struct mdsk_linear_fwd *a)
 }
 
 /* The product adds to the bias instead of a second pass over y. */
-int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
+static int product_and_bias(const struct mdsk_linear_fwd *a)
 {
     struct mdsk_operand x = {a->x, a->in, 0}, w = {a->w, a->in, 1};
     float *y = a->y;
 
-    (void)stream;
     if (a->dtype != MDSK_F32)
         return half_fwd(a);
     if (a->b) {
@@ -37,6 +37,19 @@ int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
             memcpy(y + r * a->out, a->b, (size_t)a->out * sizeof *y);
     }
     return mdsk_product(a->R, a->out, a->in, &x, &w, y, a->out, a->b != NULL);
+}
+
+int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
+{
+    struct mdsk_activation_fwd act = {.kind = MDSK_GELU,
+                                      .R = a->R,
+                                      .F = a->out,
+                                      .dtype = a->dtype,
+                                      .x = a->y,
+                                      .y = a->gelu};
+    int err = product_and_bias(a);
+
+    return err || !a->gelu ? err : mdsk_activation_fwd_cpu(stream, &act);
 }
 
 static int half_bwd_input(const struct mdsk_linear_bwd_input *a)
@@ -56,11 +69,20 @@ static int half_bwd_input(const struct mdsk_linear_bwd_input *a)
 int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a)
 {
     struct mdsk_operand dy = {a->dy, a->out, 0}, w = {a->w, a->in, 0};
+    struct mdsk_activation_bwd act = {.kind = MDSK_GELU,
+                                      .R = a->R,
+                                      .F = a->in,
+                                      .dtype = a->dtype,
+                                      .x = a->u,
+                                      .dy = a->dx,
+                                      .dx = a->dx};
+    int err;
 
-    (void)stream;
     if (a->dtype != MDSK_F32)
-        return half_bwd_input(a);
-    return mdsk_product(a->R, a->in, a->out, &dy, &w, a->dx, a->in, 0);
+        err = half_bwd_input(a);
+    else
+        err = mdsk_product(a->R, a->in, a->out, &dy, &w, a->dx, a->in, 0);
+    return err || !a->u ? err : mdsk_activation_bwd_cpu(stream, &act);
 }
 
 MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)

@@ -44,10 +44,12 @@ static int next_tile(const struct mds_gpt *g, struct mlp_tile *t, int64_t at)
     return left > 0;
 }
 
+/* u and g from the norm's output x.  A product can take GELU of what it has just made.
+ */
 static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
                         const void *x, const struct mlp_tile *t)
 {
-    struct mdsk_activation_fwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
+    struct mdsk_activation_fwd act = {.kind = MDSK_SWIGLU,
                                       .R = t->rows,
                                       .F = inner(g),
                                       .dtype = g->par.dtype,
@@ -55,6 +57,8 @@ static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
                                       .y = t->g};
 
     x = mds_par_at(&g->par, x, t->at * g->cfg.hidden);
+    if (!g->cfg.swiglu)
+        return mds_gpt_linear_gelu_fwd(g, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
     return mds_op_activation_fwd(g->par.dev, &act);
 }
@@ -96,14 +100,13 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     return MDS_OK;
 }
 
-/* One tile: dm, x, dx are whole, dg working memory.  The gradient of inner activations
- * takes the place of what they were computed from. */
-static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                            const struct mlp_tile *t, const void *dm, const void *x,
-                            void *dg, void *dx)
+/* dm -> the gradient of u, in *du.  In SwiGLU it takes the place of u, as dg is too
+ * narrow for it. */
+static enum mds_rc inner_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                             const struct mlp_tile *t, const void *dm, void *dg,
+                             void **du)
 {
-    int64_t at = t->at * g->cfg.hidden;
-    struct mdsk_activation_bwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
+    struct mdsk_activation_bwd act = {.kind = MDSK_SWIGLU,
                                       .R = t->rows,
                                       .F = inner(g),
                                       .dtype = g->par.dtype,
@@ -111,13 +114,27 @@ static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                                       .dy = dg,
                                       .dx = t->u};
 
-    dm = mds_par_at(&g->par, dm, at);
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
+    *du = g->cfg.swiglu ? t->u : dg;
+    if (!g->cfg.swiglu)
+        return mds_gpt_linear_gelu_bwd_input(g, &id->down, t->rows, dm, t->u, dg);
     MDS_TRY(mds_gpt_linear_bwd_input(g, &id->down, t->rows, dm, dg));
-    MDS_TRY(mds_op_activation_bwd(g->par.dev, &act));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(&g->par, x, at),
-                                      t->u));
-    return mds_gpt_linear_bwd_input(g, &id->up, t->rows, t->u,
+    return mds_op_activation_bwd(g->par.dev, &act);
+}
+
+/* One tile: dm, x, dx are whole, dg working memory. */
+static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
+                            const struct mlp_tile *t, const void *dm, const void *x,
+                            void *dg, void *dx)
+{
+    int64_t at = t->at * g->cfg.hidden;
+    void *du = NULL;
+
+    dm = mds_par_at(&g->par, dm, at);
+    x = mds_par_at(&g->par, x, at);
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
+    MDS_TRY(inner_bwd(g, id, t, dm, dg, &du));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->up, t->rows, x, du));
+    return mds_gpt_linear_bwd_input(g, &id->up, t->rows, du,
                                     mds_par_at(&g->par, dx, at));
 }
 

@@ -80,19 +80,37 @@ enum mds_rc mds_gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
     return mds_op_norm_bwd(g->par.dev, &a);
 }
 
+static struct mdsk_linear_fwd linear_fwd(const struct mds_gpt *g,
+                                         const struct linear_ids *id, int64_t R,
+                                         const void *x, void *y)
+{
+    return (struct mdsk_linear_fwd){.R = R,
+                                    .in = id->in,
+                                    .out = id->out,
+                                    .dtype = g->par.dtype,
+                                    .x = x,
+                                    .w = weight(g, id->weight),
+                                    .b = weight(g, id->bias),
+                                    .y = y};
+}
+
 enum mds_rc mds_gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
                                int64_t R, int first_bias, const void *x, void *y)
 {
-    int with_bias = !first_bias || mds_comm_rank(g->groups->tp) == 0;
-    struct mdsk_linear_fwd a = {.R = R,
-                                .in = id->in,
-                                .out = id->out,
-                                .dtype = g->par.dtype,
-                                .x = x,
-                                .w = weight(g, id->weight),
-                                .b = with_bias ? weight(g, id->bias) : NULL,
-                                .y = y};
+    struct mdsk_linear_fwd a = linear_fwd(g, id, R, x, y);
 
+    if (first_bias && mds_comm_rank(g->groups->tp) > 0)
+        a.b = NULL;
+    return mds_op_linear_fwd(g->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_linear_gelu_fwd(const struct mds_gpt *g,
+                                    const struct linear_ids *id, int64_t R,
+                                    const void *x, void *y, void *gelu)
+{
+    struct mdsk_linear_fwd a = linear_fwd(g, id, R, x, y);
+
+    a.gelu = gelu;
     return mds_op_linear_fwd(g->par.dev, &a);
 }
 
@@ -116,12 +134,20 @@ enum mds_rc mds_gpt_linear_bwd_input(const struct mds_gpt *g,
                                      const struct linear_ids *id, int64_t R,
                                      const void *dy, void *dx)
 {
+    return mds_gpt_linear_gelu_bwd_input(g, id, R, dy, NULL, dx);
+}
+
+enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct mds_gpt *g,
+                                          const struct linear_ids *id, int64_t R,
+                                          const void *dy, const void *u, void *dx)
+{
     struct mdsk_linear_bwd_input a = {.R = R,
                                       .in = id->in,
                                       .out = id->out,
                                       .dtype = g->par.dtype,
                                       .dy = dy,
                                       .w = weight(g, id->weight),
+                                      .u = u,
                                       .dx = dx};
 
     return mds_op_linear_bwd_input(g->par.dev, &a);

@@ -206,12 +206,20 @@ enum mds_rc mds_gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
  * will be summed. */
 enum mds_rc mds_gpt_linear_fwd(const struct mds_gpt *g, const struct linear_ids *id,
                                int64_t R, int first_bias, const void *x, void *y);
+/* The same with the bias, and gelu = GELU(y). */
+enum mds_rc mds_gpt_linear_gelu_fwd(const struct mds_gpt *g,
+                                    const struct linear_ids *id, int64_t R,
+                                    const void *x, void *y, void *gelu);
 enum mds_rc mds_gpt_linear_bwd_weight(const struct mds_gpt *g,
                                       const struct linear_ids *id, int64_t R,
                                       const void *x, const void *dy);
 enum mds_rc mds_gpt_linear_bwd_input(const struct mds_gpt *g,
                                      const struct linear_ids *id, int64_t R,
                                      const void *dy, void *dx);
+/* dx = dy W * GELU'(u). */
+enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct mds_gpt *g,
+                                          const struct linear_ids *id, int64_t R,
+                                          const void *dy, const void *u, void *dx);
 /* y = x dropped out at a site of a layer, [Rs,H]; y may be x.  Where dropout is off
  * nothing is done and *out is x; else *out is y. */
 enum mds_rc mds_gpt_dropout(const struct mds_gpt *g, int layer, int site, const void *x,

@@ -22,8 +22,8 @@ enum mds_rc mds_op_linear_fwd(struct mds_dev *dev, const struct mdsk_linear_fwd 
         return mds_front_broken("linear_fwd", "R, in, out >= 1");
     if (!a->x || !a->w || !a->y)
         return mds_front_broken("linear_fwd", "x, w, y given");
-    if (a->y == a->x)
-        return mds_front_broken("linear_fwd", "y is not x");
+    if (a->y == a->x || a->gelu == a->x || a->gelu == a->y)
+        return mds_front_broken("linear_fwd", "x, y and gelu are apart");
     MDS_TRY(mds_front_dtype(dev, "linear_fwd", a->dtype));
     mds_dev_charge(dev, MDS_OP_LINEAR_FWD, mdsk_linear_fwd_cost(a));
     if (!kern)
@@ -41,8 +41,8 @@ enum mds_rc mds_op_linear_bwd_input(struct mds_dev *dev,
         return mds_front_broken("linear_bwd_input", "R, in, out >= 1");
     if (!a->dy || !a->w || !a->dx)
         return mds_front_broken("linear_bwd_input", "dy, w, dx given");
-    if (a->dx == a->dy)
-        return mds_front_broken("linear_bwd_input", "dx is not dy");
+    if (a->dx == a->dy || a->dx == a->u)
+        return mds_front_broken("linear_bwd_input", "dx is neither dy nor u");
     MDS_TRY(mds_front_dtype(dev, "linear_bwd_input", a->dtype));
     mds_dev_charge(dev, MDS_OP_LINEAR_BWD_INPUT, mdsk_linear_bwd_input_cost(a));
     if (!kern)

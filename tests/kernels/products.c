@@ -9,8 +9,8 @@
 
 /* Relative Euclidean distance from the double reference. */
 static const struct {
-    double linear, gemm, bias;
-} tolerance = {.linear = 5e-7, .gemm = 5e-7, .bias = 3e-7};
+    double linear, gemm, bias, gelu;
+} tolerance = {.linear = 5e-7, .gemm = 5e-7, .bias = 3e-7, .gelu = 2e-6};
 
 static const struct {
     int64_t R, in, out;
@@ -83,6 +83,102 @@ static void test_linear_bwd_input(void **state)
         assert_near_as(type, "linear_bwd_input dx", &dx, tolerance.linear);
         vec_free(&dy);
         vec_free(&w);
+        vec_free(&dx);
+    }
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    double c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
+
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+/* Shapes that epilogues know, beside those they do not. */
+static const struct {
+    int64_t R, in, out;
+} gelu_shapes[] = {{3, 5, 7}, {17, 65, 33}, {128, 64, 256}, {256, 256, 64}};
+
+/* Of 16-bit numbers: what GELU is taken of may have been rounded. */
+static double gelu_tolerance(enum mdsk_dtype type)
+{
+    static const double off[] = {
+        [MDSK_F32] = 0, [MDSK_BF16] = 0x1p-9, [MDSK_F16] = 0x1p-12};
+
+    return tolerance.gelu + off[type];
+}
+
+/* y as without; and GELU of it, with and without a bias. */
+static void test_linear_gelu_fwd(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * 4; t++) {
+        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
+        int64_t R = gelu_shapes[t / 6].R, in = gelu_shapes[t / 6].in;
+        int64_t out = gelu_shapes[t / 6].out;
+        struct vec x = vec_random(R * in, 1, 1), w = vec_random(in * out, 2, 0.2);
+        struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
+        struct vec g = vec_unset(R * out);
+        struct mdsk_linear_fwd a = {.R = R,
+                                    .in = in,
+                                    .out = out,
+                                    .dtype = type,
+                                    .x = vec_as(type, &x),
+                                    .w = vec_as(type, &w),
+                                    .b = t % 2 ? vec_as(type, &b) : NULL,
+                                    .y = vec_as(type, &y),
+                                    .gelu = vec_as(type, &g)};
+
+        for (int again = 0; again < 2; again++)
+            assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+        for (int64_t i = 0; i < R * out; i++)
+            y.d[i] = b.d[i % out];
+        reference(R, out, in, x.d, 0, w.d, 1, y.d, t % 2);
+        for (int64_t i = 0; i < R * out; i++)
+            g.d[i] = gelu(y.d[i]);
+        assert_near_as(type, "linear_fwd y with gelu", &y, tolerance.linear);
+        assert_near_as(type, "linear_fwd gelu", &g, gelu_tolerance(type));
+        vec_free(&x);
+        vec_free(&w);
+        vec_free(&b);
+        vec_free(&y);
+        vec_free(&g);
+    }
+}
+
+static void test_linear_gelu_bwd_input(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES * 4; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t R = gelu_shapes[t / 3].R, in = gelu_shapes[t / 3].in;
+        int64_t out = gelu_shapes[t / 3].out;
+        struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
+        struct vec u = vec_random(R * in, 3, 3), dx = vec_unset(R * in);
+        struct mdsk_linear_bwd_input a = {.R = R,
+                                          .in = in,
+                                          .out = out,
+                                          .dtype = type,
+                                          .dy = vec_as(type, &dy),
+                                          .w = vec_as(type, &w),
+                                          .u = vec_as(type, &u),
+                                          .dx = vec_as(type, &dx)};
+
+        for (int again = 0; again < 2; again++)
+            assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
+        reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
+        for (int64_t i = 0; i < R * in; i++)
+            dx.d[i] *= gelu_slope(u.d[i]);
+        assert_near_as(type, "linear_bwd_input dx with gelu", &dx,
+                       gelu_tolerance(type));
+        vec_free(&dy);
+        vec_free(&w);
+        vec_free(&u);
         vec_free(&dx);
     }
 }
@@ -276,6 +372,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_fwd),
         cmocka_unit_test(test_linear_bwd_input),
+        cmocka_unit_test(test_linear_gelu_fwd),
+        cmocka_unit_test(test_linear_gelu_bwd_input),
         cmocka_unit_test(test_linear_bwd_weight),
         cmocka_unit_test(test_linear_slopes),
         cmocka_unit_test(test_gemm),

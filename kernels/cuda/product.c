@@ -1,0 +1,367 @@
+/* Products by cuBLASLt.
+ *
+ * It thinks in columns: what is [r, c] by rows here is [c, r] by columns there.  So
+ * y [R,out] = x W^T is computed as y^T [out,R] = W x^T, and likewise the rest.
+ *
+ * Which of its algorithms is fastest for a shape is found by timing the first few that
+ * it suggests, at the first call; from then on the same one runs. */
+#include "kernels/cuda/product.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUGGESTIONS = 8, MOST_ALIGNED = 256, WORKSPACE = 32 << 20 };
+
+static cublasLtHandle_t handle;
+static struct mdsk_cuda_plan *plans;
+
+static int rc(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS
+               ? 0
+               : mdsk_cuda_fail("cuBLASLt", cublasLtGetStatusString(status));
+}
+
+static cudaDataType_t type_of(int32_t dtype)
+{
+    if (dtype == MDSK_F32)
+        return CUDA_R_32F;
+    return dtype == MDSK_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static int32_t alignment_of(const void *const *addresses, int n)
+{
+    uintptr_t all = MOST_ALIGNED;
+
+    for (int i = 0; i < n; i++)
+        all |= (uintptr_t)addresses[i];
+    return (int32_t)(all & -all);
+}
+
+static int set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what,
+                    const void *value, size_t size)
+{
+    return rc(cublasLtMatmulDescSetAttribute(desc, what, value, size));
+}
+
+static int has_aux(int32_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
+static int has_bias(int32_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADB ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+/* The bias of y has y's type, as has what GELU is taken of; the gradient of a bias is
+ * f32. */
+static int describe_epilogue(struct mdsk_cuda_plan *p)
+{
+    uint32_t epilogue = (uint32_t)p->shape.epilogue;
+    int32_t type = (int32_t)type_of(p->shape.out);
+    int err =
+        set_desc(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+
+    if (!err && has_bias(p->shape.epilogue))
+        err =
+            set_desc(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type);
+    if (!err && has_aux(p->shape.epilogue))
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->shape.m,
+                       sizeof p->shape.m);
+    return err;
+}
+
+static int describe(struct mdsk_cuda_plan *p)
+{
+    const struct mdsk_cuda_shape *s = &p->shape;
+    cublasOperation_t flip = CUBLAS_OP_T;
+    uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
+    int err = rc(cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+
+    if (!err && s->flip_a)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &flip, sizeof flip);
+    if (!err && s->flip_b)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &flip, sizeof flip);
+    if (!err)
+        err = describe_epilogue(p);
+    if (!err)
+        err =
+            rc(cublasLtMatrixLayoutCreate(&p->a, type_of(s->in), s->flip_a ? k : m,
+                                          s->flip_a ? m : k, s->flip_a ? s->k : s->m));
+    if (!err)
+        err =
+            rc(cublasLtMatrixLayoutCreate(&p->b, type_of(s->in), s->flip_b ? n : k,
+                                          s->flip_b ? k : n, s->flip_b ? s->n : s->k));
+    if (!err)
+        err = rc(cublasLtMatrixLayoutCreate(&p->c, type_of(s->out), m, n, s->m));
+    return err;
+}
+
+static void forget(struct mdsk_cuda_plan *p)
+{
+    cublasLtMatrixLayoutDestroy(p->c);
+    cublasLtMatrixLayoutDestroy(p->b);
+    cublasLtMatrixLayoutDestroy(p->a);
+    cublasLtMatmulDescDestroy(p->desc);
+}
+
+static int prefer(cublasLtMatmulPreference_t pref,
+                  cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                  size_t size)
+{
+    return rc(cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
+}
+
+/* Sums that are cut up are added in f32 and in order, or not cut up. */
+static int set_preferences(cublasLtMatmulPreference_t pref,
+                           const struct mdsk_cuda_shape *s)
+{
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+    uint32_t alignment = (uint32_t)s->alignment;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint64_t workspace = WORKSPACE;
+    int err = prefer(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                     sizeof workspace);
+
+    if (!err)
+        err = prefer(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                     sizeof schemes);
+    for (int i = 0; !err && i < 4; i++)
+        err = prefer(pref, aligned[i], &alignment, sizeof alignment);
+    return err;
+}
+
+/* The best guesses first.  *n may become 0. */
+static int suggest(const struct mdsk_cuda_plan *p, cublasLtMatmulHeuristicResult_t *out,
+                   int *n)
+{
+    cublasLtMatmulPreference_t pref;
+    int err = rc(cublasLtMatmulPreferenceCreate(&pref));
+
+    *n = 0;
+    if (err)
+        return err;
+    err = set_preferences(pref, &p->shape);
+    if (!err &&
+        cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c, pref,
+                                       SUGGESTIONS, out, n) != CUBLAS_STATUS_SUCCESS)
+        *n = 0;
+    cublasLtMatmulPreferenceDestroy(pref);
+    return err;
+}
+
+static int aim(const struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o)
+{
+    int err = 0;
+
+    if (o->bias)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias,
+                       sizeof o->bias);
+    if (!err && o->aux)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->aux,
+                       sizeof o->aux);
+    return err;
+}
+
+int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
+                       const struct mdsk_cuda_operands *o)
+{
+    const float one = 1, zero = 0;
+    void *room = mdsk_cuda_scratch(MDSK_CUDA_PRODUCT, WORKSPACE);
+    int err;
+
+    if (!room)
+        return -ENOMEM;
+    err = aim(p, o);
+    if (err)
+        return err;
+    return rc(cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
+                             p->shape.add ? &one : &zero, o->c, p->c, o->c, p->c,
+                             &p->algo, room, WORKSPACE, stream));
+}
+
+/* Milliseconds of one piece of work, once warm; negative if it fails. */
+float mdsk_cuda_time(cudaStream_t stream, mdsk_cuda_work_fn *work, const void *what)
+{
+    const int times = 4;
+    cudaEvent_t begin, end;
+    float ms = -1;
+    int err;
+
+    if (cudaEventCreate(&begin) != cudaSuccess)
+        return -1;
+    if (cudaEventCreate(&end) != cudaSuccess)
+        goto destroy_begin;
+    err = work(stream, what);
+    cudaEventRecord(begin, stream);
+    for (int i = 0; !err && i < times; i++)
+        err = work(stream, what);
+    cudaEventRecord(end, stream);
+    if (cudaEventSynchronize(end) != cudaSuccess || err ||
+        cudaEventElapsedTime(&ms, begin, end) != cudaSuccess)
+        ms = -1;
+    cudaEventDestroy(end);
+destroy_begin:
+    cudaEventDestroy(begin);
+    return ms / (float)times;
+}
+
+struct product {
+    const struct mdsk_cuda_plan *plan;
+    const struct mdsk_cuda_operands *operands;
+};
+
+static int work_product(cudaStream_t stream, const void *what)
+{
+    const struct product *p = what;
+
+    return mdsk_cuda_multiply(stream, p->plan, p->operands);
+}
+
+/* Keep the fastest; a later guess must be clearly faster than an earlier one, so that
+ * mere noise decides little. */
+static void race(cudaStream_t stream, struct mdsk_cuda_plan *p,
+                 const struct mdsk_cuda_operands *o,
+                 const cublasLtMatmulHeuristicResult_t *guess, int n)
+{
+    const float clearly = 0.98f;
+    cublasLtMatmulAlgo_t best = guess[0].algo;
+
+    p->ms = 0;
+    for (int i = 0; i < n; i++) {
+        float ms;
+
+        p->algo = guess[i].algo;
+        ms = mdsk_cuda_time(stream, work_product, &(struct product){p, o});
+        if (ms > 0 && (p->ms <= 0 || ms < clearly * p->ms)) {
+            p->ms = ms;
+            best = guess[i].algo;
+        }
+    }
+    p->algo = best;
+}
+
+int mdsk_cuda_can_race(cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+    return !mdsk_cuda_is_repeatable() &&
+           cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusNone;
+}
+
+/* A product that adds must not do so more than once: it races into memory of its own.
+ * Where that cannot be had the first guess has to do. */
+static void choose(cudaStream_t stream, struct mdsk_cuda_plan *p,
+                   const struct mdsk_cuda_operands *o,
+                   const cublasLtMatmulHeuristicResult_t *guess, int n)
+{
+    struct mdsk_cuda_operands mine = *o;
+    size_t size = (size_t)(p->shape.m * p->shape.n) *
+                  mdsk_dtype_size((enum mdsk_dtype)p->shape.out);
+
+    p->algo = guess[0].algo;
+    if (!mdsk_cuda_can_race(stream))
+        return;
+    if (!p->shape.add) {
+        race(stream, p, o, guess, n);
+        return;
+    }
+    if (cudaMalloc(&mine.c, size) != cudaSuccess) {
+        cudaGetLastError();
+        return;
+    }
+    cudaMemsetAsync(mine.c, 0, size, stream);
+    race(stream, p, &mine, guess, n);
+    cudaFree(mine.c);
+}
+
+static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,
+                const struct mdsk_cuda_operands *o)
+{
+    cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
+    int n = 0, err = describe(p);
+
+    if (!err)
+        err = aim(p, o);
+    if (!err)
+        err = suggest(p, guess, &n);
+    p->usable = !err && n > 0;
+    if (p->usable)
+        choose(stream, p, o, guess, n);
+    return err;
+}
+
+/* The plan for a shape, made at its first use. */
+int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
+                        const struct mdsk_cuda_operands *o, struct mdsk_cuda_plan **out)
+{
+    struct mdsk_cuda_plan *p = plans;
+    int err = handle ? 0 : rc(cublasLtCreate(&handle));
+
+    if (err)
+        return err;
+    while (p && memcmp(&p->shape, s, sizeof *s) != 0)
+        p = p->next;
+    if (!p) {
+        p = calloc(1, sizeof *p);
+        if (!p)
+            return -ENOMEM;
+        p->shape = *s;
+        err = make(stream, p, o);
+        if (err)
+            goto free_p;
+        p->next = plans;
+        plans = p;
+    }
+    *out = p;
+    return 0;
+
+free_p:
+    forget(p);
+    free(p);
+    return err;
+}
+
+int mdsk_cuda_run(cudaStream_t stream, const struct mdsk_cuda_shape *s,
+                  const struct mdsk_cuda_operands *o)
+{
+    struct mdsk_cuda_plan *p = NULL;
+    int err = mdsk_cuda_find_plan(stream, s, o, &p);
+
+    if (err)
+        return err;
+    if (!p->usable) {
+        mdsk_cuda_fail("cuBLASLt", "no algorithm for a product");
+        return -ENOTSUP;
+    }
+    return mdsk_cuda_multiply(stream, p, o);
+}
+
+struct mdsk_cuda_shape mdsk_cuda_shape_of(int64_t m, int64_t n, int64_t k,
+                                          enum mdsk_dtype in, enum mdsk_dtype out,
+                                          const struct mdsk_cuda_operands *o)
+{
+    const void *addresses[] = {o->a, o->b, o->c, o->bias, o->aux};
+    struct mdsk_cuda_shape s;
+
+    memset(&s, 0, sizeof s);
+    s.m = m;
+    s.n = n;
+    s.k = k;
+    s.in = (int32_t)in;
+    s.out = (int32_t)out;
+    s.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    s.alignment = alignment_of(addresses, 5); /* NULL is aligned */
+    return s;
+}
