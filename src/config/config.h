@@ -100,8 +100,9 @@ struct mds_train_config {
     int64_t bucket_bytes;    /* of gradients per overlapped all-reduce */
     int64_t threads;         /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
-    int comm_check; /* compare collectives of all ranks before each */
-    int profile;    /* measure the steps after profile_start, up to profile_end */
+    int comm_check;    /* compare collectives of all ranks before each */
+    int deterministic; /* the same bits in every run */
+    int profile;       /* measure the steps after profile_start, up to profile_end */
     int64_t profile_start, profile_end;
     int dry_run; /* no MPI, no computing: print what a rank would need */
     int64_t dry_world, dry_rank; /* the rank it plays, and of how many */

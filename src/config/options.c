@@ -324,6 +324,11 @@ static const struct mds_option rows[] = {
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
      .help = "compare all ranks' collectives before each; slow, for finding faults"},
+    {memory, "train.deterministic", "--deterministic-mode", "MDS_DETERMINISTIC_MODE",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(train.deterministic), NULL,
+     .help =
+         "cuda: the same bits in every run on the same machine, slower; cpu: always "
+         "so"},
     {memory, "train.profile", "--profile", "MDS_PROFILE", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.profile), NULL,
      .help = "measure some steps, operation by operation, and print where their time "

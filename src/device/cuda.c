@@ -255,6 +255,7 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     }
     dev->own = own;
     dev->stream = stream;
+    mdsk_cuda_set_repeatable(spec->repeatable);
     dev->kern = mdsk_cuda();
     return MDS_OK;
 }

@@ -64,6 +64,7 @@ struct mds_dev_spec {
     int threads;          /* cpu: threads of this rank; 0: all cores it may use */
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
+    int repeatable;       /* cuda: the same bits in every run, at some cost */
     int beside;           /* not the device, but host memory that is fast to copy to */
 };
 

@@ -28,7 +28,8 @@ struct mds_dev_spec mds_run_device(const struct run *r)
     return (struct mds_dev_spec){.name = r->config->output.device,
                                  .threads = threads,
                                  .memory_bytes = host_share(r),
-                                 .local_rank = r->spec->world->local_rank};
+                                 .local_rank = r->spec->world->local_rank,
+                                 .repeatable = r->config->train.deterministic};
 }
 
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)

@@ -86,6 +86,10 @@ test_expect_success '--profile says where the time of its steps went, and change
     grep "\"event\":\"profile_step\".*\"iteration\":3," p.jsonl &&
     grep "\"event\":\"profile_operation\".*\"name\":\"attention_fwd\",\"steps\":3" p.jsonl
 '
+test_expect_success '--deterministic-mode changes nothing on cpu, and runs repeat there anyway' '
+    pretrain --deterministic-mode --metrics-jsonl d.jsonl >out 2>&1 &&
+    losses d.jsonl >d && test_cmp a d
+'
 test_expect_success '--profile on two ranks: communication, and what is not overlapped' '
     ranks 2 --zero-stage 3 --metrics-jsonl p.jsonl --profile --profile-step-start 1 \
         --profile-step-end 2 >out 2>&1 &&
