@@ -1,0 +1,69 @@
+#!/bin/sh
+# Train on a whole genome as one sequence of codons, with a GenSLM-250M-like model whose heads
+# have 128 elements:
+#
+#     ALCF/train-genome.sh NC_008253.fna.gz [mds_launch's options] [-- mds_pretrain's options]
+#
+# NC_008253 is E. coli 536, 1.65 million codons; any FASTA file will do.  All GPUs share the
+# sequence (Ulysses).  FOLDER (genome) gets tokens.h5, checkpoints, steps.jsonl and loss.svg.
+# The command goes on where the one before it ended; where a job is shorter than the run, say
+# how long with MINUTES, and start it again while its status is 85.
+#
+#     TRAIN_ITERS=5 MINUTES=9 ALCF/train-genome.sh genome.fna.gz; [ $? -eq 85 ] && ...
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=ALCF/setup.sh
+. "$here/setup.sh"
+
+fasta=$1
+case $fasta in
+'' | -*)
+    echo "usage: $0 GENOME.fna[.gz] [mds_launch's options] [-- mds_pretrain's options]" >&2
+    exit 2
+    ;;
+esac
+shift
+: "${FOLDER:=genome}" "${MINUTES:=0}"
+tokens=$FOLDER/tokens.h5
+steps=$FOLDER/steps.jsonl
+
+mkdir -p "$FOLDER" || exit
+# shellcheck disable=SC2154  # set by setup.sh
+PATH=$(dirname "$launch"):$here/../scripts:$PATH
+[ -f "$tokens" ] || mds_data make --tokenizer codon --output "$tokens" "$fasta" || exit
+
+# The sequence is all of it, but for less than 1024 codons at the end: so all numbers of ranks
+# that divide the heads divide the tokens, too.
+codons=$(mds_data info "$tokens" | awk '$1 == "tokens" { print $2 }')
+SEQ_LEN=$(((codons - 1) / 1024 * 1024))
+if [ "$SEQ_LEN" -eq 0 ]; then
+    echo "$fasta: ${codons:-no} codons; at least 1025 are needed" >&2
+    exit 1
+fi
+
+: "${MODEL_SIZE_KEY:=GENSLM_250M}" "${HEADS:=8}" "${SP_TYPE:=ds}" "${ZERO_STAGE:=1}"
+: "${DTYPE:=bf16}" "${TRAIN_ITERS:=3}" "${LR:=1e-3}" "${MICRO_BATCH:=1}"
+: "${MDS_RECOMPUTE_GRANULARITY:=selective}" "${MDS_SEQUENCE_TILE:=8192}"
+export SEQ_LEN MODEL_SIZE_KEY HEADS SP_TYPE ZERO_STAGE DTYPE TRAIN_ITERS LR MICRO_BATCH
+export MDS_RECOMPUTE_GRANULARITY MDS_SEQUENCE_TILE
+
+# Each job writes a file of its own.
+keep_steps() {
+    [ ! -s "$FOLDER/job.jsonl" ] || cat "$FOLDER/job.jsonl" >> "$steps" || return
+    rm -f "$FOLDER/job.jsonl"
+}
+
+launched=
+for word; do
+    [ "$word" != -- ] || launched=1
+done
+[ -n "$launched" ] || set -- "$@" --
+keep_steps || exit
+"$launch" "$@" --data-path "$tokens" --split 1,0,0 --eval-iters 0 --log-interval 1 \
+    --use-rotary-position-embeddings --rotary-base 1e7 --lr-decay-style constant \
+    --save "$FOLDER/checkpoints" --load "$FOLDER/checkpoints" --keep-last 2 \
+    --exit-duration-in-mins "$MINUTES" --metrics-jsonl "$FOLDER/job.jsonl"
+status=$?
+keep_steps
+[ ! -s "$steps" ] || mds_plot "$steps" "$FOLDER/loss.svg" ||
+    echo "$0: no plot of $steps" >&2
+exit $status
