@@ -1,6 +1,6 @@
 EXTRA_DIST += \
 	bench/ceiling.py \
-	bench/cpu \
+	bench/checkpoint bench/cpu \
 	bench/gpu \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \

@@ -44,7 +44,7 @@ struct mds_ckpt_index {
 };
 
 /* Format of what this version writes. */
-enum { MDS_CKPT_FORMAT = 1 };
+enum { MDS_CKPT_FORMAT = 2 };
 
 /* Tensors from a registry of the whole model.  Parts are the caller's to add. */
 enum mds_rc mds_ckpt_index_begin(const char *path, const struct mds_params *whole,

@@ -6,12 +6,16 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/index.c src/ckpt/index.h \
   src/ckpt/index_file.c \
   src/ckpt/part.c src/ckpt/part.h \
-  src/ckpt/rank_file.c src/ckpt/rank_file.h \
   src/ckpt/provenance.c src/ckpt/provenance.h \
+  src/ckpt/rank_file.c src/ckpt/rank_file.h \
+  src/ckpt/rank_file_plan.c \
+  src/ckpt/rank_file_read.c \
   src/ckpt/reader.c src/ckpt/reader.h \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \
   src/ckpt/save.c src/ckpt/save.h \
+  src/ckpt/save_alone.c \
+  src/ckpt/saving.c src/ckpt/saving.h \
   src/ckpt/weights.c src/ckpt/weights.h
 
 unit_tests += tests/unit/ckpt
@@ -23,11 +27,5 @@ tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
 unit_tests += tests/unit/ckpt_parts
 tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
 tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a src/tensor/libmds_tensor.a \
-  src/device/libmds_device.a src/io/libmds_io.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(kernels_cuda_libs) $(CMOCKA_LIBS)
-
-TESTS += tests/parity/parity.t
-dist_check_SCRIPTS += tests/parity/parity.t
-EXTRA_DIST += tests/parity/reference.py tests/parity/stfile.py
+tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
+  src/tensor/libmds_tensor.a src/io/libmds_io.a $(comm_ldadd) $(HDF5_LIBS) $(CMOCKA_LIBS)

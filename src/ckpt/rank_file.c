@@ -1,149 +1,183 @@
-#include "ckpt/rank_file.h"
+/* Writing a rank's file. */
 #include "base/alloc.h"
 #include "ckpt/folder.h"
-#include "io/durable.h"
+#include "ckpt/rank_file.h"
 #include "io/h5_array.h"
+#include "io/xxh64.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { PIECE = 1 << 19 }; /* elements in memory at a time: whole chunks of a data set */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "numbers go to files as they are in memory");
 
-struct writer {
-    const struct mds_ckpt_rank *is;
-    struct mds_ckpt_written *out;
-    struct mds_h5 *file; /* NULL: nothing written yet */
-    float *buf;          /* [PIECE] */
-    int64_t cap;         /* of out->part */
+/* Written bytes that the kernel may hold back before it is asked to begin: the disk
+ * then works during the writing, not only in fsync. */
+static const int64_t held_back = INT64_C(16) << 20;
+
+struct mds_rank_file {
+    char path[MDS_CKPT_PATH];
+    int fd;
+    uint64_t *checksum; /* [checksums] */
+    int64_t checksums, checksums_place;
+    int64_t begin, end; /* of the bytes held back */
 };
 
-static enum mds_rc open_file(struct writer *w, char path[MDS_CKPT_PATH])
-{
-    MDS_TRY(mds_ckpt_file(w->is->folder, w->is->rank, path));
-    if (w->file)
-        return MDS_OK;
-    MDS_TRY(mds_h5_create_checked(path, path, &w->file));
-    MDS_TRY(mds_h5_put_int(w->file, "mds_checkpoint", MDS_CKPT_FORMAT));
-    MDS_TRY(mds_h5_put_int(w->file, "save", w->is->save));
-    MDS_TRY(mds_h5_put_int(w->file, "rank", w->is->rank));
-    return mds_h5_put_int(w->file, "iteration", w->is->iteration);
-}
+/* ---- laying out ---- */
 
-/* Elements first .. first + n - 1 of a parameter's share, of one state. */
-static enum mds_rc write_set(struct writer *w, enum mds_ckpt_what what,
-                             const struct mds_param *p, int64_t first, int64_t n)
+static enum mds_rc reserve(struct mds_h5 *h5, struct mds_rank_file_list *l)
 {
-    const struct mds_ckpt_source *from = &w->is->source;
-    int64_t begin = p->offset - mds_params_unit(w->is->local, p->unit)->first;
-    struct mds_h5_floats *set;
     char name[96];
-    enum mds_rc rc = MDS_OK, closed;
 
-    mds_ckpt_set_name(what, p->spec.name, name);
-    MDS_TRY(mds_h5_floats_create(w->file, name, n, &set));
-    for (int64_t at = 0; !rc && at < n; at += PIECE) {
-        int64_t count = n - at < PIECE ? n - at : PIECE;
-
-        rc = from->read(from->ctx, what, p->unit, begin + first + at, count, w->buf);
-        if (!rc)
-            rc = mds_h5_floats_write(set, at, count, w->buf);
-    }
-    closed = mds_h5_floats_close(set);
-    return rc ? rc : closed;
+    mds_ckpt_set_name(l->what, l->param->spec.name, name);
+    MDS_TRY(mds_h5_reserve(h5, name, MDS_H5_F32, l->n, &l->place));
+    return mds_h5_put_mark(h5, name, "checksum", l->checksum);
 }
 
-static enum mds_rc note_parts(struct writer *w, const struct mds_param *p,
-                              int64_t first, int64_t n)
+static enum mds_rc lay_out(struct mds_rank_file *f, struct mds_h5 *h5,
+                           const struct mds_rank_file_id *id,
+                           struct mds_rank_file_plan *plan)
 {
-    int tensor = mds_params_find(w->is->whole, p->spec.name);
-    struct mds_part *more;
-    int count;
-
-    if (tensor < 0)
-        return mds_fail(MDS_EBUG, "checkpoint: the whole model has no %s",
-                        p->spec.name);
-    if (w->out->parts + MDS_PART_SPLIT > w->cap) {
-        w->cap = 2 * w->cap + 64;
-        more = mds_realloc(w->out->part, (size_t)w->cap, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        w->out->part = more;
-    }
-    count = mds_part_split(p, first, n, w->out->part + w->out->parts);
-    for (int i = 0; i < count; i++, w->out->parts++) {
-        w->out->part[w->out->parts].tensor = tensor;
-        w->out->part[w->out->parts].file = w->is->rank;
-    }
+    MDS_TRY(mds_h5_put_int(h5, "mds_checkpoint", MDS_CKPT_FORMAT));
+    MDS_TRY(mds_h5_put_int(h5, "save", id->save));
+    MDS_TRY(mds_h5_put_int(h5, "rank", id->rank));
+    MDS_TRY(mds_h5_put_int(h5, "iteration", id->iteration));
+    /* what the index says of this file, in case the index is lost */
+    MDS_TRY(mds_h5_put_table(h5, "/index/parts", &plan->part->tensor, plan->parts,
+                             MDS_PART_COLUMNS));
+    MDS_TRY(mds_h5_reserve(h5, "/checksums", MDS_H5_U64, f->checksums,
+                           &f->checksums_place));
+    for (int64_t i = 0; i < plan->lists; i++)
+        MDS_TRY(reserve(h5, &plan->list[i]));
     return MDS_OK;
 }
 
-/* A parameter's elements within this rank's share of the unit. */
-static enum mds_rc write_param(struct writer *w, const struct mds_param *p,
-                               int64_t share_first, int64_t share_n)
+static void count_blocks(struct mds_rank_file *f, struct mds_rank_file_plan *plan)
 {
-    int64_t begin = p->offset - mds_params_unit(w->is->local, p->unit)->first;
-    int64_t from = begin > share_first ? begin : share_first;
-    int64_t to = begin + p->count < share_first + share_n ? begin + p->count
-                                                          : share_first + share_n;
-    char path[MDS_CKPT_PATH];
-
-    if (from >= to || p->spec.duplicate)
-        return MDS_OK;
-    MDS_TRY(open_file(w, path));
-    for (int what = 0; what < MDS_CKPT_STATES; what++)
-        MDS_TRY(write_set(w, what, p, from - begin, to - from));
-    return note_parts(w, p, from - begin, to - from);
-}
-
-static enum mds_rc write_params(struct writer *w)
-{
-    const struct mds_params *ps = w->is->local;
-
-    for (int u = 0; u < mds_params_units(ps); u++) {
-        const struct mds_param_unit *unit = mds_params_unit(ps, u);
-        int64_t first, n;
-
-        w->is->source.share(w->is->source.ctx, u, &first, &n);
-        for (int i = 0; i < unit->params; i++)
-            MDS_TRY(
-                write_param(w, mds_params_get(ps, unit->first_param + i), first, n));
+    for (int64_t i = 0; i < plan->lists; i++) {
+        plan->list[i].checksum = f->checksums;
+        f->checksums +=
+            (plan->list[i].n + MDS_RANK_FILE_BLOCK - 1) / MDS_RANK_FILE_BLOCK;
     }
-    /* What the index says of this file, in case the index is lost. */
-    return w->file ? mds_h5_put_table(w->file, "/index/parts", &w->out->part->tensor,
-                                      w->out->parts, MDS_PART_COLUMNS)
-                   : MDS_OK;
 }
 
-static enum mds_rc finish_file(struct writer *w, enum mds_rc rc)
+static enum mds_rc open_file(struct mds_rank_file *f, int64_t *bytes)
 {
-    char path[MDS_CKPT_PATH];
     struct stat st;
-    enum mds_rc closed = mds_h5_close(w->file);
 
-    if (rc || closed || !w->file)
-        return rc ? rc : closed;
-    w->file = NULL;
-    MDS_TRY(mds_ckpt_file(w->is->folder, w->is->rank, path));
-    MDS_TRY(mds_durable_file(path));
-    if (stat(path, &st))
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    w->out->bytes = st.st_size;
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &st))
+        return mds_fail(MDS_EIO, "%s: %s", f->path, strerror(errno));
+    *bytes = st.st_size;
     return MDS_OK;
 }
 
-enum mds_rc mds_ckpt_rank_write(const struct mds_ckpt_rank *r,
-                                struct mds_ckpt_written *out)
+static enum mds_rc make_file(struct mds_rank_file *f, const struct mds_rank_file_id *id,
+                             struct mds_rank_file_plan *plan, int64_t *bytes)
 {
-    struct writer w = {.is = r, .out = out};
+    struct mds_h5 *h5;
+    enum mds_rc rc, closed;
+
+    count_blocks(f, plan);
+    f->checksum = mds_zalloc((size_t)f->checksums, sizeof *f->checksum);
+    if (!f->checksum)
+        return MDS_EMEM;
+    MDS_TRY(mds_h5_create_checked(f->path, f->path, &h5));
+    rc = lay_out(f, h5, id, plan);
+    closed = mds_h5_close(h5);
+    if (rc || closed)
+        return rc ? rc : closed;
+    return open_file(f, bytes);
+}
+
+enum mds_rc mds_rank_file_create(const char *path, const struct mds_rank_file_id *id,
+                                 struct mds_rank_file_plan *plan,
+                                 struct mds_rank_file **out, int64_t *bytes)
+{
+    struct mds_rank_file *f = mds_zalloc(1, sizeof *f);
     enum mds_rc rc;
 
-    *out = (struct mds_ckpt_written){0};
-    w.buf = mds_zalloc(PIECE, sizeof *w.buf);
-    if (!w.buf)
+    if (!f)
         return MDS_EMEM;
-    rc = finish_file(&w, write_params(&w));
-    free(w.buf);
+    f->fd = -1;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    rc = make_file(f, id, plan, bytes);
+    if (rc)
+        mds_rank_file_destroy(f);
+    else
+        *out = f;
     return rc;
+}
+
+void mds_rank_file_destroy(struct mds_rank_file *f)
+{
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->checksum);
+    free(f);
+}
+
+/* ---- filling ---- */
+
+/* Let the disk begin, without waiting for it. */
+static void flush_some(struct mds_rank_file *f, int64_t place, int64_t bytes)
+{
+    if (place != f->end)
+        f->begin = place;
+    f->end = place + bytes;
+    if (f->end - f->begin < held_back)
+        return;
+    (void)sync_file_range(f->fd, f->begin, f->end - f->begin, SYNC_FILE_RANGE_WRITE);
+    f->begin = f->end;
+}
+
+static enum mds_rc write_at(struct mds_rank_file *f, int64_t place, const void *values,
+                            int64_t bytes)
+{
+    const char *from = values;
+
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(f->fd, from + done, (size_t)(bytes - done), place + done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return mds_fail(MDS_EIO, "%s: cannot be written: %s", f->path,
+                            strerror(n < 0 ? errno : ENOSPC));
+        done += n;
+    }
+    flush_some(f, place, bytes);
+    return MDS_OK;
+}
+
+enum mds_rc mds_rank_file_put(struct mds_rank_file *f,
+                              const struct mds_rank_file_list *list, int64_t at,
+                              int64_t n, const float *values)
+{
+    int64_t block = list->checksum + at / MDS_RANK_FILE_BLOCK;
+
+    for (int64_t i = 0; i < n; i += MDS_RANK_FILE_BLOCK) {
+        int64_t m = n - i < MDS_RANK_FILE_BLOCK ? n - i : MDS_RANK_FILE_BLOCK;
+
+        f->checksum[block++] = mds_xxh64(values + i, (size_t)m * sizeof *values);
+    }
+    return write_at(f, list->place + at * (int64_t)sizeof *values, values,
+                    n * (int64_t)sizeof *values);
+}
+
+enum mds_rc mds_rank_file_seal(struct mds_rank_file *f)
+{
+    MDS_TRY(write_at(f, f->checksums_place, f->checksum,
+                     f->checksums * (int64_t)sizeof *f->checksum));
+    if (fsync(f->fd))
+        return mds_fail(MDS_EIO, "%s: cannot be flushed to disk: %s", f->path,
+                        strerror(errno));
+    return MDS_OK;
 }

@@ -1,8 +1,23 @@
-/* One rank's file of a checkpoint: its share of the weights and moments. */
-#ifndef MDS_CKPT_RANK_FILE_H
-#define MDS_CKPT_RANK_FILE_H
+/* A rank's file of a checkpoint: lists of numbers, each in one piece, with a checksum
+ * for every block of them.
+ *
+ *     attributes     mds_checkpoint (the format), save, rank, iteration
+ *     /weight/NAME   f32; attribute `checksum`: which of the checksums is its first
+ * block's /adam_m/NAME, /adam_v/NAME   the same /checksums     u64: XXH64 of each block
+ * of MDS_RANK_FILE_BLOCK elements, the last one of a list shorter /index/parts   what
+ * of which tensor the lists are, as in index.h5
+ *
+ * HDF5 lays the file out and closes it; then the numbers are written to their places
+ * without HDF5, which knows one thread only, by any thread. */
+#ifndef MDS_CKPT_RANKFILE_H
+#define MDS_CKPT_RANKFILE_H
 
 #include "ckpt/index.h"
+#include "io/worker.h"
+
+enum { MDS_RANK_FILE_BLOCK = 1 << 18 }; /* elements: 1 MiB */
+
+/* ---- what is in it ---- */
 
 /* Where a rank's values come from. */
 struct mds_ckpt_source {
@@ -14,22 +29,77 @@ struct mds_ckpt_source {
                         int64_t n, float *out);
 };
 
-struct mds_ckpt_rank {
-    const char *folder; /* being written: iter_*.partial; borrowed, as is the rest */
-    int64_t save, rank, iteration;  /* what the file says that it is of */
-    const struct mds_params *whole; /* registry of the whole model */
-    const struct mds_params *local; /* this rank's; duplicates are not written */
-    struct mds_ckpt_source source;
+struct mds_rank_file_list {
+    enum mds_ckpt_what what;
+    const struct mds_param *param; /* borrowed */
+    int64_t first, n;              /* elements of its unit */
+    int64_t place, checksum; /* first byte in the file; its first block's number */
 };
 
-/* What is in a rank's file. */
-struct mds_ckpt_written {
-    struct mds_part *part; /* the caller's to free */
-    int64_t parts, bytes;  /* 0: there is no file, nothing was this rank's */
+struct mds_rank_file_plan {
+    struct mds_rank_file_list *list; /* [lists], in the order of the file */
+    struct mds_part *part;           /* [parts] */
+    int64_t lists, parts;
+    int64_t elements; /* of all lists */
 };
 
-/* Write the file, durably.  out is set in any case. */
-enum mds_rc mds_ckpt_rank_write(const struct mds_ckpt_rank *r,
-                                struct mds_ckpt_written *out);
+/* What a rank writes of its registry, local; duplicates are another rank's.  Weights
+ * first, then each of the moments: in the order in which they are loaded. */
+enum mds_rc mds_rank_file_plan(const struct mds_params *local,
+                               const struct mds_params *whole, int64_t rank,
+                               const struct mds_ckpt_source *source,
+                               struct mds_rank_file_plan *out);
+void mds_rank_file_plan_fini(struct mds_rank_file_plan *p); /* a zeroed one is fine */
+
+/* ---- writing ---- */
+
+struct mds_rank_file_id {
+    int64_t save, rank, iteration;
+};
+
+struct mds_rank_file;
+
+/* Lay out `path` for a plan that is borrowed, and whose lists get their places. *bytes:
+ * what the file will have. */
+enum mds_rc mds_rank_file_create(const char *path, const struct mds_rank_file_id *id,
+                                 struct mds_rank_file_plan *plan,
+                                 struct mds_rank_file **out, int64_t *bytes);
+void mds_rank_file_destroy(struct mds_rank_file *f); /* NULL is fine */
+
+/* Elements at .. at + n - 1 of a list; at is a multiple of the block, n too unless it
+ * reaches the end.  Any thread, but one at a time; so seal. */
+enum mds_rc mds_rank_file_put(struct mds_rank_file *f,
+                              const struct mds_rank_file_list *list, int64_t at,
+                              int64_t n, const float *values);
+
+/* All is written: add the checksums, and let it reach the disk. */
+enum mds_rc mds_rank_file_seal(struct mds_rank_file *f);
+
+/* ---- reading ---- */
+
+struct mds_rank_file_reader;
+
+/* MDS_EUSER if it is damaged, or not the one of that id.  worker (borrowed, one thread)
+ * fetches what will be read next. */
+enum mds_rc mds_rank_file_open(const char *path, const struct mds_rank_file_id *id,
+                               struct mds_worker *worker,
+                               struct mds_rank_file_reader **out);
+void mds_rank_file_close(struct mds_rank_file_reader *r); /* NULL is fine */
+
+/* `runs` runs of n elements, each beginning `step` >= n elements after the one before.
+ */
+struct mds_runs {
+    int64_t first, n, step, runs;
+};
+
+/* out's elements `to` become the list's elements `from`; as many runs of as many.  What
+ * is read is compared with its checksums.  MDS_EUSER names file and list. */
+enum mds_rc mds_rank_file_read(struct mds_rank_file_reader *r, const char *list,
+                               const struct mds_runs *from, float *out,
+                               const struct mds_runs *to);
+
+/* Compare all of a list of `count` elements with its checksums. */
+enum mds_rc mds_rank_file_verify(struct mds_rank_file_reader *r, const char *list,
+                                 int64_t count);
 
 #endif

@@ -1,228 +1,129 @@
+/* Saving at once: this rank's numbers are read piece by piece, and written by a thread
+ * meanwhile. */
 #include "ckpt/save.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "ckpt/agree.h"
-#include "ckpt/folder.h"
-#include "io/durable.h"
+#include "ckpt/saving.h"
+#include "io/worker.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-struct writer {
-    const struct mds_ckpt_save *spec;
-    char folder[MDS_CKPT_PATH]; /* .partial */
-    int64_t save, rank;
-    struct mds_ckpt_written mine;
+/* Elements of a piece: whole blocks.  Pieces in memory. */
+enum { PIECE = 2 * MDS_RANK_FILE_BLOCK, PIECES = 4 };
+
+struct piece {
+    struct mds_job job;
+    struct mds_rank_file *file;
+    const struct mds_rank_file_list *list;
+    int64_t at, n;
+    float *values;
+    enum mds_rc rc;
+    char why[512];
 };
 
-/* ---- the index ---- */
-
-struct summary {
-    int64_t parts, bytes;
+struct writing {
+    struct mds_worker *worker;
+    float *memory; /* [PIECES * PIECE] */
+    struct piece piece[PIECES];
+    int next;
 };
 
-static enum mds_rc receive(struct mds_comm *world, void *buf, int64_t bytes, int from)
+/* In the thread. */
+static void put(struct mds_job *job)
 {
-    struct mds_comm_p2p req = {0};
+    struct piece *p = (struct piece *)job;
 
-    MDS_TRY(mds_comm_recv_start(world, buf, bytes, from, 0, &req));
-    return mds_comm_p2p_wait(&req);
+    p->rc = mds_rank_file_put(p->file, p->list, p->at, p->n, p->values);
+    if (p->rc)
+        snprintf(p->why, sizeof p->why, "%s", mds_fail_text());
 }
 
-static enum mds_rc send(struct mds_comm *world, const void *buf, int64_t bytes)
+/* Wait for a piece's last use. */
+static enum mds_rc settle(struct writing *wr, struct piece *p)
 {
-    struct mds_comm_p2p req = {0};
+    enum mds_rc rc;
 
-    MDS_TRY(mds_comm_send_start(world, buf, bytes, 0, 0, &req));
-    return mds_comm_p2p_wait(&req);
+    mds_worker_wait(wr->worker, &p->job);
+    rc = p->rc;
+    p->rc = MDS_OK;
+    return rc ? mds_fail(rc, "%s", p->why) : MDS_OK;
 }
 
-static enum mds_rc send_parts(const struct writer *w)
+static enum mds_rc settle_all(struct writing *wr)
 {
-    struct mds_comm *world = w->spec->world;
-    struct summary s = {w->mine.parts, w->mine.bytes};
+    enum mds_rc rc = MDS_OK;
 
-    MDS_TRY(send(world, &s, sizeof s));
-    return s.parts ? send(world, w->mine.part, s.parts * (int64_t)sizeof *w->mine.part)
-                   : MDS_OK;
+    for (int i = 0; i < PIECES; i++) {
+        enum mds_rc of = settle(wr, &wr->piece[i]);
+
+        rc = rc ? rc : of;
+    }
+    return rc;
 }
 
-/* Room for the parts of a rank at the end of the index's; *at is where they go. */
-static enum mds_rc add_rank(struct mds_ckpt_index *ix, int64_t rank,
-                            const struct summary *s, struct mds_part **at)
+static enum mds_rc write_list(struct writing *wr, const struct mds_saving *w,
+                              const struct mds_rank_file_list *list)
 {
-    struct mds_part *more;
+    for (int64_t at = 0; at < list->n; at += PIECE) {
+        struct piece *p = &wr->piece[wr->next];
 
-    ix->bytes[rank] = s->bytes;
-    more = mds_realloc(ix->part, (size_t)(ix->parts + s->parts + 1), sizeof *more);
-    if (!more)
-        return MDS_EMEM;
-    ix->part = more;
-    *at = more + ix->parts;
-    ix->parts += s->parts;
-    return MDS_OK;
-}
-
-static enum mds_rc add_written(struct mds_ckpt_index *ix, int64_t rank,
-                               const struct mds_ckpt_written *w)
-{
-    const struct summary s = {w->parts, w->bytes};
-    struct mds_part *at;
-
-    MDS_TRY(add_rank(ix, rank, &s, &at));
-    if (s.parts > 0)
-        memcpy(at, w->part, (size_t)s.parts * sizeof *at);
-    return MDS_OK;
-}
-
-/* The first rank's own, then the others' one after the other. */
-static enum mds_rc receive_parts(const struct writer *w, struct mds_ckpt_index *ix)
-{
-    struct mds_comm *world = w->spec->world;
-
-    MDS_TRY(add_written(ix, 0, &w->mine));
-    for (int rank = 1; rank < ix->ranks; rank++) {
-        struct summary s;
-        struct mds_part *at;
-
-        MDS_TRY(receive(world, &s, sizeof s, rank));
-        MDS_TRY(add_rank(ix, rank, &s, &at));
-        if (s.parts > 0)
-            MDS_TRY(receive(world, at, s.parts * (int64_t)sizeof *at, rank));
+        wr->next = (wr->next + 1) % PIECES;
+        MDS_TRY(settle(wr, p));
+        p->file = w->file;
+        p->list = list;
+        p->at = at;
+        p->n = list->n - at < PIECE ? list->n - at : PIECE;
+        MDS_TRY(mds_saving_read(w, list, at, p->n, p->values));
+        mds_worker_start(wr->worker, &p->job);
     }
     return MDS_OK;
 }
 
-static enum mds_rc write_index(const struct writer *w, struct mds_ckpt_index *ix,
-                               int64_t *bytes)
+static enum mds_rc write_lists(struct writing *wr, const struct mds_saving *w)
 {
-    const struct mds_ckpt_save *s = w->spec;
-    char path[MDS_CKPT_PATH];
-    struct stat st;
+    enum mds_rc rc = MDS_OK, settled;
 
-    ix->state = s->state;
-    ix->save = w->save;
-    MDS_TRY(mds_ckpt_index_arrange(ix));
-    MDS_TRY(mds_ckpt_index_write(ix, w->folder, s->configuration, s->provenance));
-    MDS_TRY(mds_ckpt_file(w->folder, -1, path));
-    MDS_TRY(mds_durable_file(path));
-    *bytes = stat(path, &st) ? 0 : st.st_size;
-    for (int64_t i = 0; i < ix->ranks; i++)
-        *bytes += ix->bytes[i];
-    return mds_ckpt_commit(s->dir, s->state.iteration);
+    for (int64_t i = 0; !rc && i < w->plan.lists; i++)
+        rc = write_list(wr, w, &w->plan.list[i]);
+    settled = settle_all(wr);
+    return rc ? rc : settled;
 }
 
-static enum mds_rc finish(const struct writer *w, int64_t *bytes)
+enum mds_rc mds_saving_write(const struct mds_saving *w)
 {
-    const struct mds_ckpt_save *s = w->spec;
-    struct mds_ckpt_index *ix = NULL;
-    enum mds_rc rc;
+    struct writing wr = {0};
+    enum mds_rc rc = MDS_EMEM;
 
-    if (w->rank > 0)
-        return send_parts(w);
-    rc = mds_ckpt_index_begin(w->folder, s->whole, mds_comm_size(s->world), &ix);
+    if (!w->file)
+        return MDS_OK;
+    wr.memory = mds_zalloc((size_t)PIECES * PIECE, sizeof *wr.memory);
+    if (wr.memory)
+        rc = mds_worker_create(1, &wr.worker);
+    for (int i = 0; i < PIECES; i++) {
+        wr.piece[i].job.run = put;
+        wr.piece[i].values = wr.memory + (size_t)i * PIECE;
+    }
     if (!rc)
-        rc = receive_parts(w, ix);
+        rc = write_lists(&wr, w);
     if (!rc)
-        rc = write_index(w, ix, bytes);
-    mds_ckpt_index_destroy(ix);
+        rc = mds_rank_file_seal(w->file);
+    mds_worker_destroy(wr.worker);
+    free(wr.memory);
     return rc;
-}
-
-/* ---- all together ---- */
-
-static enum mds_rc begin_folder(struct writer *w)
-{
-    const struct mds_ckpt_save *s = w->spec;
-
-    w->save = (int64_t)(mds_clock_wall_s() * 1e6) * 1000 + getpid() % 1000;
-    return mds_ckpt_begin(s->dir, s->state.iteration);
-}
-
-static enum mds_rc begin(struct writer *w)
-{
-    const struct mds_ckpt_save *s = w->spec;
-    enum mds_rc rc = MDS_OK;
-
-    w->rank = mds_comm_rank(s->world);
-    if (w->rank == 0)
-        rc = begin_folder(w);
-    if (!rc)
-        rc = mds_ckpt_path(s->dir, s->state.iteration, 1, w->folder);
-    MDS_TRY(mds_ckpt_agree(s->world, rc));
-    return mds_comm_broadcast(s->world, &w->save, sizeof w->save, 0);
-}
-
-static enum mds_rc write_file(struct writer *w)
-{
-    const struct mds_ckpt_save *s = w->spec;
-    const struct mds_ckpt_rank r = {.folder = w->folder,
-                                    .save = w->save,
-                                    .rank = w->rank,
-                                    .iteration = s->state.iteration,
-                                    .whole = s->whole,
-                                    .local = s->local,
-                                    .source = s->source};
-
-    return mds_ckpt_rank_write(&r, &w->mine);
 }
 
 enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes)
 {
-    struct writer w = {.spec = s};
-    enum mds_rc rc = begin(&w);
+    struct mds_saving w;
+    enum mds_rc rc;
 
+    MDS_TRY(mds_saving_begin(s, &w));
+    rc = mds_ckpt_agree(s->world, mds_saving_write(&w));
     if (!rc)
-        rc = mds_ckpt_agree(s->world, write_file(&w));
+        rc = mds_ckpt_agree(s->world, w.rank == 0 ? mds_saving_commit(&w) : MDS_OK);
     if (!rc)
-        rc = mds_ckpt_agree(s->world, finish(&w, bytes));
-    if (rc && rc != MDS_ECOMM && w.rank == 0 && w.folder[0])
-        mds_ckpt_abandon(s->dir, s->state.iteration);
-    free(w.mine.part);
-    return rc;
-}
-
-/* ---- alone ---- */
-
-static enum mds_rc play(struct writer *w, struct mds_ckpt_save *s,
-                        const struct mds_ckpt_cast *cast, struct mds_ckpt_index *ix)
-{
-    enum mds_rc rc = MDS_OK;
-
-    for (w->rank = 0; !rc && w->rank < cast->ranks; w->rank++) {
-        rc = cast->play(cast->ctx, w->rank, &s->local, &s->source);
-        if (!rc)
-            rc = write_file(w);
-        if (!rc)
-            rc = add_written(ix, w->rank, &w->mine);
-        free(w->mine.part);
-        w->mine = (struct mds_ckpt_written){0};
-    }
-    return rc;
-}
-
-enum mds_rc mds_ckpt_save_alone(const struct mds_ckpt_save *s,
-                                const struct mds_ckpt_cast *cast, int64_t *bytes)
-{
-    struct mds_ckpt_save part = *s;
-    struct writer w = {.spec = &part};
-    struct mds_ckpt_index *ix = NULL;
-    enum mds_rc rc = mds_ckpt_path(s->dir, s->state.iteration, 1, w.folder);
-
-    if (rc)
-        return rc;
-    rc = begin_folder(&w);
-    if (!rc)
-        rc = mds_ckpt_index_begin(w.folder, s->whole, cast->ranks, &ix);
-    if (!rc)
-        rc = play(&w, &part, cast, ix);
-    if (!rc)
-        rc = write_index(&w, ix, bytes);
-    if (rc)
-        mds_ckpt_abandon(s->dir, s->state.iteration);
-    mds_ckpt_index_destroy(ix);
+        *bytes = w.bytes;
+    mds_saving_end(&w, rc);
     return rc;
 }

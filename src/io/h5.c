@@ -115,6 +115,10 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     return MDS_OK;
 }
 
+/* Large lists start at multiples of the file systems' own large units: Lustre's usual
+ * stripes, the page cache's large pages. */
+enum { LARGE = 8 << 20, STRIPE = 1 << 20 };
+
 static enum mds_rc create(const char *path, const char *shown, int checked,
                           struct mds_h5 **out)
 {
@@ -124,8 +128,10 @@ static enum mds_rc create(const char *path, const char *shown, int checked,
 
     MDS_TRY(new_file(shown, 1, &f));
     fapl = access_list();
-    if (checked)
+    if (checked) {
         H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
+        H5Pset_alignment(fapl, LARGE, STRIPE);
+    }
     f->id = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     if (f->id < 0)
         rc = mds_h5_trouble(f, "create", "the file");

@@ -1,35 +1,29 @@
-/* HDF5 data sets that notice damage: every chunk carries a checksum (Fletcher's, of 32
- * bits), which whoever reads it with HDF5 has checked.  For files of
- * mds_h5_create_checked.  Groups on the way to a name are made. */
+/* HDF5 arrays of checkpoints: lists that others fill, wholes made of lists in other
+ * files, and small tables.  For files of mds_h5_create_checked.  Groups on the way to a
+ * name are made. */
 #ifndef MDS_IO_H5_ARRAY_H
 #define MDS_IO_H5_ARRAY_H
 
 #include "io/h5.h"
 
-/* ---- f32, one-dimensional, of a length known beforehand ---- */
+/* ---- lists with a place ---- */
 
-struct mds_h5_floats;
+/* A one-dimensional list of n >= 1 elements in one piece, undefined until the caller
+ * writes it to the file, little-endian, from byte *place on: after mds_h5_close,
+ * without HDF5. */
+enum mds_h5_element { MDS_H5_F32, MDS_H5_U64 };
+enum mds_rc mds_h5_reserve(struct mds_h5 *f, const char *name,
+                           enum mds_h5_element element, int64_t n, int64_t *place);
 
-enum mds_rc mds_h5_floats_create(struct mds_h5 *f, const char *name, int64_t length,
-                                 struct mds_h5_floats **out);
-enum mds_rc mds_h5_floats_open(struct mds_h5 *f, const char *name,
-                               struct mds_h5_floats **out);
-/* Before its file; NULL is fine.  What was written may fail to reach the file here. */
-enum mds_rc mds_h5_floats_close(struct mds_h5_floats *s);
-int64_t mds_h5_floats_length(const struct mds_h5_floats *s);
+/* Where such a list is.  MDS_EUSER if it is none, or of other elements. */
+enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
+                          enum mds_h5_element element, int64_t *n, int64_t *place);
 
-enum mds_rc mds_h5_floats_write(struct mds_h5_floats *s, int64_t first, int64_t n,
-                                const float *values);
-
-/* `runs` runs of n elements, each beginning `step` >= n elements after the one before.
- */
-struct mds_h5_runs {
-    int64_t first, n, step, runs;
-};
-
-/* out's elements `to` become the set's elements `from`; as many runs of as many. */
-enum mds_rc mds_h5_floats_read(struct mds_h5_floats *s, const struct mds_h5_runs *from,
-                               float *out, const struct mds_h5_runs *to);
+/* A number that belongs to a list (HDF5: an attribute). */
+enum mds_rc mds_h5_put_mark(struct mds_h5 *f, const char *list, const char *mark,
+                            int64_t value);
+enum mds_rc mds_h5_get_mark(struct mds_h5 *f, const char *list, const char *mark,
+                            int64_t *value);
 
 /* ---- one whole made of parts in other files ---- */
 
@@ -48,6 +42,9 @@ enum mds_rc mds_h5_put_virtual(struct mds_h5 *f, const char *name, int64_t rows,
                                int64_t n);
 
 /* ---- tables ---- */
+
+/* Checked: every chunk carries Fletcher's sum, which whoever reads it with HDF5 has
+ * compared. */
 
 /* int64 [n, cols]; n and cols >= 1.  get: *values is the caller's to free; MDS_EUSER if
  * the set has not `cols` columns. */

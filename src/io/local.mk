@@ -14,7 +14,8 @@ src_io_libmds_io_a_SOURCES = \
   src/io/reader.c src/io/reader.h \
   src/io/sha256.c src/io/sha256.h \
   src/io/spill.c src/io/spill.h \
-  src/io/worker.c src/io/worker.h
+  src/io/worker.c src/io/worker.h \
+  src/io/xxh64.c src/io/xxh64.h
 
 unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h

@@ -1,10 +1,13 @@
 /* Preloaded, makes the file system fail under programs:
  *
  *     FAULTFS=full:BYTES    writes beyond so many bytes, all together, find no room
+ *     FAULTFS=quota:BYTES   or meet the user's limit
  *     FAULTFS=eio:BYTES     or fail
- *     FAULTFS=once:BYTES    or find no room three times, and then all there is
+ *     FAULTFS=once:BYTES    or find no room in one folder, and in all others they do
  *     FAULTFS=short:BYTES   writes of more than so many bytes write only these
  *     FAULTFS=sync          fsync fails
+ *     FAULTFS=late:MS       fsync takes so long
+ *     FAULTFS=readonly      no folder can be made
  *
  * in files whose path contains FAULTFS_PATH. */
 #include <dlfcn.h>
@@ -12,42 +15,69 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static long long written;
-static int failures;
 
-static int is_meant(int fd)
+static int is(const char *fault)
+{
+    const char *wanted = getenv("FAULTFS");
+
+    return wanted && strncmp(wanted, fault, strlen(fault)) == 0;
+}
+
+static long long amount(void)
+{
+    const char *fault = getenv("FAULTFS"), *colon = fault ? strchr(fault, ':') : NULL;
+
+    return colon ? atoll(colon + 1) : 0;
+}
+
+/* Whether a path is meant; NULL is not. */
+static int is_meant(const char *path)
 {
     const char *want = getenv("FAULTFS_PATH");
-    char link[64], path[4096];
+
+    return path && want && strstr(path, want) != NULL;
+}
+
+static const char *path_of(int fd, char path[4096])
+{
+    char link[64];
     ssize_t n;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    n = readlink(link, path, sizeof path - 1);
-    if (n < 0 || !want)
-        return 0;
-    path[n] = '\0';
-    return strstr(path, want) != NULL;
+    n = readlink(link, path, 4095);
+    path[n < 0 ? 0 : n] = '\0';
+    return path;
+}
+
+/* The folder of the first file that is asked for, for good. */
+static int in_first_folder(const char *path)
+{
+    static char folder[4096];
+    size_t n = (size_t)(strrchr(path, '/') - path);
+
+    if (!folder[0])
+        memcpy(folder, path, n);
+    return strncmp(path, folder, n) == 0 && folder[n] == '\0';
 }
 
 /* How many of n bytes may be written; -1 with errno: none. */
 static ssize_t allow(int fd, size_t n)
 {
-    const char *fault = getenv("FAULTFS"), *limit = fault ? strchr(fault, ':') : NULL;
-    long long bytes = limit ? atoll(limit + 1) : 0;
+    char path[4096];
 
-    if (!limit || !is_meant(fd))
+    if (is("sync") || is("late") || is("readonly") || !is_meant(path_of(fd, path)))
         return (ssize_t)n;
-    if (strncmp(fault, "short", 5) == 0)
-        return (long long)n > bytes ? (ssize_t)bytes : (ssize_t)n;
+    if (is("short"))
+        return (long long)n > amount() ? (ssize_t)amount() : (ssize_t)n;
     written += (long long)n;
-    if (written <= bytes)
+    if (written <= amount() || (is("once") && !in_first_folder(path)))
         return (ssize_t)n;
-    if (strncmp(fault, "once", 4) == 0 && ++failures > 3)
-        return (ssize_t)n;
-    errno = strncmp(fault, "eio", 3) == 0 ? EIO : ENOSPC;
+    errno = is("eio") ? EIO : is("quota") ? EDQUOT : ENOSPC;
     return -1;
 }
 
@@ -86,13 +116,28 @@ ssize_t write(int fd, const void *buf, size_t n)
 int fsync(int fd)
 {
     static int (*next)(int);
-    const char *fault = getenv("FAULTFS");
+    char path[4096];
 
-    if (fault && strcmp(fault, "sync") == 0 && is_meant(fd)) {
+    if (is("sync") && is_meant(path_of(fd, path))) {
         errno = EIO;
         return -1;
     }
+    if (is("late") && is_meant(path_of(fd, path)))
+        usleep((useconds_t)amount() * 1000);
     if (!next)
         find("fsync", &next);
     return next(fd);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    static int (*next)(const char *, mode_t);
+
+    if (is("readonly") && is_meant(path)) {
+        errno = EROFS;
+        return -1;
+    }
+    if (!next)
+        find("mkdir", &next);
+    return next(path, mode);
 }

@@ -1,6 +1,6 @@
-/* Parts of tensors, checked arrays, and the folder of checkpoints. */
+/* Parts of tensors, ranks' files, tables, and the folder of checkpoints. */
 #include "ckpt/folder.h"
-#include "ckpt/part.h"
+#include "ckpt/rank_file.h"
 #include "io/h5_array.h"
 #include "scratch.h"
 
@@ -77,47 +77,142 @@ static void test_meet(void **state)
     assert_false(mds_part_meet(&a, &beside, &both));
 }
 
-/* ---- arrays ---- */
+/* ---- a rank's file ---- */
 
-enum { LENGTH = 300000 }; /* a few chunks */
+enum { ROWS = 700, COLS = 1000 }; /* of /weight/big: three blocks, the last one short */
 
-static void write_array(const char *path)
+static const struct mds_rank_file_id id = {.save = 11, .rank = 3, .iteration = 7};
+
+static void share_all(void *ctx, int unit, int64_t *first, int64_t *n)
 {
-    struct mds_h5 *f;
-    struct mds_h5_floats *s;
-    float *x = malloc(LENGTH * sizeof *x);
+    (void)unit;
+    *first = 0;
+    *n = mds_params_unit(ctx, 0)->count;
+}
 
-    for (int i = 0; i < LENGTH; i++)
-        x[i] = (float)i;
-    assert_int_equal(mds_h5_create_checked(path, path, &f), MDS_OK);
-    assert_int_equal(mds_h5_floats_create(f, "/a/b", LENGTH, &s), MDS_OK);
-    assert_int_equal(mds_h5_floats_write(s, 0, 1000, x), MDS_OK);
-    assert_int_equal(mds_h5_floats_write(s, 1000, LENGTH - 1000, x + 1000), MDS_OK);
-    assert_int_equal(mds_h5_floats_close(s), MDS_OK);
-    assert_int_equal(mds_h5_close(f), MDS_OK);
+/* A registry of a large and a small parameter; all of both is in the file. */
+static struct mds_params *registry(void)
+{
+    struct mds_param_spec big = {.name = "big", .rows = ROWS, .cols = COLS};
+    struct mds_param_spec small = {.name = "small", .rows = 5};
+    struct mds_params *ps;
+    int at;
+
+    assert_int_equal(mds_params_create(MDSK_F32, &ps), MDS_OK);
+    assert_int_equal(mds_params_add_unit(ps, "unit", &at), MDS_OK);
+    assert_int_equal(mds_params_add(ps, &big, &at), MDS_OK);
+    assert_int_equal(mds_params_add(ps, &small, &at), MDS_OK);
+    return ps;
+}
+
+/* Element i of a list is i, and 0.5 more in the moments. */
+static void write_rank_file(const char *path)
+{
+    struct mds_params *ps = registry();
+    const struct mds_ckpt_source source = {.ctx = ps, .share = share_all};
+    struct mds_rank_file_plan plan;
+    struct mds_rank_file *f;
+    int64_t bytes, room = ROWS * COLS;
+    float *x = malloc((size_t)room * sizeof *x);
+
+    assert_int_equal(mds_rank_file_plan(ps, ps, id.rank, &source, &plan), MDS_OK);
+    assert_int_equal(plan.lists, 6);
+    assert_int_equal(plan.elements, 3 * (ROWS * COLS + 5));
+    assert_int_equal(mds_rank_file_create(path, &id, &plan, &f, &bytes), MDS_OK);
+    for (int64_t i = 0; i < plan.lists; i++) {
+        const struct mds_rank_file_list *l = &plan.list[i];
+        int64_t first = l->n < MDS_RANK_FILE_BLOCK ? l->n : MDS_RANK_FILE_BLOCK;
+
+        for (int64_t k = 0; k < l->n; k++)
+            x[k] = (float)k + (l->what == MDS_CKPT_WEIGHT ? 0.0f : 0.5f);
+        assert_int_equal(mds_rank_file_put(f, l, 0, first, x), MDS_OK);
+        if (l->n > first)
+            assert_int_equal(mds_rank_file_put(f, l, first, l->n - first, x + first),
+                             MDS_OK);
+    }
+    assert_int_equal(mds_rank_file_seal(f), MDS_OK);
+    mds_rank_file_destroy(f);
+    mds_rank_file_plan_fini(&plan);
+    mds_params_destroy(ps);
     free(x);
 }
 
-static void test_array(void **state)
+/* Columns 990 to 992 of every row, spread out. */
+static void check_runs(struct mds_rank_file_reader *r, const char *list, float plus)
 {
-    struct mds_h5_runs from = {100, 3, 1000, 290}, to = {1, 3, 4, 290};
-    float out[4 * 290 + 1] = {0};
-    struct mds_h5_floats *s;
-    struct mds_h5 *f;
+    const struct mds_runs from = {990, 3, COLS, ROWS}, to = {1, 3, 4, ROWS};
+    float out[4 * ROWS + 1] = {0};
+
+    assert_int_equal(mds_rank_file_read(r, list, &from, out, &to), MDS_OK);
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < 3; k++)
+            assert_true(out[1 + 4 * i + k] == (float)(990 + COLS * i + k) + plus);
+}
+
+static void test_rank_file(void **state)
+{
+    const struct mds_runs beyond = {3, 3, 3, 1}, to = {0, 3, 3, 1};
+    struct mds_rank_file_id other = id;
+    struct mds_rank_file_reader *r;
+    struct mds_worker *worker;
+    float out[3];
 
     (void)state;
-    write_array("a.h5");
-    assert_int_equal(mds_h5_open("a.h5", NULL, &f), MDS_OK);
-    assert_int_equal(mds_h5_floats_open(f, "/a/b", &s), MDS_OK);
-    assert_int_equal(mds_h5_floats_length(s), LENGTH);
-    assert_int_equal(mds_h5_floats_read(s, &from, out, &to), MDS_OK);
-    for (int i = 0; i < 290; i++)
-        for (int k = 0; k < 3; k++)
-            assert_true(out[1 + 4 * i + k] == (float)(100 + 1000 * i + k));
-    from.runs = to.runs = 400;
-    assert_fails(mds_h5_floats_read(s, &from, out, &to), MDS_EUSER, "are wanted");
-    assert_int_equal(mds_h5_floats_close(s), MDS_OK);
-    assert_int_equal(mds_h5_close(f), MDS_OK);
+    assert_int_equal(mds_worker_create(1, &worker), MDS_OK);
+    write_rank_file("a.h5");
+    assert_int_equal(mds_rank_file_open("a.h5", &id, worker, &r), MDS_OK);
+    check_runs(r, "/weight/big", 0);
+    check_runs(r, "/adam_v/big", 0.5f);
+    assert_int_equal(mds_rank_file_verify(r, "/adam_m/big", ROWS * COLS), MDS_OK);
+    assert_fails(mds_rank_file_verify(r, "/adam_m/small", 6), MDS_EUSER, "index says");
+    assert_fails(mds_rank_file_read(r, "/weight/small", &beyond, out, &to), MDS_EUSER,
+                 "6 are wanted");
+    assert_fails(mds_rank_file_read(r, "/weight/none", &to, out, &to), MDS_EUSER,
+                 "cannot open /weight/none");
+    mds_rank_file_close(r);
+    other.save = 12;
+    assert_fails(mds_rank_file_open("a.h5", &other, worker, &r), MDS_EUSER,
+                 "another save");
+    other.rank = 2;
+    assert_fails(mds_rank_file_open("a.h5", &other, worker, &r), MDS_EUSER,
+                 "rank 3 at iteration 7");
+    mds_worker_destroy(worker);
+}
+
+/* HDF5 reads what was written without it; a bit in the last block is found, and only
+ * there. */
+static void test_damage(void **state)
+{
+    int64_t n, place;
+    struct mds_rank_file_reader *r;
+    const struct mds_runs first = {0, 3, 3, 1};
+    struct mds_worker *worker;
+    struct mds_h5 *h5;
+    float out[3], bad = 1;
+    FILE *f;
+
+    (void)state;
+    write_rank_file("b.h5");
+    assert_int_equal(mds_h5_open("b.h5", NULL, &h5), MDS_OK);
+    assert_int_equal(mds_h5_locate(h5, "/weight/big", MDS_H5_F32, &n, &place), MDS_OK);
+    assert_fails(mds_h5_locate(h5, "/weight/big", MDS_H5_U64, &n, &place), MDS_EUSER,
+                 "not the list");
+    assert_int_equal(mds_h5_close(h5), MDS_OK);
+    f = fopen("b.h5", "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, place + 4 * (n - 1), SEEK_SET), 0);
+    assert_int_equal(fwrite(&bad, sizeof bad, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(mds_worker_create(1, &worker), MDS_OK);
+    assert_int_equal(mds_rank_file_open("b.h5", &id, worker, &r), MDS_OK);
+    assert_int_equal(mds_rank_file_read(r, "/weight/big", &first, out, &first), MDS_OK);
+    for (int again = 0; again < 2; again++)
+        assert_fails(
+            mds_rank_file_verify(r, "/weight/big", n), MDS_EUSER,
+            "/weight/big is damaged: the checksum of its elements from 524288");
+    assert_int_equal(mds_rank_file_verify(r, "/adam_m/big", n), MDS_OK);
+    mds_rank_file_close(r);
+    mds_worker_destroy(worker);
 }
 
 static void test_tables(void **state)
@@ -208,9 +303,10 @@ static void test_bad_latest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),  cmocka_unit_test(test_meet),
-        cmocka_unit_test(test_array),  cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_folder), cmocka_unit_test(test_bad_latest),
+        cmocka_unit_test(test_split),      cmocka_unit_test(test_meet),
+        cmocka_unit_test(test_rank_file),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_tables),     cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_bad_latest),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

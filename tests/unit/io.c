@@ -10,6 +10,7 @@
 #include "io/output.h"
 #include "io/reader.h"
 #include "io/sha256.h"
+#include "io/xxh64.h"
 
 static size_t read_file(const char *path, char *buf, size_t size)
 {
@@ -383,6 +384,22 @@ static void test_reader_damaged_gzip(void **state)
 #endif
 
 /* FIPS 180-4 examples: NIST, "SHA-256 example values"; one million 'a' */
+/* From the algorithm's own test vectors: shorter than a stripe, and longer. */
+static void test_xxh64(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t sum;
+    } known[] = {{"", 0xef46db3751d8e999},
+                 {"a", 0xd24ec4f1a98c6e5b},
+                 {"abc", 0x44bc2cf5ad770999},
+                 {"Nobody inspects the spammish repetition", 0xfbcea83c8a378bf1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_int_equal(mds_xxh64(known[i].text, strlen(known[i].text)), known[i].sum);
+}
+
 static void test_sha256(void **state)
 {
     struct mds_sha256 s;
@@ -427,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_reader_long_gzip),
         cmocka_unit_test(test_reader_damaged_gzip),
 #endif
+        cmocka_unit_test(test_xxh64),
         cmocka_unit_test(test_sha256),
     };
 

@@ -1,0 +1,310 @@
+/* Reading a rank's file: whole blocks, compared with their checksums. */
+#include "base/alloc.h"
+#include "ckpt/folder.h"
+#include "ckpt/rank_file.h"
+#include "io/h5_array.h"
+#include "io/worker.h"
+#include "io/xxh64.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Blocks fetched before they are asked for; bytes that the kernel is asked to fetch
+ * before that. */
+enum { FETCHES = 4 };
+static const int64_t ahead = INT64_C(16) << 20;
+
+/* A block of the list, on its way or there. */
+struct fetch {
+    struct mds_job job;
+    const struct mds_rank_file_reader *reader;
+    int64_t block; /* -1: none */
+    float *values; /* [MDS_RANK_FILE_BLOCK] */
+    enum mds_rc rc;
+    char why[512];
+};
+
+struct mds_rank_file_reader {
+    char path[MDS_CKPT_PATH];
+    struct mds_h5 *h5;
+    int fd;
+    struct mds_worker *worker; /* borrowed */
+    uint64_t *checksum;        /* [checksums] */
+    int64_t checksums;
+    int64_t asked; /* of the kernel, up to this byte */
+    /* the list last read */
+    char list[96];
+    int64_t n, place, first_checksum;
+    float *memory; /* [FETCHES * MDS_RANK_FILE_BLOCK] */
+    struct fetch fetch[FETCHES];
+};
+
+/* ---- blocks ---- */
+
+static enum mds_rc read_at(const struct mds_rank_file_reader *r, int64_t place,
+                           void *out, int64_t bytes)
+{
+    char *to = out;
+
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pread(r->fd, to + done, (size_t)(bytes - done), place + done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return mds_fail(n < 0 ? MDS_EIO : MDS_EUSER, "%s: cannot be read: %s",
+                            r->path, n < 0 ? strerror(errno) : "it ends too early");
+        done += n;
+    }
+    return MDS_OK;
+}
+
+static int64_t blocks_of(int64_t n)
+{
+    return (n + MDS_RANK_FILE_BLOCK - 1) / MDS_RANK_FILE_BLOCK;
+}
+
+static int64_t block_length(const struct mds_rank_file_reader *r, int64_t block)
+{
+    int64_t left = r->n - block * MDS_RANK_FILE_BLOCK;
+
+    return left < MDS_RANK_FILE_BLOCK ? left : MDS_RANK_FILE_BLOCK;
+}
+
+static int64_t block_place(const struct mds_rank_file_reader *r, int64_t block)
+{
+    return r->place + block * MDS_RANK_FILE_BLOCK * (int64_t)sizeof(float);
+}
+
+static enum mds_rc read_block(const struct mds_rank_file_reader *r, int64_t block,
+                              float *out)
+{
+    int64_t bytes = block_length(r, block) * (int64_t)sizeof *out;
+
+    MDS_TRY(read_at(r, block_place(r, block), out, bytes));
+    if (mds_xxh64(out, (size_t)bytes) == r->checksum[r->first_checksum + block])
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: %s is damaged: the checksum of its elements from %" PRId64
+                    " on does not fit",
+                    r->path, r->list, block * MDS_RANK_FILE_BLOCK);
+}
+
+/* In the worker's thread. */
+static void fetch(struct mds_job *job)
+{
+    struct fetch *f = (struct fetch *)job;
+
+    f->rc = read_block(f->reader, f->block, f->values);
+    if (f->rc)
+        snprintf(f->why, sizeof f->why, "%s", mds_fail_text());
+}
+
+static void forget_blocks(struct mds_rank_file_reader *r)
+{
+    for (int i = 0; i < FETCHES; i++) {
+        if (r->fetch[i].job.run)
+            mds_worker_wait(r->worker, &r->fetch[i].job);
+        r->fetch[i].block = -1;
+    }
+}
+
+/* Loads go through a file from front to back, so what follows the list is next. */
+static void ask_ahead(struct mds_rank_file_reader *r, int64_t place)
+{
+    if (place <= r->asked - ahead / 2 && place >= r->asked - 2 * ahead)
+        return;
+    (void)posix_fadvise(r->fd, place, ahead, POSIX_FADV_WILLNEED);
+    r->asked = place + ahead;
+}
+
+static void start_fetch(struct mds_rank_file_reader *r, int64_t block)
+{
+    struct fetch *f = &r->fetch[block % FETCHES];
+
+    if (f->block == block)
+        return;
+    mds_worker_wait(r->worker, &f->job);
+    f->block = block;
+    mds_worker_start(r->worker, &f->job);
+}
+
+/* The block's values, until the next call; those behind it are on their way then. */
+static enum mds_rc get_block(struct mds_rank_file_reader *r, int64_t block,
+                             const float **out)
+{
+    struct fetch *f = &r->fetch[block % FETCHES];
+    int64_t blocks = blocks_of(r->n);
+
+    ask_ahead(r, block_place(r, block));
+    for (int64_t i = block; i < block + FETCHES && i < blocks; i++)
+        start_fetch(r, i);
+    mds_worker_wait(r->worker, &f->job);
+    if (f->rc) {
+        f->block = -1;
+        return mds_fail(f->rc, "%s", f->why);
+    }
+    *out = f->values;
+    return MDS_OK;
+}
+
+static enum mds_rc pick_list(struct mds_rank_file_reader *r, const char *list)
+{
+    int64_t n, place, checksum;
+
+    if (strcmp(r->list, list) == 0)
+        return MDS_OK;
+    forget_blocks(r);
+    r->list[0] = '\0';
+    MDS_TRY(mds_h5_locate(r->h5, list, MDS_H5_F32, &n, &place));
+    MDS_TRY(mds_h5_get_mark(r->h5, list, "checksum", &checksum));
+    if (checksum < 0 || checksum > r->checksums - blocks_of(n))
+        return mds_fail(MDS_EUSER, "%s: %s has no checksums", r->path, list);
+    r->n = n;
+    r->place = place;
+    r->first_checksum = checksum;
+    snprintf(r->list, sizeof r->list, "%s", list);
+    return MDS_OK;
+}
+
+/* ---- opening ---- */
+
+/* Of this very save: not one of another run or step that was copied here. */
+static enum mds_rc check_id(const struct mds_rank_file_reader *r,
+                            const struct mds_rank_file_id *want)
+{
+    struct mds_rank_file_id is;
+
+    MDS_TRY(mds_h5_get_int(r->h5, "save", &is.save));
+    MDS_TRY(mds_h5_get_int(r->h5, "iteration", &is.iteration));
+    MDS_TRY(mds_h5_get_int(r->h5, "rank", &is.rank));
+    if (is.iteration != want->iteration || is.rank != want->rank)
+        return mds_fail(MDS_EUSER,
+                        "%s: was written by rank %" PRId64 " at iteration %" PRId64,
+                        r->path, is.rank, is.iteration);
+    if (is.save != want->save)
+        return mds_fail(MDS_EUSER, "%s: belongs to another save of this iteration",
+                        r->path);
+    return MDS_OK;
+}
+
+static enum mds_rc read_checksums(struct mds_rank_file_reader *r)
+{
+    int64_t place;
+
+    MDS_TRY(mds_h5_locate(r->h5, "/checksums", MDS_H5_U64, &r->checksums, &place));
+    r->checksum = mds_zalloc((size_t)r->checksums, sizeof *r->checksum);
+    r->memory = mds_zalloc((size_t)FETCHES * MDS_RANK_FILE_BLOCK, sizeof *r->memory);
+    if (!r->checksum || !r->memory)
+        return MDS_EMEM;
+    for (int i = 0; i < FETCHES; i++) {
+        struct fetch *f = &r->fetch[i];
+
+        f->job.run = fetch;
+        f->reader = r;
+        f->values = r->memory + (size_t)i * MDS_RANK_FILE_BLOCK;
+    }
+    return read_at(r, place, r->checksum, r->checksums * (int64_t)sizeof *r->checksum);
+}
+
+static enum mds_rc open_file(struct mds_rank_file_reader *r,
+                             const struct mds_rank_file_id *id)
+{
+    MDS_TRY(mds_h5_open(r->path, NULL, &r->h5));
+    MDS_TRY(check_id(r, id));
+    r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0)
+        return mds_fail(MDS_EIO, "%s: %s", r->path, strerror(errno));
+    return read_checksums(r);
+}
+
+enum mds_rc mds_rank_file_open(const char *path, const struct mds_rank_file_id *id,
+                               struct mds_worker *worker,
+                               struct mds_rank_file_reader **out)
+{
+    struct mds_rank_file_reader *r = mds_zalloc(1, sizeof *r);
+    enum mds_rc rc;
+
+    if (!r)
+        return MDS_EMEM;
+    r->fd = -1;
+    r->worker = worker;
+    snprintf(r->path, sizeof r->path, "%s", path);
+    rc = open_file(r, id);
+    if (rc)
+        mds_rank_file_close(r);
+    else
+        *out = r;
+    return rc;
+}
+
+void mds_rank_file_close(struct mds_rank_file_reader *r)
+{
+    if (!r)
+        return;
+    forget_blocks(r);
+    if (r->fd >= 0)
+        close(r->fd);
+    (void)mds_h5_close(r->h5);
+    free(r->memory);
+    free(r->checksum);
+    free(r);
+}
+
+/* ---- runs ---- */
+
+/* Consecutive elements. */
+static enum mds_rc read_run(struct mds_rank_file_reader *r, int64_t first, int64_t n,
+                            float *out)
+{
+    for (int64_t done = 0, m; done < n; done += m) {
+        int64_t at = first + done, block = at / MDS_RANK_FILE_BLOCK;
+        int64_t in = at % MDS_RANK_FILE_BLOCK;
+        const float *values;
+
+        m = block_length(r, block) - in;
+        if (m > n - done)
+            m = n - done;
+        MDS_TRY(get_block(r, block, &values));
+        memcpy(out + done, values + in, (size_t)m * sizeof *out);
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_rank_file_read(struct mds_rank_file_reader *r, const char *list,
+                               const struct mds_runs *from, float *out,
+                               const struct mds_runs *to)
+{
+    int64_t end = from->first + (from->runs - 1) * from->step + from->n;
+
+    MDS_TRY(pick_list(r, list));
+    if (from->first < 0 || end > r->n)
+        return mds_fail(MDS_EUSER,
+                        "%s: %s has %" PRId64 " numbers, %" PRId64 " are wanted",
+                        r->path, list, r->n, end);
+    for (int64_t i = 0; i < from->runs; i++)
+        MDS_TRY(read_run(r, from->first + i * from->step, from->n,
+                         out + to->first + i * to->step));
+    return MDS_OK;
+}
+
+enum mds_rc mds_rank_file_verify(struct mds_rank_file_reader *r, const char *list,
+                                 int64_t count)
+{
+    MDS_TRY(pick_list(r, list));
+    if (r->n != count)
+        return mds_fail(MDS_EUSER,
+                        "%s: %s has %" PRId64 " numbers, the index says %" PRId64,
+                        r->path, list, r->n, count);
+    for (int64_t i = 0; i < blocks_of(count); i++) {
+        const float *values;
+
+        MDS_TRY(get_block(r, i, &values));
+    }
+    return MDS_OK;
+}

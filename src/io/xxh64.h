@@ -1,0 +1,13 @@
+/* XXH64: a checksum as fast as memory, against damage, not against malice.  `xxhsum
+ * -H64` and Python's xxhash give the same. Source: Collet, xxHash fast digest
+ * algorithm, version 0.2.0. */
+#ifndef MDS_IO_XXH64_H
+#define MDS_IO_XXH64_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of n bytes, with seed 0. */
+uint64_t mds_xxh64(const void *bytes, size_t n);
+
+#endif
