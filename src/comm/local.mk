@@ -10,6 +10,8 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/internal.h \
   src/comm/mpi.c \
   src/comm/nccl.c \
+  src/comm/nccl_line.c \
+  src/comm/nccl_line.h \
   src/comm/p2p.c \
   src/comm/reduce.c \
   src/comm/request.c \

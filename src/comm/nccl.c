@@ -15,157 +15,29 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "comm/nccl_line.h"
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    EVENTS = 64,
-    LANES = 4,
-    LANE_CTAS = 8, /* of a lane: leaves the GPU to what computes meanwhile */
-};
+enum { LANES = 4 };
 
-/* A communicator, its stream, and what was queued there. */
-struct line {
-    ncclComm_t comm;
-    cudaStream_t stream;
-    cudaEvent_t ready;        /* on the device's stream, of the newest call */
-    cudaEvent_t over[EVENTS]; /* of call t at t % EVENTS */
-    struct mds_comm_call call[EVENTS];
-    int64_t queued, over_up_to; /* calls; known to be over */
-};
+enum { TURNS = 3 };
 
-/* Messages under a tag: to the rank `step` further on, and from the one before. */
+/* Messages under a tag: to the rank `step` further on, and from the one before.  Pairs
+ * of ranks are connected in turns, and parted in the same: both need the two at once,
+ * and those of one turn have no rank in common, so that all get on. */
 struct lane {
     int tag, step;
-    struct line out, in;
+    int out_turn, in_turn;
+    struct mds_nccl_line out, in;
 };
 
 struct own {
-    struct line all; /* the whole group */
+    struct mds_nccl_line all; /* the whole group */
     struct lane lane[LANES];
     int lanes;
 };
-
-/* ---- failures ---- */
-
-static enum mds_rc fail_nccl(const struct mds_comm *c, const char *call,
-                             ncclComm_t comm, ncclResult_t code)
-{
-    if (code == ncclSuccess)
-        return MDS_OK;
-    return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", c->tag, c->rank,
-                    c->size, call, ncclGetErrorString(code), ncclGetLastError(comm));
-}
-
-static enum mds_rc fail_cuda(const struct mds_comm *c, const char *call,
-                             cudaError_t code)
-{
-    if (code == cudaSuccess)
-        return MDS_OK;
-    return mds_fail(MDS_EDEVICE, "%s, rank %d of %d: %s: %s", c->tag, c->rank, c->size,
-                    call, cudaGetErrorString(code));
-}
-
-/* ---- lines ---- */
-
-static enum mds_rc make_stream(const struct mds_comm *c, struct line *l)
-{
-    unsigned flags = cudaEventDisableTiming;
-    int least = 0, most = 0;
-
-    MDS_TRY(fail_cuda(c, "stream priorities",
-                      cudaDeviceGetStreamPriorityRange(&least, &most)));
-    MDS_TRY(fail_cuda(
-        c, "a stream",
-        cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, most)));
-    MDS_TRY(fail_cuda(c, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
-    for (int i = 0; i < EVENTS; i++)
-        MDS_TRY(fail_cuda(c, "an event", cudaEventCreateWithFlags(&l->over[i], flags)));
-    return MDS_OK;
-}
-
-static enum mds_rc make_line(const struct mds_comm *c, struct line *l,
-                             const ncclUniqueId *id, int size, int rank, int ctas)
-{
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-
-    if (ctas > 0)
-        config.maxCTAs = ctas;
-    MDS_TRY(make_stream(c, l));
-    return fail_nccl(c, "ncclCommInitRankConfig", NULL,
-                     ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
-}
-
-/* A broken line is torn down: its kernels may wait for peers that are gone. */
-static void close_line(struct line *l, int broken)
-{
-    if (l->comm && broken)
-        ncclCommAbort(l->comm);
-    else if (l->comm && cudaStreamSynchronize(l->stream) == cudaSuccess)
-        ncclCommDestroy(l->comm);
-    l->comm = NULL;
-    for (int i = 0; i < EVENTS; i++)
-        if (l->over[i])
-            cudaEventDestroy(l->over[i]);
-    if (l->ready)
-        cudaEventDestroy(l->ready);
-    if (l->stream)
-        cudaStreamDestroy(l->stream);
-    memset(l, 0, sizeof *l);
-}
-
-/* What is queued on the line next comes after all that is on the device's stream. */
-static enum mds_rc get_ready(const struct mds_comm *c, struct line *l,
-                             const struct mds_comm_call *call)
-{
-    cudaStream_t compute = mds_dev_stream(c->dev);
-
-    if (c->broken)
-        return mds_comm_fail_broken(c, call);
-    MDS_TRY(fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
-    MDS_TRY(fail_cuda(c, "cudaStreamWaitEvent",
-                      cudaStreamWaitEvent(l->stream, l->ready, 0)));
-    mds_comm_profile_move(c, call, l->stream);
-    return MDS_OK;
-}
-
-static enum mds_rc mark_over(const struct mds_comm *c, struct line *l,
-                             const struct mds_comm_call *call, int64_t *ticket)
-{
-    int at = (int)(++l->queued % EVENTS);
-
-    l->call[at] = *call;
-    *ticket = l->queued;
-    mds_comm_profile_moved(l->stream);
-    return fail_cuda(c, "cudaEventRecord", cudaEventRecord(l->over[at], l->stream));
-}
-
-static enum mds_rc wait_for(const struct mds_comm *c, const struct line *l,
-                            int64_t ticket)
-{
-    return fail_cuda(
-        c, "cudaStreamWaitEvent",
-        cudaStreamWaitEvent(mds_dev_stream(c->dev), l->over[ticket % EVENTS], 0));
-}
-
-/* How many calls are over, as far as events still tell. */
-static void look(struct line *l)
-{
-    if (l->over_up_to < l->queued - EVENTS)
-        l->over_up_to = l->queued - EVENTS;
-    while (l->over_up_to < l->queued &&
-           cudaEventQuery(l->over[(l->over_up_to + 1) % EVENTS]) == cudaSuccess)
-        l->over_up_to++;
-}
-
-static int is_over(struct line *l, int64_t ticket)
-{
-    look(l);
-    return ticket <= l->over_up_to;
-}
 
 /* ---- collectives ---- */
 
@@ -197,7 +69,7 @@ static int is_even(const struct mds_comm *c, const struct mds_comm_req *r)
 /* Slices of different lengths go one by one, in one launch. */
 static ncclResult_t reduce_slices(struct mds_comm *c, const struct mds_comm_req *r)
 {
-    const struct line *l = &((struct own *)c->own)->all;
+    const struct mds_nccl_line *l = &((struct own *)c->own)->all;
     ncclDataType_t type = type_of(r->call.dtype);
     ncclRedOp_t op = op_of(r->call.op);
     ncclResult_t code;
@@ -215,7 +87,7 @@ static ncclResult_t reduce_slices(struct mds_comm *c, const struct mds_comm_req 
 
 static ncclResult_t gather_slices(struct mds_comm *c, const struct mds_comm_req *r)
 {
-    const struct line *l = &((struct own *)c->own)->all;
+    const struct mds_nccl_line *l = &((struct own *)c->own)->all;
     size_t e = (size_t)r->elem_bytes;
     int64_t chunk_bytes = r->chunk * r->elem_bytes;
     ncclResult_t code;
@@ -237,7 +109,7 @@ static ncclResult_t gather_slices(struct mds_comm *c, const struct mds_comm_req 
 /* NCCL before 2.28 has no such call; this is what it would do. */
 static ncclResult_t scatter_slices(struct mds_comm *c, const struct mds_comm_req *r)
 {
-    const struct line *l = &((struct own *)c->own)->all;
+    const struct mds_nccl_line *l = &((struct own *)c->own)->all;
     ncclResult_t code = ncclGroupStart();
 
     for (int p = 0; code == ncclSuccess && p < c->size; p++) {
@@ -252,7 +124,7 @@ static ncclResult_t scatter_slices(struct mds_comm *c, const struct mds_comm_req
 
 static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
 {
-    const struct line *l = &((struct own *)c->own)->all;
+    const struct mds_nccl_line *l = &((struct own *)c->own)->all;
 
     switch (r->stages) {
     case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
@@ -270,42 +142,43 @@ static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
 static enum mds_rc nccl_collect(struct mds_comm *c, const struct mds_comm_req *r,
                                 int64_t *ticket)
 {
-    struct line *l = &((struct own *)c->own)->all;
+    struct mds_nccl_line *l = &((struct own *)c->own)->all;
 
-    MDS_TRY(get_ready(c, l, &r->call));
-    MDS_TRY(fail_nccl(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
-    return mark_over(c, l, &r->call, ticket);
+    MDS_TRY(mds_nccl_line_ready(c, l, &r->call));
+    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
+    return mds_nccl_line_mark(c, l, &r->call, ticket);
 }
 
 static enum mds_rc nccl_wait(struct mds_comm *c, int64_t ticket)
 {
-    return wait_for(c, &((struct own *)c->own)->all, ticket);
+    return mds_nccl_line_wait(c, &((struct own *)c->own)->all, ticket);
 }
 
 static enum mds_rc nccl_test(struct mds_comm *c, int64_t ticket, int *done)
 {
-    *done = is_over(&((struct own *)c->own)->all, ticket);
+    *done = mds_nccl_line_test(&((struct own *)c->own)->all, ticket);
     return MDS_OK;
 }
 
 static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
                                   int root)
 {
-    struct line *l = &((struct own *)c->own)->all;
+    struct mds_nccl_line *l = &((struct own *)c->own)->all;
     int64_t ticket;
 
-    MDS_TRY(get_ready(c, l, &c->call));
-    MDS_TRY(fail_nccl(
+    MDS_TRY(mds_nccl_line_ready(c, l, &c->call));
+    MDS_TRY(mds_nccl_check(
         c, "broadcast", l->comm,
         ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream)));
-    MDS_TRY(mark_over(c, l, &c->call, &ticket));
-    return wait_for(c, l, ticket);
+    MDS_TRY(mds_nccl_line_mark(c, l, &c->call, &ticket));
+    return mds_nccl_line_wait(c, l, ticket);
 }
 
 /* ---- messages ---- */
 
 /* The line to or from a peer under a tag, or NULL. */
-static struct line *find_line(const struct mds_comm *c, const struct mds_comm_call *m)
+static struct mds_nccl_line *find_line(const struct mds_comm *c,
+                                       const struct mds_comm_call *m)
 {
     struct own *own = c->own;
     int sends = m->kind == MDS_COMM_SEND;
@@ -323,36 +196,59 @@ static struct line *find_line(const struct mds_comm *c, const struct mds_comm_ca
 /* Of the two ranks of a line the sender is 0. */
 static enum mds_rc nccl_start_message(struct mds_comm *c, struct mds_comm_p2p *m)
 {
-    struct line *l = find_line(c, &m->call);
+    struct mds_nccl_line *l = find_line(c, &m->call);
     size_t bytes = (size_t)m->bytes;
     ncclResult_t code;
 
     if (!l)
         return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
                         c->tag, m->call.peer, m->call.tag);
-    MDS_TRY(get_ready(c, l, &m->call));
+    MDS_TRY(mds_nccl_line_ready(c, l, &m->call));
     if (m->call.kind == MDS_COMM_SEND)
         code = ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
     else
         code = ncclRecv(m->buf, bytes, ncclInt8, 0, l->comm, l->stream);
-    MDS_TRY(fail_nccl(c, mds_comm_kind_name(m->call.kind), l->comm, code));
-    return mark_over(c, l, &m->call, &m->ticket);
+    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(m->call.kind), l->comm, code));
+    return mds_nccl_line_mark(c, l, &m->call, &m->ticket);
 }
 
 static enum mds_rc nccl_wait_message(struct mds_comm *c, const struct mds_comm_p2p *m)
 {
-    return wait_for(c, find_line(c, &m->call), m->ticket);
+    return mds_nccl_line_wait(c, find_line(c, &m->call), m->ticket);
 }
 
 static enum mds_rc nccl_test_message(struct mds_comm *c, const struct mds_comm_p2p *m,
                                      int *done)
 {
-    *done = is_over(find_line(c, &m->call), m->ticket);
+    *done = mds_nccl_line_test(find_line(c, &m->call), m->ticket);
     return MDS_OK;
 }
 
+/* The first message of a pair is where NCCL connects it, and that keeps the host until
+ * the peer comes: it is made here, where both are, and not where each may send first.
+ */
+static enum mds_rc exchange_first(const struct mds_comm *c, struct mds_nccl_line *l,
+                                  int sends)
+{
+    void *byte = NULL;
+    enum mds_rc rc = mds_nccl_check_cuda(c, "cudaMalloc", cudaMalloc(&byte, 1));
+
+    if (!rc && sends)
+        rc = mds_nccl_check(c, "a first send", l->comm,
+                            ncclSend(byte, 1, ncclInt8, 1, l->comm, l->stream));
+    else if (!rc)
+        rc = mds_nccl_check(c, "a first recv", l->comm,
+                            ncclRecv(byte, 1, ncclInt8, 0, l->comm, l->stream));
+    if (!rc)
+        rc =
+            mds_nccl_check_cuda(c, "a first message", cudaStreamSynchronize(l->stream));
+    cudaFree(byte);
+    return rc;
+}
+
 /* One line between this rank and a peer; whoever sends makes its name. */
-static enum mds_rc connect_pair(struct mds_comm *c, struct line *l, int peer, int sends)
+static enum mds_rc connect_pair(struct mds_comm *c, struct mds_nccl_line *l, int peer,
+                                int sends)
 {
     const struct mds_comm_call call = {.kind = sends ? MDS_COMM_SEND : MDS_COMM_RECV,
                                        .dtype = -1,
@@ -364,17 +260,17 @@ static enum mds_rc connect_pair(struct mds_comm *c, struct line *l, int peer, in
 
     memset(&id, 0, sizeof id);
     if (sends) {
-        MDS_TRY(fail_nccl(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
         MDS_TRY(c->ops->send(c, 0, 0, peer, &id, sizeof id));
     } else {
         MDS_TRY(c->ops->recv(c, 0, 0, peer, &id, sizeof id));
     }
     MDS_TRY(mds_comm_block(c, &call, NULL));
-    return make_line(c, l, &id, 2, sends ? 0 : 1, LANE_CTAS);
+    MDS_TRY(mds_nccl_line_open(c, l, &id, 2, sends ? 0 : 1, MDS_NCCL_LANE_CTAS));
+    return exchange_first(c, l, sends);
 }
 
-/* In which of three turns the pair of ranks (e, e + 1) is connected: pairs of one turn
- * have no rank in common, so that all ranks get on at once. */
+/* Whose turn it is when: the pair of ranks (e, e + 1). */
 static int turn_of(const struct mds_comm *c, int e)
 {
     return e == c->size - 1 && c->size % 2 ? 2 : e % 2;
@@ -386,18 +282,19 @@ static enum mds_rc nccl_add_lane(struct mds_comm *c, int tag, int step)
     struct lane *n = &own->lane[own->lanes];
     int to = (c->rank + step + c->size) % c->size;
     int from = (c->rank - step + c->size) % c->size;
-    int out_turn = turn_of(c, step > 0 ? c->rank : to);
-    int in_turn = turn_of(c, step > 0 ? from : c->rank);
 
     if (own->lanes == LANES || (step != 1 && step != -1))
         return mds_fail(MDS_EBUG, "%s: lane %d, tag %d, step %d", c->tag, own->lanes,
                         tag, step);
-    *n = (struct lane){.tag = tag, .step = step};
+    *n = (struct lane){.tag = tag,
+                       .step = step,
+                       .out_turn = turn_of(c, step > 0 ? c->rank : to),
+                       .in_turn = turn_of(c, step > 0 ? from : c->rank)};
     own->lanes++; /* whatever comes: close finds what was made */
-    for (int turn = 0; turn < 3; turn++) {
-        if (turn == out_turn)
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (turn == n->out_turn)
             MDS_TRY(connect_pair(c, &n->out, to, 1));
-        if (turn == in_turn)
+        if (turn == n->in_turn)
             MDS_TRY(connect_pair(c, &n->in, from, 0));
     }
     return MDS_OK;
@@ -405,7 +302,7 @@ static enum mds_rc nccl_add_lane(struct mds_comm *c, int tag, int step)
 
 /* ---- looking after the device ---- */
 
-static struct line *line_of(struct own *own, int i)
+static struct mds_nccl_line *line_of(struct own *own, int i)
 {
     struct lane *n = &own->lane[(i - 1) / 2];
 
@@ -426,7 +323,7 @@ static void abort_all(void)
         struct own *own = c->own;
 
         for (int i = 0; c->direct && i < lines_of(own); i++) {
-            struct line *l = line_of(own, i);
+            struct mds_nccl_line *l = line_of(own, i);
 
             if (l->comm)
                 ncclCommAbort(l->comm);
@@ -438,16 +335,17 @@ static void abort_all(void)
 }
 
 /* What NCCL found out by itself. */
-static enum mds_rc check_line(const struct mds_comm *c, const struct line *l)
+static enum mds_rc check_line(const struct mds_comm *c, const struct mds_nccl_line *l)
 {
     ncclResult_t state = ncclSuccess;
 
     if (!l->comm)
         return MDS_OK;
-    MDS_TRY(fail_nccl(c, "ncclCommGetAsyncError", l->comm,
-                      ncclCommGetAsyncError(l->comm, &state)));
-    return state == ncclInProgress ? MDS_OK
-                                   : fail_nccl(c, "a call under way", l->comm, state);
+    MDS_TRY(mds_nccl_check(c, "ncclCommGetAsyncError", l->comm,
+                           ncclCommGetAsyncError(l->comm, &state)));
+    return state == ncclInProgress
+               ? MDS_OK
+               : mds_nccl_check(c, "a call under way", l->comm, state);
 }
 
 /* One look at all lines: how many calls are over in all; and the first that is not. */
@@ -457,14 +355,14 @@ static enum mds_rc look_at_all(int64_t *over, struct mds_comm **group,
     *over = 0;
     for (struct mds_comm *c = mds_comm_live(); c; c = c->next)
         for (int i = 0; c->direct && i < lines_of(c->own); i++) {
-            struct line *l = line_of(c->own, i);
+            struct mds_nccl_line *l = line_of(c->own, i);
 
             MDS_TRY(check_line(c, l));
-            look(l);
+            mds_nccl_line_look(l);
             *over += l->over_up_to;
             if (!*group && l->over_up_to < l->queued) {
                 *group = c;
-                *call = &l->call[(l->over_up_to + 1) % EVENTS];
+                *call = &l->call[(l->over_up_to + 1) % MDS_NCCL_EVENTS];
             }
         }
     return MDS_OK;
@@ -515,9 +413,16 @@ static enum mds_rc watch(void)
 static void nccl_close(struct mds_comm *c)
 {
     struct own *own = c->own;
+    int broken = c->broken != MDS_OK;
 
-    for (int i = lines_of(own) - 1; i >= 0; i--)
-        close_line(line_of(own, i), c->broken != MDS_OK);
+    for (int i = 0; i < own->lanes; i++)
+        for (int turn = 0; turn < TURNS; turn++) {
+            if (turn == own->lane[i].out_turn)
+                mds_nccl_line_close(&own->lane[i].out, broken);
+            if (turn == own->lane[i].in_turn)
+                mds_nccl_line_close(&own->lane[i].in, broken);
+        }
+    mds_nccl_line_close(&own->all, broken);
     free(own);
 }
 
@@ -541,9 +446,9 @@ static enum mds_rc connect_all(struct mds_comm *c)
 
     memset(&id, 0, sizeof id);
     if (c->rank == 0)
-        MDS_TRY(fail_nccl(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
     MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
-    return make_line(c, &own->all, &id, c->size, c->rank, 0);
+    return mds_nccl_line_open(c, &own->all, &id, c->size, c->rank, 0);
 }
 
 static enum mds_rc attach(struct mds_comm *c, struct mds_dev *dev)
@@ -576,7 +481,7 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
     rc = attach(c, dev);
     if (rc) {
         if (c->own)
-            close_line(&((struct own *)c->own)->all, 1);
+            mds_nccl_line_close(&((struct own *)c->own)->all, 1);
         free(c->own);
         c->broken = rc;
         mds_comm_destroy(c);

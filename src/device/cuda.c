@@ -50,10 +50,19 @@ const char *mds_cuda_why(void)
     return mdsk_cuda_why();
 }
 
+/* Streams that share one of the GPU's queues wait for each other, and one may hold a
+ * message for which a peer waits: 32 queues are the most there are, 8 what is made
+ * unless asked. */
+static void ask_for_queues(void)
+{
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 int mds_cuda_count(void)
 {
     int n = 0;
 
+    ask_for_queues();
     /* No driver and no GPU are both answers, not failures. */
     if (cudaGetDeviceCount(&n) != cudaSuccess) {
         cudaGetLastError();

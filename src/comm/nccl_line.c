@@ -1,0 +1,137 @@
+/* See nccl_line.h. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifdef HAVE_NCCL
+
+#include "comm/nccl_line.h"
+#include "device/device.h"
+
+#include <string.h>
+
+enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_t comm,
+                           ncclResult_t code)
+{
+    if (code == ncclSuccess)
+        return MDS_OK;
+    return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", c->tag, c->rank,
+                    c->size, call, ncclGetErrorString(code), ncclGetLastError(comm));
+}
+
+enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
+                                cudaError_t code)
+{
+    if (code == cudaSuccess)
+        return MDS_OK;
+    return mds_fail(MDS_EDEVICE, "%s, rank %d of %d: %s: %s", c->tag, c->rank, c->size,
+                    call, cudaGetErrorString(code));
+}
+
+static enum mds_rc make_stream(const struct mds_comm *c, struct mds_nccl_line *l)
+{
+    unsigned flags = cudaEventDisableTiming;
+    int least = 0, most = 0;
+
+    MDS_TRY(mds_nccl_check_cuda(c, "stream priorities",
+                                cudaDeviceGetStreamPriorityRange(&least, &most)));
+    MDS_TRY(mds_nccl_check_cuda(
+        c, "a stream",
+        cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, most)));
+    MDS_TRY(
+        mds_nccl_check_cuda(c, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
+    for (int i = 0; i < MDS_NCCL_EVENTS; i++)
+        MDS_TRY(mds_nccl_check_cuda(c, "an event",
+                                    cudaEventCreateWithFlags(&l->over[i], flags)));
+    return MDS_OK;
+}
+
+enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l,
+                               const ncclUniqueId *id, int size, int rank, int ctas)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+    if (ctas > 0)
+        config.maxCTAs = ctas;
+    MDS_TRY(make_stream(c, l));
+    return mds_nccl_check(c, "ncclCommInitRankConfig", NULL,
+                          ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
+}
+
+/* A broken line is torn down: its kernels may wait for peers that are gone. */
+void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
+{
+    if (l->comm && broken)
+        ncclCommAbort(l->comm);
+    else if (l->comm && cudaStreamSynchronize(l->stream) == cudaSuccess)
+        ncclCommDestroy(l->comm);
+    l->comm = NULL;
+    for (int i = 0; i < MDS_NCCL_EVENTS; i++)
+        if (l->over[i])
+            cudaEventDestroy(l->over[i]);
+    if (l->ready)
+        cudaEventDestroy(l->ready);
+    if (l->stream)
+        cudaStreamDestroy(l->stream);
+    memset(l, 0, sizeof *l);
+}
+
+/* What is queued on the line next comes after all that is on the device's stream. */
+enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *l,
+                                const struct mds_comm_call *call)
+{
+    cudaStream_t compute = mds_dev_stream(c->dev);
+
+    if (c->broken)
+        return mds_comm_fail_broken(c, call);
+    MDS_TRY(
+        mds_nccl_check_cuda(c, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
+    MDS_TRY(mds_nccl_check_cuda(c, "cudaStreamWaitEvent",
+                                cudaStreamWaitEvent(l->stream, l->ready, 0)));
+    mds_comm_profile_move(c, call, l->stream);
+    return MDS_OK;
+}
+
+enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
+                               const struct mds_comm_call *call, int64_t *ticket)
+{
+    int at = (int)(++l->queued % MDS_NCCL_EVENTS);
+
+    l->call[at] = *call;
+    *ticket = l->queued;
+    mds_comm_profile_moved(l->stream);
+    return mds_nccl_check_cuda(c, "cudaEventRecord",
+                               cudaEventRecord(l->over[at], l->stream));
+}
+
+enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,
+                               int64_t ticket)
+{
+    return mds_nccl_check_cuda(c, "cudaStreamWaitEvent",
+                               cudaStreamWaitEvent(mds_dev_stream(c->dev),
+                                                   l->over[ticket % MDS_NCCL_EVENTS],
+                                                   0));
+}
+
+/* How many calls are over, as far as events still tell. */
+void mds_nccl_line_look(struct mds_nccl_line *l)
+{
+    if (l->over_up_to < l->queued - MDS_NCCL_EVENTS)
+        l->over_up_to = l->queued - MDS_NCCL_EVENTS;
+    while (l->over_up_to < l->queued &&
+           cudaEventQuery(l->over[(l->over_up_to + 1) % MDS_NCCL_EVENTS]) ==
+               cudaSuccess)
+        l->over_up_to++;
+}
+
+int mds_nccl_line_test(struct mds_nccl_line *l, int64_t ticket)
+{
+    mds_nccl_line_look(l);
+    return ticket <= l->over_up_to;
+}
+
+#else
+
+typedef int mds_nccl_line_needs_nccl; /* a source of C is never empty */
+
+#endif

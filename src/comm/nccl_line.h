@@ -1,0 +1,57 @@
+/* What nccl.c is made of: a communicator with a stream of its own, and events that tell
+ * how far the calls queued there are.  Only where there is NCCL. */
+#ifndef MDS_COMM_NCCL_LINE_H
+#define MDS_COMM_NCCL_LINE_H
+
+#include "comm/internal.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+enum {
+    MDS_NCCL_EVENTS = 64,
+    MDS_NCCL_LANE_CTAS = 8, /* of a lane: leaves the GPU to what computes meanwhile */
+};
+
+struct mds_nccl_line {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    cudaEvent_t ready;                 /* on the device's stream, of the newest call */
+    cudaEvent_t over[MDS_NCCL_EVENTS]; /* of call t at t % MDS_NCCL_EVENTS */
+    struct mds_comm_call call[MDS_NCCL_EVENTS];
+    int64_t queued, over_up_to; /* calls; known to be over */
+};
+
+/* MDS_OK, or a sentence about a call of the group. */
+enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_t comm,
+                           ncclResult_t code);
+enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
+                                cudaError_t code);
+
+/* Collective over the `size` ranks that know id.  ctas: at most so many blocks of the
+ * GPU; 0: as NCCL likes.  After a failure the line is to be closed, too. */
+enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l,
+                               const ncclUniqueId *id, int size, int rank, int ctas);
+
+/* Collective, unless broken: then it is torn down, for its kernels may wait for peers
+ * that are gone. */
+void mds_nccl_line_close(struct mds_nccl_line *l, int broken);
+
+/* The call, which is queued on the line next, comes after all that is on the device's
+ * stream. */
+enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *l,
+                                const struct mds_comm_call *call);
+
+/* A call was queued: its ticket. */
+enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
+                               const struct mds_comm_call *call, int64_t *ticket);
+
+/* What is queued on the device next comes after the call. */
+enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,
+                               int64_t ticket);
+
+/* Bring over_up_to up to date; whether the call is over. */
+void mds_nccl_line_look(struct mds_nccl_line *l);
+int mds_nccl_line_test(struct mds_nccl_line *l, int64_t ticket);
+
+#endif
