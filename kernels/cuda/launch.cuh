@@ -25,18 +25,34 @@ template <class P> struct as_is {
     typedef P type;
 };
 
-/* Queue a kernel; its refusal, or an earlier kernel's fault, is returned. */
+/* Queue a kernel whose blocks have so many bytes of shared memory beside what they
+ * declare; its refusal, or an earlier kernel's fault, is returned. */
 template <class... P>
-int launch(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
-           typename as_is<P>::type... args)
+int launch_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
+                void *stream, typename as_is<P>::type... args)
 {
+    const size_t unasked = 48 << 10;
     void *at[] = {(void *)&args...};
-    cudaError_t err = cudaLaunchKernel((const void *)kernel, blocks, threads, at, 0,
-                                       (cudaStream_t)stream);
+    cudaError_t err = cudaSuccess;
+
+    if (shared > unasked)
+        err = cudaFuncSetAttribute((const void *)kernel,
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   (int)shared);
+    if (err == cudaSuccess)
+        err = cudaLaunchKernel((const void *)kernel, blocks, threads, at, shared,
+                               (cudaStream_t)stream);
 
     if (err != cudaSuccess)
         cudaGetLastError(); /* said here; not the next launch's fault */
     return mdsk_cuda_rc(err);
+}
+
+template <class... P>
+int launch(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
+           typename as_is<P>::type... args)
+{
+    return launch_with(0, kernel, blocks, threads, stream, args...);
 }
 
 /* ---- element by element

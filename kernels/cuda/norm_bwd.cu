@@ -3,6 +3,8 @@
  * rows p, p + parts, ..., and parts are added in order. */
 #include "kernels/cuda/norm.cuh"
 
+#include <cuda_pipeline_primitives.h>
+
 namespace
 {
 
@@ -95,62 +97,86 @@ __device__ void add_weights(const pack<T, N> &x, const pack<T, N> &dy, stats s,
     }
 }
 
-/* A row as it lies in memory. */
-template <class T, int N, int K> struct row {
-    pack<T, N> x[K], dy[K], dx[K];
+/* Rows on their way: D of them in shared memory, each thread's pieces by themselves, so
+ * that no thread waits for another's. */
+template <class T, int N, int K, int P, int D> struct queue {
+    typedef pack<T, N> piece;
+    piece *room;
 
-    template <int P> __device__ void fetch_row(const struct mdsk_norm_bwd &a, int64_t r)
+    static constexpr size_t bytes = (size_t)D * 3 * K * P * sizeof(piece);
+
+    /* of x, dy, dx: the k-th piece of the row in place d */
+    __device__ piece *at(int d, int which, int k) const
+    {
+        return room + ((d * 3 + which) * K + k) * P + threadIdx.x;
+    }
+
+    static __device__ void copy(piece *to, const void *row, int64_t c)
+    {
+        const T *from = (const T *)row + c;
+
+        if constexpr (sizeof(piece) >= 4)
+            __pipeline_memcpy_async(to, from, sizeof(piece));
+        else
+            *to = fetch<N>(from);
+    }
+
+    /* Row r sets out for place d; a row behind the last is none. */
+    __device__ void send(const struct mdsk_norm_bwd &a, int64_t r, int d) const
     {
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            int64_t c = column<N, P>(k), at = r * a.H + c;
+            int64_t c = column<N, P>(k), first = r * a.H + c;
 
             if (c < a.H && r < a.R) {
-                x[k] = fetch<N>((const T *)a.x + at);
-                dy[k] = fetch<N>((const T *)a.dy + at);
-                dx[k] = fetch<N>((const T *)a.dx + at);
+                copy(at(d, 0, k), a.x, first);
+                copy(at(d, 1, k), a.dy, first);
+                copy(at(d, 2, k), a.dx, first);
             }
         }
+        __pipeline_commit();
     }
 };
 
-/* Block p does part p, rows of at most K * P * N columns; B blocks share a processor.
- * Where registers allow, the next row is fetched while this one is summed.  parts
- * [gridDim.x, 2, H]. */
-template <class T, int N, int K, int P, int B>
+/* Block p does part p, rows of at most K * P * N columns; B blocks share a processor,
+ * and D rows are on their way to each.  parts [gridDim.x, 2, H]. */
+template <class T, int N, int K, int P, int B, int D>
 __global__ __launch_bounds__(P, B) void norm_bwd(struct mdsk_norm_bwd a, float *parts)
 {
-    constexpr bool ahead = K <= 2;
+    extern __shared__ __align__(16) char shared[];
+    const queue<T, N, K, P, D> q = {(pack<T, N> *)shared};
     float dgamma[K][N] = {}, dbeta[K][N] = {}, *part = parts + 2 * a.H * blockIdx.x;
     const T *gamma = (const T *)a.gamma;
-    row<T, N, K> now, next;
-    int turn = 0;
+    int turn = 0, place = 0;
 
-    if (ahead)
-        next.template fetch_row<P>(a, blockIdx.x);
+    for (int d = 0; d < D; d++)
+        q.send(a, blockIdx.x + (int64_t)d * gridDim.x, d);
     for (int64_t r = blockIdx.x; r < a.R; r += gridDim.x, turn ^= 1) {
+        pack<T, N> x[K], dy[K], dx[K];
         stats s = stats_of(a, r);
         two sum = {0, 0}, mean;
 
-        now = next;
-        if (ahead)
-            next.template fetch_row<P>(a, r + gridDim.x);
-        else
-            now.template fetch_row<P>(a, r);
+        __pipeline_wait_prior(D - 1);
 #pragma unroll
-        for (int k = 0; k < K; k++)
-            if (column<N, P>(k) < a.H)
-                add_sums(now.x[k], now.dy[k], fetch<N>(gamma + column<N, P>(k)), s,
-                         sum);
+        for (int k = 0; k < K; k++) {
+            if (column<N, P>(k) >= a.H)
+                continue;
+            x[k] = *q.at(place, 0, k);
+            dy[k] = *q.at(place, 1, k);
+            dx[k] = *q.at(place, 2, k);
+            add_sums(x[k], dy[k], fetch<N>(gamma + column<N, P>(k)), s, sum);
+        }
+        q.send(a, r + (int64_t)D * gridDim.x, place);
+        place = place + 1 < D ? place + 1 : 0;
         mean = means_of(a, block_sum<P>(sum, turn));
 #pragma unroll
         for (int k = 0; k < K; k++) {
             int64_t c = column<N, P>(k);
 
             if (c < a.H) {
-                put_dx(now.x[k], now.dy[k], fetch<N>(gamma + c), now.dx[k], s, mean,
+                put_dx(x[k], dy[k], fetch<N>(gamma + c), dx[k], s, mean,
                        (T *)a.dx + r * a.H + c);
-                add_weights(now.x[k], now.dy[k], s, dgamma[k], dbeta[k]);
+                add_weights(x[k], dy[k], s, dgamma[k], dbeta[k]);
             }
         }
     }
@@ -248,15 +274,17 @@ int finish(void *stream, const struct mdsk_norm_bwd *a, int64_t n, const float *
                   a->H, parts, a->dgamma, a->dbeta);
 }
 
-template <class T, int N, int K, int P, int B>
+template <class T, int N, int K, int P, int B, int D>
 int launch_rows(void *stream, const struct mdsk_norm_bwd *a)
 {
+    constexpr size_t shared = queue<T, N, K, P, D>::bytes;
     int64_t n = parts_of(a, (int64_t)mdsk_cuda_processors() * B);
     float *parts = parts_room(a, n);
     int err = parts ? 0 : -ENOMEM;
 
     if (!err)
-        err = launch(norm_bwd<T, N, K, P, B>, (unsigned)n, P, stream, *a, parts);
+        err = launch_with(shared, norm_bwd<T, N, K, P, B, D>, (unsigned)n, P, stream,
+                          *a, parts);
     return err ? err : finish(stream, a, n, parts);
 }
 
@@ -290,15 +318,15 @@ extern "C" int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a)
         int64_t pieces = a->H / N;
 
         if (pieces <= 128)
-            return launch_rows<T, N, 1, 128, 6>(stream, a);
+            return launch_rows<T, N, 1, 128, 8, 3>(stream, a);
         if (pieces <= 256)
-            return launch_rows<T, N, 1, 256, 3>(stream, a);
+            return launch_rows<T, N, 1, 256, 4, 3>(stream, a);
         if (pieces <= 512)
-            return launch_rows<T, N, 2, 256, 2>(stream, a);
+            return launch_rows<T, N, 1, 512, 2, 3>(stream, a);
         if (pieces <= 1024)
-            return launch_rows<T, N, 2, 512, 1>(stream, a);
+            return launch_rows<T, N, 2, 512, 1, 2>(stream, a);
         if (pieces <= 2048)
-            return launch_rows<T, N, 4, 512, 1>(stream, a);
+            return launch_rows<T, N, 4, 512, 1, 1>(stream, a);
         return launch_long<T, N>(stream, a);
     });
 }
