@@ -94,6 +94,8 @@ struct mds_train_config {
     int partition_activations; /* full: kept inputs are cut over the tensor ranks */
     int offload_activations;   /* full: kept inputs wait in host memory */
     int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
+    int64_t keep_attention;  /* full: blocks that keep attention's result, too */
+    int64_t device_inputs;   /* offloaded inputs: blocks whose stay on the device */
     int64_t attention_chunk; /* tokens of q, k, v on the device at a time; 0: all */
     int64_t mlp_tile;        /* rows of the MLP's inside at a time; 0: all */
     int64_t loss_tile;       /* rows of logits at a time; 0: all */

@@ -117,6 +117,23 @@ static void check_chunk(const struct mds_config_run *run, struct mds_diag *diag)
                        "out one of them");
 }
 
+/* Which blocks keep more than others, or elsewhere. */
+static void check_kept(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_train_config *t = &run->config.train;
+    int tiled_full = t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_FULL;
+
+    if (t->keep_attention > 0 && (!tiled_full || t->recompute_layers > 1))
+        mds_diag_fault(diag, mds_config_origin(run, "train.keep_attention"),
+                       "--keep-attention-layers adds to what full recompute keeps of "
+                       "each block; give --recompute-granularity full with "
+                       "--sequence-tile, and no --checkpoint-num-layers");
+    if (t->device_inputs > 0 && (t->sequence_tile == 0 || !t->offload_activations))
+        mds_diag_fault(diag, mds_config_origin(run, "train.device_inputs"),
+                       "--device-checkpoint-layers excepts blocks from "
+                       "--cpu-checkpointing with --sequence-tile; give both");
+}
+
 static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
@@ -133,6 +150,7 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
     if (t->partition_activations)
         check_partition(run, diag);
     check_chunk(run, diag);
+    check_kept(run, diag);
 }
 
 static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)

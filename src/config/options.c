@@ -298,6 +298,18 @@ static const struct mds_option rows[] = {
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.sequence_tile), "tokens",
      .help = "with full or selective recompute, tokens that a block works on at a time "
              "outside attention, and the head and loss, too; 0: all of a micro-batch"},
+    {memory, "train.keep_attention", "--keep-attention-layers",
+     "MDS_KEEP_ATTENTION_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
+     AT(train.keep_attention), "layers",
+     .help =
+         "with --sequence-tile and full recompute, the last so many blocks of a "
+         "stage keep attention's result on the device, and do not compute it again"},
+    {memory, "train.device_inputs", "--device-checkpoint-layers",
+     "MDS_DEVICE_CHECKPOINT_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
+     AT(train.device_inputs), "layers",
+     .help =
+         "with --sequence-tile and --cpu-checkpointing, what recompute keeps of the "
+         "last so many blocks of a stage stays on the device"},
     {memory, "train.attention_chunk", "--attention-chunk", "MDS_ATTENTION_CHUNK",
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.attention_chunk), "tokens",
      .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "

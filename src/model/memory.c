@@ -89,6 +89,11 @@ int mds_gpt_moves_kept(const struct mds_gpt *g)
     return partitions(g) || g->run.train->offload_activations;
 }
 
+int mds_gpt_is_moved(const struct mds_gpt *g, const struct kept *k)
+{
+    return partitions(g) || k->x_on_host;
+}
+
 int mds_gpt_is_tiled(const struct mds_gpt *g)
 {
     return g->run.train->sequence_tile > 0;
@@ -122,7 +127,7 @@ enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct ke
                                .y = k->x};
 
     *saving = (struct mds_dev_copying){0};
-    if (!k->on_host)
+    if (!k->x_on_host)
         return mds_op_copy_rows(g->par.dev, &a);
     *saving = mds_dev_save_start(g->par.dev, k->x, mine, kept_bytes(g));
     return MDS_OK;
@@ -134,7 +139,7 @@ struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
     int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
     void *mine = mds_par_at(&g->par, x, part * kept_elements(g));
 
-    if (!k->on_host)
+    if (!k->x_on_host)
         return (struct mds_dev_copying){0};
     return mds_dev_restore_start(g->par.dev, mine, k->x, kept_bytes(g));
 }
@@ -143,7 +148,7 @@ enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
                           struct mds_dev_copying coming, void *x)
 {
     int64_t first = mds_comm_rank(g->groups->tp) * kept_elements(g);
-    const void *mine = k->on_host ? mds_par_at(&g->par, x, first) : k->x;
+    const void *mine = k->x_on_host ? mds_par_at(&g->par, x, first) : k->x;
 
     mds_dev_meet(g->par.dev, coming);
     if (!partitions(g))
@@ -161,8 +166,7 @@ static enum mds_rc take_kept(const struct mds_gpt *g, int64_t bytes, int on_host
 
 static enum mds_rc take_kept_input(const struct mds_gpt *g, struct kept *k)
 {
-    k->on_host = g->run.train->offload_activations;
-    return take_kept(g, kept_bytes(g), k->on_host, &k->x);
+    return take_kept(g, kept_bytes(g), k->x_on_host, &k->x);
 }
 
 static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
@@ -172,8 +176,8 @@ static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
     void *lse = NULL;
 
     MDS_TRY(take_kept(g, R * A * g->cfg.head_dim * e,
-                      k->on_host || g->run.train->attention_chunk > 0, &k->o));
-    MDS_TRY(take_kept(g, R * A * (int64_t)sizeof *k->lse, k->on_host, &lse));
+                      k->o_on_host || g->run.train->attention_chunk > 0, &k->o));
+    MDS_TRY(take_kept(g, R * A * (int64_t)sizeof *k->lse, k->o_on_host, &lse));
     k->lse = lse;
     return MDS_OK;
 }
@@ -203,6 +207,7 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
     }
     if (l % t->recompute_layers)
         return MDS_OK;
+    set->kept[l].x_on_host = t->offload_activations;
     if (mds_gpt_moves_kept(g))
         return take_kept_input(g, &set->kept[l]);
     return mds_gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
@@ -212,14 +217,16 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
 static enum mds_rc take_tiled(const struct mds_gpt *g, struct kept *k, int l)
 {
     const struct mds_train_config *t = g->run.train;
+    int selective = t->recompute == MDS_RECOMPUTE_SELECTIVE;
+    int from_end = g->most_layers - l;
+    int on_host = t->offload_activations && from_end > t->device_inputs;
 
-    *k = (struct kept){0};
-    if (t->recompute == MDS_RECOMPUTE_FULL && l % t->recompute_layers)
+    *k = (struct kept){.x_on_host = on_host, .o_on_host = selective && on_host};
+    if (!selective && l % t->recompute_layers)
         return MDS_OK;
     MDS_TRY(take_kept_input(g, k));
-    if (t->recompute == MDS_RECOMPUTE_FULL)
-        return MDS_OK;
-    return take_kept_attention(g, k);
+    return selective || from_end <= t->keep_attention ? take_kept_attention(g, k)
+                                                      : MDS_OK;
 }
 
 static enum mds_rc take_set(const struct mds_gpt *g, struct piece_set *set)

@@ -35,10 +35,10 @@ struct layer_saved {
 /* What is put away of a layer until its backward, elsewhere than where forward has it,
  * or in tiles where it has it. */
 struct kept {
-    void *x;     /* [Rs,H], or this rank's part of it; NULL: nothing of this layer */
-    void *o;     /* [R,A*D]; NULL: computed again.  With chunks always on the host */
-    float *lse;  /* with o */
-    int on_host; /* the others */
+    void *x;    /* [Rs,H], or this rank's part of it; NULL: nothing of this layer */
+    void *o;    /* [R,A*D]; NULL: computed again.  With chunks always on the host */
+    float *lse; /* with o */
+    int x_on_host, o_on_host;
 };
 
 /* What is kept of one micro-batch in one piece between forward and backward; any
@@ -93,8 +93,10 @@ struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
 enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
                           struct mds_dev_copying coming, void *x);
 
-/* Whether inputs of layers are kept elsewhere than where forward has them. */
+/* Whether inputs of layers are kept elsewhere than where forward has them; one that was
+ * put away so, where blocks run in tiles. */
 int mds_gpt_moves_kept(const struct mds_gpt *g);
+int mds_gpt_is_moved(const struct mds_gpt *g, const struct kept *k);
 
 /* Whether blocks run in tiles along the sequence. */
 int mds_gpt_is_tiled(const struct mds_gpt *g);
@@ -156,12 +158,12 @@ enum mds_rc mds_gpt_tiled_fwd(const struct mds_gpt *g, const struct layer_ids *i
                               void *y);
 
 /* Begin to bring what was put away of a layer to where its backward will look for it:
- * the input to w->x, which d_o leaves for x's place. */
+ * the input, if it was moved, to w->x, which d_o leaves for x's place. */
 void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
                          const struct kept *k);
 
 /* d [Rs,H] as mds_gpt_block_bwd's; x: the layer's input.  k: what was put away of this
- * layer; next: of one to bring meanwhile, or NULL. */
+ * layer; next: of the one to bring meanwhile, or NULL. */
 enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                               struct tiled_room *w, const struct kept *k,
                               const struct kept *next, const void *x, void *d);

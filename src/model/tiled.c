@@ -325,7 +325,7 @@ static enum mds_rc leave(const struct mds_gpt *g, const struct layer_ids *id,
 static void place_attention(struct tiled_room *w, const struct kept *k, void **o,
                             float **lse)
 {
-    int kept = k && k->o, here = kept && !k->on_host;
+    int kept = k && k->o, here = kept && !k->o_on_host;
 
     *lse = here ? k->lse : w->lse;
     *o = here ? k->o : w->o;
@@ -364,7 +364,7 @@ static void save_attention(const struct mds_gpt *g, struct tiled_room *w,
     int64_t heads = mds_par_rows(p) * (g->cfg.heads / mds_comm_size(g->groups->tp));
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
 
-    if (!k || !k->o || !k->on_host)
+    if (!k || !k->o || !k->o_on_host)
         return;
     w->o_copy =
         mds_dev_save_start(p->dev, k->lse, w->lse, heads * (int64_t)sizeof *w->lse);
@@ -504,10 +504,12 @@ void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
     void *x = w->d_o;
 
-    w->d_o = w->x;
-    w->x = x;
-    w->x_copy = mds_gpt_fetch_start(g, k, x);
-    if (!k->o || !k->on_host)
+    if (mds_gpt_is_moved(g, k)) {
+        w->d_o = w->x;
+        w->x = x;
+        w->x_copy = mds_gpt_fetch_start(g, k, x);
+    }
+    if (!k->o || !k->o_on_host)
         return;
     mds_dev_restore_start(p->dev, w->lse, k->lse, heads * (int64_t)sizeof *w->lse);
     w->o_copy = mds_dev_restore_start(p->dev, w->o, k->o, heads * g->cfg.head_dim * e);

@@ -104,7 +104,7 @@ static enum mds_rc take_bwd(const struct mds_gpt *g, struct tiled_room *w)
 static void *input_of(const struct mds_gpt *g, const struct kept *k,
                       const struct tiled_room *w)
 {
-    return g->run.training && k->x && !mds_gpt_moves_kept(g) ? k->x : w->x;
+    return g->run.training && k->x && !mds_gpt_is_moved(g, k) ? k->x : w->x;
 }
 
 enum mds_rc mds_gpt_tiled_begin(const struct mds_gpt *g, const struct piece_set *set,
@@ -160,20 +160,20 @@ enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece
                                      const struct piece_set *set, void *d)
 {
     struct room_mark mark = mark_room(g);
-    int every = (int)g->run.train->recompute_layers, moves = mds_gpt_moves_kept(g);
+    int every = (int)g->run.train->recompute_layers, end = p->is.layers;
+    const struct kept *k = &set->kept[(end - 1) / every * every];
     struct tiled_room w = {0};
 
     MDS_TRY(take_bwd(g, &w));
-    for (int end = p->is.layers; end > 0;) {
-        int first = (end - 1) / every * every;
-        const struct kept *k = &set->kept[first];
+    mds_gpt_tiled_bring(g, &w, k);
+    while (end > 0) {
+        int first = (end - 1) / every * every, moved = mds_gpt_is_moved(g, k);
 
-        if (moves && end == p->is.layers)
-            mds_gpt_tiled_bring(g, &w, k);
-        if (moves)
+        if (moved)
             MDS_TRY(mds_gpt_fetch(g, k, w.x_copy, w.x));
-        MDS_TRY(group_bwd(g, p, &w, k, moves && first > 0 ? k - every : NULL, first,
-                          end, moves ? w.x : k->x, d));
+        MDS_TRY(group_bwd(g, p, &w, k, first > 0 ? k - every : NULL, first, end,
+                          moved ? w.x : k->x, d));
+        k -= every;
         end = first;
     }
     release_room(g, mark);

@@ -27,6 +27,10 @@ static const struct member members[] = {
     {"train.offload_activations", "--cpu-checkpointing", FLAG, AT(offload_activations)},
     {"train.mlp_tile", "--mlp-tile", NUMBER, AT(mlp_tile)},
     {"train.loss_tile", "--loss-tile", NUMBER, AT(loss_tile)},
+    {"train.sequence_tile", "--sequence-tile", NUMBER, AT(sequence_tile)},
+    {"train.recompute_layers", "--checkpoint-num-layers", NUMBER, AT(recompute_layers)},
+    {"train.keep_attention", "--keep-attention-layers", NUMBER, AT(keep_attention)},
+    {"train.device_inputs", "--device-checkpoint-layers", NUMBER, AT(device_inputs)},
     {"batch.micro", "--micro-batch-size", NUMBER, AT(micro)},
     {"batch.global", "--global-batch-size", NUMBER, AT(global)},
 };
@@ -90,6 +94,10 @@ struct mds_layout mds_layout_of(const struct mds_config *c)
                                .offload_activations = c->train.offload_activations,
                                .mlp_tile = c->train.mlp_tile,
                                .loss_tile = c->train.loss_tile,
+                               .sequence_tile = c->train.sequence_tile,
+                               .recompute_layers = c->train.recompute_layers,
+                               .keep_attention = c->train.keep_attention,
+                               .device_inputs = c->train.device_inputs,
                                .micro = c->batch.micro,
                                .global = c->batch.global};
 }
@@ -102,8 +110,18 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
             set(&l, &members[i], get(now, &members[i]));
     if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
         l.offload_params = MDS_PLACE_DEVICE;
-    if (l.recompute != MDS_RECOMPUTE_FULL)
+    if (l.recompute == MDS_RECOMPUTE_NONE)
+        l.sequence_tile = 0;
+    if (l.recompute == MDS_RECOMPUTE_NONE ||
+        (l.recompute == MDS_RECOMPUTE_SELECTIVE && l.sequence_tile == 0))
         l.offload_activations = 0;
+    if (l.recompute != MDS_RECOMPUTE_FULL || l.recompute_layers < 1)
+        l.recompute_layers = 1;
+    if (l.recompute != MDS_RECOMPUTE_FULL || l.sequence_tile == 0 ||
+        l.recompute_layers > 1)
+        l.keep_attention = 0;
+    if (l.sequence_tile == 0 || !l.offload_activations)
+        l.device_inputs = 0;
     return l;
 }
 
@@ -129,6 +147,10 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     c->train.offload_activations = l->offload_activations;
     c->train.mlp_tile = l->mlp_tile;
     c->train.loss_tile = l->loss_tile;
+    c->train.sequence_tile = l->sequence_tile;
+    c->train.recompute_layers = l->recompute_layers < 1 ? 1 : l->recompute_layers;
+    c->train.keep_attention = l->keep_attention;
+    c->train.device_inputs = l->device_inputs;
     c->batch.micro = l->micro;
     c->batch.global = l->global;
     c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
@@ -166,6 +188,7 @@ static void add_option(const struct member *m, int64_t value, struct mds_str *ou
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (!(fixed & 1u << i) && get(l, &members[i]) != 0)
+        if (!(fixed & 1u << i) && get(l, &members[i]) != 0 &&
+            !(members[i].offset == AT(recompute_layers) && l->recompute_layers == 1))
             add_option(&members[i], get(l, &members[i]), out);
 }

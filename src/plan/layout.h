@@ -16,8 +16,9 @@ struct mds_layout {
     enum mds_place_kind offload_optimizer, offload_params;
     enum mds_recompute recompute;
     int sequence_parallel, offload_activations;
-    int64_t mlp_tile, loss_tile; /* tokens, 0: none */
-    int64_t micro, global;       /* 0: as the configuration has them */
+    int64_t mlp_tile, loss_tile, sequence_tile; /* tokens, 0: none */
+    int64_t recompute_layers, keep_attention, device_inputs;
+    int64_t micro, global; /* 0: as the configuration has them */
 };
 
 /* Which members of a layout the user has fixed: a bit for each row of the list in

@@ -27,6 +27,14 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         out, ", data %lld, ZeRO %lld%s%s%s%s", (long long)data, (long long)l->zero,
         places[l->offload_optimizer], l->offload_params ? ", weights on the host" : "",
         recomputes[l->recompute], l->offload_activations ? ", inputs on the host" : "");
+    if (l->recompute_layers > 1)
+        mds_str_add(out, ", every %lldth", (long long)l->recompute_layers);
+    if (l->device_inputs)
+        mds_str_add(out, ", those of %lld blocks on the device",
+                    (long long)l->device_inputs);
+    if (l->keep_attention)
+        mds_str_add(out, ", attention kept of %lld blocks",
+                    (long long)l->keep_attention);
     if (l->mlp_tile || l->loss_tile)
         mds_str_add(out, ", tiles of %lld",
                     (long long)(l->loss_tile ? l->loss_tile : l->mlp_tile));

@@ -66,16 +66,29 @@ static int try(struct search *s, struct mds_plan_entry *e)
 
 /* ---- ways to save memory ---- */
 
-/* Each step needs less memory than the one before, and takes more time. */
-enum { RUNGS = 5 };
+/* Each step needs less memory than the one before, on the device or on the host, and
+ * takes more time. */
+static const struct {
+    enum mds_recompute recompute;
+    int tiles, on_host;
+    int64_t every;
+} rungs[] = {
+    {MDS_RECOMPUTE_NONE, 0, 0, 1},      {MDS_RECOMPUTE_NONE, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 1, 0, 1}, {MDS_RECOMPUTE_SELECTIVE, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 1, 0, 1},      {MDS_RECOMPUTE_FULL, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 1, 1, 2},      {MDS_RECOMPUTE_FULL, 1, 1, 4},
+    {MDS_RECOMPUTE_FULL, 1, 1, 8},
+};
+
+enum { RUNGS = sizeof rungs / sizeof *rungs, FRUGAL = 5 };
 
 static void climb(struct mds_layout *l, int rung, int64_t tile)
 {
-    l->mlp_tile = l->loss_tile = rung >= 1 ? tile : 0;
-    l->recompute = rung >= 3   ? MDS_RECOMPUTE_FULL
-                   : rung >= 2 ? MDS_RECOMPUTE_SELECTIVE
-                               : MDS_RECOMPUTE_NONE;
-    l->offload_activations = rung >= 4;
+    l->mlp_tile = l->loss_tile = rungs[rung].tiles ? tile : 0;
+    l->recompute = rungs[rung].recompute;
+    l->sequence_tile = l->recompute == MDS_RECOMPUTE_NONE ? 0 : l->mlp_tile;
+    l->offload_activations = rungs[rung].on_host;
+    l->recompute_layers = rungs[rung].every;
 }
 
 /* 4096 rows fill a GPU; shorter shares need no tiles. */
@@ -106,6 +119,36 @@ static void settle(struct mds_layout *l, int home)
     l->offload_params = homes[home].params;
 }
 
+/* The largest number of blocks that a member of a layout that fits may have. */
+static void grow(struct search *s, struct mds_plan_entry *e, size_t member)
+{
+    int64_t good = 0, bad = s->r->run->config.model.layers + 1;
+    struct mds_plan_entry best = *e;
+
+    while (bad - good > 1 && !s->rc) {
+        struct mds_plan_entry at = *e;
+        int64_t n = good + (bad - good) / 2;
+
+        memcpy((char *)&at.layout + member, &n, sizeof n);
+        if (try(s, &at) && at.estimate.fits) {
+            best = at;
+            good = n;
+        } else {
+            bad = n;
+        }
+    }
+    *e = best;
+}
+
+/* What fits with room to spare keeps attention's results of as many blocks as it can.
+ */
+static void keep_more(struct search *s, struct mds_plan_entry *e)
+{
+    if (e->layout.recompute == MDS_RECOMPUTE_FULL && e->layout.sequence_tile > 0 &&
+        e->layout.recompute_layers == 1)
+        grow(s, e, offsetof(struct mds_layout, keep_attention));
+}
+
 /* The rungs up to the first that fits; those above it are slower. */
 static void try_home(struct search *s, const struct mds_layout *grid, int home,
                      int64_t tile)
@@ -122,6 +165,7 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
             continue; /* what is fixed made it the same */
         last = e.layout;
         if (try(s, &e) && e.estimate.fits) {
+            keep_more(s, &e);
             add_fit(s, &e);
             return;
         }
@@ -140,20 +184,37 @@ static int is_pointless(const struct search *s, const struct mds_layout *grid, i
 
 /* ---- grids ---- */
 
+/* What needs least on the device, with weights and optimizer on the host or, which
+ * leaves the host to kept inputs, without; the first that fits, or the last. */
+static int try_least(struct search *s, const struct mds_layout *grid, int64_t tile,
+                     struct mds_plan_entry *e)
+{
+    static const int where[] = {HOMES - 1, HOMES - 2, 3};
+    int divides = 0;
+
+    for (int i = 0; i < 3; i++)
+        for (int rung = FRUGAL; rung < RUNGS && !s->rc; rung++) {
+            *e = (struct mds_plan_entry){.layout = *grid};
+            settle(&e->layout, where[i]);
+            climb(&e->layout, rung, tile);
+            divides = try(s, e);
+            if (!divides || e->estimate.fits)
+                return divides;
+        }
+    return divides;
+}
+
 /* The least that a grid can need.  A length that tensor ranks cannot share is left
  * whole among them.  0 if the model does not divide so. */
 static int try_frugal(struct search *s, struct mds_layout *grid, int64_t tile,
                       struct mds_plan_entry *e)
 {
-    *e = (struct mds_plan_entry){.layout = *grid};
-    settle(&e->layout, HOMES - 1);
-    climb(&e->layout, RUNGS - 1, tile);
-    if (try(s, e))
+    if (try_least(s, grid, tile, e))
         return 1;
     if (s->rc || !grid->sequence_parallel)
         return 0;
-    grid->sequence_parallel = e->layout.sequence_parallel = 0;
-    return try(s, e);
+    grid->sequence_parallel = 0;
+    return try_least(s, grid, tile, e);
 }
 
 static void try_grid(struct search *s, struct mds_layout grid)

@@ -438,6 +438,11 @@ static void test_kept_where(void **state)
     expect_misfit("--partition-activations --recompute-granularity full " TENSOR
                   "2 --hidden-size 63 --kv-channels 16",
                   2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
+    expect_misfit("--keep-attention-layers 2 --recompute-granularity full", 1,
+                  "--keep-attention-layers adds to what full recompute keeps");
+    expect_misfit("--device-checkpoint-layers 2 --recompute-granularity full "
+                  "--sequence-tile 9",
+                  1, "--device-checkpoint-layers excepts blocks from");
     expect_misfit("--attention-chunk 16", 1, "give --sequence-tile, too");
     expect_misfit("--attention-chunk 16 --ds-sequence-parallel-size 2", 2,
                   "--attention-chunk is for ranks that have whole sequences");
@@ -469,6 +474,8 @@ static void test_kept_well(void **state)
         "--mlp-tile 16 --loss-tile 16",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
         "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
+        "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "
+        "--keep-attention-layers 2 --device-checkpoint-layers 1",
     };
 
     (void)state;

@@ -336,6 +336,8 @@ static void set_tiles(struct mds_config *c, int way)
     t->sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
     t->mlp_tile = way % 4 == 1 ? 3 : 0;
     t->attention_chunk = chunk[way % 7];
+    t->keep_attention = t->recompute_layers == 1 ? way % 4 : 0; /* of full alone */
+    t->device_inputs = t->offload_activations ? way / 4 % 4 : 0;
 }
 
 /* They change rounding alone, whenever copies are done; the last tile is shorter. */
@@ -352,7 +354,7 @@ static void tiles_change_nothing(void **state)
         if (k >= 2)
             with_dropout(&c);
         want = grads_of(&c, &a, &n);
-        for (int way = 0; way < 28; way++) {
+        for (int way = 0; way < 36; way++) {
             set_tiles(&c, way);
             late.on = way % 3 > 0;
             got = grads_of(&c, &b, &n);
