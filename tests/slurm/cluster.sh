@@ -46,7 +46,7 @@ SlurmctldHost=$host(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$1/munge.sock
+AuthInfo=socket=$1/munge.sock,cred_expire=5
 CredType=cred/munge
 SlurmctldPort=$2
 StateSaveLocation=$1/state

@@ -12,12 +12,13 @@ test_expect_success 'a job trains on both nodes, MPICH over pmi2, and its loss f
     losses runs/TINY-64-2n >got && test "$(wc -l <got)" -eq 60 && falls got &&
     grep "jobs: \[$job\]" runs/TINY-64-2n/run.yaml
 '
-test_expect_success '--chain: each job begins when the one before has ended' '
-    launch_options="--chain 3" submit chain TRAIN_ITERS=20 &&
-    test "$(wc -w <submitted)" -eq 4 && set -- $job && first=${1%,} last=$3 &&
-    about $last | grep "^Dependency=afterany:${2%,}" &&
-    becomes $last COMPLETED 60 && test "$(state $first)" = COMPLETED &&
-    grep "jobs: \[$first, ${2%,}, $last\]" chain/TINY-64-2n/run.yaml
+test_expect_success '--chain: each job goes on where the one before left; one too many ends at once' '
+    launch_options="--chain 4" submit chain TRAIN_ITERS=30 -- --exit-interval 10 &&
+    set -- $(echo $job | tr -d ,) && test $# -eq 4 && about $4 | grep "^Dependency=afterany:$3" &&
+    becomes $4 COMPLETED 60 && test "$(state $1) $(state $3)" = "COMPLETED COMPLETED" &&
+    sed -n "s/.*\"iteration\":\([0-9]*\),.*/\1/p" chain/TINY-64-2n/metrics.jsonl >got &&
+    seq 30 >want && test_cmp want got &&
+    grep "jobs: \[$1, $2, $3, $4\]" chain/TINY-64-2n/run.yaml
 '
 test_expect_success 'a sweep of four cells, and its report' '
     cat >sweep.yaml <<-END &&

@@ -28,7 +28,8 @@ export MACHINE
 tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-interval 1
     --lr 3e-3 --global-batch-size 8'
 
-# submit FOLDER VARIABLES... [-- OPTIONS...]: two nodes, two ranks each; its number in $job
+# submit FOLDER VARIABLES... [-- OPTIONS...]: two ranks on each of $nodes (2) nodes,
+# for $walltime (ten minutes).  Its number in $job.  $launch_options go to mds_launch.
 submit() {
     runs=$1
     shift
@@ -40,7 +41,7 @@ submit() {
     [ $# -eq 0 ] || shift
     # shellcheck disable=SC2086  # lists of words
     env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 $variables mds_launch submit \
-        --runs "$runs" ${launch_options-} debug 2 0:10:00 me -- $tiny "$@" > submitted &&
+        --runs "$runs" ${launch_options-} debug "${nodes:-2}" "${walltime:-0:10:00}" me -- $tiny "$@" > submitted &&
         cat submitted && job=$(sed -n 's/.*: //p' submitted)
 }
 

@@ -1,0 +1,92 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='jobs whose ranks are killed, that are preempted, or out of time go on where they were'
+# shellcheck source=tests/slurm/setup.sh
+. "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
+
+iterations=200
+# run FOLDER VARIABLES... [-- OPTIONS...]: submit what takes some seconds and saves often
+run() {
+    folder=$1
+    shift
+    submit "$folder" TRAIN_ITERS=$iterations SAVE_INTERVAL=20 MICRO_BATCH=8 BATCH=32 "$@"
+}
+# appears FILE SECONDS
+appears() {
+    for _ in $(seq $(($2 * 10))); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.1
+    done
+    echo "no $1"
+    tail -n 30 "$runs"/*/job-*.log
+    return 1
+}
+# rank N: the process of the job that is this rank
+rank() {
+    for process in /proc/[0-9]*; do
+        [ "$(cat "$process/comm" 2> /dev/null)" = mds_pretrain ] &&
+            tr '\0' '\n' 2> /dev/null < "$process/environ" > environ &&
+            grep -qx "SLURM_JOB_ID=$job" environ && grep -qx "SLURM_PROCID=$1" environ &&
+            echo "${process#/proc/}"
+    done
+}
+# says WORDS: the job's log, which is shown if it does not
+says() {
+    grep -e "$1" "$runs"/*/job-"$job".log || ! grep -v 'iteration  ' "$runs"/*/job-"$job".log
+}
+# first_step_once RUNFOLDER: no job of it began anew
+first_step_once() {
+    test "$(grep -c '"iteration":1,' "$1/metrics.jsonl")" -eq 1
+}
+# ends_as_whole TIMES: after that many restarts, as the run that nothing happened to, to the bit
+ends_as_whole() {
+    becomes "$job" COMPLETED 90 && about "$job" | grep -x "Restarts=$1" &&
+        test -e "$runs/TINY-64-2n/done" &&
+        first_step_once "$runs/TINY-64-2n" &&
+        losses "$runs/TINY-64-2n" > got &&
+        test_cmp whole.losses got
+}
+
+test_expect_success 'a run that nothing happens to' '
+    run whole && becomes $job COMPLETED 90 &&
+    losses whole/TINY-64-2n >whole.losses && test "$(wc -l <whole.losses)" -eq $iterations
+'
+test_expect_success 'kill -9 of a rank: the job ends, is requeued, and goes on from its last checkpoint' '
+    run killed && appears killed/TINY-64-2n/checkpoints/latest 60 &&
+    kill -9 $(rank 2) && ends_as_whole 1 &&
+    says "error: rank 2 .* \(was killed by signal 9\|died\)"
+'
+test_expect_success 'a warning before the limit: the ranks save, and the job goes on' '
+    run warned && appears warned/TINY-64-2n/checkpoints/latest 60 &&
+    scancel --batch --signal=USR1 $job && ends_as_whole 1 &&
+    says "ended by signal"
+'
+# One node each from here on: there is half a minute to wait for.
+test_expect_success 'a limit of a minute: the run leaves in time' '
+    nodes=1 walltime=0:01:00 && run limited TRAIN_ITERS=1000000 && limited=$job &&
+    grep -x "#SBATCH --signal=B:USR1@30" limited/*/job.sh
+'
+test_expect_success 'scontrol requeue, as a preempting job does it' '
+    nodes=1 && run preempted && appears preempted/TINY-64-1n/checkpoints/latest 60 &&
+    scontrol requeue $job && becomes $job COMPLETED 90 && about $job | grep -x Restarts=1 &&
+    first_step_once preempted/TINY-64-1n
+'
+test_expect_success 'scancel: the job is not started again' '
+    nodes=1 && run cancelled && appears cancelled/TINY-64-1n/checkpoints/latest 60 &&
+    scancel $job && becomes $job CANCELLED 30 && sleep 2 && test "$(state $job)" = CANCELLED &&
+    test ! -e cancelled/TINY-64-1n/done
+'
+test_expect_success 'the run that was to leave in time was requeued, and goes on' '
+    for i in $(seq 60); do
+        about $limited | grep -x Restarts=1 && test "$(state $limited)" = RUNNING && break
+        sleep 1
+    done &&
+    log=limited/TINY-64-1n/job-$limited.log && grep "ended by \(signal\|duration\)" $log &&
+    for i in $(seq 20); do
+        test "$(grep -c "^mds 0" $log)" -lt 2 || break
+        sleep 1
+    done &&
+    scancel $limited && first_step_once limited/TINY-64-1n
+'
+
+test_done
