@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const char stem[] = "iter_", partial_end[] = ".partial",
-                  latest_name[] = "latest";
+                  latest_name[] = "latest", good_name[] = "good";
 
 /* ---- names ---- */
 
@@ -122,15 +122,18 @@ enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)
     return MDS_OK;
 }
 
-enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
+/* The iteration of the checkpoint that a file of the folder names; -1 without such a
+ * file. */
+static enum mds_rc read_name(const char *dir, const char *name, int64_t *iteration)
 {
     char path[MDS_CKPT_PATH], line[64] = "";
     FILE *f;
 
-    MDS_TRY(join(dir, latest_name, path));
+    MDS_TRY(join(dir, name, path));
+    *iteration = -1;
     f = fopen(path, "re");
     if (!f && errno == ENOENT)
-        return mds_ckpt_before(dir, INT64_MAX, iteration);
+        return MDS_OK;
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (fgets(line, sizeof line, f))
@@ -140,6 +143,26 @@ enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
     if (*iteration < 0)
         return mds_fail(MDS_EUSER, "%s: '%s' is not the name of a checkpoint", path,
                         line);
+    return MDS_OK;
+}
+
+enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
+{
+    MDS_TRY(read_name(dir, latest_name, iteration));
+    return *iteration < 0 ? mds_ckpt_before(dir, INT64_MAX, iteration) : MDS_OK;
+}
+
+enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
+{
+    char path[MDS_CKPT_PATH];
+    struct stat st;
+
+    MDS_TRY(read_name(dir, good_name, iteration));
+    if (*iteration < 0)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_path(dir, *iteration, 0, path));
+    if (stat(path, &st))
+        *iteration = -1; /* removed by hand */
     return MDS_OK;
 }
 
@@ -218,14 +241,16 @@ static enum mds_rc remove_partials(const char *dir)
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
                            int dry, int64_t *removed)
 {
-    int64_t *list, n, latest, count = 0;
+    int64_t *list, n, latest, good, count = 0;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_latest(dir, &latest));
+    MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
     rc = MDS_OK;
     for (int64_t i = 0; !rc && keep_last > 0 && i < n - keep_last; i++) {
-        if (list[i] == latest || (keep_every > 0 && list[i] % keep_every == 0))
+        if (list[i] == latest || list[i] == good ||
+            (keep_every > 0 && list[i] % keep_every == 0))
             continue;
         count++;
         if (!dry)
@@ -271,15 +296,34 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
         (void)remove_files(path, 1);
 }
 
-static enum mds_rc write_latest(const char *dir, const char *path)
+static enum mds_rc write_name(const char *dir, const char *name, int64_t iteration)
 {
-    char latest[MDS_CKPT_PATH];
+    char path[MDS_CKPT_PATH], checkpoint[MDS_CKPT_PATH];
     struct mds_output out = {0};
 
-    MDS_TRY(join(dir, latest_name, latest));
-    MDS_TRY(mds_output_open(latest, &out));
-    fprintf(out.file, "%s\n", strrchr(path, '/') + 1);
+    MDS_TRY(join(dir, name, path));
+    MDS_TRY(mds_ckpt_path(dir, iteration, 0, checkpoint));
+    MDS_TRY(mds_output_open(path, &out));
+    fprintf(out.file, "%s\n", strrchr(checkpoint, '/') + 1);
     return mds_output_commit(&out);
+}
+
+enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
+{
+    return write_name(dir, good_name, iteration);
+}
+
+/* What is about to be replaced is not what was found to be good. */
+static enum mds_rc unmark_good(const char *dir, int64_t iteration)
+{
+    char path[MDS_CKPT_PATH];
+    int64_t good;
+
+    MDS_TRY(mds_ckpt_good(dir, &good));
+    MDS_TRY(join(dir, good_name, path));
+    if (good == iteration && unlink(path))
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    return MDS_OK;
 }
 
 /* One that is there already changes places with the new one at once, where the file
@@ -309,7 +353,8 @@ enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, partial));
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_durable_folder(partial));
+    MDS_TRY(unmark_good(dir, iteration));
     MDS_TRY(put_in_place(partial, path));
     MDS_TRY(mds_durable_folder(dir));
-    return write_latest(dir, path);
+    return write_name(dir, latest_name, iteration);
 }

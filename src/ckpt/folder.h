@@ -1,6 +1,8 @@
 /* The folder of a run's checkpoints:
  *
  *     latest                    a line: the name of the newest checkpoint
+ *     good                      the same of the last one from which steps were seen to
+ *                               be finite; not there until there is one
  *     iter_0000100/             complete; never changed again
  *         index.h5              every tensor whole, and where its parts are
  *         rank_00000.h5 ...     the parts
@@ -31,6 +33,12 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n);
 /* The one that `latest` names, or without that the newest; -1 if there is none. */
 enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration);
 
+/* The one that `good` names; -1 if there is none. */
+enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration);
+
+/* A step from this one had a finite loss and gradient. */
+enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration);
+
 /* The newest below `iteration`; -1 if there is none. */
 enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before);
 
@@ -48,8 +56,8 @@ enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration);
 void mds_ckpt_abandon(const char *dir, int64_t iteration);
 
 /* Remove all but the newest keep_last checkpoints (0: keep all), those whose iteration
- * is a multiple of keep_every (0: none is), and the one that `latest` names. *removed,
- * if not NULL, is how many; dry: only count. */
+ * is a multiple of keep_every (0: none is), and those that `latest` and `good` name.
+ * *removed, if not NULL, is how many; dry: only count. */
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
                            int dry, int64_t *removed);
 

@@ -10,6 +10,9 @@ enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
 enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
 enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 
+/* What is done about a step whose loss or gradient is not finite. */
+enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLBACK };
+
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
 
@@ -84,6 +87,9 @@ struct mds_train_config {
     int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
     int exit_signal_handler; /* finish the step and leave at SIGTERM, SIGUSR1 */
+    enum mds_nonfinite on_nonfinite;
+    int64_t nonfinite_limit; /* steps skipped in a row; returns to one checkpoint */
+    double spike_sigma;      /* deviations above the mean loss; 0: not watched */
     enum mds_number_type type;
     double loss_scale; /* fixed; 0: dynamic, by the next four (f16 only) */
     double initial_loss_scale, min_loss_scale;

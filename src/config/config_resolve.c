@@ -340,6 +340,10 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
     if (c->no_load_optim && !c->load)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.no_load_optim"),
                        "--no-load-optim without --load");
+    if (run->config.train.on_nonfinite == MDS_NONFINITE_ROLLBACK && !c->save)
+        mds_diag_fault(diag, mds_config_origin(run, "optim.on_nonfinite"),
+                       "--on-nonfinite rollback: to what? give --save a folder, and "
+                       "--save-interval");
 }
 
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,

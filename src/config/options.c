@@ -28,6 +28,7 @@ static const char *const positions[] = {"learned_absolute", "rope", "none", NULL
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
+static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 
 static const char *const places[] = {"none", "cpu", "nvme", NULL};
@@ -244,6 +245,20 @@ static const struct mds_option rows[] = {
     {optim, "optim.hysteresis", "--hysteresis", "MDS_HYSTERESIS", MDS_OPT_INT, "2", 1,
      1e6, NULL, AT(train.hysteresis), "steps",
      .help = "overflows before fp16's loss scale halves"},
+    {optim, "optim.on_nonfinite", "--on-nonfinite", "MDS_ON_NONFINITE", MDS_OPT_ENUM,
+     "stop", 0, 0, nonfinites, AT(train.on_nonfinite), "what",
+     .help =
+         "when loss or gradient are not finite: stop the run; skip the update and go "
+         "on; or roll back to the last good checkpoint of --save, and go on with the "
+         "batches after this one"},
+    {optim, "optim.nonfinite_limit", "--nonfinite-limit", "MDS_NONFINITE_LIMIT",
+     MDS_OPT_COUNT, "5", 1, 1e9, NULL, AT(train.nonfinite_limit), "n",
+     .help = "steps in a row that may be skipped, or returns to one checkpoint, before "
+             "the run stops after all"},
+    {optim, "optim.loss_spike_sigma", "--loss-spike-sigma", "MDS_LOSS_SPIKE_SIGMA",
+     MDS_OPT_REAL, "6", 0, 1e9, NULL, AT(train.spike_sigma), "n",
+     .help = "warn of a loss so many standard deviations above its running mean; 0: "
+             "never"},
 
     {length, "train.iters", "--train-iters", "TRAIN_ITERS", MDS_OPT_COUNT, NULL, 0,
      1e12, NULL, AT(train.iters), "steps", .help = "steps of the run"},

@@ -261,6 +261,33 @@ enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_ste
     return say(m, &text);
 }
 
+enum mds_rc mds_metrics_nonfinite(struct mds_metrics *m,
+                                  const struct mds_metrics_nonfinite *n)
+{
+    if (!m->json)
+        return MDS_OK;
+    begin_record(m, "nonfinite");
+    mds_jsonl_add_int(m->json, "iteration", n->iteration);
+    mds_jsonl_add_real(m->json, "lm_loss", n->loss);
+    mds_jsonl_add_real(m->json, "grad_norm", n->grad_norm);
+    mds_jsonl_add_string(m->json, "action", n->action);
+    if (n->back_to >= 0)
+        mds_jsonl_add_int(m->json, "back_to", n->back_to);
+    return mds_jsonl_end(m->json);
+}
+
+enum mds_rc mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
+                              double limit)
+{
+    if (!m->json)
+        return MDS_OK;
+    begin_record(m, "loss_spike");
+    mds_jsonl_add_int(m->json, "iteration", iteration);
+    mds_jsonl_add_real(m->json, "lm_loss", loss);
+    mds_jsonl_add_real(m->json, "limit", limit);
+    return mds_jsonl_end(m->json);
+}
+
 enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
                              int64_t iteration, double loss)
 {

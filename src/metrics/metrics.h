@@ -37,7 +37,15 @@ struct mds_metrics_step {
     double lr;
     double loss; /* nats per token, mean over the global batch */
     double grad_norm;
-    int skipped; /* the update was left out (overflow) */
+    int skipped; /* the update was left out (overflow, or not finite) */
+};
+
+/* A step whose loss or gradient is not finite, and what was done about it. */
+struct mds_metrics_nonfinite {
+    int64_t iteration;
+    double loss, grad_norm;
+    const char *action; /* "stop", "skip", "rollback" */
+    int64_t back_to;    /* the iteration the run goes on from; -1: no rollback */
 };
 
 struct mds_metrics_summary {
@@ -62,6 +70,14 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
  * and the last: the console line, with loss and time averaged over the steps since the
  * line before.  On a terminal a short line is rewritten in between. */
 enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
+
+/* A record. */
+enum mds_rc mds_metrics_nonfinite(struct mds_metrics *m,
+                                  const struct mds_metrics_nonfinite *n);
+
+/* A record: the step's loss is above limit. */
+enum mds_rc mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
+                              double limit);
 
 /* The mean loss (nats per token) over a split, "validation" or "test". */
 enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,

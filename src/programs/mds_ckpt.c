@@ -23,7 +23,7 @@ static const char usage_text[] =
     "verify  reads everything and compares all checksums\n"
     "  --all                   of every checkpoint in the folder\n"
     "\n"
-    "prune   removes checkpoints, never the newest\n"
+    "prune   removes checkpoints, never the newest nor the last good one\n"
     "  --keep-last N           but the last N\n"
     "  --keep-every M          and those of iterations that M divides\n"
     "  --dry-run               only say how many\n"

@@ -149,7 +149,7 @@ static enum mds_rc fill_weights(void *ctx, int unit, int64_t first, int64_t n,
     return fill(ctx, MDS_ZERO_WEIGHT, unit, first, n, out);
 }
 
-/* What of the run's place is taken over, with values that are in already. */
+/* The run's place, with values that are in already. */
 static void take_state(struct run *r, const struct mds_ckpt_state *s)
 {
     const struct mds_loss_scale scale = {.scale = s->loss_scale,
@@ -157,26 +157,29 @@ static void take_state(struct run *r, const struct mds_ckpt_state *s)
                                          .good = s->scale_good,
                                          .left = s->scale_left};
 
-    if (r->config->checkpoint.finetune)
-        return;
     r->iteration = s->iteration;
     r->samples = s->samples;
     mds_engine_resume_loss_scale(r->engine, &scale);
 }
 
-static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix)
+/* What is taken over of a checkpoint besides the weights. */
+struct taking {
+    int moments, place;
+};
+
+static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
+                               int moments)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
     struct mds_zero *zero = mds_engine_zero(r->engine);
     struct filling f = {.local = mds_engine_params(r->engine),
                         .seed = (uint64_t)r->config->train.seed};
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_reader_create(ix, &f.reader));
-    if (c->finetune || c->no_load_optim)
-        rc = mds_zero_load(zero, fill_weights, &f);
-    else
+    if (moments)
         rc = mds_zero_resume(zero, fill, &f, ix->state.updates);
+    else
+        rc = mds_zero_load(zero, fill_weights, &f);
     mds_ckpt_reader_destroy(f.reader);
     return rc;
 }
@@ -197,7 +200,7 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     return rc;
 }
 
-static enum mds_rc load(struct run *r, const char *path)
+static enum mds_rc load_parts(struct run *r, const char *path, struct taking taking)
 {
     struct mds_ckpt_index *ix = NULL;
     double begin = mds_clock_s();
@@ -207,15 +210,22 @@ static enum mds_rc load(struct run *r, const char *path)
     if (!rc)
         rc = mds_ckpt_index_share(r->groups.world, &ix);
     if (!rc)
-        rc = mds_ckpt_agree(r->groups.world, load_values(r, ix));
-    if (!rc) {
+        rc = mds_ckpt_agree(r->groups.world, load_values(r, ix, taking.moments));
+    if (!rc && taking.place)
         take_state(r, &ix->state);
-        if (speaks(r))
-            mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
-                     ix->state.iteration, mds_clock_s() - begin);
-    }
+    if (!rc && speaks(r))
+        mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
+                 ix->state.iteration, mds_clock_s() - begin);
     mds_ckpt_index_destroy(ix);
     return rc;
+}
+
+static enum mds_rc load(struct run *r, const char *path)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+
+    return load_parts(r, path,
+                      (struct taking){!c->finetune && !c->no_load_optim, !c->finetune});
 }
 
 /* ---- which ---- */
@@ -305,5 +315,29 @@ enum mds_rc mds_run_begin(struct run *r)
     MDS_TRY(load_newest(r, iteration));
     if (c->save && strcmp(c->save, c->load) == 0 && r->iteration == iteration)
         r->saved = r->iteration;
+    return MDS_OK;
+}
+
+static enum mds_rc find_good(const struct run *r, int64_t *iteration)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (speaks(r))
+        rc = mds_ckpt_good(r->config->checkpoint.save, iteration);
+    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
+    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
+}
+
+enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration)
+{
+    char path[MDS_CKPT_PATH];
+
+    *iteration = -1;
+    MDS_TRY(find_good(r, iteration));
+    if (*iteration < 0)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_path(r->config->checkpoint.save, *iteration, 0, path));
+    MDS_TRY(load_parts(r, path, (struct taking){.moments = 1, .place = 1}));
+    r->saved = *iteration;
     return MDS_OK;
 }

@@ -4,6 +4,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/dry_run.c src/train/dry_run.h \
   src/train/evaluate.c \
   src/train/memory.c \
+  src/train/nonfinite.c \
   src/train/profile.c \
   src/train/run.h \
   src/train/stop.c \

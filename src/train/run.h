@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "metrics/metrics.h"
+#include "metrics/spikes.h"
 #include "parallel/groups.h"
 #include "train/train.h"
 
@@ -25,7 +26,12 @@ struct run {
     int64_t samples;               /* consumed by then */
     int profiling;                 /* now */
     int64_t profiled;              /* steps before the first that was; -1: none was */
-    int64_t saved;                 /* iteration of the checkpoint of just this; or -1 */
+    int64_t saved;   /* iteration of the newest complete checkpoint; or -1 */
+    int64_t good;    /* of the one that this run marked so; or -1 */
+    int64_t skipped; /* steps in a row that were not finite */
+    int64_t returns; /* to the checkpoint of iteration `returned_to` */
+    int64_t returned_to;
+    struct mds_spikes spikes;
 };
 
 static inline int speaks(const struct run *r)
@@ -61,6 +67,19 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 /* Mean loss over a split, the same for any number of ranks; reported. */
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
 
+/* ---- nonfinite.c: steps whose loss or gradient is not finite ---- */
+
+enum mds_run_verdict {
+    MDS_RUN_TAKE, /* the update may be made */
+    MDS_RUN_SKIP, /* not this one */
+    MDS_RUN_BACK, /* the run is at an earlier iteration now, with data that are new */
+};
+
+/* What becomes of the step that backward has just ended, the same on all ranks.  A
+ * failure, if the run is to stop.  Collective. */
+enum mds_rc mds_run_judge(struct run *r, const struct mds_step_result *s,
+                          enum mds_run_verdict *verdict);
+
 /* ---- stop.c: reasons to leave before the last iteration ---- */
 
 void mds_run_watch_signals(const struct run *r);
@@ -87,6 +106,11 @@ enum mds_rc mds_run_check_save(const struct run *r);
 
 /* Weights and all else to begin with: from --load, or as mds_run_start_weights. */
 enum mds_rc mds_run_begin(struct run *r);
+
+/* The last good checkpoint of --save: all of it, whatever else --load was told to leave
+ * out; samples go on from where they are.  *iteration: its own, or -1: there is none,
+ * and nothing was done.  Collective. */
+enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration);
 
 /* Write a checkpoint, if one is due: after a step, or `at_end`.  A failure of files is
  * a failure at the end alone: before, it is a warning, and the next interval tries

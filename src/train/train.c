@@ -152,18 +152,8 @@ static enum mds_rc load_rows(const struct run *r, int64_t first)
     return MDS_OK;
 }
 
-static enum mds_rc check_finite(const struct mds_step_result *s, int64_t step)
-{
-    if (s->overflow || (isfinite(s->loss) && isfinite(s->grad_norm)))
-        return MDS_OK;
-    return mds_fail(MDS_EUSER,
-                    "iteration %lld: loss %g, gradient norm %g: the run has diverged; "
-                    "lower --lr, lengthen --lr-warmup-iters or set --clip-grad",
-                    (long long)step, s->loss, s->grad_norm);
-}
-
 static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
-                               double lr, double elapsed_s)
+                               int taken, double lr, double elapsed_s)
 {
     struct mds_metrics_step m = {.iteration = r->iteration,
                                  .consumed_samples = r->samples,
@@ -173,9 +163,10 @@ static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
                                  .lr = lr,
                                  .loss = s->loss,
                                  .grad_norm = s->grad_norm,
-                                 .skipped = s->overflow};
+                                 .skipped = s->overflow || !taken};
 
-    r->train_loss = s->loss;
+    if (taken)
+        r->train_loss = s->loss;
     return speaks(r) ? mds_metrics_step(r->metrics, &m) : MDS_OK;
 }
 
@@ -185,16 +176,21 @@ static enum mds_rc one_step(struct run *r)
     double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
     double begin = mds_clock_s();
     struct mds_step_result result;
+    enum mds_run_verdict verdict;
 
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(load_rows(r, first));
     MDS_TRY(mds_engine_backward(r->engine, step, first, r->rows, &result));
-    MDS_TRY(check_finite(&result, step));
+    MDS_TRY(mds_run_judge(r, &result, &verdict));
+    if (verdict == MDS_RUN_BACK)
+        return mds_run_profile_end(r, 0);
     MDS_TRY(mds_run_trace_grads(r, step));
-    MDS_TRY(mds_engine_update(r->engine, lr));
+    if (verdict == MDS_RUN_TAKE)
+        MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
     r->samples += r->config->batch.global;
-    MDS_TRY(report_step(r, &result, lr, mds_clock_s() - begin));
+    MDS_TRY(
+        report_step(r, &result, verdict == MDS_RUN_TAKE, lr, mds_clock_s() - begin));
     return mds_run_profile_end(r, 0);
 }
 

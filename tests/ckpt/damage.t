@@ -129,7 +129,7 @@ faulty() {
 # nothing_lost: what was there is sound, and nothing else is there
 nothing_lost() {
     test "$(cat ck/latest)" = iter_0000004 && mds_ckpt verify --all ck &&
-        test "$(cd ck && echo *)" = "iter_0000002 iter_0000004 latest"
+        test "$(cd ck && echo *)" = "good iter_0000002 iter_0000004 latest"
 }
 for fault in full:0 full:20000 full:150000 quota:100000 eio:100000 sync readonly; do
     case $fault in

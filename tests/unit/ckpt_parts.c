@@ -289,6 +289,35 @@ static void test_folder(void **state)
     assert_int_equal(latest_of("c"), 10000000);
 }
 
+static int64_t good_of(const char *dir)
+{
+    int64_t n;
+
+    assert_int_equal(mds_ckpt_good(dir, &n), MDS_OK);
+    return n;
+}
+
+/* Beside test_folder's 10000 and 10000000, and 20. */
+static void test_good(void **state)
+{
+    int64_t removed;
+
+    (void)state;
+    assert_int_equal(good_of("c"), -1);
+    assert_int_equal(mds_ckpt_mark_good("c", 20), MDS_OK);
+    assert_int_equal(good_of("c"), 20);
+    commit(10000001);
+    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, &removed), MDS_OK);
+    assert_int_equal(good_of("c"), 20);
+    assert_int_equal(access("c/iter_10000000", F_OK), -1);
+    commit(20); /* another one under the name: not known to be good */
+    assert_int_equal(good_of("c"), -1);
+    assert_int_equal(mds_ckpt_mark_good("c", 10000001), MDS_OK);
+    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, NULL), MDS_OK);
+    assert_int_equal(rmdir("c/iter_10000001"), 0);
+    assert_int_equal(good_of("c"), -1); /* names nothing */
+}
+
 static void test_bad_latest(void **state)
 {
     static const char line[] = "../../etc/passwd\n";
@@ -303,10 +332,10 @@ static void test_bad_latest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),      cmocka_unit_test(test_meet),
-        cmocka_unit_test(test_rank_file),  cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_tables),     cmocka_unit_test(test_folder),
-        cmocka_unit_test(test_bad_latest),
+        cmocka_unit_test(test_split),     cmocka_unit_test(test_meet),
+        cmocka_unit_test(test_rank_file), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_tables),    cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_good),      cmocka_unit_test(test_bad_latest),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -16,6 +16,7 @@
 #include "metrics/flops.h"
 #include "metrics/memory.h"
 #include "metrics/metrics.h"
+#include "metrics/spikes.h"
 #include "metrics/tensorboard.h"
 
 static char dir[] = "/tmp/mds-metrics-XXXXXX";
@@ -403,13 +404,35 @@ static int remove_run(void **state)
     return system(command);
 }
 
+/* A loss that falls and swings by 0.1: the mean follows, and only what leaves the swing
+ * is a spike. */
+static void test_spikes(void **state)
+{
+    struct mds_spikes s = {0};
+    double limit = 0;
+
+    (void)state;
+    assert_false(mds_spikes_add(&s, 1e6, 6, &limit)); /* nothing to compare with */
+    s = (struct mds_spikes){0};
+    for (int i = 0; i < 1000; i++)
+        assert_false(
+            mds_spikes_add(&s, 5 - 1e-3 * i + (i % 2 ? 0.05 : -0.05), 6, &limit));
+    assert_true(fabs(s.mean - 4.1) < 0.05);
+    assert_true(sqrt(s.variance) > 0.05 && sqrt(s.variance) < 0.12);
+    assert_false(mds_spikes_add(&s, s.mean + 5.9 * sqrt(s.variance), 6, &limit));
+    assert_true(mds_spikes_add(&s, 9, 6, &limit));
+    assert_true(limit > 4.3 && limit < 5);
+    assert_true(mds_spikes_add(&s, 9, 6, &limit)); /* the first did not hide it */
+    assert_false(mds_spikes_add(&s, 1, 6, &limit));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_flops), cmocka_unit_test(test_megatron_flops),
         cmocka_unit_test(test_console),      cmocka_unit_test(test_json),
         cmocka_unit_test(test_tensorboard),  cmocka_unit_test(test_unwritable_sinks),
-        cmocka_unit_test(test_memory_table),
+        cmocka_unit_test(test_memory_table), cmocka_unit_test(test_spikes),
     };
 
     return cmocka_run_group_tests(tests, make_run, remove_run);
