@@ -2,6 +2,8 @@ EXTRA_DIST += \
 	bench/ceiling.py \
 	bench/checkpoint bench/cpu \
 	bench/gpu \
+	bench/lib.sh \
+	bench/longseq \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \
 	bench/records.py \

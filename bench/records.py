@@ -5,6 +5,7 @@
     records.py mds STEPS.jsonl ...      the record of an mds_pretrain run, from its metrics
     records.py best FILE ROW WHO        the try that was fastest, and what ceiling.py is told
     records.py table FILE               the table of all rows in FILE
+    records.py longseq FILE             the same of bench/longseq
 
 A record has "row" and "who" (mds, peer, llmc, ceiling); of a run that failed, "error".
 """
@@ -33,13 +34,22 @@ def write_tokens(prefix, count=1 << 22):
         f.write(struct.pack("<iqqq", count, 0, 0, 1))
 
 
-def largest_mib(path):
-    """Of nvidia-smi's samples; None without any."""
+def samples(path):
+    """Numbers in a file; none without it."""
     try:
         with open(path) as f:
-            return max((int(w) for w in f.read().split() if w.isdigit()), default=None)
+            return [int(w) for w in f.read().split() if w.isdigit()]
     except OSError:
-        return None
+        return []
+
+
+def memory(o):
+    """GiB: the most that a GPU had in use, and what the host's use grew by."""
+    gpu, host = samples(o.memory), samples(o.host)
+    record = {"used_gib": max(gpu) / 1024} if gpu else {}
+    if host:
+        record["host_gib"] = (max(host) - host[0]) / 2**20
+    return record
 
 
 def mds(o):
@@ -47,9 +57,10 @@ def mds(o):
     events = load(o.steps)
     run = next(e for e in events if e["event"] == "run")
     steps = [e for e in events if e["event"] == "step"]
-    timed = [s["elapsed_s"] for s in steps[-o.last :]]
-    if len(steps) <= o.last:
+    last = min(o.last, len(steps) - 1) if o.partial else o.last
+    if len(steps) <= last or last < 1:
         return record | {"error": f"{len(steps)} steps"}
+    timed = [s["elapsed_s"] for s in steps[-last:]]
     step, ranks = statistics.median(timed), run["ranks"]
     tokens = run["global_batch_size"] * run["seq_length"] / ranks
     micro = run["micro_batch_size"] * run["data_parallel_size"]
@@ -57,20 +68,22 @@ def mds(o):
         "micro_batch": run["micro_batch_size"],
         "accumulate": run["global_batch_size"] // micro,
         "recompute": run["recompute"],
+        "replicas": run["data_parallel_size"],
         "gpus": ranks,
         "step_s": step,
         "step_min_s": min(timed),
         "step_max_s": max(timed),
         "steps": len(timed),
         "tokens_per_s_per_gpu": tokens / step,
+        "causal_flops": run["causal_flops_per_step"],
+        "megatron_flops": run["megatron_flops_per_step"],
         "causal_tflops_per_gpu": run["causal_flops_per_step"] / ranks / step / 1e12,
         "megatron_tflops_per_gpu": run["megatron_flops_per_step"] / ranks / step / 1e12,
         "first_step_s": steps[0]["wall_time_s"] - o.started,
         "loss": steps[-1]["lm_loss"],
         "version": run["version"],
     }
-    used = largest_mib(o.memory)
-    return record | ({"used_gib": used / 1024} if used else {})
+    return record | memory(o)
 
 
 def of(records, row, who):
@@ -137,9 +150,7 @@ def table(records):
         seen = {r["who"] for r in records if r["row"] == row}
         whos = [who for who in NAMES if who in seen] or ["peer"]
         lines += [line(records, row, who) for who in whos]
-    widths = [max(len(cell) for cell in column) for column in zip(*lines)]
-    for cells in lines:
-        print("  ".join(c.rjust(w) for c, w in zip(cells, widths)))
+    print_table(lines)
     print("\nevery run:")
     for r in records:
         if r["who"] == "ceiling" and "error" not in r:
@@ -161,15 +172,98 @@ def tail(r):
     )
 
 
+# Readings on one H200, 2026-11: products of this kind, and cuDNN's causal attention at 128k
+# tokens, forward and backward, by head size.
+PRODUCT_FLOPS = 700e12
+ATTENTION_FLOPS = {
+    64: (477e12, 431e12), 80: (397e12, 372e12), 96: (458e12, 432e12), 128: (655e12, 541e12)
+}  # fmt: skip
+
+
+def floor_s(r, layers, vocab=50304):
+    """Seconds of a step's products and attention alone, with what recompute adds: three of
+    four products of a layer, and with full also attention."""
+    tokens = r["seq"] * r["micro_batch"] * r["accumulate"] * r["replicas"]
+    H, D = r["hidden"], r["hidden"] // r["heads"]
+    again = r["recompute"] != "none"
+    products = tokens * (layers * H**2 * (72 + 16 * again) + 6 * vocab * H)
+    near = min(ATTENTION_FLOPS, key=lambda d: abs(d - D))
+    fwd, bwd = ATTENTION_FLOPS[near]
+    passes = 2 if r["recompute"] == "full" else 1
+    attention = 2 * layers * H * r["seq"] * tokens * (passes / fwd + 2.5 / bwd)
+    return (products / PRODUCT_FLOPS + attention) / r["gpus"]
+
+
+def along(runs, key, layers):
+    """What is at some layers, on the line through the first and the last run."""
+    a, b = runs[0], runs[-1]
+    if a["layers"] == b["layers"]:
+        return b[key] if b["layers"] == layers else None
+    slope = (b[key] - a[key]) / (b["layers"] - a["layers"])
+    return a[key] + (layers - a["layers"]) * slope
+
+
+LONG_TITLES = (
+    "row", "GPUs", "tokens", "layers", "s/step", "floor s", "causal TFLOP/s/GPU", "Megatron's",
+    "published", "ratio", "GPU GiB", "host GiB", "dry GPU", "dry host", "try",
+)  # fmt: skip
+
+
+def long_line(row, runs):
+    """A row: the whole model, measured or extrapolated."""
+    r = runs[-1]
+    whole = r["whole"]
+    step = along(runs, "step_s", whole)
+    measured = ",".join(str(x["layers"]) for x in runs)
+    cells = [row, str(r["gpus"]), str(r["seq"]), f"{measured} of {whole}"]
+    if step:
+        rate = [along(runs, k, whole) / step / r["gpus"] / 1e12
+                for k in ("causal_flops", "megatron_flops")]  # fmt: skip
+        published = r["published"]
+        cells += [f"{step:.2f}", f"{floor_s(r, whole):.2f}", *(f"{x:.0f}" for x in rate)]
+        cells += [str(published or "-"), f"{rate[1] / published:.2f}" if published else "-"]
+    else:
+        cells += ["-"] * 6
+    need = (r["need"].split() + ["-", "-"])[:2]
+    used = [number(r, "used_gib", "{:.1f}"), number(r, "host_gib", "{:.1f}")]
+    return (*cells, *used, *need, r["try"])
+
+
+def print_table(lines):
+    widths = [max(len(cell) for cell in column) for column in zip(*lines)]
+    for cells in lines:
+        print("  ".join(c.rjust(w) for c, w in zip(cells, widths)))
+
+
+def longseq(records):
+    rows = {}
+    for r in records:
+        if r["who"] == "mds" and "error" not in r:
+            rows.setdefault((r["row"], r["try"], r["seq"]), []).append(r)
+    if rows:
+        print_table([LONG_TITLES] + [long_line(k[0], runs) for k, runs in rows.items()])
+        print("\nlayers: measured, of the whole model, whose step is on the line through the")
+        print("first and the last. GiB: of the last run, of a GPU and of all ranks on the")
+        print("host; dry: what the whole model needs of a rank.\n\nevery run:")
+    for r in records:
+        if r["who"] == "longest":
+            print(f"{r['row']}: longest {r['seq']} tokens on {r['gpus']} with {r['try']};"
+                  f" GPU and host GiB of a rank: {r['need']}")  # fmt: skip
+        else:
+            print(f"{r['row']} {r.get('layers', '')} layers, {r['try']}: {tail(r)}")
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
-    p.add_argument("verb", choices=("tokens", "mds", "best", "table"))
+    p.add_argument("verb", choices=("tokens", "mds", "best", "table", "longseq"))
     p.add_argument("file")
     p.add_argument("row", nargs="?")
     p.add_argument("who", nargs="?")
     p.add_argument("--words", default="", help="with mds: the try")
     p.add_argument("--started", type=float, default=0)
     p.add_argument("--memory", default="", help="with mds: nvidia-smi's samples, MiB")
+    p.add_argument("--host", default="", help="with mds: the host's memory in use, KiB")
+    p.add_argument("--partial", action="store_true", help="with mds: fewer steps will do")
     p.add_argument("--last", type=int, default=10, help="with mds: steps that count")
     o = p.parse_args()
     o.steps = o.file
@@ -179,6 +273,8 @@ def main():
         print(json.dumps(mds(o)))
     elif o.verb == "table":
         table(load(o.file))
+    elif o.verb == "longseq":
+        longseq(load(o.file))
     else:
         r = best(load(o.file), o.row, o.who)
         if not r:

@@ -1,0 +1,141 @@
+# shellcheck shell=sh disable=SC2034,SC2154
+# What bench/gpu and bench/longseq share; sourced by them.  They set: me (their name), build,
+# python, device, limit, records, and of a row: row gpus layers hidden heads seq.
+
+die() {
+    echo "$me: $1" >&2
+    exit 1
+}
+
+# The build directory, and a folder to work in.
+open_build() {
+    unset MDS_BUILD # mds_pretrain knows all variables that begin so
+    [ -x "$build/src/programs/mds_pretrain" ] ||
+        die "$build: no src/programs/mds_pretrain there; give the build directory"
+    build=$(cd "$build" && pwd) || exit 1
+    own_mpiexec=${MPIEXEC-}
+    # shellcheck disable=SC1091
+    . "$build/tests/env.sh" || exit 1
+    # where it was built may not be where it is
+    srcdir=$(cd "$here/.." && pwd) PATH=$build/src/programs:$PATH
+    MPIEXEC=${own_mpiexec:-$MPIEXEC}
+    [ -n "$(command -v "${MPIEXEC%% *}")" ] || MPIEXEC=mpiexec
+    work=$(mktemp -d "${TMPDIR:-/tmp}/mds-bench.XXXXXX") || exit 1
+    sampler=
+    trap 'stop_watching; rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
+    here_gpus=$(nvidia-smi -L 2> "$work/null" | grep -c '^GPU')
+    "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
+}
+
+# open_results FILE: FILE and the records beside it
+open_results() {
+    results=$1 records=$1.jsonl
+    mkdir -p "$(dirname "$results")" || exit 1
+    : > "$records"
+}
+
+# note WHO: JSON lines on stdin become records of this row and WHO
+note() {
+    sed -n 's/^{/{"row": "'"$row"'", "who": "'"$1"'", /p' | tee -a "$records"
+}
+
+# fail WHO TRY LOG: a record of what went wrong
+fail() {
+    why=$(grep -a -i 'error\|fail\|refused' "$3" | head -n 1 | tr -d '"\\\t' | cut -c1-200)
+    [ "$status" != 124 ] || why='took too long, see the limits'
+    [ -n "$why" ] || why=$(tail -n 1 "$3" | tr -d '"\\\t' | cut -c1-200)
+    echo "{\"try\": \"$2\", \"error\": \"status $status: $why\"}" | note "$1"
+}
+
+words_help='words between commas: micro-batch; none, selective, full; host:
+                      what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
+                      opt: optimizer on the host, rest: weights, too; tpN, sp, uN, ringN,
+                      ppN: ranks; gN: micro-batches a step; tN, cN, mN, lN: tiles of the
+                      sequence, chunks of attention, tiles of MLP and loss; rope'
+
+# The options that a try's words stand for, in $options.
+read_try() {
+    options=
+    for word in $(echo "$1" | tr , ' '); do
+        n=${word#"${word%%[0-9]*}"}
+        case $word in
+        [0-9]*) more="--micro-batch-size $word" ;;
+        none | selective | full) more="--recompute-granularity $word" ;;
+        host) more=--cpu-checkpointing ;;
+        opt) more=--cpu-optimizer ;;
+        rest) more="--cpu-optimizer --offload-param-device cpu" ;;
+        rope) more=--use-rotary-position-embeddings ;;
+        sp) more=--sequence-parallel ;;
+        z[0-3]) more="--zero-stage $n" ;;
+        tp[0-9]*) more="--tensor-model-parallel-size $n" ;;
+        u[0-9]*) more="--ds-sequence-parallel-size $n" ;;
+        ring[0-9]*) more="--context-parallel-size $n" ;;
+        pp[0-9]*) more="--pipeline-model-parallel-size $n" ;;
+        g[0-9]*) more="--gradient-accumulation-steps $n" ;;
+        k[0-9]*) more="--checkpoint-num-layers $n" ;;
+        t[0-9]*) more="--sequence-tile $n" ;;
+        c[0-9]*) more="--attention-chunk $n" ;;
+        m[0-9]*) more="--mlp-tile $n" ;;
+        l[0-9]*) more="--loss-tile $n" ;;
+        *)
+            echo "error: no such word in a try of mds: $word" > "$work/log"
+            return 1
+            ;;
+        esac
+        options="$options $more"
+    done
+}
+
+# Samples of the memory in use: of each GPU (MiB), and of the host (KiB).
+watch_memory() {
+    : > "$work/memory"
+    : > "$work/host"
+    (while sleep 0.5; do
+        awk '/^MemTotal|^MemAvailable/ { v[++n] = $2 } END { print v[1] - v[2] }' \
+            /proc/meminfo >> "$work/host"
+        [ "$here_gpus" -eq 0 ] ||
+            nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits \
+                >> "$work/memory" 2>&1
+    done) &
+    sampler=$!
+}
+
+stop_watching() {
+    [ -z "$sampler" ] || kill "$sampler" 2> "$work/null"
+    sampler=
+}
+
+# pretrain TRY STEPS OPTIONS...: a run over the row's shape; $status, $begun, $work/log,
+# and $work/steps.jsonl tell how it went
+pretrain() {
+    status=-
+    read_try "$1" || return
+    steps_of_run=$2
+    shift 2
+    rm -f "$work/steps.jsonl"
+    watch_memory
+    begun=$(date +%s.%N)
+    # MPIEXEC and the options are lists of words
+    # shellcheck disable=SC2086
+    timeout -k 5 "$limit" $MPIEXEC -n "$gpus" mds_pretrain --device "$device" --bf16 \
+        --data-path "${tokens:-$work/tokens}" --split 1,0,0 --vocab-size "${vocab:-50257}" \
+        --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" \
+        --seq-length "$seq" --lr 1e-4 --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 1.0 \
+        --eval-iters 0 --train-iters "$steps_of_run" --log-interval "$steps_of_run" \
+        --metrics-jsonl "$work/steps.jsonl" $options ${BENCH_FLAGS-} "$@" \
+        > "$work/log" 2>&1 < /dev/null
+    status=$?
+    stop_watching
+}
+
+# The machine and what was built on it.
+describe() {
+    if command -v nvidia-smi > "$work/null"; then
+        nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader |
+            sort | uniq -c
+    fi
+    [ -z "$(command -v nvcc)" ] || nvcc --version | grep release
+    mds_pretrain --version
+    git -C "$srcdir" log -1 --format='commit %h' 2>&1 | grep '^commit'
+}
