@@ -16,7 +16,7 @@ test_expect_success '--chain: each job goes on where the one before left; one to
     launch_options="--chain 4" submit chain TRAIN_ITERS=30 -- --exit-interval 10 &&
     set -- $(echo $job | tr -d ,) && test $# -eq 4 && about $4 | grep "^Dependency=afterany:$3" &&
     becomes $4 COMPLETED 60 && test "$(state $1) $(state $3)" = "COMPLETED COMPLETED" &&
-    sed -n "s/.*\"iteration\":\([0-9]*\),.*/\1/p" chain/TINY-64-2n/metrics.jsonl >got &&
+    sed -n "/\"step\"/s/.*\"iteration\":\([0-9]*\),.*/\1/p" chain/TINY-64-2n/metrics.jsonl >got &&
     seq 30 >want && test_cmp want got &&
     grep "jobs: \[$1, $2, $3, $4\]" chain/TINY-64-2n/run.yaml
 '
