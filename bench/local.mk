@@ -6,5 +6,6 @@ EXTRA_DIST += \
 	bench/longseq \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \
+	bench/plan \
 	bench/records.py \
 	bench/torch_cpu.py

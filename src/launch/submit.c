@@ -227,17 +227,29 @@ static double margin_s(const struct mds_job *j, const struct mds_estimate *e)
     return s < j->walltime_s / 2 ? s : floor(j->walltime_s / 2);
 }
 
+/* The next of 1, 2, 5, 10, 20, ... below n: a number that does not follow every change
+ * of what is predicted. */
+static int64_t round_down(double n)
+{
+    static const int steps[] = {5, 2, 1};
+    double unit = pow(10, floor(log10(n > 1 ? n : 1)));
+
+    for (int i = 0; i < 3; i++)
+        if (steps[i] * unit <= n)
+            return (int64_t)(steps[i] * unit);
+    return 1;
+}
+
 enum { SAVE_EVERY_S = 1800 }; /* what a job that is killed loses, at most */
 
 /* How often to save, and when to leave: appended where the user has not said it. */
 static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
                      const struct mds_estimate *e, struct mds_words *arguments)
 {
-    int64_t steps = (int64_t)(SAVE_EVERY_S / e->step_s);
-
     if (!was_set(asked, "checkpoint.interval")) {
         mds_words_add(arguments, "--save-interval");
-        mds_words_add(arguments, "%lld", (long long)(steps > 0 ? steps : 1));
+        mds_words_add(arguments, "%lld",
+                      (long long)round_down(SAVE_EVERY_S / e->step_s));
     }
     if (j->walltime_s <= 0)
         return;

@@ -31,21 +31,26 @@ static void advise_nodes(const struct mds_plan_request *r, FILE *f)
             r->machine->name, (long long)(most < 64 * r->world ? most : 64 * r->world));
 }
 
-/* What the user has fixed may be what does not fit. */
+/* The options that are set, one by one: would it fit without? */
 static void advise_free(const struct mds_plan_request *r, const struct mds_plan *p,
                         FILE *f)
 {
-    struct mds_layout now = mds_layout_of(&r->run->config);
-    struct mds_layout none = {.global = now.global, .micro = now.micro};
-    struct mds_str text = {0};
+    for (int i = 0; mds_layout_flag(i); i++) {
+        struct mds_plan_request at = *r;
+        struct mds_plan_entry best;
+        enum mds_rc rc;
 
-    now = mds_layout_keep(none, &now, p->fixed);
-    mds_layout_options(&now, 0, &text);
-    if (p->fixed && text.len)
-        fprintf(f, "  what you set stays as it is: %s\n", text.s);
-    if (p->fixed)
-        fprintf(f, "  leave recompute, offload and sizes to the plan for more room\n");
-    mds_str_fini(&text);
+        at.freed = 1u << i;
+        if ((p->fixed & at.freed) &&
+            mds_plan_fits(&at, r->run->config.model.seq_length, &best, &rc)) {
+            struct mds_str text = {0};
+
+            mds_layout_describe(&best.layout, r->world, &text);
+            fprintf(f, "  without %s as you set it: %s\n", mds_layout_flag(i),
+                    text.s ? text.s : "");
+            mds_str_fini(&text);
+        }
+    }
 }
 
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
@@ -59,6 +64,6 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         fprintf(f, "  %lld tokens would, here\n", (long long)seq);
     else
         fprintf(f, "  not even the shortest sequence, here\n");
-    advise_nodes(r, f);
     advise_free(r, p, f);
+    advise_nodes(r, f);
 }

@@ -70,7 +70,15 @@ int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
     return 1;
 }
 
-unsigned mds_layout_fixed(const struct mds_config_run *run)
+static unsigned bit(const char *key)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (strcmp(members[i].key, key) == 0)
+            return 1u << i;
+    return 0;
+}
+
+static unsigned set_by_user(const struct mds_config_run *run)
 {
     unsigned fixed = 0;
 
@@ -78,6 +86,44 @@ unsigned mds_layout_fixed(const struct mds_config_run *run)
         if (mds_settings_of(&run->settings, members[i].key)->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
     return fixed;
+}
+
+/* SP_TYPE says all of a grid, as it does where nothing is planned (config_layout.c):
+ * the ranks that no size asks for are tensor ranks, or Ulysses ranks with ZeRO 3. */
+static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
+                               unsigned fixed, struct mds_layout *now)
+{
+    unsigned tensor = bit("parallel.tensor"), ulysses = bit("parallel.ulysses");
+    unsigned others = bit("parallel.pipeline") | bit("parallel.ring");
+    int64_t taken = now->pipeline * now->ring;
+
+    if (run->config.parallel.sp_type == MDS_SP_MEGATRON) {
+        if (!(fixed & tensor) && world % (taken * now->ulysses) == 0)
+            now->tensor = world / (taken * now->ulysses);
+        if (!(fixed & bit("parallel.sequence_parallel")))
+            now->sequence_parallel = now->tensor > 1;
+        return fixed | tensor | ulysses | others | bit("parallel.sequence_parallel");
+    }
+    if (run->config.parallel.sp_type == MDS_SP_DS) {
+        if (!(fixed & ulysses) && world % (taken * now->tensor) == 0)
+            now->ulysses = world / (taken * now->tensor);
+        if (!(fixed & bit("parallel.zero_stage")))
+            now->zero = 3;
+        return fixed | tensor | ulysses | others | bit("parallel.zero_stage");
+    }
+    return fixed;
+}
+
+unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
+                          struct mds_layout *now)
+{
+    *now = mds_layout_of(&run->config);
+    return fix_by_sp_type(run, world, set_by_user(run), now);
+}
+
+const char *mds_layout_flag(int member)
+{
+    return member < MEMBERS ? members[member].flag : NULL;
 }
 
 struct mds_layout mds_layout_of(const struct mds_config *c)

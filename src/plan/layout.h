@@ -21,9 +21,13 @@ struct mds_layout {
     int64_t micro, global; /* 0: as the configuration has them */
 };
 
-/* Which members of a layout the user has fixed: a bit for each row of the list in
- * layout.c. */
-unsigned mds_layout_fixed(const struct mds_config_run *run);
+/* Which members of a layout the user has fixed, by options or SP_TYPE: a bit for each
+ * row of the list in layout.c; and the layout that this is of, for `world` ranks. */
+unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
+                          struct mds_layout *now);
+
+/* The option of a bit, NULL past the last. */
+const char *mds_layout_flag(int member);
 
 /* The layout that a configuration has now. */
 struct mds_layout mds_layout_of(const struct mds_config *c);

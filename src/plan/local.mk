@@ -1,6 +1,7 @@
 noinst_LIBRARIES += src/plan/libmds_plan.a
 src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine.c src/plan/machine.h src/plan/machine_impl.h \
+  src/plan/machine_attention.c \
   src/plan/machine_check.c \
   src/plan/machine_facts.c \
   src/plan/machine_find.c \
@@ -10,7 +11,8 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \
-  src/plan/search.c
+  src/plan/search.c \
+  src/plan/time.c src/plan/time.h
 
 machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.yaml \

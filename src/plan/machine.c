@@ -27,7 +27,7 @@ static const char *origin_of(struct reader *r, const struct mds_node *n)
 /* ---- names and faults ---- */
 
 /* Sections that are no rows of facts. */
-static const char *const others[] = {"environment", "queues", "settings"};
+static const char *const others[] = {"environment", "queues", "settings", "attention"};
 
 static void unknown_section(struct reader *r, const struct mds_node *n)
 {
@@ -278,6 +278,14 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
     return MDS_OK;
 }
 
+static enum mds_rc read_attention(struct reader *r, const struct mds_node *section)
+{
+    if (!has_source(r, section))
+        mds_diag_fault(r->diag, origin_of(r, section),
+                       "attention has no source and date");
+    return mds_machine_read_attention(r->t, section, r->m, r->diag);
+}
+
 /* ---- the whole ---- */
 
 static enum mds_rc read_profile(struct reader *r)
@@ -297,6 +305,8 @@ static enum mds_rc read_profile(struct reader *r)
             MDS_TRY(read_queues(r, n));
         else if (strcmp(n->key, "environment") == 0)
             MDS_TRY(read_environment(r, n));
+        else if (strcmp(n->key, "attention") == 0)
+            MDS_TRY(read_attention(r, n));
         else
             read_section(r, n);
     }
@@ -345,6 +355,7 @@ void mds_machine_destroy(struct mds_machine *m)
         free(m->environment[i].name);
         free(m->environment[i].value);
     }
+    free(m->attention);
     free(m->queues);
     free(m->environment);
     free(m->path);

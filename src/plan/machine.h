@@ -35,6 +35,12 @@ struct mds_queue {
     int preemptable; /* jobs may be killed without warning */
 };
 
+/* Fused causal attention, measured; half of the square counts. */
+struct mds_attention_rate {
+    int64_t head, seq;
+    double forward, backward; /* FLOP/s */
+};
+
 struct mds_variable {
     char *name, *value;
 };
@@ -87,6 +93,8 @@ struct mds_machine {
         char *init;         /* shell line before that, or NULL */
     } batch;
 
+    struct mds_attention_rate *attention; /* by head size, then length */
+    size_t attention_count;
     struct mds_queue *queues;
     size_t queue_count;
     struct mds_variable *environment;
@@ -105,6 +113,11 @@ void mds_machine_destroy(struct mds_machine *m); /* NULL is fine */
  * `host`, or localhost's if none does. */
 enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
                              struct mds_machine **out);
+
+/* FLOP/s of attention for that head size and length: between the measured rows, or
+ * rates.attention_flops where there are none. */
+double mds_machine_attention_flops(const struct mds_machine *m, double head, double seq,
+                                   int backward);
 
 /* Ranks on each node: one per GPU, or what the profile says. */
 int64_t mds_machine_ranks(const struct mds_machine *m);

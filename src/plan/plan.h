@@ -11,6 +11,8 @@ struct mds_plan_request {
     const struct mds_machine *machine; /* borrowed, as is run */
     const struct mds_config_run *run;  /* read, not resolved */
     int64_t world, per_node;
+    unsigned
+        freed; /* members of layouts that are searched although the user fixed them */
     double budget_s; /* grids that were not reached by then are left out, and counted */
 };
 

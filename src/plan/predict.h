@@ -27,8 +27,8 @@ struct mds_estimate {
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.
  *
- * Limits of the time: operations do not overlap; gradients travel behind half of the
- * computing, where the configuration lets them; links are shared fairly. */
+ * Limits of the time: operations do not overlap; of what travels behind computing a
+ * quarter shows (time.c); links are shared fairly. */
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
 

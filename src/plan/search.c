@@ -376,14 +376,12 @@ static void prefer_row(struct search *s, const struct mds_layout_row *row)
 enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,
                             struct mds_plan *out)
 {
-    struct mds_plan plan = {.fixed = mds_layout_fixed(r->run)};
+    struct mds_plan plan = {0};
     double start = mds_clock_s();
-    struct search s = {.r = r,
-                       .now = mds_layout_of(&r->run->config),
-                       .plan = &plan,
-                       .end_s = start + r->budget_s};
+    struct search s = {.r = r, .plan = &plan, .end_s = start + r->budget_s};
     struct mds_layout_row row;
 
+    plan.fixed = mds_layout_fixed(r->run, r->world, &s.now) & ~r->freed;
     try_all(&s);
     if (!s.rc) {
         sort(&plan);
@@ -413,7 +411,7 @@ int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
 {
     struct mds_config_run run = *r->run;
     struct mds_plan_request at = *r;
-    struct mds_plan plan = {.fixed = mds_layout_fixed(r->run)};
+    struct mds_plan plan = {0};
     struct search s = {.r = &at,
                        .plan = &plan,
                        .end_s = mds_clock_s() + 0.25 + r->budget_s / 16,
@@ -423,7 +421,7 @@ int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
     run.config.model.seq_length = seq;
     run.config.model.max_positions = 0;
     at.run = &run;
-    s.now = mds_layout_of(&run.config);
+    plan.fixed = mds_layout_fixed(&run, r->world, &s.now) & ~r->freed;
     try_all(&s);
     fits = plan.fit_count > 0;
     if (fits)

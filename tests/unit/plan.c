@@ -243,6 +243,95 @@ static void what_is_fixed_stays(void **state)
 }
 
 /* The plan's memory is the engine's own. */
+/* SP_TYPE fixes the whole grid; what it does not say is searched. */
+static void a_kind_of_sequence_parallelism_stays(void **state)
+{
+    struct mds_config_run *megatron = read_run("--sp-type megatron");
+    struct mds_config_run *ds = read_run("--sp-type ds");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, megatron, 4);
+    assert_true(p.fit_count > 1);
+    for (size_t i = 0; i < p.fit_count; i++)
+        assert_int_equal(p.fits[i].layout.tensor, 4);
+    mds_plan_fini(&p);
+    p = search(m, ds, 4);
+    assert_true(p.fit_count > 0);
+    for (size_t i = 0; i < p.fit_count; i++) {
+        assert_int_equal(p.fits[i].layout.ulysses, 4);
+        assert_int_equal(p.fits[i].layout.zero, 3);
+    }
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(megatron);
+    mds_config_run_destroy(ds);
+}
+
+/* What is said when nothing fits, as one text. */
+static char *advice(const struct mds_machine *m, const struct mds_config_run *run)
+{
+    const struct mds_plan_request r = {
+        .machine = m, .run = run, .world = 2, .per_node = 2, .budget_s = 60};
+    struct mds_plan p = search(m, run, 2);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_int_equal(p.fit_count, 0);
+    mds_plan_advise(&r, &p, f);
+    fclose(f);
+    mds_plan_fini(&p);
+    return text;
+}
+
+static void what_would_fit_is_said(void **state)
+{
+    struct mds_config_run *run =
+        read_run("--seq-length 32000 --recompute-granularity none --zero-stage 1");
+    struct mds_machine *m = NULL;
+    char *text;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    text = advice(m, run);
+    assert_non_null(strstr(text, "without --recompute-granularity as you set it: "));
+    assert_null(strstr(text, "without --zero-stage"));
+    assert_non_null(strstr(text, "tokens would, here"));
+    free(text);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
+static void attention_is_as_fast_as_measured(void **state)
+{
+    static const char rows[] =
+        "attention:\n"
+        "  b: {head: 64, seq: 4000, forward: 200e12, backward: 100e12}\n"
+        "  a: {head: 64, seq: 1000, forward: 100e12, backward: 50e12}\n"
+        "  c: {head: 128, seq: 1000, forward: 300e12, backward: 30e12}\n"
+        "  source: s\n  date: 2026-01-02\n";
+    struct mds_machine *m = NULL;
+
+    (void)state;
+    assert_int_equal(load(rows, &m), MDS_OK);
+    assert_float_equal(mds_machine_attention_flops(m, 64, 1000, 0), 100e12, 1);
+    assert_float_equal(mds_machine_attention_flops(m, 64, 2000, 0), 150e12, 1e6);
+    assert_float_equal(mds_machine_attention_flops(m, 72, 4000, 1), 100e12, 1);
+    assert_float_equal(mds_machine_attention_flops(m, 64, 1e6, 0), 200e12, 1);
+    assert_float_equal(mds_machine_attention_flops(m, 128, 500, 0), 200e12, 1e6);
+    mds_machine_destroy(m);
+    m = NULL;
+    assert_int_equal(load("", &m), MDS_OK);
+    assert_float_equal(mds_machine_attention_flops(m, 64, 1000, 1),
+                       m->rates.attention_flops, 1);
+    mds_machine_destroy(m);
+    assert_fails(load("attention: {a: {head: 64}, source: s, date: 2026-01-02}\n", &m),
+                 MDS_EUSER, "m.yaml:15: attention: a: must be");
+}
+
 static void memory_is_what_the_engine_measures(void **state)
 {
     struct mds_config_run *run = read_run("");
@@ -341,6 +430,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
+        cmocka_unit_test(what_would_fit_is_said),
+        cmocka_unit_test(attention_is_as_fast_as_measured),
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(what_does_not_fit_says_why),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),

@@ -1,0 +1,184 @@
+/* A roofline over a step's ledger. */
+#include "plan/time.h"
+
+#include <math.h>
+
+/* Where a rank's group lies among the nodes. */
+struct span {
+    int size, stride; /* ranks, and how far apart in rank order */
+};
+
+static double bigger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* What an operation that computes is bound by, if not by memory.  Ring attention works
+ * on one rank's share of the sequence at a time. */
+static double flops_rate(const struct mds_machine *m, const struct mds_config *c,
+                         int op)
+{
+    double narrow = m->rates.matmul_flops, wide = m->rates.matmul_fp32_flops;
+    double seq = (double)(c->model.seq_length / c->parallel.ring), rate = narrow;
+
+    if (op == MDS_OP_ATTENTION_FWD || op == MDS_OP_ATTENTION_BWD)
+        rate = mds_machine_attention_flops(m, (double)c->model.head_dim, seq,
+                                           op == MDS_OP_ATTENTION_BWD);
+    return c->train.type == MDS_TYPE_F32 ? rate * wide / narrow : rate;
+}
+
+static int is_copy(int op)
+{
+    return op == MDS_OP_COPY_IN || op == MDS_OP_COPY_OUT;
+}
+
+static double compute_s(const struct mds_machine *m, const struct mds_config *c,
+                        const struct mds_ledger *l)
+{
+    double s = 0;
+
+    for (int op = 0; op < MDS_OPS; op++)
+        if (!is_copy(op))
+            s += bigger(l->op[op].cost.flops / flops_rate(m, c, op),
+                        l->op[op].cost.bytes / m->rates.memory_bytes_s) +
+                 (double)l->op[op].calls * m->rates.call_s;
+    return s;
+}
+
+/* Copies over the link (charged at both ends), and the host's own update, which reads
+ * and writes what was offloaded once. */
+static double host_s(const struct mds_machine *m, int per_node,
+                     const struct mds_rehearsal *r)
+{
+    double bytes = (r->ledger.op[MDS_OP_COPY_IN].cost.bytes +
+                    r->ledger.op[MDS_OP_COPY_OUT].cost.bytes) /
+                   2;
+
+    return bytes / m->links.host_bytes_s +
+           2 * (double)r->offloaded_bytes * per_node / m->links.host_memory_bytes_s;
+}
+
+/* Of a group's members, how many share a node. */
+static int in_a_node(struct span s, int per_node)
+{
+    int n = per_node / s.stride;
+
+    if (n < 1)
+        return 1;
+    return n < s.size ? n : s.size;
+}
+
+/* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
+ * are shared by the groups that cross there; of a ring's bytes each node sends what one
+ * member does, of an all-to-all what all do. */
+static double link_rate(const struct mds_machine *m, struct span s, int per_node,
+                        enum mds_comm_kind kind)
+{
+    int here = in_a_node(s, per_node);
+    double share, beyond;
+
+    if (here == s.size)
+        return m->links.gpu_bytes_s;
+    share = m->links.net_bytes_s / per_node;
+    if (kind == MDS_COMM_ALL_TO_ALL) {
+        beyond = (double)(s.size - here) / (s.size - 1);
+        return share / beyond;
+    }
+    if (kind != MDS_COMM_SEND && kind != MDS_COMM_RECV)
+        share *= here;
+    return share < m->links.gpu_bytes_s ? share : m->links.gpu_bytes_s;
+}
+
+/* Of one kind. */
+static double kind_s(const struct mds_machine *m, struct span s, int per_node,
+                     const struct mds_comm_stats *stats, enum mds_comm_kind kind)
+{
+    double hops = s.size > 1 ? ceil(log2(s.size)) : 0;
+
+    return (double)stats->of[kind].wire_bytes / link_rate(m, s, per_node, kind) +
+           (double)stats->of[kind].calls * hops * m->links.latency_s;
+}
+
+static double group_s(const struct mds_machine *m, struct span s, int per_node,
+                      const struct mds_comm_stats *stats)
+{
+    double sum = 0;
+
+    for (int k = 0; k < MDS_COMM_KINDS; k++)
+        sum += kind_s(m, s, per_node, stats, (enum mds_comm_kind)k);
+    return sum;
+}
+
+/* What of `s` shows behind `cover` seconds of computing: what does not fit behind it,
+ * and a quarter of what does, for moving bytes takes some of the GPU.  The quarter is
+ * an estimate. */
+static double showing(double s, double cover)
+{
+    return s > cover ? s - cover + cover / 4 : s / 4;
+}
+
+/* Gradients and weights.  Sums travel behind the backward pass, two thirds of the
+ * computing; weights that are gathered after the update (below stage 3) behind nothing,
+ * at stage 3 ahead of the blocks that need them. */
+static double data_s(const struct mds_machine *m, const struct mds_config *c,
+                     struct span s, int per_node, const struct mds_comm_stats *stats,
+                     double compute_s)
+{
+    double all = group_s(m, s, per_node, stats);
+    double gather = kind_s(m, s, per_node, stats, MDS_COMM_ALL_GATHER);
+
+    if (!c->train.overlap_grad_reduce)
+        return all;
+    if (c->parallel.zero_stage == 3)
+        return showing(all, compute_s);
+    return showing(all - gather, compute_s * 2 / 3) + gather;
+}
+
+/* Times of a rank, all but the waiting for other stages. */
+static void time_rank(const struct mds_machine *m, const struct mds_config *c,
+                      int per_node, const struct mds_rehearsal *r,
+                      struct mds_estimate *e)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    int tp = (int)p->tensor, u = (int)p->ulysses, ring = (int)p->ring;
+    int stage = tp * u * ring * (int)p->data;
+    const struct span spans[MDS_PLAN_GROUPS] = {
+        {tp, 1},
+        {u, tp},
+        {ring, tp * u},
+        {u * ring * (int)p->data, tp},
+        {(int)p->pipeline, stage},
+        {p->pipeline > 1 ? 2 : 1, stage},
+        {stage * (int)p->pipeline, 1},
+    };
+    double s[MDS_PLAN_GROUPS];
+
+    for (int i = 0; i < MDS_PLAN_GROUPS; i++)
+        s[i] = group_s(m, spans[i], per_node, &r->comm[i]);
+    e->compute_s = compute_s(m, c, &r->ledger);
+    e->tensor_s = s[0];
+    e->sequence_s = s[1] + s[2];
+    e->data_s = s[6] + data_s(m, c, spans[3], per_node, &r->comm[3], e->compute_s);
+    e->pipeline_s = s[4] + s[5];
+    e->host_s = host_s(m, per_node, r);
+}
+
+/* A stage idles for (p-1)/(m v) of its work: Narayanan et al. 2021, arXiv:2104.04473,
+ * section 2.2. */
+static void add_idle(const struct mds_config *c, struct mds_estimate *e)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    double v = p->virtual_stages > 0 ? (double)p->virtual_stages : 1;
+    double passes = e->compute_s + e->tensor_s + e->sequence_s + e->pipeline_s;
+
+    e->idle_s =
+        passes * (double)(p->pipeline - 1) / ((double)c->batch.accumulation * v);
+    e->step_s = passes + e->data_s + e->host_s + e->idle_s;
+}
+
+void mds_plan_time(const struct mds_machine *m, const struct mds_config *c,
+                   int per_node, const struct mds_rehearsal *r, struct mds_estimate *e)
+{
+    time_rank(m, c, per_node, r, e);
+    add_idle(c, e);
+}

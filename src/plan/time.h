@@ -1,0 +1,25 @@
+/* What a step takes by a ledger: a roofline over the machine's rates and links.  For
+ * predict.c alone. */
+#ifndef MDS_PLAN_TIME_H
+#define MDS_PLAN_TIME_H
+
+#include "comm/comm.h"
+#include "device/device.h"
+#include "plan/predict.h"
+
+enum { MDS_PLAN_GROUPS = 7 };
+
+/* What one step left in the ledgers of a rank. */
+struct mds_rehearsal {
+    struct mds_ledger ledger;
+    /* tensor, Ulysses, ring, data, pipeline, ends, world */
+    struct mds_comm_stats comm[MDS_PLAN_GROUPS];
+    int64_t host_bytes;
+    int64_t offloaded_bytes; /* of host_bytes: optimizer states and resting weights */
+};
+
+/* Fills the times of *e. */
+void mds_plan_time(const struct mds_machine *m, const struct mds_config *c,
+                   int per_node, const struct mds_rehearsal *r, struct mds_estimate *e);
+
+#endif
