@@ -30,14 +30,15 @@ struct mdsk_linear_bwd_input {
     void *dx;
 };
 
-/* dW += dy^T x,  db += column sums of dy
+/* dW += dy^T x (dW = dy^T x if `write`),  db += column sums of dy
  *
  *   x  [R, in]    dtype       dy [R, out]  dtype
- *   dW [out, in]  f32, added to
+ *   dW [out, in]  f32, added to or written
  *   db [out]      f32, added to, or NULL for none */
 struct mdsk_linear_bwd_weight {
     int64_t R, in, out;
     enum mdsk_dtype dtype;
+    int write;
     const void *x, *dy;
     float *dw, *db;
 };

@@ -43,7 +43,8 @@ struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *
 struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a)
 {
     double R = (double)a->R, in = (double)a->in, out = (double)a->out;
-    double sums = 2 * (in * out + (a->db ? out : 0)) * sizeof(float);
+    double sums =
+        ((a->write ? 1 : 2) * in * out + (a->db ? 2 * out : 0)) * sizeof(float);
 
     return (struct mdsk_cost){product(a->R, a->in, a->out),
                               (R * in + R * out) * size_of(a->dtype) + sums};

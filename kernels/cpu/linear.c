@@ -137,6 +137,8 @@ static int half_bwd_weight(const struct mdsk_linear_bwd_weight *a)
                                   .b = {a->x, a->in, 0},
                                   .c = a->dw};
 
+    if (a->write)
+        memset(a->dw, 0, (size_t)(a->in * a->out) * sizeof *a->dw);
     return mdsk_half_product(&p);
 }
 
@@ -153,5 +155,5 @@ int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight
     }
     if (a->dtype != MDSK_F32)
         return half_bwd_weight(a);
-    return mdsk_product(a->out, a->in, a->R, &dy, &x, a->dw, a->in, 1);
+    return mdsk_product(a->out, a->in, a->R, &dy, &x, a->dw, a->in, !a->write);
 }

@@ -202,7 +202,7 @@ int mdsk_linear_bwd_weight_cuda(void *stream, const struct mdsk_linear_bwd_weigh
     int err = 0;
 
     s.flip_b = 1;
-    s.add = 1;
+    s.add = !a->write;
     if (a->db && a->dtype != MDSK_F32) {
         struct mdsk_cuda_shape both = s;
         struct mdsk_cuda_operands with = o;

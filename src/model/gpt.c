@@ -38,6 +38,7 @@ static int add_unit(struct registrar *reg, const char *name)
     return unit;
 }
 
+/* The weight of a product. */
 static int add_matrix(struct registrar *reg, const char *name, int64_t rows,
                       int64_t cols, enum mds_shard shard, double std, int packed)
 {
@@ -47,7 +48,8 @@ static int add_matrix(struct registrar *reg, const char *name, int64_t rows,
                                .std = std,
                                .decay = 1,
                                .packed = packed,
-                               .shard = shard};
+                               .shard = shard,
+                               .by_product = 1};
 
     snprintf(s.name, sizeof s.name, "%s.weight", name);
     return add(reg, &s);
@@ -140,7 +142,7 @@ static void add_layer(struct registrar *reg, int number, struct layer_ids *id)
     id->down = add_linears(reg, name, down, 1, ffn, &hidden, MDS_SHARD_COLS, small);
 }
 
-static void add_word(struct registrar *reg, int is_copy)
+static void add_word(struct registrar *reg, int is_copy, int with_head)
 {
     struct mds_gpt *g = reg->g;
     struct mds_param_spec s = {.name = "embedding.word.weight",
@@ -150,7 +152,8 @@ static void add_word(struct registrar *reg, int is_copy)
                                .std = g->cfg.init_std,
                                .decay = 1,
                                .shard = MDS_SHARD_ROWS,
-                               .duplicate = is_copy};
+                               .duplicate = is_copy,
+                               .by_product = with_head};
 
     g->word_unit = add_unit(reg, "embedding.word");
     g->word = add(reg, &s);
@@ -159,13 +162,19 @@ static void add_word(struct registrar *reg, int is_copy)
 static void add_position(struct registrar *reg)
 {
     struct mds_gpt *g = reg->g;
+    struct mds_param_spec s = {.name = "embedding.position.weight",
+                               .rows = g->cfg.max_positions,
+                               .cols = g->cfg.hidden,
+                               .init = MDS_INIT_NORMAL,
+                               .std = g->cfg.init_std,
+                               .decay = 1,
+                               .shard = g->slices_positions ? MDS_SHARD_ROWS
+                                                            : MDS_SHARD_NONE};
 
     if (g->cfg.position != MDS_POSITION_LEARNED)
         return;
     g->position_unit = add_unit(reg, "embedding.position");
-    g->position = add_matrix(
-        reg, "embedding.position", g->cfg.max_positions, g->cfg.hidden,
-        g->slices_positions ? MDS_SHARD_ROWS : MDS_SHARD_NONE, g->cfg.init_std, 0);
+    g->position = add(reg, &s);
 }
 
 static void add_head(struct registrar *reg)
@@ -186,7 +195,7 @@ static enum mds_rc register_all(struct mds_gpt *g)
     struct registrar reg = {g, MDS_OK};
 
     if (first->is_first || (last->is_last && g->cfg.tied_head))
-        add_word(&reg, !first->is_first);
+        add_word(&reg, !first->is_first, last->is_last && g->cfg.tied_head);
     if (first->is_first)
         add_position(&reg);
     for (int i = 0; i < g->n_pieces; i++)

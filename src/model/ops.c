@@ -118,14 +118,16 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct mds_gpt *g,
                                       const struct linear_ids *id, int64_t R,
                                       const void *x, const void *dy)
 {
-    struct mdsk_linear_bwd_weight a = {.R = R,
-                                       .in = id->in,
-                                       .out = id->out,
-                                       .dtype = g->par.dtype,
-                                       .x = x,
-                                       .dy = dy,
-                                       .dw = grad(g, id->weight),
-                                       .db = grad(g, id->bias)};
+    struct mdsk_linear_bwd_weight a = {
+        .R = R,
+        .in = id->in,
+        .out = id->out,
+        .dtype = g->par.dtype,
+        .write = mds_params_take_blank(g->ps, id->weight, id->in * id->out),
+        .x = x,
+        .dy = dy,
+        .dw = grad(g, id->weight),
+        .db = grad(g, id->bias)};
 
     return mds_op_linear_bwd_weight(g->par.dev, &a);
 }

@@ -181,7 +181,7 @@ enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece
                                      const struct piece_set *set, void *d);
 struct mds_head;
 /* x [Rs,H] -> loss, and in training its gradient d. */
-enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, const struct mds_head *h,
+enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, struct mds_head *h,
                                const void *x, const int32_t *target,
                                struct mds_gpt_loss *loss, void *d);
 

@@ -106,25 +106,27 @@ static enum mds_rc embed_bwd(const struct mds_gpt *g, const int32_t *token, void
 static struct mds_head head_of(const struct mds_gpt *g)
 {
     const struct mds_param *w = mds_params_get(g->ps, g->head);
+    int training = g->run.training;
 
-    return (struct mds_head){.H = g->cfg.hidden,
-                             .vocab = g->cfg.vocab,
-                             .first_word = w->rows * mds_comm_rank(g->groups->tp),
-                             .words = w->rows,
-                             .weight = mds_param_weight(g->ps, g->head),
-                             .dweight = g->run.training ? mds_param_grad(g->ps, g->head)
-                                                        : NULL,
-                             .tile = g->run.train->loss_tile,
-                             .grad_scale = g->run.grad_scale};
+    return (struct mds_head){
+        .H = g->cfg.hidden,
+        .vocab = g->cfg.vocab,
+        .first_word = w->rows * mds_comm_rank(g->groups->tp),
+        .words = w->rows,
+        .weight = mds_param_weight(g->ps, g->head),
+        .dweight = training ? mds_param_grad(g->ps, g->head) : NULL,
+        .blank = training && mds_params_take_blank(g->ps, g->head, w->count),
+        .tile = g->run.train->loss_tile,
+        .grad_scale = g->run.grad_scale};
 }
 
 /* x + r -> loss, and in training the stream's gradient d.  r becomes x + r. */
-static enum mds_rc whole_head(const struct mds_gpt *g, const void *x, void *r,
-                              const int32_t *target, struct mds_gpt_loss *loss, void *d)
+static enum mds_rc whole_head(const struct mds_gpt *g, struct mds_head *h,
+                              const void *x, void *r, const int32_t *target,
+                              struct mds_gpt_loss *loss, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     int64_t Rs = mds_par_slice_rows(&g->par), n = stream_size(g);
-    struct mds_head h = head_of(g);
     void *y = NULL, *dy = NULL;
     float *mean = NULL, *rstd = NULL;
 
@@ -134,7 +136,7 @@ static enum mds_rc whole_head(const struct mds_gpt *g, const void *x, void *r,
     if (d)
         MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &dy));
     MDS_TRY(mds_gpt_norm_fwd(g, &g->final_norm, x, r, r, y, mean, rstd));
-    MDS_TRY(mds_head_loss(&g->par, &h, y, target, &loss->sum, &loss->count, dy));
+    MDS_TRY(mds_head_loss(&g->par, h, y, target, &loss->sum, &loss->count, dy));
     if (d) {
         mds_dev_zero(g->par.dev, d, n * (int64_t)mdsk_dtype_size(g->par.dtype));
         MDS_TRY(mds_gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
@@ -150,7 +152,7 @@ static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r
     struct mds_head h = head_of(g);
 
     return mds_gpt_is_tiled(g) ? mds_gpt_tiled_head(g, &h, x, target, loss, d)
-                               : whole_head(g, x, r, target, loss, d);
+                               : whole_head(g, &h, x, r, target, loss, d);
 }
 
 /* A tied embedding that is here for the head alone is complete now. */

@@ -202,9 +202,8 @@ static enum mds_rc targets_of(const struct tile *t, const int32_t *target,
     return MDS_OK;
 }
 
-static enum mds_rc head_tile(const struct tile *t, const struct mds_head *h,
-                             const void *x, const int32_t *target,
-                             struct mds_gpt_loss *loss, void *d)
+static enum mds_rc head_tile(const struct tile *t, struct mds_head *h, const void *x,
+                             const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {
     const struct mds_gpt *g = &t->g;
     const struct mds_par *p = &g->par;
@@ -231,7 +230,7 @@ static enum mds_rc head_tile(const struct tile *t, const struct mds_head *h,
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, const struct mds_head *h,
+enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, struct mds_head *h,
                                const void *x, const int32_t *target,
                                struct mds_gpt_loss *loss, void *d)
 {

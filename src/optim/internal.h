@@ -26,6 +26,7 @@ struct zero_unit {
     int64_t first, n, at, block;
     int range, ranges;          /* of z->range */
     int bucket;                 /* stages 0, 1 */
+    int begun;                  /* in this step; stages 0, 1 */
     int pass;                   /* the last one it was ready in; 0: none of this step */
     int complete;               /* and that was its last */
     int grad_slot;              /* stages 2, 3: of z->grad_pool; -1: no gradient now */

@@ -83,7 +83,8 @@ enum mds_rc mds_zero_load(struct mds_zero *z,
                                               int64_t n, float *out),
                           void *ctx);
 
-/* Gradients are zero: a step begins. */
+/* A step begins.  Gradients are zero from a unit's first grad_begin in it on, or blank
+ * (tensor/params.h). */
 enum mds_rc mds_zero_step_begin(struct mds_zero *z);
 
 /* A backward pass begins.  A unit may report ready once in it, or not at all (that of

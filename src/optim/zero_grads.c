@@ -197,12 +197,13 @@ enum mds_rc mds_zero_step_begin(struct mds_zero *z)
 {
     z->pass = z->last = 0;
     for (int i = 0; i < z->units; i++)
-        z->unit[i].pass = z->unit[i].complete = 0;
+        z->unit[i].pass = z->unit[i].complete = z->unit[i].begun = 0;
     for (int b = 0; b < z->buckets; b++) {
         z->bucket[b].waiting = z->bucket[b].units;
         z->bucket[b].sent = 0;
     }
-    mds_dev_zero(z->dev, z->grad, grad_floats(z) * (int64_t)sizeof(float));
+    if (z->stage >= 2)
+        mds_dev_zero(z->dev, z->grad, grad_floats(z) * (int64_t)sizeof(float));
     return MDS_OK;
 }
 
@@ -226,6 +227,30 @@ static enum mds_rc find_room(struct mds_zero *z, int64_t count, int *slot)
                     alive_at_once(z) - (z->spec.overlap != 0));
 }
 
+static void zero_between(struct mds_zero *z, float *grad, int64_t from, int64_t to)
+{
+    if (from < to)
+        mds_dev_zero(z->dev, grad + from, (to - from) * (int64_t)sizeof *grad);
+}
+
+/* Zeros where gradients are added to; products write the rest. */
+static void clear(struct mds_zero *z, int unit)
+{
+    const struct mds_param_unit *pu = mds_params_unit(z->params, unit);
+    int64_t from = 0;
+
+    for (int i = pu->first_param; i < pu->first_param + pu->params; i++) {
+        const struct mds_param *p = mds_params_get(z->params, i);
+
+        if (!p->spec.by_product)
+            continue;
+        zero_between(z, pu->grad, from, p->offset - pu->first);
+        from = p->offset - pu->first + p->count;
+    }
+    zero_between(z, pu->grad, from, pu->count);
+    mds_params_set_blank(z->params, unit);
+}
+
 enum mds_rc zero_grad_begin(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
@@ -233,14 +258,19 @@ enum mds_rc zero_grad_begin(void *ctx, int unit)
     int64_t count = mds_params_unit(z->params, unit)->count;
     int slot;
 
-    if (z->stage < 2 || u->grad_slot >= 0)
+    if (u->grad_slot >= 0 || u->begun)
         return MDS_OK;
+    if (z->stage < 2) {
+        u->begun = 1;
+        clear(z, unit);
+        return MDS_OK;
+    }
     MDS_TRY(find_room(z, count, &slot));
     mds_pool_use(&z->grad_pool, slot);
     z->grad_pool.slot[slot].unit = unit;
     u->grad_slot = slot;
     place(z, unit, (float *)z->grad_pool.slot[slot].base);
-    mds_dev_zero(z->dev, z->grad_pool.slot[slot].base, count * (int64_t)sizeof(float));
+    clear(z, unit);
     return MDS_OK;
 }
 

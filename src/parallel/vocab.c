@@ -205,6 +205,7 @@ static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
                                        .in = h->H,
                                        .out = h->words,
                                        .dtype = p->dtype,
+                                       .write = h->blank,
                                        .x = x,
                                        .dy = t->logits,
                                        .dw = h->dweight};
@@ -222,9 +223,9 @@ static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
 }
 
 /* x and dx [rows, H]: whole rows, dx a partial sum. */
-static enum mds_rc tiles(const struct mds_par *p, const struct mds_head *h,
-                         const void *x, const int32_t *target, double *loss_sum,
-                         double *count, void *dx)
+static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h, const void *x,
+                         const int32_t *target, double *loss_sum, double *count,
+                         void *dx)
 {
     int64_t rows = mds_par_rows(p);
     struct tile t = {0};
@@ -236,16 +237,17 @@ static enum mds_rc tiles(const struct mds_par *p, const struct mds_head *h,
 
         MDS_TRY(tile_logits(p, h, &t, n, xt));
         MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
-        if (h->dweight)
-            MDS_TRY(
-                tile_bwd(p, h, &t, n, target + at, xt, mds_par_at(p, dx, at * h->H)));
+        if (!h->dweight)
+            continue;
+        MDS_TRY(tile_bwd(p, h, &t, n, target + at, xt, mds_par_at(p, dx, at * h->H)));
+        h->blank = 0;
     }
     return MDS_OK;
 }
 
-enum mds_rc mds_head_loss(const struct mds_par *p, const struct mds_head *h,
-                          const void *x, const int32_t *target, double *loss_sum,
-                          double *count, void *dx)
+enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
+                          const int32_t *target, double *loss_sum, double *count,
+                          void *dx)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *full = NULL, *part = NULL;

@@ -31,6 +31,7 @@ struct mds_head {
     int64_t first_word, words; /* this rank's, padding included */
     const void *weight;        /* [words, H] dtype */
     float *dweight;            /* gradient, or NULL: loss alone */
+    int blank;                 /* it is to be written, not added to */
     int64_t tile;              /* rows of logits that exist at a time; 0: all */
     float grad_scale;
 };
@@ -38,9 +39,9 @@ struct mds_head {
 /* Loss of x [slice rows, H] against target [rows] i32 (-1: none), in tiles along the
  * sequence: a tile's gradient takes the place of its logits.  *loss_sum, *count (f64,
  * on the device) are added to, on every tp rank alike.  dx [slice rows, H] is written
- * if dweight is there. */
-enum mds_rc mds_head_loss(const struct mds_par *p, const struct mds_head *h,
-                          const void *x, const int32_t *target, double *loss_sum,
-                          double *count, void *dx);
+ * if dweight is there, which is blank no more. */
+enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
+                          const int32_t *target, double *loss_sum, double *count,
+                          void *dx);
 
 #endif

@@ -196,8 +196,33 @@ enum mds_rc mds_params_grad_begin(struct mds_params *ps, int unit)
     return ps->hooks.grad_begin ? ps->hooks.grad_begin(ps->hooks.ctx, unit) : MDS_OK;
 }
 
+void mds_params_set_blank(struct mds_params *ps, int unit)
+{
+    struct mds_param *p = ps->list + ps->unit[unit].first_param;
+
+    for (int i = 0; i < ps->unit[unit].params; i++)
+        p[i].blank = p[i].spec.by_product;
+}
+
+int mds_params_take_blank(struct mds_params *ps, int id, int64_t count)
+{
+    struct mds_param *p = ps->list + id, *end = ps->list + ps->n;
+    int64_t behind = p->offset + count;
+    int blank = p->blank;
+
+    for (; p < end && p->offset < behind; p++)
+        p->blank = 0;
+    return blank;
+}
+
 enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit)
 {
+    const struct mds_param *p = ps->list + ps->unit[unit].first_param;
+
+    for (int i = 0; i < ps->unit[unit].params; i++)
+        if (p[i].blank)
+            return mds_fail(MDS_EBUG, "gradient of %s: ready, but never written",
+                            p[i].spec.name);
     return ps->hooks.grad_ready ? ps->hooks.grad_ready(ps->hooks.ctx, unit) : MDS_OK;
 }
 

@@ -34,6 +34,7 @@ struct mds_param_spec {
     enum mds_shard shard;
     int parts, part; /* 0, 0: not shared */
     int duplicate;   /* another rank with this very share counts it in norms */
+    int by_product;  /* the first to give its gradient is a product, of all of it */
 };
 
 struct mds_param {
@@ -42,6 +43,7 @@ struct mds_param {
     int64_t count;      /* elements of it */
     int64_t offset;     /* of the first one, counted over all units */
     int unit;
+    int blank; /* its gradient's memory holds nothing yet: whoever is first writes */
 };
 
 struct mds_param_unit {
@@ -59,7 +61,7 @@ struct mds_params;
 
 /* What the storage's owner hooks into; NULL members do nothing.  The owner sees to it
  * that between acquire and release (grad_begin and grad_ready) the unit's weight (grad)
- * is set. */
+ * is set.  grad_ready without one that is still blank is MDS_EBUG. */
 struct mds_param_hooks {
     void *ctx;
     enum mds_rc (*acquire)(void *ctx, int unit);
@@ -107,6 +109,15 @@ enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit);
 /* The weights (gradient) of one, at its first element. */
 const void *mds_param_weight(const struct mds_params *ps, int id);
 float *mds_param_grad(const struct mds_params *ps, int id);
+
+/* By the owner, for a gradient that begins: what is by_product is blank, all other
+ * elements are zero.  Products make large gradients: to zero them first and to add to
+ * them costs 8 bytes an element. */
+void mds_params_set_blank(struct mds_params *ps, int unit);
+
+/* By who is about to give the gradient of `count` elements from parameter id on, whole
+ * parameters: 1: they are blank, write; 0: add.  Afterwards they are not. */
+int mds_params_take_blank(struct mds_params *ps, int id, int64_t count);
 
 /* Element i of this rank's share is which of the whole? */
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);

@@ -274,6 +274,35 @@ static struct mds_step_result grads_of(const struct mds_config *c, float **grads
     return r;
 }
 
+/* Nothing is left of the step before, in whatever pieces gradients are made. */
+static void gradients_begin_anew(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 8; way++) {
+        struct mds_config c = shapes[way % 2]();
+        struct all_grads first = {0}, second = {0};
+        struct fixture f;
+
+        c.train.mlp_tile = way / 2 % 2 ? 5 : 0;
+        c.train.loss_tile = way / 2 % 2 ? 7 : 0;
+        c.train.recompute = way / 4 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
+        c.train.recompute_layers = 1;
+        c.train.sequence_tile = way / 4 ? c.batch.micro * 3 : 0;
+        open_on(&f, &c, "cpu");
+        backward(&f);
+        assert_int_equal(mds_engine_each_whole(f.engine, MDS_ZERO_GRAD, append, &first),
+                         MDS_OK);
+        backward(&f);
+        assert_int_equal(
+            mds_engine_each_whole(f.engine, MDS_ZERO_GRAD, append, &second), MDS_OK);
+        assert_memory_equal(first.values, second.values,
+                            (size_t)first.n * sizeof *first.values);
+        free(first.values);
+        free(second.values);
+        close_all(&f);
+    }
+}
+
 static double distance(const float *a, const float *b, int64_t n)
 {
     double d = 0, s = 0;
@@ -516,6 +545,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(count_matches_the_formula),
+        cmocka_unit_test(gradients_begin_anew),
         cmocka_unit_test(recompute_changes_nothing),
         cmocka_unit_test(tiles_change_nothing),
         cmocka_unit_test(splits_agree),

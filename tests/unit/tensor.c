@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -101,6 +102,36 @@ static void weights_are_placed(void **state)
     mds_params_place(ps, 1, weight, grad);
     assert_ptr_equal(mds_param_weight(ps, 3), weight + 3);
     assert_ptr_equal(mds_param_grad(ps, 3), grad + 3);
+    mds_params_destroy(ps);
+}
+
+/* What one product covers is written by the first to come, and added to from then on.
+ */
+static void blanks_are_written_once(void **state)
+{
+    struct mds_param_spec s = {.rows = 3, .cols = 4, .by_product = 1};
+    struct mds_params *ps = NULL;
+    int unit, id;
+
+    (void)state;
+    assert_int_equal(mds_params_create(MDSK_F32, &ps), MDS_OK);
+    assert_int_equal(mds_params_add_unit(ps, "x", &unit), MDS_OK);
+    for (int i = 0; i < 4; i++) {
+        snprintf(s.name, sizeof s.name, "%d", i);
+        s.packed = i == 1;
+        s.by_product = i < 3;
+        assert_int_equal(mds_params_add(ps, &s, &id), MDS_OK);
+    }
+    assert_int_equal(mds_params_take_blank(ps, 0, 24), 0); /* memory came with zeros */
+    mds_params_set_blank(ps, 0);
+    assert_int_equal(mds_params_take_blank(ps, 3, 12), 0);
+    assert_int_equal(mds_params_take_blank(ps, 0, 24), 1); /* 0 and 1 side by side */
+    assert_int_equal(mds_params_take_blank(ps, 0, 24), 0);
+    assert_int_equal(mds_params_take_blank(ps, 1, 12), 0);
+    assert_int_equal(mds_params_grad_ready(ps, 0), MDS_EBUG);
+    assert_non_null(strstr(mds_fail_text(), "gradient of 2: ready, but never written"));
+    assert_int_equal(mds_params_take_blank(ps, 2, 12), 1);
+    assert_int_equal(mds_params_grad_ready(ps, 0), MDS_OK);
     mds_params_destroy(ps);
 }
 
@@ -369,6 +400,7 @@ int main(void)
         cmocka_unit_test(registry_lays_out),
         cmocka_unit_test(registry_wants_a_unit),
         cmocka_unit_test(weights_are_placed),
+        cmocka_unit_test(blanks_are_written_once),
         cmocka_unit_test(hooks_are_called),
         cmocka_unit_test(start_values),
         cmocka_unit_test(shares_start_as_the_whole),

@@ -454,6 +454,7 @@ static void load_starts_over(void **state)
         assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
         mds_zero_pass_begin(f.z, 1);
+        assert_int_equal(mds_params_grad_begin(f.ps, 0), MDS_OK);
         *mds_param_grad(f.ps, 1) = 3;
         backward(&f);
         assert_int_equal(mds_zero_finish(f.z), MDS_OK);
