@@ -24,6 +24,7 @@ struct mds_engine_need {
     int64_t state_bytes, step_bytes, host_bytes;
     struct mds_zero_host zero;
     struct mds_mem_account memory; /* by tag, as a real step would leave it */
+    struct mds_mem_account host;   /* of host_bytes */
 };
 
 struct mds_engine_spec {

@@ -6,13 +6,20 @@ src_engine_libmds_engine_a_SOURCES = \
   src/engine/measure.c \
   src/engine/step.c
 
-unit_tests += tests/unit/engine
-tests_unit_engine_SOURCES = tests/unit/engine.c
-tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_engine_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
+engine_libs = src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/optim/libmds_optim.a src/comm/libmds_comm.a src/tensor/libmds_tensor.a \
   src/device/libmds_device.a kernels/libmdsk.a src/topo/libmds_topo.a \
   src/config/libmds_config.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) \
-  $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) \
-  $(CMOCKA_LIBS)
+  $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
+
+unit_tests += tests/unit/engine
+tests_unit_engine_SOURCES = tests/unit/engine.c
+tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
+
+# A long layer against plain loops; on a GPU: tests/gpu/long cuda
+check_PROGRAMS += tests/gpu/long
+TESTS += tests/gpu/long
+tests_gpu_long_SOURCES = tests/gpu/long.c tests/gpu/plain.h
+tests_gpu_long_LDADD = $(engine_libs)

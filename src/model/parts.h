@@ -173,6 +173,8 @@ enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *i
 /* Where the first layer finds its input, once room is taken for forward. */
 enum mds_rc mds_gpt_tiled_begin(const struct mds_gpt *g, const struct piece_set *set,
                                 struct tiled_room *w, void **x);
+/* Room for backward. */
+enum mds_rc mds_gpt_tiled_take(const struct mds_gpt *g, struct tiled_room *w);
 /* All layers of a piece; the last one's result is in y. */
 enum mds_rc mds_gpt_tiled_layers_fwd(const struct mds_gpt *g, const struct piece *p,
                                      const struct piece_set *set, struct tiled_room *w,

@@ -84,7 +84,7 @@ static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w,
     return mds_gpt_take(g, MDS_MEM_WORK, o_size(g), &w->o);
 }
 
-static enum mds_rc take_bwd(const struct mds_gpt *g, struct tiled_room *w)
+enum mds_rc mds_gpt_tiled_take(const struct mds_gpt *g, struct tiled_room *w)
 {
     int64_t others = g->run.train->recompute_layers - 1;
 
@@ -164,7 +164,7 @@ enum mds_rc mds_gpt_tiled_layers_bwd(const struct mds_gpt *g, const struct piece
     const struct kept *k = &set->kept[(end - 1) / every * every];
     struct tiled_room w = {0};
 
-    MDS_TRY(take_bwd(g, &w));
+    MDS_TRY(mds_gpt_tiled_take(g, &w));
     mds_gpt_tiled_bring(g, &w, k);
     while (end > 0) {
         int first = (end - 1) / every * every, moved = mds_gpt_is_moved(g, k);

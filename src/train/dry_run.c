@@ -28,6 +28,43 @@ static void print_memory(const struct mds_engine_need *n, FILE *f)
     fprintf(f, "  host memory %s, files %s\n\n", host, file);
 }
 
+/* Tokens of a micro-batch on this rank. */
+static int64_t tokens_here(const struct mds_config *c)
+{
+    return c->batch.micro * c->model.seq_length /
+           (c->parallel.ulysses * c->parallel.ring);
+}
+
+/* What a token costs at the peak: the difference to half the sequence.  Nothing is
+ * printed where half of it cannot be. */
+static void print_growth(const struct mds_config *c, const struct mds_groups *g,
+                         const struct mds_engine_need *n, FILE *f)
+{
+    struct mds_config half = *c;
+    struct mds_engine_need less;
+    double tokens = (double)tokens_here(c) / 2, sums[2] = {0, 0};
+
+    half.model.seq_length /= 2;
+    if (c->model.seq_length % (4 * (int64_t)g->grid.world) ||
+        mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank, &less))
+        return;
+    fprintf(f, "  %-12s %14s %12s\n", "bytes a token", "device", "host");
+    for (int t = 0; t < MDS_MEM_TAGS; t++) {
+        double device =
+            (double)(n->memory.at_total_peak[t] - less.memory.at_total_peak[t]) /
+            tokens;
+        double host =
+            (double)(n->host.at_total_peak[t] - less.host.at_total_peak[t]) / tokens;
+
+        sums[0] += device;
+        sums[1] += host;
+        if (device != 0 || host != 0)
+            fprintf(f, "  %-12s %15.1f %12.1f\n", mds_mem_tag_name((enum mds_mem_tag)t),
+                    device, host);
+    }
+    fprintf(f, "  %-12s %15.1f %12.1f\n\n", "all", sums[0], sums[1]);
+}
+
 static void print_operations(const struct mds_ledger *l, FILE *f)
 {
     struct mdsk_cost all = {0, 0};
@@ -84,6 +121,7 @@ static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
     MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
     print_place(c, g, f);
     print_memory(&need, f);
+    print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);
     print_messages(g, f);
     fprintf(f, "\nrehearsed in %.3f s\n", mds_clock_s() - begin);

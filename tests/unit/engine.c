@@ -521,6 +521,42 @@ static void a_large_run_is_measured(void **state)
 }
 
 /* A few steps on one batch bring the loss down. */
+/* With tiles the working set of a token is ten vectors: input, q k v, attention's
+ * result, the gradients of the last two and of the stream; besides a log-sum-exp a
+ * head, and what the token and its target are.  In chunks it is three, and the host has
+ * seven and a half more.  Nothing else grows with the sequence, however long: 2^42
+ * elements here. */
+static void a_token_costs_what_it_must(void **state)
+{
+    (void)state;
+    for (int chunks = 0; chunks < 2; chunks++) {
+        struct mds_config c = gpt_shape();
+        struct mds_engine_need need[2];
+        int64_t tokens = INT64_C(1) << 22, H = 4096, A = 32, L = 64;
+
+        c.model.hidden = H;
+        c.model.heads = c.model.kv_heads = A;
+        c.model.head_dim = H / A;
+        c.model.ffn_hidden = 4 * H;
+        c.model.layers = L;
+        c.model.position = MDS_POSITION_NONE;
+        c.batch = (struct mds_batch_config){1, 1, 1};
+        c.train.recompute = MDS_RECOMPUTE_FULL;
+        c.train.offload_activations = 1;
+        c.train.sequence_tile = 8192;
+        c.train.loss_tile = 8192;
+        c.train.attention_chunk = chunks ? 65536 : 0;
+        for (int i = 0; i < 2; i++) {
+            c.model.seq_length = tokens << i;
+            assert_int_equal(mds_engine_measure(&c, 1, 0, &need[i]), MDS_OK);
+        }
+        assert_int_equal(need[1].memory.total_peak - need[0].memory.total_peak,
+                         tokens * ((chunks ? 3 : 10) * H * 4 + A * 4 + 2 * 4));
+        assert_int_equal(need[1].host_bytes - need[0].host_bytes,
+                         tokens * (L + (chunks ? 6 : 0)) * H * 4);
+    }
+}
+
 static void training_learns(void **state)
 {
     (void)state;
@@ -553,6 +589,7 @@ int main(void)
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(recompute_saves_memory),
         cmocka_unit_test(a_large_run_is_measured),
+        cmocka_unit_test(a_token_costs_what_it_must),
         cmocka_unit_test(training_learns),
     };
 
