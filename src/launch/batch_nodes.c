@@ -17,7 +17,6 @@ static enum mds_rc add_file(struct mds_placement *p, const char *source,
     return MDS_OK;
 }
 
-/* "4(x2),8" is Slurm's way to write 4 4 8; the first number counts. */
 static enum mds_rc add_slurm(struct mds_placement *p)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");

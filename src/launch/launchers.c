@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "launch/placement.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,35 +36,59 @@ static int number(const char *name)
     return name ? mds_env_number(name) : -1;
 }
 
-/* Inside mpiexec or mpirun of another MPI, srun's variables belong to its proxy; and
- * the batch script is a step of one task, too. */
+/* Inside mpiexec or mpirun srun's variables belong to its proxy; and the batch script
+ * is a step of one task, too. */
 static int is_srun_step(void)
 {
-    const char *step = getenv("SLURM_STEP_ID");
-
-    return step && mds_env_number("SLURM_STEP_NUM_TASKS") > 0 &&
-           mds_env_number("PMI_RANK") < 0 && !getenv("OMPI_COMM_WORLD_RANK") &&
+    return getenv("SLURM_STEP_ID") && number("SLURM_STEP_NUM_TASKS") > 0 &&
+           !getenv("MPI_LOCALRANKID") && !getenv("OMPI_COMM_WORLD_RANK") &&
            !getenv("PALS_RANKID");
+}
+
+/* PMI_RANK alone is no sign of hydra: srun --mpi=pmi2 sets it, too. */
+static int started_us(const struct names *l)
+{
+    if (strcmp(l->source, "hydra") == 0 && !getenv(l->local_rank))
+        return 0;
+    if (strcmp(l->source, "srun") == 0 && !is_srun_step())
+        return 0;
+    return number(l->rank) >= 0;
+}
+
+/* Slurm writes 4 4 8 as "4(x2),8": the number of that node; -1 if there is none. */
+static int tasks_on(const char *list, int node)
+{
+    while (list && *list && node >= 0) {
+        int tasks, times = 1, used = 0;
+
+        if (sscanf(list, "%d%n", &tasks, &used) != 1)
+            return -1;
+        list += used;
+        if (sscanf(list, "(x%d)%n", &times, &used) == 1)
+            list += used;
+        if (node < times)
+            return tasks;
+        node -= times;
+        list += *list == ',';
+    }
+    return -1;
 }
 
 void mds_find_launchers(struct mds_placement *p)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct names *l = &launchers[i];
-        struct mds_finding *f;
+        struct mds_finding *f = started_us(l) ? mds_placement_add(p, l->source) : NULL;
 
-        if (number(l->rank) < 0)
-            continue;
-        if (strcmp(l->source, "srun") == 0 && !is_srun_step())
-            continue;
-        f = mds_placement_add(p, l->source);
         if (!f)
-            return;
+            continue;
         f->rank = number(l->rank);
         f->ranks = number(l->ranks);
         f->local_rank = number(l->local_rank);
         f->local_ranks = number(l->local_ranks);
         f->node = number(l->node);
         f->nodes = number(l->nodes);
+        if (strcmp(l->source, "srun") == 0)
+            f->local_ranks = tasks_on(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);
     }
 }

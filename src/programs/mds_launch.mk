@@ -23,7 +23,8 @@ dist_check_DATA += tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
 # Real jobs: tests/slurm/run, which brings up a Slurm.
 dist_check_SCRIPTS += tests/slurm/run
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
-  tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t
+  tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
+  tests/slurm/where.t
 
 dist_man_MANS += docs/mds_launch.1
 EXTRA_DIST += jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \

@@ -178,6 +178,50 @@ static void a_launcher_goes_before_the_batch_system(void **state)
     mds_placement_fini(&p);
 }
 
+/* srun --mpi=pmi2 sets mpiexec's PMI_RANK as well, and ranks may stand unevenly. */
+static void srun_says_ranks_of_each_node(void **state)
+{
+    static const char *const variables[] = {"SLURM_STEP_ID",
+                                            "0",
+                                            "SLURM_STEP_NUM_TASKS",
+                                            "11",
+                                            "SLURM_STEP_NUM_NODES",
+                                            "4",
+                                            "SLURM_STEP_TASKS_PER_NODE",
+                                            "3(x2),4,1",
+                                            "SLURM_PROCID",
+                                            "6",
+                                            "SLURM_LOCALID",
+                                            "0",
+                                            "SLURM_NODEID",
+                                            "2",
+                                            "PMI_RANK",
+                                            "6",
+                                            "PMI_SIZE",
+                                            "11",
+                                            NULL};
+    static const struct {
+        const char *list, *node;
+        int ranks;
+    } cases[] = {{"3(x2),4,1", "0", 3}, {"3(x2),4,1", "1", 3},  {"3(x2),4,1", "2", 4},
+                 {"3(x2),4,1", "3", 1}, {"3(x2),4,1", "4", -1}, {"4", "0", 4},
+                 {"none", "0", -1}};
+    struct mds_placement p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        surround(variables, "");
+        setenv("SLURM_STEP_TASKS_PER_NODE", cases[i].list, 1);
+        setenv("SLURM_NODEID", cases[i].node, 1);
+        assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+        assert_string_equal(p.found[0].source, "srun");
+        assert_int_equal(p.found[0].nodes, 4);
+        assert_int_equal(p.found[0].ranks, 11);
+        assert_int_equal(p.found[0].local_ranks, cases[i].ranks);
+        mds_placement_fini(&p);
+    }
+}
+
 static void gpus_are_counted_where_ranks_run(void **state)
 {
     static const char *const login[] = {NULL};
@@ -278,6 +322,7 @@ int main(void)
         cmocka_unit_test(faulty_files_are_refused),
         cmocka_unit_test(slurm_says_nodes_and_gpus),
         cmocka_unit_test(a_launcher_goes_before_the_batch_system),
+        cmocka_unit_test(srun_says_ranks_of_each_node),
         cmocka_unit_test(gpus_are_counted_where_ranks_run),
         cmocka_unit_test(disagreements_are_counted),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
