@@ -19,6 +19,25 @@ AS_IF([test $pmix_summary = yes],
 AC_SUBST([PMIX_CFLAGS]) AC_SUBST([PMIX_LIBS])
 ])
 
+# Optional: without it, profiles' launcher.gpu_binding is not used.
+AC_DEFUN([MDS_HWLOC], [
+AC_ARG_WITH([hwloc], [AS_HELP_STRING([--with-hwloc=DIR], [hwloc below DIR, or no])],
+  [], [with_hwloc=yes])
+hwloc_summary=no
+AS_CASE([$with_hwloc],
+  [no], [],
+  [yes], [PKG_CHECK_MODULES([HWLOC], [hwloc >= 2.0], [hwloc_summary=yes], [:])],
+  [MDS_LIB_PREFIX([HWLOC], [$with_hwloc])
+   HWLOC_LIBS="$HWLOC_LIBS -lhwloc" hwloc_summary=yes])
+AS_IF([test $hwloc_summary = yes],
+  [MDS_LINKS([HWLOC], [[#include <hwloc.h>]],
+    [[hwloc_topology_t t; return hwloc_topology_init(&t) + HWLOC_TYPE_FILTER_KEEP_IMPORTANT;]],
+    [AC_DEFINE([HAVE_HWLOC], [1], [libhwloc is there])],
+    [AS_IF([test "$with_hwloc" != yes], [AC_MSG_ERROR([no hwloc 2 below $with_hwloc])])
+     hwloc_summary="no (does not link)" HWLOC_CFLAGS= HWLOC_LIBS=])])
+AC_SUBST([HWLOC_CFLAGS]) AC_SUBST([HWLOC_LIBS])
+])
+
 # Words for the module file.
 AC_DEFUN([MDS_MODULE], [
 AC_ARG_VAR([MODULE_PREREQ], [modules that mds needs to be loaded, for its module file])

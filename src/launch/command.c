@@ -1,5 +1,6 @@
 /* One function per launcher. */
 #include "launch/launch.h"
+#include "launch/near.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -20,23 +21,71 @@ static int64_t depth(const struct mds_launch *l)
     return n > 0 ? n : 1;
 }
 
-/* Words of a profile, {depth} filled in. */
-static void add_binding(const struct mds_launch *l, struct mds_words *out)
+/* text up to a hole, what fills it, and the rest. */
+static int fill(const char *text, const char *hole, const char *with,
+                struct mds_words *out)
+{
+    const char *at = strstr(text, hole);
+
+    if (at)
+        mds_words_add(out, "%.*s%s%s", (int)(at - text), text, with, at + strlen(hole));
+    return at != NULL;
+}
+
+/* Words of a profile, {depth} and {near} filled in; near: NULL where it cannot be. */
+static void add_words(const struct mds_launch *l, const char *text, const char *near,
+                      struct mds_words *out)
 {
     struct mds_words words = {0};
+    char threads[32];
 
-    mds_words_split(&words, l->machine->launcher.binding);
-    for (size_t i = 0; i < words.n; i++) {
-        const char *hole = strstr(words.v[i], "{depth}");
-
-        if (hole)
-            mds_words_add(out, "%.*s%lld%s", (int)(hole - words.v[i]), words.v[i],
-                          (long long)depth(l), hole + strlen("{depth}"));
-        else
+    snprintf(threads, sizeof threads, "%lld", (long long)depth(l));
+    mds_words_split(&words, text);
+    for (size_t i = 0; i < words.n; i++)
+        if (!fill(words.v[i], "{depth}", threads, out) &&
+            !(near && fill(words.v[i], "{near}", near, out)))
             mds_words_add(out, "%s", words.v[i]);
-    }
     out->failed |= words.failed;
     mds_words_fini(&words);
+}
+
+/* The GPU of each local rank: the last first, those that are visible, or all. */
+static void list_order(const struct mds_launch *l, int order[MDS_NEAR_GPUS])
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int gpus = (int)l->machine->node.gpus;
+
+    for (int i = 0; i < MDS_NEAR_GPUS; i++) {
+        order[i] = i;
+        if (l->machine->gpu.order == MDS_GPU_REVERSE) {
+            order[i] = gpus - 1 - i;
+        } else if (visible) {
+            order[i] = *visible >= '0' && *visible <= '9' ? atoi(visible) : -1;
+            visible += strcspn(visible, ",");
+            visible += *visible == ',';
+        }
+    }
+}
+
+/* Where each rank has a GPU and the cores near it are known they are given by name. */
+static void add_binding(const struct mds_launch *l, struct mds_words *out)
+{
+    const struct mds_machine *m = l->machine;
+    int order[MDS_NEAR_GPUS], known = 0;
+    struct mds_str list = {0};
+    struct mds_near near;
+
+    if (m->launcher.gpu_binding && m->node.gpus > 0 && l->per_node <= MDS_NEAR_GPUS) {
+        mds_near_find(&near);
+        list_order(l, order);
+        known = mds_near_list(&near, (enum mds_launcher)m->launcher.kind, order,
+                              (int)l->per_node, &list) == 0;
+        mds_near_fini(&near);
+    }
+    out->failed |= list.failed;
+    add_words(l, known ? m->launcher.gpu_binding : m->launcher.binding,
+              known ? list.s : NULL, out);
+    mds_str_fini(&list);
 }
 
 /* Which GPU local rank 0, 1, ... takes, where that is not 0, 1, ... */

@@ -1,5 +1,5 @@
 noinst_LIBRARIES += src/launch/libmds_launch.a
-src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/arguments.c \
   src/launch/batch_nodes.c \
@@ -9,6 +9,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/job.c src/launch/job.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
+  src/launch/near.c src/launch/near.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
   src/launch/pmix.c \
@@ -23,4 +24,4 @@ check_PROGRAMS += tests/unit/launch
 TESTS += tests/unit/launch
 tests_unit_launch_SOURCES = tests/unit/launch.c tests/unit/scratch.h
 tests_unit_launch_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_launch_LDADD = src/launch/libmds_launch.a $(tests_unit_plan_LDADD) $(PMIX_LIBS)
+tests_unit_launch_LDADD = src/launch/libmds_launch.a $(tests_unit_plan_LDADD) $(PMIX_LIBS) $(HWLOC_LIBS)

@@ -79,11 +79,12 @@ struct mds_machine {
     } overhead;
 
     struct {
-        int kind;      /* enum mds_launcher */
-        char *command; /* "mpiexec" */
-        char *flags;   /* words that come first, or NULL */
-        char *binding; /* words; {depth} is the threads of each rank */
-        char *pass;    /* names of variables to hand on (Open MPI's -x) */
+        int kind;          /* enum mds_launcher */
+        char *command;     /* "mpiexec" */
+        char *flags;       /* words that come first, or NULL */
+        char *binding;     /* words; {depth} is the threads of each rank */
+        char *gpu_binding; /* instead, where the cores near GPUs are known; {near} */
+        char *pass;        /* names of variables to hand on (Open MPI's -x) */
     } launcher;
     struct {
         int scheduler;      /* enum mds_scheduler */

@@ -40,6 +40,22 @@ static void check_node(const struct mds_machine *m, struct mds_diag *diag)
                        (long long)m->node.threads, (long long)m->node.cores);
 }
 
+static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
+{
+    const char *origin;
+
+    if (!m->launcher.gpu_binding)
+        return;
+    origin = mds_settings_of(&m->facts, "launcher.gpu_binding")->origin;
+    if (!strstr(m->launcher.gpu_binding, "{near}"))
+        mds_diag_fault(diag, origin, "launcher.gpu_binding has no {near} in it");
+    if (m->launcher.kind == MDS_LAUNCHER_OPENMPI ||
+        m->launcher.kind == MDS_LAUNCHER_PLAIN)
+        mds_diag_fault(
+            diag, origin,
+            "launcher.gpu_binding: launcher.kind must be pals, hydra or srun");
+}
+
 static void check_queues(const struct mds_machine *m, struct mds_diag *diag)
 {
     if (m->batch.scheduler == MDS_SCHEDULER_NONE && m->queue_count > 0)
@@ -76,5 +92,6 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     need(m, keys, sizeof keys / sizeof *keys, "; every profile must give it", diag);
     check_gpu(m, diag);
     check_node(m, diag);
+    check_binding(m, diag);
     check_queues(m, diag);
 }

@@ -4,6 +4,7 @@
 #endif
 #include "base/str.h"
 #include "launch/launch.h"
+#include "launch/near.h"
 #include "launch/options.h"
 #include "launch/submit.h"
 #include "plan/plan.h"
@@ -72,10 +73,14 @@ static enum mds_rc verb_run(struct call *c)
 static enum mds_rc verb_where(struct call *c)
 {
     struct mds_launch l;
+    struct mds_near near;
 
     MDS_TRY(mds_launch_open(&c->options, 0, 0, NULL, &l));
     printf("machine %s (%s)\n", l.machine->name, l.machine->path);
     mds_placement_print(&l.placement, stdout);
+    mds_near_find(&near);
+    mds_near_print(&near, stdout);
+    mds_near_fini(&near);
     printf("%lld ranks: %lld nodes, %lld on each\n", (long long)l.ranks,
            (long long)l.nodes, (long long)l.per_node);
     mds_launch_close(&l);

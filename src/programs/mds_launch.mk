@@ -7,7 +7,7 @@ src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/plan/libmds_plan.
   src/device/libmds_device.a src/metrics/libmds_metrics.a src/topo/libmds_topo.a \
   src/config/libmds_config.a src/io/libmds_io.a kernels/libmdsk.a \
   src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(PMIX_LIBS)
+  $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(PMIX_LIBS) $(HWLOC_LIBS)
 
 alcfdir = $(pkgdatadir)/ALCF
 dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh ALCF/train-genome.sh
@@ -19,7 +19,8 @@ dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh \
   tests/launch/localhost.t tests/launch/sweep.t tests/launch/module.t
 dist_check_DATA += tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h200.yaml \
-  tests/launch/localhost.yaml tests/launch/faults.yaml
+  tests/launch/localhost.yaml tests/launch/faults.yaml \
+  tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
 # Real jobs: tests/slurm/run, which brings up a Slurm.
 dist_check_SCRIPTS += tests/slurm/run
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \

@@ -62,6 +62,18 @@ test_expect_success 'where: what was found, and disagreements' '
     grep "disagreement: ranks a node: HOSTFILE says 2, hydra says 8" out &&
     grep "8 ranks: 2 nodes, 4 on each" out
 '
+test_expect_success 'cores near GPUs: shown, and in the line of a machine that asks for it' '
+    HWLOC_XMLFILE="$srcdir/tests/launch/topologies/dgx.xml" && export HWLOC_XMLFILE &&
+    printf "#!/bin/sh\nexit 1\n" >nvidia-smi && chmod +x nvidia-smi && PATH=$PWD:$PATH &&
+    mds_launch where --machine h200 >out && cat out && if ! grep "build has no hwloc" out; then
+        grep "^GPU 7 at 0000:df:00.0: near threads 49-55,105-111 (NUMA node 1)" out &&
+        MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron mds_launch --machine h200 --print \
+            >out && grep -e "--cpu-bind=mask_cpu:0x7f0000000000007f,0x3f8" out &&
+        MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=7,1 \
+            mds_launch --machine h200 --ranks-per-node 2 --print >out &&
+        grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out
+    fi && unset HWLOC_XMLFILE
+'
 test_expect_success 'check-profile: all faults of a file' '
     mds_launch check-profile "$srcdir/machines/polaris.yaml" | grep polaris &&
     sed "s/memory: 40GiB/memroy: 40GiB/; s/^  cores: 32/  cores: many/" \

@@ -1,0 +1,243 @@
+/* GPUs by hwloc, the only home of hwloc.h; how launchers spell what is near them. */
+#include "launch/near.h"
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#if HAVE_HWLOC
+#include <hwloc.h>
+
+static hwloc_topology_t load(void)
+{
+    hwloc_topology_t t;
+
+    if (hwloc_topology_init(&t))
+        return NULL;
+    if (hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) ||
+        hwloc_topology_load(t)) {
+        hwloc_topology_destroy(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* ---- which GPUs ---- */
+
+/* In CUDA's order among equal GPUs, which is nvidia-smi's. */
+static int ask_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
+{
+    FILE *f = popen(
+        "nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader 2>/dev/null", "re");
+    char line[64];
+    int n = 0;
+
+    if (!f)
+        return 0;
+    while (n < MDS_NEAR_GPUS && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        gpu[n] = hwloc_get_pcidev_by_busidstring(t, line);
+        n += gpu[n] != NULL;
+    }
+    return pclose(f) == 0 ? n : 0;
+}
+
+static int is_gpu(hwloc_obj_t o)
+{
+    return o->attr->pcidev.vendor_id == 0x10de && o->attr->pcidev.class_id >> 8 == 0x03;
+}
+
+static int by_bus(const void *a, const void *b)
+{
+    const struct hwloc_pcidev_attr_s *x = &(*(const hwloc_obj_t *)a)->attr->pcidev;
+    const struct hwloc_pcidev_attr_s *y = &(*(const hwloc_obj_t *)b)->attr->pcidev;
+
+    if (x->domain != y->domain)
+        return x->domain < y->domain ? -1 : 1;
+    if (x->bus != y->bus)
+        return x->bus < y->bus ? -1 : 1;
+    return x->dev < y->dev ? -1 : x->dev > y->dev;
+}
+
+static int list_gpus(hwloc_topology_t t, hwloc_obj_t *gpu)
+{
+    hwloc_obj_t o = NULL;
+    int n = ask_nvidia_smi(t, gpu);
+
+    if (n > 0)
+        return n;
+    while (n < MDS_NEAR_GPUS && (o = hwloc_get_next_pcidev(t, o)))
+        if (is_gpu(o))
+            gpu[n++] = o;
+    qsort(gpu, (size_t)n, sizeof *gpu, by_bus);
+    return n;
+}
+
+/* ---- which cores ---- */
+
+static hwloc_obj_t home_of(hwloc_topology_t t, hwloc_obj_t gpu)
+{
+    return hwloc_get_non_io_ancestor_obj(t, gpu);
+}
+
+/* The threads of cores [first, last) of a set. */
+static int take_cores(hwloc_topology_t t, hwloc_const_cpuset_t set, int first, int last,
+                      struct mds_near_gpu *g)
+{
+    int threads = hwloc_bitmap_weight(set);
+
+    g->thread = calloc((size_t)(threads > 0 ? threads : 1), sizeof *g->thread);
+    if (!g->thread)
+        return -1;
+    for (int i = first; i < last; i++) {
+        hwloc_obj_t core =
+            hwloc_get_obj_inside_cpuset_by_type(t, set, HWLOC_OBJ_CORE, (unsigned)i);
+        int id = -1;
+
+        while (core && (id = hwloc_bitmap_next(core->cpuset, id)) >= 0 &&
+               id < MDS_NEAR_THREADS && g->threads < threads)
+            g->thread[g->threads++] = (short)id;
+    }
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const short *)a - *(const short *)b;
+}
+
+static int place(hwloc_topology_t t, const hwloc_obj_t *gpu, int count, int i,
+                 struct mds_near_gpu *g)
+{
+    const struct hwloc_pcidev_attr_s *p = &gpu[i]->attr->pcidev;
+    hwloc_const_cpuset_t set = home_of(t, gpu[i])->cpuset;
+    int cores = hwloc_get_nbobjs_inside_cpuset_by_type(t, set, HWLOC_OBJ_CORE);
+    int sharers = 0, before = 0;
+
+    for (int k = 0; k < count; k++) {
+        int same = hwloc_bitmap_isequal(home_of(t, gpu[k])->cpuset, set);
+
+        sharers += same;
+        before += same && k < i;
+    }
+    snprintf(g->bus, sizeof g->bus, "%04x:%02x:%02x.%01x", p->domain, p->bus, p->dev,
+             p->func);
+    g->numa = hwloc_bitmap_weight(home_of(t, gpu[i])->nodeset) == 1
+                  ? hwloc_bitmap_first(home_of(t, gpu[i])->nodeset)
+                  : -1;
+    if (take_cores(t, set, cores * before / sharers, cores * (before + 1) / sharers, g))
+        return -1;
+    qsort(g->thread, (size_t)g->threads, sizeof *g->thread, by_number);
+    return 0;
+}
+
+void mds_near_find(struct mds_near *out)
+{
+    hwloc_obj_t gpu[MDS_NEAR_GPUS];
+    hwloc_topology_t t = load();
+    int n;
+
+    *out = (struct mds_near){.count = 0};
+    if (!t) {
+        snprintf(out->note, sizeof out->note, "hwloc cannot read this host");
+        return;
+    }
+    n = list_gpus(t, gpu);
+    while (out->count < n && place(t, gpu, n, out->count, &out->gpu[out->count]) == 0)
+        out->count++;
+    if (n == 0)
+        snprintf(out->note, sizeof out->note, "no NVIDIA GPU on the buses hwloc sees");
+    hwloc_topology_destroy(t);
+}
+#else
+void mds_near_find(struct mds_near *out)
+{
+    *out = (struct mds_near){.note = "not known: this build has no hwloc to ask"};
+}
+#endif
+
+void mds_near_fini(struct mds_near *n)
+{
+    for (int i = 0; i < MDS_NEAR_GPUS; i++)
+        free(n->gpu[i].thread);
+    *n = (struct mds_near){.count = 0};
+}
+
+/* ---- spelling ---- */
+
+/* "0-7,32-39" */
+static void ranges(const struct mds_near_gpu *g, struct mds_str *out)
+{
+    for (int i = 0, last; i < g->threads; i = last + 1) {
+        for (last = i;
+             last + 1 < g->threads && g->thread[last + 1] == g->thread[last] + 1;)
+            last++;
+        mds_str_add(out, "%s%d", i ? "," : "", g->thread[i]);
+        if (last > i)
+            mds_str_add(out, "-%d", g->thread[last]);
+    }
+}
+
+static void mask(const struct mds_near_gpu *g, struct mds_str *out)
+{
+    unsigned char digit[MDS_NEAR_THREADS / 4] = {0};
+    int top = 0;
+
+    for (int i = 0; i < g->threads; i++) {
+        int at = g->thread[i] / 4;
+
+        digit[at] |= (unsigned char)(1 << g->thread[i] % 4);
+        top = at > top ? at : top;
+    }
+    mds_str_add(out, "0x");
+    for (; top >= 0; top--)
+        mds_str_add(out, "%x", digit[top]);
+}
+
+static void sum(const struct mds_near_gpu *g, struct mds_str *out)
+{
+    for (int i = 0; i < g->threads; i++)
+        mds_str_add(out, "%s%d", i ? "+" : "", g->thread[i]);
+}
+
+static const struct {
+    const char *between;
+    void (*spell)(const struct mds_near_gpu *g, struct mds_str *out);
+} lists[] = {
+    [MDS_LAUNCHER_PLAIN] = {NULL, NULL}, [MDS_LAUNCHER_PALS] = {":", ranges},
+    [MDS_LAUNCHER_HYDRA] = {",", sum},   [MDS_LAUNCHER_OPENMPI] = {NULL, NULL},
+    [MDS_LAUNCHER_SRUN] = {",", mask},
+};
+
+int mds_near_list(const struct mds_near *n, enum mds_launcher launcher,
+                  const int *order, int ranks, struct mds_str *out)
+{
+    if (!lists[launcher].spell)
+        return -1;
+    for (int i = 0; i < ranks; i++)
+        if (order[i] < 0 || order[i] >= n->count || n->gpu[order[i]].threads == 0)
+            return -1;
+    for (int i = 0; i < ranks; i++) {
+        mds_str_add(out, "%s", i ? lists[launcher].between : "");
+        lists[launcher].spell(&n->gpu[order[i]], out);
+    }
+    return 0;
+}
+
+void mds_near_print(const struct mds_near *n, FILE *f)
+{
+    if (n->count == 0)
+        fprintf(f, "cores near GPUs: %s\n", n->note);
+    for (int i = 0; i < n->count; i++) {
+        struct mds_str text = {0};
+
+        ranges(&n->gpu[i], &text);
+        fprintf(f, "GPU %d at %s: near threads %s", i, n->gpu[i].bus,
+                text.s ? text.s : "-");
+        if (n->gpu[i].numa >= 0)
+            fprintf(f, " (NUMA node %d)", n->gpu[i].numa);
+        fputc('\n', f);
+        mds_str_fini(&text);
+    }
+}
