@@ -20,6 +20,10 @@ open_build() {
     srcdir=$(cd "$here/.." && pwd) PATH=$build/src/programs:$PATH
     MPIEXEC=${own_mpiexec:-$MPIEXEC}
     [ -n "$(command -v "${MPIEXEC%% *}")" ] || MPIEXEC=mpiexec
+    # Open MPI would bind a lone rank and all of its threads to one core
+    OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
+    PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
+    export OMPI_MCA_hwloc_base_binding_policy PRTE_MCA_hwloc_default_binding_policy
     work=$(mktemp -d "${TMPDIR:-/tmp}/mds-bench.XXXXXX") || exit 1
     sampler=
     trap 'stop_watching; rm -rf "$work"' EXIT
@@ -28,11 +32,11 @@ open_build() {
     "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
 }
 
-# open_results FILE: FILE and the records beside it
+# open_results ADD FILE: FILE and the records beside it, new unless ADD is something
 open_results() {
-    results=$1 records=$1.jsonl
+    results=$2 records=$2.jsonl
     mkdir -p "$(dirname "$results")" || exit 1
-    : > "$records"
+    [ -n "$1" ] || : > "$records"
 }
 
 # note WHO: JSON lines on stdin become records of this row and WHO

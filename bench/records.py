@@ -154,8 +154,10 @@ def table(records):
     print("\nevery run:")
     for r in records:
         if r["who"] == "ceiling" and "error" not in r:
-            parts = {k: round(v * 1e3, 2) for k, v in r.items() if k.endswith("_s")}
-            print(f"{r['row']} ceiling: ms {parts}, TFLOP/s {r['product_tflops']}")
+            parts = {k: round(v * 1e3, 2) for k, v in r.items()
+                     if k.endswith("_s") and k != "copy_bytes_s"}  # fmt: skip
+            print(f"{r['row']} ceiling of {r['micro_batch']},{r['recompute']}: ms {parts},"
+                  f" copy {r['copy_bytes_s'] / 1e12:.2f} TB/s, TFLOP/s {r['product_tflops']}")  # fmt: skip
         else:
             print(f"{r['row']} {r['who']} {r.get('try', '')}: {tail(r)}")
 
