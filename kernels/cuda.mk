@@ -47,8 +47,6 @@ tests_kernels_libcheck_a_SOURCES += tests/kernels/staged.c
 if HAVE_CMOCKA
 check_PROGRAMS += tests/gpu/wide tests/gpu/attention
 endif
-EXTRA_PROGRAMS += bench/kernels_cuda
-CLEANFILES += bench/kernels_cuda$(EXEEXT)
 endif
 tests_gpu_wide_SOURCES = tests/gpu/wide.c
 tests_gpu_wide_CFLAGS = $(kernels_cflags)
@@ -56,12 +54,8 @@ tests_gpu_wide_LDADD = $(kernels_ldadd)
 tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS)
-bench_kernels_cuda_SOURCES = bench/kernels_cuda.c
-bench_kernels_cuda_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
-bench_kernels_cuda_LDADD = $(kernels_cuda_libs) kernels/libmdsk.a $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS)
 dist_check_SCRIPTS += tests/gpu/run
-EXTRA_DIST += tests/kernels/staged.c tests/gpu/attention.c tests/gpu/wide.c bench/kernels_cuda.c
+EXTRA_DIST += tests/kernels/staged.c tests/gpu/attention.c tests/gpu/wide.c
 
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)

@@ -71,8 +71,10 @@ tests_kernels_rows_LDADD = $(kernels_ldadd)
 # make bench/kernels
 EXTRA_PROGRAMS = bench/kernels
 CLEANFILES += bench/kernels$(EXEEXT)
-bench_kernels_SOURCES = bench/kernels.c
-bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
-bench_kernels_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS)
+bench_kernels_SOURCES = bench/kernels.c bench/kernels.h bench/kernels_cpu.c \
+  bench/kernels_cuda.c bench/kernels_ops.c
+bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CUDA_CFLAGS)
+bench_kernels_LDADD = $(kernels_cuda_libs) kernels/libmdsk.a $(OPENBLAS_LIBS) \
+  $(OPENMP_CFLAGS) -lm
 
 include kernels/cuda.mk

@@ -1,0 +1,76 @@
+/* What the benchmark of kernels shares: a device to time on, and sizes to time. */
+#ifndef MDS_BENCH_KERNELS_H
+#define MDS_BENCH_KERNELS_H
+
+#include "kernels/table.h"
+
+#include <stdint.h>
+
+/* Laps of one operation: begin with zeros, repeat it while lap() says so; then s is the
+ * seconds of one. */
+struct laps {
+    int runs;
+    double begin_s, lap_s;
+    double s;
+};
+
+/* Sizes of a GPT's operations; lists end with zeros. */
+struct bench_sizes {
+    int64_t rows, hidden, heads, head_dim, ffn; /* rows: tokens of a micro-batch */
+    struct {
+        int64_t rows, cols;
+    } norm[6];
+    struct {
+        int64_t rows;
+        int32_t words;
+    } vocab[3];
+    struct {
+        int64_t sequences, tokens;
+        float dropout;
+    } attention[4];
+    int64_t head_rows, parameters;
+    int64_t square; /* rows and columns of the product that gives the floor's rate */
+};
+
+/* A device; its functions end the program where something fails. */
+struct bench_device {
+    const struct mdsk_table *(*kernels)(void);
+    struct bench_sizes sizes;
+    /* Says what it is. */
+    void (*describe)(void);
+    void *(*take)(int64_t bytes);
+    void (*put)(void *there, const void *here, int64_t bytes);
+    /* All that was taken. */
+    void (*give_back)(void);
+    int (*lap)(struct laps *l);
+    /* Ends the program, with the device's words, unless rc is 0. */
+    void (*must)(int rc, const char *what);
+    /* Seconds to copy so that `bytes` are read and written. */
+    double (*copy_s)(double bytes);
+    /* Flops a second of products that the kernels might have used; NULL: none. */
+    double (*other_product_flops)(void);
+};
+
+const struct bench_device *bench_cpu(int threads);
+
+/* NULL in a build without it. */
+const struct bench_device *bench_cuda(void);
+
+/* What is being timed. */
+struct bench {
+    const struct bench_device *dev;
+    const struct mdsk_table *kern;
+    enum mdsk_dtype dtype;
+};
+
+/* Every operation at the device's sizes, a line each. */
+void bench_operations(const struct bench *b);
+
+/* A line of seconds, for bench/ceiling.py: "product ROWS IN OUT" forward, gradient of
+ * the input, of the weight; "attention SEQUENCES TOKENS HEADS HEAD_DIM" forward,
+ * backward. */
+void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out);
+void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
+                     int64_t heads, int64_t head_dim);
+
+#endif

@@ -1,0 +1,481 @@
+/* Every operation at a device's sizes. */
+#include "bench/kernels.h"
+#include "kernels/half.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 20 };
+
+/* ---- numbers ---- */
+
+/* n numbers between -1 and 1 of a type, the same few million again and again: what
+ * products cost depends on what they multiply. */
+static void *numbers(const struct bench *b, enum mdsk_dtype t, int64_t n)
+{
+    static float piece[PIECE];
+    static uint16_t half[PIECE];
+    int64_t size = (int64_t)mdsk_dtype_size(t);
+    char *p = b->dev->take(n * size);
+    uint32_t state = 1;
+
+    for (int i = 0; i < PIECE; i++) {
+        state = state * 1664525 + 1013904223;
+        piece[i] = (float)(state >> 8) * 0x1p-23f - 1;
+        half[i] =
+            t == MDSK_F16 ? mdsk_f32_to_f16(piece[i]) : mdsk_f32_to_bf16(piece[i]);
+    }
+    for (int64_t i = 0; i < n; i += PIECE)
+        b->dev->put(p + i * size, t == MDSK_F32 ? (void *)piece : (void *)half,
+                    (n - i < PIECE ? n - i : PIECE) * size);
+    return p;
+}
+
+static void *stored(const struct bench *b, int64_t n)
+{
+    return numbers(b, b->dtype, n);
+}
+
+static float *floats(const struct bench *b, int64_t n)
+{
+    return numbers(b, MDSK_F32, n);
+}
+
+static float *zeros(const struct bench *b, int64_t n)
+{
+    static float piece[PIECE];
+    float *p = b->dev->take(n * (int64_t)sizeof *p);
+
+    for (int64_t i = 0; i < n; i += PIECE)
+        b->dev->put(p + i, piece, (n - i < PIECE ? n - i : PIECE) * (int64_t)sizeof *p);
+    return p;
+}
+
+/* n tokens of a vocabulary. */
+static int32_t *tokens(const struct bench *b, int64_t n, int32_t words)
+{
+    int32_t *there = b->dev->take(n * (int64_t)sizeof *there);
+    int32_t *here = malloc((size_t)n * sizeof *here);
+
+    b->dev->must(here ? 0 : -12, "tokens");
+    for (int64_t i = 0; i < n; i++)
+        here[i] = (int32_t)(i * 7919 % words);
+    b->dev->put(there, here, n * (int64_t)sizeof *here);
+    free(here);
+    return there;
+}
+
+/* ---- times ---- */
+
+/* Seconds of an operation of the table, over and over. */
+#define TIME(b, l, op, args)                                                           \
+    while ((b)->dev->lap(l))                                                           \
+    (b)->dev->must((b)->kern->op(NULL, args), #op)
+
+static double product_flops;
+
+static void report(const struct bench *b, const char *name, const struct laps *l,
+                   struct mdsk_cost c)
+{
+    double amount = c.flops > 0 ? c.flops : c.bytes;
+    double floor_s = c.flops > 0 ? c.flops / product_flops : b->dev->copy_s(c.bytes);
+
+    printf("%-28s %10.1f us %9.1f %s  floor %10.1f us  %3.0f %%\n", name, l->s * 1e6,
+           amount / l->s * 1e-9, c.flops > 0 ? "GFLOP/s" : "GB/s   ", floor_s * 1e6,
+           100 * floor_s / l->s);
+    fflush(stdout);
+}
+
+/* The rate that floors are made of. */
+static void measure_product(const struct bench *b)
+{
+    int64_t n = b->dev->sizes.square;
+    struct mdsk_linear_fwd a = {.R = n, .in = n, .out = n, .dtype = b->dtype};
+    struct laps l = {0};
+    double other = b->dev->other_product_flops ? b->dev->other_product_flops() : 0;
+
+    a.x = stored(b, n * n);
+    a.w = stored(b, n * n);
+    a.y = stored(b, n * n);
+    TIME(b, &l, linear_fwd, &a);
+    b->dev->give_back();
+    product_flops = mdsk_linear_fwd_cost(&a).flops / l.s;
+    printf("copy %.1f GB/s, product %.1f GFLOP/s", 1 / b->dev->copy_s(1e9),
+           product_flops * 1e-9);
+    printf(other > 0 ? ", built in %.1f\n" : "\n", other * 1e-9);
+    if (other > product_flops)
+        product_flops = other;
+}
+
+/* ---- products and attention ---- */
+
+struct linear {
+    struct mdsk_linear_fwd fwd;
+    struct mdsk_linear_bwd_input input;
+    struct mdsk_linear_bwd_weight weight;
+    struct laps l[3];
+};
+
+static void time_products(const struct bench *b, int64_t rows, int64_t in, int64_t out,
+                          int bias, struct linear *p)
+{
+    void *x = stored(b, rows * in), *w = stored(b, in * out),
+         *y = stored(b, rows * out);
+
+    *p = (struct linear){.fwd = {.R = rows,
+                                 .in = in,
+                                 .out = out,
+                                 .dtype = b->dtype,
+                                 .x = x,
+                                 .w = w,
+                                 .b = bias ? stored(b, out) : NULL,
+                                 .y = y},
+                         .input = {.R = rows,
+                                   .in = in,
+                                   .out = out,
+                                   .dtype = b->dtype,
+                                   .dy = y,
+                                   .w = w,
+                                   .dx = x},
+                         .weight = {.R = rows,
+                                    .in = in,
+                                    .out = out,
+                                    .dtype = b->dtype,
+                                    .x = x,
+                                    .dy = y,
+                                    .dw = zeros(b, in * out),
+                                    .db = bias ? zeros(b, out) : NULL}};
+    TIME(b, &p->l[0], linear_fwd, &p->fwd);
+    TIME(b, &p->l[1], linear_bwd_input, &p->input);
+    TIME(b, &p->l[2], linear_bwd_weight, &p->weight);
+    b->dev->give_back();
+}
+
+static void report_linear(const struct bench *b, const char *name, int64_t rows,
+                          int64_t in, int64_t out)
+{
+    struct linear p;
+    char text[40];
+
+    time_products(b, rows, in, out, 1, &p);
+    snprintf(text, sizeof text, "linear %s fwd", name);
+    report(b, text, &p.l[0], mdsk_linear_fwd_cost(&p.fwd));
+    snprintf(text, sizeof text, "linear %s bwd input", name);
+    report(b, text, &p.l[1], mdsk_linear_bwd_input_cost(&p.input));
+    snprintf(text, sizeof text, "linear %s bwd weight", name);
+    report(b, text, &p.l[2], mdsk_linear_bwd_weight_cost(&p.weight));
+}
+
+void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out)
+{
+    struct linear p;
+
+    time_products(b, rows, in, out, 0, &p);
+    printf("product %lld %lld %lld %.9f %.9f %.9f\n", (long long)rows, (long long)in,
+           (long long)out, p.l[0].s, p.l[1].s, p.l[2].s);
+}
+
+struct attention {
+    struct mdsk_attention_fwd fwd;
+    struct mdsk_attention_bwd bwd;
+    struct laps l[2];
+};
+
+static struct mdsk_heads heads(const struct bench *b, int64_t B, int64_t S, int64_t A,
+                               int64_t D)
+{
+    return (struct mdsk_heads){stored(b, B * S * A * D), S * A * D, A * D, D};
+}
+
+static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t A,
+                           int64_t D, float dropout, struct attention *p)
+{
+    struct mdsk_attention_shape s = {.B = B,
+                                     .A = A,
+                                     .G = A,
+                                     .Sq = S,
+                                     .Sk = S,
+                                     .D = D,
+                                     .scale = 0.1f,
+                                     .dtype = b->dtype};
+    struct mdsk_heads at[8];
+
+    s.dropout.p = dropout;
+    for (int i = 0; i < 8; i++)
+        at[i] = heads(b, B, S, A, D);
+    *p = (struct attention){.fwd = {.shape = s,
+                                    .q = at[0],
+                                    .k = at[1],
+                                    .v = at[2],
+                                    .o = at[3],
+                                    .lse = floats(b, B * A * S)},
+                            .bwd = {.shape = s,
+                                    .q = at[0],
+                                    .k = at[1],
+                                    .v = at[2],
+                                    .o = at[3],
+                                    .d_o = at[4],
+                                    .dq = at[5],
+                                    .dk = at[6],
+                                    .dv = at[7],
+                                    .delta = floats(b, B * A * S)}};
+    p->bwd.lse = p->fwd.lse;
+    TIME(b, &p->l[0], attention_fwd, &p->fwd);
+    TIME(b, &p->l[1], attention_bwd, &p->bwd);
+    b->dev->give_back();
+}
+
+static void report_attention(const struct bench *b, int64_t B, int64_t S, float dropout)
+{
+    const struct bench_sizes *z = &b->dev->sizes;
+    struct attention p;
+    char text[40];
+
+    time_attention(b, B, S, z->heads, z->head_dim, dropout, &p);
+    snprintf(text, sizeof text, "attention %lld%s fwd", (long long)S,
+             dropout > 0 ? " dropout" : "");
+    report(b, text, &p.l[0], mdsk_attention_fwd_cost(&p.fwd));
+    snprintf(text, sizeof text, "attention %lld%s bwd", (long long)S,
+             dropout > 0 ? " dropout" : "");
+    report(b, text, &p.l[1], mdsk_attention_bwd_cost(&p.bwd));
+}
+
+void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
+                     int64_t heads, int64_t head_dim)
+{
+    struct attention p;
+
+    time_attention(b, sequences, tokens, heads, head_dim, 0, &p);
+    printf("attention %lld %lld %lld %lld %.9f %.9f\n", (long long)sequences,
+           (long long)tokens, (long long)heads, (long long)head_dim, p.l[0].s,
+           p.l[1].s);
+}
+
+/* ---- the others ---- */
+
+static void report_norm(const struct bench *b, int64_t rows, int64_t cols)
+{
+    int64_t n = rows * cols;
+    struct mdsk_norm_fwd f = {.R = rows, .H = cols, .dtype = b->dtype, .eps = 1e-5f};
+    struct mdsk_norm_bwd g = {.R = rows, .H = cols, .dtype = b->dtype};
+    struct laps l[2] = {0};
+    char text[40];
+
+    f.x = stored(b, n);
+    f.r = stored(b, n);
+    g.x = f.sum = stored(b, n);
+    g.dy = f.y = stored(b, n);
+    g.dx = stored(b, n);
+    g.gamma = f.gamma = stored(b, cols);
+    f.beta = stored(b, cols);
+    g.mean = f.mean = floats(b, rows);
+    g.rstd = f.rstd = floats(b, rows);
+    g.dgamma = floats(b, cols);
+    g.dbeta = floats(b, cols);
+    TIME(b, &l[0], norm_fwd, &f);
+    TIME(b, &l[1], norm_bwd, &g);
+    snprintf(text, sizeof text, "norm %lld, residual fwd", (long long)cols);
+    report(b, text, &l[0], mdsk_norm_fwd_cost(&f));
+    snprintf(text, sizeof text, "norm %lld bwd", (long long)cols);
+    report(b, text, &l[1], mdsk_norm_bwd_cost(&g));
+    b->dev->give_back();
+}
+
+static void report_activation(const struct bench *b, const char *name,
+                              enum mdsk_activation_kind kind)
+{
+    int64_t R = b->dev->sizes.rows, F = b->dev->sizes.ffn, n = R * F;
+    struct mdsk_activation_fwd f = {kind,        R, F, b->dtype, stored(b, 2 * n),
+                                    stored(b, n)};
+    struct mdsk_activation_bwd g = {kind, R, F, b->dtype, f.x, f.y, stored(b, 2 * n)};
+    struct laps l[2] = {0};
+    char text[40];
+
+    TIME(b, &l[0], activation_fwd, &f);
+    TIME(b, &l[1], activation_bwd, &g);
+    snprintf(text, sizeof text, "%s fwd", name);
+    report(b, text, &l[0], mdsk_activation_fwd_cost(&f));
+    snprintf(text, sizeof text, "%s bwd", name);
+    report(b, text, &l[1], mdsk_activation_bwd_cost(&g));
+    b->dev->give_back();
+}
+
+static void report_embedding(const struct bench *b, int32_t words)
+{
+    int64_t S = b->dev->sizes.rows, H = b->dev->sizes.hidden;
+    struct mdsk_embedding_fwd f = {.B = 1,
+                                   .S = S,
+                                   .H = H,
+                                   .words = words,
+                                   .dtype = b->dtype,
+                                   .token = tokens(b, S, words),
+                                   .word = stored(b, words * H),
+                                   .y = stored(b, S * H)};
+    struct mdsk_embedding_bwd g = {.B = 1,
+                                   .S = S,
+                                   .H = H,
+                                   .words = words,
+                                   .dtype = b->dtype,
+                                   .token = f.token,
+                                   .dy = f.y,
+                                   .dword = floats(b, words * H)};
+    struct laps l[2] = {0};
+    char text[40];
+
+    TIME(b, &l[0], embedding_fwd, &f);
+    TIME(b, &l[1], embedding_bwd, &g);
+    snprintf(text, sizeof text, "embedding of %d fwd", words);
+    report(b, text, &l[0], mdsk_embedding_fwd_cost(&f));
+    snprintf(text, sizeof text, "embedding of %d bwd", words);
+    report(b, text, &l[1], mdsk_embedding_bwd_cost(&g));
+    b->dev->give_back();
+}
+
+static void report_loss(const struct bench *b, int64_t rows, int32_t words)
+{
+    void *logits = stored(b, rows * words);
+    struct mdsk_xent_stats s = {.R = rows,
+                                .words = words,
+                                .valid = words,
+                                .ld = words,
+                                .dtype = b->dtype,
+                                .logits = logits,
+                                .target = tokens(b, rows, words),
+                                .max = floats(b, rows),
+                                .sum = floats(b, rows),
+                                .target_logit = floats(b, rows)};
+    struct mdsk_xent_bwd g = {.R = rows,
+                              .words = words,
+                              .valid = words,
+                              .ld = words,
+                              .dtype = b->dtype,
+                              .logits = logits,
+                              .target = s.target,
+                              .lse = s.max,
+                              .scale = 1};
+    struct laps l[2] = {0};
+    char text[40];
+
+    TIME(b, &l[0], xent_stats, &s);
+    TIME(b, &l[1], xent_bwd, &g);
+    snprintf(text, sizeof text, "loss of %d stats", words);
+    report(b, text, &l[0], mdsk_xent_stats_cost(&s));
+    snprintf(text, sizeof text, "loss of %d bwd", words);
+    report(b, text, &l[1], mdsk_xent_bwd_cost(&g));
+    b->dev->give_back();
+}
+
+static void report_elements(const struct bench *b)
+{
+    const struct bench_sizes *z = &b->dev->sizes;
+    int64_t R = z->rows, F = z->ffn, H = z->hidden, n = R * F;
+    void *x = stored(b, n), *y = stored(b, n);
+    struct mdsk_dropout drop = {.rows = {1, R, 0, 0},
+                                .H = F,
+                                .dtype = b->dtype,
+                                .key = {0.1f, 1, 2, 3},
+                                .x = x,
+                                .y = y};
+    struct mdsk_add add = {n, b->dtype, x, y};
+    struct mdsk_copy_rows copy = {R, F / 2, F, F / 2, b->dtype, x, y};
+    struct mdsk_rope rope = {.B = F / H,
+                             .S = R,
+                             .A = z->heads,
+                             .D = z->head_dim,
+                             .rot = z->head_dim,
+                             .theta = 1e4,
+                             .dtype = b->dtype,
+                             .x = {x, H, F, z->head_dim}};
+    struct laps l[4] = {0};
+
+    TIME(b, &l[0], dropout, &drop);
+    TIME(b, &l[1], add, &add);
+    TIME(b, &l[2], copy_rows, &copy);
+    TIME(b, &l[3], rope, &rope);
+    report(b, "dropout", &l[0], mdsk_dropout_cost(&drop));
+    report(b, "add", &l[1], mdsk_add_cost(&add));
+    report(b, "copy rows", &l[2], mdsk_copy_rows_cost(&copy));
+    report(b, "rope", &l[3], mdsk_rope_cost(&rope));
+    b->dev->give_back();
+}
+
+static void report_merge(const struct bench *b)
+{
+    const struct bench_sizes *z = &b->dev->sizes;
+    int64_t R = z->rows, A = z->heads, D = z->head_dim, n = R * A * D;
+    struct mdsk_attention_merge a = {.B = 1,
+                                     .A = A,
+                                     .Sq = R,
+                                     .D = D,
+                                     .dtype = b->dtype,
+                                     .acc = {floats(b, n), n, A * D, D},
+                                     .o2 = {stored(b, n), n, A * D, D},
+                                     .lse = floats(b, A * R),
+                                     .lse2 = floats(b, A * R)};
+    struct laps l = {0};
+
+    TIME(b, &l, attention_merge, &a);
+    report(b, "attention merge", &l, mdsk_attention_merge_cost(&a));
+    b->dev->give_back();
+}
+
+/* What an optimizer's step does, over all parameters. */
+static void report_step(const struct bench *b)
+{
+    int64_t n = b->dev->sizes.parameters;
+    float *master = floats(b, n), *grad = floats(b, n);
+    void *weight = b->dtype == MDSK_F32 ? NULL : stored(b, n);
+    struct mdsk_sum_squares squares = {n, grad, b->dev->take(sizeof(double))};
+    struct mdsk_scale scale = {n, 1, grad};
+    struct mdsk_cast cast = {n, MDSK_F32, b->dtype, master, weight ? weight : grad};
+    struct mdsk_adamw adamw = {.n = n,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.95f,
+                               .eps = 1e-8f,
+                               .correction1 = 1,
+                               .correction2 = 1,
+                               .grad_scale = 1,
+                               .master = master,
+                               .m = zeros(b, n),
+                               .v = zeros(b, n),
+                               .grad = grad,
+                               .dtype = b->dtype,
+                               .weight = weight};
+    struct laps l[4] = {0};
+
+    TIME(b, &l[0], sum_squares, &squares);
+    TIME(b, &l[1], scale, &scale);
+    TIME(b, &l[2], cast, &cast);
+    TIME(b, &l[3], adamw, &adamw);
+    report(b, "sum of squares", &l[0], mdsk_sum_squares_cost(&squares));
+    report(b, "scale", &l[1], mdsk_scale_cost(&scale));
+    report(b, "cast", &l[2], mdsk_cast_cost(&cast));
+    report(b, "adamw", &l[3], mdsk_adamw_cost(&adamw));
+    b->dev->give_back();
+}
+
+void bench_operations(const struct bench *b)
+{
+    const struct bench_sizes *z = &b->dev->sizes;
+
+    measure_product(b);
+    for (int i = 0; z->norm[i].rows; i++)
+        report_norm(b, z->norm[i].rows, z->norm[i].cols);
+    report_activation(b, "gelu", MDSK_GELU);
+    report_activation(b, "swiglu", MDSK_SWIGLU);
+    for (int i = 0; z->vocab[i].rows; i++) {
+        report_embedding(b, z->vocab[i].words);
+        report_loss(b, z->vocab[i].rows, z->vocab[i].words);
+    }
+    report_elements(b);
+    report_step(b);
+    report_merge(b);
+    report_linear(b, "qkv", z->rows, z->hidden, 3 * z->hidden);
+    report_linear(b, "out", z->rows, z->hidden, z->hidden);
+    report_linear(b, "fc1", z->rows, z->hidden, z->ffn);
+    report_linear(b, "fc2", z->rows, z->ffn, z->hidden);
+    report_linear(b, "head", z->head_rows, z->hidden, z->vocab[0].words);
+    for (int i = 0; z->attention[i].tokens; i++)
+        report_attention(b, z->attention[i].sequences, z->attention[i].tokens,
+                         z->attention[i].dropout);
+}
