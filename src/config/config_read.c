@@ -168,6 +168,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
 
     if (!run)
         return MDS_EMEM;
+    run->action = MDS_ACTION_SHOW; /* neither data nor a length is needed */
     rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
     if (!rc)
         rc = lasting_lines(text, &kept);

@@ -314,6 +314,21 @@ static void read_leaf(struct mds_settings *s, enum mds_level level,
     }
 }
 
+/* "batch:" with nothing behind it, or nothing but comments. */
+static int is_empty_map(const struct mds_settings *s, const struct mds_node *n,
+                        const char *path)
+{
+    size_t len = strlen(path);
+
+    if (n->kind != MDS_NODE_SCALAR || *n->text)
+        return 0;
+    for (const struct mds_option *o = s->set->options; o < s->set->options + s->rows;
+         o++)
+        if (o->key && strncmp(o->key, path, len) == 0 && o->key[len] == '.')
+            return 1;
+    return 0;
+}
+
 static void read_map(struct mds_settings *s, enum mds_level level,
                      const struct mds_tree *t, const struct mds_node *map,
                      const char *prefix, struct mds_diag *diag)
@@ -326,7 +341,7 @@ static void read_map(struct mds_settings *s, enum mds_level level,
         mds_str_add(&origin, "%s:%d", t->name, n->line);
         if (path.failed || origin.failed)
             mds_diag_fault(diag, t->name, "%s", mds_fail_text());
-        else if (n->kind != MDS_NODE_MAP)
+        else if (n->kind != MDS_NODE_MAP && !is_empty_map(s, n, path.s))
             read_leaf(s, level, n, path.s, origin.s, diag);
         else if (mds_name_find(s->set, MDS_NAME_KEY, path.s, &name) == 0)
             mds_diag_fault(diag, origin.s, "%s must be a value, not a map", path.s);

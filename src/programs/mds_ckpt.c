@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char usage_text[] =
     "usage: mds_ckpt info [--config] [--tensors] PATH\n"
@@ -13,6 +14,9 @@ static const char usage_text[] =
     "       mds_ckpt diff [--tolerance X] [--weights] PATH PATH\n"
     "       mds_ckpt reshard PATH FOLDER [mds_pretrain's options of layout]\n"
     "       mds_ckpt export --output FILE.safetensors PATH\n"
+    "       mds_ckpt export --format hf --output DIR [--type T] [--max-shard-bytes N] "
+    "PATH\n"
+    "       mds_ckpt import DIR FOLDER [mds_pretrain's options of layout]\n"
     "\n"
     "PATH is a folder of checkpoints (of its newest, then) or one of them.\n"
     "\n"
@@ -38,15 +42,25 @@ static const char usage_text[] =
     "...\n"
     "  --world-size N          ranks (default: as few as the sizes allow)\n"
     "\n"
-    "export  writes the weights, f32, under the names they have here\n"
+    "export  writes the weights for others; what appears is complete\n"
     "  --output FILE.safetensors\n"
-    "                          appears when complete\n"
+    "                          f32, under the names they have here\n"
+    "  --format hf --output DIR\n"
+    "                          a folder for Hugging Face's transformers, of the shape\n"
+    "                          gpt2, gpt_neox or llama\n"
+    "  --type fp32|bf16|fp16   of numbers in it (default fp32)\n"
+    "  --max-shard-bytes 5GB   more files, none larger (default: one)\n"
+    "\n"
+    "import  makes a checkpoint, before its first step, of such a folder\n"
     "\n"
     "  --help, --version\n"
     "\n"
     "Exit status: 0 done and sound, 1 failed, damaged or different.\n";
 
 #define AT(field) offsetof(struct mds_arguments, field)
+
+static const char *const formats[] = {"mds", "hf", NULL};
+static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
 static const struct mds_argument info_arguments[] = {
     {.name = "--config", MDS_ARG_FLAG, AT(config)},
@@ -71,6 +85,9 @@ static const struct mds_argument diff_arguments[] = {
 static const struct mds_argument no_arguments[] = {{0}};
 static const struct mds_argument export_arguments[] = {
     {.name = "--output", MDS_ARG_TEXT, AT(output)},
+    {.name = "--format", MDS_ARG_CHOICE, AT(format), formats},
+    {.name = "--type", MDS_ARG_CHOICE, AT(type), types},
+    {.name = "--max-shard-bytes", MDS_ARG_BYTES, AT(max_shard_bytes)},
     {0},
 };
 
@@ -116,6 +133,20 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
+/* What was derived is shown, but left to be derived again: it would contradict other
+ * options of a run that begins with the rest. */
+static void print_configuration(const char *text)
+{
+    while (*text) {
+        int n = (int)strcspn(text, "\n");
+        int is_derived = memmem(text, (size_t)n, "  # derived: ", 13) != NULL;
+
+        printf("%s%.*s\n", is_derived ? "  #" : "", is_derived ? n - 1 : n,
+               is_derived ? text + 1 : text);
+        text += n + (text[n] == '\n');
+    }
+}
+
 static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
 {
     char path[MDS_CKPT_PATH], *configuration, *provenance;
@@ -127,7 +158,7 @@ static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
-        fputs(configuration, stdout);
+        print_configuration(configuration);
     else if (!rc)
         print_index(ix, provenance);
     if (!rc && a->tensors)
@@ -231,6 +262,7 @@ static const struct mds_verb verbs[] = {
     {.name = "prune", prune_arguments, run_prune},
     {.name = "diff", diff_arguments, mds_verb_diff},
     {.name = "export", export_arguments, mds_verb_export},
+    {"import", no_arguments, mds_verb_import, .hands_on = 1},
     {"reshard", no_arguments, mds_verb_reshard, .hands_on = 1},
     {0},
 };

@@ -1,9 +1,10 @@
 bin_PROGRAMS += src/programs/mds_ckpt
 src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h \
-  src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c src/programs/mds_ckpt_make.c \
+  src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c \
+  src/programs/mds_ckpt_import.c src/programs/mds_ckpt_make.c \
   src/programs/mds_ckpt_open.c src/programs/mds_ckpt_reshard.c \
-  src/programs/arguments.c \
-  src/programs/arguments.h src/programs/finish.c src/programs/finish.h
+  src/programs/arguments.c src/programs/arguments.h \
+  src/programs/finish.c src/programs/finish.h
 src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/comm/libmds_comm.a \
@@ -14,9 +15,10 @@ src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.
 
 dist_man_MANS += docs/mds_ckpt.1
 EXTRA_DIST += docs/checkpoints.md
-TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh tests/ckpt/resume.t
-dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/reshard.sh \
-  tests/ckpt/resume.t
+TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \
+  tests/ckpt/reshard.sh tests/ckpt/resume.t
+dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \
+  tests/ckpt/reshard.sh tests/ckpt/resume.t
 EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 
 # A file system that fails, to be preloaded: not by AM_CFLAGS, which may want libraries

@@ -1,11 +1,15 @@
 /* mds_ckpt export: weights for others. */
 #include "base/alloc.h"
+#include "ckpt/hf.h"
 #include "ckpt/safetensors.h"
+#include "engine/engine.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* ---- ours ---- */
 
 static enum mds_rc declare(struct mds_st_writer *w, const struct mds_ckpt_index *ix)
 {
@@ -63,16 +67,50 @@ static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
     return MDS_OK;
 }
 
+/* ---- Hugging Face's ---- */
+
+static enum mds_rc export_theirs(const struct mds_opened *o,
+                                 const struct mds_arguments *a)
+{
+    static const enum mds_st_dtype types[] = {MDS_ST_F32, MDS_ST_BF16, MDS_ST_F16};
+    static char *nothing[] = {NULL};
+    struct mds_hf_export e = {.dir = a->output,
+                              .reader = o->reader,
+                              .type = types[a->type],
+                              .shard_bytes = a->max_shard_bytes};
+    struct mds_config_run *run;
+    struct mds_params *whole = NULL;
+    int files;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_opened_config(o, 0, nothing, &run));
+    rc = mds_engine_whole_params(&run->config, &whole);
+    e.model = &run->config.model;
+    e.whole = whole;
+    if (!rc)
+        rc = mds_hf_export(&e, &files);
+    if (!rc)
+        printf("%s: %d file%s of %s\n", a->output, files, files == 1 ? "" : "s",
+               o->ix->path);
+    mds_params_destroy(whole);
+    mds_config_run_destroy(run);
+    return rc;
+}
+
 enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand)
 {
     struct mds_opened o;
     enum mds_rc rc;
 
     if (!a->output)
-        return mds_fail(MDS_EUSER, "export: --output FILE.safetensors is missing");
+        return mds_fail(MDS_EUSER, "export: --output is missing: FILE.safetensors, or "
+                                   "with --format hf a folder");
+    if (a->format == MDS_FORMAT_MDS && (a->type || a->max_shard_bytes))
+        return mds_fail(MDS_EUSER, "export: --type and --max-shard-bytes are for "
+                                   "--format hf");
     MDS_TRY(mds_operands_check("export", "checkpoint", n, 1));
     MDS_TRY(mds_opened_open(operand[0], &o));
-    rc = export_ours(&o, a->output);
+    rc = a->format == MDS_FORMAT_HF ? export_theirs(&o, a) : export_ours(&o, a->output);
     mds_opened_close(&o);
     return rc;
 }

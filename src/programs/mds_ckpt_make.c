@@ -5,6 +5,7 @@
 #include "ckpt/provenance.h"
 #include "config.h"
 #include "engine/engine.h"
+#include "parallel/groups.h"
 #include "programs/mds_ckpt.h"
 
 #include <errno.h>
@@ -13,6 +14,57 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- the ranks of a layout, one after the other ---- */
+
+struct cast {
+    const struct mds_config *config;
+    const struct mds_make_source *source;
+    int64_t ranks;
+    struct mds_groups groups;
+    struct mds_params *local;
+};
+
+static void share(void *ctx, int unit, int64_t *first, int64_t *n)
+{
+    const struct cast *c = ctx;
+
+    mds_comm_slice(mds_params_unit(c->local, unit)->count,
+                   mds_comm_size(c->groups.data), mds_comm_rank(c->groups.data), first,
+                   n);
+}
+
+static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,
+                               int64_t first, int64_t n, float *out)
+{
+    const struct cast *c = ctx;
+
+    return c->source->fill(c->source->ctx, c->local, what, unit, first, n, out);
+}
+
+static void leave_rank(struct cast *c)
+{
+    mds_params_destroy(c->local);
+    c->local = NULL;
+    mds_groups_fini(&c->groups);
+    c->groups = (struct mds_groups){0};
+}
+
+static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local,
+                        struct mds_ckpt_source *source)
+{
+    struct cast *c = ctx;
+
+    leave_rank(c);
+    MDS_TRY(mds_groups_create(&c->config->parallel, (int)c->ranks, (int)rank, NULL,
+                              &c->groups));
+    MDS_TRY(mds_engine_rank_params(c->config, &c->groups, &c->local));
+    *local = c->local;
+    *source = (struct mds_ckpt_source){c, share, read_values};
+    return MDS_OK;
+}
+
+/* ---- the checkpoint ---- */
 
 /* A checkpoint that is there is never replaced. */
 static enum mds_rc check_place(const char *dir, int64_t iteration)
@@ -52,9 +104,11 @@ static void say_origin(const struct mds_config_run *run, const char *origin,
 
 enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
                                 const struct mds_ckpt_state *state, const char *origin,
-                                const struct mds_ckpt_cast *cast)
+                                const struct mds_make_source *source)
 {
     struct mds_ckpt_save s = {.dir = dir, .state = *state};
+    struct cast c = {.config = &run->config, .source = source, .ranks = run->world};
+    const struct mds_ckpt_cast cast = {&c, run->world, play};
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
     char *configuration, size[32];
@@ -70,13 +124,14 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
     s.whole = whole;
     s.configuration = configuration;
     s.provenance = provenance.s;
-    rc = configuration && !provenance.failed ? mds_ckpt_save_alone(&s, cast, &bytes)
+    rc = configuration && !provenance.failed ? mds_ckpt_save_alone(&s, &cast, &bytes)
                                              : mds_fail(MDS_EMEM, "no host memory");
     if (!rc)
         printf("%s: iteration %lld, %lld rank%s, %s\n", dir,
-               (long long)state->iteration, (long long)cast->ranks,
-               cast->ranks == 1 ? "" : "s",
+               (long long)state->iteration, (long long)cast.ranks,
+               cast.ranks == 1 ? "" : "s",
                mds_format_bytes((double)bytes, size, sizeof size));
+    leave_rank(&c);
     mds_str_fini(&provenance);
     free(configuration);
     mds_params_destroy(whole);

@@ -79,24 +79,34 @@ static enum mds_rc resolve(struct mds_config_run *run, int64_t words,
     return mds_config_set_vocab(run, words);
 }
 
-enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
-                              struct mds_config_run **out)
+enum mds_rc mds_layout_read(const char *text, const char *name, int argc,
+                            char *const *argv, int64_t words,
+                            struct mds_config_run **out)
 {
     struct mds_config_run *run = NULL;
-    char *configuration, *provenance;
     struct mds_diag diag = {0};
-    enum mds_rc rc;
+    enum mds_rc rc = mds_config_read_saved(text, name, argc, argv, &diag, &run);
 
-    MDS_TRY(mds_ckpt_index_texts(o->ix->path, &configuration, &provenance));
-    rc = mds_config_read_saved(configuration, o->ix->path, argc, argv, &diag, &run);
     if (!rc)
-        rc = resolve(run, o->ix->state.vocab, &diag);
-    free(configuration);
-    free(provenance);
+        rc = resolve(run, words, &diag);
     mds_diag_fini(&diag);
     if (rc)
         mds_config_run_destroy(run);
     else
         *out = run;
+    return rc;
+}
+
+enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
+                              struct mds_config_run **out)
+{
+    char *configuration, *provenance;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_texts(o->ix->path, &configuration, &provenance));
+    rc = mds_layout_read(configuration, o->ix->path, argc, argv, o->ix->state.vocab,
+                         out);
+    free(configuration);
+    free(provenance);
     return rc;
 }

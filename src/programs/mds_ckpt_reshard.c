@@ -1,64 +1,24 @@
 /* mds_ckpt reshard: the same state in another layout. */
 #include "base/str.h"
 #include "engine/engine.h"
-#include "parallel/groups.h"
 #include "programs/mds_ckpt.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- its ranks ---- */
-
-struct cast {
-    const struct mds_config *config;
+struct source {
     struct mds_ckpt_reader *reader;
-    int64_t ranks;
-    struct mds_groups groups;
-    struct mds_params *local;
+    uint64_t seed;
 };
 
-static void share(void *ctx, int unit, int64_t *first, int64_t *n)
+static enum mds_rc fill(void *ctx, const struct mds_params *local,
+                        enum mds_ckpt_what what, int unit, int64_t first, int64_t n,
+                        float *out)
 {
-    const struct cast *c = ctx;
+    struct source *s = ctx;
 
-    mds_comm_slice(mds_params_unit(c->local, unit)->count,
-                   mds_comm_size(c->groups.data), mds_comm_rank(c->groups.data), first,
-                   n);
+    return mds_ckpt_reader_fill(s->reader, local, s->seed, what, unit, first, n, out);
 }
-
-static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,
-                               int64_t first, int64_t n, float *out)
-{
-    const struct cast *c = ctx;
-
-    return mds_ckpt_reader_fill(c->reader, c->local, (uint64_t)c->config->train.seed,
-                                what, unit, first, n, out);
-}
-
-static void leave_rank(struct cast *c)
-{
-    mds_params_destroy(c->local);
-    c->local = NULL;
-    mds_groups_fini(&c->groups);
-    c->groups = (struct mds_groups){0};
-}
-
-static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local,
-                        struct mds_ckpt_source *source)
-{
-    struct cast *c = ctx;
-
-    leave_rank(c);
-    MDS_TRY(mds_groups_create(&c->config->parallel, (int)c->ranks, (int)rank, NULL,
-                              &c->groups));
-    MDS_TRY(mds_engine_rank_params(c->config, &c->groups, &c->local));
-    *local = c->local;
-    *source = (struct mds_ckpt_source){c, share, read_values};
-    return MDS_OK;
-}
-
-/* ---- all together ---- */
 
 /* What is known of the checkpoint it is made from, indented. */
 static enum mds_rc origin_of(const struct mds_ckpt_index *ix, struct mds_str *out)
@@ -93,16 +53,15 @@ static enum mds_rc check_model(const struct mds_opened *o, const struct mds_conf
 static enum mds_rc reshard(const struct mds_opened *o, struct mds_config_run *run,
                            const char *dir)
 {
-    struct cast c = {.config = &run->config, .reader = o->reader, .ranks = run->world};
-    struct mds_ckpt_cast cast = {&c, run->world, play};
+    struct source s = {o->reader, (uint64_t)run->config.train.seed};
+    const struct mds_make_source source = {&s, fill};
     struct mds_str origin = {0};
     enum mds_rc rc;
 
     MDS_TRY(check_model(o, &run->config));
     rc = origin_of(o->ix, &origin);
     if (!rc)
-        rc = mds_checkpoint_make(run, dir, &o->ix->state, origin.s, &cast);
-    leave_rank(&c);
+        rc = mds_checkpoint_make(run, dir, &o->ix->state, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }

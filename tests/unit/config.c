@@ -78,6 +78,45 @@ static void test_unknown_names(void **state)
     expect_fault("", "unknown variable MDS_QUANTUM_FLUX; unset it");
 }
 
+static void test_maps_may_be_empty(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    write_file("empty.yaml", "batch:\n  # micro: 2\nmodel:\n  layers: 2\n");
+    r = read_config("--config empty.yaml");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.model.layers, 2);
+    close_reading(&r);
+    write_file("empty.yaml", "bath:\nmodel.layers:\n");
+    expect_fault("--config empty.yaml", "empty.yaml:1: unknown key bath");
+}
+
+/* What a checkpoint holds, for other ranks. */
+static void test_saved_settings_without_their_layout(void **state)
+{
+    static const char saved[] = "model:\n  layers: 4   # command line\n"
+                                "  hidden: 64  # derived: from something\n"
+                                "parallel:\n  tensor: 4   # command line\n"
+                                "batch:\n  micro: 3    # run.yaml:7\n";
+    static char *const words[] = {"-", "--pipeline-model-parallel-size", "2"};
+    struct mds_config_run *run;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_int_equal(mds_config_read_saved(saved, "here", 3, words, &diag, &run), 0);
+    assert_int_equal(run->config.model.layers, 4);
+    assert_int_equal(run->config.model.hidden, 0);
+    assert_int_equal(run->config.parallel.tensor, 1);
+    assert_int_equal(run->config.parallel.pipeline, 2);
+    assert_int_equal(run->config.batch.micro, 3);
+    mds_config_run_destroy(run);
+    assert_int_equal(mds_config_read_saved("x: 1\n", "here", 0, words, &diag, &run),
+                     MDS_EUSER);
+    assert_non_null(strstr(mds_fail_text(), "here:1: unknown key x"));
+    mds_diag_fini(&diag);
+}
+
 static void test_slips_in_the_environment(void **state)
 {
     static const char *const slips[][2] = {
@@ -505,6 +544,8 @@ static int run_all(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_precedence, setup),
         cmocka_unit_test_setup(test_unknown_names, setup),
+        cmocka_unit_test_setup(test_maps_may_be_empty, setup),
+        cmocka_unit_test_setup(test_saved_settings_without_their_layout, setup),
         cmocka_unit_test_setup(test_slips_in_the_environment, setup),
         cmocka_unit_test_setup(test_megatron_flags, setup),
         cmocka_unit_test_setup(test_refused_flags, setup),

@@ -1,0 +1,98 @@
+/* Models in the folders of Hugging Face's transformers: config.json, and safetensors
+ * files with that library's names and layouts.
+ *
+ *   gpt2      learned positions, LayerNorm, GELU, biases
+ *   gpt_neox  rotary positions, LayerNorm, GELU, biases, one branch after the other
+ *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
+ *
+ * GELU is the tanh form ("gelu_new"); rotary pairs are the halves of a head, in all
+ * three as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama}. */
+#ifndef MDS_CKPT_HF_H
+#define MDS_CKPT_HF_H
+
+#include "base/str.h"
+#include "ckpt/reader.h"
+#include "ckpt/safetensors.h"
+#include "config/config.h"
+
+enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA };
+
+/* Their name of it: model_type in config.json. */
+const char *mds_hf_name(enum mds_hf_kind kind);
+
+/* Which of them computes what a model of ours does (its shape resolved); MDS_EUSER
+ * names the setting that the nearest one does not have. */
+enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *out);
+
+/* ---- config.json ---- */
+
+/* Its text, for weights of that type. */
+void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
+                       enum mds_st_dtype type, struct mds_str *out);
+
+/* From a file, settings of mds_pretrain as YAML.  MDS_EUSER names what is missing, or
+ * what no model of ours does. */
+enum mds_rc mds_hf_get_config(const char *path, enum mds_hf_kind *kind,
+                              struct mds_str *settings);
+
+/* ---- tensors ---- */
+
+enum { MDS_HF_PIECES = 3 };
+
+/* A tensor of theirs, made of one of ours, or of queries, keys and values.  Our row r
+ * is their output first + r / block * step + r % block; outputs are their rows, or
+ * where they keep [in, out], columns. */
+struct mds_hf_tensor {
+    char name[96];
+    int64_t rows, cols; /* of theirs; cols 0: a vector */
+    int transposed;
+    int pieces;
+    struct mds_hf_piece {
+        int param; /* of ours, in the registry of the whole model */
+        int64_t rows, first, block, step;
+    } piece[MDS_HF_PIECES];
+};
+
+struct mds_hf_tensors {
+    struct mds_hf_tensor *list;
+    int n;
+};
+
+/* All of a model, in their order.  The vocabulary is without its padding. */
+enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_config *m,
+                                const struct mds_params *whole,
+                                struct mds_hf_tensors *out);
+void mds_hf_tensors_fini(struct mds_hf_tensors *t); /* a zeroed struct is fine */
+
+/* ---- out ---- */
+
+struct mds_hf_export {
+    const char *dir; /* made; config.json, the last to be written, must not be there */
+    const struct mds_model_config *model;
+    const struct mds_params *whole;
+    struct mds_ckpt_reader *reader;
+    enum mds_st_dtype type; /* of 32 or 16 bits */
+    int64_t shard_bytes;    /* files hold no more, but a tensor at least; 0: one file */
+};
+
+/* Memory: 64 MiB, or twice a row of the widest tensor. */
+enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files);
+
+/* ---- in ---- */
+
+struct mds_hf_weights;
+
+/* The weights in dir, found to be all there, and no more than those of the model.
+ * Borrows whole. */
+enum mds_rc mds_hf_weights_open(const char *dir, enum mds_hf_kind kind,
+                                const struct mds_model_config *m,
+                                const struct mds_params *whole,
+                                struct mds_hf_weights **out);
+void mds_hf_weights_close(struct mds_hf_weights *w); /* NULL is fine */
+
+/* Elements first .. first + n - 1 of a unit of `local`, a registry of the same model;
+ * gaps 0, rows that pad the vocabulary the start values of `seed`. */
+void mds_hf_weights_fill(const struct mds_hf_weights *w, const struct mds_params *local,
+                         uint64_t seed, int unit, int64_t first, int64_t n, float *out);
+
+#endif

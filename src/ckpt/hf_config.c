@@ -1,0 +1,378 @@
+/* config.json, and which architecture a model is of. */
+#include "base/units.h"
+#include "ckpt/hf.h"
+#include "config/tree.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {
+    [MDS_HF_GPT2] = "gpt2", [MDS_HF_NEOX] = "gpt_neox", [MDS_HF_LLAMA] = "llama"};
+enum { KINDS = sizeof names / sizeof *names };
+
+const char *mds_hf_name(enum mds_hf_kind kind)
+{
+    return names[kind];
+}
+
+/* ---- which ---- */
+
+static enum mds_rc has_not(enum mds_hf_kind kind, const char *setting, const char *has)
+{
+    return mds_fail(MDS_EUSER, "%s: Hugging Face's %s, the nearest shape, has %s",
+                    setting, names[kind], has);
+}
+
+/* What gpt2 and gpt_neox have in common. */
+static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_config *m)
+{
+    if (m->norm != MDS_NORM_LAYERNORM)
+        return has_not(kind, "--normalization RMSNorm", "LayerNorm");
+    if (m->swiglu)
+        return has_not(kind, "--swiglu", "an MLP without a gate");
+    if (!m->linear_bias)
+        return has_not(kind, "--disable-bias-linear", "biases");
+    if (m->kv_heads != m->heads)
+        return has_not(kind, "--num-key-value-heads", "as many as query heads");
+    if (m->head_dim * m->heads != m->hidden)
+        return has_not(kind, "--kv-channels", "hidden / heads");
+    return MDS_OK;
+}
+
+enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *out)
+{
+    enum mds_hf_kind kind = MDS_HF_NEOX;
+
+    if (m->position == MDS_POSITION_LEARNED)
+        kind = MDS_HF_GPT2;
+    else if (m->norm == MDS_NORM_RMSNORM || m->swiglu)
+        kind = MDS_HF_LLAMA;
+    if (m->position == MDS_POSITION_NONE)
+        return has_not(kind, "--position-embedding-type none", "rotary positions");
+    if (kind != MDS_HF_LLAMA) {
+        MDS_TRY(check_gpt(kind, m));
+    } else {
+        if (m->norm != MDS_NORM_RMSNORM)
+            return has_not(kind, "--normalization LayerNorm", "RMSNorm");
+        if (!m->swiglu)
+            return has_not(kind, "--normalization RMSNorm without --swiglu", "SwiGLU");
+        if (m->rotary_percent < 1)
+            return has_not(kind, "--rotary-percent", "heads that rotate wholly");
+    }
+    *out = kind;
+    return MDS_OK;
+}
+
+/* ---- writing ---- */
+
+static void put_int(struct mds_str *out, const char *key, int64_t value)
+{
+    mds_str_add(out, "  \"%s\": %" PRId64 ",\n", key, value);
+}
+
+static void put_real(struct mds_str *out, const char *key, double value)
+{
+    char text[40];
+
+    snprintf(text, sizeof text, "%.15g", value);
+    if (strtod(text, NULL) < value || strtod(text, NULL) > value)
+        snprintf(text, sizeof text, "%.17g", value);
+    if (!strpbrk(text, ".e"))
+        strcat(text, ".0"); /* theirs tells apart 1 and 1.0 */
+    mds_str_add(out, "  \"%s\": %s,\n", key, text);
+}
+
+static void put_text(struct mds_str *out, const char *key, const char *value)
+{
+    mds_str_add(out, "  \"%s\": \"%s\",\n", key, value);
+}
+
+static void put_bool(struct mds_str *out, const char *key, int value)
+{
+    mds_str_add(out, "  \"%s\": %s,\n", key, value ? "true" : "false");
+}
+
+static void put_gpt2(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_text(out, "activation_function", "gelu_new");
+    put_int(out, "n_embd", m->hidden);
+    put_int(out, "n_layer", m->layers);
+    put_int(out, "n_head", m->heads);
+    put_int(out, "n_inner", m->ffn_hidden);
+    put_int(out, "n_positions", m->max_positions);
+    put_real(out, "layer_norm_epsilon", m->norm_eps);
+    put_real(out, "embd_pdrop", m->hidden_dropout);
+    put_real(out, "resid_pdrop", m->hidden_dropout);
+    put_real(out, "attn_pdrop", m->attention_dropout);
+}
+
+/* What gpt_neox and llama call alike. */
+static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_int(out, "hidden_size", m->hidden);
+    put_int(out, "intermediate_size", m->ffn_hidden);
+    put_int(out, "num_hidden_layers", m->layers);
+    put_int(out, "num_attention_heads", m->heads);
+    put_int(out, "max_position_embeddings", m->seq_length);
+    put_real(out, "attention_dropout", m->attention_dropout);
+}
+
+static void put_neox(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_text(out, "hidden_act", "gelu_new");
+    put_sizes(m, out);
+    put_real(out, "layer_norm_eps", m->norm_eps);
+    put_real(out, "rotary_pct", m->rotary_percent);
+    put_real(out, "rotary_emb_base", m->rotary_base);
+    put_real(out, "hidden_dropout", m->hidden_dropout);
+    put_bool(out, "use_parallel_residual", 0);
+    put_bool(out, "attention_bias", 1);
+}
+
+static void put_llama(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_text(out, "hidden_act", "silu");
+    put_sizes(m, out);
+    put_int(out, "num_key_value_heads", m->kv_heads);
+    put_int(out, "head_dim", m->head_dim);
+    put_real(out, "rms_norm_eps", m->norm_eps);
+    put_real(out, "rope_theta", m->rotary_base);
+    put_bool(out, "attention_bias", m->linear_bias);
+    put_bool(out, "mlp_bias", m->linear_bias);
+}
+
+void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
+                       enum mds_st_dtype type, struct mds_str *out)
+{
+    static const char *const classes[] = {[MDS_HF_GPT2] = "GPT2LMHeadModel",
+                                          [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
+                                          [MDS_HF_LLAMA] = "LlamaForCausalLM"};
+    static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
+        [MDS_HF_GPT2] = put_gpt2, [MDS_HF_NEOX] = put_neox, [MDS_HF_LLAMA] = put_llama};
+
+    mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
+    put_text(out, "model_type", names[kind]);
+    put[kind](m, out);
+    put_int(out, "vocab_size", m->vocab);
+    put_bool(out, "tie_word_embeddings", m->tied_head);
+    /* Their defaults are words of other vocabularies. */
+    mds_str_add(out, "  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n");
+    mds_str_add(out, "  \"torch_dtype\": \"%s\"\n}\n",
+                type == MDS_ST_BF16  ? "bfloat16"
+                : type == MDS_ST_F16 ? "float16"
+                                     : "float32");
+}
+
+/* ---- reading ---- */
+
+/* A number of theirs that becomes a setting; several of ours may have the same. */
+struct number {
+    const char *theirs, *ours;
+    const char *fallback; /* where it is missing or null; NULL: it must be there */
+    const char *rope;     /* its name in rope_parameters, where newer ones have it */
+};
+
+/* A switch of theirs that a model of ours has in one position. */
+struct fixed {
+    const char *theirs;
+    const char *only; /* what it may be, between blanks */
+    const char *fallback;
+};
+
+struct form {
+    const struct number *numbers;
+    const struct fixed *fixed;
+    const char *constant; /* settings that go without saying */
+    const char *tied;     /* where tie_word_embeddings is missing */
+};
+
+static const struct number gpt2_numbers[] = {
+    {.theirs = "n_layer", .ours = "layers"},
+    {.theirs = "n_embd", .ours = "hidden"},
+    {.theirs = "n_head", .ours = "heads"},
+    {.theirs = "n_inner", .ours = "ffn_hidden", .fallback = "0"},
+    {.theirs = "n_positions", .ours = "seq_length"},
+    {.theirs = "n_positions", .ours = "max_positions"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {.theirs = "layer_norm_epsilon", .ours = "norm_eps", .fallback = "1e-5"},
+    {0},
+};
+static const struct fixed gpt2_fixed[] = {
+    {"activation_function", " gelu_new gelu_pytorch_tanh ", "gelu_new"},
+    {"scale_attn_weights", " true ", "true"},
+    {"scale_attn_by_inverse_layer_idx", " false ", "false"},
+    {"add_cross_attention", " false ", "false"},
+    {0},
+};
+static const struct number neox_numbers[] = {
+    {.theirs = "num_hidden_layers", .ours = "layers"},
+    {.theirs = "hidden_size", .ours = "hidden"},
+    {.theirs = "num_attention_heads", .ours = "heads"},
+    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
+    {.theirs = "max_position_embeddings", .ours = "seq_length"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
+    {"rotary_pct", "rotary_percent", "0.25", "partial_rotary_factor"},
+    {"rotary_emb_base", "rotary_base", "10000", "rope_theta"},
+    {0},
+};
+static const struct fixed neox_fixed[] = {
+    {"hidden_act", " gelu_new gelu_pytorch_tanh gelu_fast ", "gelu"},
+    {"use_parallel_residual", " false ", "true"},
+    {"attention_bias", " true ", "true"},
+    {0},
+};
+static const struct number llama_numbers[] = {
+    {.theirs = "num_hidden_layers", .ours = "layers"},
+    {.theirs = "hidden_size", .ours = "hidden"},
+    {.theirs = "num_attention_heads", .ours = "heads"},
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
+    {.theirs = "max_position_embeddings", .ours = "seq_length"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
+    {"rope_theta", "rotary_base", "10000", "rope_theta"},
+    {0},
+};
+static const struct fixed llama_fixed[] = {
+    {"hidden_act", " silu ", "silu"},
+    {0},
+};
+
+static const struct form forms[] = {
+    [MDS_HF_GPT2] = {gpt2_numbers, gpt2_fixed,
+                     "  position: learned_absolute\n  norm: LayerNorm\n"
+                     "  swiglu: false\n  linear_bias: true\n",
+                     "true"},
+    [MDS_HF_NEOX] = {neox_numbers, neox_fixed,
+                     "  position: rope\n  norm: LayerNorm\n"
+                     "  swiglu: false\n  linear_bias: true\n",
+                     "false"},
+    [MDS_HF_LLAMA] = {llama_numbers, llama_fixed,
+                      "  position: rope\n  norm: RMSNorm\n  swiglu: true\n", "false"},
+};
+
+/* The value of a key; NULL: missing, null, or no scalar. */
+static const char *value(const struct mds_tree *t, const char *key)
+{
+    const struct mds_node *n = mds_node_get(t->root, key);
+
+    return n && n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
+}
+
+static enum mds_rc get_number(const struct mds_tree *t, const struct number *is,
+                              struct mds_str *out)
+{
+    const struct mds_node *rope = mds_node_get(t->root, "rope_parameters");
+    const struct mds_node *inside = is->rope ? mds_node_get(rope, is->rope) : NULL;
+    const char *text = inside && inside->text ? inside->text : value(t, is->theirs);
+    double number;
+
+    if (!text)
+        text = is->fallback;
+    if (!text)
+        return mds_fail(MDS_EUSER, "%s: %s is missing", t->name, is->theirs);
+    if (mds_parse_real(text, &number) != 0)
+        return mds_fail(MDS_EUSER, "%s: %s is '%s', not a number", t->name, is->theirs,
+                        text);
+    mds_str_add(out, "  %s: %s\n", is->ours, text);
+    return MDS_OK;
+}
+
+static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
+{
+    const char *text = value(t, is->theirs);
+    char word[64];
+
+    if (!text)
+        text = is->fallback;
+    snprintf(word, sizeof word, " %s ", text);
+    if (strstr(is->only, word))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER, "%s: %s is %s; mds computes%sonly", t->name, is->theirs,
+                    text, is->only);
+}
+
+/* Stretched rotary frequencies, under either of their names. */
+static enum mds_rc check_scaling(const struct mds_tree *t)
+{
+    static const char *const places[] = {"rope_scaling", "rope_parameters"};
+
+    for (int i = 0; i < 2; i++) {
+        const struct mds_node *map = mds_node_get(t->root, places[i]);
+        const struct mds_node *type = mds_node_get(map, "rope_type");
+
+        if (!type)
+            type = mds_node_get(map, "type");
+        if (type && type->text && strcmp(type->text, "default") != 0)
+            return mds_fail(MDS_EUSER, "%s: %s of type %s: mds scales no frequencies",
+                            t->name, places[i], type->text);
+    }
+    return MDS_OK;
+}
+
+static int is_true(const struct mds_tree *t, const char *key, const char *fallback)
+{
+    const char *text = value(t, key);
+
+    return strcmp(text ? text : fallback, "true") == 0;
+}
+
+static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
+{
+    const char *type = value(t, "model_type");
+
+    for (int i = 0; i < KINDS; i++)
+        if (type && strcmp(type, names[i]) == 0) {
+            *kind = (enum mds_hf_kind)i;
+            return MDS_OK;
+        }
+    return mds_fail(MDS_EUSER,
+                    "%s: model_type is %s; mds reads gpt2, gpt_neox and llama", t->name,
+                    type ? type : "missing");
+}
+
+static enum mds_rc get_all(const struct mds_tree *t, enum mds_hf_kind *kind,
+                           struct mds_str *out)
+{
+    const struct form *f;
+
+    MDS_TRY(get_kind(t, kind));
+    f = &forms[*kind];
+    for (const struct fixed *i = f->fixed; i->theirs; i++)
+        MDS_TRY(check_fixed(t, i));
+    MDS_TRY(check_scaling(t));
+    mds_str_add(out, "model:\n%s", f->constant);
+    for (const struct number *i = f->numbers; i->theirs; i++)
+        MDS_TRY(get_number(t, i, out));
+    mds_str_add(out, "  tied_head: %s\n",
+                is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
+    if (*kind != MDS_HF_LLAMA)
+        return MDS_OK;
+    if (is_true(t, "attention_bias", "false") != is_true(t, "mlp_bias", "false"))
+        return mds_fail(MDS_EUSER,
+                        "%s: attention_bias and mlp_bias differ; mds has biases in all "
+                        "linears or in none",
+                        t->name);
+    mds_str_add(out, "  linear_bias: %s\n",
+                is_true(t, "mlp_bias", "false") ? "true" : "false");
+    return MDS_OK;
+}
+
+enum mds_rc mds_hf_get_config(const char *path, enum mds_hf_kind *kind,
+                              struct mds_str *settings)
+{
+    struct mds_tree *t;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_tree_load(path, &t));
+    rc = get_all(t, kind, settings);
+    mds_tree_destroy(t);
+    if (!rc && settings->failed)
+        rc = mds_fail(MDS_EMEM, "no host memory");
+    return rc;
+}

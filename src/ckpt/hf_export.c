@@ -1,0 +1,287 @@
+/* A checkpoint's weights as a folder that transformers loads. */
+#include "base/alloc.h"
+#include "ckpt/hf.h"
+#include "io/output.h"
+#include "kernels/half.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Numbers in memory at a time, twice; a tensor's row at least. */
+enum { ROOM = 8 << 20, PATH = 4096 };
+
+struct out {
+    const struct mds_hf_export *e;
+    struct mds_hf_tensors tensors;
+    int *file; /* [tensors.n] which file each is in */
+    int files;
+    int64_t room;
+    float *block, *part; /* [room] */
+    struct mds_st_writer *writer;
+};
+
+static int64_t width_of(const struct mds_hf_tensor *t)
+{
+    return t->cols ? t->cols : 1;
+}
+
+static int64_t bytes_of(const struct out *o, const struct mds_hf_tensor *t)
+{
+    return t->rows * width_of(t) * (int64_t)mds_st_dtype_size(o->e->type);
+}
+
+/* ---- values ---- */
+
+static enum mds_rc read_part(const struct out *o, const struct mds_hf_piece *p,
+                             struct mds_part part, float *values)
+{
+    struct mds_ckpt_reader *r = o->e->reader;
+    const char *name = mds_params_get(o->e->whole, p->param)->spec.name;
+    int64_t id = mds_ckpt_index_find(mds_ckpt_reader_index(r), name);
+
+    return mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, id, &part, values);
+}
+
+/* Their rows row .. row + rows - 1, where rows of ours are rows of theirs. */
+static enum mds_rc gather_rows(const struct out *o, const struct mds_hf_tensor *t,
+                               const struct mds_hf_piece *p, int64_t row, int64_t rows)
+{
+    int64_t width = width_of(t);
+
+    for (int64_t ours = 0; ours < p->rows; ours += p->block) {
+        int64_t theirs = p->first + ours / p->block * p->step;
+        int64_t from = theirs > row ? theirs : row;
+        int64_t to = theirs + p->block < row + rows ? theirs + p->block : row + rows;
+        struct mds_part part = {
+            .row = ours + from - theirs, .rows = to - from, .cols = width};
+
+        if (from < to)
+            MDS_TRY(read_part(o, p, part, o->block + (from - row) * width));
+    }
+    return MDS_OK;
+}
+
+/* The same where they are columns of ours. */
+static enum mds_rc gather_columns(const struct out *o, const struct mds_hf_tensor *t,
+                                  const struct mds_hf_piece *p, int64_t row,
+                                  int64_t rows)
+{
+    const struct mds_part part = {.rows = p->rows, .col = row, .cols = rows};
+
+    MDS_TRY(read_part(o, p, part, o->part));
+    for (int64_t i = 0; i < p->rows; i++) {
+        int64_t output = p->first + i / p->block * p->step + i % p->block;
+
+        for (int64_t j = 0; j < rows; j++)
+            o->block[j * t->cols + output] = o->part[i * rows + j];
+    }
+    return MDS_OK;
+}
+
+/* To 16 bits in place: what is read lies behind what is written. */
+static void narrow(enum mds_st_dtype type, float *values, int64_t n)
+{
+    unsigned char *out = (unsigned char *)values;
+
+    for (int64_t i = 0; i < n; i++) {
+        float x = values[i];
+        uint16_t half = type == MDS_ST_BF16 ? mdsk_f32_to_bf16(x) : mdsk_f32_to_f16(x);
+
+        memcpy(out + i * (int64_t)sizeof half, &half, sizeof half);
+    }
+}
+
+static enum mds_rc write_tensor(struct out *o, const struct mds_hf_tensor *t)
+{
+    size_t size = mds_st_dtype_size(o->e->type);
+    int64_t most = o->room / width_of(t);
+
+    for (int64_t row = 0; row < t->rows; row += most) {
+        int64_t rows = t->rows - row < most ? t->rows - row : most;
+
+        for (int i = 0; i < t->pieces; i++)
+            MDS_TRY((t->transposed ? gather_columns : gather_rows)(o, t, &t->piece[i],
+                                                                   row, rows));
+        if (size < sizeof *o->block)
+            narrow(o->e->type, o->block, rows * width_of(t));
+        MDS_TRY(mds_st_writer_write(o->writer, o->block,
+                                    (size_t)(rows * width_of(t)) * size));
+    }
+    return MDS_OK;
+}
+
+/* ---- files ---- */
+
+static void name_file(const struct out *o, int file, char name[64])
+{
+    if (o->files == 1)
+        snprintf(name, 64, "model.safetensors");
+    else
+        snprintf(name, 64, "model-%05d-of-%05d.safetensors", file + 1, o->files);
+}
+
+static enum mds_rc place(const struct out *o, const char *name, char path[PATH])
+{
+    return snprintf(path, PATH, "%s/%s", o->e->dir, name) < PATH
+               ? MDS_OK
+               : mds_fail(MDS_EUSER, "%s: the path is too long", o->e->dir);
+}
+
+/* In order, as many as fit. */
+static void spread(struct out *o)
+{
+    int64_t bytes = 0;
+
+    o->files = 1;
+    for (int i = 0; i < o->tensors.n; i++) {
+        int64_t more = bytes_of(o, &o->tensors.list[i]);
+
+        if (bytes > 0 && o->e->shard_bytes > 0 && bytes + more > o->e->shard_bytes) {
+            o->files++;
+            bytes = 0;
+        }
+        bytes += more;
+        o->file[i] = o->files - 1;
+    }
+}
+
+static enum mds_rc declare(struct out *o, int file)
+{
+    MDS_TRY(mds_st_writer_metadata(o->writer, "format", "pt"));
+    for (int i = 0; i < o->tensors.n; i++) {
+        const struct mds_hf_tensor *t = &o->tensors.list[i];
+        int64_t shape[2] = {t->rows, t->cols};
+
+        if (o->file[i] == file)
+            MDS_TRY(mds_st_writer_declare(o->writer, t->name, o->e->type,
+                                          t->cols ? 2 : 1, shape));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc write_file(struct out *o, int file)
+{
+    char name[64], path[PATH];
+    enum mds_rc rc;
+
+    name_file(o, file, name);
+    MDS_TRY(place(o, name, path));
+    MDS_TRY(mds_st_writer_create(path, &o->writer));
+    rc = declare(o, file);
+    for (int i = 0; !rc && i < o->tensors.n; i++)
+        if (o->file[i] == file)
+            rc = write_tensor(o, &o->tensors.list[i]);
+    if (!rc)
+        return mds_st_writer_finish(o->writer);
+    mds_st_writer_abort(o->writer);
+    return rc;
+}
+
+static enum mds_rc write_text(const struct out *o, const char *name,
+                              const struct mds_str *text)
+{
+    char path[PATH];
+    struct mds_output f = {0};
+
+    if (text->failed)
+        return mds_fail(MDS_EMEM, "no host memory");
+    MDS_TRY(place(o, name, path));
+    MDS_TRY(mds_output_open(path, &f));
+    fputs(text->s, f.file);
+    return mds_output_commit(&f);
+}
+
+/* Which file has which tensor. */
+static enum mds_rc write_map(const struct out *o)
+{
+    struct mds_str text = {0};
+    int64_t bytes = 0;
+    char name[64];
+    enum mds_rc rc;
+
+    for (int i = 0; i < o->tensors.n; i++)
+        bytes += bytes_of(o, &o->tensors.list[i]);
+    mds_str_add(&text, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n", bytes);
+    mds_str_add(&text, "  \"weight_map\": {\n");
+    for (int i = 0; i < o->tensors.n; i++) {
+        name_file(o, o->file[i], name);
+        mds_str_add(&text, "    \"%s\": \"%s\"%s\n", o->tensors.list[i].name, name,
+                    i + 1 < o->tensors.n ? "," : "");
+    }
+    mds_str_add(&text, "  }\n}\n");
+    rc = write_text(o, "model.safetensors.index.json", &text);
+    mds_str_fini(&text);
+    return rc;
+}
+
+static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
+{
+    struct mds_str text = {0};
+    enum mds_rc rc;
+
+    mds_hf_put_config(kind, o->e->model, o->e->type, &text);
+    rc = write_text(o, "config.json", &text);
+    mds_str_fini(&text);
+    return rc;
+}
+
+/* ---- all together ---- */
+
+static enum mds_rc make_folder(const struct out *o)
+{
+    char path[PATH];
+    struct stat st;
+
+    if (mkdir(o->e->dir, 0777) && errno != EEXIST)
+        return mds_fail(MDS_EIO, "%s: %s", o->e->dir, strerror(errno));
+    MDS_TRY(place(o, "config.json", path));
+    if (stat(path, &st) == 0)
+        return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+    return MDS_OK;
+}
+
+static enum mds_rc prepare(struct out *o)
+{
+    o->room = ROOM;
+    for (int i = 0; i < o->tensors.n; i++) {
+        const struct mds_hf_tensor *t = &o->tensors.list[i];
+
+        if (o->room < width_of(t))
+            o->room = width_of(t);
+    }
+    o->file = mds_zalloc((size_t)o->tensors.n, sizeof *o->file);
+    o->block = mds_zalloc((size_t)o->room, sizeof *o->block);
+    o->part = mds_zalloc((size_t)o->room, sizeof *o->part);
+    return o->file && o->block && o->part ? MDS_OK : MDS_EMEM;
+}
+
+enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files)
+{
+    struct out o = {.e = e};
+    enum mds_hf_kind kind;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_hf_choose(e->model, &kind));
+    MDS_TRY(make_folder(&o));
+    MDS_TRY(mds_hf_tensors_init(kind, e->model, e->whole, &o.tensors));
+    rc = prepare(&o);
+    if (!rc)
+        spread(&o);
+    for (int i = 0; !rc && i < o.files; i++)
+        rc = write_file(&o, i);
+    if (!rc && o.files > 1)
+        rc = write_map(&o);
+    if (!rc)
+        rc = write_config(&o, kind);
+    free(o.file);
+    free(o.block);
+    free(o.part);
+    mds_hf_tensors_fini(&o.tensors);
+    if (!rc)
+        *files = o.files;
+    return rc;
+}

@@ -1,0 +1,275 @@
+/* Weights from a folder of transformers'. */
+#include "base/alloc.h"
+#include "ckpt/hf.h"
+#include "config/tree.h"
+#include "kernels/half.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH = 4096 };
+
+/* Where a parameter of ours is. */
+struct where {
+    const struct mds_hf_tensor *tensor;
+    const struct mds_hf_piece *piece;
+    const struct mds_st_tensor *stored;
+};
+
+struct mds_hf_weights {
+    const char *dir;                /* borrowed until all is checked */
+    const struct mds_params *whole; /* borrowed */
+    struct mds_hf_tensors tensors;
+    struct mds_safetensors **file;
+    int files;
+    struct where *where; /* by parameter of whole */
+};
+
+/* ---- files ---- */
+
+static enum mds_rc add_file(struct mds_hf_weights *w, const char *name)
+{
+    struct mds_safetensors **more =
+        mds_realloc(w->file, (size_t)w->files + 1, sizeof *more);
+    char path[PATH];
+
+    if (!more)
+        return MDS_EMEM;
+    w->file = more;
+    if (strchr(name, '/') || snprintf(path, PATH, "%s/%s", w->dir, name) >= PATH)
+        return mds_fail(MDS_EUSER, "%s: '%s' is no name of a file there", w->dir, name);
+    MDS_TRY(mds_safetensors_open(path, &w->file[w->files]));
+    w->files++;
+    return MDS_OK;
+}
+
+static int is_listed_before(const struct mds_node *map, const struct mds_node *n)
+{
+    for (const struct mds_node *i = map->first; i != n; i = i->next)
+        if (i->text && strcmp(i->text, n->text) == 0)
+            return 1;
+    return 0;
+}
+
+static enum mds_rc add_listed(struct mds_hf_weights *w, const struct mds_tree *t)
+{
+    const struct mds_node *map = mds_node_get(t->root, "weight_map");
+
+    if (!map || map->kind != MDS_NODE_MAP || !map->first)
+        return mds_fail(MDS_EUSER, "%s: no weight_map", t->name);
+    for (const struct mds_node *n = map->first; n; n = n->next) {
+        if (!n->text)
+            return mds_fail(MDS_EUSER, "%s:%d: %s has no name of a file", t->name,
+                            n->line, n->key);
+        if (!is_listed_before(map, n))
+            MDS_TRY(add_file(w, n->text));
+    }
+    return MDS_OK;
+}
+
+static int is_there(const char *dir, const char *name, char path[PATH])
+{
+    struct stat st;
+
+    return snprintf(path, PATH, "%s/%s", dir, name) < PATH && stat(path, &st) == 0;
+}
+
+static enum mds_rc open_files(struct mds_hf_weights *w)
+{
+    char path[PATH];
+    struct mds_tree *t;
+    enum mds_rc rc;
+
+    if (is_there(w->dir, "model.safetensors", path))
+        return add_file(w, "model.safetensors");
+    if (is_there(w->dir, "model.safetensors.index.json", path)) {
+        MDS_TRY(mds_tree_load(path, &t));
+        rc = add_listed(w, t);
+        mds_tree_destroy(t);
+        return rc;
+    }
+    if (is_there(w->dir, "pytorch_model.bin", path) ||
+        is_there(w->dir, "pytorch_model.bin.index.json", path))
+        return mds_fail(MDS_EUSER,
+                        "%s: Python objects; safetensors are read: in Python, "
+                        "model.save_pretrained(FOLDER, safe_serialization=True)",
+                        path);
+    return mds_fail(MDS_EUSER,
+                    "%s: there is no model.safetensors, nor an index of more", w->dir);
+}
+
+/* ---- tensors ---- */
+
+/* Names of the bare model lack the first word: "h.0.ln_1.weight". */
+static const struct mds_st_tensor *find(const struct mds_hf_weights *w,
+                                        const char *name)
+{
+    const char *bare = strchr(name, '.') + 1;
+    const struct mds_st_tensor *t = NULL;
+
+    for (int i = 0; !t && i < w->files; i++)
+        t = mds_safetensors_find(w->file[i], name);
+    for (int i = 0; !t && i < w->files; i++)
+        t = mds_safetensors_find(w->file[i], bare);
+    return t;
+}
+
+static enum mds_rc check_stored(const struct mds_hf_weights *w,
+                                const struct mds_hf_tensor *t,
+                                const struct mds_st_tensor *s)
+{
+    int64_t cols = s && s->ndim == 2 ? s->shape[1] : 0;
+
+    if (!s)
+        return mds_fail(MDS_EUSER, "%s: has no tensor %s", w->dir, t->name);
+    if (s->ndim < 1 || s->ndim > 2 || s->shape[0] != t->rows || cols != t->cols)
+        return mds_fail(MDS_EUSER,
+                        "%s: %s is %lld x %lld, config.json says %lld x %lld", w->dir,
+                        s->name, (long long)(s->ndim > 0 ? s->shape[0] : 1),
+                        (long long)(cols ? cols : 1), (long long)t->rows,
+                        (long long)(t->cols ? t->cols : 1));
+    if (s->dtype != MDS_ST_F32 && s->dtype != MDS_ST_BF16 && s->dtype != MDS_ST_F16)
+        return mds_fail(MDS_EUSER, "%s: %s is %s; F32, BF16 and F16 are read", w->dir,
+                        s->name, mds_st_dtype_name(s->dtype));
+    return MDS_OK;
+}
+
+/* Constants that older versions stored, and a head that is the embedding again. */
+static int is_surplus(const char *name)
+{
+    static const char *const ends[] = {".attn.bias",          ".attn.masked_bias",
+                                       ".attention.bias",     ".attention.masked_bias",
+                                       "rotary_emb.inv_freq", "lm_head.weight",
+                                       "embed_out.weight"};
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n >= strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_used(const struct mds_hf_weights *w, const struct mds_st_tensor *s)
+{
+    for (int i = 0; i < mds_params_n(w->whole); i++)
+        if (w->where[i].stored == s)
+            return 1;
+    return 0;
+}
+
+static enum mds_rc find_all(struct mds_hf_weights *w)
+{
+    for (int i = 0; i < w->tensors.n; i++) {
+        const struct mds_hf_tensor *t = &w->tensors.list[i];
+        const struct mds_st_tensor *s = find(w, t->name);
+
+        MDS_TRY(check_stored(w, t, s));
+        for (int k = 0; k < t->pieces; k++)
+            w->where[t->piece[k].param] = (struct where){t, &t->piece[k], s};
+    }
+    for (int i = 0; i < w->files; i++)
+        for (size_t k = 0; k < w->file[i]->count; k++) {
+            const struct mds_st_tensor *s = &w->file[i]->tensors[k];
+
+            if (!is_surplus(s->name) && !is_used(w, s))
+                return mds_fail(MDS_EUSER, "%s: has %s, which no model of ours has",
+                                w->file[i]->map.path, s->name);
+        }
+    return MDS_OK;
+}
+
+enum mds_rc mds_hf_weights_open(const char *dir, enum mds_hf_kind kind,
+                                const struct mds_model_config *m,
+                                const struct mds_params *whole,
+                                struct mds_hf_weights **out)
+{
+    struct mds_hf_weights *w = mds_zalloc(1, sizeof *w);
+    enum mds_rc rc;
+
+    if (!w)
+        return MDS_EMEM;
+    w->dir = dir;
+    w->whole = whole;
+    w->where = mds_zalloc((size_t)mds_params_n(whole), sizeof *w->where);
+    rc = w->where ? mds_hf_tensors_init(kind, m, whole, &w->tensors) : MDS_EMEM;
+    if (!rc)
+        rc = open_files(w);
+    if (!rc)
+        rc = find_all(w);
+    if (rc)
+        mds_hf_weights_close(w);
+    else
+        *out = w;
+    return rc;
+}
+
+void mds_hf_weights_close(struct mds_hf_weights *w)
+{
+    if (!w)
+        return;
+    for (int i = 0; i < w->files; i++)
+        mds_safetensors_close(w->file[i]);
+    free(w->file);
+    free(w->where);
+    mds_hf_tensors_fini(&w->tensors);
+    free(w);
+}
+
+/* ---- values ---- */
+
+static float value(const struct mds_st_tensor *t, int64_t i)
+{
+    const unsigned char *at =
+        (const unsigned char *)t->data + i * (int64_t)mds_st_dtype_size(t->dtype);
+    uint16_t half;
+    float x;
+
+    if (t->dtype == MDS_ST_F32) {
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    memcpy(&half, at, sizeof half);
+    return t->dtype == MDS_ST_BF16 ? mdsk_bf16_to_f32(half) : mdsk_f16_to_f32(half);
+}
+
+/* Elements first .. first + n - 1 of a rank's share of a parameter. */
+static void fill_share(const struct where *is, const struct mds_param *p, uint64_t seed,
+                       int64_t first, int64_t n, float *out)
+{
+    int64_t cols = p->spec.cols ? p->spec.cols : 1;
+    const struct mds_hf_piece *piece = is->piece;
+
+    if (piece->rows < p->spec.rows)
+        mds_param_init_values(p, seed, first, n, out);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t whole = mds_param_whole_index(p, first + i);
+        int64_t row = whole / cols, col = whole % cols, output;
+
+        if (row >= piece->rows)
+            continue;
+        output = piece->first + row / piece->block * piece->step + row % piece->block;
+        out[i] =
+            value(is->stored, is->tensor->transposed ? col * is->tensor->cols + output
+                                                     : output * cols + col);
+    }
+}
+
+void mds_hf_weights_fill(const struct mds_hf_weights *w, const struct mds_params *local,
+                         uint64_t seed, int unit, int64_t first, int64_t n, float *out)
+{
+    const struct mds_param_unit *u = mds_params_unit(local, unit);
+
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int id = u->first_param; id < u->first_param + u->params; id++) {
+        const struct mds_param *p = mds_params_get(local, id);
+        int64_t begin = p->offset - u->first; /* in the unit */
+        int64_t from = begin > first ? begin : first;
+        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+
+        if (from < to)
+            fill_share(&w->where[mds_params_find(w->whole, p->spec.name)], p, seed,
+                       from - begin, to - from, out + from - first);
+    }
+}

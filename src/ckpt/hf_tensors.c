@@ -1,0 +1,229 @@
+/* Which tensors three architectures have, and where ours are in them. */
+#include "base/alloc.h"
+#include "ckpt/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum fusion {
+    ALONE,
+    BESIDE, /* queries, then keys, then values */
+    BY_HEAD /* a head's query, key and value, then the next head's */
+};
+
+/* Names end so in the model or a layer.  q stands for k and v, too, where fused. */
+struct row {
+    const char *theirs, *ours;
+    int transposed;
+    enum fusion fusion;
+};
+
+struct shape {
+    const char *stem; /* of a layer, ends with the place of its number */
+    const struct row *before, *layer, *after;
+};
+
+static const struct row gpt2_before[] = {
+    {.theirs = "transformer.wte.weight", .ours = "embedding.word.weight"},
+    {.theirs = "transformer.wpe.weight", .ours = "embedding.position.weight"},
+    {0},
+};
+static const struct row gpt2_layer[] = {
+    {.theirs = "ln_1.weight", .ours = "norm1.gamma"},
+    {.theirs = "ln_1.bias", .ours = "norm1.beta"},
+    {"attn.c_attn.weight", "attention.q.weight", 1, BESIDE},
+    {"attn.c_attn.bias", "attention.q.bias", 0, BESIDE},
+    {"attn.c_proj.weight", "attention.out.weight", 1, ALONE},
+    {.theirs = "attn.c_proj.bias", .ours = "attention.out.bias"},
+    {.theirs = "ln_2.weight", .ours = "norm2.gamma"},
+    {.theirs = "ln_2.bias", .ours = "norm2.beta"},
+    {"mlp.c_fc.weight", "mlp.up.weight", 1, ALONE},
+    {.theirs = "mlp.c_fc.bias", .ours = "mlp.up.bias"},
+    {"mlp.c_proj.weight", "mlp.down.weight", 1, ALONE},
+    {.theirs = "mlp.c_proj.bias", .ours = "mlp.down.bias"},
+    {0},
+};
+static const struct row gpt2_after[] = {
+    {.theirs = "transformer.ln_f.weight", .ours = "final_norm.gamma"},
+    {.theirs = "transformer.ln_f.bias", .ours = "final_norm.beta"},
+    {.theirs = "lm_head.weight", .ours = "head.weight"},
+    {0},
+};
+
+static const struct row neox_before[] = {
+    {.theirs = "gpt_neox.embed_in.weight", .ours = "embedding.word.weight"},
+    {0},
+};
+static const struct row neox_layer[] = {
+    {.theirs = "input_layernorm.weight", .ours = "norm1.gamma"},
+    {.theirs = "input_layernorm.bias", .ours = "norm1.beta"},
+    {"attention.query_key_value.weight", "attention.q.weight", 0, BY_HEAD},
+    {"attention.query_key_value.bias", "attention.q.bias", 0, BY_HEAD},
+    {.theirs = "attention.dense.weight", .ours = "attention.out.weight"},
+    {.theirs = "attention.dense.bias", .ours = "attention.out.bias"},
+    {.theirs = "post_attention_layernorm.weight", .ours = "norm2.gamma"},
+    {.theirs = "post_attention_layernorm.bias", .ours = "norm2.beta"},
+    {.theirs = "mlp.dense_h_to_4h.weight", .ours = "mlp.up.weight"},
+    {.theirs = "mlp.dense_h_to_4h.bias", .ours = "mlp.up.bias"},
+    {.theirs = "mlp.dense_4h_to_h.weight", .ours = "mlp.down.weight"},
+    {.theirs = "mlp.dense_4h_to_h.bias", .ours = "mlp.down.bias"},
+    {0},
+};
+static const struct row neox_after[] = {
+    {.theirs = "gpt_neox.final_layer_norm.weight", .ours = "final_norm.gamma"},
+    {.theirs = "gpt_neox.final_layer_norm.bias", .ours = "final_norm.beta"},
+    {.theirs = "embed_out.weight", .ours = "head.weight"},
+    {0},
+};
+
+static const struct row llama_before[] = {
+    {.theirs = "model.embed_tokens.weight", .ours = "embedding.word.weight"},
+    {0},
+};
+static const struct row llama_layer[] = {
+    {.theirs = "input_layernorm.weight", .ours = "norm1.gamma"},
+    {.theirs = "self_attn.q_proj.weight", .ours = "attention.q.weight"},
+    {.theirs = "self_attn.q_proj.bias", .ours = "attention.q.bias"},
+    {.theirs = "self_attn.k_proj.weight", .ours = "attention.k.weight"},
+    {.theirs = "self_attn.k_proj.bias", .ours = "attention.k.bias"},
+    {.theirs = "self_attn.v_proj.weight", .ours = "attention.v.weight"},
+    {.theirs = "self_attn.v_proj.bias", .ours = "attention.v.bias"},
+    {.theirs = "self_attn.o_proj.weight", .ours = "attention.out.weight"},
+    {.theirs = "self_attn.o_proj.bias", .ours = "attention.out.bias"},
+    {.theirs = "post_attention_layernorm.weight", .ours = "norm2.gamma"},
+    {.theirs = "mlp.gate_proj.weight", .ours = "mlp.gate.weight"},
+    {.theirs = "mlp.gate_proj.bias", .ours = "mlp.gate.bias"},
+    {.theirs = "mlp.up_proj.weight", .ours = "mlp.up.weight"},
+    {.theirs = "mlp.up_proj.bias", .ours = "mlp.up.bias"},
+    {.theirs = "mlp.down_proj.weight", .ours = "mlp.down.weight"},
+    {.theirs = "mlp.down_proj.bias", .ours = "mlp.down.bias"},
+    {0},
+};
+static const struct row llama_after[] = {
+    {.theirs = "model.norm.weight", .ours = "final_norm.gamma"},
+    {.theirs = "lm_head.weight", .ours = "head.weight"},
+    {0},
+};
+
+static const struct shape shapes[] = {
+    [MDS_HF_GPT2] = {"transformer.h.", gpt2_before, gpt2_layer, gpt2_after},
+    [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after},
+    [MDS_HF_LLAMA] = {"model.layers.", llama_before, llama_layer, llama_after},
+};
+
+/* ---- a model's ---- */
+
+struct builder {
+    const struct mds_model_config *m;
+    const struct mds_params *whole;
+    struct mds_hf_tensors *out;
+    int covered; /* parameters of ours */
+};
+
+/* Rows of a parameter that count. */
+static int64_t rows_of(const struct mds_model_config *m, const struct mds_param *p)
+{
+    int is_vocabulary = strcmp(p->spec.name, "embedding.word.weight") == 0 ||
+                        strcmp(p->spec.name, "head.weight") == 0;
+
+    return is_vocabulary ? m->vocab : p->spec.rows;
+}
+
+/* Parameter `which` of q, k, v, where name is q's. */
+static int find_fused(const struct mds_params *whole, const char *name, int which)
+{
+    char other[sizeof(((struct mds_param_spec *)0)->name)];
+    char *q;
+
+    snprintf(other, sizeof other, "%s", name);
+    q = strstr(other, ".q.");
+    if (q)
+        q[1] = "qkv"[which];
+    return mds_params_find(whole, other);
+}
+
+static void add_piece(struct builder *b, struct mds_hf_tensor *t, enum fusion fusion,
+                      int id)
+{
+    const struct mds_param *p = mds_params_get(b->whole, id);
+    struct mds_hf_piece *is = &t->piece[t->pieces];
+    int64_t rows = rows_of(b->m, p), size = b->m->head_dim;
+
+    *is = (struct mds_hf_piece){.param = id, .rows = rows, .block = rows, .step = rows};
+    if (fusion == BESIDE)
+        is->first = t->pieces * rows;
+    if (fusion == BY_HEAD) {
+        is->first = t->pieces * size;
+        is->block = size;
+        is->step = MDS_HF_PIECES * size;
+    }
+    t->rows += rows;
+    t->cols = p->spec.cols;
+    t->pieces++;
+    b->covered++;
+}
+
+static void add(struct builder *b, const char *stem, const char *our_stem,
+                const struct row *row)
+{
+    struct mds_hf_tensor *t = &b->out->list[b->out->n];
+    char ours[sizeof(((struct mds_param_spec *)0)->name)];
+    int pieces = row->fusion == ALONE ? 1 : MDS_HF_PIECES, id;
+    int64_t outputs;
+
+    snprintf(ours, sizeof ours, "%s%s", our_stem, row->ours);
+    id = mds_params_find(b->whole, ours);
+    if (id < 0) /* biases, a head of its own: this model has none */
+        return;
+    snprintf(t->name, sizeof t->name, "%s%s", stem, row->theirs);
+    t->transposed = row->transposed;
+    for (int i = 0; i < pieces; i++)
+        add_piece(b, t, row->fusion, i ? find_fused(b->whole, ours, i) : id);
+    outputs = t->rows;
+    if (t->transposed) {
+        t->rows = t->cols;
+        t->cols = outputs;
+    }
+    b->out->n++;
+}
+
+static void add_all(struct builder *b, const struct shape *s)
+{
+    char stem[64], our_stem[32];
+
+    for (const struct row *r = s->before; r->theirs; r++)
+        add(b, "", "", r);
+    for (int64_t i = 0; i < b->m->layers; i++) {
+        snprintf(stem, sizeof stem, "%s%lld.", s->stem, (long long)i);
+        snprintf(our_stem, sizeof our_stem, "layer.%lld.", (long long)i);
+        for (const struct row *r = s->layer; r->theirs; r++)
+            add(b, stem, our_stem, r);
+    }
+    for (const struct row *r = s->after; r->theirs; r++)
+        add(b, "", "", r);
+}
+
+enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_config *m,
+                                const struct mds_params *whole,
+                                struct mds_hf_tensors *out)
+{
+    struct builder b = {m, whole, out, 0};
+
+    *out = (struct mds_hf_tensors){0};
+    out->list = mds_zalloc((size_t)mds_params_n(whole), sizeof *out->list);
+    if (!out->list)
+        return MDS_EMEM;
+    add_all(&b, &shapes[kind]);
+    if (b.covered == mds_params_n(whole))
+        return MDS_OK;
+    mds_hf_tensors_fini(out);
+    return mds_fail(MDS_EBUG, "%s has a place for %d of %d parameters",
+                    mds_hf_name(kind), b.covered, mds_params_n(whole));
+}
+
+void mds_hf_tensors_fini(struct mds_hf_tensors *t)
+{
+    free(t->list);
+    *t = (struct mds_hf_tensors){0};
+}

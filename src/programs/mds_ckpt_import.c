@@ -1,0 +1,87 @@
+/* mds_ckpt import: a model of transformers' as the checkpoint of a run before step 1.
+ */
+#include "base/str.h"
+#include "ckpt/hf.h"
+#include "engine/engine.h"
+#include "programs/mds_ckpt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct source {
+    const struct mds_hf_weights *weights;
+    uint64_t seed;
+};
+
+/* Moments begin at 0. */
+static enum mds_rc fill(void *ctx, const struct mds_params *local,
+                        enum mds_ckpt_what what, int unit, int64_t first, int64_t n,
+                        float *out)
+{
+    const struct source *s = ctx;
+
+    if (what == MDS_CKPT_WEIGHT)
+        mds_hf_weights_fill(s->weights, local, s->seed, unit, first, n, out);
+    else
+        memset(out, 0, (size_t)n * sizeof *out);
+    return MDS_OK;
+}
+
+static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights *w,
+                        enum mds_hf_kind kind, const char *dir, const char *folder)
+{
+    struct source s = {w, (uint64_t)run->config.train.seed};
+    const struct mds_make_source source = {&s, fill};
+    const struct mds_ckpt_state state = {.loss_scale = 1};
+    struct mds_str origin = {0};
+    enum mds_rc rc = MDS_EMEM;
+
+    mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(kind));
+    if (!origin.failed)
+        rc = mds_checkpoint_make(run, folder, &state, origin.s, &source);
+    mds_str_fini(&origin);
+    return rc;
+}
+
+static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
+                          const char *dir, const char *folder)
+{
+    struct mds_hf_weights *w;
+    struct mds_params *whole;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_engine_whole_params(&run->config, &whole));
+    rc = mds_hf_weights_open(dir, kind, &run->config.model, whole, &w);
+    if (!rc) {
+        rc = make(run, w, kind, dir, folder);
+        mds_hf_weights_close(w);
+    }
+    mds_params_destroy(whole);
+    return rc;
+}
+
+enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand)
+{
+    struct mds_str settings = {0};
+    struct mds_config_run *run;
+    char path[MDS_CKPT_PATH], name[MDS_CKPT_PATH + 16];
+    enum mds_hf_kind kind;
+    enum mds_rc rc;
+
+    (void)a;
+    if (n < 2 || operand[0][0] == '-' || operand[1][0] == '-')
+        return mds_fail(MDS_EUSER, "import: give the folder of a model and one for the "
+                                   "checkpoint, then the layout");
+    if (snprintf(path, sizeof path, "%s/config.json", operand[0]) >= (int)sizeof path)
+        return mds_fail(MDS_EUSER, "%s: the path is too long", operand[0]);
+    snprintf(name, sizeof name, "import of %s", operand[0]);
+    rc = mds_hf_get_config(path, &kind, &settings);
+    if (!rc)
+        rc = mds_layout_read(settings.s, name, n - 1, operand + 1, 0, &run);
+    mds_str_fini(&settings);
+    if (rc)
+        return rc;
+    rc = import(run, kind, operand[0], operand[1]);
+    mds_config_run_destroy(run);
+    return rc;
+}

@@ -1,0 +1,149 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='models in Hugging Face folders, out and in (tests/parity/hf.t: in transformers)'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"
+
+# pretrain OPTIONS...: what it printed is in out
+pretrain() {
+    mds_pretrain --num-layers 2 --hidden-size 32 --ffn-hidden-size 80 --seq-length 32 \
+        --global-batch-size 4 --lr 1e-2 --eval-iters 0 --threads 1 --data-path t.h5 "$@" \
+        >out 2>&1 </dev/null
+}
+losses() {
+    sed -n 's/.*"event":"step".*"lm_loss":\([^,]*\),.*/\1/p' "$1"
+}
+rope='--use-rotary-position-embeddings --untie-embeddings-and-output-weights'
+gpt2='--num-attention-heads 4'
+gpt_neox="--num-attention-heads 4 $rope --rotary-percent 0.5"
+llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm --swiglu
+    --disable-bias-linear $rope"
+
+for kind in gpt2 gpt_neox llama; do
+    eval options=\$$kind
+    test_expect_success "$kind: out and in, the same bits" '
+        pretrain $options --train-iters 3 --save $kind-ours &&
+        mds_ckpt export --format hf --output $kind $kind-ours &&
+        grep "\"model_type\": \"$kind\"" $kind/config.json &&
+        mds_ckpt import $kind $kind-back && mds_ckpt verify $kind-back &&
+        mds_ckpt diff --weights $kind-ours $kind-back &&
+        mds_ckpt info $kind-back | grep "^made from: $kind ($kind)"
+    '
+    test_expect_success "$kind: in many files, for several ranks, the same bits" '
+        mds_ckpt export --format hf --max-shard-bytes 16kB --output $kind-many $kind-ours >out &&
+        files=$(ls $kind-many/model-*.safetensors | wc -l) && test $files -gt 3 &&
+        grep "^$kind-many: $files files of" out && test ! -e $kind-many/model.safetensors &&
+        bytes=0 &&
+        for f in $kind-many/*.safetensors; do # without their headers
+            bytes=$((bytes + $(wc -c <$f) - 8 - $(od -An -tu4 -N4 $f)))
+        done &&
+        grep "\"total_size\": $bytes}" $kind-many/model.safetensors.index.json &&
+        mds_ckpt import $kind-many $kind-two --tensor-model-parallel-size 2 --world-size 4 &&
+        test -e $kind-two/iter_0000000/rank_00003.h5 &&
+        mds_ckpt diff --weights $kind-ours $kind-two
+    '
+    test_expect_success "$kind: a run goes on from it, with --load and with --finetune" '
+        pretrain $options --train-iters 2 --load $kind-ours --finetune --metrics-jsonl a.jsonl &&
+        mds_ckpt info --config $kind-back >run.yaml &&
+        mds_pretrain --config run.yaml --train-iters 2 --global-batch-size 4 --lr 1e-2 \
+            --eval-iters 0 --threads 1 --data-path t.h5 --load $kind-two \
+            --metrics-jsonl b.jsonl >out 2>&1 &&
+        pretrain $options --train-iters 2 --load $kind-back --finetune --metrics-jsonl c.jsonl &&
+        losses a.jsonl >a && losses b.jsonl >b && losses c.jsonl >c &&
+        test_cmp a b && test_cmp a c
+    '
+    test_expect_success "$kind: 16 bits are rounded once" '
+        for type in bf16 fp16; do
+            mds_ckpt export --format hf --type $type --output $kind-$type $kind-ours &&
+            mds_ckpt import $kind-$type $kind-$type-back &&
+            mds_ckpt diff --weights --tolerance 0.02 $kind-ours $kind-$type-back &&
+            test_must_fail mds_ckpt diff --weights $kind-ours $kind-$type-back >diff &&
+            mds_ckpt export --format hf --type $type --output $kind-again $kind-$type-back &&
+            cmp $kind-$type/model.safetensors $kind-again/model.safetensors &&
+            rm -r $kind-again || return 1
+        done
+    '
+done
+
+# no_shape WORDS OPTIONS...: a model that no folder can hold; what is said has WORDS
+no_shape() {
+    words=$1
+    shift
+    rm -rf other && pretrain --train-iters 1 --save other "$@" || return 1
+    test_must_fail mds_ckpt export --format hf --output never other 2>err &&
+        test "$(wc -l <err)" -eq 1 && grep -e "$words" err && test ! -e never
+}
+test_expect_success 'what no shape of theirs has is refused by name' '
+    no_shape "-position-embedding-type none: .*gpt_neox.* rotary" $gpt2 \
+        --position-embedding-type none &&
+    no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
+    no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
+    no_shape "-disable-bias-linear: .*gpt2.* biases" $gpt2 --disable-bias-linear &&
+    no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
+    no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
+    no_shape "-rotary-percent: .*llama.* wholly" $llama --rotary-percent 0.5 &&
+    no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm
+'
+
+# not_in WORDS: changed/ is refused in one line that has them, and nothing appears
+not_in() {
+    test_must_fail mds_ckpt import changed never 2>err &&
+        test "$(wc -l <err)" -eq 1 && grep -e "$1" err && test ! -e never/latest
+}
+# with KIND SED-EXPRESSION: changed/ is KIND with another config.json
+with() {
+    rm -rf changed && cp -r "$1" changed && sed "$2" "$1/config.json" >changed/config.json &&
+        ! cmp -s "$1/config.json" changed/config.json
+}
+test_expect_success 'what mds does not compute is refused by name' '
+    with gpt2 "s/gelu_new/gelu/" && not_in "activation_function is gelu; mds computes gelu_new" &&
+    with gpt2 "s/\"n_embd\"/\"other\"/" && not_in "config.json: n_embd is missing" &&
+    with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
+    with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
+    with gpt_neox "/parallel_residual/d" && not_in "use_parallel_residual is true" &&
+    with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
+    with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" && not_in "attention_bias and mlp_bias differ" &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"yarn\"}, &/" &&
+    not_in "rope_scaling of type yarn" &&
+    with llama "s/{/[/" && not_in "config.json"
+'
+test_expect_success 'newer names of the rotary settings' '
+    with llama "s/\"rope_theta\": 10000.0/\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}/" &&
+    mds_ckpt import changed newer && mds_ckpt diff --weights llama-ours newer
+'
+test_expect_success 'tensors that are missing, of another shape, or surplus' '
+    with gpt2 "s/\"n_layer\": 2/\"n_layer\": 3/" && not_in "changed: has no tensor transformer.h.2.ln_1.weight" &&
+    with gpt2 "s/\"n_layer\": 2/\"n_layer\": 1/" &&
+    not_in "model.safetensors: has transformer.h.1.*, which no model of ours has" &&
+    with gpt2 "s/\"n_inner\": 80/\"n_inner\": 96/" &&
+    not_in "c_fc.weight is 32 x 80, config.json says 32 x 96" &&
+    with llama "s/\"vocab_size\": 66/\"vocab_size\": 65/" && not_in "embed_tokens.weight is 66 x 32"
+'
+test_expect_success 'files that are missing or damaged' '
+    rm -rf changed && cp -r llama-many changed && rm changed/model-00002-* &&
+    not_in "changed/model-00002-of-.*: No such file" &&
+    cp llama-many/model-00002-* changed && truncate -s -8 changed/model-00002-* &&
+    not_in "model-00002-of-.*cut short" &&
+    rm changed/model-* && not_in "changed/model-00001" &&
+    echo "{}" >changed/model.safetensors.index.json && not_in "no weight_map" &&
+    echo "{\"weight_map\": {\"a\": \"../x\"}}" >changed/model.safetensors.index.json &&
+    not_in "is no name of a file" &&
+    rm changed/model* && not_in "there is no model.safetensors" &&
+    : >changed/pytorch_model.bin && not_in "save_pretrained" &&
+    rm changed/config.json && not_in "config.json: No such file"
+'
+test_expect_success 'slips are told in a line, and nothing is replaced' '
+    test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
+    grep "gpt2/config.json: is there already" err &&
+    test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: is there already" err &&
+    test_must_fail mds_ckpt export --type bf16 --output x.safetensors gpt2-ours 2>err &&
+    grep "are for --format hf" err &&
+    test_must_fail mds_ckpt export --format json --output x gpt2-ours 2>err &&
+    grep "unknown --format .json.: there is mds, hf" err &&
+    test_must_fail mds_ckpt import gpt2 2>err && grep "one for the checkpoint" err &&
+    test_must_fail mds_ckpt import gpt2 x --num-layers 5 2>err && grep "no matter of the layout" err
+'
+
+test_done

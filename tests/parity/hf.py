@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Models of mds in transformers, and models of transformers in mds.
+
+    hf.py make DIR                   random models of transformers: DIR/gpt2 and so on
+    hf.py check MODEL TRACE JSONL    each three words: does transformers' model compute
+                                     mds's loss of the first step?  A TAP line each
+
+TRACE is mds_pretrain's --trace-dir (its batches), JSONL its --metrics-jsonl.
+"""
+import json
+import os
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+
+import stfile
+
+LOSS_TOLERANCE = 1e-4  # relative
+
+
+def configs():
+    """Shapes with nothing square, and every setting that matters off its default."""
+    yield "gpt2", transformers.GPT2Config(
+        n_embd=48, n_layer=2, n_head=4, n_inner=112, n_positions=64, vocab_size=66,
+        layer_norm_epsilon=3e-5)
+    yield "neox", transformers.GPTNeoXConfig(
+        hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+        num_attention_heads=4, max_position_embeddings=64, hidden_act="gelu_new",
+        use_parallel_residual=False, rotary_pct=0.5, rotary_emb_base=5000,
+        layer_norm_eps=3e-5)
+    yield "llama", transformers.LlamaConfig(
+        hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+        num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+        rms_norm_eps=3e-5, rope_theta=5000.0)
+    yield "llama-bias", transformers.LlamaConfig(
+        hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+        num_attention_heads=4, max_position_embeddings=64, attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=True)
+
+
+def make(folder):
+    """Nothing is 0 or 1 exactly, so that what ends in a wrong place shows."""
+    torch.manual_seed(1234)
+    for name, config in configs():
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        with torch.no_grad():
+            for n, p in model.named_parameters():
+                is_gain = p.ndim == 1 and n.endswith("weight")
+                p.normal_(1.0 if is_gain else 0.0, 0.05)
+        model.save_pretrained(f"{folder}/{name}", max_shard_size="40kB")
+        half = model.to(torch.bfloat16)
+        half.save_pretrained(f"{folder}/{name}-bf16")
+
+
+def mds_loss(path):
+    with open(path, encoding="utf-8") as f:
+        records = [json.loads(line) for line in f]
+    return next(r["lm_loss"] for r in records if r["event"] == "step")
+
+
+def check(folder, trace, metrics):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, torch_dtype=torch.float32).eval()
+    tokens = torch.from_numpy(
+        np.array(stfile.load(f"{trace}/batches.safetensors")["tokens"])).long()[0]
+    with torch.no_grad():
+        logits = model(input_ids=tokens[:, :-1]).logits
+    theirs = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).item()
+    ours = mds_loss(metrics)
+    error = abs(ours - theirs) / theirs
+    good = error <= LOSS_TOLERANCE and not np.isnan(error)
+    print(f"{'ok' if good else 'not ok'} - {os.path.basename(folder)}: loss {ours:.6f},"
+          f" {type(model).__name__} {theirs:.6f}: off by {error:.1e}"
+          f" (limit {LOSS_TOLERANCE:.0e})", flush=True)
+    return good
+
+
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if sys.argv[1] == "make":
+        make(sys.argv[2])
+        return 0
+    words = sys.argv[2:]
+    return not all([check(*words[i : i + 3]) for i in range(0, len(words), 3)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Models of mds in Hugging Face's transformers and the other way round: the same loss.
+# PYTHON_HF: a python3 with torch, numpy and transformers, if not configure's.
+: "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
+
+python=${PYTHON_HF:-$PYTHON_TORCH}
+if [ -z "$python" ] || ! "$python" -c 'import torch, transformers' > /dev/null 2>&1; then
+    echo "1..0 # SKIP no python3 with torch and transformers (PYTHON_HF: where one is)"
+    exit 0
+fi
+here=$srcdir/tests/parity
+work=$(mktemp -d "${TMPDIR:-/tmp}/mds-hf.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE
+: > tap
+
+# result DESCRIPTION COMMAND...: a TAP line
+result() {
+    what=$1
+    shift
+    if "$@" > log 2>&1; then
+        echo "ok - $what"
+    else
+        echo "not ok - $what"
+        sed 's/^/# /' log
+    fi | tee -a tap
+}
+
+steps='--train-iters 1 --global-batch-size 4 --seq-length 64 --lr 1e-3 --eval-iters 0
+    --threads 1 --data-path t.h5'
+
+# first_loss NAME OPTIONS...: what a step from these weights begins with, and its batch
+first_loss() {
+    name=$1
+    shift
+    mkdir -p "trace-$name"
+    # shellcheck disable=SC2086  # words
+    mds_pretrain $steps --trace-dir "trace-$name" --metrics-jsonl "$name.jsonl" "$@"
+}
+
+# goes_out NAME OPTIONS...: weights of Python's (nothing 0 or 1), by way of a checkpoint, out
+goes_out() {
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    "$python" "$here/reference.py" init "$name.st" --padded-vocab 128 $steps "$@" &&
+        first_loss "$name" "$@" --init-weights "$name.st" --lr 0 --save "saved-$name" &&
+        mds_ckpt export --format hf --output "out-$name" --max-shard-bytes 50kB \
+            "saved-$name"
+}
+
+# comes_in NAME: a model of transformers' into a checkpoint, and a step with it
+comes_in() {
+    mds_ckpt import "made/$1" "in-$1" && mds_ckpt verify "in-$1" &&
+        mds_ckpt info --config "in-$1" > "$1.yaml" &&
+        first_loss "$1" --config "$1.yaml" --load "in-$1"
+}
+
+rope='--use-rotary-position-embeddings --untie-embeddings-and-output-weights'
+gpt='--num-layers 2 --hidden-size 48 --num-attention-heads 4 --ffn-hidden-size 112'
+llama="--num-layers 2 --hidden-size 48 --num-attention-heads 6 --num-key-value-heads 2
+    --ffn-hidden-size 112 --normalization rmsnorm --swiglu --disable-bias-linear $rope"
+
+result "tokens of a genome" mds_data make --tokenizer codon --output t.h5 \
+    "$srcdir/tests/data/lambda.fna.gz"
+result "transformers makes models" "$python" "$here/hf.py" make made
+# shellcheck disable=SC2086
+{
+    result "gpt2 goes out" goes_out gpt2-ours $gpt --norm-epsilon 3e-5
+    result "gpt_neox goes out" goes_out neox-ours $gpt $rope --rotary-percent 0.5
+    result "llama with grouped heads goes out" goes_out llama-ours $llama
+}
+checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
+    out-neox-ours trace-neox-ours neox-ours.jsonl
+    out-llama-ours trace-llama-ours llama-ours.jsonl'
+for m in gpt2 neox llama llama-bias gpt2-bf16 llama-bf16; do
+    result "$m comes in" comes_in $m
+    checks="$checks made/$m trace-$m $m.jsonl"
+done
+# shellcheck disable=SC2086
+"$python" "$here/hf.py" check $checks > out 2> err || grep -q '^not ok' out || {
+    echo "not ok - the comparison ended early"
+    sed 's/^/# /' err
+} >> out
+tee -a tap < out
+echo "1..$(grep -c -e '^ok' -e '^not ok' tap)"
+! grep -q '^not ok' tap
