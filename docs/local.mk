@@ -15,5 +15,6 @@ EXTRA_DIST += \
   docs/adr/0006-units-and-slices.md \
   docs/architecture.md \
   docs/img/quickstart-loss.svg \
+  docs/long-sequences.md \
   docs/parallelism.md \
   docs/profiling.md

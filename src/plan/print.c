@@ -28,7 +28,7 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         places[l->offload_optimizer], l->offload_params ? ", weights on the host" : "",
         recomputes[l->recompute], l->offload_activations ? ", inputs on the host" : "");
     if (l->recompute_layers > 1)
-        mds_str_add(out, ", every %lldth", (long long)l->recompute_layers);
+        mds_str_add(out, ", one for %lld blocks", (long long)l->recompute_layers);
     if (l->device_inputs)
         mds_str_add(out, ", those of %lld blocks on the device",
                     (long long)l->device_inputs);

@@ -90,6 +90,12 @@ static void advise_all(const struct run *r)
         advise(r, &c, "--recompute-granularity full");
         c = *r->config;
     }
+    if (c.train.sequence_tile == 0 && c.model.seq_length > 4096) {
+        c.train.recompute = MDS_RECOMPUTE_FULL;
+        c.train.sequence_tile = 4096;
+        advise(r, &c, "--recompute-granularity full --sequence-tile 4096");
+        c = *r->config;
+    }
     if (c.batch.micro > 1) {
         c.batch.accumulation *= c.batch.micro;
         c.batch.micro = 1;
