@@ -176,6 +176,6 @@ _Noreturn void mds_world_abort(int exit_code)
 
 _Noreturn void mds_world_drop(int exit_code)
 {
-    mds_comm_sentinel_hush();
+    mds_comm_sentinel_hush_node(); /* the launcher will kill the others */
     _exit(exit_code);
 }

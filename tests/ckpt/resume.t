@@ -112,6 +112,30 @@ test_expect_success 'a second signal leaves at once' '
     { wait $pid; test $? -eq 143; } && test ! -e v/latest
 '
 
+# start OPTIONS...: as begin, two ranks; their process ids are in pids/, the job's is pid
+start() {
+    rm -rf pids s && mkdir pids && : >out
+    # shellcheck disable=SC2086  # lists of words
+    $MPIEXEC -n 2 sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh $small --save s \
+        --train-iters 100000000 --exit-signal-handler --zero-stage 1 "$@" >out 2>&1 </dev/null &
+    pid=$!
+    until grep -q "iteration  *1/" out; do sleep 0.05; done
+    rank=$(cd pids && echo *) && rank=${rank##* }
+}
+test_expect_success 'a signal to one rank of several: all save, the job leaves with 85' '
+    start && kill -USR1 $rank && { wait $pid; test $? -eq 85; } &&
+    grep "ended by signal" out && mds_ckpt verify s && ! grep "error" out
+'
+test_expect_success 'time is up for several: the same' '
+    start --exit-duration-in-mins 0.5s && { wait $pid; test $? -eq 85; } &&
+    grep "ended by duration" out && mds_ckpt verify s
+'
+test_expect_success 'a second signal to one of several ends the job at once, without a word of death' '
+    start --micro-batch-size 4096 --global-batch-size 32768 && kill -TERM $rank && sleep 2.2 &&
+    kill -TERM $rank && { wait $pid; status=$?; } && test $status -ne 0 && test $status -ne 85 &&
+    test ! -e s/latest && ! grep "last collective" out
+'
+
 # ---- the tool ----
 
 test_expect_success 'info says where from, verify that it is sound' '
