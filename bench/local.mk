@@ -9,3 +9,5 @@ EXTRA_DIST += \
 	bench/plan \
 	bench/records.py \
 	bench/torch_cpu.py
+TESTS += tests/cli/bench.t
+dist_check_SCRIPTS += tests/cli/bench.t

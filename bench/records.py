@@ -10,7 +10,6 @@
 A record has "row" and "who" (mds, peer, llmc, ceiling); of a run that failed, "error".
 """
 import argparse
-import array
 import json
 import random
 import statistics
@@ -24,11 +23,10 @@ def load(path):
 
 
 def write_tokens(prefix, count=1 << 22):
-    tokens = array.array("H", random.Random(1).randbytes(2 * count))
-    for i, t in enumerate(tokens):
-        tokens[i] = t % 50257
+    tokens = bytearray(random.Random(1).randbytes(2 * count))
+    tokens[1::2] = tokens[1::2].translate(bytes(i % 196 for i in range(256)))  # < 50257
     with open(prefix + ".bin", "wb") as f:
-        tokens.tofile(f)
+        f.write(tokens)
     with open(prefix + ".idx", "wb") as f:
         f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, 1, 2))
         f.write(struct.pack("<iqqq", count, 0, 0, 1))

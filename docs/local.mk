@@ -14,6 +14,7 @@ EXTRA_DIST += \
   docs/adr/0005-sequence-major-rows.md \
   docs/adr/0006-units-and-slices.md \
   docs/architecture.md \
+  docs/benchmarks.md \
   docs/img/quickstart-loss.svg \
   docs/long-sequences.md \
   docs/parallelism.md \

@@ -5,11 +5,12 @@ cuDNN attention, fused AdamW, bf16 with fp32 weights; FSDP2 on several GPUs.
     gpt.py [options] TRY...
     torchrun --standalone --nproc-per-node N gpt.py [options] TRY...
 
-A TRY is words between commas: a number (sequences a GPU and step), what backward
-computes again (none; full: blocks; selective: blocks without attention; 0.N: what
-torch.compile chooses to stay within that part of the activations), what is compiled at
-once (blocks, or whole: the model), and with several GPUs whether weights stay gathered
-between forward and backward (keep, else reshard). "8,none,whole" and "1,full" are two.
+A TRY is words between commas, such as 8,none,whole: a number (sequences a GPU and step);
+what backward computes again (none; full: blocks; selective: blocks without attention;
+0.N: what torch.compile chooses to stay within that part of the activations); what is
+compiled at once (blocks, or whole: the model); whose attention (cudnn, flash); and with
+several GPUs whether weights stay gathered between forward and backward (keep, else
+reshard).
 
 The model is mds_pretrain's: norms before the layers, biases, GELU (tanh), one matrix for
 embedding and head. The residual stream is bf16, as there; autocast alone would leave it
@@ -176,7 +177,8 @@ class Way:
 
     def __init__(self, text):
         self.text = text
-        self.batch, self.recompute, self.whole, self.reshard = 1, "none", False, True
+        self.batch, self.recompute, self.attention = 1, "none", "cudnn"
+        self.whole, self.reshard = False, True
         for word in text.split(","):
             if word.isdigit():
                 self.batch = int(word)
@@ -184,6 +186,8 @@ class Way:
                 self.recompute = word
             elif word.startswith("0."):
                 self.recompute = float(word)
+            elif word in ATTENTION:
+                self.attention = word
             elif word in ("whole", "blocks"):
                 self.whole = word == "whole"
             elif word in ("keep", "reshard"):
@@ -277,6 +281,7 @@ def memory(device):
 def attempt(o, way, device, ranks, started):
     """One TRY as a record."""
     if GPU:
+        choose_attention(way.attention)
         torch.cuda.reset_peak_memory_stats()
     record = {"try": way.text, "micro_batch": way.batch, "gpus": ranks}
     begun = time.time()
@@ -317,7 +322,6 @@ def options():
     p.add_argument("--seq", type=int, default=1024)
     p.add_argument("--vocab", type=int, default=50304)
     p.add_argument("--position", choices=("learned", "rope"), default="learned")
-    p.add_argument("--attention", choices=tuple(ATTENTION), default="cudnn")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=4)
     p.add_argument("--eager", action="store_true", help="compile nothing")
@@ -332,7 +336,6 @@ def main():
     device = torch.device("cuda", rank) if GPU else torch.device("cpu")
     if GPU:
         torch.cuda.set_device(device)
-        choose_attention(o.attention)
     if ranks > 1:
         dist.init_process_group("nccl" if GPU else "gloo")
     torch.manual_seed(1 + rank)

@@ -1,0 +1,63 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='bench: on a machine without a GPU the scripts run, and one bad run stops none'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+command -v python3 >/dev/null && test_set_prereq PYTHON
+BENCH_DEVICE=cpu
+export BENCH_DEVICE
+
+# bench NAME OPTIONS...: bench/NAME with its results in ./results
+bench() {
+    name=$1
+    shift
+    "$srcdir/bench/$name" --results results "$@" "$builddir" >out 2>&1 || {
+        cat out
+        false
+    }
+}
+
+test_expect_success PYTHON 'gpu: tries that fail are records, the others are timed' '
+    bench gpu --shape "tiny 1 1 16 2 32" --mds-tries "1,nonsense 1,u2 1,full,g2" \
+        --parts mds --steps 2 --warmup 1 &&
+    grep "^ *tiny  *1  *[1-9][0-9]* .* 1,full,g2 " results &&
+    grep "^tiny mds 1,nonsense: .*no such word" results &&
+    grep "^tiny mds 1,u2: status 1: .*mds: error" results &&
+    grep "^tiny mds 1,full,g2: .* 2 steps" results
+'
+
+test_expect_success PYTHON 'gpu: a later call adds to the records' '
+    bench gpu --add --shape "other 2 1 16 2 32" --mds-tries 1,z1 --parts mds --steps 2 \
+        --warmup 1 &&
+    grep "^ *tiny " results &&
+    grep "^ *other  *2 " results
+'
+
+test_expect_success PYTHON 'gpu: a row that is not there' '
+    test_must_fail "$srcdir/bench/gpu" --results none --rows nonsense "$builddir" 2>err &&
+    grep "no such row: nonsense" err
+'
+
+test_expect_success PYTHON 'longseq: fewer layers than the whole, on a line' '
+    bench longseq --shape "tiny 1 8 16 2 64" --layers 1,2 --try 1,full,t32,rope --steps 1 &&
+    grep "^tiny  *1  *64  *1,2 of 8 .*1,full,t32,rope" results &&
+    grep "^tiny 2 layers, .* 1 steps" results
+'
+
+test_expect_success PYTHON 'longseq: the longest that fits, by dry runs' '
+    bench longseq --longest --rows 1.3b-max --gpu-memory 40 --host-memory 40 &&
+    longest=$(sed -n "s/^1.3b-max: longest \([0-9]*\) tokens .*/\1/p" results) &&
+    test "$longest" -gt 65536 &&
+    test "$longest" -lt 1921024
+'
+
+test_expect_success 'kernels: products and attention of the shapes asked for' '
+    if test -x "$builddir/bench/kernels"; then
+        "$builddir/bench/kernels" -t 1 product=8,8,8 attention=1,8,2,8 >out &&
+        grep "^product 8 8 8 0[.0-9]* 0[.0-9]* 0[.0-9]*$" out &&
+        grep "^attention 1 8 2 8 0[.0-9]* 0[.0-9]*$" out
+    fi
+'
+
+test_done
