@@ -1,8 +1,7 @@
 /* Start values of parameters. */
-#include "kernels/philox.h"
+#include "kernels/normal.h"
 #include "tensor/params.h"
 
-#include <math.h>
 #include <string.h>
 
 /* FNV-1a, 64 bits: the name's share of the key. */
@@ -15,50 +14,50 @@ static uint64_t hash_name(const char *name)
     return h;
 }
 
-/* Two normal numbers from two words, by Box and Muller 1958; u is in (0, 1]. */
-static void normal_pair(uint32_t a, uint32_t b, double z[2])
+/* Rows that are whole in this rank's part: all of it is one unless columns are shared.
+ */
+static int64_t part_cols(const struct mds_param *p)
 {
-    double u = ((double)a + 1.0) / 4294967296.0;
-    double angle = 6.283185307179586 * ((double)b / 4294967296.0);
-    double radius = sqrt(-2.0 * log(u));
-
-    z[0] = radius * cos(angle);
-    z[1] = radius * sin(angle);
+    return p->spec.shard == MDS_SHARD_COLS ? p->cols : p->count;
 }
 
-static void normal_block(uint64_t key, int64_t block, double z[4])
+/* Elements [first, first + n) of the part, of which the first and the last row may be
+ * cut. */
+static void fill_normal(const struct mds_param *p, struct mdsk_normal a, int64_t first,
+                        int64_t n, float *out)
 {
-    uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-    uint32_t ctr[4] = {(uint32_t)block, (uint32_t)((uint64_t)block >> 32), 0, 0};
-    uint32_t r[4];
+    int64_t cols = part_cols(p);
 
-    mdsk_philox(k, ctr, r);
-    normal_pair(r[0], r[1], z);
-    normal_pair(r[2], r[3], z + 2);
+    a.stride = p->spec.shard == MDS_SHARD_COLS ? p->spec.cols : 0;
+    while (n > 0) {
+        int64_t at = first % cols, rest = cols - at;
+
+        a.first = mds_param_whole_index(p, first);
+        a.rows = at == 0 && n >= cols ? n / cols : 1;
+        a.cols = n < rest ? n : rest;
+        a.out = out;
+        mdsk_normal_fill(&a);
+        first += a.rows * a.cols;
+        out += a.rows * a.cols;
+        n -= a.rows * a.cols;
+    }
 }
 
 void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t first,
                            int64_t n, float *out)
 {
     const struct mds_param_spec *spec = &p->spec;
-    uint64_t key = hash_name(spec->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15);
-    int64_t block = -1;
-    double z[4] = {0};
+    struct mdsk_normal normal = {
+        .key = hash_name(spec->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15),
+        .std = spec->std,
+    };
 
-    if (spec->init != MDS_INIT_NORMAL) {
-        for (int64_t i = 0; i < n; i++)
-            out[i] = spec->init == MDS_INIT_ONE ? 1.0f : 0.0f;
+    if (spec->init == MDS_INIT_NORMAL) {
+        fill_normal(p, normal, first, n, out);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t whole = mds_param_whole_index(p, first + i);
-
-        if (whole / 4 != block) {
-            block = whole / 4;
-            normal_block(key, block, z);
-        }
-        out[i] = (float)(spec->std * z[whole % 4]);
-    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = spec->init == MDS_INIT_ONE ? 1.0f : 0.0f;
 }
 
 void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/half.h"
+#include "kernels/normal.h"
 #include "kernels/philox.h"
 
 /* Relative Euclidean distance from the double reference; ulp for exp. */
@@ -102,6 +103,48 @@ static void test_dropout_rate_and_shards(void **state)
     vec_free(&x);
     vec_free(&y);
     vec_free(&part);
+}
+
+/* Number i of a stream, by Box and Muller as they wrote it. */
+static double normal_number(uint64_t key, uint64_t i)
+{
+    uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    uint32_t ctr[4] = {(uint32_t)(i / 4), (uint32_t)(i / 4 >> 32), 0, 0}, w[4];
+    double radius, angle;
+
+    mdsk_philox(k, ctr, w);
+    radius = sqrt(-2 * log(((double)w[i % 4 / 2 * 2] + 1) / 4294967296.0));
+    angle = 2 * M_PI * ((double)w[i % 4 / 2 * 2 + 1] / 4294967296.0);
+    return radius * (i % 2 ? sin(angle) : cos(angle));
+}
+
+/* Odd beginnings, rows of a wider whole, and numbers whose index needs 64 bits. */
+static void test_normal(void **state)
+{
+    static const struct mdsk_normal cases[] = {
+        {7, 0.02, 0, 0, 1, 1, NULL},
+        {7, 1, 3, 0, 1, 50021, NULL},
+        {UINT64_C(0x9E3779B97F4A7C15), 2, 2, 1000, 33, 17, NULL},
+        {1, 1, (INT64_C(1) << 36) - 5, 131, 3, 130, NULL},
+    };
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        struct mdsk_normal a = cases[t];
+        struct vec v = vec_unset(a.rows * a.cols);
+
+        a.out = v.f;
+        mdsk_normal_fill(&a);
+        for (int64_t r = 0; r < a.rows; r++)
+            for (int64_t c = 0; c < a.cols; c++)
+                v.d[r * a.cols + c] =
+                    a.std *
+                    normal_number(a.key, (uint64_t)(a.first + r * a.stride + c));
+        assert_near("normal", &v, 6e-8);
+        for (int64_t i = 0; i < v.n; i++)
+            assert_true(fabs((double)v.f[i] - v.d[i]) <= 1.2e-7 * fabs(v.d[i]));
+        vec_free(&v);
+    }
 }
 
 static void test_add_and_scale(void **state)
@@ -409,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_philox_known_answers),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_rate_and_shards),
+        cmocka_unit_test(test_normal),
         cmocka_unit_test(test_add_and_scale),
         cmocka_unit_test(test_add_of_16_bits),
         cmocka_unit_test(test_copy_rows),

@@ -143,6 +143,7 @@ static int linear_fwd(void *stream, const struct mdsk_linear_fwd *a)
     b.w = in(a->w, a->dtype, a->in * a->out);
     b.b = in(a->b, a->dtype, a->out);
     b.y = out(a->y, a->dtype, a->R * a->out);
+    b.gelu = out(a->gelu, a->dtype, a->R * a->out);
     return done(mdsk_cuda()->linear_fwd(stream, &b));
 }
 
@@ -152,6 +153,7 @@ static int linear_bwd_input(void *stream, const struct mdsk_linear_bwd_input *a)
 
     b.dy = in(a->dy, a->dtype, a->R * a->out);
     b.w = in(a->w, a->dtype, a->in * a->out);
+    b.u = in(a->u, a->dtype, a->R * a->in);
     b.dx = out(a->dx, a->dtype, a->R * a->in);
     return done(mdsk_cuda()->linear_bwd_input(stream, &b));
 }
