@@ -16,7 +16,7 @@ static const struct {
 } dtypes[] = {
     [MDS_ST_F16] = {"F16", 2}, [MDS_ST_BF16] = {"BF16", 2}, [MDS_ST_F32] = {"F32", 4},
     [MDS_ST_F64] = {"F64", 8}, [MDS_ST_U8] = {"U8", 1},     [MDS_ST_I32] = {"I32", 4},
-    [MDS_ST_I64] = {"I64", 8},
+    [MDS_ST_I64] = {"I64", 8}, [MDS_ST_BOOL] = {"BOOL", 1},
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -192,11 +192,12 @@ static enum mds_rc read_header(struct mds_safetensors *f)
 {
     const char *path = f->map.path;
     uint64_t begin = header_end(&f->map), data_bytes = (uint64_t)f->map.size - begin;
-    const uint8_t *data = f->map.bytes + begin;
     const struct mds_node *root;
+    const uint8_t *data;
 
     if (begin == 0)
         return mds_fail(MDS_EUSER, "%s: not a safetensors file, or cut short", path);
+    data = f->map.bytes + begin;
     MDS_TRY(
         mds_tree_parse((const char *)f->map.bytes + 8, begin - 8, path, &f->header));
     root = f->header->root;

@@ -20,6 +20,7 @@ enum mds_st_dtype {
     MDS_ST_U8,
     MDS_ST_I32,
     MDS_ST_I64,
+    MDS_ST_BOOL,
 };
 
 /* "F32"; bytes of one element. */

@@ -1,4 +1,4 @@
 TESTS += tests/fuzz/replay.sh
 dist_check_SCRIPTS += tests/fuzz/replay.sh tests/fuzz/run
 EXTRA_DIST += tests/fuzz/corpus tests/fuzz/fasta.c tests/fuzz/fuzz.h tests/fuzz/idx.c \
-  tests/fuzz/replay.c tests/fuzz/tree.c
+  tests/fuzz/replay.c tests/fuzz/safetensors.c tests/fuzz/tree.c

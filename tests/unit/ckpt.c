@@ -241,10 +241,12 @@ static void test_foreign_but_fine(void **state)
     (void)state;
     put_file(
         "{ \"b\" : {\"shape\": [1, 2], \"dtype\": \"BF16\", \"data_offsets\": [4, 8]}"
-        ",\"__metadata__\":{\"format\":\"pt\"}," TENSOR("a", "I32", "1", "0,4") "}   ",
-        -1, 8);
+        ",\"__metadata__\":{\"format\":\"pt\"}," TENSOR(
+            "a", "I32", "1", "0,4") "," TENSOR("mask", "BOOL", "1,1,2,2",
+                                               "8,12") "}   ",
+        -1, 12);
     assert_int_equal(mds_safetensors_open(path, &f), MDS_OK);
-    assert_int_equal(f->count, 2);
+    assert_int_equal(f->count, 3);
     assert_string_equal(f->tensors[0].name, "a"); /* by place */
     assert_int_equal(f->tensors[1].dtype, MDS_ST_BF16);
     assert_string_equal(mds_safetensors_metadata(f, "format"), "pt");
