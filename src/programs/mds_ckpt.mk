@@ -13,6 +13,9 @@ src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.
   src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(kernels_cuda_libs)
 
+bin_SCRIPTS += scripts/mds_from_megatron
+EXTRA_DIST += scripts/mds_from_megatron
+
 dist_man_MANS += docs/mds_ckpt.1
 EXTRA_DIST += docs/checkpoints.md
 TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \

@@ -14,6 +14,7 @@ import sys
 os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
 import numpy as np
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 import transformers
@@ -53,8 +54,19 @@ def make(folder):
                 is_gain = p.ndim == 1 and n.endswith("weight")
                 p.normal_(1.0 if is_gain else 0.0, 0.05)
         model.save_pretrained(f"{folder}/{name}", max_shard_size="40kB")
+        if name == "gpt2":
+            make_bare(model, config, f"{folder}/{name}-bare")
         half = model.to(torch.bfloat16)
         half.save_pretrained(f"{folder}/{name}-bf16")
+
+
+def make_bare(model, config, folder):
+    """As old files have it: without the first word of names, and with masks."""
+    tensors = {n.removeprefix("transformer."): p.detach().clone()
+               for n, p in model.named_parameters()}
+    tensors["h.0.attn.bias"] = torch.ones(1, 1, 64, 64, dtype=torch.bool)
+    config.save_pretrained(folder)
+    safetensors.torch.save_file(tensors, f"{folder}/model.safetensors", {"format": "pt"})
 
 
 def mds_loss(path):

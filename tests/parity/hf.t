@@ -75,7 +75,7 @@ result "transformers makes models" "$python" "$here/hf.py" make made
 checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-neox-ours trace-neox-ours neox-ours.jsonl
     out-llama-ours trace-llama-ours llama-ours.jsonl'
-for m in gpt2 neox llama llama-bias gpt2-bf16 llama-bf16; do
+for m in gpt2 neox llama llama-bias gpt2-bare gpt2-bf16 llama-bf16; do
     result "$m comes in" comes_in $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done

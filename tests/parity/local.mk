@@ -4,10 +4,12 @@ tests_parity_compare_SOURCES = tests/parity/compare.c
 tests_parity_compare_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) -lm
 
-TESTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t
-dist_check_SCRIPTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t
+TESTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
+  tests/parity/megatron.t
+dist_check_SCRIPTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
+  tests/parity/megatron.t
 EXTRA_DIST += tests/parity/layouts.awk tests/parity/quick.list tests/parity/hf.py \
-  tests/parity/reference.py tests/parity/stfile.py
+  tests/parity/megatron.py tests/parity/reference.py tests/parity/stfile.py
 
 # Every layout: hours.  PARITY_SHARD=3/20 runs the third of twenty parts.
 check-parity: all tests/parity/compare
