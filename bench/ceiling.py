@@ -186,13 +186,14 @@ def causal_flops(o, tokens):
 
 def report(o, layer, head, copy, exposed, ranks):
     """The record of a ceiling."""
-    tokens = o.micro_batch * o.seq * o.accumulate
+    share = o.accumulate / o.split  # micro-batches that a GPU computes in a step
+    tokens = o.micro_batch * o.seq * share
     parts = {
-        "products_s": o.accumulate * (o.layers * layer.products_s() + head),
-        "attention_s": o.accumulate * o.layers * sum(layer.attention),
-        "recompute_s": o.accumulate * o.layers * layer.again_s(o.recompute),
+        "products_s": share * (o.layers * layer.products_s() + head),
+        "attention_s": share * o.layers * sum(layer.attention),
+        "recompute_s": share * o.layers * layer.again_s(o.recompute),
         "bytes_s": (
-            o.accumulate * activation_bytes(o, o.recompute)
+            share * activation_bytes(o, o.recompute)
             + optimizer_bytes(parameters_of(o), ranks)
         )
         / copy,
@@ -219,6 +220,7 @@ def options():
         p.add_argument(f"--{name}", type=int, required=True)
     p.add_argument("--vocab", type=int, default=50304)
     p.add_argument("--accumulate", type=int, default=1, help="micro-batches a step")
+    p.add_argument("--split", type=int, default=1, help="GPUs that share a micro-batch")
     p.add_argument("--recompute", choices=("none", "selective", "full"), default="none")
     p.add_argument("--rates", help="a file of rates measured elsewhere")
     return p.parse_args()

@@ -279,7 +279,9 @@ def main():
         r = best(load(o.file), o.row, o.who)
         if not r:
             sys.exit(1)
-        print(r["try"], r["micro_batch"], r.get("accumulate", 1), r.get("recompute", "none"))
+        split = r["gpus"] // r.get("replicas", r["gpus"])
+        print(r["try"], r["micro_batch"], r.get("accumulate", 1),
+              r.get("recompute", "none"), split)  # fmt: skip
 
 
 if __name__ == "__main__":
