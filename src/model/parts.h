@@ -132,6 +132,7 @@ struct tile {
     int64_t row, rows;
     int64_t place; /* of its first row in whole buffers */
     int64_t stride;
+    int64_t slice_rows; /* of this rank's slice, all tiles */
     int parts;
 };
 
@@ -143,9 +144,9 @@ int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t);
 struct tiled_room {
     void *x;    /* [Rs,H] */
     void *d_o;  /* [R,A*D] */
-    void *qkv;  /* parallel/attention.h's `inside`; so is dqkv outside */
-    void *dqkv; /* [R,(A+2G)*D] */
-    void *o;    /* [R,A*D] */
+    void *qkv;  /* parallel/attention.h's `inside`, */
+    void *dqkv; /* the same or, without Ulysses, rows [R,(A+2G)*D] */
+    void *o;    /* heads inside, or rows [R,A*D]; so is d_o */
     float *lse;
     struct mds_far far; /* chunk 0: there are none */
     void *inputs;       /* [blocks per kept input - 1, Rs,H]: those not kept */

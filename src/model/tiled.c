@@ -3,7 +3,7 @@
  * sequences there are, forward: the stream, q k v and attention's result; backward also
  * the stream's gradient and those of q k v and of attention's result.  What a tile
  * needs of forward is computed again from the layer's input. */
-#include "model/parts.h"
+#include "model/rows.h"
 #include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
@@ -22,7 +22,7 @@ int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t)
     mds_par_set_tile(&t->g.par, &g->par, at, n);
     t->row = t->place = at * B;
     t->rows = n * B;
-    t->stride = mds_par_slice_rows(&g->par);
+    t->stride = t->slice_rows = mds_par_slice_rows(&g->par);
     t->parts = shared;
     return 1;
 }
@@ -31,77 +31,6 @@ int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t)
 static int64_t behind(const struct tile *t)
 {
     return t->row / t->g.par.B + t->g.par.slice.n;
-}
-
-/* ---- whole buffers, as tiles see them ---- */
-
-/* On the device, or through a window on the host. */
-struct view {
-    void *whole; /* NULL: a window */
-    struct mds_window far;
-    int64_t row_bytes;
-};
-
-static enum mds_rc view_open(const struct mds_gpt *g, void *whole, void *on_host,
-                             int64_t width, struct view *v)
-{
-    struct tile first;
-
-    *v = (struct view){.whole = whole,
-                       .row_bytes = width * (int64_t)mdsk_dtype_size(g->par.dtype)};
-    mds_gpt_tile_at(g, 0, &first);
-    if (whole)
-        return MDS_OK;
-    return mds_window_open(&g->par, on_host, mds_par_rows(&g->par) * v->row_bytes,
-                           first.rows * v->row_bytes, &v->far);
-}
-
-static int64_t piece_of(const struct view *v, const struct tile *t)
-{
-    return t->row * v->row_bytes / v->far.piece_bytes;
-}
-
-/* What the tile reads; the next one is on its way. */
-static const void *view_get(struct view *v, const struct tile *t)
-{
-    int64_t piece;
-    const void *rows;
-
-    if (v->whole)
-        return v->whole;
-    piece = piece_of(v, t);
-    rows = mds_window_get(&v->far, piece);
-    mds_window_bring(&v->far, piece + 1);
-    return rows;
-}
-
-/* Where the tile writes; and it has. */
-static void *view_fill(struct view *v, const struct tile *t)
-{
-    return v->whole ? v->whole : mds_window_fill(&v->far, piece_of(v, t));
-}
-
-static void view_put(struct view *v)
-{
-    if (!v->whole)
-        mds_window_put(&v->far);
-}
-
-static void view_close(struct view *v)
-{
-    if (!v->whole)
-        mds_window_close(&v->far);
-}
-
-/* The next tile, which finds its rows at the beginning of a window's pane. */
-static int next_tile(const struct mds_gpt *g, const struct tiled_room *w, int64_t at,
-                     struct tile *t)
-{
-    int more = mds_gpt_tile_at(g, at, t);
-
-    if (w->far.chunk > 0)
-        t->place = 0;
-    return more;
 }
 
 /* ---- products between tiles and whole buffers, part by part ---- */
@@ -217,23 +146,20 @@ static enum mds_rc enter_tile(const struct tile *t, const struct layer_ids *id,
     return MDS_OK;
 }
 
-static enum mds_rc enter_far(const struct mds_gpt *g, const struct layer_ids *id,
-                             const struct tiled_room *w, const void *x)
+/* All tiles, each of which passes on what it made. */
+static enum mds_rc enter_passing(const struct mds_gpt *g, const struct layer_ids *id,
+                                 const struct tiled_room *w, const void *x)
 {
-    struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    struct mds_far_rows rows;
-    void *qkv = NULL;
+    struct passage v;
     struct tile t;
 
-    mds_gpt_tile_at(g, 0, &t);
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * id->qkv.out, &qkv));
-    MDS_TRY(mds_far_open(&g->par, &a, &w->far, t.rows, &rows));
-    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
-        MDS_TRY(enter_tile(&t, id, x, qkv));
-        MDS_TRY(mds_far_put(&t.g.par, &a, &rows, t.row, qkv));
+    MDS_TRY(mds_gpt_passage_open(g, id, w, &v));
+    for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
+        MDS_TRY(enter_tile(&t, id, x, v.rows));
+        MDS_TRY(mds_gpt_passage_put(g, w, &v, &t, id->qkv.out));
     }
-    mds_far_close(&rows);
+    mds_gpt_passage_close(w, &v);
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -242,18 +168,13 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
                          const struct tiled_room *w, const void *x)
 {
     struct mds_attention a = mds_gpt_attention(g, id);
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    void *qkv = NULL;
     struct tile t;
 
-    if (w->far.chunk > 0)
-        return enter_far(g, id, w, x);
-    MDS_TRY(mds_attention_qkv(&g->par, &a, w->qkv, &qkv));
-    for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at = behind(&t))
-        MDS_TRY(enter_tile(&t, id, x, qkv));
-    MDS_TRY(mds_attention_enter(&g->par, &a, qkv, w->qkv));
-    mds_arena_release(g->par.arena, mark);
-    return MDS_OK;
+    if (w->far.chunk > 0 || mds_gpt_travels(g))
+        return enter_passing(g, id, w, x);
+    for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t))
+        MDS_TRY(enter_tile(&t, id, x, w->qkv));
+    return mds_attention_enter(&g->par, &a, w->qkv, w->qkv);
 }
 
 /* ---- o -> the stream behind the block ---- */
@@ -307,13 +228,16 @@ static enum mds_rc leave(const struct mds_gpt *g, const struct layer_ids *id,
                          const struct tiled_room *w, void *o, const void *x, void *y)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    const void *rows = NULL;
     struct view v;
     struct tile t;
 
-    MDS_TRY(view_open(g, o, w->far.o, id->out.in, &v));
-    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t))
-        MDS_TRY(leave_tile(&t, id, view_get(&v, &t), x, y));
-    view_close(&v);
+    MDS_TRY(mds_gpt_view_open(g, id, o, w->far.o, &v));
+    for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
+        MDS_TRY(mds_gpt_view_get(&v, &t, &rows));
+        MDS_TRY(leave_tile(&t, id, rows, x, y));
+    }
+    mds_gpt_view_close(&v);
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -342,7 +266,7 @@ static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
 
     if (w->far.chunk > 0)
         return mds_chunked_fwd(&g->par, &a, &w->far, lse);
-    return mds_attention_fwd_core(&g->par, &a, w->qkv, o, lse);
+    return mds_attention_fwd_inside(&g->par, &a, w->qkv, o, lse);
 }
 
 static enum mds_rc attend_bwd(const struct mds_gpt *g, const struct layer_ids *id,
@@ -353,6 +277,8 @@ static enum mds_rc attend_bwd(const struct mds_gpt *g, const struct layer_ids *i
 
     if (w->far.chunk > 0)
         return mds_chunked_bwd(&g->par, &a, &w->far, lse);
+    if (mds_gpt_travels(g))
+        return mds_attention_bwd_inside(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv);
     return mds_attention_bwd_core(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv);
 }
 
@@ -429,19 +355,19 @@ static enum mds_rc leave_bwd(const struct mds_gpt *g, const struct layer_ids *id
                              void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    const void *rows = NULL;
     struct view v, dv;
     struct tile t;
 
-    MDS_TRY(view_open(g, o, w->far.o, id->out.in, &v));
-    MDS_TRY(view_open(g, o ? w->d_o : NULL, w->far.d_o, id->out.in, &dv));
-    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
-        const void *rows = view_get(&v, &t);
-
-        MDS_TRY(leave_tile_bwd(&t, id, rows, x, d, view_fill(&dv, &t)));
-        view_put(&dv);
+    MDS_TRY(mds_gpt_view_open(g, id, o, w->far.o, &v));
+    MDS_TRY(mds_gpt_view_open(g, id, o ? w->d_o : NULL, w->far.d_o, &dv));
+    for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
+        MDS_TRY(mds_gpt_view_get(&v, &t, &rows));
+        MDS_TRY(leave_tile_bwd(&t, id, rows, x, d, mds_gpt_view_fill(&dv, &t)));
+        MDS_TRY(mds_gpt_view_put(&dv, &t));
     }
-    view_close(&v);
-    view_close(&dv);
+    mds_gpt_view_close(&v);
+    mds_gpt_view_close(&dv);
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -473,25 +399,19 @@ static enum mds_rc enter_tile_bwd(const struct tile *t, const struct layer_ids *
 static enum mds_rc enter_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                              const struct tiled_room *w, const void *x, void *d)
 {
-    struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    int far = w->far.chunk > 0;
-    struct mds_far_rows rows;
-    void *dqkv = w->dqkv;
+    int passing = w->far.chunk > 0 || mds_gpt_travels(g);
+    struct passage v = {.rows = w->dqkv};
     struct tile t;
 
-    mds_gpt_tile_at(g, 0, &t);
-    if (far) {
-        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * id->qkv.out, &dqkv));
-        MDS_TRY(mds_far_open(&g->par, &a, &w->far, t.rows, &rows));
+    if (passing)
+        MDS_TRY(mds_gpt_passage_open(g, id, w, &v));
+    for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
+        if (passing)
+            MDS_TRY(mds_gpt_passage_get(g, w, &v, &t, id->qkv.out));
+        MDS_TRY(enter_tile_bwd(&t, id, x, v.rows, d));
     }
-    for (int64_t at = 0; next_tile(g, w, at, &t); at = behind(&t)) {
-        if (far)
-            MDS_TRY(mds_far_get(&t.g.par, &a, &rows, t.row, dqkv));
-        MDS_TRY(enter_tile_bwd(&t, id, x, dqkv, d));
-    }
-    if (far)
-        mds_far_close(&rows);
+    mds_gpt_passage_close(w, &v);
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }

@@ -138,6 +138,107 @@ static enum mds_rc travel_o(const struct mds_par *p, const struct mds_attention 
     return travel(p, &width, 1, rows, inside, in);
 }
 
+/* ---- the same for a stretch of tokens ---- */
+
+/* A peer's part of a stretch <-> where its rows are inside, [ring rows, row/U]. */
+static enum mds_rc place(const struct mds_par *p, int64_t row, struct mds_stretch s,
+                         void *parts, void *inside, int in)
+{
+    int U = p->groups->ulysses_size;
+    int64_t n = s.n * p->B * (row / U);
+
+    for (int u = 0; u < U; u++) {
+        int64_t at = (u * p->tokens.n + s.first) * p->B * (row / U);
+        void *part = mds_par_at(p, parts, u * n), *there = mds_par_at(p, inside, at);
+        struct mdsk_copy_rows a = {.R = 1,
+                                   .C = n,
+                                   .ldx = n,
+                                   .ldy = n,
+                                   .dtype = p->dtype,
+                                   .x = in ? part : there,
+                                   .y = in ? there : part};
+
+        MDS_TRY(mds_op_copy_rows(p->dev, &a));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc travel_stretch(const struct mds_par *p, const int64_t *widths,
+                                  int parts, struct mds_stretch s, void *rows,
+                                  void *inside, int in)
+{
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_par some = *p;
+    int64_t row = 0, bytes;
+    void *packed = NULL, *placed = NULL;
+
+    for (int i = 0; i < parts; i++)
+        row += widths[i];
+    some.tokens = mds_shard_range(&p->tokens, s.first, s.n);
+    bytes = s.n * p->B * (row / p->groups->ulysses_size) *
+            (int64_t)mdsk_dtype_size(p->dtype);
+    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, s.n * p->B * row, &packed));
+    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, s.n * p->B * row, &placed));
+    if (in) {
+        MDS_TRY(reorder(&some, widths, parts, rows, packed, 1));
+        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, packed, placed, bytes));
+        MDS_TRY(place(p, row, s, placed, inside, 1));
+    } else {
+        MDS_TRY(place(p, row, s, placed, inside, 0));
+        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, placed, packed, bytes));
+        MDS_TRY(reorder(&some, widths, parts, rows, packed, 0));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* Of qkv, whose stretch is rotated where it is outside. */
+static enum mds_rc rotate_stretch(const struct mds_par *p,
+                                  const struct mds_attention *a, struct mds_stretch s,
+                                  void *qkv, int inverse)
+{
+    struct mds_par some = *p;
+
+    some.tokens = mds_shard_range(&p->tokens, s.first, s.n);
+    return mds_attention_rotate(&some, a, qkv, inverse);
+}
+
+enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
+                                  const struct mds_attention *a, struct mds_stretch s,
+                                  void *qkv, void *inside)
+{
+    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
+
+    MDS_TRY(rotate_stretch(p, a, s, qkv, 0));
+    return travel_stretch(p, widths, 3, s, qkv, inside, 1);
+}
+
+enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
+                                  const struct mds_attention *a, struct mds_stretch s,
+                                  void *dinside, void *dqkv)
+{
+    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
+
+    MDS_TRY(travel_stretch(p, widths, 3, s, dqkv, dinside, 0));
+    return rotate_stretch(p, a, s, dqkv, 1);
+}
+
+enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_stretch s, void *o, void *heads)
+{
+    const int64_t width = a->A * a->D;
+
+    return travel_stretch(p, &width, 1, s, o, heads, 1);
+}
+
+enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_stretch s, void *heads, void *o)
+{
+    const int64_t width = a->A * a->D;
+
+    return travel_stretch(p, &width, 1, s, o, heads, 0);
+}
+
 /* ---- the public parts ---- */
 
 enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
@@ -157,8 +258,9 @@ enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attent
     return alone(p) ? MDS_OK : travel_qkv(p, a, qkv, inside, 1);
 }
 
-static enum mds_rc local_fwd(const struct mds_par *p, const struct mds_attention *a,
-                             const void *inside, void *o, float *lse)
+enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
+                                     const struct mds_attention *a, const void *inside,
+                                     void *o, float *lse)
 {
     struct attention_inside in = attention_inside(p, a);
     struct mdsk_attention_fwd f = {
@@ -182,17 +284,18 @@ enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
     void *heads = NULL;
 
     if (alone(p))
-        return local_fwd(p, a, inside, o, lse);
+        return mds_attention_fwd_inside(p, a, inside, o, lse);
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * a->A * a->D, &heads));
-    MDS_TRY(local_fwd(p, a, inside, heads, lse));
+    MDS_TRY(mds_attention_fwd_inside(p, a, inside, heads, lse));
     MDS_TRY(travel_o(p, a, o, heads, 0));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
-static enum mds_rc local_bwd(const struct mds_par *p, const struct mds_attention *a,
-                             const void *inside, const void *o, const float *lse,
-                             const void *d_o, void *dinside)
+enum mds_rc mds_attention_bwd_inside(const struct mds_par *p,
+                                     const struct mds_attention *a, const void *inside,
+                                     const void *o, const float *lse, const void *d_o,
+                                     void *dinside)
 {
     struct attention_inside in = attention_inside(p, a);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -229,7 +332,7 @@ static enum mds_rc ulysses_bwd(const struct mds_par *p, const struct mds_attenti
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * (a->A + 2 * a->G), &dinside));
     MDS_TRY(travel_o(p, a, (void *)o, o_in, 1));
     MDS_TRY(travel_o(p, a, (void *)d_o, d_o_in, 1));
-    MDS_TRY(local_bwd(p, a, inside, o_in, lse, d_o_in, dinside));
+    MDS_TRY(mds_attention_bwd_inside(p, a, inside, o_in, lse, d_o_in, dinside));
     MDS_TRY(travel_qkv(p, a, dqkv, dinside, 0));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -240,7 +343,7 @@ enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
                                    const void *o, const float *lse, const void *d_o,
                                    void *dqkv)
 {
-    MDS_TRY(alone(p) ? local_bwd(p, a, inside, o, lse, d_o, dqkv)
+    MDS_TRY(alone(p) ? mds_attention_bwd_inside(p, a, inside, o, lse, d_o, dqkv)
                      : ulysses_bwd(p, a, inside, o, lse, d_o, dqkv));
     return mds_attention_rotate(p, a, dqkv, 1);
 }

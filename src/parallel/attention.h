@@ -39,4 +39,37 @@ enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
                                    const void *o, const float *lse, const void *d_o,
                                    void *dqkv);
 
+/* ---- a stretch of tokens at a time ----
+ *
+ * For who never has all rows outside: tokens first .. first + n - 1 of p's, in rows
+ * [n B, ...] with all heads; what is inside is whole.  Collective over the Ulysses
+ * group, which has more than one rank; all give the same stretch. */
+struct mds_stretch {
+    int64_t first, n;
+};
+
+/* qkv [n B, (A + 2G) D] -> inside, rotated (in qkv, too); and its gradient the other
+ * way, rotated back. */
+enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
+                                  const struct mds_attention *a, struct mds_stretch s,
+                                  void *qkv, void *inside);
+enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
+                                  const struct mds_attention *a, struct mds_stretch s,
+                                  void *dinside, void *dqkv);
+
+/* o [n B, A D] (or its gradient) <-> heads inside, [ring rows, A/U D]. */
+enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_stretch s, void *o, void *heads);
+enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_stretch s, void *heads, void *o);
+
+/* All of it inside: forward, and backward; heads and d_heads [ring rows, A/U D]. */
+enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
+                                     const struct mds_attention *a, const void *inside,
+                                     void *heads, float *lse);
+enum mds_rc mds_attention_bwd_inside(const struct mds_par *p,
+                                     const struct mds_attention *a, const void *inside,
+                                     const void *heads, const float *lse,
+                                     const void *d_heads, void *dinside);
+
 #endif
