@@ -35,5 +35,28 @@ test_expect_success 'a sweep of four cells, and its report' '
         grep "</svg>" cells/longest.svg && grep "</svg>" cells/speed.svg
     fi
 '
+if [ -r /usr/share/modules/init/bash ]; then
+    test_set_prereq MODULES
+fi
+test_expect_success MODULES 'a job whose programs come with its module' '
+    modules=$(mktemp -d) && mkdir "$modules/mds" &&
+    make -s -C "$builddir" modulefiles/job bindir="$builddir/src/programs" \
+        PACKAGE_VERSION=job MODULE_PREREQ= MODULE_CONFLICT= >log 2>&1 &&
+    mv "$builddir/modulefiles/job" "$modules/mds/1.0" &&
+    sed "s,^  init: .*,  init: \". /usr/share/modules/init/bash; module use $modules\"\\
+  modules: mds/1.0," cluster.yaml >module.yaml &&
+    MACHINE=$PWD/module.yaml && submit module TRAIN_ITERS=5 && becomes $job COMPLETED 60 &&
+    grep -x "module load mds/1.0 || exit 1" module/TINY-64-2n/job.sh &&
+    grep "^srun .* $builddir/src/programs/mds_pretrain " module/TINY-64-2n/job-$job.log
+    status=$?
+    rm -r "$modules"
+    test $status -eq 0
+'
+test_expect_success MODULES 'a module that is not there: the job ends, and says so' '
+    sed "s,^  init: .*,  init: . /usr/share/modules/init/bash\\
+  modules: mds/9.9," cluster.yaml >gone.yaml &&
+    MACHINE=$PWD/gone.yaml && submit gone TRAIN_ITERS=5 && becomes $job FAILED 60 &&
+    grep "mds/9.9" gone/TINY-64-2n/job-$job.log && ! grep "^srun" gone/TINY-64-2n/job-$job.log
+'
 
 test_done
