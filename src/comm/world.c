@@ -13,13 +13,14 @@
 /* What launchers tell each copy about the number of copies.  SLURM_NTASKS and
  * SLURM_NPROCS are no use: salloc and sbatch set them for a script that runs once. */
 static const struct launcher {
-    const char *variable, *name;
+    const char *variable, *rank, *name;
     const char *remedy; /* NULL: the usual one */
 } launchers[] = {
-    {"PMI_SIZE", "a launcher that speaks PMI (MPICH, Intel MPI, PALS)", NULL},
-    {"OMPI_COMM_WORLD_SIZE", "Open MPI's launcher", NULL},
-    {"MV2_COMM_WORLD_SIZE", "MVAPICH's launcher", NULL},
-    {"SLURM_STEP_NUM_TASKS", "srun",
+    {"PMI_SIZE", "PMI_RANK", "a launcher that speaks PMI (MPICH, Intel MPI, PALS)",
+     NULL},
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's launcher", NULL},
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVAPICH's launcher", NULL},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun",
      "name a plugin that MPI knows (srun --mpi=list, then --mpi=pmix or --mpi=pmi2), "
      "or use that MPI's own mpiexec"},
 };
@@ -69,10 +70,13 @@ static void name_library(char *text, size_t size)
     snprintf(text, size, "%s", all);
 }
 
-static enum mds_rc fail_alone(const struct launcher *l, long copies)
+/* The rank that the launcher meant this copy to be decides who says it first. */
+static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
 {
+    const char *meant = getenv(l->rank);
     char library[128];
 
+    *rank = meant ? atoi(meant) : 0;
     name_library(library, sizeof library);
     return mds_fail(
         MDS_ECOMM,
@@ -145,7 +149,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
     MDS_TRY(look_around(&found));
     if (found.ranks == 1 && launcher)
-        return fail_alone(launcher, copies);
+        return fail_alone(launcher, copies, &w->rank);
     mds_comm_watch_start(found.rank, found.ranks);
     *w = found;
     return MDS_OK;

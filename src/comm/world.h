@@ -18,7 +18,8 @@ int mds_world_is_parallel(void);
  *
  * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program
  * that each find themselves alone: launcher and program are then of different MPIs,
- * and every copy would do the whole job.
+ * and every copy would do the whole job.  w->rank is then the one that the launcher
+ * meant this copy to be, so that one can speak for all.
  *
  * SIGTERM still ends this rank, but if it waits in comm/ it first writes what for.  A
  * handler of the program's own may replace that.

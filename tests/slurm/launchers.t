@@ -38,7 +38,7 @@ test_expect_success 'MPICH under pmix: one clear line, not four runs of one rank
     MACHINE=$PWD/wrong.yaml && submit wrong TRAIN_ITERS=5 && becomes $job FAILED 60 &&
     cat wrong/TINY-64-2n/job-$job.log &&
     grep "mds: error: srun started 4 copies .*--mpi=pmix or --mpi=pmi2" \
-        wrong/TINY-64-2n/job-$job.log && test ! -s wrong/TINY-64-2n/metrics.jsonl
+        wrong/TINY-64-2n/job-$job.log >lines && test "$(wc -l <lines)" -eq 1 && test ! -s wrong/TINY-64-2n/metrics.jsonl
 '
 test_expect_success 'MPICH: mpiexec starts ranks on both nodes' '
     launcher hydra.yaml "$builddir" hydra mpiexec.mpich &&
