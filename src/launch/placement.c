@@ -1,5 +1,6 @@
 /* All sources together. */
 #include "launch/placement.h"
+#include "base/log.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -125,6 +126,13 @@ const struct mds_hosts *mds_placement_hosts(const struct mds_placement *p)
 }
 
 /* ---- printing ---- */
+
+void mds_placement_warn(const struct mds_placement *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].note[0])
+            mds_warn("%s: %s", p->found[i].source, p->found[i].note);
+}
 
 static void print_number(FILE *f, int n)
 {

@@ -39,6 +39,9 @@ void mds_placement_fini(struct mds_placement *p);
 /* The list of nodes that counts; NULL if nobody has one. */
 const struct mds_hosts *mds_placement_hosts(const struct mds_placement *p);
 
+/* Log what kept a source from saying more. */
+void mds_placement_warn(const struct mds_placement *p);
+
 /* What was found, by source; then each disagreement.  Returns how many there were. */
 int mds_placement_print(const struct mds_placement *p, FILE *f);
 

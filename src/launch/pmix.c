@@ -86,6 +86,6 @@ void mds_find_pmix(struct mds_placement *p)
     f = mds_placement_add(p, "PMIx");
     if (f)
         snprintf(f->note, sizeof f->note,
-                 "there, but this build has no libpmix to ask it with");
+                 "PMIX_NAMESPACE is set, but this build has no libpmix to ask it with");
 }
 #endif

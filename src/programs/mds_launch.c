@@ -52,6 +52,7 @@ static enum mds_rc verb_run(struct call *c)
     enum mds_rc rc;
 
     MDS_TRY(mds_launch_open(&c->options, 0, c->argc, c->argv, &l));
+    mds_placement_warn(&l.placement);
     rc = mds_launch_choose(&l, &arguments, &estimate);
     if (!rc)
         rc = mds_launch_command(&l, &arguments, &command);
