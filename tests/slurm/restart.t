@@ -4,7 +4,7 @@ test_description='jobs whose ranks are killed, that are preempted, or out of tim
 # shellcheck source=tests/slurm/setup.sh
 . "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
 
-iterations=200
+iterations=100
 # run FOLDER VARIABLES... [-- OPTIONS...]: submit what takes some seconds and saves often
 run() {
     folder=$1
@@ -67,7 +67,7 @@ test_expect_success 'a limit of a minute: the run leaves in time' '
     grep -x "#SBATCH --signal=B:USR1@30" limited/*/job.sh
 '
 test_expect_success 'scontrol requeue, as a preempting job does it' '
-    nodes=1 && run preempted && appears preempted/TINY-64-1n/checkpoints/latest 60 &&
+    nodes=1 walltime=0:10:00 && run preempted && appears preempted/TINY-64-1n/checkpoints/latest 60 &&
     scontrol requeue $job && becomes $job COMPLETED 90 && about $job | grep -x Restarts=1 &&
     first_step_once preempted/TINY-64-1n
 '
