@@ -1,6 +1,8 @@
 #include "launch/job.h"
+#include "launch/folder.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,11 +107,9 @@ static enum mds_rc read_id(FILE *f, const char *command, char *id, size_t size)
 }
 
 /* What the batch system says on standard error stays visible. */
-enum mds_rc mds_job_submit(const struct mds_job *j, const char *path, const char *after,
-                           char *id, size_t size)
+enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
+                           const char *path, const char *after, char *id, size_t size)
 {
-    enum mds_scheduler scheduler =
-        (enum mds_scheduler)j->launch->machine->batch.scheduler;
     struct mds_str command = {0};
     enum mds_rc rc;
     FILE *f;
@@ -119,7 +119,7 @@ enum mds_rc mds_job_submit(const struct mds_job *j, const char *path, const char
         mds_str_add(&command, "%s%s ", dialects[scheduler].after, after);
     mds_quote(path, &command);
     if (scheduler == MDS_SCHEDULER_NONE)
-        mds_str_add(&command, " >%s/job.log 2>&1 && echo local", j->folder);
+        mds_str_add(&command, " >%s/job.log 2>&1 && echo local", folder);
     if (command.failed) {
         mds_str_fini(&command);
         return mds_fail(MDS_EMEM, "no host memory for a command");
@@ -129,5 +129,38 @@ enum mds_rc mds_job_submit(const struct mds_job *j, const char *path, const char
     rc = f ? read_id(f, command.s, id, size)
            : mds_fail(MDS_EIO, "%s: %s", command.s, strerror(errno));
     mds_str_fini(&command);
+    return rc;
+}
+
+enum mds_rc mds_job_record(const char *folder, const char *ids)
+{
+    struct mds_str text = {0};
+    enum mds_rc rc;
+
+    mds_str_add(&text, "jobs: [%s]\n", ids);
+    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
+                     : mds_folder_write(folder, "run.yaml", 1, 0644, text.s);
+    mds_str_fini(&text);
+    return rc;
+}
+
+enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n)
+{
+    struct mds_str ids = {0};
+    char id[128] = "", path[PATH_MAX];
+    enum mds_rc rc = MDS_OK;
+
+    snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, folder);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        char after[128];
+
+        memcpy(after, id, sizeof after);
+        rc = mds_job_submit(scheduler, folder, path, i ? after : NULL, id, sizeof id);
+        if (!rc)
+            mds_str_add(&ids, "%s%s", i ? ", " : "", id);
+    }
+    if (ids.len && mds_job_record(folder, ids.s) == MDS_OK)
+        printf("%s: %s\n", folder, ids.s);
+    mds_str_fini(&ids);
     return rc;
 }

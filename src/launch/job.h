@@ -23,10 +23,18 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
  * follows from how that ended.  script.c says how a job goes on. */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
-/* Submit `path`, to begin after job `after` has ended (NULL: at once); id receives the
- * job's.  Where there is no batch system the script is run, and the id is "local". */
-enum mds_rc mds_job_submit(const struct mds_job *j, const char *path, const char *after,
-                           char *id, size_t size);
+/* Submit the script `path`, to begin after job `after` has ended (NULL: at once); id
+ * receives the job's.  Where there is no batch system it is run, its output goes to
+ * folder/job.log, and the id is "local". */
+enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
+                           const char *path, const char *after, char *id, size_t size);
+
+/* Submit folder/job.sh n times, each after the one before; record and print the jobs.
+ */
+enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n);
+
+/* Write into folder/run.yaml which jobs the run is: "12", or "12, 13". */
+enum mds_rc mds_job_record(const char *folder, const char *ids);
 
 /* "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

@@ -2,8 +2,10 @@ noinst_LIBRARIES += src/launch/libmds_launch.a
 src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/arguments.c \
+  src/launch/array.c src/launch/array.h \
   src/launch/batch_nodes.c \
   src/launch/command.c \
+  src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \

@@ -76,6 +76,12 @@ static const struct mds_option rows[] = {
     {job, "launch.requeue", "--no-requeue", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL,
      AT(requeue), NULL, .inverted = 1,
      .help = "with submit: a job that ends before its run is done stays ended"},
+    {job, "launch.write", "--write", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(write),
+     NULL, .help = "with submit and sweep: make run folders and scripts, and leave"},
+    {job, "launch.array", "--no-array", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL, AT(array),
+     NULL, .inverted = 1,
+     .help = "with sweep: a job for each cell, not arrays of those that ask for the "
+             "same"},
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
      "name", .help = "with submit: of the job; unset: model and length"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,

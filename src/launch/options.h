@@ -30,7 +30,7 @@ struct mds_launch_options {
 
     char *queue, *project, *name, *folder;
     double walltime_s, margin_s; /* 0: by prediction */
-    int requeue;
+    int requeue, write, array;
     int64_t nodes_asked, chain;
 };
 

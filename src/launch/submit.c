@@ -1,15 +1,14 @@
 #include "launch/submit.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "launch/folder.h"
 #include "launch/job.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,64 +38,23 @@ static enum mds_rc take_operands(struct mds_launch_options *o, const char *const
 
 /* ---- the run's folder ---- */
 
-static enum mds_rc make(const char *path)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return MDS_OK;
-    return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-}
-
-/* parent/name, or parent/name-2 and so on where that is taken. */
-static enum mds_rc make_folder(const char *parent, const char *name, char *path,
-                               size_t size)
-{
-    MDS_TRY(make(parent));
-    for (int i = 1; i < 10000; i++) {
-        char suffix[16] = "";
-
-        if (i > 1)
-            snprintf(suffix, sizeof suffix, "-%d", i);
-        if ((size_t)snprintf(path, size, "%s/%s%s", parent, name, suffix) >= size)
-            return mds_fail(MDS_EUSER, "%s/%s: too long a name", parent, name);
-        if (mkdir(path, 0777) == 0)
-            return MDS_OK;
-        if (errno != EEXIST)
-            return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    }
-    return mds_fail(MDS_EUSER, "%s/%s: taken 10000 times", parent, name);
-}
-
-static enum mds_rc write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "we");
-    int bad;
-
-    if (!f)
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    bad = fputs(text, f) < 0;
-    bad |= fclose(f) != 0;
-    return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
-}
-
-/* run.yaml: what was submitted, and as which jobs. */
-static enum mds_rc write_record(const struct mds_job *j, const char *script,
-                                const char *ids)
+/* run.yaml: what is to be submitted; mds_job_record adds the jobs. */
+static enum mds_rc write_record(const struct mds_job *j)
 {
     struct mds_str text = {0};
-    char path[PATH_MAX], when[64];
+    char when[64];
     time_t now = time(NULL);
     struct tm tm;
     enum mds_rc rc;
 
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     mds_str_add(&text,
-                "name: %s\nmachine: %s\nnodes: %lld\nranks: %lld\nscript: %s\n"
-                "submitted: %s\njobs: [%s]\n",
+                "name: %s\nmachine: %s\nnodes: %lld\nranks: %lld\nscript: %s/job.sh\n"
+                "written: %s\n",
                 j->name, j->launch->machine->name, (long long)j->launch->nodes,
-                (long long)j->launch->ranks, script, when, ids);
-    snprintf(path, sizeof path, "%.*s/run.yaml", PATH_MAX - 16, j->folder);
-    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path)
-                     : write_text(path, text.s);
+                (long long)j->launch->ranks, j->folder, when);
+    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
+                     : mds_folder_write(j->folder, "run.yaml", 0, 0644, text.s);
     mds_str_fini(&text);
     return rc;
 }
@@ -114,49 +72,30 @@ static enum mds_rc check(const struct mds_job *j)
     return rc;
 }
 
-static enum mds_rc submit_chain(const struct mds_job *j, const char *script, int64_t n)
-{
-    struct mds_str ids = {0};
-    char id[128] = "";
-    enum mds_rc rc = MDS_OK;
-
-    for (int64_t i = 0; i < n && !rc; i++) {
-        char after[128];
-
-        memcpy(after, id, sizeof after);
-        rc = mds_job_submit(j, script, i ? after : NULL, id, sizeof id);
-        if (!rc)
-            mds_str_add(&ids, "%s%s", i ? ", " : "", id);
-    }
-    if (ids.len && write_record(j, script, ids.s) == MDS_OK)
-        printf("%s: %s\n", j->folder, ids.s);
-    mds_str_fini(&ids);
-    return rc;
-}
-
 /* folder is made, or only named where the script is but printed. */
 static enum mds_rc write_and_submit(const struct mds_job *j)
 {
     const struct mds_launch_options *o = j->launch->options;
     struct mds_str script = {0};
-    char path[PATH_MAX];
     enum mds_rc rc = MDS_OK;
 
     mds_job_script(j, &script);
-    if (script.failed) {
+    if (script.failed)
         rc = mds_fail(MDS_EMEM, "no host memory for a script");
-    } else if (o->print) {
+    else if (o->print)
         fputs(script.s, stdout);
-    } else {
-        snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, j->folder);
-        rc = write_text(path, script.s);
-        if (!rc && chmod(path, 0755))
-            rc = mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-        if (!rc)
-            rc = submit_chain(j, path, o->chain);
-    }
+    else
+        rc = mds_folder_write(j->folder, "job.sh", 0, 0755, script.s);
     mds_str_fini(&script);
-    return rc;
+    if (rc || o->print)
+        return rc;
+    MDS_TRY(write_record(j));
+    if (o->write) {
+        printf("%s: written\n", j->folder);
+        return MDS_OK;
+    }
+    return mds_job_chain((enum mds_scheduler)j->launch->machine->batch.scheduler,
+                         j->folder, o->chain);
 }
 
 /* "GPT25B-128000-8n" */
@@ -310,7 +249,7 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
     MDS_TRY(check(j));
     snprintf(folder, sizeof folder, "%s/%s", o->folder, name);
     if (!o->print)
-        MDS_TRY(make_folder(o->folder, name, folder, sizeof folder));
+        MDS_TRY(mds_folder_make(o->folder, name, folder, sizeof folder));
     warn_of_scratch(j);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     j->checkpoints = c->save ? c->save : checkpoints;

@@ -13,9 +13,11 @@ enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *op
                        size_t operand_count, int argc, char *const *argv);
 
 /* Submit one run for each cell of a table: a YAML map from variables to lists of
- * values. self and its arguments are those of this program, without the verb sweep and
- * the table.  Cells that do not fit, or are refused, are counted and skipped. */
-enum mds_rc mds_sweep(const char *path, int argc, char *const *argv);
+ * values.  All cells are planned and written first; those that do not fit, or are
+ * refused, are counted and left out.  argv: this program's arguments, without the verb
+ * sweep and the table. */
+enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
+                      int argc, char *const *argv);
 
 /* Collect folder/x/metrics.jsonl: report.csv, report.md and plots in folder. */
 enum mds_rc mds_report(const char *folder);

@@ -1,10 +1,12 @@
 /* One run for each cell of a table. */
 #include "base/log.h"
 #include "config/tree.h"
+#include "launch/array.h"
 #include "launch/submit.h"
 #include "launch/words.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,53 +90,119 @@ static void set_cell(const struct table *t, int cell, struct mds_str *said)
                     getenv(t->axis[i].variable));
 }
 
-/* This program once more, in the environment of a cell: 1 if it submitted. */
-static enum mds_rc submit_cell(int argc, char *const *argv, int *submitted)
+/* The folder in a line "FOLDER: written\n", cut out; or NULL. */
+static char *folder_in(const char *line)
+{
+    static const char end[] = ": written\n";
+    size_t n = strlen(line), m = sizeof end - 1;
+
+    return n > m && strcmp(line + n - m, end) == 0 ? strndup(line, n - m) : NULL;
+}
+
+/* What the child prints, handed on; the folder that it wrote, or NULL. */
+static char *read_folder(int fd)
+{
+    FILE *f = fdopen(fd, "r");
+    char line[PATH_MAX + 64], *folder = NULL;
+
+    while (f && fgets(line, sizeof line, f)) {
+        char *found = folder_in(line);
+
+        if (found) {
+            free(folder);
+            folder = found;
+        } else {
+            fputs(line, stdout);
+        }
+    }
+    if (f)
+        fclose(f);
+    return folder;
+}
+
+/* Never returns. */
+static void become_submit(int argc, char *const *argv, int out)
 {
     struct mds_words w = {0};
-    int status = 0;
-    pid_t child;
 
-    mds_words_split(&w, "mds_launch submit");
+    mds_words_split(&w, "mds_launch submit --write");
     for (int i = 0; i < argc; i++)
         mds_words_add(&w, "%s", argv[i]);
-    fflush(NULL);
-    child = w.failed ? -1 : fork();
-    if (child == 0) {
+    if (!w.failed && dup2(out, STDOUT_FILENO) >= 0)
         execv("/proc/self/exe", w.v);
-        _exit(127);
+    _exit(127);
+}
+
+/* This program once more, in the environment of a cell: *done if it did not refuse;
+ * *folder is what it wrote, NULL with --print. */
+static enum mds_rc write_cell(int argc, char *const *argv, int *done, char **folder)
+{
+    int ends[2], status = 0;
+    pid_t child;
+
+    fflush(NULL);
+    if (pipe(ends))
+        return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
+    child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        become_submit(argc, argv, ends[1]);
     }
-    mds_words_fini(&w);
+    close(ends[1]);
+    *folder = read_folder(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
-    *submitted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    *done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     return MDS_OK;
 }
 
-enum mds_rc mds_sweep(const char *path, int argc, char *const *argv)
+/* All cells' folders, in order; those left out are not among them. */
+static enum mds_rc write_cells(const struct table *t, int argc, char *const *argv,
+                               struct mds_words *folders)
+{
+    enum mds_rc rc = MDS_OK;
+
+    for (int cell = 0; cell < t->cells && !rc; cell++) {
+        struct mds_str said = {0};
+        char *folder = NULL;
+        int done = 0;
+
+        set_cell(t, cell, &said);
+        printf("cell %d of %d: %s\n", cell + 1, t->cells, said.s ? said.s : "");
+        rc = write_cell(argc, argv, &done, &folder);
+        if (folder)
+            mds_words_add(folders, "%s", folder);
+        if (!rc && !done)
+            mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
+        free(folder);
+        mds_str_fini(&said);
+    }
+    return rc                ? rc
+           : folders->failed ? mds_fail(MDS_EMEM, "no host memory for a sweep")
+                             : MDS_OK;
+}
+
+enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
+                      int argc, char *const *argv)
 {
     struct mds_tree *tree = NULL;
+    struct mds_words folders = {0};
     struct table t;
     int submitted = 0;
     enum mds_rc rc;
 
     MDS_TRY(mds_tree_load(path, &tree));
     rc = read_table(tree, &t);
-    for (int cell = 0; cell < t.cells && !rc; cell++) {
-        struct mds_str said = {0};
-        int one = 0;
-
-        set_cell(&t, cell, &said);
-        printf("cell %d of %d: %s\n", cell + 1, t.cells, said.s ? said.s : "");
-        rc = submit_cell(argc, argv, &one);
-        submitted += one;
-        if (!rc && !one)
-            mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
-        mds_str_fini(&said);
-    }
+    if (!rc)
+        rc = write_cells(&t, argc, argv, &folders);
+    if (!rc && !options->print && !options->write)
+        rc = mds_array_submit(options, folders.v, (int)folders.n, &submitted);
     mds_tree_destroy(tree);
-    if (rc)
-        return rc;
-    printf("%d of %d cells submitted\n", submitted, t.cells);
-    return submitted ? MDS_OK : mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
+    if (!rc && !options->print)
+        printf("%d of %d cells %s\n", options->write ? (int)folders.n : submitted,
+               t.cells, options->write ? "written" : "submitted");
+    if (!rc && !options->print && submitted == 0 && !(options->write && folders.n > 0))
+        rc = mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
+    mds_words_fini(&folders);
+    return rc;
 }

@@ -194,7 +194,7 @@ static enum mds_rc verb_sweep(struct call *c)
         if (c->all[i] != c->settings.operands[0] &&
             c->all[i] != c->settings.operands[1])
             rest[n++] = c->all[i];
-    return mds_sweep(c->settings.operands[1], n, rest);
+    return mds_sweep(&c->options, c->settings.operands[1], n, rest);
 }
 
 static enum mds_rc verb_report(struct call *c)

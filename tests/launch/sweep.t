@@ -91,6 +91,38 @@ test_expect_success 'without a batch system a sweep runs its cells, and leaves o
     test "$(grep -c "is left out" err)" -eq 4 &&
     test -s here/TINY-32-1n/metrics.jsonl && test -s here/WIDE-64-1n/job.log
 '
+test_expect_success 'cells that ask for the same are an array' '
+    rm -f sbatch.log && cat >grid.yaml <<-EOF &&
+	SEQ_LEN: [2048, 4096]
+	NUM_NODES: [1, 2]
+	EOF
+    MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 QUEUE=batch DURATION=1:00:00 PROJECT=me \
+        mds_launch sweep --runs grid grid.yaml >out 2>err && cat out err sbatch.log &&
+    grep "^grid/sweep: 1, an array of 2 runs" out && grep "4 of 4 cells submitted" out &&
+    test "$(wc -l <sbatch.log)" -eq 2 && grep "^--parsable grid/sweep-2/array.sh" sbatch.log &&
+    cat grid/sweep/array.sh && bash -n grid/sweep/array.sh &&
+    test "$(grep -c "^#SBATCH --nodes=1" grid/sweep/array.sh)" -eq 1 &&
+    grep "^#SBATCH --array=0-1" grid/sweep/array.sh &&
+    grep "^#SBATCH --signal=B:USR1@[1-9]" grid/sweep/array.sh &&
+    grep "^#SBATCH --output=grid/sweep/job-%A_%a.log" grid/sweep/array.sh &&
+    grep "^jobs: .1_1." grid/GPT6_7B-4096-1n/run.yaml &&
+    SLURM_ARRAY_TASK_ID=1 && export SLURM_ARRAY_TASK_ID && touch grid/GPT6_7B-4096-1n/done &&
+    bash grid/sweep/array.sh && unset SLURM_ARRAY_TASK_ID
+'
+test_expect_success 'PBS: the same; chains and --no-array are jobs' '
+    rm -f qsub.log && export QUEUE=preemptable DURATION=1:00:00 PROJECT=me MACHINE=polaris &&
+    export MODEL_SIZE_KEY=GPT1_5B TRAIN_ITERS=5 MPSIZE=4 &&
+    mds_launch sweep --runs pbs grid.yaml >out 2>err && cat out err qsub.log &&
+    grep "^#PBS -J 0-1" pbs/sweep/array.sh && grep "PBS_ARRAY_INDEX" pbs/sweep/array.sh &&
+    grep "^pbs/sweep/array.sh" qsub.log && rm -f qsub.log &&
+    mds_launch sweep --no-array --runs one grid.yaml >out &&
+    test "$(wc -l <qsub.log)" -eq 4 && test ! -e one/sweep && rm -f qsub.log &&
+    mds_launch sweep --chain 2 --runs two grid.yaml >out &&
+    test "$(wc -l <qsub.log)" -eq 8 && test ! -e two/sweep && rm -f qsub.log &&
+    mds_launch sweep --write --runs three grid.yaml >out && test ! -e qsub.log &&
+    grep "4 of 4 cells written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
+    unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
+'
 test_expect_success 'a report of them' '
     mds_launch report here >out && cat out &&
     test "$(wc -l <here/report.csv)" -eq 5 &&

@@ -1,0 +1,208 @@
+/* Jobs that ask for the same, as one array.  What a job asks for stands in its script:
+ * it is read from there, so that scripts a user has changed are taken as they are. */
+#include "launch/array.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "launch/folder.h"
+#include "launch/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a batch system's array is written. */
+struct dialect {
+    enum mds_scheduler scheduler;
+    const char *prefix, *name, *output, *warning; /* lines that may differ */
+    const char *array, *index, *folder;
+};
+
+static const struct dialect dialects[] = {
+    {MDS_SCHEDULER_PBS, "#PBS ", "-N ", "-o ", NULL, "-J 0-", "PBS_ARRAY_INDEX",
+     "PBS_O_WORKDIR"},
+    {MDS_SCHEDULER_SLURM, "#SBATCH ", "--job-name=", "--output=", "--signal=",
+     "--array=0-", "SLURM_ARRAY_TASK_ID", NULL},
+    {MDS_SCHEDULER_COBALT, "#COBALT ", NULL, NULL, NULL, NULL, NULL, NULL},
+    {MDS_SCHEDULER_NONE, "", NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
+/* What a run's script asks for. */
+struct request {
+    const struct dialect *d;
+    struct mds_str head; /* directives, without those of its own */
+    char warning[64];    /* the --signal directive */
+    int taken;
+};
+
+/* ---- reading ---- */
+
+static int begins(const char *text, const char *with)
+{
+    return with && strncmp(text, with, strlen(with)) == 0;
+}
+
+static void take_line(const char *line, struct request *r)
+{
+    const char *what;
+
+    if (line[0] != '#' || line[1] == '!' || line[1] == ' ')
+        return;
+    for (r->d = dialects; r->d->prefix[0] && !begins(line, r->d->prefix);)
+        r->d++;
+    what = line + strlen(r->d->prefix);
+    if (begins(what, r->d->warning))
+        snprintf(r->warning, sizeof r->warning, "%.63s", line);
+    else if (!begins(what, r->d->name) && !begins(what, r->d->output))
+        mds_str_add(&r->head, "%s", line);
+}
+
+static enum mds_rc read_request(const char *folder, struct request *r)
+{
+    char path[PATH_MAX], line[1024];
+    FILE *f;
+
+    r->d = &dialects[sizeof dialects / sizeof *dialects - 1];
+    snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, folder);
+    f = fopen(path, "re");
+    if (!f)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    while (fgets(line, sizeof line, f) && line[0] == '#')
+        take_line(line, r);
+    fclose(f);
+    return r->head.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path) : MDS_OK;
+}
+
+/* PBS runs no array whose jobs must not be started twice. */
+static int is_alike(const struct request *a, const struct request *b)
+{
+    return a->d == b->d && a->d->array && a->head.s && b->head.s &&
+           strcmp(a->head.s, b->head.s) == 0 && !strstr(a->head.s, "#PBS -r n\n");
+}
+
+/* ---- writing ---- */
+
+static long seconds(const char *warning)
+{
+    const char *at = strrchr(warning, '@');
+
+    return at ? atol(at + 1) : 0;
+}
+
+/* The script of runs member[0 .. n-1]; of their warnings the earliest. */
+static void write_script(const struct request *all, char *const *folder,
+                         const int *member, int n, const char *place,
+                         struct mds_str *out)
+{
+    const struct request *first = &all[member[0]];
+    const struct dialect *d = first->d;
+    const char *warning = first->warning;
+
+    for (int i = 1; i < n; i++)
+        if (seconds(all[member[i]].warning) > seconds(warning))
+            warning = all[member[i]].warning;
+    mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
+                first->head.s, warning);
+    mds_str_add(out, "%s%s%s/%s\n%s%s%d\n", d->prefix, d->output, place,
+                d->scheduler == MDS_SCHEDULER_SLURM ? "job-%A_%a.log" : "", d->prefix,
+                d->array, n - 1);
+    mds_str_add(out,
+                "# Written by mds_launch sweep: each job of the array is a run.\n");
+    if (d->folder)
+        mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
+    mds_str_add(out, "case $%s in\n", d->index);
+    for (int i = 0; i < n; i++) {
+        mds_str_add(out, "%d) run=", i);
+        mds_quote(folder[member[i]], out);
+        mds_str_add(out, " ;;\n");
+    }
+    mds_str_add(out, "esac\nexec bash -l \"$run/job.sh\"\n");
+}
+
+/* "1234" gives 1234_2, "1234[].polaris" gives "1234[2].polaris", quoted for YAML. */
+static void job_of(const char *id, int i, char *out, size_t size)
+{
+    const char *hole = strstr(id, "[]");
+
+    if (hole)
+        snprintf(out, size, "\"%.*s[%d]%s\"", (int)(hole - id), id, i, hole + 2);
+    else
+        snprintf(out, size, "%s_%d", id, i);
+}
+
+static enum mds_rc submit_array(const struct mds_launch_options *o,
+                                const struct request *all, char *const *folder,
+                                const int *member, int n)
+{
+    struct mds_str script = {0};
+    char place[PATH_MAX], path[PATH_MAX + 16], id[128], job[192];
+    enum mds_rc rc;
+
+    MDS_TRY(mds_folder_make(o->folder, "sweep", place, sizeof place));
+    write_script(all, folder, member, n, place, &script);
+    rc = script.failed ? mds_fail(MDS_EMEM, "no host memory for a script")
+                       : mds_folder_write(place, "array.sh", 0, 0755, script.s);
+    mds_str_fini(&script);
+    snprintf(path, sizeof path, "%s/array.sh", place);
+    if (!rc)
+        rc = mds_job_submit(all[member[0]].d->scheduler, place, path, NULL, id,
+                            sizeof id);
+    for (int i = 0; i < n && !rc; i++) {
+        job_of(id, i, job, sizeof job);
+        rc = mds_job_record(folder[member[i]], job);
+    }
+    if (!rc)
+        printf("%s: %s, an array of %d runs\n", place, id, n);
+    return rc;
+}
+
+/* ---- all ---- */
+
+/* Counts what was submitted, or warns. */
+static void count(enum mds_rc rc, int n, const char *folder, int *submitted)
+{
+    if (rc == MDS_OK)
+        *submitted += n;
+    else
+        mds_warn("%s%s is not submitted: %s", folder,
+                 n > 1 ? " and what goes with it" : "", mds_fail_text());
+}
+
+static void submit_all(const struct mds_launch_options *o, struct request *all,
+                       char *const *folder, int n, int *member, int *submitted)
+{
+    for (int i = 0; i < n; i++) {
+        int alike = 0;
+
+        if (all[i].taken)
+            continue;
+        for (int k = i; k < n; k++)
+            if (k == i || (o->array && o->chain == 1 && !all[k].taken &&
+                           is_alike(&all[i], &all[k]))) {
+                all[k].taken = 1;
+                member[alike++] = k;
+            }
+        count(alike > 1 ? submit_array(o, all, folder, member, alike)
+                        : mds_job_chain(all[i].d->scheduler, folder[i], o->chain),
+              alike, folder[i], submitted);
+    }
+}
+
+enum mds_rc mds_array_submit(const struct mds_launch_options *options,
+                             char *const *folder, int count, int *submitted)
+{
+    struct request *all = mds_zalloc((size_t)count + 1, sizeof *all);
+    int *member = mds_zalloc((size_t)count + 1, sizeof *member);
+    enum mds_rc rc = all && member ? MDS_OK : MDS_EMEM;
+
+    for (int i = 0; i < count && !rc; i++)
+        rc = read_request(folder[i], &all[i]);
+    if (!rc)
+        submit_all(options, all, folder, count, member, submitted);
+    for (int i = 0; i < count && all; i++)
+        mds_str_fini(&all[i].head);
+    free(member);
+    free(all);
+    return rc;
+}

@@ -1,0 +1,50 @@
+#include "launch/folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static enum mds_rc make(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return MDS_OK;
+    return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+}
+
+enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
+                            size_t size)
+{
+    MDS_TRY(make(parent));
+    for (int i = 1; i < 10000; i++) {
+        char suffix[16] = "";
+
+        if (i > 1)
+            snprintf(suffix, sizeof suffix, "-%d", i);
+        if ((size_t)snprintf(path, size, "%s/%s%s", parent, name, suffix) >= size)
+            return mds_fail(MDS_EUSER, "%s/%s: too long a name", parent, name);
+        if (mkdir(path, 0777) == 0)
+            return MDS_OK;
+        if (errno != EEXIST)
+            return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    }
+    return mds_fail(MDS_EUSER, "%s/%s: taken 10000 times", parent, name);
+}
+
+enum mds_rc mds_folder_write(const char *folder, const char *name, int append,
+                             unsigned mode, const char *text)
+{
+    char path[PATH_MAX];
+    FILE *f;
+    int bad;
+
+    snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, folder, name);
+    f = fopen(path, append ? "ae" : "we");
+    if (!f)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    bad = fputs(text, f) < 0;
+    bad |= fclose(f) != 0;
+    bad = bad || chmod(path, (mode_t)mode);
+    return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
+}

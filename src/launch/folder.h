@@ -1,0 +1,19 @@
+/* Folders of runs, and texts in them. */
+#ifndef MDS_LAUNCH_FOLDER_H
+#define MDS_LAUNCH_FOLDER_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+/* Make parent (one level) and in it name, or name-2 and so on where that is taken; path
+ * receives which. */
+enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
+                            size_t size);
+
+/* The file folder/name with that text; mode as for chmod(2).  append: behind what it
+ * has. */
+enum mds_rc mds_folder_write(const char *folder, const char *name, int append,
+                             unsigned mode, const char *text);
+
+#endif
