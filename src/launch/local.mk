@@ -7,6 +7,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/command.c \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
+  src/launch/help.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
   src/launch/launch.c src/launch/launch.h \

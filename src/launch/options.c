@@ -110,7 +110,7 @@ const struct mds_option_set mds_launch_options = {
         "is "
         "read here, too, and passed on as options. A machine is described by a file, "
         "see "
-        "docs/new-machine.md.",
+        "docs/new-machine.md. mds_launch VERB --help says more of each.",
     .options = rows,
     .operands = "verb",
 };

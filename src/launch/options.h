@@ -5,6 +5,7 @@
 #include "config/optset.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum mds_launch_action {
     MDS_LAUNCH_GO,
@@ -35,5 +36,8 @@ struct mds_launch_options {
 };
 
 extern const struct mds_option_set mds_launch_options;
+
+/* --help of a verb; 0 if there is none of that name. */
+int mds_launch_help(const char *verb, FILE *f);
 
 #endif

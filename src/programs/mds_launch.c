@@ -239,7 +239,9 @@ static int print_action(const struct call *c)
 {
     switch (c->settings.action) {
     case MDS_LAUNCH_HELP:
-        mds_settings_help(&mds_launch_options, stdout);
+        if (c->settings.operand_count == 0 ||
+            !mds_launch_help(c->settings.operands[0], stdout))
+            mds_settings_help(&mds_launch_options, stdout);
         return 1;
     case MDS_LAUNCH_VERSION:
         mds_settings_version(&mds_launch_options, stdout);

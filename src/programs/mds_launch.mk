@@ -13,9 +13,9 @@ alcfdir = $(pkgdatadir)/ALCF
 dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh ALCF/train-genome.sh
 dist_alcf_DATA = ALCF/setup.sh
 
-TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/localhost.t \
-  tests/launch/sweep.t tests/launch/module.t
-dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh \
+TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
+  tests/launch/localhost.t tests/launch/sweep.t tests/launch/module.t
+dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
   tests/launch/localhost.t tests/launch/sweep.t tests/launch/module.t
 dist_check_DATA += tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h200.yaml \

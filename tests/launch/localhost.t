@@ -74,6 +74,17 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
         grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out
     fi && unset HWLOC_XMLFILE
 '
+test_expect_success '--help of each verb, and of all a line in the man page' '
+    for verb in run where plan check-profile submit sweep report; do
+        mds_launch $verb --help >out && grep "^Usage: mds_launch .*$verb" out || return 1
+    done &&
+    mds_launch plan --help >out && grep -e "--max-seq" out && ! grep -e "--queue" out &&
+    mds_launch submit --help | grep -e "--chain" && mds_launch --help >out &&
+    sed "s/\\\\-/-/g" "$srcdir/docs/mds_launch.1" >page &&
+    for flag in $(sed -n "s/^  \(--[a-z-]*\).*/\1/p" out); do
+        grep -q -e "$flag" page || { echo "no $flag"; return 1; }
+    done
+'
 test_expect_success 'check-profile: all faults of a file' '
     mds_launch check-profile "$srcdir/machines/polaris.yaml" | grep polaris &&
     sed "s/memory: 40GiB/memroy: 40GiB/; s/^  cores: 32/  cores: many/" \

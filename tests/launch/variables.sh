@@ -1,0 +1,104 @@
+#!/bin/sh
+# Every variable of the ALCF scripts has an effect on the line that is printed: one row each,
+#     NAME=VALUE... | what the line then has, a pattern of grep
+# A row without it must be refused in one line that names the variable (by a value that is
+# none): what always holds here, as fused attention does, changes no line.
+srcdir=$(cd "${srcdir:-.}" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+mkdir bin
+printf '#!/bin/sh\nexit 1\n' > bin/nvidia-smi # this host's GPUs are not the machine's
+chmod +x bin/nvidia-smi
+for i in 1 2 3 4 5 6 7 8; do echo "x300${i}c0s1b0n0"; done > pbs.nodes
+printf 'node1\nnode2\n' > two.nodes
+
+# line SCRIPT VARIABLE...: what it prints in an environment of those alone
+line() {
+    script=$1
+    shift
+    env -i PATH="$scratch/bin:$PATH" HOME="$scratch" OMP_NUM_THREADS=1 MACHINE=polaris \
+        PBS_NODEFILE=pbs.nodes MODEL_SIZE_KEY=GPT13B DATA_PATH=d.h5 "$@" \
+        "$srcdir/ALCF/$script" --print 2>&1 | grep -v 'mds: info'
+}
+
+rows() {
+    cat << 'END'
+train-gpt3.sh MODEL_SIZE_KEY=GPT6_7B | --model-size-key GPT6_7B .*--hidden-size 4096
+train-gpt3.sh SEQ_LEN=4096 | --seq-length 4096
+train-gpt3.sh SEQ=4096 | --seq-length 4096
+train-gpt3.sh MPSIZE=16 | --tensor-model-parallel-size 16
+train-gpt3.sh TP=16 | --tensor-model-parallel-size 16
+train-gpt3.sh PPSIZE=2 | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
+train-gpt3.sh PP=2 | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
+train-gpt3.sh SPSIZE=2 | --ds-sequence-parallel-size 2
+train-gpt3.sh SP=2 | --ds-sequence-parallel-size 2
+train-gpt3.sh SP_TYPE=ds | --ds-sequence-parallel-size 32 --zero-stage 3
+train-gpt3.sh SP_TYPE=megatron | --tensor-model-parallel-size 32 --sequence-parallel
+train-gpt3.sh USE_SEQUENCE_PARALLEL=0 | --sequence-parallel=0
+train-gpt3.sh ZERO_STAGE=1 | --zero-stage 1
+train-gpt3.sh MICRO_BATCH=2 | --micro-batch-size 2
+train-gpt3.sh GAS=4 | --gradient-accumulation-steps 4
+train-gpt3.sh GRAD_ACC_STEPS=4 | --gradient-accumulation-steps 4
+train-gpt3.sh GLOBAL_BATCH=8 | --global-batch-size 8
+train-gpt3.sh USE_FLASH_ATTN=perhaps |
+train-gpt3.sh USE_FLASH_ATTN1=perhaps |
+train-gpt3.sh USE_FLASH_ATTN_V1=perhaps |
+train-gpt3.sh USE_FLASH_ATTN2=perhaps |
+train-gpt3.sh USE_FLASH_ATTN_V2=perhaps |
+train-gpt3.sh USE_FLASH_ATTN_TRITON=perhaps |
+train-gpt3.sh USE_ACTIVATION_CHECKPOINTING=0 | --recompute-granularity none
+train-gpt3.sh ACT_CKPT_NUM_LAYERS=2 | --checkpoint-num-layers 2
+train-gpt3.sh OFFLOAD_DEVICE=none | --offload-device none
+train-gpt3.sh NVME_PATH=/scratch OFFLOAD_DEVICE=nvme | --offload-device nvme .*--nvme-path /scratch
+train-gpt3.sh DDP_IMPL=FSDP |
+train-gpt3.sh MODEL_TYPE=bert |
+train-gpt3.sh DATA_PATH=e.h5 | --data-path e.h5
+train-gpt3.sh HOSTFILE=two.nodes | -n 8 .*--hostfile two.nodes
+train-gpt3.sh NHOSTS=2 | -n 8 --ppn 4 --hosts x3001c0s1b0n0,x3002c0s1b0n0
+train-gpt3.sh NGPU_PER_HOST=2 | -n 16 --ppn 2
+train-gpt3.sh NGPUS=8 | -n 8 --ppn 4
+train-gpt3.sh MACHINE=thetagpu | mpirun .*-npernode 8
+train-gpt3.sh DTYPE=fp16 | --dtype fp16
+train-gpt3.sh LR=0.1 | --lr 0.1
+train-gpt3.sh TRAIN_ITERS=7 | --train-iters 7
+train-gpt3.sh TRAIN_ITER=7 | --train-iters 7
+train-gpt3.sh TRAIN_TOKENS=1e9 | --train-tokens 1000000000
+train-gpt3.sh SAVE_INTERVAL=9 | --save-interval 9
+train-gpt3.sh NLAYERS=20 | --num-layers 20
+train-gpt3.sh HIDDEN=2560 | --hidden-size 2560
+train-gpt3.sh HEADS=32 | --num-attention-heads 32
+train-gpt3.sh NUM_KV_HEAD=32 | --num-key-value-heads 32
+train-gpt3.sh FFN_HIDDEN_SIZE=10240 | --ffn-hidden-size 10240
+submit.sh QUEUE=debug PROJECT=me DURATION=0:30:00 NUM_NODES=2 | #PBS -q debug
+submit.sh QUEUE=prod PROJECT=me DURATION=2:00:00 NUM_NODES=16 | #PBS -l select=16:system
+submit.sh QUEUE=prod PROJECT=GenomeLM DURATION=2:00:00 NUM_NODES=16 | #PBS -A GenomeLM
+submit.sh QUEUE=prod PROJECT=me DURATION=2:00:00 NUM_NODES=16 | #PBS -l walltime=02:00:00
+END
+}
+
+# Defaults are those of the scripts: rows that repeat one need a base that is not it.
+t=0
+failed=0
+rows > table
+base=$(line train-gpt3.sh NOTHING=1)
+while IFS='|' read -r words want; do
+    script=${words%% *} words=${words#* } want=${want# }
+    name=${words%%=*}
+    # shellcheck disable=SC2086  # a list of words
+    got=$(line "$script" ${words% })
+    if [ -z "$want" ]; then
+        printf '%s\n' "$got" | grep -q "error: environment: $name '"
+    else
+        printf '%s\n' "$got" | grep -q -e "$want" &&
+            { [ "$got" != "$base" ] || [ "$name" = SP_TYPE ]; }
+    fi || {
+        printf 'not '
+        failed=1
+        printf '%s\n' "$got" | sed 's/^/# /' >&2
+    }
+    t=$((t + 1))
+    echo "ok $t - ${words% }"
+done < table
+echo "1..$t"
+exit "$failed"
