@@ -13,6 +13,8 @@ EXTRA_DIST += \
   docs/adr/0004-libraries.md \
   docs/adr/0005-sequence-major-rows.md \
   docs/adr/0006-units-and-slices.md \
+  docs/adr/0007-a-process-beside-each-rank.md \
+  docs/adr/0009-other-formats-by-one-table.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/quickstart-loss.svg \

@@ -124,22 +124,43 @@ destroy_run:
     return rc;
 }
 
+/* A line of mds_settings_show: is its value one that was derived? */
+static int is_derived(const char *line, size_t n)
+{
+    return memmem(line, n, "  # derived: ", 13) != NULL;
+}
+
+static int begins(const char *line, const char *word)
+{
+    return strncmp(line, word, strlen(word)) == 0;
+}
+
+/* Whether steps were given as so many passes, which depends on the layout. */
+static int has_passes(const char *text)
+{
+    const char *line = strstr(text, "\n  accumulation:");
+
+    return line && !is_derived(line + 1, strcspn(line + 1, "\n"));
+}
+
 /* The lines of text but for derived values and the layout; *out is the caller's to
- * free. */
+ * free.  Of the batch what is left has the same size in any layout. */
 static enum mds_rc lasting_lines(const char *text, char **out)
 {
-    static const char layout[] = "parallel:";
+    int in_layout = 0, keep_global = has_passes(text);
     struct mds_str kept = {0};
-    int in_layout = 0;
 
-    while (*text) {
-        size_t n = strcspn(text, "\n");
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        int lasts = !is_derived(line, n) && !begins(line, "  accumulation:");
 
-        if (*text != ' ')
-            in_layout = strncmp(text, layout, sizeof layout - 1) == 0;
-        if (!in_layout && !memmem(text, n, "  # derived: ", 13))
-            mds_str_add(&kept, "%.*s\n", (int)n, text);
-        text += n + (text[n] == '\n');
+        if (*line != ' ')
+            in_layout = begins(line, "parallel:");
+        if (begins(line, "  global:") && keep_global)
+            lasts = 1;
+        if (lasts && !in_layout)
+            mds_str_add(&kept, "%.*s\n", (int)n, line);
+        line += n + (line[n] == '\n');
     }
     *out = kept.s;
     return kept.failed || !kept.s ? mds_fail(MDS_EMEM, "no host memory") : MDS_OK;

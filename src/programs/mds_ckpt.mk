@@ -16,7 +16,7 @@ src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.
 bin_SCRIPTS += scripts/mds_from_megatron
 EXTRA_DIST += scripts/mds_from_megatron
 
-dist_man_MANS += docs/mds_ckpt.1
+dist_man_MANS += docs/mds_ckpt.1 docs/mds_from_megatron.1
 EXTRA_DIST += docs/checkpoints.md
 TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \
   tests/ckpt/reshard.sh tests/ckpt/resume.t

@@ -96,9 +96,12 @@ static void test_maps_may_be_empty(void **state)
 static void test_saved_settings_without_their_layout(void **state)
 {
     static const char saved[] = "model:\n  layers: 4   # command line\n"
-                                "  hidden: 64  # derived: from something\n"
+                                "  hidden: 64  # here\n  heads: 4  # here\n"
+                                "  ffn_hidden: 7  # derived: from something\n"
                                 "parallel:\n  tensor: 4   # command line\n"
-                                "batch:\n  micro: 3    # run.yaml:7\n";
+                                "batch:\n  micro: 3    # run.yaml:7\n"
+                                "  accumulation: 2    # ds.json:2\n"
+                                "  global: 24  # derived: with 4 data-parallel ranks\n";
     static char *const words[] = {"-", "--pipeline-model-parallel-size", "2"};
     struct mds_config_run *run;
     struct mds_diag diag = {0};
@@ -106,10 +109,13 @@ static void test_saved_settings_without_their_layout(void **state)
     (void)state;
     assert_int_equal(mds_config_read_saved(saved, "here", 3, words, &diag, &run), 0);
     assert_int_equal(run->config.model.layers, 4);
-    assert_int_equal(run->config.model.hidden, 0);
+    assert_int_equal(run->config.model.ffn_hidden, 0);
     assert_int_equal(run->config.parallel.tensor, 1);
     assert_int_equal(run->config.parallel.pipeline, 2);
     assert_int_equal(run->config.batch.micro, 3);
+    assert_int_equal(mds_config_resolve(run, 4, &diag), 0);
+    assert_int_equal(run->config.batch.global, 24);
+    assert_int_equal(run->config.batch.accumulation, 4);
     mds_config_run_destroy(run);
     assert_int_equal(mds_config_read_saved("x: 1\n", "here", 0, words, &diag, &run),
                      MDS_EUSER);
