@@ -139,6 +139,7 @@ struct mds_checkpoint_config {
     int64_t interval;   /* steps between saves; 0: at the end only */
     int64_t keep_last;  /* checkpoints; 0: all */
     int64_t keep_every; /* iterations whose multiples are kept besides; 0: none */
+    int async_save;     /* training goes on while they are written */
     int load_fallback;  /* a damaged one: take the one before */
     int no_load_optim;  /* moments begin at 0 */
     int finetune;       /* weights alone: a run of its own from them */

@@ -337,6 +337,9 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
     if (c->finetune && !c->load)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.finetune"),
                        "--finetune: from what? give --load a folder of checkpoints");
+    if (c->async_save && !c->save)
+        mds_diag_fault(diag, mds_config_origin(run, "checkpoint.async_save"),
+                       "--async-save: nothing is saved; give --save a folder");
     if (c->no_load_optim && !c->load)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.no_load_optim"),
                        "--no-load-optim without --load");

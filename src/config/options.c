@@ -427,6 +427,10 @@ static const struct mds_option rows[] = {
     {checkpoints, "checkpoint.interval", "--save-interval", "SAVE_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.interval), "steps",
      .help = "steps between checkpoints; 0: only at the end"},
+    {checkpoints, "checkpoint.async_save", "--async-save", "MDS_ASYNC_SAVE",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.async_save), NULL,
+     .help =
+         "go on training while a checkpoint is written, from a copy in host memory"},
     {checkpoints, "checkpoint.keep_last", "--keep-last", "MDS_KEEP_LAST", MDS_OPT_COUNT,
      "0", 0, 1e9, NULL, AT(checkpoint.keep_last), "n",
      .help = "checkpoints to keep, the newest; 0: all"},

@@ -46,7 +46,7 @@ static const char *const tag_names[MDS_MEM_TAGS] = {
     [MDS_MEM_PARAM] = "params",     [MDS_MEM_GRAD] = "grads",
     [MDS_MEM_OPTIM] = "optimizer",  [MDS_MEM_ACT] = "activations",
     [MDS_MEM_CKPT] = "checkpoints", [MDS_MEM_WORK] = "workspace",
-    [MDS_MEM_COMM] = "comm",
+    [MDS_MEM_COMM] = "comm",        [MDS_MEM_SAVE] = "saving",
 };
 
 const char *mds_op_name(enum mds_op op)

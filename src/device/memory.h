@@ -13,6 +13,7 @@ enum mds_mem_tag {
     MDS_MEM_CKPT, /* kept so that the rest can be recomputed: layer inputs, attention */
     MDS_MEM_WORK, /* scratch that one operation or layer leaves to the next */
     MDS_MEM_COMM,
+    MDS_MEM_SAVE, /* copies that are on their way to a checkpoint */
     MDS_MEM_TAGS,
 };
 

@@ -138,6 +138,35 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
     return mds_zero_create(&spec, &e->state, &e->zero);
 }
 
+int64_t engine_save_bytes(const struct mds_engine *e)
+{
+    int64_t elements = 0;
+
+    for (int i = 0; i < mds_params_n(e->params); i++) {
+        const struct mds_param *p = mds_params_get(e->params, i);
+        int64_t begin = p->offset - mds_params_unit(e->params, p->unit)->first;
+        int64_t first, n, from, to;
+
+        mds_zero_share(e->zero, p->unit, &first, &n);
+        from = begin > first ? begin : first;
+        to = begin + p->count < first + n ? begin + p->count : first + n;
+        if (from < to && !p->spec.duplicate)
+            elements += to - from;
+    }
+    return 3 * elements * (int64_t)sizeof(float);
+}
+
+static enum mds_rc take_copy(struct mds_engine *e)
+{
+    const struct mds_checkpoint_config *c = &e->config->checkpoint;
+    int64_t bytes = engine_save_bytes(e);
+
+    if (!c->save || !c->async_save)
+        return MDS_OK;
+    MDS_TRY(mds_arena_init(&e->save, e->host_dev, "saving", bytes + MDS_ARENA_ALIGN));
+    return mds_arena_take(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
+}
+
 static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)
 {
     const struct mds_engine_need *need = spec->need;
@@ -148,6 +177,7 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
     if (e->config->train.offload_activations || e->config->train.attention_chunk > 0)
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
+    MDS_TRY(take_copy(e));
     MDS_TRY(take_batch(e));
     MDS_TRY(build_passage(e, 0, &e->train));
     MDS_TRY(build_passage(e, 1, &e->eval));
@@ -184,6 +214,7 @@ void mds_engine_destroy(struct mds_engine *e)
     destroy_passage(&e->eval);
     destroy_passage(&e->train);
     mds_zero_destroy(e->zero);
+    mds_arena_fini(&e->save);
     mds_arena_fini(&e->host);
     mds_arena_fini(&e->step);
     mds_arena_fini(&e->state);
@@ -200,6 +231,12 @@ struct mds_params *mds_engine_params(struct mds_engine *e)
 struct mds_zero *mds_engine_zero(struct mds_engine *e)
 {
     return e->zero;
+}
+
+void *mds_engine_copy_memory(struct mds_engine *e, int64_t *bytes)
+{
+    *bytes = e->save.used;
+    return e->copy;
 }
 
 struct mds_loss_scale mds_engine_loss_scale(const struct mds_engine *e)

@@ -23,6 +23,8 @@ struct mds_engine;
 struct mds_engine_need {
     int64_t state_bytes, step_bytes, host_bytes;
     struct mds_zero_host zero;
+    int64_t save_bytes; /* what this rank writes into a checkpoint */
+    int64_t copy_bytes; /* of host memory for a copy of that; 0: none is asked for */
     struct mds_mem_account memory; /* by tag, as a real step would leave it */
     struct mds_mem_account host;   /* of host_bytes */
 };
@@ -69,6 +71,10 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 /* Loss over the same number of rows, and how many tokens, summed over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
                             double *count);
+
+/* Memory for a copy of what this rank saves, on the host: NULL unless the configuration
+ * asks for saving in the background. */
+void *mds_engine_copy_memory(struct mds_engine *e, int64_t *bytes);
 
 /* What the loss scale has come to; and the same, from a run that had come to that: no
  * change if this run's is fixed, or that one's was. */

@@ -24,6 +24,8 @@ struct mds_engine {
     struct mds_dev *dev, *host_dev;  /* borrowed */
     const struct mds_groups *groups; /* borrowed */
     struct mds_arena state, step, host;
+    struct mds_arena save; /* the copy for saving in the background */
+    void *copy;            /* in save */
     struct mds_params *params;
     struct mds_gpt *gpt;
     int pieces;
@@ -41,5 +43,8 @@ struct mds_engine {
     int64_t first_sample;
     int training;
 };
+
+/* What this rank writes into a checkpoint: 12 bytes of each element of its share. */
+int64_t engine_save_bytes(const struct mds_engine *e);
 
 #endif

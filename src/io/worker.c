@@ -114,6 +114,16 @@ void mds_worker_start(struct mds_worker *w, struct mds_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
+int mds_worker_done(struct mds_worker *w, struct mds_job *job)
+{
+    int busy;
+
+    pthread_mutex_lock(&w->lock);
+    busy = job->busy;
+    pthread_mutex_unlock(&w->lock);
+    return !busy;
+}
+
 void mds_worker_wait(struct mds_worker *w, struct mds_job *job)
 {
     pthread_mutex_lock(&w->lock);

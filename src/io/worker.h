@@ -25,6 +25,9 @@ void mds_worker_destroy(struct mds_worker *w);
 
 void mds_worker_start(struct mds_worker *w, struct mds_job *job);
 
+/* Whether the job is done; so is one that was never started. */
+int mds_worker_done(struct mds_worker *w, struct mds_job *job);
+
 /* Block until the job is done; at once if it was never started. */
 void mds_worker_wait(struct mds_worker *w, struct mds_job *job);
 

@@ -1,14 +1,9 @@
-/* Checkpoints of a run: which state it is, when to save, what to do about a bad one. */
-#include "base/alloc.h"
+/* Going on from a checkpoint: which one, and what to do about a bad one. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "base/units.h"
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
-#include "ckpt/provenance.h"
 #include "ckpt/reader.h"
-#include "ckpt/save.h"
 #include "train/run.h"
 
 #include <inttypes.h>
@@ -16,114 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static const enum mds_zero_what zero_what[] = {[MDS_CKPT_WEIGHT] = MDS_ZERO_WEIGHT,
-                                               [MDS_CKPT_M] = MDS_ZERO_M,
-                                               [MDS_CKPT_V] = MDS_ZERO_V};
-
-static struct mds_ckpt_state state_of(const struct run *r)
-{
-    struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
-
-    return (struct mds_ckpt_state){.iteration = r->iteration,
-                                   .samples = r->samples,
-                                   .updates =
-                                       mds_zero_updates(mds_engine_zero(r->engine)),
-                                   .loss_scale = scale.scale,
-                                   .scale_dynamic = scale.dynamic,
-                                   .scale_good = scale.good,
-                                   .scale_left = scale.left,
-                                   .vocab = r->config->model.vocab,
-                                   .padded_vocab = r->config->model.padded_vocab};
-}
-
-/* ---- saving ---- */
-
-static void share(void *ctx, int unit, int64_t *first, int64_t *n)
-{
-    mds_zero_share(ctx, unit, first, n);
-}
-
-static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
-                              int64_t first, int64_t n, float *out)
-{
-    return mds_zero_read_share(ctx, zero_what[what], unit, first, n, out);
-}
-
-static void report(const struct run *r, int64_t bytes, double s)
-{
-    char size[32], rate[32], path[MDS_CKPT_PATH];
-
-    if (!speaks(r) || mds_ckpt_path(r->config->checkpoint.save, r->iteration, 0, path))
-        return;
-    mds_info("saved %s: %s in %.2f s, %s/s", path,
-             mds_format_bytes((double)bytes, size, sizeof size), s,
-             mds_format_bytes((double)bytes / (s > 0 ? s : 1e-9), rate, sizeof rate));
-}
-
-/* A rest that cannot be removed is no reason to fail: the checkpoint is there. */
-static void prune(const struct run *r)
-{
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-
-    if (speaks(r) && mds_ckpt_prune(c->save, c->keep_last, c->keep_every, 0, NULL))
-        mds_warn("%s", mds_fail_text());
-}
-
-static enum mds_rc save(struct run *r)
-{
-    struct mds_params *whole = NULL;
-    struct mds_str provenance = {0};
-    struct mds_ckpt_save s = {.dir = r->config->checkpoint.save,
-                              .world = r->groups.world,
-                              .local = mds_engine_params(r->engine),
-                              .source = {mds_engine_zero(r->engine), share, read_share},
-                              .state = state_of(r),
-                              .configuration = r->spec->configuration};
-    double begin = mds_clock_s();
-    int64_t bytes = 0;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    mds_ckpt_provenance("mds_pretrain", r->spec->version, r->spec->world->host,
-                        r->spec->world->ranks, &r->config->parallel, &provenance);
-    s.whole = whole;
-    s.provenance = provenance.s ? provenance.s : "";
-    rc = mds_ckpt_save(&s, &bytes);
-    mds_str_fini(&provenance);
-    mds_params_destroy(whole);
-    if (rc)
-        return rc;
-    r->saved = r->iteration;
-    report(r, bytes, mds_clock_s() - begin);
-    prune(r);
-    return MDS_OK;
-}
-
-enum mds_rc mds_run_checkpoint(struct run *r, int at_end)
-{
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    enum mds_rc rc;
-
-    if (!c->save || r->saved == r->iteration ||
-        !(at_end || (c->interval > 0 && r->iteration % c->interval == 0)))
-        return MDS_OK;
-    rc = save(r);
-    if (at_end || (rc != MDS_EIO && rc != MDS_EUSER))
-        return rc;
-    if (speaks(r))
-        mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
-                 r->iteration, mds_fail_text());
-    return MDS_OK;
-}
-
-enum mds_rc mds_run_check_save(const struct run *r)
-{
-    return r->config->checkpoint.save ? mds_ckpt_prepare(r->config->checkpoint.save)
-                                      : MDS_OK;
-}
-
-/* ---- loading ---- */
 
 struct filling {
     struct mds_ckpt_reader *reader;

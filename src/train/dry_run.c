@@ -20,12 +20,36 @@ static void print_place(const struct mds_config *c, const struct mds_groups *g, 
 
 static void print_memory(const struct mds_engine_need *n, FILE *f)
 {
-    char host[32], file[32];
+    int64_t bytes = n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
+    char host[32], file[32], copy[32];
 
     mds_run_memory_table(&n->memory, f);
-    mds_format_bytes((double)(n->host_bytes + n->zero.memory_bytes), host, sizeof host);
+    mds_format_bytes((double)bytes, host, sizeof host);
     mds_format_bytes((double)n->zero.file_bytes, file, sizeof file);
-    fprintf(f, "  host memory %s, files %s\n\n", host, file);
+    fprintf(f, "  host memory %s, files %s\n", host, file);
+    if (n->copy_bytes > 0)
+        fprintf(f, "  of host memory %s for saving in the background\n",
+                mds_format_bytes((double)n->copy_bytes, copy, sizeof copy));
+}
+
+/* Of all ranks together.  One without anything of its own writes no file. */
+static enum mds_rc print_checkpoint(const struct mds_config *c,
+                                    const struct mds_engine_need *n, FILE *f)
+{
+    const double rate = 2e9;
+    struct mds_params *whole = NULL;
+    char all[32], own[32], time[32];
+    double bytes;
+
+    MDS_TRY(mds_engine_whole_params(c, &whole));
+    bytes = 3.0 * sizeof(float) * (double)mds_params_count(whole);
+    mds_params_destroy(whole);
+    fprintf(f,
+            "  checkpoint %s in %lld files at most, %s of this rank; %s at 2 GB/s\n\n",
+            mds_format_bytes(bytes, all, sizeof all), (long long)c->train.dry_world + 1,
+            mds_format_bytes((double)n->save_bytes, own, sizeof own),
+            mds_format_seconds(bytes / rate, time, sizeof time));
+    return MDS_OK;
 }
 
 /* Tokens of a micro-batch on this rank. */
@@ -121,6 +145,7 @@ static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
     MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
     print_place(c, g, f);
     print_memory(&need, f);
+    MDS_TRY(print_checkpoint(c, &need, f));
     print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);
     print_messages(g, f);

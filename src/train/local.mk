@@ -7,6 +7,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/nonfinite.c \
   src/train/profile.c \
   src/train/run.h \
+  src/train/save.c \
   src/train/stop.c \
   src/train/trace.c \
   src/train/train.c src/train/train.h \

@@ -47,7 +47,8 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 
 int64_t mds_run_memory_need(const struct mds_engine_need *n)
 {
-    return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes;
+    return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes +
+           n->copy_bytes;
 }
 
 void mds_run_print_memory(const struct run *r)
@@ -145,7 +146,7 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
 enum mds_rc mds_run_check_memory(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
-    int64_t host = n->host_bytes + n->zero.memory_bytes;
+    int64_t host = n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (strcmp(mds_dev_name(r->dev), "cuda") != 0)

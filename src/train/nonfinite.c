@@ -133,6 +133,8 @@ enum mds_rc mds_run_judge(struct run *r, const struct mds_step_result *s,
         mark_good(r);
         return watch_loss(r, s->loss);
     }
+    if (policy != MDS_NONFINITE_SKIP)
+        MDS_TRY(mds_run_settle_save(r)); /* of an iteration before: it may be needed */
     if (policy == MDS_NONFINITE_STOP)
         return stop(r, s, "");
     *verdict = policy == MDS_NONFINITE_SKIP ? MDS_RUN_SKIP : MDS_RUN_BACK;

@@ -2,6 +2,7 @@
 #ifndef MDS_TRAIN_RUN_H
 #define MDS_TRAIN_RUN_H
 
+#include "ckpt/background.h"
 #include "engine/engine.h"
 #include "metrics/metrics.h"
 #include "metrics/spikes.h"
@@ -32,6 +33,9 @@ struct run {
     int64_t returns; /* to the checkpoint of iteration `returned_to` */
     int64_t returned_to;
     struct mds_spikes spikes;
+    struct mds_ckpt_background *background; /* NULL: saves stop the run */
+    int64_t saving;                         /* iteration of the save under way there */
+    double save_began_s, save_waited_s;     /* of it */
 };
 
 static inline int speaks(const struct run *r)
@@ -99,10 +103,7 @@ enum mds_rc mds_run_start_weights(const struct run *r);
 enum mds_rc mds_run_save(const struct run *r, enum mds_zero_what what,
                          const char *path);
 
-/* ---- checkpoint.c: going on, and leaving something to go on from ---- */
-
-/* The folder of --save can be written.  For rank 0. */
-enum mds_rc mds_run_check_save(const struct run *r);
+/* ---- checkpoint.c: going on ---- */
 
 /* Weights and all else to begin with: from --load, or as mds_run_start_weights. */
 enum mds_rc mds_run_begin(struct run *r);
@@ -112,8 +113,20 @@ enum mds_rc mds_run_begin(struct run *r);
  * and nothing was done.  Collective. */
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration);
 
-/* Write a checkpoint, if one is due: after a step, or `at_end`.  A failure of files is
- * a failure at the end alone: before, it is a warning, and the next interval tries
+/* ---- save.c: leaving something to go on from ---- */
+
+/* The folder of --save can be written.  For rank 0. */
+enum mds_rc mds_run_check_save(const struct run *r);
+
+/* With --async-save, what that needs. */
+enum mds_rc mds_run_open_background(struct run *r);
+
+/* Wait for the save in the background, if there is one.  Its failure is a warning. */
+enum mds_rc mds_run_settle_save(struct run *r);
+
+/* Write a checkpoint, if one is due: after a step, or `at_end`; and look after the one
+ * being written in the background, which at the end is waited for.  A failure of files
+ * is a failure at the end alone: before, it is a warning, and the next interval tries
  * again. */
 enum mds_rc mds_run_checkpoint(struct run *r, int at_end);
 

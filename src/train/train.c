@@ -40,6 +40,7 @@ static enum mds_rc build_engine(struct run *r)
     MDS_TRY(mds_run_check_memory(r));
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
+    MDS_TRY(mds_run_open_background(r));
     return mds_run_begin(r);
 }
 
@@ -134,6 +135,7 @@ static void tear_down(struct run *r)
 {
     mds_metrics_close(r->metrics, NULL);
     free(r->rows);
+    mds_ckpt_background_destroy(r->background);
     mds_engine_destroy(r->engine);
     mds_groups_fini(&r->groups);
     mds_dev_destroy(r->host);

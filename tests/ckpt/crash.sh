@@ -1,6 +1,7 @@
 #!/bin/sh
 # A rank is killed at some moment of a run that saves after every step: what is there then
 # is the state after some step, whole, and the run goes on from it as if never stopped.
+# Every other time it saves in the background.
 #
 # CRASH_ROUNDS: how often (20).  CRASH_SEED: which moments.
 # shellcheck source=tests/ckpt/run.sh
@@ -16,14 +17,14 @@ steps=$((rounds * 60 + 1000))
 awk -v n="$rounds" -v seed="$seed" 'BEGIN { srand(seed)
     for (i = 0; i < n; i++) printf "%d %.3f\n", int(4 * rand()), 0.6 * rand() }' > moments
 
-# start: four ranks that leave their process ids in pids/
+# start OPTIONS...: four ranks that leave their process ids in pids/
 start() {
     rm -rf pids status && mkdir pids || return 1
     {
         # shellcheck disable=SC2086
         timeout -k 5 60 $MPIEXEC -n 4 sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh \
             $model $words --train-iters 100000000 --save ck --load ck --save-interval 1 \
-            --keep-last 2 < /dev/null > log 2>&1
+            --keep-last 2 "$@" < /dev/null > log 2>&1
         echo $? > status
     } &
     # until it has loaded, and saves
@@ -57,9 +58,12 @@ round=0
 while read -r rank after; do
     round=$((round + 1))
     : > log
-    start && kill_rank "$rank" "$after" && mds_ckpt verify ck > log 2>&1 &&
+    how=
+    [ $((round % 2)) -eq 0 ] || how=--async-save
+    # shellcheck disable=SC2086  # a word or none
+    start $how && kill_rank "$rank" "$after" && mds_ckpt verify ck > log 2>&1 &&
         one_step $round && near 1e-5 all.jsonl "step-$round.jsonl" > figures
-    verdict $? "rank $rank killed after $after s, on from step $(losses step-$round.jsonl |
+    verdict $? "rank $rank killed after $after s $how, on from step $(losses step-$round.jsonl |
         cut -d ' ' -f 1): $(cat figures) (left: $(find ck -name '*.partial' | wc -l) partial)"
     echo > figures
 done < moments

@@ -146,10 +146,22 @@ for fault in full:0 full:20000 full:150000 quota:100000 eio:100000 sync readonly
         nothing_lost
     '
 done
+for fault in full:0 full:150000 eio:100000 sync; do
+    test_expect_success "$fault, in the background: the same" '
+        fresh && test_must_fail faulty $fault --train-iters 8 --async-save &&
+        grep "warn.*no checkpoint at iteration 6, the run goes on: ck/iter_0000006.partial/" out &&
+        grep "iteration  *8/" out && test "$(grep -c "error:" out)" -eq 1 && nothing_lost
+    '
+done
 test_expect_success 'room again: the next save works' '
     fresh && faulty once:0 --train-iters 8 && grep "warn.*at iteration 6.*No space" out &&
     test "$(cat ck/latest)" = iter_0000008 && mds_ckpt verify ck &&
     pretrain --train-iters 9 --load ck && grep "loaded ck/iter_0000008" out
+'
+test_expect_success 'room again, in the background' '
+    fresh && faulty once:0 --train-iters 8 --async-save &&
+    grep "warn.*at iteration 6.*No space" out &&
+    test "$(cat ck/latest)" = iter_0000008 && mds_ckpt verify ck
 '
 test_expect_success 'a slow disk, and short writes, are no failures' '
     fresh && faulty late:200 --train-iters 6 && mds_ckpt verify ck &&

@@ -93,6 +93,36 @@ test_expect_success 'an iteration saved again replaces the old one' '
     ! cmp -s old.h5 k/iter_0000010/index.h5 && mds_ckpt verify k
 '
 
+# ---- in the background ----
+
+test_expect_success 'saved in the background: the same files, and every interval has one' '
+    pretrain --train-iters 6 --save bg --save-interval 2 --async-save &&
+    test "$(iterations bg)" = "iter_0000002 iter_0000004 iter_0000006" &&
+    test "$(grep -c "saved.*training waited" out)" -eq 2 &&
+    pretrain --train-iters 6 --save fg --save-interval 2 &&
+    for i in 2 4 6; do
+        mds_ckpt verify bg/iter_000000$i &&
+        mds_ckpt diff bg/iter_000000$i fg/iter_000000$i | grep " 0 differ" || return 1
+    done
+'
+# The disk takes half a second for each file; a step some milliseconds.
+test_expect_success 'training goes on meanwhile, and the last one is waited for' '
+    FAULTFS=late:500 FAULTFS_PATH=.partial LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        pretrain --train-iters 1000 --exit-interval 8 --save bg2 --save-interval 5 --async-save
+    test $? -eq 85 && grep -e "iteration  *6/" -e "saved bg2/iter_0000005" out >order &&
+    head -n 1 order | grep "iteration" && tail -n 1 order | grep "saved" &&
+    test "$(iterations bg2)" = "iter_0000005 iter_0000008" &&
+    test "$(cat bg2/latest)" = iter_0000008
+'
+test_expect_success 'memory for it is in the dry run, and it needs a folder' '
+    pretrain --train-iters 6 --save bg --async-save --dry-run --world-size 2 &&
+    grep "host memory .* for saving in the background" out &&
+    grep "checkpoint .* in 3 files at most" out &&
+    test_must_fail pretrain --train-iters 6 --async-save &&
+    grep "error: .*--async-save: nothing is saved" out
+'
+
 # ---- signals ----
 
 for sig in TERM USR1; do

@@ -75,6 +75,14 @@ done <<'END'
 4 --tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 2 --micro-batch-size 1 --make-vocab-size-divisible-by 64
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 1 --offload-device nvme --nvme-path .
 END
+# Which one is known to be good then depends on the disk.
+test_expect_success 'rollback waits for the save in the background' '
+    pretrain 2 --train-iters 10 --init-weights w --on-nonfinite rollback --save later \
+        --save-interval 2 --async-save &&
+    grep "warn: iteration 7: .* back to iteration [24], on with sample 28" out &&
+    sed -n "/warn: iteration 7/,\$ d; /saved later\/iter_0000006/p" out | grep saved &&
+    test "$(cat later/latest)" = iter_0000010 && mds_ckpt verify --all later
+'
 # In a text of nothing but Z no batch can be computed.
 test_expect_success 'skipping and going back have a limit' '
     awk "BEGIN { for (i = 0; i < 1600; i++) printf \"Z\" }" >text &&
