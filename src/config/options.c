@@ -398,7 +398,8 @@ static const struct mds_option rows[] = {
      .help = "steps between log lines"},
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
-     .help = "a JSON line per step; a run that goes on from a checkpoint appends"},
+     .help = "a JSON line per step; a run that goes on from a checkpoint appends, "
+             "after dropping records of later iterations"},
     {output, "output.tensorboard_dir", "--tensorboard-dir", "MDS_TENSORBOARD_DIR",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.tensorboard_dir), "folder",
      .help = "TensorBoard event files"},

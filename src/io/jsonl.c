@@ -1,18 +1,87 @@
 #include "io/jsonl.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "io/output.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 struct mds_jsonl {
     char *path;
     FILE *file;
     struct mds_str line;
 };
+
+/* ---- an earlier run's records ---- */
+
+/* A record of ours: no spaces, and no such key within a text. */
+static int is_beyond(const char *line, const char *key, int64_t most)
+{
+    const char *at = strstr(line, key);
+
+    return at && strtoll(at + strlen(key), NULL, 10) > most;
+}
+
+/* *dropped: how many lines were not copied; or -1, the disk is in trouble. */
+static void copy_until(FILE *from, FILE *to, const char *key, int64_t most,
+                       int64_t *dropped)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+
+    *dropped = 0;
+    while (*dropped >= 0 && (n = getline(&line, &room, from)) > 0) {
+        if (line[n - 1] != '\n' || is_beyond(line, key, most))
+            ++*dropped;
+        else if (fwrite(line, 1, (size_t)n, to) != (size_t)n)
+            *dropped = -1;
+    }
+    if (ferror(from))
+        *dropped = -1;
+    free(line);
+}
+
+static enum mds_rc cut(FILE *from, const char *path, const char *key, int64_t most)
+{
+    struct mds_output out = {0};
+    int64_t dropped;
+
+    MDS_TRY(mds_output_open(path, &out));
+    copy_until(from, out.file, key, most, &dropped);
+    if (dropped > 0)
+        return mds_output_commit(&out);
+    mds_output_abandon(&out);
+    return dropped < 0
+               ? mds_fail(MDS_EIO, "%s: cannot be shortened: %s", path, strerror(errno))
+               : MDS_OK;
+}
+
+enum mds_rc mds_jsonl_cut(const char *path, const char *key, int64_t most)
+{
+    struct mds_str quoted = {0};
+    struct stat st;
+    enum mds_rc rc;
+    FILE *from;
+
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
+        return MDS_OK;
+    from = fopen(path, "re");
+    if (!from)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    mds_str_add(&quoted, "\"%s\":", key);
+    rc = quoted.failed ? MDS_EMEM : cut(from, path, quoted.s, most);
+    mds_str_fini(&quoted);
+    fclose(from);
+    return rc;
+}
+
+/* ---- ours ---- */
 
 enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
 {

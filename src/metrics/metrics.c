@@ -103,12 +103,15 @@ static enum mds_rc record_run(struct mds_metrics *m)
 static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
                               const char *tensorboard_dir)
 {
+    int64_t done = m->run.first_iteration;
     struct mds_str text = {0};
 
+    if (jsonl_path && done > 0)
+        MDS_TRY(mds_jsonl_cut(jsonl_path, "iteration", done));
     if (jsonl_path)
-        MDS_TRY(mds_jsonl_open(jsonl_path, m->run.first_iteration > 0, &m->json));
+        MDS_TRY(mds_jsonl_open(jsonl_path, done > 0, &m->json));
     if (tensorboard_dir)
-        MDS_TRY(mds_tensorboard_open(tensorboard_dir, &m->tb));
+        MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
     MDS_TRY(record_run(m));
     mds_console_run(&text, &m->run);
     return say(m, &text);

@@ -60,9 +60,9 @@ struct mds_metrics_summary {
 struct mds_metrics;
 
 /* Print a description of the run to standard output and open the sinks that are asked
- * for (NULL: not).  jsonl_path is replaced, but a run that goes on from
- * iteration first_iteration appends to it; tensorboard_dir is made if need be and gets
- * one file.  An unwritable one is MDS_EUSER or MDS_EIO. */
+ * for (NULL: not).  jsonl_path is replaced; a run that goes on from first_iteration
+ * appends to it, after dropping what is there of later ones.  tensorboard_dir is made
+ * if need be and gets one file.  An unwritable one is MDS_EUSER or MDS_EIO. */
 enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
                              const char *tensorboard_dir, struct mds_metrics **out);
 

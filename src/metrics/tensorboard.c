@@ -16,8 +16,15 @@ enum { TAG_MAX = 128, EVENT_MAX = TAG_MAX + 64 };
 /* The wire types of protobuf, in the low three bits of a field's key. */
 enum { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 
-/* Field numbers of Event, Summary and Summary.Value. */
-enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
+/* Field numbers of Event, SessionLog, Summary and Summary.Value. */
+enum {
+    EVENT_WALL_TIME = 1,
+    EVENT_STEP = 2,
+    EVENT_FILE_VERSION = 3,
+    EVENT_SUMMARY = 5,
+    EVENT_SESSION_LOG = 7
+};
+enum { SESSION_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE = 2 };
 
 struct mds_tensorboard {
@@ -160,7 +167,22 @@ static enum mds_rc write_version(struct mds_tensorboard *tb)
     return mds_tensorboard_flush(tb);
 }
 
-enum mds_rc mds_tensorboard_open(const char *dir, struct mds_tensorboard **out)
+/* "A session begins with this step": points of it and later ones are no more. */
+static enum mds_rc write_start(struct mds_tensorboard *tb, int64_t step)
+{
+    struct message event = {0}, session = {0};
+
+    add_key(&session, SESSION_STATUS, WIRE_VARINT);
+    add_varint(&session, SESSION_START);
+    add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
+    add_key(&event, EVENT_STEP, WIRE_VARINT);
+    add_varint(&event, (uint64_t)step);
+    add_bytes(&event, EVENT_SESSION_LOG, session.bytes, session.len);
+    return write_record(tb, &event);
+}
+
+enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
+                                 struct mds_tensorboard **out)
 {
     struct mds_tensorboard *tb;
     enum mds_rc rc;
@@ -180,6 +202,8 @@ enum mds_rc mds_tensorboard_open(const char *dir, struct mds_tensorboard **out)
         goto free_path;
     }
     rc = write_version(tb);
+    if (!rc && done > 0)
+        rc = write_start(tb, done + 1);
     if (rc)
         goto close_file;
     *out = tb;

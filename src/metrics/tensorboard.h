@@ -19,8 +19,10 @@ uint32_t mds_crc32c(const void *data, size_t n);
 struct mds_tensorboard;
 
 /* A new file events.out.tfevents.TIME.HOST.PID in dir, which is made (with its parents)
- * if need be. */
-enum mds_rc mds_tensorboard_open(const char *dir, struct mds_tensorboard **out);
+ * if need be.  done: steps that count of what earlier files there have; readers forget
+ * later ones.  0: a run of its own. */
+enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
+                                 struct mds_tensorboard **out);
 
 /* The file's path; borrowed, until close. */
 const char *mds_tensorboard_path(const struct mds_tensorboard *tb);

@@ -58,6 +58,13 @@ test_expect_success 'one checkpoint by its own path' '
     pretrain --train-iters 5 --load c/iter_0000004 --metrics-jsonl e.jsonl &&
     test "$(steps e.jsonl | wc -l)" -eq 1
 '
+test_expect_success 'records of iterations after it are replaced, those before are kept' '
+    cp d.jsonl f.jsonl &&
+    pretrain --train-iters 7 --load c/iter_0000004 --lr-warmup-iters 2 --metrics-jsonl f.jsonl &&
+    steps d.jsonl >want7 && steps f.jsonl >got7 && test_cmp want7 got7 &&
+    test "$(grep -c "\"event\":\"run\"" f.jsonl)" -eq 2 &&
+    test "$(grep -c "\"event\":\"end\"" f.jsonl)" -eq 1
+'
 test_expect_success 'another micro-batch, and another global batch: no sample is lost or repeated' '
     pretrain --train-iters 5 --load c/iter_0000004 --micro-batch-size 1 --global-batch-size 8 \
         --metrics-jsonl e.jsonl && grep "\"consumed_samples\":24," e.jsonl

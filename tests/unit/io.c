@@ -167,6 +167,31 @@ static void test_map_checks_bounds(void **state)
 
 /* ---- JSON lines ------------------------------------------------------------------ */
 
+static void test_jsonl_is_cut(void **state)
+{
+    static const char before[] = "{\"first_iteration\":9}\n{\"iteration\":1,\"x\":2}\n"
+                                 "{\"iteration\":2}\n{\"iteration\":3}\n"
+                                 "{\"iteration\":10}\n{\"itera";
+    static const char after[] = "{\"first_iteration\":9}\n{\"iteration\":1,\"x\":2}\n"
+                                "{\"iteration\":2}\n";
+    char text[256] = {0};
+    FILE *f;
+
+    (void)state;
+    assert_int_equal(mds_jsonl_cut("none.jsonl", "iteration", 2), MDS_OK);
+    assert_int_equal(mds_jsonl_cut("/dev/null", "iteration", 2), MDS_OK);
+    write_file("c.jsonl", before, strlen(before));
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(mds_jsonl_cut("c.jsonl", "iteration", 2), MDS_OK);
+        f = fopen("c.jsonl", "r");
+        assert_non_null(f);
+        assert_int_equal(fread(text, 1, sizeof text - 1, f), strlen(after));
+        assert_string_equal(text, after);
+        fclose(f);
+    }
+    assert_int_equal(access("c.jsonl.partial", F_OK), -1);
+}
+
 static void test_jsonl_is_json(void **state)
 {
     struct mds_jsonl *j;
@@ -433,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_h5_refuses_foreign_and_truncated),
         cmocka_unit_test(test_h5_unwritable),
         cmocka_unit_test(test_map_checks_bounds),
+        cmocka_unit_test(test_jsonl_is_cut),
         cmocka_unit_test(test_jsonl_is_json),
         cmocka_unit_test(test_jsonl_reports_a_full_disk),
         cmocka_unit_test(test_output_appears_when_complete),

@@ -364,6 +364,31 @@ static void test_tensorboard(void **state)
     assert_true(sum == 3.125);
 }
 
+/* A run that goes on says from where. */
+static void test_tensorboard_start(void **state)
+{
+    unsigned char buf[512];
+    const unsigned char *event, *start;
+    struct mds_tensorboard *tb;
+    char path[128];
+    uint64_t size, len;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/tb2", dir);
+    assert_int_equal(mds_tensorboard_open(path, 300, &tb), MDS_OK);
+    assert_int_equal(mds_tensorboard_flush(tb), MDS_OK);
+    slurp(mds_tensorboard_path(tb), (char *)buf, sizeof buf);
+    assert_int_equal(mds_tensorboard_close(tb), MDS_OK);
+    event = buf + 16 + little(buf, 8) + 12;
+    size = little(event - 12, 8);
+    assert_non_null(field(event, event + size, 2, &len));
+    assert_int_equal(len, 301); /* a varint is its own length in field() */
+    start = field(event, event + size, 7, &len);
+    assert_int_equal(len, 2);
+    assert_non_null(field(start, start + len, 1, &len));
+    assert_int_equal(len, 1); /* START */
+}
+
 static void test_unwritable_sinks(void **state)
 {
     struct mds_metrics *m = NULL;
@@ -374,9 +399,9 @@ static void test_unwritable_sinks(void **state)
     assert_int_not_equal(mds_metrics_open(&facts, "/nowhere/run.jsonl", NULL, &m), 0);
     contains(mds_fail_text(), "/nowhere/run.jsonl");
     snprintf(path, sizeof path, "%s/out", dir); /* a file, where a directory must be */
-    assert_int_equal(mds_tensorboard_open(path, &tb), MDS_EUSER);
+    assert_int_equal(mds_tensorboard_open(path, 0, &tb), MDS_EUSER);
     contains(mds_fail_text(), path);
-    assert_int_equal(mds_tensorboard_open("/dev/null/tb", &tb), MDS_EUSER);
+    assert_int_equal(mds_tensorboard_open("/dev/null/tb", 0, &tb), MDS_EUSER);
     assert_null(m);
 }
 
@@ -429,10 +454,15 @@ static void test_spikes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_causal_flops), cmocka_unit_test(test_megatron_flops),
-        cmocka_unit_test(test_console),      cmocka_unit_test(test_json),
-        cmocka_unit_test(test_tensorboard),  cmocka_unit_test(test_unwritable_sinks),
-        cmocka_unit_test(test_memory_table), cmocka_unit_test(test_spikes),
+        cmocka_unit_test(test_causal_flops),
+        cmocka_unit_test(test_megatron_flops),
+        cmocka_unit_test(test_console),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_tensorboard),
+        cmocka_unit_test(test_tensorboard_start),
+        cmocka_unit_test(test_unwritable_sinks),
+        cmocka_unit_test(test_memory_table),
+        cmocka_unit_test(test_spikes),
     };
 
     return cmocka_run_group_tests(tests, make_run, remove_run);
