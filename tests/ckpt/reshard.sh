@@ -93,6 +93,14 @@ for type in bf16 fp16; do
     }
 done
 
+# From one 16-bit type to the other: as that one goes on, almost.
+for pair in bf16,fp16 fp16,bf16; do
+    to=${pair#*,}
+    pretrain 1 --"$to" --initial-loss-scale 65536 --train-iters 8 --load "save-${pair%,*}" \
+        --metrics-jsonl go.jsonl && near 2e-2 "$to.jsonl" go.jsonl > figures
+    verdict $? "${pair%,*} -> $to: $(cat figures)"
+done
+
 # What would pass if moments did not matter proves nothing.
 pretrain 1 --train-iters 8 --load save-one --no-load-optim --metrics-jsonl go.jsonl &&
     ! near 1e-5 one.jsonl go.jsonl > figures
