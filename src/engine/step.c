@@ -8,10 +8,10 @@
 
 /* ---- batches ---- */
 
-/* One micro-batch of rows of S+1 tokens: this rank's tokens, sequence-major, `shift` by
- * one for targets. */
-static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
-                 int shift, int32_t *to)
+/* This rank's share of a micro-batch, sequence-major, in e->staged: of rows of S+1
+ * tokens, `shift` by one for targets. */
+static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
+                  int shift)
 {
     int64_t row = e->config->model.seq_length + 1, at = 0;
 
@@ -19,7 +19,15 @@ static void load(struct mds_engine *e, const struct mds_par *par, const int32_t 
         for (int64_t s = 0; s < par->tokens.run[i].n; s++)
             for (int64_t b = 0; b < par->B; b++)
                 e->staged[at++] = rows[b * row + par->tokens.run[i].first + s + shift];
-    mds_dev_copy_in(e->dev, to, e->staged, at * (int64_t)sizeof *to);
+}
+
+/* A dry device takes no tokens: a plan makes thousands of steps, of long sequences. */
+static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
+                 int shift, int32_t *to)
+{
+    if (mds_dev_kernels(e->dev))
+        stage(e, par, rows, shift);
+    mds_dev_copy_in(e->dev, to, e->staged, e->tokens_here * (int64_t)sizeof *to);
 }
 
 static void load_all(struct mds_engine *e, const int32_t *token)

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* FNV-1a, 64 bits: the name's share of the key. */
-static uint64_t hash_name(const char *name)
+uint64_t mds_param_hash(const char *name)
 {
     uint64_t h = UINT64_C(14695981039346656037);
 
@@ -48,7 +47,7 @@ void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t fir
 {
     const struct mds_param_spec *spec = &p->spec;
     struct mdsk_normal normal = {
-        .key = hash_name(spec->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15),
+        .key = mds_param_hash(spec->name) ^ seed * UINT64_C(0x9E3779B97F4A7C15),
         .std = spec->std,
     };
 

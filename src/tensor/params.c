@@ -9,6 +9,7 @@
 struct mds_params {
     enum mdsk_dtype dtype;
     struct mds_param *list;
+    uint64_t *hash; /* [cap], of their names: many are compared, few are equal */
     int n, cap;
     struct mds_param_unit *unit;
     int units, unit_cap;
@@ -37,33 +38,56 @@ void mds_params_destroy(struct mds_params *ps)
     if (!ps)
         return;
     free(ps->list);
+    free(ps->hash);
     free(ps->unit);
     free(ps);
 }
 
-/* Room for one more element in *list. */
-static enum mds_rc grow(void **list, int n, int *cap, size_t size)
+/* The next capacity of a list that may be full. */
+static int more(int n, int cap)
 {
-    int more = *cap ? 2 * *cap : 64;
-    void *p;
+    return n < cap ? cap : cap ? 2 * cap : 64;
+}
 
-    if (n < *cap)
+static enum mds_rc grow_params(struct mds_params *ps)
+{
+    int cap = more(ps->n, ps->cap);
+    void *list, *hash;
+
+    if (cap == ps->cap)
         return MDS_OK;
-    p = mds_realloc(*list, (size_t)more, size);
-    if (!p)
+    list = mds_realloc(ps->list, (size_t)cap, sizeof *ps->list);
+    if (!list)
         return MDS_EMEM;
-    *list = p;
-    *cap = more;
+    ps->list = list;
+    hash = mds_realloc(ps->hash, (size_t)cap, sizeof *ps->hash);
+    if (!hash)
+        return MDS_EMEM;
+    ps->hash = hash;
+    ps->cap = cap;
+    return MDS_OK;
+}
+
+static enum mds_rc grow_units(struct mds_params *ps)
+{
+    int cap = more(ps->units, ps->unit_cap);
+    void *unit;
+
+    if (cap == ps->unit_cap)
+        return MDS_OK;
+    unit = mds_realloc(ps->unit, (size_t)cap, sizeof *ps->unit);
+    if (!unit)
+        return MDS_EMEM;
+    ps->unit = unit;
+    ps->unit_cap = cap;
     return MDS_OK;
 }
 
 enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit)
 {
     struct mds_param_unit *u;
-    void *list = ps->unit;
 
-    MDS_TRY(grow(&list, ps->units, &ps->unit_cap, sizeof *u));
-    ps->unit = list;
+    MDS_TRY(grow_units(ps));
     u = &ps->unit[ps->units];
     *u = (struct mds_param_unit){.first_param = ps->n, .first = mds_params_span(ps)};
     snprintf(u->name, sizeof u->name, "%s", name);
@@ -93,12 +117,10 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
 {
     struct mds_param_unit *u;
     struct mds_param *p;
-    void *list = ps->list;
     int64_t end;
 
     MDS_TRY(check_spec(ps, spec));
-    MDS_TRY(grow(&list, ps->n, &ps->cap, sizeof *p));
-    ps->list = list;
+    MDS_TRY(grow_params(ps));
     u = &ps->unit[ps->units - 1];
     end = u->params ? ps->list[ps->n - 1].offset + ps->list[ps->n - 1].count : u->first;
     p = &ps->list[ps->n];
@@ -114,6 +136,7 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     u->params++;
     ps->count += p->count;
     ps->whole_count += spec->rows * (spec->cols ? spec->cols : 1);
+    ps->hash[ps->n] = mds_param_hash(spec->name);
     *id = ps->n++;
     return MDS_OK;
 }
@@ -145,8 +168,10 @@ const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int un
 
 int mds_params_find(const struct mds_params *ps, const char *name)
 {
+    uint64_t hash = mds_param_hash(name);
+
     for (int i = 0; i < ps->n; i++)
-        if (strcmp(ps->list[i].spec.name, name) == 0)
+        if (ps->hash[i] == hash && strcmp(ps->list[i].spec.name, name) == 0)
             return i;
     return -1;
 }

@@ -122,11 +122,17 @@ int mds_params_take_blank(struct mds_params *ps, int id, int64_t count);
 /* Element i of this rank's share is which of the whole? */
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);
 
+/* A name's share of what its start values are keyed by: FNV-1a, 64 bits. */
+uint64_t mds_param_hash(const char *name);
+
 /* Start values of elements first .. first + n - 1 of this rank's share, in f32: Philox
  * keyed by seed and name and counted by the index in the whole, so that they depend on
  * nothing else. */
 void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t first,
                            int64_t n, float *out);
+
+/* A name's share of what its start values are keyed by: FNV-1a, 64 bits. */
+uint64_t mds_param_hash(const char *name);
 
 /* Start values of elements first .. first + n - 1 of a unit, gaps 0. */
 void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,
