@@ -1,5 +1,18 @@
 #include "metrics/flops.h"
 
+struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)
+{
+    return (struct mds_flops_model){.layers = m->layers,
+                                    .hidden = m->hidden,
+                                    .heads = m->heads,
+                                    .kv_heads = m->kv_heads,
+                                    .head_dim = m->head_dim,
+                                    .ffn = m->ffn_hidden,
+                                    .swiglu = m->swiglu,
+                                    .seq = m->seq_length,
+                                    .padded_vocab = m->padded_vocab};
+}
+
 static double layer_params(const struct mds_flops_model *m)
 {
     double q = (double)m->heads * (double)m->head_dim;
@@ -35,10 +48,10 @@ double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens)
 }
 
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
-                          enum mds_flops_recompute recompute)
+                          enum mds_recompute recompute)
 {
-    double layer_passes = recompute == MDS_FLOPS_RECOMPUTE_FULL ? 4 : 3;
-    double attention_passes = recompute == MDS_FLOPS_RECOMPUTE_NONE ? 3 : 4;
+    double layer_passes = recompute == MDS_RECOMPUTE_FULL ? 4 : 3;
+    double attention_passes = recompute == MDS_RECOMPUTE_NONE ? 3 : 4;
     double per_token = layer_passes * 2 * layer_params(m) +
                        attention_passes * attention_forward(m) + 3 * 2 * head_params(m);
 

@@ -4,14 +4,9 @@
 #ifndef MDS_METRICS_FLOPS_H
 #define MDS_METRICS_FLOPS_H
 
-#include <stdint.h>
+#include "config/config.h"
 
-/* What is computed a second time in the backward pass. */
-enum mds_flops_recompute {
-    MDS_FLOPS_RECOMPUTE_NONE,
-    MDS_FLOPS_RECOMPUTE_SELECTIVE, /* the attention core: QK^T and PV */
-    MDS_FLOPS_RECOMPUTE_FULL,      /* every layer */
-};
+#include <stdint.h>
 
 struct mds_flops_model {
     int64_t layers, hidden, heads, kv_heads, head_dim;
@@ -20,6 +15,9 @@ struct mds_flops_model {
     int64_t seq; /* tokens per sequence */
     int64_t padded_vocab;
 };
+
+/* Of a shape that is resolved. */
+struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m);
 
 /* Weights that take part in a matrix product: the layers' linears and the output head
  * (tied or not); no biases, norms, or embedding look-ups. */
@@ -35,15 +33,16 @@ double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
  * (no grouped queries, ffn 4H, no gate) and full recompute it is Narayanan et al. 2021,
  * arXiv:2104.04473, equation 3:
  *   96 B s l h^2 (1 + s/(6h) + V/(16 l h))
- * In general, with r = 0, 1 for none, full:
+ * In general, with r = 0, 1 for none, full (what the backward pass computes again):
  *   (6 + 2r) * layer parameters * tokens
  *   + (12 + 4r) * layers * heads * head_dim * seq * tokens
  *   + 6 * hidden * padded_vocab * tokens
- * and selective takes r = 1 in the attention term alone.  Without recompute the layers'
- * 96 thus becomes 72; the head is never recomputed and keeps its 6.  (Megatron's own
- * script scales the head down too, and so counts it a quarter too low there.)
+ * and selective, QK^T and PV, takes r = 1 in the attention term alone.  Without
+ * recompute the layers' 96 thus becomes 72; the head is never recomputed and keeps
+ * its 6.  (Megatron's own script scales the head down too, and so counts it a quarter
+ * too low there.)
  */
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
-                          enum mds_flops_recompute recompute);
+                          enum mds_recompute recompute);
 
 #endif

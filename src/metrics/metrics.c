@@ -49,7 +49,7 @@ static void begin_record(struct mds_metrics *m, const char *event)
     mds_jsonl_add_real(m->json, "wall_time_s", mds_clock_wall_s());
 }
 
-static const char *recompute_name(enum mds_flops_recompute r)
+static const char *recompute_name(enum mds_recompute r)
 {
     static const char *const names[] = {"none", "selective", "full"};
 

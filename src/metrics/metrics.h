@@ -18,7 +18,7 @@ struct mds_metrics_run {
     struct mds_flops_model model;
     int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;
-    enum mds_flops_recompute recompute;
+    enum mds_recompute recompute;
     int64_t ranks;         /* all processes: rates "per gpu" divide by it */
     int64_t data_parallel; /* replicas */
     int64_t threads;       /* per rank */

@@ -254,23 +254,6 @@ int mds_schedule_sets(const struct mds_schedule *s)
     return s->sets;
 }
 
-int mds_schedule_in_flight(const struct mds_schedule *s, int chunk)
-{
-    int now = 0, most = 0;
-
-    if (s->spec.forward_only)
-        return 1;
-    for (int i = 0; i < s->steps; i++) {
-        if (s->step[i].chunk != chunk)
-            continue;
-        now += s->step[i].op == MDS_PIPE_FORWARD;
-        now -= s->step[i].op == MDS_PIPE_BACKWARD;
-        if (now > most)
-            most = now;
-    }
-    return most;
-}
-
 int mds_schedule_is_first(const struct mds_schedule *s, int chunk)
 {
     return is_first(&s->spec, chunk);

@@ -91,10 +91,6 @@ const struct mds_pipe_step *mds_schedule_steps(const struct mds_schedule *s, int
 int mds_schedule_set(const struct mds_schedule *s, int micro_batch, int chunk);
 int mds_schedule_sets(const struct mds_schedule *s);
 
-/* The most micro-batches of a chunk that are between the start of their forward and the
- * end of their backward at once; 1 if forward_only. */
-int mds_schedule_in_flight(const struct mds_schedule *s, int chunk);
-
 /* Whether a chunk of this stage is the model's first piece (no input but the batch, the
  * embedding's home), or its last (no output but the loss, the head's home). */
 int mds_schedule_is_first(const struct mds_schedule *s, int chunk);

@@ -131,27 +131,13 @@ static void limit(const struct mds_machine *m, int per_node, struct mds_estimate
 
 static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
 {
-    static const enum mds_flops_recompute recompute[] = {
-        [MDS_RECOMPUTE_NONE] = MDS_FLOPS_RECOMPUTE_NONE,
-        [MDS_RECOMPUTE_SELECTIVE] = MDS_FLOPS_RECOMPUTE_SELECTIVE,
-        [MDS_RECOMPUTE_FULL] = MDS_FLOPS_RECOMPUTE_FULL,
-    };
-    const struct mds_model_config *m = &c->model;
-    const struct mds_flops_model f = {.layers = m->layers,
-                                      .hidden = m->hidden,
-                                      .heads = m->heads,
-                                      .kv_heads = m->kv_heads,
-                                      .head_dim = m->head_dim,
-                                      .ffn = m->ffn_hidden,
-                                      .swiglu = m->swiglu,
-                                      .seq = m->seq_length,
-                                      .padded_vocab = m->padded_vocab};
-    int64_t tokens = c->batch.global * m->seq_length;
+    const struct mds_flops_model f = mds_flops_model_of(&c->model);
+    int64_t tokens = c->batch.global * c->model.seq_length;
 
     e->parameters = mds_flops_matmul_params(&f);
     e->tokens_s = (double)tokens / e->step_s / world;
-    e->model_flops = mds_flops_megatron(&f, tokens, recompute[c->train.recompute]) /
-                     e->step_s / world;
+    e->model_flops =
+        mds_flops_megatron(&f, tokens, c->train.recompute) / e->step_s / world;
 }
 
 /* Take over of `of` what is worse. */

@@ -44,19 +44,6 @@ static enum mds_rc build_engine(struct run *r)
     return mds_run_begin(r);
 }
 
-static struct mds_flops_model flops_model(const struct mds_model_config *m)
-{
-    return (struct mds_flops_model){.layers = m->layers,
-                                    .hidden = m->hidden,
-                                    .heads = m->heads,
-                                    .kv_heads = m->kv_heads,
-                                    .head_dim = m->head_dim,
-                                    .ffn = m->ffn_hidden,
-                                    .swiglu = m->swiglu,
-                                    .seq = m->seq_length,
-                                    .padded_vocab = m->padded_vocab};
-}
-
 /* Counting reads the whole split, so it is left out where that would take long. */
 static double unigram_entropy(const struct run *r)
 {
@@ -76,10 +63,9 @@ static enum mds_rc open_metrics(struct run *r)
                                 .size_key = c->model.size_key,
                                 .device = mds_dev_name(r->dev),
                                 .data_path = c->data.paths,
-                                .model = flops_model(&c->model),
+                                .model = mds_flops_model_of(&c->model),
                                 .vocab = c->model.vocab,
-                                .recompute =
-                                    (enum mds_flops_recompute)c->train.recompute,
+                                .recompute = c->train.recompute,
                                 .ranks = r->groups.grid.world,
                                 .data_parallel = r->groups.grid.dp,
                                 .micro_batch = c->batch.micro,

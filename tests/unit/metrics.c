@@ -77,18 +77,18 @@ static void test_megatron_flops(void **state)
         .seq = 2048,
         .padded_vocab = 51200,
     };
-    double full = mds_flops_megatron(&big, 1536 * 2048, MDS_FLOPS_RECOMPUTE_FULL);
+    double full = mds_flops_megatron(&big, 1536 * 2048, MDS_RECOMPUTE_FULL);
     double none, selective;
 
     (void)state;
     assert_true(fabs(full / equation_3(1536, 2048, 96, 12288, 51200) - 1) < 1e-12);
-    none = mds_flops_megatron(&gpt, 1, MDS_FLOPS_RECOMPUTE_NONE);
+    none = mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_NONE);
     /* 72 l h^2 (1 + s/(6h)) + 6 h V */
     assert_true(none == 72 * 2 * 64 * (1 + 16 / 48.0) + 6 * 8 * 128);
-    selective = mds_flops_megatron(&gpt, 1, MDS_FLOPS_RECOMPUTE_SELECTIVE);
+    selective = mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_SELECTIVE);
     assert_true(selective - none == 4.0 * 2 * 8 * 16); /* one more QK^T and PV */
     /* grouped queries and a gate: 3 passes over layers, head and the whole square */
-    assert_true(mds_flops_megatron(&llama, 1, MDS_FLOPS_RECOMPUTE_NONE) ==
+    assert_true(mds_flops_megatron(&llama, 1, MDS_RECOMPUTE_NONE) ==
                 6 * 2816 + 3 * 4.0 * 3 * 8 * 10);
 }
 
