@@ -266,3 +266,42 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
     c->stats.wait_s += mds_clock_s() - start;
     return rc;
 }
+
+static enum mds_rc poll_device(struct mds_comm_flight f)
+{
+    int done = 0;
+
+    MDS_TRY(f.test(*f.comm, f.what, &done));
+    if (done)
+        *f.comm = NULL;
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_flight_poll(struct mds_comm_flight f)
+{
+    struct mds_comm *c = *f.comm;
+    int moved = 0;
+
+    if (!c)
+        return MDS_OK;
+    if (c->broken)
+        return mds_comm_fail_broken(c, f.call);
+    return f.ticket ? poll_device(f) : mds_comm_progress(&moved);
+}
+
+enum mds_rc mds_comm_flight_wait(struct mds_comm_flight f)
+{
+    struct mds_comm *c = *f.comm;
+
+    if (!c)
+        return MDS_OK;
+    if (!f.ticket)
+        return mds_comm_block(c, f.call, f.comm);
+    if (c->broken)
+        return mds_comm_fail_broken(c, f.call);
+    mds_comm_profile_wait(f.call);
+    MDS_TRY(f.wait(c, f.what));
+    mds_comm_profile_waited();
+    *f.comm = NULL;
+    return MDS_OK;
+}

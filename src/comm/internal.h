@@ -106,6 +106,19 @@ enum mds_rc mds_comm_advance_messages(struct mds_comm *c, int *moved);
 enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
                            struct mds_comm *const *until);
 
+/* What is polled and waited for: a request or a message, `what`, in flight while *comm
+ * is not NULL.  ticket > 0: on the device, which test and wait ask. */
+struct mds_comm_flight {
+    struct mds_comm **comm;
+    const struct mds_comm_call *call;
+    int64_t ticket;
+    const void *what;
+    enum mds_rc (*test)(struct mds_comm *c, const void *what, int *done);
+    enum mds_rc (*wait)(struct mds_comm *c, const void *what);
+};
+enum mds_rc mds_comm_flight_poll(struct mds_comm_flight f);
+enum mds_rc mds_comm_flight_wait(struct mds_comm_flight f);
+
 /* Whether p is device memory of a group that has a device. */
 int mds_comm_on_device(const struct mds_comm *c, const void *p);
 

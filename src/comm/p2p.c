@@ -79,27 +79,6 @@ static enum mds_rc start_on_device(struct mds_comm_p2p *m)
     return rc;
 }
 
-static enum mds_rc poll_device(struct mds_comm_p2p *m)
-{
-    int done = 0;
-
-    MDS_TRY(m->comm->direct->test_message(m->comm, m, &done));
-    if (done)
-        m->comm = NULL;
-    return MDS_OK;
-}
-
-static enum mds_rc wait_device(struct mds_comm_p2p *m)
-{
-    if (m->comm->broken)
-        return mds_comm_fail_broken(m->comm, &m->call);
-    mds_comm_profile_wait(&m->call);
-    MDS_TRY(m->comm->direct->wait_message(m->comm, m));
-    mds_comm_profile_waited();
-    m->comm = NULL;
-    return MDS_OK;
-}
-
 static enum mds_rc start(struct mds_comm *c, enum mds_comm_kind kind, char *buf,
                          int64_t bytes, int peer, int tag, struct mds_comm_p2p *req)
 {
@@ -134,25 +113,33 @@ enum mds_rc mds_comm_recv_start(struct mds_comm *c, void *buf, int64_t bytes, in
     return start(c, MDS_COMM_RECV, buf, bytes, peer, tag, req);
 }
 
-enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req)
-{
-    int moved = 0;
-
-    if (req->comm && req->comm->broken)
-        return mds_comm_fail_broken(req->comm, &req->call);
-    if (req->comm && req->ticket)
-        return poll_device(req);
-    return req->comm ? mds_comm_progress(&moved) : MDS_OK;
-}
-
 int mds_comm_p2p_done(const struct mds_comm_p2p *req)
 {
     return !req->comm;
 }
 
+static enum mds_rc test_direct(struct mds_comm *c, const void *what, int *done)
+{
+    return c->direct->test_message(c, what, done);
+}
+
+static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
+{
+    return c->direct->wait_message(c, what);
+}
+
+static struct mds_comm_flight flight_of(struct mds_comm_p2p *m)
+{
+    return (struct mds_comm_flight){&m->comm, &m->call,    m->ticket,
+                                    m,        test_direct, wait_direct};
+}
+
+enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req)
+{
+    return mds_comm_flight_poll(flight_of(req));
+}
+
 enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req)
 {
-    if (req->comm && req->ticket)
-        return wait_device(req);
-    return req->comm ? mds_comm_block(req->comm, &req->call, &req->comm) : MDS_OK;
+    return mds_comm_flight_wait(flight_of(req));
 }

@@ -174,46 +174,33 @@ enum mds_rc mds_comm_launch(struct mds_comm *c, struct mds_comm_req *r)
     return mds_comm_progress(&moved);
 }
 
-static enum mds_rc poll_device(struct mds_comm_req *req)
-{
-    int done = 0;
-
-    MDS_TRY(req->comm->direct->test(req->comm, req->ticket, &done));
-    if (done)
-        req->comm = NULL;
-    return MDS_OK;
-}
-
-static enum mds_rc wait_device(struct mds_comm_req *req)
-{
-    if (req->comm->broken)
-        return mds_comm_fail_broken(req->comm, &req->call);
-    mds_comm_profile_wait(&req->call);
-    MDS_TRY(req->comm->direct->wait(req->comm, req->ticket));
-    mds_comm_profile_waited();
-    req->comm = NULL;
-    return MDS_OK;
-}
-
-enum mds_rc mds_comm_poll(struct mds_comm_req *req)
-{
-    int moved = 0;
-
-    if (req->comm && req->comm->broken)
-        return mds_comm_fail_broken(req->comm, &req->call);
-    if (req->comm && req->ticket)
-        return poll_device(req);
-    return req->comm ? mds_comm_progress(&moved) : MDS_OK;
-}
-
 int mds_comm_done(const struct mds_comm_req *req)
 {
     return !req->comm;
 }
 
+static enum mds_rc test_direct(struct mds_comm *c, const void *what, int *done)
+{
+    return c->direct->test(c, ((const struct mds_comm_req *)what)->ticket, done);
+}
+
+static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
+{
+    return c->direct->wait(c, ((const struct mds_comm_req *)what)->ticket);
+}
+
+static struct mds_comm_flight flight_of(struct mds_comm_req *r)
+{
+    return (struct mds_comm_flight){&r->comm, &r->call,    r->ticket,
+                                    r,        test_direct, wait_direct};
+}
+
+enum mds_rc mds_comm_poll(struct mds_comm_req *req)
+{
+    return mds_comm_flight_poll(flight_of(req));
+}
+
 enum mds_rc mds_comm_wait(struct mds_comm_req *req)
 {
-    if (req->comm && req->ticket)
-        return wait_device(req);
-    return req->comm ? mds_comm_block(req->comm, &req->call, &req->comm) : MDS_OK;
+    return mds_comm_flight_wait(flight_of(req));
 }
