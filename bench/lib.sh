@@ -56,7 +56,9 @@ words_help='words between commas: micro-batch; none, selective, full; host:
                       what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
                       opt: optimizer on the host, rest: weights, too; tpN, sp, uN, ringN,
                       ppN: ranks; gN: micro-batches a step; tN, cN, mN, lN: tiles of the
-                      sequence, chunks of attention, tiles of MLP and loss; rope'
+                      sequence, chunks of attention, tiles of MLP and loss; aN%, dN%: of
+                      blocks, whose attention is kept, whose inputs are not on the host;
+                      rope'
 
 # The options that a try's words stand for, in $options.
 read_try() {
@@ -79,6 +81,8 @@ read_try() {
         g[0-9]*) more="--gradient-accumulation-steps $n" ;;
         k[0-9]*) more="--checkpoint-num-layers $n" ;;
         t[0-9]*) more="--sequence-tile $n" ;;
+        a[0-9]*%) more="--keep-attention-layers $((layers * ${n%?} / 100))" ;;
+        d[0-9]*%) more="--device-checkpoint-layers $((layers * ${n%?} / 100))" ;;
         c[0-9]*) more="--attention-chunk $n" ;;
         m[0-9]*) more="--mlp-tile $n" ;;
         l[0-9]*) more="--loss-tile $n" ;;

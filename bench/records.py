@@ -180,16 +180,26 @@ ATTENTION_FLOPS = {
 }  # fmt: skip
 
 
+def word_of(text, letter, end, default):
+    """The number of a word such as k4 or a50% of a try."""
+    words = [w[1:].removesuffix(end) for w in text.split(",") if w[0] == letter]
+    return next((int(w) for w in words if w.isdigit()), default)
+
+
 def floor_s(r, layers, vocab=50304):
     """Seconds of a step's products and attention alone, with what recompute adds: three of
-    four products of a layer, and with full also attention."""
+    four products of a layer; with full attention, but where it is kept (aN%); and all of
+    forward in blocks whose input is not kept (kN)."""
     tokens = r["seq"] * r["micro_batch"] * r["accumulate"] * r["replicas"]
     H, D = r["hidden"], r["hidden"] // r["heads"]
     again = r["recompute"] != "none"
-    products = tokens * (layers * H**2 * (72 + 16 * again) + 6 * vocab * H)
+    blocks = word_of(r["try"], "k", "", 1)
+    more = (blocks - 1) / blocks  # forward once more
+    products = tokens * (layers * H**2 * (72 + 16 * again + 24 * more) + 6 * vocab * H)
     near = min(ATTENTION_FLOPS, key=lambda d: abs(d - D))
     fwd, bwd = ATTENTION_FLOPS[near]
-    passes = 2 if r["recompute"] == "full" else 1
+    kept = word_of(r["try"], "a", "%", 0) / 100 if r["recompute"] == "full" else 1
+    passes = 2 - kept + more
     attention = 2 * layers * H * r["seq"] * tokens * (passes / fwd + 2.5 / bwd)
     return (products / PRODUCT_FLOPS + attention) / r["gpus"]
 
