@@ -8,10 +8,8 @@
 #include "parallel/groups.h"
 #include "programs/mds_ckpt.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
