@@ -60,5 +60,13 @@ test_expect_success QSUB 'qsub, and a list of nodes from PBS' '
     grep "^mpiexec.mpich -n 4 -ppn 2 -f ./" job.sh.o$job && grep "ranks 4 " job.sh.o$job &&
     losses pbs/TINY-64-2n >got && falls got
 '
+test_expect_success QSUB 'qsub: a job that is warned submits itself again, until the run is done' '
+    MACHINE=$PWD/pbs.yaml && submit again TRAIN_ITERS=200 SAVE_INTERVAL=20 MICRO_BATCH=8 \
+        -- --global-batch-size 32 &&
+    appears again/TINY-64-2n/checkpoints/latest 60 && scancel --batch --signal=USR1 $job &&
+    appears again/TINY-64-2n/done 60 && all_end 30 && grep "ended by signal" job.sh.o$job &&
+    first_step_once again/TINY-64-2n && test "$(losses again/TINY-64-2n | wc -l)" -eq 200 &&
+    ls job.sh.o$((job + 1))
+'
 
 test_done

@@ -4,22 +4,13 @@ test_description='jobs whose ranks are killed, that are preempted, or out of tim
 # shellcheck source=tests/slurm/setup.sh
 . "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
 
-iterations=100
-# run FOLDER VARIABLES... [-- OPTIONS...]: submit what takes some seconds and saves often
+iterations=200
+# run FOLDER VARIABLES...: submit what takes some seconds and saves often
 run() {
     folder=$1
     shift
-    submit "$folder" TRAIN_ITERS=$iterations SAVE_INTERVAL=20 MICRO_BATCH=8 BATCH=32 "$@"
-}
-# appears FILE SECONDS
-appears() {
-    for _ in $(seq $(($2 * 10))); do
-        [ ! -e "$1" ] || return 0
-        sleep 0.1
-    done
-    echo "no $1"
-    tail -n 30 "$runs"/*/job-*.log
-    return 1
+    submit "$folder" TRAIN_ITERS=$iterations SAVE_INTERVAL=20 MICRO_BATCH=8 "$@" \
+        -- --global-batch-size 32
 }
 # rank N: the process of the job that is this rank
 rank() {
@@ -33,10 +24,6 @@ rank() {
 # says WORDS: the job's log, which is shown if it does not
 says() {
     grep -e "$1" "$runs"/*/job-"$job".log || ! grep -v 'iteration  ' "$runs"/*/job-"$job".log
-}
-# first_step_once RUNFOLDER: no job of it began anew
-first_step_once() {
-    test "$(grep -c '"iteration":1,' "$1/metrics.jsonl")" -eq 1
 }
 # ends_as_whole TIMES: after that many restarts, as the run that nothing happened to, to the bit
 ends_as_whole() {

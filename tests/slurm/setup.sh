@@ -29,7 +29,8 @@ tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-inte
     --lr 3e-3 --global-batch-size 8'
 
 # submit FOLDER VARIABLES... [-- OPTIONS...]: two ranks on each of $nodes (2) nodes,
-# for $walltime (ten minutes).  Its number in $job.  $launch_options go to mds_launch.
+# for $walltime (ten minutes).  Data parallel, unless they say else: little to wait for.
+# Its number in $job.  $launch_options go to mds_launch.
 submit() {
     runs=$1
     shift
@@ -40,7 +41,7 @@ submit() {
     done
     [ $# -eq 0 ] || shift
     # shellcheck disable=SC2086  # lists of words
-    env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 $variables mds_launch submit \
+    env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 MPSIZE=1 $variables mds_launch submit \
         --runs "$runs" ${launch_options-} debug "${nodes:-2}" "${walltime:-0:10:00}" me -- $tiny "$@" > submitted &&
         cat submitted && job=$(sed -n 's/.*: //p' submitted)
 }
@@ -89,4 +90,20 @@ falls() {
         END { for (i = NR - 9; i <= NR; i++) last += v[i]
             print "losses", first / 10, last / 10
             exit !(NR >= 20 && last < first - 1) }' "$1"
+}
+
+# appears FILE SECONDS
+appears() {
+    for _ in $(seq $(($2 * 10))); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.1
+    done
+    echo "no $1"
+    tail -n 30 "$runs"/*/job-*.log job.sh.[oe]* 2> /dev/null
+    return 1
+}
+
+# first_step_once RUNFOLDER: no job of it began anew
+first_step_once() {
+    test "$(grep -c '"iteration":1,' "$1/metrics.jsonl")" -eq 1
 }
