@@ -46,13 +46,6 @@ struct mdsk_add {
     void *y;
 };
 
-/* x *= by;  n elements f32. */
-struct mdsk_scale {
-    int64_t n;
-    float by;
-    float *x;
-};
-
 /* *sum += sum of x[i]^2 in f64, in an order that depends on n alone;  x f32. */
 struct mdsk_sum_squares {
     int64_t n;
@@ -64,14 +57,12 @@ struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a);
 struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a);
 struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a);
 struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a);
-struct mdsk_cost mdsk_scale_cost(const struct mdsk_scale *a);
 struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a);
 
 int mdsk_dropout_cpu(void *stream, const struct mdsk_dropout *a);
 int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a);
 int mdsk_cast_cpu(void *stream, const struct mdsk_cast *a);
 int mdsk_add_cpu(void *stream, const struct mdsk_add *a);
-int mdsk_scale_cpu(void *stream, const struct mdsk_scale *a);
 int mdsk_sum_squares_cpu(void *stream, const struct mdsk_sum_squares *a);
 
 #endif

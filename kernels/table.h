@@ -35,7 +35,6 @@ struct mdsk_table {
     int (*copy_rows)(void *stream, const struct mdsk_copy_rows *a);
     int (*cast)(void *stream, const struct mdsk_cast *a);
     int (*add)(void *stream, const struct mdsk_add *a);
-    int (*scale)(void *stream, const struct mdsk_scale *a);
     int (*sum_squares)(void *stream, const struct mdsk_sum_squares *a);
     int (*adamw)(void *stream, const struct mdsk_adamw *a);
 };

@@ -201,11 +201,6 @@ struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a)
     return traffic(3 * (double)a->n * size_of(a->dtype));
 }
 
-struct mdsk_cost mdsk_scale_cost(const struct mdsk_scale *a)
-{
-    return traffic(2 * (double)a->n * sizeof(float));
-}
-
 struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a)
 {
     return traffic((double)a->n * sizeof(float) + 2 * sizeof(double));

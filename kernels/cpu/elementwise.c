@@ -35,22 +35,6 @@ int mdsk_add_cpu(void *stream, const struct mdsk_add *a)
     return 0;
 }
 
-MDSK_DISPATCH static void scale(int64_t n, float by, float *x)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        x[i] *= by;
-}
-
-int mdsk_scale_cpu(void *stream, const struct mdsk_scale *a)
-{
-    (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
-    for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
-        scale(mdsk_min(MDSK_GRAIN, a->n - i), a->by, a->x + i);
-    return 0;
-}
-
 MDSK_DISPATCH static double squares(int64_t n, const float *x)
 {
     double sum = 0;

@@ -23,7 +23,6 @@ static const struct mdsk_table table = {
     .copy_rows = mdsk_copy_rows_cpu,
     .cast = mdsk_cast_cpu,
     .add = mdsk_add_cpu,
-    .scale = mdsk_scale_cpu,
     .sum_squares = mdsk_sum_squares_cpu,
     .adamw = mdsk_adamw_cpu,
 };

@@ -74,7 +74,6 @@ int mdsk_dropout_cuda(void *stream, const struct mdsk_dropout *a);
 int mdsk_copy_rows_cuda(void *stream, const struct mdsk_copy_rows *a);
 int mdsk_cast_cuda(void *stream, const struct mdsk_cast *a);
 int mdsk_add_cuda(void *stream, const struct mdsk_add *a);
-int mdsk_scale_cuda(void *stream, const struct mdsk_scale *a);
 int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares *a);
 int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a);
 

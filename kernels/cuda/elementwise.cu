@@ -24,20 +24,6 @@ template <class T> struct add {
     }
 };
 
-struct scale {
-    float *x, by;
-
-    template <int N> __device__ void run(int64_t i) const
-    {
-        float v[N];
-
-        load(x + i, v);
-        for (int j = 0; j < N; j++)
-            v[j] *= by;
-        store(v, x + i);
-    }
-};
-
 template <class From, class To> struct cast {
     const From *x;
     To *y;
@@ -113,13 +99,6 @@ extern "C" int mdsk_add_cuda(void *stream, const struct mdsk_add *a)
 
         return each<width()>(stream, a->n, add<T>{(const T *)a->x, (T *)a->y});
     });
-}
-
-extern "C" int mdsk_scale_cuda(void *stream, const struct mdsk_scale *a)
-{
-    if (aligned({a->x}))
-        return each<4>(stream, a->n, scale{a->x, a->by});
-    return each<1>(stream, a->n, scale{a->x, a->by});
 }
 
 extern "C" int mdsk_cast_cuda(void *stream, const struct mdsk_cast *a)

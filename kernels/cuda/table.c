@@ -23,7 +23,6 @@ static const struct mdsk_table table = {
     .copy_rows = mdsk_copy_rows_cuda,
     .cast = mdsk_cast_cuda,
     .add = mdsk_add_cuda,
-    .scale = mdsk_scale_cuda,
     .sum_squares = mdsk_sum_squares_cuda,
     .adamw = mdsk_adamw_cuda,
 };

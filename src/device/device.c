@@ -34,7 +34,6 @@ static const char *const op_names[MDS_OPS] = {
     [MDS_OP_COPY_ROWS] = "copy_rows",
     [MDS_OP_CAST] = "cast",
     [MDS_OP_ADD] = "add",
-    [MDS_OP_SCALE] = "scale",
     [MDS_OP_SUM_SQUARES] = "sum_squares",
     [MDS_OP_ADAMW] = "adamw",
     [MDS_OP_ZERO] = "zero",

@@ -38,7 +38,6 @@ enum mds_op {
     MDS_OP_COPY_ROWS,
     MDS_OP_CAST,
     MDS_OP_ADD,
-    MDS_OP_SCALE,
     MDS_OP_SUM_SQUARES,
     MDS_OP_ADAMW,
     MDS_OP_ZERO,

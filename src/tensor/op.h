@@ -38,7 +38,6 @@ enum mds_rc mds_op_dropout(struct mds_dev *dev, const struct mdsk_dropout *a);
 enum mds_rc mds_op_copy_rows(struct mds_dev *dev, const struct mdsk_copy_rows *a);
 enum mds_rc mds_op_cast(struct mds_dev *dev, const struct mdsk_cast *a);
 enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a);
-enum mds_rc mds_op_scale(struct mds_dev *dev, const struct mdsk_scale *a);
 enum mds_rc mds_op_sum_squares(struct mds_dev *dev, const struct mdsk_sum_squares *a);
 enum mds_rc mds_op_adamw(struct mds_dev *dev, const struct mdsk_adamw *a);
 

@@ -156,20 +156,6 @@ enum mds_rc mds_op_add(struct mds_dev *dev, const struct mdsk_add *a)
     return mds_front_launched(dev, "add", kern->add(mds_dev_stream(dev), a));
 }
 
-enum mds_rc mds_op_scale(struct mds_dev *dev, const struct mdsk_scale *a)
-{
-    const struct mdsk_table *kern = mds_dev_kernels(dev);
-
-    if (a->n < 1)
-        return mds_front_broken("scale", "n >= 1");
-    if (!a->x)
-        return mds_front_broken("scale", "x given");
-    mds_dev_charge(dev, MDS_OP_SCALE, mdsk_scale_cost(a));
-    if (!kern)
-        return MDS_OK;
-    return mds_front_launched(dev, "scale", kern->scale(mds_dev_stream(dev), a));
-}
-
 enum mds_rc mds_op_sum_squares(struct mds_dev *dev, const struct mdsk_sum_squares *a)
 {
     const struct mdsk_table *kern = mds_dev_kernels(dev);

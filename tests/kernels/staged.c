@@ -384,14 +384,6 @@ static int add(void *stream, const struct mdsk_add *a)
     return done(mdsk_cuda()->add(stream, &b));
 }
 
-static int scale(void *stream, const struct mdsk_scale *a)
-{
-    struct mdsk_scale b = *a;
-
-    b.x = out(a->x, MDSK_F32, a->n);
-    return done(mdsk_cuda()->scale(stream, &b));
-}
-
 static int sum_squares(void *stream, const struct mdsk_sum_squares *a)
 {
     struct mdsk_sum_squares b = *a;
@@ -436,7 +428,6 @@ static const struct mdsk_table staged = {
     .copy_rows = copy_rows,
     .cast = cast,
     .add = add,
-    .scale = scale,
     .sum_squares = sum_squares,
     .adamw = adamw,
 };
