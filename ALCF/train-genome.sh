@@ -9,6 +9,13 @@
 # The command goes on where the one before it ended; where a job is shorter than the run, say
 # how long with MINUTES, and start it again while its status is 85.
 #
+# What a token costs is in docs/long-sequences.md.  On a single H200 the inputs of blocks wait
+# on the host:
+#
+#     MDS_RECOMPUTE_GRANULARITY=full MDS_CPU_CHECKPOINTING=1 MDS_KEEP_ATTENTION_LAYERS=20
+#
+# Several jobs:
+#
 #     TRAIN_ITERS=5 MINUTES=9 ALCF/train-genome.sh genome.fna.gz; [ $? -eq 85 ] && ...
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=ALCF/setup.sh

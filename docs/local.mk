@@ -14,7 +14,9 @@ EXTRA_DIST += \
   docs/adr/0005-sequence-major-rows.md \
   docs/adr/0006-units-and-slices.md \
   docs/adr/0007-a-process-beside-each-rank.md \
+  docs/adr/0008-hdf5-lays-out-threads-fill.md \
   docs/adr/0009-other-formats-by-one-table.md \
+  docs/adr/0010-tiles-are-micro-batches.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/quickstart-loss.svg \

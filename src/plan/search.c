@@ -149,6 +149,33 @@ static void keep_more(struct search *s, struct mds_plan_entry *e)
         grow(s, e, offsetof(struct mds_layout, keep_attention));
 }
 
+/* What does not fit for what it keeps on the host alone keeps inputs of some blocks on
+ * the device: as few as will do. */
+static void leave_some(struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_estimate *is = &e->estimate;
+    int64_t few = 0, enough = s->r->run->config.model.layers + 1;
+    struct mds_plan_entry best = *e;
+
+    if (is->fits || !e->layout.offload_activations || e->layout.sequence_tile == 0 ||
+        is->device_bytes > is->device_limit)
+        return;
+    while (enough - few > 1 && !s->rc) {
+        struct mds_plan_entry at = *e;
+
+        at.layout.device_inputs = few + (enough - few) / 2;
+        if (!try(s, &at))
+            return;
+        if (at.estimate.host_bytes > at.estimate.host_limit) {
+            few = at.layout.device_inputs;
+        } else {
+            enough = at.layout.device_inputs;
+            best = at;
+        }
+    }
+    *e = best;
+}
+
 /* The rungs up to the first that fits; those above it are slower. */
 static void try_home(struct search *s, const struct mds_layout *grid, int home,
                      int64_t tile)
@@ -164,7 +191,10 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
         if (rung > 0 && mds_layout_equal(&e.layout, &last))
             continue; /* what is fixed made it the same */
         last = e.layout;
-        if (try(s, &e) && e.estimate.fits) {
+        if (!try(s, &e))
+            continue;
+        leave_some(s, &e);
+        if (e.estimate.fits) {
             keep_more(s, &e);
             add_fit(s, &e);
             return;
