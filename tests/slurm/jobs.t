@@ -20,14 +20,15 @@ test_expect_success '--chain: each job goes on where the one before left; one to
     seq 30 >want && test_cmp want got &&
     grep "jobs: \[$1, $2, $3, $4\]" chain/TINY-64-2n/run.yaml
 '
-test_expect_success 'a sweep of four cells, and its report' '
+test_expect_success 'a sweep of four cells, an array of jobs, and its report' '
     cat >sweep.yaml <<-END &&
 	SEQ_LEN: [32, 64]
 	MPSIZE: [1, 2]
 	END
     MODEL_SIZE_KEY=TINY NGPU_PER_HOST=2 TRAIN_ITERS=5 mds_launch sweep --runs cells \
         --queue debug --job-nodes 1 --walltime 5min --project me sweep.yaml -- $tiny >out &&
-    cat out && grep "4 of 4 cells submitted" out && all_end 60 &&
+    cat out && grep "an array of 4 runs" out &&
+    grep "4 of 4 cells submitted" out && all_end 60 &&
     mds_launch report cells && test "$(wc -l <cells/report.csv)" -eq 5 &&
     awk -F, "NR > 1 && (\$3 != 2 || \$5 != 5 || !(\$6 > 0 && \$9 > 0)) { exit 1 }" \
         cells/report.csv &&

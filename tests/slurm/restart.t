@@ -48,6 +48,18 @@ test_expect_success 'a warning before the limit: the ranks save, and the job goe
     scancel --batch --signal=USR1 $job && ends_as_whole 1 &&
     says "ended by signal"
 '
+test_expect_success 'of an array the run that is warned goes on, and the others never notice' '
+    echo "SEQ_LEN: [32, 64]" >pair.yaml &&
+    MODEL_SIZE_KEY=TINY NGPU_PER_HOST=2 MPSIZE=1 TRAIN_ITERS=$iterations SAVE_INTERVAL=20 \
+        MICRO_BATCH=8 mds_launch sweep --runs pair --queue debug --job-nodes 1 --walltime 5min \
+        --project me pair.yaml -- $tiny --global-batch-size 32 >out && cat out && runs=pair &&
+    array=$(sed -n "s/.*: \([0-9]*\), an array of 2 runs/\1/p" out) &&
+    appears pair/TINY-64-1n/checkpoints/latest 60 &&
+    scancel --batch --signal=USR1 ${array}_1 && all_end 90 &&
+    test -e pair/TINY-32-1n/done && test -e pair/TINY-64-1n/done &&
+    first_step_once pair/TINY-32-1n && first_step_once pair/TINY-64-1n &&
+    test "$(grep -c "\"event\":\"run\"" pair/TINY-64-1n/metrics.jsonl)" -eq 2
+'
 # One node each from here on: there is half a minute to wait for.
 test_expect_success 'a limit of a minute: the run leaves in time' '
     nodes=1 walltime=0:01:00 && run limited TRAIN_ITERS=1000000 && limited=$job &&
