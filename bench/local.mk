@@ -1,6 +1,6 @@
 EXTRA_DIST += \
 	bench/ceiling.py \
-	bench/checkpoint bench/cpu \
+	bench/async-save bench/checkpoint bench/cpu \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \
