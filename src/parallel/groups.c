@@ -83,6 +83,16 @@ static enum mds_rc add_lanes(const struct mds_groups *g)
     return mds_comm_add_lane(g->pipe, 1, -1);
 }
 
+/* Pipelines have been seen to stop in their first step on H200s; rings have not. */
+static enum mds_rc check_gpu_layout(const struct mds_groups *g)
+{
+    if (g->grid.pp == 1)
+        return MDS_OK;
+    return mds_fail(MDS_ENOSUP,
+                    "device cuda: pipelines do not work on GPUs in this version; use "
+                    "tensor, sequence and data parallelism with ZeRO, or --device cpu");
+}
+
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out)
 {
@@ -93,6 +103,8 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     MDS_TRY(mds_grid_init(&g.grid, world, (int)c->tensor, (int)(c->ulysses * c->ring),
                           (int)c->pipeline));
     g.place = mds_grid_place(&g.grid, rank);
+    if (dev && strcmp(mds_dev_name(dev), "cuda") == 0)
+        MDS_TRY(check_gpu_layout(&g));
     m.members = mds_zalloc((size_t)world, sizeof *m.members);
     if (!m.members)
         return MDS_EMEM;
