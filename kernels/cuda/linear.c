@@ -66,14 +66,27 @@ struct choice {
     const void *what;
 };
 
+/* GELU's epilogues want whole vectors of 16 bytes; cuBLASLt suggests algorithms for
+ * other shapes, too, which then read and write beside their operands. */
+static int suits_gelu(const struct mdsk_cuda_shape *s)
+{
+    const int64_t step = 8;
+
+    return s->in != MDSK_F32 && s->alignment >= 16 && s->m % step == 0 &&
+           s->k % step == 0;
+}
+
 /* *fused: NULL where two launches are faster, or all there is. */
 static int choose_launches(cudaStream_t stream, const struct choice *c,
                            const struct mdsk_cuda_plan **fused)
 {
     struct mdsk_cuda_plan *p = NULL, *f = NULL;
-    int err = mdsk_cuda_find_plan(stream, &c->plain, &c->alone, &p);
+    int err;
 
     *fused = NULL;
+    if (!suits_gelu(&c->both))
+        return 0;
+    err = mdsk_cuda_find_plan(stream, &c->plain, &c->alone, &p);
     if (!err)
         err = mdsk_cuda_find_plan(stream, &c->both, &c->with, &f);
     if (err || !f->usable || f->ms <= 0 || p->ms <= 0)
@@ -107,7 +120,7 @@ int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a)
     struct choice c;
     int err = 0;
 
-    if (a->gelu && a->dtype != MDSK_F32)
+    if (a->gelu)
         err = fwd_choice(stream, a, &c, &fused);
     if (err || fused)
         return err ? err : mdsk_cuda_multiply(stream, fused, &c.with);
@@ -127,7 +140,7 @@ int mdsk_linear_bwd_input_cuda(void *stream, const struct mdsk_linear_bwd_input 
     c.both = mdsk_cuda_shape_of(a->in, a->R, a->out, a->dtype, a->dtype, &c.with);
     c.plain = mdsk_cuda_shape_of(a->in, a->R, a->out, a->dtype, a->dtype, &c.alone);
     c.both.epilogue = CUBLASLT_EPILOGUE_DGELU;
-    if (a->u && a->dtype != MDSK_F32)
+    if (a->u)
         err = choose_launches(stream, &c, &fused);
     if (err || fused)
         return err ? err : mdsk_cuda_multiply(stream, fused, &c.with);
