@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \
+	bench/offload \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \
 	bench/plan \

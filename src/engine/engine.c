@@ -133,6 +133,7 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
                                  .nvme_path = p->nvme_path,
                                  .bucket_bytes = c->train.bucket_bytes,
                                  .overlap = c->train.overlap_grad_reduce,
+                                 .host = e->host_dev,
                                  .threads = threads};
 
     return mds_zero_create(&spec, &e->state, &e->zero);

@@ -45,12 +45,14 @@ struct zero_bucket {
 /* A sum under way. */
 struct zero_flight {
     int busy;
-    int unit, slot; /* stages 2, 3 */
+    const struct zero_bucket *bucket; /* stages 0, 1 */
+    int unit, slot;                   /* stages 2, 3 */
     float *work;
     struct mds_comm_req req;
 };
 
 struct zero_host;
+struct zero_behind;
 
 struct mds_zero {
     struct mds_zero_spec spec;
@@ -92,7 +94,8 @@ struct mds_zero {
     float *master, *m, *v;
     struct mds_spill *file;
     int64_t steps;
-    struct zero_host *host; /* the update there, or NULL */
+    struct zero_host *host;     /* the update of states in a file, or NULL */
+    struct zero_behind *behind; /* of states in host memory, or NULL */
     struct mds_zero_host host_bytes;
 };
 
@@ -157,7 +160,19 @@ enum mds_rc zero_update_piece(const struct mds_zero *z, const struct zero_piece 
                               enum mds_rc (*launch)(const struct mds_zero *z,
                                                     const struct mdsk_adamw *a));
 
-/* The offloaded update (zero_host.c). */
+/* The update of states in host memory (zero_behind.c).  A unit's gradient is summed;
+ * and the device waits for what was sent.  deliver: the weights of the last update are
+ * on the device when what is queued next begins; as collective as zero_weights_publish.
+ * wait: states may be read and changed; not collective. */
+enum mds_rc zero_behind_create(struct mds_zero *z);
+void zero_behind_destroy(struct mds_zero *z);
+void zero_behind_send(struct mds_zero *z, int unit);
+void zero_behind_meet(struct mds_zero *z);
+void zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
+enum mds_rc zero_behind_deliver(struct mds_zero *z, int unit);
+enum mds_rc zero_behind_wait(struct mds_zero *z);
+
+/* The update of states in a file (zero_host.c). */
 enum mds_rc zero_host_create(struct mds_zero *z);
 void zero_host_destroy(struct zero_host *h); /* NULL is fine */
 enum mds_rc zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);

@@ -7,6 +7,7 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/pool.c src/optim/pool.h \
   src/optim/schedule.c src/optim/schedule.h \
   src/optim/zero.c src/optim/zero.h \
+  src/optim/zero_behind.c \
   src/optim/zero_grads.c \
   src/optim/zero_host.c \
   src/optim/zero_layout.c \

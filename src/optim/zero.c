@@ -29,6 +29,8 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
 {
     z->spec = *spec;
     z->optim = *spec->optim;
+    if (!spec->host)
+        z->spec.host = spec->dev;
     z->params = spec->params;
     z->dev = spec->dev;
     z->group = spec->group;
@@ -54,11 +56,12 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
     MDS_TRY(zero_states_take(z, arena));
     MDS_TRY(zero_weights_take(z, arena));
     MDS_TRY(zero_grads_take(z, arena));
-    if (z->spec.optimizer != MDS_PLACE_DEVICE) {
-        if (!z->dry && z->spec.threads > 0)
-            mdsk_cpu_set_threads(z->spec.threads);
+    if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
+        mdsk_cpu_set_threads(z->spec.threads);
+    if (z->spec.optimizer == MDS_PLACE_CPU)
+        MDS_TRY(zero_behind_create(z));
+    if (z->spec.optimizer == MDS_PLACE_NVME)
         MDS_TRY(zero_host_create(z));
-    }
     mds_params_hook(z->params, &hooks);
     return MDS_OK;
 }
@@ -103,6 +106,7 @@ void mds_zero_destroy(struct mds_zero *z)
     finish_gathers(z);
     mds_params_hook(z->params, &none);
     zero_host_destroy(z->host);
+    zero_behind_destroy(z);
     zero_states_fini(z);
     free(z->follower);
     free(z->range);

@@ -23,7 +23,8 @@
  *   stage 3   w/N       4/N         4/N                    8/N
  *
  * Offload moves the last two columns to host memory or a file, and the update with
- * them: the host then has a master of 32-bit weights as well. Source: Rajbhandari,
+ * them: the host then has a master of 32-bit weights as well, and in pinned memory room
+ * for gradients and for weights on their way.  Source: Rajbhandari,
  * Rasley, Ruwase, He 2019, arXiv:1910.02054; Ren et al. 2021, arXiv:2101.06840;
  * Rajbhandari et al. 2021, arXiv:2104.07857.
  *
@@ -56,6 +57,8 @@ struct mds_zero_spec {
     const char *nvme_path; /* folder for MDS_PLACE_NVME; borrowed for create */
     int64_t bucket_bytes;  /* stage 0: neighbouring units travel together up to it */
     int overlap; /* 0: stages 0, 1 reduce at the end; no gathers ahead of time */
+    struct mds_dev
+        *host;   /* memory beside dev, for MDS_PLACE_CPU; borrowed; NULL: dev's */
     int threads; /* of the host's update; 0: as many as the cpu kernels have */
 };
 
@@ -108,7 +111,8 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum);
 int mds_zero_owns_slices(const struct mds_zero *z);
 
 /* Update with the gradients times grad_scale, and give every rank the new weights (by
- * acquire, at the latest).  Counts the steps for the bias corrections. */
+ * acquire, at the latest).  On the host this only begins, and goes on behind whatever
+ * comes next.  Counts the steps for the bias corrections. */
 enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale);
 
 /* A unit's master weights, gradient (between finish and step_begin) or moments in f32,

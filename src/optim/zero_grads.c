@@ -117,21 +117,38 @@ enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 
 /* ---- sums under way ---- */
 
-/* Block until it is done; sums of a pass join those of the passes before. */
+/* Those gradients are final. */
+static void bucket_is_summed(struct mds_zero *z, const struct zero_bucket *b)
+{
+    for (int i = b->first_unit; z->behind && i < b->first_unit + b->units; i++)
+        zero_behind_send(z, i);
+}
+
+/* The sum of a pass joins those of the passes before. */
+static enum mds_rc slice_is_summed(struct mds_zero *z, const struct zero_flight *f)
+{
+    const struct zero_unit *u = &z->unit[f->unit];
+    float *sum = (float *)z->grad_pool.slot[f->slot].base + u->first;
+    struct mdsk_add a = {.n = u->n, .x = sum, .y = z->grad + u->at};
+
+    mds_pool_leave(&z->grad_pool, f->slot);
+    if (u->n > 0)
+        MDS_TRY(mds_op_add(z->dev, &a));
+    if (z->behind && u->complete)
+        zero_behind_send(z, f->unit);
+    return MDS_OK;
+}
+
+/* Block until it is done. */
 static enum mds_rc land(struct mds_zero *z, struct zero_flight *f)
 {
     if (!f->busy)
         return MDS_OK;
     MDS_TRY(mds_comm_wait(&f->req));
     f->busy = 0;
-    if (z->stage >= 2) {
-        const struct zero_unit *u = &z->unit[f->unit];
-        float *sum = (float *)z->grad_pool.slot[f->slot].base + u->first;
-        struct mdsk_add a = {.n = u->n, .x = sum, .y = z->grad + u->at};
-
-        mds_pool_leave(&z->grad_pool, f->slot);
-        return u->n > 0 ? mds_op_add(z->dev, &a) : MDS_OK;
-    }
+    if (z->stage >= 2)
+        return slice_is_summed(z, f);
+    bucket_is_summed(z, f->bucket);
     return MDS_OK;
 }
 
@@ -167,6 +184,7 @@ static enum mds_rc send_bucket(struct mds_zero *z, struct zero_bucket *b)
     MDS_TRY(next_flight(z, &f));
     b->sent = 1;
     f->busy = 1;
+    f->bucket = b;
     if (z->stage == 0)
         return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n,
                                          MDS_COMM_SUM, f->work, &f->req);
@@ -336,5 +354,7 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
         MDS_TRY(mds_comm_all_reduce(group, zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
                                     z->flight[0].work));
     }
+    if (z->behind)
+        zero_behind_send(z, unit);
     return MDS_OK;
 }

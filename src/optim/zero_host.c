@@ -1,6 +1,6 @@
-/* The update on the host, piece by piece: while a helper thread updates one piece, this
- * one copies the gradients of the next from the device and the weights of the last one
- * there, and where states are in a file, two more threads read ahead and write behind.
+/* The update on the host of states in a file, piece by piece: while a helper thread
+ * updates one piece, this one copies the gradients of the next from the device and the
+ * weights of the last one there, and two more threads read ahead and write behind.
  *
  *   k      states from the file, gradients from the device
  *   k - 1  update
@@ -19,7 +19,7 @@ enum {
 static const enum mds_zero_what state_of[STATES] = {MDS_ZERO_WEIGHT, MDS_ZERO_M,
                                                     MDS_ZERO_V};
 
-/* A piece on its way.  Buffers are NULL where states and weights are in memory. */
+/* A piece on its way. */
 struct slot {
     struct mds_job job;
     const struct mds_zero *z;
@@ -28,7 +28,7 @@ struct slot {
     enum mds_rc rc;
     float *grad;
     float *state[STATES];
-    void *rounded; /* 16-bit weights */
+    void *rounded; /* 16-bit weights; NULL: they are in state[0], or rest here */
     struct mds_spill_req transfer[STATES];
 };
 
@@ -45,9 +45,8 @@ static enum mds_rc take_buffers(struct mds_zero *z, struct slot *s)
 
     s->z = z;
     MDS_TRY(zero_host_alloc(z, bytes, &s->grad));
-    if (z->spec.optimizer == MDS_PLACE_NVME)
-        for (int i = 0; i < STATES; i++)
-            MDS_TRY(zero_host_alloc(z, bytes, &s->state[i]));
+    for (int i = 0; i < STATES; i++)
+        MDS_TRY(zero_host_alloc(z, bytes, &s->state[i]));
     if (z->dtype != MDSK_F32 && !zero_weights_on_host(z))
         MDS_TRY(zero_host_alloc(z, ZERO_CHUNK * z->elem, &s->rounded));
     return MDS_OK;
@@ -121,18 +120,14 @@ static void update(struct mds_job *job)
 static void aim(const struct mds_zero *z, struct slot *s,
                 const struct mdsk_adamw *scalars)
 {
-    int64_t at = zero_piece_at(z, &s->piece);
-    char *rest = zero_weight_at(z, &s->piece);
-
     s->update = *scalars;
-    s->update.master = z->file ? s->state[0] : z->master + at;
-    s->update.m = z->file ? s->state[1] : z->m + at;
-    s->update.v = z->file ? s->state[2] : z->v + at;
+    s->update.master = s->state[0];
+    s->update.m = s->state[1];
+    s->update.v = s->state[2];
     s->update.grad = s->grad;
     s->update.dtype = z->dtype;
-    s->update.weight = zero_weights_on_host(z) ? rest : s->rounded;
-    if (s->update.weight == s->update.master)
-        s->update.weight = NULL;
+    s->update.weight =
+        zero_weights_on_host(z) ? zero_weight_at(z, &s->piece) : s->rounded;
 }
 
 static enum mds_rc begin_update(struct mds_zero *z, struct slot *s,

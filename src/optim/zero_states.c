@@ -117,6 +117,8 @@ enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
     const float *from = state_at(z, what, p);
     struct mds_spill_req req = {0};
 
+    if (z->behind)
+        MDS_TRY(zero_behind_wait(z));
     if (!on_host(z, what))
         zero_copy_out(z, host, from, p->n * f32);
     else if (from)

@@ -43,6 +43,8 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
     mds_dev_zero(z->dev, sum, sizeof *sum);
     for (int i = 0; i < z->units; i++)
         MDS_TRY(unit_squares(z, i, sum));
+    if (z->behind)
+        zero_behind_meet(z);
     return MDS_OK;
 }
 
@@ -102,6 +104,10 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     MDS_TRY(zero_weights_settle(z));
     if (z->host)
         return zero_host_update(z, &a);
+    if (z->behind) {
+        zero_behind_update(z, &a);
+        return MDS_OK;
+    }
     for (int i = 0; i < z->units; i++)
         MDS_TRY(update_unit(z, i, a));
     return MDS_OK;

@@ -130,6 +130,8 @@ static enum mds_rc start_fetch(struct mds_zero *z, int unit, int s)
     char *to = z->weight_pool.slot[s].base;
     const char *from = zero_weight_at(z, &own);
 
+    if (z->behind)
+        MDS_TRY(zero_behind_deliver(z, unit));
     if (zero_weights_on_host(z)) {
         mds_dev_copy_in(z->dev, to + z->rank * bytes, from, u->n * z->elem);
         from = to + z->rank * bytes;
@@ -187,8 +189,11 @@ enum mds_rc zero_acquire(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
 
-    return z->stage == 3 ? acquire_slices(z, unit)
-                         : mds_comm_wait(&z->unit[unit].gather);
+    if (z->stage == 3)
+        return acquire_slices(z, unit);
+    if (z->behind)
+        MDS_TRY(zero_behind_deliver(z, unit));
+    return mds_comm_wait(&z->unit[unit].gather);
 }
 
 /* What is in the slot stays until another unit needs it: often the next user wants the
@@ -214,6 +219,8 @@ enum mds_rc zero_release(void *ctx, int unit)
 
 enum mds_rc zero_weights_settle(struct mds_zero *z)
 {
+    for (int i = 0; z->behind && i < z->units; i++)
+        MDS_TRY(zero_behind_deliver(z, i));
     for (int i = 0; i < z->units; i++)
         MDS_TRY(mds_comm_wait(&z->unit[i].gather));
     for (int s = 0; s < z->weight_pool.slots; s++) {

@@ -576,6 +576,53 @@ static void training_learns(void **state)
     }
 }
 
+/* Some steps, an evaluation in between; weights are read while the last update may
+ * still be under way. */
+static void train_a_little(const struct mds_config *c, int is_late, double loss[5],
+                           struct all_grads *weights)
+{
+    struct fixture f;
+
+    late.on = is_late;
+    open_on(&f, c, "cpu");
+    late.on = 0;
+    for (int i = 0; i < 4; i++) {
+        loss[i] = backward(&f).loss;
+        assert_int_equal(mds_engine_update(f.engine, 0.01), MDS_OK);
+        if (i == 1)
+            loss[4] = eval_loss(&f);
+    }
+    assert_int_equal(mds_engine_each_whole(f.engine, MDS_ZERO_WEIGHT, append, weights),
+                     MDS_OK);
+    close_all(&f);
+}
+
+/* Wherever the optimizer is, and whenever copies are done: the same bits. */
+static void the_host_updates_alike(void **state)
+{
+    static const enum mds_number_type types[] = {MDS_TYPE_F32, MDS_TYPE_BF16};
+
+    (void)state;
+    for (int way = 0; way < 16; way++) {
+        struct mds_config c = shapes[way % 2]();
+        struct all_grads want = {0}, got = {0};
+        double a[5], b[5];
+
+        c.train.type = types[way / 2 % 2];
+        train_a_little(&c, 0, a, &want);
+        c.parallel.offload_optimizer = MDS_PLACE_CPU;
+        c.parallel.zero_stage = way / 8 ? 3 : 0;
+        c.parallel.offload_params = way / 8 ? MDS_PLACE_CPU : MDS_PLACE_DEVICE;
+        train_a_little(&c, way / 4 % 2, b, &got);
+        assert_memory_equal(a, b, sizeof a);
+        assert_memory_equal(want.values, got.values,
+                            (size_t)want.n * sizeof *want.values);
+        assert_true(a[3] < a[0]);
+        free(want.values);
+        free(got.values);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
         cmocka_unit_test(training_learns),
+        cmocka_unit_test(the_host_updates_alike),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
