@@ -12,11 +12,16 @@
  *   target        [R]  i32, -1: no loss for this row
  *   max, sum      [R]  f32, out
  *   target_logit  [R]  f32, out; 0 where the target is outside first_word ..
- *                      first_word+valid-1 */
+ *                      first_word+valid-1
+ *
+ * gradient: logits become what mdsk_xent_bwd makes of them, with `scale` and with lse
+ * of these words alone: for who has them all. */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
-    const void *logits;
+    int gradient;
+    float scale;
+    void *logits;
     const int32_t *target;
     float *max, *sum, *target_logit;
 };

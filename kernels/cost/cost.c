@@ -158,9 +158,9 @@ struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a)
 
 struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
 {
-    double R = (double)a->R;
+    double R = (double)a->R, written = a->gradient ? (double)a->words : 0;
 
-    return traffic(R * (double)a->valid * size_of(a->dtype) +
+    return traffic(R * ((double)a->valid + written) * size_of(a->dtype) +
                    R * (sizeof(int32_t) + 3 * sizeof(float)));
 }
 

@@ -23,9 +23,49 @@ MDSK_DISPATCH static void stats_row(const float *logits, int64_t n, float *max_o
     *sum_out = sum;
 }
 
+/* room [valid] */
+static void stats_of(const struct mdsk_xent_stats *a, int64_t r, float *room)
+{
+    const float *logits = mdsk_read(a->dtype, a->logits, r * a->ld, a->valid, room);
+    int64_t w = a->target[r] - a->first_word;
+
+    stats_row(logits, a->valid, &a->max[r], &a->sum[r]);
+    a->target_logit[r] = a->target[r] >= 0 && w >= 0 && w < a->valid ? logits[w] : 0;
+}
+
+MDSK_DISPATCH static void softmax_row(float *logits, int64_t n, float lse, float scale)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        logits[i] = scale * mdsk_expf(logits[i] - lse);
+}
+
+/* room [valid] */
+static void bwd_row(const struct mdsk_xent_bwd *a, int64_t r, float lse, float *room)
+{
+    int64_t w = a->target[r] - a->first_word, size = (int64_t)mdsk_dtype_size(a->dtype);
+    int64_t live = a->target[r] >= 0 ? a->valid : 0;
+    float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, room);
+
+    softmax_row(logits, live, lse, a->scale);
+    if (live && w >= 0 && w < live)
+        logits[w] -= a->scale;
+    mdsk_put(a->dtype, logits, live, a->logits, r * a->ld);
+    memset((char *)a->logits + (r * a->ld + live) * size, 0,
+           (size_t)((a->words - live) * size));
+}
+
 int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
 {
-    int threads = mdsk_threads_for(a->R * a->valid);
+    struct mdsk_xent_bwd b = {.words = a->words,
+                              .valid = a->valid,
+                              .ld = a->ld,
+                              .first_word = a->first_word,
+                              .dtype = a->dtype,
+                              .logits = a->logits,
+                              .target = a->target,
+                              .scale = a->scale};
+    int threads = mdsk_threads_for(a->R * a->words);
     int64_t floats = mdsk_room(a->dtype, a->valid);
     float *room = mdsk_scratch(threads * floats);
 
@@ -34,13 +74,11 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r++) {
-        const float *logits = mdsk_read(a->dtype, a->logits, r * a->ld, a->valid,
-                                        room + omp_get_thread_num() * floats);
-        int64_t w = a->target[r] - a->first_word;
+        float *mine = room + omp_get_thread_num() * floats;
 
-        stats_row(logits, a->valid, &a->max[r], &a->sum[r]);
-        a->target_logit[r] =
-            a->target[r] >= 0 && w >= 0 && w < a->valid ? logits[w] : 0;
+        stats_of(a, r, mine);
+        if (a->gradient)
+            bwd_row(&b, r, (float)((double)a->max[r] + log((double)a->sum[r])), mine);
     }
     return 0;
 }
@@ -80,28 +118,6 @@ int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
     return 0;
 }
 
-MDSK_DISPATCH static void softmax_row(float *logits, int64_t n, float lse, float scale)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        logits[i] = scale * mdsk_expf(logits[i] - lse);
-}
-
-/* room [valid] */
-static void bwd_row(const struct mdsk_xent_bwd *a, int64_t r, float *room)
-{
-    int64_t w = a->target[r] - a->first_word, size = (int64_t)mdsk_dtype_size(a->dtype);
-    int64_t live = a->target[r] >= 0 ? a->valid : 0;
-    float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, room);
-
-    softmax_row(logits, live, a->lse[r], a->scale);
-    if (live && w >= 0 && w < live)
-        logits[w] -= a->scale;
-    mdsk_put(a->dtype, logits, live, a->logits, r * a->ld);
-    memset((char *)a->logits + (r * a->ld + live) * size, 0,
-           (size_t)((a->words - live) * size));
-}
-
 int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a)
 {
     int threads = mdsk_threads_for(a->R * a->words);
@@ -113,6 +129,6 @@ int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r++)
-        bwd_row(a, r, room + omp_get_thread_num() * floats);
+        bwd_row(a, r, a->lse[r], room + omp_get_thread_num() * floats);
     return 0;
 }

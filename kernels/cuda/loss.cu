@@ -66,14 +66,38 @@ template <class T, int P> __device__ partial team_join(partial p)
     return warp_join<T>(lane < P / 32 ? room[lane] : partial{-INFINITY, 0});
 }
 
-/* P threads take a row. */
-template <class T, int N, int P> __global__ void stats(struct mdsk_xent_stats a)
+/* Gradients of columns c .. c+N-1 of a row. */
+template <class T, int N>
+__device__ void put_gradient(T *x, int64_t c, int64_t live, int64_t hit, float lse,
+                             float scale)
 {
-    int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y, i;
-    const T *x = (const T *)a.logits + r * a.ld;
-    partial p = {-INFINITY, 0};
+    float v[N] = {};
 
-    if (r >= a.R)
+    if (c < live) {
+        load(x + c, v);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float p = scale * exp_for<T>(v[j] - lse);
+
+            p -= c + j == hit ? scale : 0;
+            v[j] = c + j < live ? p : 0;
+        }
+    }
+    store(v, x + c);
+}
+
+/* P threads take a row.  Rows go from the last to the first: the product has just made
+ * those.  A gradient's row is read again while it is in the cache. */
+template <class T, int N, int P>
+__global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stats a)
+{
+    int64_t r = a.R - 1 - ((int64_t)blockIdx.x * blockDim.y + threadIdx.y), i;
+    T *x = (T *)a.logits + r * a.ld;
+    partial p = {-INFINITY, 0};
+    int64_t hit;
+    float lse, target_logit = 0;
+
+    if (r < 0)
         return;
 #pragma unroll 4
     for (i = threadIdx.x * N; i + N <= a.valid; i += P * N) {
@@ -87,25 +111,36 @@ template <class T, int N, int P> __global__ void stats(struct mdsk_xent_stats a)
 
         p = add_piece<T>(p, v);
     }
-    p = team_join<T, P>(p);
+    hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word;
+    if (threadIdx.x == 0 && hit >= 0 && hit < a.valid)
+        target_logit = widen(x[hit]);
+    p = team_join<T, P>(p); /* nobody writes before all have read */
     if (threadIdx.x == 0) {
-        int64_t w = a.target[r] - a.first_word;
-
         a.max[r] = p.max;
         a.sum[r] = p.sum;
-        a.target_logit[r] = a.target[r] >= 0 && w >= 0 && w < a.valid ? widen(x[w]) : 0;
+        a.target_logit[r] = target_logit;
     }
+    if (!a.gradient)
+        return;
+    lse = (float)((double)p.max + log((double)p.sum));
+    for (i = threadIdx.x * N; i + N <= a.words; i += P * N)
+        put_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
+    for (int64_t end = i + N < a.words ? i + N : a.words; i < end; i++)
+        put_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
 }
 
-/* Few words: a warp a row, eight rows a block. */
+/* Few words: a warp a row, eight rows a block.  Gradients: as few rows at a time as
+ * keep a processor busy, so that the cache holds them. */
 template <class T, int N>
 int launch_stats(void *stream, const struct mdsk_xent_stats *a)
 {
-    constexpr int P = 512;
+    constexpr int P = 512, Q = 1024;
 
     if (a->valid <= 2048)
         return launch(stats<T, N, 32>, blocks_of(ceil_div(a->R, 8)), dim3(32, 8),
                       stream, *a);
+    if (a->gradient)
+        return launch(stats<T, N, Q>, blocks_of(a->R), Q, stream, *a);
     return launch(stats<T, N, P>, blocks_of(a->R), P, stream, *a);
 }
 
@@ -174,22 +209,8 @@ template <class T> struct gradient {
 
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
-        T *x = (T *)a.logits + r * a.ld + c;
-        int64_t hit = a.target[r] - a.first_word;
-        int64_t live = a.target[r] >= 0 ? a.valid : 0;
-        float lse = a.lse[r], v[N] = {};
-
-        if (c < live) {
-            load(x, v);
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-                float p = a.scale * exp_for<T>(v[j] - lse);
-
-                p -= c + j == hit ? a.scale : 0;
-                v[j] = c + j < live ? p : 0;
-            }
-        }
-        store(v, x);
+        put_gradient<T, N>((T *)a.logits + r * a.ld, c, a.target[r] < 0 ? 0 : a.valid,
+                           (int64_t)a.target[r] - a.first_word, a.lse[r], a.scale);
     }
 };
 

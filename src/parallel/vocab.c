@@ -153,6 +153,12 @@ static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h
     return mds_op_linear_fwd(p->dev, &a);
 }
 
+/* Who has all words can turn the logits into their gradients at once. */
+static int at_once(const struct mds_par *p, const struct mds_head *h)
+{
+    return h->dweight && mds_comm_size(p->groups->tp) == 1;
+}
+
 static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                              const struct tile *t, int64_t n, const int32_t *target,
                              double *loss_sum, double *count)
@@ -163,6 +169,8 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                                 .ld = h->words,
                                 .first_word = h->first_word,
                                 .dtype = p->dtype,
+                                .gradient = at_once(p, h),
+                                .scale = h->grad_scale,
                                 .logits = t->logits,
                                 .target = target,
                                 .max = t->own,
@@ -217,7 +225,8 @@ static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
                                       .w = h->weight,
                                       .dx = dx};
 
-    MDS_TRY(mds_op_xent_bwd(p->dev, &b));
+    if (!at_once(p, h))
+        MDS_TRY(mds_op_xent_bwd(p->dev, &b));
     MDS_TRY(mds_op_linear_bwd_weight(p->dev, &w));
     return mds_op_linear_bwd_input(p->dev, &i);
 }

@@ -14,14 +14,16 @@ struct xent {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
     float scale;
+    int at_once; /* the gradient */
     struct vec logits, max, sum, target_logit, lse;
     int32_t target[256];
 };
 
 static const struct {
     int64_t R, words, valid, ld, first_word;
-} shapes[] = {{1, 1, 1, 1, 0},       {3, 3, 3, 3, 0},          {17, 80, 65, 83, 0},
-              {129, 17, 17, 17, 40}, {65, 640, 513, 700, 100}, {5, 16, 1, 16, 3}};
+} shapes[] = {{1, 1, 1, 1, 0},         {3, 3, 3, 3, 0},          {17, 80, 65, 83, 0},
+              {129, 17, 17, 17, 40},   {65, 640, 513, 700, 100}, {5, 16, 1, 16, 3},
+              {9, 3000, 2900, 3008, 0}};
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -68,6 +70,8 @@ static void run_stats(struct xent *x)
                                 .ld = x->ld,
                                 .first_word = x->first_word,
                                 .dtype = x->dtype,
+                                .gradient = x->at_once,
+                                .scale = x->scale,
                                 .logits = vec_as(x->dtype, &x->logits),
                                 .target = x->target,
                                 .max = x->max.f,
@@ -174,6 +178,27 @@ static void test_against_reference(void **state)
         run_bwd(&x);
         reference_bwd(&x); /* beyond words both sides keep the random numbers */
         assert_near_as(x.dtype, "xent gradient", &x.logits, tolerance.gradient);
+        xent_fini(&x);
+    }
+}
+
+/* Statistics, and gradients in the same go. */
+static void test_gradient_at_once(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
+        struct xent x;
+
+        xent_init(&x, t / DTYPES);
+        x.dtype = dtypes[t % DTYPES];
+        x.at_once = 1;
+        run_stats(&x);
+        reference(&x);
+        assert_near("xent max at once", &x.max, tolerance.stats);
+        assert_near("xent sum at once", &x.sum, tolerance.stats);
+        assert_near("xent target_logit at once", &x.target_logit, tolerance.stats);
+        reference_bwd(&x);
+        assert_near_as(x.dtype, "xent gradient at once", &x.logits, tolerance.gradient);
         xent_fini(&x);
     }
 }
@@ -319,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_gradient_at_once),
         cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_lse_in_place),
         cmocka_unit_test(test_parts_make_the_whole),
