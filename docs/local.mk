@@ -17,6 +17,7 @@ EXTRA_DIST += \
   docs/adr/0008-hdf5-lays-out-threads-fill.md \
   docs/adr/0009-other-formats-by-one-table.md \
   docs/adr/0010-tiles-are-micro-batches.md \
+  docs/adr/0011-what-runs-beside-what.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/quickstart-loss.svg \
