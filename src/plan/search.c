@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRIED = 256 };
+
 /* What a search carries along. */
 struct search {
     const struct mds_plan_request *r;
@@ -13,6 +15,11 @@ struct search {
     struct mds_plan *plan;
     double end_s;
     int only_frugal; /* the most frugal layout of a grid alone: whether anything fits */
+    struct {         /* of the grid that is searched */
+        struct mds_layout layout;
+        int fits;
+    } tried[TRIED];
+    int tried_count;
     enum mds_rc rc;
 };
 
@@ -176,28 +183,50 @@ static void leave_some(struct search *s, struct mds_plan_entry *e)
     *e = best;
 }
 
+/* What is fixed makes many layouts of a grid the same: 1 if this one fitted, 0 if it
+ * did not, -1 if it was not tried. */
+static int find_tried(const struct search *s, const struct mds_layout *l)
+{
+    for (int i = 0; i < s->tried_count; i++)
+        if (mds_layout_equal(&s->tried[i].layout, l))
+            return s->tried[i].fits;
+    return -1;
+}
+
+static void note_tried(struct search *s, const struct mds_layout *l, int fits)
+{
+    if (s->tried_count == TRIED)
+        return;
+    s->tried[s->tried_count].layout = *l;
+    s->tried[s->tried_count++].fits = fits;
+}
+
 /* The rungs up to the first that fits; those above it are slower. */
 static void try_home(struct search *s, const struct mds_layout *grid, int home,
                      int64_t tile)
 {
-    struct mds_layout last = {0};
+    int fits = 0;
 
-    for (int rung = 0; rung < RUNGS && !s->rc; rung++) {
+    for (int rung = 0; rung < RUNGS && !fits && !s->rc; rung++) {
         struct mds_plan_entry e = {.layout = *grid};
+        struct mds_layout asked;
 
         settle(&e.layout, home);
         climb(&e.layout, rung, tile);
         e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
-        if (rung > 0 && mds_layout_equal(&e.layout, &last))
-            continue; /* what is fixed made it the same */
-        last = e.layout;
-        if (!try(s, &e))
+        asked = e.layout;
+        fits = find_tried(s, &asked);
+        if (fits >= 0)
             continue;
-        leave_some(s, &e);
-        if (e.estimate.fits) {
+        fits = 0;
+        if (try(s, &e)) {
+            leave_some(s, &e);
+            fits = e.estimate.fits;
+        }
+        note_tried(s, &asked, fits);
+        if (fits) {
             keep_more(s, &e);
             add_fit(s, &e);
-            return;
         }
     }
 }
@@ -260,6 +289,7 @@ static void try_grid(struct search *s, struct mds_layout grid)
     } else if (s->only_frugal) {
         add_fit(s, &least);
     } else {
+        s->tried_count = 0;
         for (int home = 0; home < HOMES && !s->rc; home++)
             if (!is_pointless(s, &grid, home))
                 try_home(s, &grid, home, tile);

@@ -243,6 +243,27 @@ static void what_is_fixed_stays(void **state)
 }
 
 /* The plan's memory is the engine's own. */
+/* Where all is fixed there is one layout, and it is rehearsed about once. */
+static void what_is_all_fixed_is_one_row(void **state)
+{
+    struct mds_config_run *run = read_run(
+        "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1 "
+        "--ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 1 "
+        "--offload-device none --sequence-parallel --recompute-granularity full "
+        "--cpu-checkpointing=0 --mlp-tile 0 --loss-tile 0");
+    struct mds_machine *m = NULL;
+    struct mds_plan p;
+
+    (void)state;
+    assert_int_equal(load("", &m), MDS_OK);
+    p = search(m, run, 4);
+    assert_int_equal(p.fit_count, 1);
+    assert_true(p.rehearsed <= 8);
+    mds_plan_fini(&p);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
 static void a_kind_of_sequence_parallelism_stays(void **state)
 {
@@ -430,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(what_would_fit_is_said),
         cmocka_unit_test(attention_is_as_fast_as_measured),
