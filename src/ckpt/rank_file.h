@@ -79,8 +79,8 @@ enum mds_rc mds_rank_file_seal(struct mds_rank_file *f);
 
 struct mds_rank_file_reader;
 
-/* MDS_EUSER if it is damaged, or not the one of that id.  worker (borrowed, one thread)
- * fetches what will be read next. */
+/* MDS_EUSER if it is damaged, or not the one of that id.  worker (borrowed) fetches
+ * what will be read next. */
 enum mds_rc mds_rank_file_open(const char *path, const struct mds_rank_file_id *id,
                                struct mds_worker *worker,
                                struct mds_rank_file_reader **out);

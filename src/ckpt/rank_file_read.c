@@ -16,7 +16,7 @@
 
 /* Blocks fetched before they are asked for; bytes that the kernel is asked to fetch
  * before that. */
-enum { FETCHES = 4 };
+enum { FETCHES = 6 };
 static const int64_t ahead = INT64_C(16) << 20;
 
 /* A block of the list, on its way or there. */

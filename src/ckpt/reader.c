@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files open at a time; elements that others may read at a time. */
-enum { FILES = 16, ROOM = 1 << 22 };
+/* Files open at a time; elements that others may read at a time; threads that read
+ * ahead: one compares checksums while the other waits for the disk. */
+enum { FILES = 16, ROOM = 1 << 22, THREADS = 2 };
 
 struct slot {
     struct mds_rank_file_reader *file; /* NULL: free */
@@ -30,7 +31,7 @@ enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix,
     if (!r)
         return MDS_EMEM;
     r->ix = ix;
-    rc = mds_worker_create(1, &r->worker);
+    rc = mds_worker_create(THREADS, &r->worker);
     if (rc)
         mds_ckpt_reader_destroy(r);
     else
