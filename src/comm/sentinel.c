@@ -1,19 +1,21 @@
 /* The process beside each rank.
  *
- * It holds the read end of a pipe of which the rank alone has the other: the kernel
- * closes that whichever way the rank ends, also by SIGKILL.  What there is to say
- * stands in a page that both share.  An own session keeps the sentinel out of what
- * launchers send to the rank's process group.  Of the rank's descriptors it keeps those
- * by whose end launchers, MPICH's above all, hear that the rank is gone: they hear it
- * once the line is written, and end the others after that. */
+ * It waits for a lock that the rank holds: the kernel releases that when the rank's
+ * main thread ends, whichever way, also by SIGKILL, and before the rank's memory goes,
+ * so before any other rank can notice.  What there is to say stands in a page that both
+ * share.  An own session keeps the sentinel out of what launchers send to the rank's
+ * process group.  Of the rank's descriptors it keeps those by whose end launchers,
+ * MPICH's above all, hear that the rank is gone: they hear it once the line is written,
+ * and end the others after that. */
 #include "comm/internal.h"
 
 #include "base/str.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
-#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,7 @@
 /* What a rank and its sentinel share. */
 struct page {
     struct mds_comm_watch watch;
+    pthread_mutex_t life;    /* the rank's main thread has it while it lives */
     pid_t rank;              /* its process */
     char host[256];          /* that it runs on */
     int64_t killed_before;   /* by the kernel for want of memory, when the run began */
@@ -42,7 +45,6 @@ struct board {
 static struct page *page;   /* NULL: no sentinel */
 static struct board *board; /* NULL: none */
 static pid_t sentinel;
-static int own_end = -1; /* of the pipe */
 
 static void *map(int fd, size_t size)
 {
@@ -78,7 +80,7 @@ static int64_t killed_for_memory(void)
 /* ---- in the sentinel ---- */
 
 /* All but where ranks write to, and what is named. */
-static void close_descriptors(int kept, int kept_too)
+static void close_descriptors(int kept)
 {
     DIR *d = opendir("/proc/self/fd");
     const struct dirent *e;
@@ -87,7 +89,7 @@ static void close_descriptors(int kept, int kept_too)
         int fd = (int)strtol(e->d_name, NULL, 10);
 
         if (e->d_name[0] != '.' && fd != STDOUT_FILENO && fd != STDERR_FILENO &&
-            fd != kept && fd != kept_too && fd != dirfd(d))
+            fd != kept && fd != dirfd(d))
             close(fd);
     }
     if (d)
@@ -218,13 +220,22 @@ static int take_the_word(void)
 }
 
 /* Until the rank is gone.  Its word where the board is comes once, and early. */
-static void keep_watch(int pipe_end)
+static void keep_watch(void)
 {
-    const int often_ms = 100, never = -1;
-    struct pollfd p = {.fd = pipe_end};
+    const long often_ns = 50000000, second_ns = 1000000000;
+    struct timespec until;
+    int rc = ETIMEDOUT;
 
-    while (poll(&p, 1, board ? never : often_ms) <= 0)
+    while (!board && rc == ETIMEDOUT) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += often_ns;
+        until.tv_sec += until.tv_nsec / second_ns;
+        until.tv_nsec %= second_ns;
+        rc = pthread_mutex_timedlock(&page->life, &until);
         open_board();
+    }
+    if (rc == ETIMEDOUT)
+        pthread_mutex_lock(&page->life);
 }
 
 /* The launcher has not heard yet, where it hears by descriptors that are held here. */
@@ -241,15 +252,15 @@ static void report(int status)
     }
 }
 
-static _Noreturn void be_sentinel(int pipe_end)
+static _Noreturn void be_sentinel(void)
 {
     const char *pmi = getenv("PMI_FD");
 
     setsid();
     prctl(PR_SET_NAME, "mds_sentinel");
     ignore_signals();
-    close_descriptors(pipe_end, pmi ? (int)strtol(pmi, NULL, 10) : -1);
-    keep_watch(pipe_end);
+    close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1);
+    keep_watch();
     if (!page->quiet && page->watch.rank >= 0) /* else MPI was not up: not our matter */
         report(exit_code(page->rank));
     _exit(0);
@@ -257,21 +268,21 @@ static _Noreturn void be_sentinel(int pipe_end)
 
 /* ---- in the rank ---- */
 
-static int open_pipe(int end[2])
+static int take_life(pthread_mutex_t *life)
 {
-    if (pipe(end) != 0)
-        return -1;
-    fcntl(end[0], F_SETFD, FD_CLOEXEC);
-    fcntl(end[1], F_SETFD, FD_CLOEXEC);
-    return 0;
+    pthread_mutexattr_t a;
+    int bad = pthread_mutexattr_init(&a) ||
+              pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED) ||
+              pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST) ||
+              pthread_mutex_init(life, &a);
+
+    return bad ? -1 : pthread_mutex_lock(life);
 }
 
 void mds_comm_sentinel_start(void)
 {
-    int end[2];
-
     page = map(-1, sizeof *page);
-    if (!page || open_pipe(end)) {
+    if (!page || take_life(&page->life)) {
         page = NULL;
         return;
     }
@@ -282,9 +293,7 @@ void mds_comm_sentinel_start(void)
     mds_comm_watch_use(&page->watch);
     sentinel = fork();
     if (sentinel == 0)
-        be_sentinel(end[0]);
-    close(end[0]);
-    own_end = end[1];
+        be_sentinel();
 }
 
 /* Memory without a name: nothing is left behind however the run ends. */
@@ -329,10 +338,9 @@ void mds_comm_sentinel_hush_node(void)
 void mds_comm_sentinel_dismiss(void)
 {
     mds_comm_sentinel_hush();
-    if (own_end >= 0)
-        close(own_end);
-    own_end = -1;
-    if (sentinel > 0)
-        waitpid(sentinel, NULL, 0);
+    if (sentinel <= 0)
+        return;
+    pthread_mutex_unlock(&page->life);
+    waitpid(sentinel, NULL, 0);
     sentinel = 0;
 }

@@ -197,15 +197,32 @@ static void on_sigterm(int sig)
     raise(sig);
 }
 
+/* Somebody ends the run from a terminal: no death to tell of. */
+static void on_interrupt(int sig)
+{
+    mds_comm_sentinel_hush_node();
+    raise(sig);
+}
+
+static void catch_default(int sig, void (*handler)(int))
+{
+    struct sigaction old, act = {.sa_handler = handler};
+
+    act.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&act.sa_mask);
+    if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        sigaction(sig, &act, NULL);
+}
+
 void mds_comm_watch_start(int rank, int ranks)
 {
     const int most = 64; /* lines; the groups of a run depend on each other */
-    struct sigaction old, act = {.sa_handler = on_sigterm};
 
     w->rank = rank;
     speaks = rank % ((ranks + most - 1) / most) == 0;
-    act.sa_flags = (int)SA_RESETHAND;
-    sigemptyset(&act.sa_mask);
-    if (ranks > 1 && sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        sigaction(SIGTERM, &act, NULL);
+    if (ranks < 2)
+        return;
+    catch_default(SIGTERM, on_sigterm);
+    catch_default(SIGINT, on_interrupt);
+    catch_default(SIGHUP, on_interrupt);
 }
