@@ -99,8 +99,7 @@ static enum mds_rc fetch(struct mds_zero *z, struct slot *s)
     for (int i = 0; i < STATES && z->file; i++)
         mds_spill_read_start(z->file, zero_file_offset(z, state_of[i], at), s->state[i],
                              bytes, &s->transfer[i]);
-    zero_copy_out(z, s->grad, zero_grad_at(z, &s->piece), bytes);
-    return MDS_OK;
+    return zero_copy_out(z, s->grad, zero_grad_at(z, &s->piece), bytes);
 }
 
 static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)

@@ -76,13 +76,13 @@ void zero_states_fini(struct mds_zero *z)
 
 /* ---- a piece ---- */
 
-void zero_copy_out(struct mds_zero *z, void *host, const void *from, int64_t bytes)
+enum mds_rc zero_copy_out(struct mds_zero *z, void *host, const void *from,
+                          int64_t bytes)
 {
-    if (z->dry)
-        mds_dev_charge(z->dev, MDS_OP_COPY_OUT,
-                       (struct mdsk_cost){0, 2.0 * (double)bytes});
-    else
-        mds_dev_copy_out(z->dev, host, from, bytes);
+    if (!z->dry)
+        return mds_dev_copy_out(z->dev, host, from, bytes);
+    mds_dev_charge(z->dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    return MDS_OK;
 }
 
 int64_t zero_file_offset(const struct mds_zero *z, enum mds_zero_what what, int64_t at)
@@ -120,8 +120,8 @@ enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
     if (z->behind)
         MDS_TRY(zero_behind_wait(z));
     if (!on_host(z, what))
-        zero_copy_out(z, host, from, p->n * f32);
-    else if (from)
+        return zero_copy_out(z, host, from, p->n * f32);
+    if (from)
         memcpy(host, from, (size_t)(p->n * f32));
     else if (z->file)
         mds_spill_read_start(z->file, zero_file_offset(z, what, zero_piece_at(z, p)),
