@@ -223,8 +223,18 @@ static void again(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "fi\n");
 }
 
+/* MPICH's mpiexec ends with 0 now and then when it passes a signal on. */
+static void ask_the_run(struct mds_str *out)
+{
+    mds_str_add(out, "# why the run ended it knows better than some launchers\n"
+                     "[ \"$status\" -ne 0 ] ||\n"
+                     "    ! tail -n 1 \"$run/metrics.jsonl\" 2> /dev/null |\n"
+                     "    grep -q '\"reason\":\"signal\"' || status=85\n");
+}
+
 static void finish(const struct mds_job *j, struct mds_str *out)
 {
+    ask_the_run(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
     if (j->chain > 1)

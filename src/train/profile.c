@@ -97,12 +97,15 @@ static int list_transfers(const struct mds_profile *p,
 
     for (int i = 0; i < p->rows; i++) {
         const struct mds_profile_row *row = &p->row[i];
-        struct mds_metrics_profile_row *t = &of[row->member];
+        struct mds_metrics_profile_row *t;
 
+        if (row->kind != MDS_PROFILE_WAIT && row->kind != MDS_PROFILE_MOVE)
+            continue; /* its member is no kind of communication */
+        t = &of[row->member];
         if (row->kind == MDS_PROFILE_WAIT) {
             t->waits += row->calls;
             t->exposed_s += row->s;
-        } else if (row->kind == MDS_PROFILE_MOVE) {
+        } else {
             t->calls += row->calls;
             t->s += row->s;
             t->bytes += row->cost.bytes;
