@@ -3,34 +3,20 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/random.h"
 
-enum { LANES = 16, SPAN = 4 * LANES };
+enum { LANES = MDSK_MASK_LANES, SPAN = MDSK_MASK_SPAN };
 
-/* Philox (philox.h) of blocks `block` and on: each round is a loop over the lanes. */
-MDSK_INLINED void philox_lanes(uint64_t key, int64_t block, uint32_t c[4][LANES])
+/* Philox of blocks `block` and on. */
+MDSK_INLINED void philox_blocks(uint64_t key, int64_t block, uint32_t c[4][LANES])
 {
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-
 #pragma omp simd
     for (int i = 0; i < LANES; i++) {
         c[0][i] = (uint32_t)(block + i);
         c[1][i] = (uint32_t)((uint64_t)(block + i) >> 32);
         c[2][i] = c[3][i] = 0;
     }
-    for (int round = 0; round < 10; round++) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            uint32_t x = c[0][i], y = c[2][i];
-
-            c[0][i] = (uint32_t)((uint64_t)0xCD9E8D57u * y >> 32) ^ c[1][i] ^ k0;
-            c[2][i] = (uint32_t)((uint64_t)0xD2511F53u * x >> 32) ^ c[3][i] ^ k1;
-            c[1][i] = 0xCD9E8D57u * y;
-            c[3][i] = 0xD2511F53u * x;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
+    mdsk_philox_lanes((uint32_t)key, (uint32_t)(key >> 32), c);
 }
 
 /* -log((a + 1) / 2^32): a power of two, and log m = 2 atanh((m - 1) / (m + 1)) for
@@ -76,7 +62,7 @@ MDSK_DISPATCH static void fill_span(uint64_t key, int64_t block, double std,
 {
     uint32_t w[4][LANES];
 
-    philox_lanes(key, block, w);
+    philox_blocks(key, block, w);
     for (int pair = 0; pair < 4; pair += 2)
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {

@@ -4,25 +4,10 @@
 
 enum { LANES = MDSK_MASK_LANES };
 
-/* mdsk_philox for LANES counters: each round is a loop over the lanes. */
 MDSK_INLINED void philox_lanes(const struct mdsk_dropout_key *key, uint32_t c[4][LANES])
 {
-    uint32_t k0 = (uint32_t)key->seed ^ key->site * 0x85EBCA6Bu;
-    uint32_t k1 = (uint32_t)(key->seed >> 32) ^ key->step;
-
-    for (int round = 0; round < 10; round++) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            uint32_t x = c[0][i], y = c[2][i];
-
-            c[0][i] = (uint32_t)((uint64_t)0xCD9E8D57u * y >> 32) ^ c[1][i] ^ k0;
-            c[2][i] = (uint32_t)((uint64_t)0xD2511F53u * x >> 32) ^ c[3][i] ^ k1;
-            c[1][i] = 0xCD9E8D57u * y;
-            c[3][i] = 0xD2511F53u * x;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
+    mdsk_philox_lanes((uint32_t)key->seed ^ key->site * 0x85EBCA6Bu,
+                      (uint32_t)(key->seed >> 32) ^ key->step, c);
 }
 
 /* The counter of mdsk_dropout_block. */
