@@ -139,7 +139,7 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
     return mds_zero_create(&spec, &e->state, &e->zero);
 }
 
-int64_t engine_save_bytes(const struct mds_engine *e)
+int64_t mds_engine_save_bytes(const struct mds_engine *e)
 {
     int64_t elements = 0;
 
@@ -160,7 +160,7 @@ int64_t engine_save_bytes(const struct mds_engine *e)
 static enum mds_rc take_copy(struct mds_engine *e)
 {
     const struct mds_checkpoint_config *c = &e->config->checkpoint;
-    int64_t bytes = engine_save_bytes(e);
+    int64_t bytes = mds_engine_save_bytes(e);
 
     if (!c->save || !c->async_save)
         return MDS_OK;

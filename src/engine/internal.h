@@ -45,6 +45,6 @@ struct mds_engine {
 };
 
 /* What this rank writes into a checkpoint: 12 bytes of each element of its share. */
-int64_t engine_save_bytes(const struct mds_engine *e);
+int64_t mds_engine_save_bytes(const struct mds_engine *e);
 
 #endif

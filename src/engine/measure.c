@@ -52,7 +52,7 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
                                          .step_bytes = e->step.peak,
                                          .host_bytes = e->host.peak,
                                          .zero = mds_zero_host_bytes(e->zero),
-                                         .save_bytes = engine_save_bytes(e),
+                                         .save_bytes = mds_engine_save_bytes(e),
                                          .copy_bytes = e->save.peak,
                                          .memory = mds_dev_ledger(dry)->memory,
                                          .host = mds_dev_ledger(host)->memory};

@@ -107,75 +107,76 @@ struct zero_piece {
 
 /* The first (p->unit -1), or the next piece of at most `most` elements; 0 if there is
  * none.  Pieces do not reach over the end of a unit. */
-int zero_next_piece(const struct mds_zero *z, int64_t most, struct zero_piece *p);
+int mds_zero_next_piece(const struct mds_zero *z, int64_t most, struct zero_piece *p);
 
 /* Where a piece begins in own buffers. */
-int64_t zero_piece_at(const struct mds_zero *z, const struct zero_piece *p);
+int64_t mds_zero_piece_at(const struct mds_zero *z, const struct zero_piece *p);
 
 /* Parts, ranges and buckets (zero_layout.c).  Arithmetic only. */
-enum mds_rc zero_lay_out(struct mds_zero *z);
+enum mds_rc mds_zero_lay_out(struct mds_zero *z);
 
 /* Taking memory from the arena, and placing what lasts. */
-enum mds_rc zero_weights_take(struct mds_zero *z, struct mds_arena *arena);
-enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
-enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena);
-void zero_states_fini(struct mds_zero *z);
+enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena);
+enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
+enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena);
+void mds_zero_states_fini(struct mds_zero *z);
 
 /* Host memory, zeroed; counted only and NULL on dry.  Free with free(). */
-enum mds_rc zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
+enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
 
 /* Hooks; ctx is the mds_zero. */
-enum mds_rc zero_acquire(void *ctx, int unit);
-enum mds_rc zero_release(void *ctx, int unit);
-enum mds_rc zero_grad_begin(void *ctx, int unit);
-enum mds_rc zero_grad_ready(void *ctx, int unit);
+enum mds_rc mds_zero_acquire(void *ctx, int unit);
+enum mds_rc mds_zero_release(void *ctx, int unit);
+enum mds_rc mds_zero_grad_begin(void *ctx, int unit);
+enum mds_rc mds_zero_grad_ready(void *ctx, int unit);
 
 /* A piece's weights where they rest, and its gradient. */
-char *zero_weight_at(const struct mds_zero *z, const struct zero_piece *p);
-float *zero_grad_at(const struct mds_zero *z, const struct zero_piece *p);
-int zero_weights_on_host(const struct mds_zero *z);
+char *mds_zero_weight_at(const struct mds_zero *z, const struct zero_piece *p);
+float *mds_zero_grad_at(const struct mds_zero *z, const struct zero_piece *p);
+int mds_zero_weights_on_host(const struct mds_zero *z);
 
 /* Wait until own weights may be changed, and forget copies of them. */
-enum mds_rc zero_weights_settle(struct mds_zero *z);
+enum mds_rc mds_zero_weights_settle(struct mds_zero *z);
 
 /* Own weights of a unit are new: let the others have them. */
-enum mds_rc zero_weights_publish(struct mds_zero *z, int unit);
+enum mds_rc mds_zero_weights_publish(struct mds_zero *z, int unit);
 
 /* A piece of a state (get: or of the gradient), to or from host memory. */
-enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
-                           const struct zero_piece *p, float *host);
-enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,
-                           const struct zero_piece *p, const float *host);
+enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
+                               const struct zero_piece *p, float *host);
+enum mds_rc mds_zero_state_put(struct mds_zero *z, enum mds_zero_what what,
+                               const struct zero_piece *p, const float *host);
 
 /* Where state `what` is in the file. */
-int64_t zero_file_offset(const struct mds_zero *z, enum mds_zero_what what, int64_t at);
+int64_t mds_zero_file_offset(const struct mds_zero *z, enum mds_zero_what what,
+                             int64_t at);
 
 /* From the device to host memory that is not there on dry. */
-enum mds_rc zero_copy_out(struct mds_zero *z, void *host, const void *from,
-                          int64_t bytes);
+enum mds_rc mds_zero_copy_out(struct mds_zero *z, void *host, const void *from,
+                              int64_t bytes);
 
 /* The ranges of a piece one after the other.  a: the update with its tensors at the
  * piece's first element. */
-enum mds_rc zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
-                              const struct mdsk_adamw *a,
-                              enum mds_rc (*launch)(const struct mds_zero *z,
-                                                    const struct mdsk_adamw *a));
+enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
+                                  const struct mdsk_adamw *a,
+                                  enum mds_rc (*launch)(const struct mds_zero *z,
+                                                        const struct mdsk_adamw *a));
 
 /* The update of states in host memory (zero_behind.c).  A unit's gradient is summed;
  * and the device waits for what was sent.  deliver: the weights of the last update are
- * on the device when what is queued next begins; as collective as zero_weights_publish.
- * wait: states may be read and changed; not collective. */
-enum mds_rc zero_behind_create(struct mds_zero *z);
-void zero_behind_destroy(struct mds_zero *z);
-void zero_behind_send(struct mds_zero *z, int unit);
-void zero_behind_meet(struct mds_zero *z);
-void zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
-enum mds_rc zero_behind_deliver(struct mds_zero *z, int unit);
-enum mds_rc zero_behind_wait(struct mds_zero *z);
+ * on the device when what is queued next begins; as collective as
+ * mds_zero_weights_publish. wait: states may be read and changed; not collective. */
+enum mds_rc mds_zero_behind_create(struct mds_zero *z);
+void mds_zero_behind_destroy(struct mds_zero *z);
+void mds_zero_behind_send(struct mds_zero *z, int unit);
+void mds_zero_behind_meet(struct mds_zero *z);
+void mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
+enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit);
+enum mds_rc mds_zero_behind_wait(struct mds_zero *z);
 
 /* The update of states in a file (zero_host.c). */
-enum mds_rc zero_host_create(struct mds_zero *z);
-void zero_host_destroy(struct zero_host *h); /* NULL is fine */
-enum mds_rc zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);
+enum mds_rc mds_zero_host_create(struct mds_zero *z);
+void mds_zero_host_destroy(struct zero_host *h); /* NULL is fine */
+enum mds_rc mds_zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);
 
 #endif

@@ -47,21 +47,21 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
 static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
 {
     const struct mds_param_hooks hooks = {.ctx = z,
-                                          .acquire = zero_acquire,
-                                          .release = zero_release,
-                                          .grad_begin = zero_grad_begin,
-                                          .grad_ready = zero_grad_ready};
+                                          .acquire = mds_zero_acquire,
+                                          .release = mds_zero_release,
+                                          .grad_begin = mds_zero_grad_begin,
+                                          .grad_ready = mds_zero_grad_ready};
 
-    MDS_TRY(zero_lay_out(z));
-    MDS_TRY(zero_states_take(z, arena));
-    MDS_TRY(zero_weights_take(z, arena));
-    MDS_TRY(zero_grads_take(z, arena));
+    MDS_TRY(mds_zero_lay_out(z));
+    MDS_TRY(mds_zero_states_take(z, arena));
+    MDS_TRY(mds_zero_weights_take(z, arena));
+    MDS_TRY(mds_zero_grads_take(z, arena));
     if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
         mdsk_cpu_set_threads(z->spec.threads);
     if (z->spec.optimizer == MDS_PLACE_CPU)
-        MDS_TRY(zero_behind_create(z));
+        MDS_TRY(mds_zero_behind_create(z));
     if (z->spec.optimizer == MDS_PLACE_NVME)
-        MDS_TRY(zero_host_create(z));
+        MDS_TRY(mds_zero_host_create(z));
     mds_params_hook(z->params, &hooks);
     return MDS_OK;
 }
@@ -105,9 +105,9 @@ void mds_zero_destroy(struct mds_zero *z)
         return;
     finish_gathers(z);
     mds_params_hook(z->params, &none);
-    zero_host_destroy(z->host);
-    zero_behind_destroy(z);
-    zero_states_fini(z);
+    mds_zero_host_destroy(z->host);
+    mds_zero_behind_destroy(z);
+    mds_zero_states_fini(z);
     free(z->follower);
     free(z->range);
     free(z->bucket);

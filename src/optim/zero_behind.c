@@ -53,7 +53,7 @@ static enum mds_rc take(struct mds_zero *z, int64_t bytes, void **out)
     return z->dry ? MDS_OK : mds_dev_alloc(z->spec.host, bytes, out);
 }
 
-enum mds_rc zero_behind_create(struct mds_zero *z)
+enum mds_rc mds_zero_behind_create(struct mds_zero *z)
 {
     struct zero_behind *b = mds_zalloc(1, sizeof *b);
     void *grad = NULL, *weight = NULL;
@@ -66,14 +66,14 @@ enum mds_rc zero_behind_create(struct mds_zero *z)
         return MDS_EMEM;
     MDS_TRY(take(z, grad_bytes(z), &grad));
     b->grad = grad;
-    if (!zero_weights_on_host(z))
+    if (!mds_zero_weights_on_host(z))
         MDS_TRY(take(z, z->own * z->elem, &weight));
     b->weight = weight;
     return z->dry ? MDS_OK : mds_worker_create(1, &b->worker);
 }
 
 /* Copies may still be under way. */
-void zero_behind_destroy(struct mds_zero *z)
+void mds_zero_behind_destroy(struct mds_zero *z)
 {
     struct zero_behind *b = z->behind;
 
@@ -95,7 +95,7 @@ void zero_behind_destroy(struct mds_zero *z)
 /* ---- gradients ---- */
 
 /* Its last gradient has been used: a pass before this one acquired the unit. */
-void zero_behind_send(struct mds_zero *z, int unit)
+void mds_zero_behind_send(struct mds_zero *z, int unit)
 {
     const struct zero_unit *u = &z->unit[unit];
     struct zero_piece p = {.unit = unit, .first = u->first, .n = u->n};
@@ -104,10 +104,10 @@ void zero_behind_send(struct mds_zero *z, int unit)
     if (u->n > 0)
         b->saved =
             mds_dev_save_start(z->dev, b->grad ? b->grad + u->at : NULL,
-                               zero_grad_at(z, &p), u->n * (int64_t)sizeof(float));
+                               mds_zero_grad_at(z, &p), u->n * (int64_t)sizeof(float));
 }
 
-void zero_behind_meet(struct mds_zero *z)
+void mds_zero_behind_meet(struct mds_zero *z)
 {
     mds_dev_meet(z->dev, z->behind->saved);
 }
@@ -125,26 +125,26 @@ static void update(struct mds_job *job)
 {
     struct unit *u = (struct unit *)job;
 
-    u->rc = zero_update_piece(u->z, &u->piece, &u->update, launch);
+    u->rc = mds_zero_update_piece(u->z, &u->piece, &u->update, launch);
 }
 
 static void aim(const struct mds_zero *z, int unit, struct mdsk_adamw *a)
 {
     const struct zero_behind *b = z->behind;
     int64_t at = z->unit[unit].at;
-    char *rest = zero_weight_at(z, &b->unit[unit].piece);
+    char *rest = mds_zero_weight_at(z, &b->unit[unit].piece);
 
     a->master = z->master + at;
     a->m = z->m + at;
     a->v = z->v + at;
     a->grad = b->grad + at;
     a->dtype = z->dtype;
-    a->weight = zero_weights_on_host(z) ? rest : b->weight + at * z->elem;
+    a->weight = mds_zero_weights_on_host(z) ? rest : b->weight + at * z->elem;
     if (a->weight == a->master)
         a->weight = NULL;
 }
 
-void zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a)
+void mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a)
 {
     struct zero_behind *b = z->behind;
 
@@ -185,8 +185,8 @@ static void begin_return(struct mds_zero *z, struct unit *u)
     int64_t at = z->unit[u->piece.unit].at * z->elem;
 
     u->state = RETURNING;
-    if (!zero_weights_on_host(z) && u->piece.n > 0)
-        u->copy = mds_dev_restore_start(z->dev, zero_weight_at(z, &u->piece),
+    if (!mds_zero_weights_on_host(z) && u->piece.n > 0)
+        u->copy = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &u->piece),
                                         b->weight ? b->weight + at : NULL,
                                         u->piece.n * z->elem);
 }
@@ -201,7 +201,7 @@ static void look_ahead(struct mds_zero *z, int unit)
     }
 }
 
-enum mds_rc zero_behind_deliver(struct mds_zero *z, int unit)
+enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit)
 {
     struct unit *u = &z->behind->unit[unit];
 
@@ -214,10 +214,10 @@ enum mds_rc zero_behind_deliver(struct mds_zero *z, int unit)
         return MDS_OK;
     mds_dev_meet(z->dev, u->copy);
     u->state = SETTLED;
-    return zero_weights_publish(z, unit);
+    return mds_zero_weights_publish(z, unit);
 }
 
-enum mds_rc zero_behind_wait(struct mds_zero *z)
+enum mds_rc mds_zero_behind_wait(struct mds_zero *z)
 {
     for (int i = 0; i < z->units; i++)
         MDS_TRY(wait_for_job(z, &z->behind->unit[i]));

@@ -23,11 +23,11 @@ static void place(struct mds_zero *z, int unit, float *grad)
     mds_params_place(z->params, unit, mds_params_unit(z->params, unit)->weight, grad);
 }
 
-float *zero_grad_at(const struct mds_zero *z, const struct zero_piece *p)
+float *mds_zero_grad_at(const struct mds_zero *z, const struct zero_piece *p)
 {
     if (z->stage < 2)
         return z->grad + mds_params_unit(z->params, p->unit)->first + p->first;
-    return z->grad + zero_piece_at(z, p);
+    return z->grad + mds_zero_piece_at(z, p);
 }
 
 /* ---- memory ---- */
@@ -101,7 +101,7 @@ static enum mds_rc take_flights(struct mds_zero *z, struct mds_arena *arena)
     return MDS_OK;
 }
 
-enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
+enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 {
     void *p = NULL;
 
@@ -121,7 +121,7 @@ enum mds_rc zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 static void bucket_is_summed(struct mds_zero *z, const struct zero_bucket *b)
 {
     for (int i = b->first_unit; z->behind && i < b->first_unit + b->units; i++)
-        zero_behind_send(z, i);
+        mds_zero_behind_send(z, i);
 }
 
 /* The sum of a pass joins those of the passes before. */
@@ -135,7 +135,7 @@ static enum mds_rc slice_is_summed(struct mds_zero *z, const struct zero_flight 
     if (u->n > 0)
         MDS_TRY(mds_op_add(z->dev, &a));
     if (z->behind && u->complete)
-        zero_behind_send(z, f->unit);
+        mds_zero_behind_send(z, f->unit);
     return MDS_OK;
 }
 
@@ -269,7 +269,7 @@ static void clear(struct mds_zero *z, int unit)
     mds_params_set_blank(z->params, unit);
 }
 
-enum mds_rc zero_grad_begin(void *ctx, int unit)
+enum mds_rc mds_zero_grad_begin(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
     struct zero_unit *u = &z->unit[unit];
@@ -308,7 +308,7 @@ static enum mds_rc check_ready(const struct mds_zero *z, int unit)
     return MDS_OK;
 }
 
-enum mds_rc zero_grad_ready(void *ctx, int unit)
+enum mds_rc mds_zero_grad_ready(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
     struct zero_unit *u = &z->unit[unit];
@@ -351,10 +351,10 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
         if (mds_comm_all_reduce_work(group, p.n) > z->work_floats)
             return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
                             mds_comm_tag(group), unit_name(z, unit));
-        MDS_TRY(mds_comm_all_reduce(group, zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
+        MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
                                     z->flight[0].work));
     }
     if (z->behind)
-        zero_behind_send(z, unit);
+        mds_zero_behind_send(z, unit);
     return MDS_OK;
 }

@@ -44,15 +44,15 @@ static enum mds_rc take_buffers(struct mds_zero *z, struct slot *s)
     int64_t bytes = ZERO_CHUNK * (int64_t)sizeof(float);
 
     s->z = z;
-    MDS_TRY(zero_host_alloc(z, bytes, &s->grad));
+    MDS_TRY(mds_zero_host_alloc(z, bytes, &s->grad));
     for (int i = 0; i < STATES; i++)
-        MDS_TRY(zero_host_alloc(z, bytes, &s->state[i]));
-    if (z->dtype != MDSK_F32 && !zero_weights_on_host(z))
-        MDS_TRY(zero_host_alloc(z, ZERO_CHUNK * z->elem, &s->rounded));
+        MDS_TRY(mds_zero_host_alloc(z, bytes, &s->state[i]));
+    if (z->dtype != MDSK_F32 && !mds_zero_weights_on_host(z))
+        MDS_TRY(mds_zero_host_alloc(z, ZERO_CHUNK * z->elem, &s->rounded));
     return MDS_OK;
 }
 
-enum mds_rc zero_host_create(struct mds_zero *z)
+enum mds_rc mds_zero_host_create(struct mds_zero *z)
 {
     z->host = mds_zalloc(1, sizeof *z->host);
     if (!z->host)
@@ -62,7 +62,7 @@ enum mds_rc zero_host_create(struct mds_zero *z)
     return z->dry ? MDS_OK : mds_worker_create(1, &z->host->worker);
 }
 
-void zero_host_destroy(struct zero_host *h)
+void mds_zero_host_destroy(struct zero_host *h)
 {
     if (!h)
         return;
@@ -92,14 +92,14 @@ static enum mds_rc wait_transfers(struct slot *s)
 
 static enum mds_rc fetch(struct mds_zero *z, struct slot *s)
 {
-    int64_t at = zero_piece_at(z, &s->piece),
+    int64_t at = mds_zero_piece_at(z, &s->piece),
             bytes = s->piece.n * (int64_t)sizeof(float);
 
     MDS_TRY(wait_transfers(s)); /* what was here before has been written */
     for (int i = 0; i < STATES && z->file; i++)
-        mds_spill_read_start(z->file, zero_file_offset(z, state_of[i], at), s->state[i],
-                             bytes, &s->transfer[i]);
-    return zero_copy_out(z, s->grad, zero_grad_at(z, &s->piece), bytes);
+        mds_spill_read_start(z->file, mds_zero_file_offset(z, state_of[i], at),
+                             s->state[i], bytes, &s->transfer[i]);
+    return mds_zero_copy_out(z, s->grad, mds_zero_grad_at(z, &s->piece), bytes);
 }
 
 static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)
@@ -113,7 +113,7 @@ static void update(struct mds_job *job)
 {
     struct slot *s = (struct slot *)job;
 
-    s->rc = zero_update_piece(s->z, &s->piece, &s->update, launch);
+    s->rc = mds_zero_update_piece(s->z, &s->piece, &s->update, launch);
 }
 
 static void aim(const struct mds_zero *z, struct slot *s,
@@ -126,7 +126,7 @@ static void aim(const struct mds_zero *z, struct slot *s,
     s->update.grad = s->grad;
     s->update.dtype = z->dtype;
     s->update.weight =
-        zero_weights_on_host(z) ? zero_weight_at(z, &s->piece) : s->rounded;
+        mds_zero_weights_on_host(z) ? mds_zero_weight_at(z, &s->piece) : s->rounded;
 }
 
 static enum mds_rc begin_update(struct mds_zero *z, struct slot *s,
@@ -143,19 +143,19 @@ static enum mds_rc begin_update(struct mds_zero *z, struct slot *s,
 
 static enum mds_rc end_update(struct mds_zero *z, struct slot *s)
 {
-    int64_t at = zero_piece_at(z, &s->piece),
+    int64_t at = mds_zero_piece_at(z, &s->piece),
             bytes = s->piece.n * (int64_t)sizeof(float);
 
     if (!z->dry)
         mds_worker_wait(z->host->worker, &s->job);
     if (s->rc)
         return mds_fail(s->rc, "the host's update: no scratch memory");
-    if (!zero_weights_on_host(z))
-        mds_dev_copy_in(z->dev, zero_weight_at(z, &s->piece),
+    if (!mds_zero_weights_on_host(z))
+        mds_dev_copy_in(z->dev, mds_zero_weight_at(z, &s->piece),
                         s->rounded ? s->rounded : s->update.master,
                         s->piece.n * z->elem);
     for (int i = 0; i < STATES && z->file; i++)
-        mds_spill_write_start(z->file, zero_file_offset(z, state_of[i], at),
+        mds_spill_write_start(z->file, mds_zero_file_offset(z, state_of[i], at),
                               s->state[i], bytes, &s->transfer[i]);
     return MDS_OK;
 }
@@ -166,11 +166,11 @@ static enum mds_rc end_update(struct mds_zero *z, struct slot *s)
 static enum mds_rc publish_below(struct mds_zero *z, int end, int *next)
 {
     while (*next < end)
-        MDS_TRY(zero_weights_publish(z, (*next)++));
+        MDS_TRY(mds_zero_weights_publish(z, (*next)++));
     return MDS_OK;
 }
 
-enum mds_rc zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a)
+enum mds_rc mds_zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a)
 {
     struct slot *slot = z->host->slot;
     struct zero_piece piece = {.unit = -1};
@@ -178,7 +178,7 @@ enum mds_rc zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a)
     int unpublished = 0;
 
     for (int64_t k = 0; k < pieces || k - 2 < pieces; k++) {
-        if (k < pieces && !zero_next_piece(z, ZERO_CHUNK, &piece))
+        if (k < pieces && !mds_zero_next_piece(z, ZERO_CHUNK, &piece))
             pieces = k;
         if (k < pieces) {
             slot[k % SLOTS].piece = piece;

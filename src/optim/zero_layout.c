@@ -78,7 +78,7 @@ static void fill_buckets(struct mds_zero *z)
     }
 }
 
-enum mds_rc zero_lay_out(struct mds_zero *z)
+enum mds_rc mds_zero_lay_out(struct mds_zero *z)
 {
     size_t units = (size_t)z->units;
     int ranges = 0;
@@ -98,7 +98,7 @@ enum mds_rc zero_lay_out(struct mds_zero *z)
     return MDS_OK;
 }
 
-int zero_next_piece(const struct mds_zero *z, int64_t longest, struct zero_piece *p)
+int mds_zero_next_piece(const struct mds_zero *z, int64_t longest, struct zero_piece *p)
 {
     int64_t next = p->unit < 0 ? 0 : p->first + p->n;
 
@@ -112,7 +112,7 @@ int zero_next_piece(const struct mds_zero *z, int64_t longest, struct zero_piece
     return 1;
 }
 
-int64_t zero_piece_at(const struct mds_zero *z, const struct zero_piece *p)
+int64_t mds_zero_piece_at(const struct mds_zero *z, const struct zero_piece *p)
 {
     const struct zero_unit *u = &z->unit[p->unit];
 

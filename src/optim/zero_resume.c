@@ -14,7 +14,7 @@ enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int
 {
     const struct zero_piece p = {.unit = unit, .first = first, .n = n};
 
-    return zero_state_get(z, what, &p, host);
+    return mds_zero_state_get(z, what, &p, host);
 }
 
 int64_t mds_zero_updates(const struct mds_zero *z)
@@ -41,10 +41,10 @@ static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
 {
     struct zero_piece p = {.unit = -1};
 
-    while (zero_next_piece(z, ZERO_CHUNK, &p)) {
+    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
         if (!z->dry)
             MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, buf));
-        MDS_TRY(zero_state_put(z, what, &p, buf));
+        MDS_TRY(mds_zero_state_put(z, what, &p, buf));
     }
     return MDS_OK;
 }

@@ -10,7 +10,7 @@ static const int64_t f32 = sizeof(float);
 
 /* ---- memory ---- */
 
-enum mds_rc zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out)
+enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out)
 {
     void *p = NULL;
 
@@ -45,15 +45,15 @@ static enum mds_rc take_all(struct mds_zero *z, struct mds_arena *arena)
     return MDS_OK;
 }
 
-enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena)
+enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 {
     switch (z->spec.optimizer) {
     case MDS_PLACE_DEVICE:
         return take_all(z, arena);
     case MDS_PLACE_CPU:
-        MDS_TRY(zero_host_alloc(z, z->own * f32, &z->master));
-        MDS_TRY(zero_host_alloc(z, z->own * f32, &z->m));
-        return zero_host_alloc(z, z->own * f32, &z->v);
+        MDS_TRY(mds_zero_host_alloc(z, z->own * f32, &z->master));
+        MDS_TRY(mds_zero_host_alloc(z, z->own * f32, &z->m));
+        return mds_zero_host_alloc(z, z->own * f32, &z->v);
     default:
         z->host_bytes.file_bytes = 3 * z->own * f32;
         if (z->dry)
@@ -62,9 +62,9 @@ enum mds_rc zero_states_take(struct mds_zero *z, struct mds_arena *arena)
     }
 }
 
-void zero_states_fini(struct mds_zero *z)
+void mds_zero_states_fini(struct mds_zero *z)
 {
-    if (zero_weights_on_host(z) && z->weight != (char *)z->master)
+    if (mds_zero_weights_on_host(z) && z->weight != (char *)z->master)
         free(z->weight);
     if (z->spec.optimizer == MDS_PLACE_CPU) {
         free(z->master);
@@ -76,8 +76,8 @@ void zero_states_fini(struct mds_zero *z)
 
 /* ---- a piece ---- */
 
-enum mds_rc zero_copy_out(struct mds_zero *z, void *host, const void *from,
-                          int64_t bytes)
+enum mds_rc mds_zero_copy_out(struct mds_zero *z, void *host, const void *from,
+                              int64_t bytes)
 {
     if (!z->dry)
         return mds_dev_copy_out(z->dev, host, from, bytes);
@@ -85,7 +85,8 @@ enum mds_rc zero_copy_out(struct mds_zero *z, void *host, const void *from,
     return MDS_OK;
 }
 
-int64_t zero_file_offset(const struct mds_zero *z, enum mds_zero_what what, int64_t at)
+int64_t mds_zero_file_offset(const struct mds_zero *z, enum mds_zero_what what,
+                             int64_t at)
 {
     int64_t array = what == MDS_ZERO_WEIGHT ? 0 : what == MDS_ZERO_M ? 1 : 2;
 
@@ -99,11 +100,11 @@ static float *state_at(const struct mds_zero *z, enum mds_zero_what what,
     float *base = what == MDS_ZERO_M ? z->m : what == MDS_ZERO_V ? z->v : z->master;
 
     if (what == MDS_ZERO_GRAD)
-        return zero_grad_at(z, p);
+        return mds_zero_grad_at(z, p);
     if (what == MDS_ZERO_WEIGHT && z->dtype == MDSK_F32 &&
         z->spec.optimizer == MDS_PLACE_DEVICE)
-        return (float *)zero_weight_at(z, p);
-    return base ? base + zero_piece_at(z, p) : NULL;
+        return (float *)mds_zero_weight_at(z, p);
+    return base ? base + mds_zero_piece_at(z, p) : NULL;
 }
 
 static int on_host(const struct mds_zero *z, enum mds_zero_what what)
@@ -111,26 +112,27 @@ static int on_host(const struct mds_zero *z, enum mds_zero_what what)
     return z->spec.optimizer != MDS_PLACE_DEVICE && what != MDS_ZERO_GRAD;
 }
 
-enum mds_rc zero_state_get(struct mds_zero *z, enum mds_zero_what what,
-                           const struct zero_piece *p, float *host)
+enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
+                               const struct zero_piece *p, float *host)
 {
     const float *from = state_at(z, what, p);
     struct mds_spill_req req = {0};
 
     if (z->behind)
-        MDS_TRY(zero_behind_wait(z));
+        MDS_TRY(mds_zero_behind_wait(z));
     if (!on_host(z, what))
-        return zero_copy_out(z, host, from, p->n * f32);
+        return mds_zero_copy_out(z, host, from, p->n * f32);
     if (from)
         memcpy(host, from, (size_t)(p->n * f32));
     else if (z->file)
-        mds_spill_read_start(z->file, zero_file_offset(z, what, zero_piece_at(z, p)),
+        mds_spill_read_start(z->file,
+                             mds_zero_file_offset(z, what, mds_zero_piece_at(z, p)),
                              host, p->n * f32, &req);
     return mds_spill_wait(&req);
 }
 
-enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,
-                           const struct zero_piece *p, const float *host)
+enum mds_rc mds_zero_state_put(struct mds_zero *z, enum mds_zero_what what,
+                               const struct zero_piece *p, const float *host)
 {
     float *to = state_at(z, what, p);
     struct mds_spill_req req = {0};
@@ -140,7 +142,8 @@ enum mds_rc zero_state_put(struct mds_zero *z, enum mds_zero_what what,
     else if (to)
         memcpy(to, host, (size_t)(p->n * f32));
     else if (z->file)
-        mds_spill_write_start(z->file, zero_file_offset(z, what, zero_piece_at(z, p)),
+        mds_spill_write_start(z->file,
+                              mds_zero_file_offset(z, what, mds_zero_piece_at(z, p)),
                               host, p->n * f32, &req);
     return mds_spill_wait(&req);
 }
@@ -157,7 +160,7 @@ struct buffers {
 static enum mds_rc put_weights(struct mds_zero *z, const struct zero_piece *p,
                                const struct buffers *b)
 {
-    char *to = zero_weight_at(z, p);
+    char *to = mds_zero_weight_at(z, p);
     const void *from = b->f32;
     struct mdsk_cast a = {
         .n = p->n, .from = MDSK_F32, .to = z->dtype, .x = b->f32, .y = b->rounded};
@@ -169,7 +172,7 @@ static enum mds_rc put_weights(struct mds_zero *z, const struct zero_piece *p,
             mdsk_cast_cpu(NULL, &a);
         from = b->rounded;
     }
-    if (!zero_weights_on_host(z))
+    if (!mds_zero_weights_on_host(z))
         mds_dev_copy_in(z->dev, to, from, p->n * z->elem);
     else if (!z->dry)
         memcpy(to, from, (size_t)(p->n * z->elem));
@@ -184,9 +187,9 @@ static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
         return MDS_OK;
     z->steps = 0;
     memset(zeros, 0, ZERO_CHUNK * sizeof *zeros);
-    while (zero_next_piece(z, ZERO_CHUNK, &p)) {
-        MDS_TRY(zero_state_put(z, MDS_ZERO_M, &p, zeros));
-        MDS_TRY(zero_state_put(z, MDS_ZERO_V, &p, zeros));
+    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
+        MDS_TRY(mds_zero_state_put(z, MDS_ZERO_M, &p, zeros));
+        MDS_TRY(mds_zero_state_put(z, MDS_ZERO_V, &p, zeros));
     }
     return MDS_OK;
 }
@@ -198,10 +201,10 @@ static enum mds_rc load_pieces(struct mds_zero *z, fill_fn *fill, void *ctx,
 {
     struct zero_piece p = {.unit = -1};
 
-    while (zero_next_piece(z, ZERO_CHUNK, &p)) {
+    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
         if (!z->dry)
             MDS_TRY(fill(ctx, p.unit, p.first, p.n, b->f32));
-        MDS_TRY(zero_state_put(z, MDS_ZERO_WEIGHT, &p, b->f32));
+        MDS_TRY(mds_zero_state_put(z, MDS_ZERO_WEIGHT, &p, b->f32));
         MDS_TRY(put_weights(z, &p, b));
     }
     return MDS_OK;
@@ -214,12 +217,12 @@ static enum mds_rc load_all(struct mds_zero *z, fill_fn *fill, void *ctx,
 {
     enum mds_rc rc;
 
-    MDS_TRY(zero_weights_settle(z));
+    MDS_TRY(mds_zero_weights_settle(z));
     rc = zero_moments(z, b->f32);
     if (!rc)
         rc = load_pieces(z, fill, ctx, b);
     for (int i = 0; i < z->units; i++)
-        MDS_TRY(zero_weights_publish(z, i));
+        MDS_TRY(mds_zero_weights_publish(z, i));
     return rc;
 }
 
@@ -271,7 +274,7 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
     if (own.n > n)
         own.n = n;
     if (own.n > 0)
-        MDS_TRY(zero_state_get(z, what, &own, row));
+        MDS_TRY(mds_zero_state_get(z, what, &own, row));
     mds_dev_copy_in(z->dev, all + z->rank * n, row, n * f32);
     MDS_TRY(mds_comm_all_gather(z->group, all + z->rank * n, all, n * f32));
     MDS_TRY(mds_dev_copy_out(z->dev, row, all, z->size * n * f32));
@@ -312,5 +315,5 @@ enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
         return read_slices(z, what, unit, host);
     if (z->dry)
         memset(host, 0, (size_t)all.n * sizeof *host);
-    return zero_state_get(z, what, &all, host);
+    return mds_zero_state_get(z, what, &all, host);
 }

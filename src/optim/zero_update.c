@@ -26,7 +26,7 @@ static enum mds_rc unit_squares(struct mds_zero *z, int unit, double *sum)
 
     for (int i = 0; i < n; i++) {
         struct zero_piece p = {.unit = unit, .first = r[i].first, .n = r[i].n};
-        struct mdsk_sum_squares a = {.x = zero_grad_at(z, &p), .sum = sum};
+        struct mdsk_sum_squares a = {.x = mds_zero_grad_at(z, &p), .sum = sum};
 
         if (r[i].duplicate)
             continue;
@@ -44,14 +44,14 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
     for (int i = 0; i < z->units; i++)
         MDS_TRY(unit_squares(z, i, sum));
     if (z->behind)
-        zero_behind_meet(z);
+        mds_zero_behind_meet(z);
     return MDS_OK;
 }
 
-enum mds_rc zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
-                              const struct mdsk_adamw *a,
-                              enum mds_rc (*launch)(const struct mds_zero *z,
-                                                    const struct mdsk_adamw *a))
+enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
+                                  const struct mdsk_adamw *a,
+                                  enum mds_rc (*launch)(const struct mds_zero *z,
+                                                        const struct mdsk_adamw *a))
 {
     const struct zero_unit *u = &z->unit[p->unit];
 
@@ -87,25 +87,25 @@ static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a
     const struct zero_unit *u = &z->unit[unit];
     struct zero_piece p = {.unit = unit, .first = u->first, .n = u->n};
 
-    a.master = z->master ? z->master + u->at : (float *)zero_weight_at(z, &p);
+    a.master = z->master ? z->master + u->at : (float *)mds_zero_weight_at(z, &p);
     a.m = z->m + u->at;
     a.v = z->v + u->at;
-    a.grad = zero_grad_at(z, &p);
+    a.grad = mds_zero_grad_at(z, &p);
     a.dtype = z->dtype;
-    a.weight = z->master ? zero_weight_at(z, &p) : NULL;
-    MDS_TRY(zero_update_piece(z, &p, &a, launch_on_device));
-    return zero_weights_publish(z, unit);
+    a.weight = z->master ? mds_zero_weight_at(z, &p) : NULL;
+    MDS_TRY(mds_zero_update_piece(z, &p, &a, launch_on_device));
+    return mds_zero_weights_publish(z, unit);
 }
 
 enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
 {
     struct mdsk_adamw a = mds_adamw_at(&z->optim, ++z->steps, lr, grad_scale);
 
-    MDS_TRY(zero_weights_settle(z));
+    MDS_TRY(mds_zero_weights_settle(z));
     if (z->host)
-        return zero_host_update(z, &a);
+        return mds_zero_host_update(z, &a);
     if (z->behind) {
-        zero_behind_update(z, &a);
+        mds_zero_behind_update(z, &a);
         return MDS_OK;
     }
     for (int i = 0; i < z->units; i++)

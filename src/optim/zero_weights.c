@@ -17,19 +17,19 @@ static void place(struct mds_zero *z, int unit, void *weight)
     mds_params_place(z->params, unit, weight, mds_params_unit(z->params, unit)->grad);
 }
 
-int zero_weights_on_host(const struct mds_zero *z)
+int mds_zero_weights_on_host(const struct mds_zero *z)
 {
     return z->spec.weights == MDS_PLACE_CPU;
 }
 
-char *zero_weight_at(const struct mds_zero *z, const struct zero_piece *p)
+char *mds_zero_weight_at(const struct mds_zero *z, const struct zero_piece *p)
 {
     if (!z->weight) /* on the host of a dry device */
         return NULL;
     if (z->stage < 3)
         return z->weight +
                (mds_params_unit(z->params, p->unit)->first + p->first) * z->elem;
-    return z->weight + zero_piece_at(z, p) * z->elem;
+    return z->weight + mds_zero_piece_at(z, p) * z->elem;
 }
 
 /* ---- memory ---- */
@@ -72,18 +72,18 @@ static enum mds_rc take_slices(struct mds_zero *z, struct mds_arena *arena)
 {
     void *p = NULL;
 
-    if (!zero_weights_on_host(z))
+    if (!mds_zero_weights_on_host(z))
         MDS_TRY(mds_arena_take(arena, MDS_MEM_PARAM, z->own * z->elem, &p));
     else if (z->dtype == MDSK_F32 && z->spec.optimizer == MDS_PLACE_CPU)
         p = z->master;
     else
-        MDS_TRY(zero_host_alloc(z, z->own * z->elem, &z->weight));
+        MDS_TRY(mds_zero_host_alloc(z, z->own * z->elem, &z->weight));
     if (p)
         z->weight = p;
     return MDS_OK;
 }
 
-enum mds_rc zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
+enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
 {
     void *p = NULL;
 
@@ -128,11 +128,11 @@ static enum mds_rc start_fetch(struct mds_zero *z, int unit, int s)
     struct zero_piece own = {.unit = unit, .first = u->first, .n = u->n};
     int64_t bytes = u->block * z->elem;
     char *to = z->weight_pool.slot[s].base;
-    const char *from = zero_weight_at(z, &own);
+    const char *from = mds_zero_weight_at(z, &own);
 
     if (z->behind)
-        MDS_TRY(zero_behind_deliver(z, unit));
-    if (zero_weights_on_host(z)) {
+        MDS_TRY(mds_zero_behind_deliver(z, unit));
+    if (mds_zero_weights_on_host(z)) {
         mds_dev_copy_in(z->dev, to + z->rank * bytes, from, u->n * z->elem);
         from = to + z->rank * bytes;
     }
@@ -185,20 +185,20 @@ static enum mds_rc acquire_slices(struct mds_zero *z, int unit)
     return bring_ahead(z, *follower(z));
 }
 
-enum mds_rc zero_acquire(void *ctx, int unit)
+enum mds_rc mds_zero_acquire(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
 
     if (z->stage == 3)
         return acquire_slices(z, unit);
     if (z->behind)
-        MDS_TRY(zero_behind_deliver(z, unit));
+        MDS_TRY(mds_zero_behind_deliver(z, unit));
     return mds_comm_wait(&z->unit[unit].gather);
 }
 
 /* What is in the slot stays until another unit needs it: often the next user wants the
  * same. */
-enum mds_rc zero_release(void *ctx, int unit)
+enum mds_rc mds_zero_release(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
     int slot;
@@ -217,10 +217,10 @@ enum mds_rc zero_release(void *ctx, int unit)
 
 /* ---- around the update ---- */
 
-enum mds_rc zero_weights_settle(struct mds_zero *z)
+enum mds_rc mds_zero_weights_settle(struct mds_zero *z)
 {
     for (int i = 0; z->behind && i < z->units; i++)
-        MDS_TRY(zero_behind_deliver(z, i));
+        MDS_TRY(mds_zero_behind_deliver(z, i));
     for (int i = 0; i < z->units; i++)
         MDS_TRY(mds_comm_wait(&z->unit[i].gather));
     for (int s = 0; s < z->weight_pool.slots; s++) {
@@ -239,7 +239,7 @@ enum mds_rc zero_weights_settle(struct mds_zero *z)
     return MDS_OK;
 }
 
-enum mds_rc zero_weights_publish(struct mds_zero *z, int unit)
+enum mds_rc mds_zero_weights_publish(struct mds_zero *z, int unit)
 {
     const struct mds_param_unit *pu = mds_params_unit(z->params, unit);
     struct mds_comm_req *req = &z->unit[unit].gather;

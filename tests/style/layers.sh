@@ -47,6 +47,13 @@ broken_links() {
     done
 }
 
+# foreign_names: what the archives below the current directory define for others under a
+# name that is not ours.  Names with a _ in front are the compiler's.
+foreign_names() {
+    find src kernels -name 'libmds*.a' -exec nm -g --defined-only {} + 2> /dev/null | names |
+        grep -vE '^(mdsk?)?_'
+}
+
 # From nm's lines.
 names() {
     awk 'NF > 1 && $NF !~ /:$/ { print $NF }' | sort -u
@@ -73,6 +80,9 @@ if [ -n "$(archive base)" ] && command -v nm > /dev/null; then
     broken_links "$srcdir/src/LAYERS" > "$tmp/out"
     empty "$tmp/out"
     report $? "archives need lower ones only"
+    foreign_names > "$tmp/out"
+    empty "$tmp/out"
+    report $? "names for others begin with mds_ or mdsk_"
 else
     report 0 "archives need lower ones only # SKIP no archives in $builddir, or no nm"
 fi
@@ -139,5 +149,8 @@ if command -v "${CC:-cc}" > /dev/null && command -v nm > /dev/null; then
     report $? "an archive that needs a higher one"
     [ "$(wc -l < out)" -eq 1 ]
     report $? "and nothing else"
+    pack base 'int mds_log; static int own; int *log_level(void) { return &own; }'
+    [ "$(foreign_names)" = log_level ]
+    report $? "a name for others without mds_"
 fi
 echo "1..$t"

@@ -188,10 +188,10 @@ static void pieces_cover_the_own_part(void **state)
     open_fixture(&f, "dry", 1, 3, MDSK_F32);
     spec = spec_of(&f, 2);
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    while (zero_next_piece(f.z, 100, &p)) {
+    while (mds_zero_next_piece(f.z, 100, &p)) {
         assert_in_range(p.n, 1, 100);
-        assert_true(zero_piece_at(f.z, &p) >= at);
-        at = zero_piece_at(f.z, &p) + p.n;
+        assert_true(mds_zero_piece_at(f.z, &p) >= at);
+        at = mds_zero_piece_at(f.z, &p) + p.n;
         sum += p.n;
     }
     for (int u = 0; u < UNITS; u++)
