@@ -48,10 +48,11 @@ broken_links() {
 }
 
 # foreign_names: what the archives below the current directory define for others under a
-# name that is not ours.  Names with a _ in front are the compiler's.
+# name that is not ours.  Weak ones come from other people's headers, and those with a _
+# in front from the compiler.
 foreign_names() {
-    find src kernels -name 'libmds*.a' -exec nm -g --defined-only {} + 2> /dev/null | names |
-        grep -vE '^(mdsk?)?_'
+    find src kernels -name 'libmds*.a' -exec nm -g --defined-only {} + 2> /dev/null |
+        awk '$2 ~ /^[TDBR]$/ && $3 !~ /^(mdsk?)?_/ { print $3 }' | sort -u
 }
 
 # From nm's lines.
