@@ -1,32 +1,9 @@
 #!/bin/sh
 # Models of mds in Hugging Face's transformers and the other way round: the same loss.
 # PYTHON_HF: a python3 with torch, numpy and transformers, if not configure's.
-: "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
-
-python=${PYTHON_HF:-$PYTHON_TORCH}
-if [ -z "$python" ] || ! "$python" -c 'import torch, transformers' > /dev/null 2>&1; then
-    echo "1..0 # SKIP no python3 with torch and transformers (PYTHON_HF: where one is)"
-    exit 0
-fi
-here=$srcdir/tests/parity
-work=$(mktemp -d "${TMPDIR:-/tmp}/mds-hf.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 99
-OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
-export OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE
-: > tap
-
-# result DESCRIPTION COMMAND...: a TAP line
-result() {
-    what=$1
-    shift
-    if "$@" > log 2>&1; then
-        echo "ok - $what"
-    else
-        echo "not ok - $what"
-        sed 's/^/# /' log
-    fi | tee -a tap
-}
+python=$PYTHON_HF modules=torch,transformers
+# shellcheck source=tests/parity/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/parity/setup.sh"
 
 steps='--train-iters 1 --global-batch-size 4 --seq-length 64 --lr 1e-3 --eval-iters 0
     --threads 1 --data-path t.h5'
@@ -63,8 +40,6 @@ gpt='--num-layers 2 --hidden-size 48 --num-attention-heads 4 --ffn-hidden-size 1
 llama="--num-layers 2 --hidden-size 48 --num-attention-heads 6 --num-key-value-heads 2
     --ffn-hidden-size 112 --normalization rmsnorm --swiglu --disable-bias-linear $rope"
 
-result "tokens of a genome" mds_data make --tokenizer codon --output t.h5 \
-    "$srcdir/tests/data/lambda.fna.gz"
 result "transformers makes models" "$python" "$here/hf.py" make made
 # shellcheck disable=SC2086
 {
@@ -80,10 +55,5 @@ for m in gpt2 neox llama llama-bias gpt2-bare gpt2-bf16 llama-bf16; do
     checks="$checks made/$m trace-$m $m.jsonl"
 done
 # shellcheck disable=SC2086
-"$python" "$here/hf.py" check $checks > out 2> err || grep -q '^not ok' out || {
-    echo "not ok - the comparison ended early"
-    sed 's/^/# /' err
-} >> out
-tee -a tap < out
-echo "1..$(grep -c -e '^ok' -e '^not ok' tap)"
-! grep -q '^not ok' tap
+results "$python" "$here/hf.py" check $checks
+finish

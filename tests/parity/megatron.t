@@ -1,31 +1,8 @@
 #!/bin/sh
 # Layer files as Megatron-DeepSpeed writes them become weights for --init-weights: to the
 # bit those they were made of.
-: "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
-
-if [ -z "$PYTHON_TORCH" ]; then
-    echo "1..0 # SKIP no python3 with PyTorch (Debian: apt install python3-torch)"
-    exit 0
-fi
-here=$srcdir/tests/parity
-work=$(mktemp -d "${TMPDIR:-/tmp}/mds-megatron.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 99
-OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here
-export OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE PYTHONPATH
-: > tap
-
-# result DESCRIPTION COMMAND...: a TAP line
-result() {
-    what=$1
-    shift
-    if "$@" > log 2>&1; then
-        echo "ok - $what"
-    else
-        echo "not ok - $what"
-        sed 's/^/# /' log
-    fi | tee -a tap
-}
+# shellcheck source=tests/parity/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/parity/setup.sh"
 
 # pretrain OPTIONS...: a step on two ranks' worth of vocabulary
 pretrain() {
@@ -34,7 +11,7 @@ pretrain() {
 }
 
 same() {
-    "$PYTHON_TORCH" -c 'import stfile, sys
+    "$python" -c 'import stfile, sys
 a, b = (stfile.load(p) for p in sys.argv[1:])
 bad = [n for n in a.keys() | b.keys()
        if n not in a or n not in b or a[n].shape != b[n].shape or (a[n] != b[n]).any()]
@@ -47,11 +24,11 @@ converted() {
     name=$1 ranks=$2 heads=$3 groups=$4 flags=$5
     shift 5
     # shellcheck disable=SC2086  # words
-    "$PYTHON_TORCH" "$here/reference.py" init "$name.st" --padded-vocab 128 \
+    "$python" "$here/reference.py" init "$name.st" --padded-vocab 128 \
         --seq-length 32 --num-layers 3 --num-attention-heads "$heads" "$@" &&
-        "$PYTHON_TORCH" "$here/megatron.py" "$name.st" "$name" "$ranks" "$heads" "$groups" \
+        "$python" "$here/megatron.py" "$name.st" "$name" "$ranks" "$heads" "$groups" \
             ${flags#--} &&
-        "$PYTHON_TORCH" "$srcdir/scripts/mds_from_megatron" --num-attention-heads "$heads" \
+        "$python" "$srcdir/scripts/mds_from_megatron" --num-attention-heads "$heads" \
             --num-key-value-heads "$groups" $flags "$name" "$name-back.st" &&
         same "$name.st" "$name-back.st" &&
         pretrain --num-layers 3 --num-attention-heads "$heads" "$@" \
@@ -59,20 +36,17 @@ converted() {
         same "$name.st" "$name-mds.st"
 }
 
-result "tokens of a genome" mds_data make --tokenizer codon --output t.h5 \
-    "$srcdir/tests/data/lambda.fna.gz"
 result "GPT, 2 tensor ranks" converted gpt 2 4 4 "" --hidden-size 48
 result "Llama with grouped heads, 2 tensor ranks" converted llama 2 8 4 --swiglu \
     --hidden-size 64 --ffn-hidden-size 80 --num-key-value-heads 4 --normalization rmsnorm \
     --swiglu --disable-bias-linear --use-rotary-position-embeddings \
     --untie-embeddings-and-output-weights
 refused() {
-    ! "$PYTHON_TORCH" "$srcdir/scripts/mds_from_megatron" --num-attention-heads "$1" "$2" \
+    ! "$python" "$srcdir/scripts/mds_from_megatron" --num-attention-heads "$1" "$2" \
         never.st > out 2>&1 && cat out && test "$(wc -l < out)" -eq 1 && test -z "$(ls never* 2> /dev/null)"
 }
 result "a rank's file is missing: one line" \
     eval 'rm gpt/layer_03-model_01-model_states.pt; refused 4 gpt && grep "layer 3 has ranks" out'
 result "other heads: one line" eval 'refused 12 llama && grep "are not 12 groups" out'
 result "no such files: one line" eval 'refused 4 . && grep "there are no layer_XX" out'
-echo "1..$(grep -c -e '^ok' -e '^not ok' tap)"
-! grep -q '^not ok' tap
+finish

@@ -1,0 +1,46 @@
+# shellcheck shell=sh disable=SC2034  # for those that source it
+# Begins the tests beside a Python (set python, if not configure's) that has the $modules: a
+# folder of their own with t.h5, the tokens of a genome; results as TAP.
+: "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
+python=${python:-$PYTHON_TORCH} modules=${modules:-torch}
+if [ -z "$python" ] || ! "$python" -c "import $modules" > /dev/null 2>&1; then
+    echo "1..0 # SKIP ${python:-python3} has no $modules (Debian: apt install python3-torch)"
+    exit 0
+fi
+here=$srcdir/tests/parity
+work=$(mktemp -d "${TMPDIR:-/tmp}/mds-parity.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here
+export OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE PYTHONPATH
+: > tap
+
+# result DESCRIPTION COMMAND...: a TAP line
+result() {
+    what=$1
+    shift
+    if "$@" > log 2>&1; then
+        echo "ok - $what"
+    else
+        echo "not ok - $what"
+        sed 's/^/# /' log
+    fi | tee -a tap
+}
+
+# results COMMAND...: the TAP lines it prints; failing without one that says so, it ended early
+results() {
+    "$@" > out 2> err || grep -q '^not ok' out || {
+        echo "not ok - $2 ended early"
+        sed 's/^/# /' err
+    } >> out
+    tee -a tap < out
+}
+
+# finish: the plan, and the verdict
+finish() {
+    echo "1..$(grep -c -e '^ok' -e '^not ok' tap)"
+    ! grep -q '^not ok' tap
+}
+
+result "tokens of a genome" mds_data make --tokenizer codon --output t.h5 \
+    "$srcdir/tests/data/lambda.fna.gz"
