@@ -51,6 +51,9 @@ struct bench_device {
     double (*other_product_flops)(void);
 };
 
+/* For devices that time laps by it. */
+double bench_now_s(void);
+
 const struct bench_device *bench_cpu(int threads);
 
 /* NULL in a build without it. */

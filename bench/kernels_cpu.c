@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST = 64 }; /* blocks taken at a time */
 
@@ -37,17 +36,9 @@ static void put(void *there, const void *here, int64_t bytes)
     memcpy(there, here, (size_t)bytes);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int lap(struct laps *l)
 {
-    double now = now_s();
+    double now = bench_now_s();
 
     if (l->runs == 0) {
         l->begin_s = now;
@@ -56,7 +47,7 @@ static int lap(struct laps *l)
         l->s = now - l->lap_s;
     }
     l->runs++;
-    l->lap_s = now_s();
+    l->lap_s = bench_now_s();
     return l->runs < 5 || now - l->begin_s < 0.3;
 }
 

@@ -10,7 +10,6 @@
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "kernels/cuda/cuda.h"
 
@@ -70,21 +69,13 @@ static double median_s(void)
     return (double)ms[LAPS / 2] * 1e-3;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Whether the GPU has been busy for long enough. */
 static int warm(struct laps *l)
 {
     if (l->begin_s == 0)
-        l->begin_s = now_s();
+        l->begin_s = bench_now_s();
     must(mdsk_cuda_rc(cudaDeviceSynchronize()), "kernels");
-    return now_s() - l->begin_s > warm_s;
+    return bench_now_s() - l->begin_s > warm_s;
 }
 
 static int lap(struct laps *l)

@@ -13,10 +13,14 @@ engine_libs = src/engine/libmds_engine.a src/model/libmds_model.a \
   src/config/libmds_config.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) \
   $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 
-unit_tests += tests/unit/engine
-tests_unit_engine_SOURCES = tests/unit/engine.c
+unit_tests += tests/unit/engine tests/unit/engine_memory
+engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h
+tests_unit_engine_SOURCES = tests/unit/engine.c $(engine_fixture)
 tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
+tests_unit_engine_memory_SOURCES = tests/unit/engine_memory.c $(engine_fixture)
+tests_unit_engine_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_engine_memory_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 
 # A long layer against plain loops; on a GPU: tests/gpu/long cuda
 check_PROGRAMS += tests/gpu/long

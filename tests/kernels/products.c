@@ -12,12 +12,22 @@ static const struct {
     double linear, gemm, bias, gelu;
 } tolerance = {.linear = 5e-7, .gemm = 5e-7, .bias = 3e-7, .gelu = 2e-6};
 
-static const struct {
+struct shape {
     int64_t R, in, out;
-} shapes[] = {{1, 1, 1},    {3, 5, 7},      {17, 65, 33},    {129, 64, 48},
-              {65, 129, 3}, {200, 300, 17}, {1030, 31, 129}, {5, 1027, 1050}};
+};
 
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+static const struct shape shapes[] = {{1, 1, 1},       {3, 5, 7},      {17, 65, 33},
+                                      {129, 64, 48},   {65, 129, 3},   {200, 300, 17},
+                                      {1030, 31, 129}, {5, 1027, 1050}};
+
+/* Shapes that GELU's epilogues know, beside those they do not. */
+static const struct shape gelu_shapes[] = {
+    {3, 5, 7}, {17, 65, 33}, {128, 64, 256}, {255, 256, 64}};
+
+enum {
+    SHAPES = sizeof shapes / sizeof *shapes,
+    GELU_SHAPES = sizeof gelu_shapes / sizeof *gelu_shapes
+};
 
 /* c = (add ? c : 0) + op(a) op(b), in double */
 static void reference(int64_t m, int64_t n, int64_t k, const double *a, int ta,
@@ -44,60 +54,6 @@ static void assert_biased(enum mdsk_dtype t, const char *what, struct vec *y,
     assert_near_as(t, what, y, tolerance.linear + (twice ? unit / 2 : 0));
 }
 
-static void test_linear_fwd(void **state)
-{
-    (void)state;
-    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
-        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t R = shapes[t / 6].R, in = shapes[t / 6].in, out = shapes[t / 6].out;
-        struct vec x = vec_random(R * in, 1, 1), w = vec_random(in * out, 2, 0.5);
-        struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
-        struct mdsk_linear_fwd a = {.R = R,
-                                    .in = in,
-                                    .out = out,
-                                    .dtype = type,
-                                    .x = vec_as(type, &x),
-                                    .w = vec_as(type, &w),
-                                    .b = t % 2 ? vec_as(type, &b) : NULL,
-                                    .y = vec_as(type, &y)};
-
-        assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
-        for (int64_t i = 0; i < R * out; i++)
-            y.d[i] = b.d[i % out];
-        reference(R, out, in, x.d, 0, w.d, 1, y.d, t % 2);
-        assert_biased(type, "linear_fwd y", &y, out, t % 2);
-        vec_free(&x);
-        vec_free(&w);
-        vec_free(&b);
-        vec_free(&y);
-    }
-}
-
-static void test_linear_bwd_input(void **state)
-{
-    (void)state;
-    for (int t = 0; t < DTYPES * SHAPES; t++) {
-        const enum mdsk_dtype type = dtypes[t % DTYPES];
-        int64_t R = shapes[t / 3].R, in = shapes[t / 3].in, out = shapes[t / 3].out;
-        struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
-        struct vec dx = vec_unset(R * in);
-        struct mdsk_linear_bwd_input a = {.R = R,
-                                          .in = in,
-                                          .out = out,
-                                          .dtype = type,
-                                          .dy = vec_as(type, &dy),
-                                          .w = vec_as(type, &w),
-                                          .dx = vec_as(type, &dx)};
-
-        assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
-        reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
-        assert_near_as(type, "linear_bwd_input dx", &dx, tolerance.linear);
-        vec_free(&dy);
-        vec_free(&w);
-        vec_free(&dx);
-    }
-}
-
 static double gelu(double x)
 {
     return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
@@ -110,11 +66,6 @@ static double gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
 }
 
-/* Shapes that epilogues know, beside those they do not. */
-static const struct {
-    int64_t R, in, out;
-} gelu_shapes[] = {{3, 5, 7}, {17, 65, 33}, {128, 64, 256}, {255, 256, 64}};
-
 /* Of 16-bit numbers: what GELU is taken of may have been rounded. */
 static double gelu_tolerance(enum mdsk_dtype type)
 {
@@ -124,74 +75,99 @@ static double gelu_tolerance(enum mdsk_dtype type)
     return tolerance.gelu + off[type];
 }
 
-/* y as without; and GELU of it, with and without a bias. */
+/* y = x w^T, or with b added; and GELU of it.  Twice: the second call may go another
+ * way.
+ */
+static void check_fwd(enum mdsk_dtype type, const struct shape *s, int biased,
+                      int with_gelu)
+{
+    int64_t R = s->R, in = s->in, out = s->out;
+    struct vec x = vec_random(R * in, 1, 1);
+    struct vec w = vec_random(in * out, 2, with_gelu ? 0.2 : 0.5);
+    struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
+    struct vec g = vec_unset(R * out);
+    struct mdsk_linear_fwd a = {.R = R,
+                                .in = in,
+                                .out = out,
+                                .dtype = type,
+                                .x = vec_as(type, &x),
+                                .w = vec_as(type, &w),
+                                .b = biased ? vec_as(type, &b) : NULL,
+                                .y = vec_as(type, &y),
+                                .gelu = with_gelu ? vec_as(type, &g) : NULL};
+
+    for (int call = 0; call < 2; call++)
+        assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+    for (int64_t i = 0; i < R * out; i++)
+        y.d[i] = b.d[i % out];
+    reference(R, out, in, x.d, 0, w.d, 1, y.d, biased);
+    assert_biased(type, "linear_fwd y", &y, out, biased);
+    if (with_gelu) {
+        for (int64_t i = 0; i < R * out; i++)
+            g.d[i] = gelu(y.d[i]);
+        assert_near_as(type, "linear_fwd gelu", &g, gelu_tolerance(type));
+    }
+    vec_free(&x);
+    vec_free(&w);
+    vec_free(&b);
+    vec_free(&y);
+    vec_free(&g);
+}
+
+/* dx = dy w, or through the slope of GELU at u. */
+static void check_bwd_input(enum mdsk_dtype type, const struct shape *s, int with_gelu)
+{
+    int64_t R = s->R, in = s->in, out = s->out;
+    struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
+    struct vec u = vec_random(R * in, 3, 3), dx = vec_unset(R * in);
+    struct mdsk_linear_bwd_input a = {.R = R,
+                                      .in = in,
+                                      .out = out,
+                                      .dtype = type,
+                                      .dy = vec_as(type, &dy),
+                                      .w = vec_as(type, &w),
+                                      .u = with_gelu ? vec_as(type, &u) : NULL,
+                                      .dx = vec_as(type, &dx)};
+
+    for (int call = 0; call < 2; call++)
+        assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
+    reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
+    for (int64_t i = 0; with_gelu && i < R * in; i++)
+        dx.d[i] *= gelu_slope(u.d[i]);
+    assert_near_as(type, "linear_bwd_input dx", &dx,
+                   with_gelu ? gelu_tolerance(type) : tolerance.linear);
+    vec_free(&dy);
+    vec_free(&w);
+    vec_free(&u);
+    vec_free(&dx);
+}
+
+static void test_linear_fwd(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * SHAPES; t++)
+        check_fwd(dtypes[t / 2 % DTYPES], &shapes[t / 6], t % 2, 0);
+}
+
 static void test_linear_gelu_fwd(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2 * DTYPES * 4; t++) {
-        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t R = gelu_shapes[t / 6].R, in = gelu_shapes[t / 6].in;
-        int64_t out = gelu_shapes[t / 6].out;
-        struct vec x = vec_random(R * in, 1, 1), w = vec_random(in * out, 2, 0.2);
-        struct vec b = vec_random(out, 3, 1), y = vec_unset(R * out);
-        struct vec g = vec_unset(R * out);
-        struct mdsk_linear_fwd a = {.R = R,
-                                    .in = in,
-                                    .out = out,
-                                    .dtype = type,
-                                    .x = vec_as(type, &x),
-                                    .w = vec_as(type, &w),
-                                    .b = t % 2 ? vec_as(type, &b) : NULL,
-                                    .y = vec_as(type, &y),
-                                    .gelu = vec_as(type, &g)};
+    for (int t = 0; t < 2 * DTYPES * GELU_SHAPES; t++)
+        check_fwd(dtypes[t / 2 % DTYPES], &gelu_shapes[t / 6], t % 2, 1);
+}
 
-        for (int call = 0; call < 2; call++)
-            assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
-        for (int64_t i = 0; i < R * out; i++)
-            y.d[i] = b.d[i % out];
-        reference(R, out, in, x.d, 0, w.d, 1, y.d, t % 2);
-        for (int64_t i = 0; i < R * out; i++)
-            g.d[i] = gelu(y.d[i]);
-        assert_biased(type, "linear_fwd y with gelu", &y, out, t % 2);
-        assert_near_as(type, "linear_fwd gelu", &g, gelu_tolerance(type));
-        vec_free(&x);
-        vec_free(&w);
-        vec_free(&b);
-        vec_free(&y);
-        vec_free(&g);
-    }
+static void test_linear_bwd_input(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES * SHAPES; t++)
+        check_bwd_input(dtypes[t % DTYPES], &shapes[t / 3], 0);
 }
 
 static void test_linear_gelu_bwd_input(void **state)
 {
     (void)state;
-    for (int t = 0; t < DTYPES * 4; t++) {
-        const enum mdsk_dtype type = dtypes[t % DTYPES];
-        int64_t R = gelu_shapes[t / 3].R, in = gelu_shapes[t / 3].in;
-        int64_t out = gelu_shapes[t / 3].out;
-        struct vec dy = vec_random(R * out, 1, 1), w = vec_random(in * out, 2, 0.5);
-        struct vec u = vec_random(R * in, 3, 3), dx = vec_unset(R * in);
-        struct mdsk_linear_bwd_input a = {.R = R,
-                                          .in = in,
-                                          .out = out,
-                                          .dtype = type,
-                                          .dy = vec_as(type, &dy),
-                                          .w = vec_as(type, &w),
-                                          .u = vec_as(type, &u),
-                                          .dx = vec_as(type, &dx)};
-
-        for (int call = 0; call < 2; call++)
-            assert_int_equal(backend()->linear_bwd_input(NULL, &a), 0);
-        reference(R, in, out, dy.d, 0, w.d, 0, dx.d, 0);
-        for (int64_t i = 0; i < R * in; i++)
-            dx.d[i] *= gelu_slope(u.d[i]);
-        assert_near_as(type, "linear_bwd_input dx with gelu", &dx,
-                       gelu_tolerance(type));
-        vec_free(&dy);
-        vec_free(&w);
-        vec_free(&u);
-        vec_free(&dx);
-    }
+    for (int t = 0; t < DTYPES * GELU_SHAPES; t++)
+        check_bwd_input(dtypes[t % DTYPES], &gelu_shapes[t / 3], 1);
 }
 
 static void test_linear_bwd_weight(void **state)

@@ -179,151 +179,137 @@ static struct mds_config_run *read_run(const char *options)
     return run;
 }
 
-/* A plan for `world` ranks of the toy machine. */
-static struct mds_plan search(const struct mds_machine *m,
-                              const struct mds_config_run *run, int64_t world)
-{
-    const struct mds_plan_request r = {
-        .machine = m, .run = run, .world = world, .per_node = 2, .budget_s = 60};
-    struct mds_diag diag = {0};
+/* The toy machine, a run for it, and the last plan that was searched. */
+struct toy {
+    struct mds_machine *m;
+    struct mds_config_run *run;
     struct mds_plan p;
+};
 
-    assert_int_equal(mds_plan_search(&r, &diag, &p), MDS_OK);
+static struct toy open_toy(const char *options)
+{
+    struct toy t = {.run = read_run(options)};
+
+    assert_int_equal(load("", &t.m), MDS_OK);
+    return t;
+}
+
+static void close_toy(struct toy *t)
+{
+    mds_plan_fini(&t->p);
+    mds_machine_destroy(t->m);
+    mds_config_run_destroy(t->run);
+}
+
+static struct mds_plan_request request(const struct toy *t, int64_t world)
+{
+    return (struct mds_plan_request){
+        .machine = t->m, .run = t->run, .world = world, .per_node = 2, .budget_s = 60};
+}
+
+static const struct mds_plan *search(struct toy *t, int64_t world)
+{
+    const struct mds_plan_request r = request(t, world);
+    struct mds_diag diag = {0};
+
+    mds_plan_fini(&t->p);
+    assert_int_equal(mds_plan_search(&r, &diag, &t->p), MDS_OK);
     mds_diag_fini(&diag);
-    return p;
+    return &t->p;
 }
 
 static void a_plan_ranks_what_fits(void **state)
 {
-    struct mds_config_run *run = read_run("");
-    struct mds_machine *m = NULL;
-    struct mds_plan p;
+    struct toy t = open_toy("");
+    const struct mds_plan *p = search(&t, 4);
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, run, 4);
-    assert_true(p.fit_count > 10);
-    assert_int_equal(p.untried, 0);
-    for (size_t i = 0; i < p.fit_count; i++) {
-        const struct mds_estimate *e = &p.fits[i].estimate;
+    assert_true(p->fit_count > 10);
+    assert_int_equal(p->untried, 0);
+    for (size_t i = 0; i < p->fit_count; i++) {
+        const struct mds_estimate *e = &p->fits[i].estimate;
 
-        assert_true(e->fits && e->device_bytes <= m->gpu.memory);
-        assert_true(i == 0 || e->tokens_s <= p.fits[i - 1].estimate.tokens_s);
+        assert_true(e->fits && e->device_bytes <= t.m->gpu.memory);
+        assert_true(i == 0 || e->tokens_s <= p->fits[i - 1].estimate.tokens_s);
     }
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    close_toy(&t);
 }
 
 static void what_is_fixed_stays(void **state)
 {
-    struct mds_config_run *run =
-        read_run("--tensor-model-parallel-size 2 --zero-stage 1 "
-                 "--recompute-granularity full");
-    struct mds_machine *m = NULL;
+    struct toy t = open_toy("--tensor-model-parallel-size 2 --zero-stage 1 "
+                            "--recompute-granularity full");
+    const struct mds_plan *p = search(&t, 4);
     struct mds_str text = {0};
-    struct mds_plan p;
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, run, 4);
-    assert_true(p.fit_count > 0);
-    for (size_t i = 0; i < p.fit_count; i++) {
-        assert_int_equal(p.fits[i].layout.tensor, 2);
-        assert_int_equal(p.fits[i].layout.zero, 1);
-        assert_int_equal(p.fits[i].layout.recompute, MDS_RECOMPUTE_FULL);
+    assert_true(p->fit_count > 0);
+    for (size_t i = 0; i < p->fit_count; i++) {
+        assert_int_equal(p->fits[i].layout.tensor, 2);
+        assert_int_equal(p->fits[i].layout.zero, 1);
+        assert_int_equal(p->fits[i].layout.recompute, MDS_RECOMPUTE_FULL);
     }
-    mds_layout_options(&p.fits[0].layout, p.fixed, &text);
+    mds_layout_options(&p->fits[0].layout, p->fixed, &text);
     assert_non_null(strstr(text.s, "--pipeline-model-parallel-size"));
     assert_null(strstr(text.s, "--tensor-model-parallel-size"));
     mds_str_fini(&text);
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    close_toy(&t);
 }
 
-/* The plan's memory is the engine's own. */
 /* Where all is fixed there is one layout, and it is rehearsed about once. */
 static void what_is_all_fixed_is_one_row(void **state)
 {
-    struct mds_config_run *run = read_run(
+    struct toy t = open_toy(
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1 "
         "--ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 1 "
         "--offload-device none --sequence-parallel --recompute-granularity full "
         "--cpu-checkpointing=0 --mlp-tile 0 --loss-tile 0");
-    struct mds_machine *m = NULL;
-    struct mds_plan p;
+    const struct mds_plan *p = search(&t, 4);
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, run, 4);
-    assert_int_equal(p.fit_count, 1);
-    assert_true(p.rehearsed <= 8);
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    assert_int_equal(p->fit_count, 1);
+    assert_true(p->rehearsed <= 8);
+    close_toy(&t);
 }
 
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
 static void a_kind_of_sequence_parallelism_stays(void **state)
 {
-    struct mds_config_run *megatron = read_run("--sp-type megatron");
-    struct mds_config_run *ds = read_run("--sp-type ds");
-    struct mds_machine *m = NULL;
-    struct mds_plan p;
+    struct toy megatron = open_toy("--sp-type megatron"), ds = open_toy("--sp-type ds");
+    const struct mds_plan *p = search(&megatron, 4);
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, megatron, 4);
-    assert_true(p.fit_count > 1);
-    for (size_t i = 0; i < p.fit_count; i++)
-        assert_int_equal(p.fits[i].layout.tensor, 4);
-    mds_plan_fini(&p);
-    p = search(m, ds, 4);
-    assert_true(p.fit_count > 0);
-    for (size_t i = 0; i < p.fit_count; i++) {
-        assert_int_equal(p.fits[i].layout.ulysses, 4);
-        assert_int_equal(p.fits[i].layout.zero, 3);
+    assert_true(p->fit_count > 1);
+    for (size_t i = 0; i < p->fit_count; i++)
+        assert_int_equal(p->fits[i].layout.tensor, 4);
+    p = search(&ds, 4);
+    assert_true(p->fit_count > 0);
+    for (size_t i = 0; i < p->fit_count; i++) {
+        assert_int_equal(p->fits[i].layout.ulysses, 4);
+        assert_int_equal(p->fits[i].layout.zero, 3);
     }
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(megatron);
-    mds_config_run_destroy(ds);
-}
-
-/* What is said when nothing fits, as one text. */
-static char *advice(const struct mds_machine *m, const struct mds_config_run *run)
-{
-    const struct mds_plan_request r = {
-        .machine = m, .run = run, .world = 2, .per_node = 2, .budget_s = 60};
-    struct mds_plan p = search(m, run, 2);
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-
-    assert_int_equal(p.fit_count, 0);
-    mds_plan_advise(&r, &p, f);
-    fclose(f);
-    mds_plan_fini(&p);
-    return text;
+    close_toy(&megatron);
+    close_toy(&ds);
 }
 
 static void what_would_fit_is_said(void **state)
 {
-    struct mds_config_run *run =
-        read_run("--seq-length 32000 --recompute-granularity none --zero-stage 1");
-    struct mds_machine *m = NULL;
-    char *text;
+    struct toy t =
+        open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1");
+    const struct mds_plan_request r = request(&t, 2);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    text = advice(m, run);
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    mds_plan_advise(&r, &t.p, f);
+    fclose(f);
     assert_non_null(strstr(text, "without --recompute-granularity as you set it: "));
     assert_null(strstr(text, "without --zero-stage"));
     assert_non_null(strstr(text, "tokens would, here"));
     free(text);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    close_toy(&t);
 }
 
 static void attention_is_as_fast_as_measured(void **state)
@@ -353,73 +339,57 @@ static void attention_is_as_fast_as_measured(void **state)
                  MDS_EUSER, "m.yaml:15: attention: a: must be");
 }
 
+/* The plan's memory is the engine's own. */
 static void memory_is_what_the_engine_measures(void **state)
 {
-    struct mds_config_run *run = read_run("");
     const struct mds_layout l = {
         .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 1, .zero = 2, .micro = 1};
+    struct toy t = open_toy("");
     struct mds_engine_need need;
-    struct mds_machine *m = NULL;
     struct mds_estimate e;
     struct mds_config c;
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    assert_int_equal(mds_layout_apply(run, &l, 4, &c), MDS_OK);
+    assert_int_equal(mds_layout_apply(t.run, &l, 4, &c), MDS_OK);
     c.train.eval_iters = 0;
-    assert_int_equal(mds_predict(&c, 4, 2, m, &e), MDS_OK);
+    assert_int_equal(mds_predict(&c, 4, 2, t.m, &e), MDS_OK);
     assert_int_equal(mds_engine_measure(&c, 4, 0, &need), MDS_OK);
     assert_int_equal(e.memory.total_peak, need.memory.total_peak);
     assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
-    assert_int_equal(e.device_bytes, e.memory.total_peak + m->overhead.bytes);
+    assert_int_equal(e.device_bytes, e.memory.total_peak + t.m->overhead.bytes);
     assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
     assert_true(e.idle_s == 0);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    close_toy(&t);
 }
 
 static void what_does_not_fit_says_why(void **state)
 {
-    struct mds_config_run *run = read_run("--seq-length 2000000");
-    struct mds_machine *m = NULL;
-    struct mds_plan p;
+    struct toy t = open_toy("--seq-length 2000000");
+    const struct mds_plan *p = search(&t, 2);
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, run, 2);
-    assert_int_equal(p.fit_count, 0);
-    assert_true(p.out_count > 2);
-    assert_true(p.out[0].divides);
-    assert_true(p.out[0].entry.estimate.device_bytes > m->gpu.memory);
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    assert_int_equal(p->fit_count, 0);
+    assert_true(p->out_count > 2);
+    assert_true(p->out[0].divides);
+    assert_true(p->out[0].entry.estimate.device_bytes > t.m->gpu.memory);
+    close_toy(&t);
 }
 
 static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
 {
-    struct mds_config_run *run = read_run("");
-    struct mds_machine *m = NULL;
-    struct mds_plan_request r = {.run = run, .world = 2, .per_node = 2, .budget_s = 60};
+    struct toy t = open_toy("");
+    const struct mds_plan_request r = request(&t, 2);
     struct mds_plan_entry best;
-    struct mds_plan p;
     int64_t seq = 0;
 
     (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    r.machine = m;
     assert_int_equal(mds_plan_max_seq(&r, &seq, &best), MDS_OK);
     assert_true(seq > 2048);
-    run->config.model.seq_length = seq;
-    p = search(m, run, 2);
-    assert_true(p.fit_count > 0);
-    mds_plan_fini(&p);
-    run->config.model.seq_length = 2 * seq;
-    p = search(m, run, 2);
-    assert_int_equal(p.fit_count, 0);
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    t.run->config.model.seq_length = seq;
+    assert_true(search(&t, 2)->fit_count > 0);
+    t.run->config.model.seq_length = 2 * seq;
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    close_toy(&t);
 }
 
 static void a_row_of_the_table_goes_first(void **state)
@@ -429,21 +399,17 @@ static void a_row_of_the_table_goes_first(void **state)
         "layouts:\n"
         "  - {model: TOY, gpu: T, gpus: 4, tensor: 1, max_seq: 1k}\n"
         "  - {model: toy, gpu: T, gpus: 4, ulysses: 2, zero: 2, source: here}\n";
-    struct mds_config_run *run;
-    struct mds_machine *m = NULL;
-    struct mds_plan p;
+    const struct mds_plan *p;
+    struct toy t;
 
     (void)state;
     write_file("table.yaml", table, strlen(table));
-    run = read_run("--model-size-key TOY --model-table table.yaml");
-    assert_int_equal(load("", &m), MDS_OK);
-    p = search(m, run, 4);
-    assert_string_equal(p.origin, "table.yaml:4, here");
-    assert_int_equal(p.fits[0].layout.ulysses, 2);
-    assert_int_equal(p.fits[0].layout.zero, 2);
-    mds_plan_fini(&p);
-    mds_machine_destroy(m);
-    mds_config_run_destroy(run);
+    t = open_toy("--model-size-key TOY --model-table table.yaml");
+    p = search(&t, 4);
+    assert_string_equal(p->origin, "table.yaml:4, here");
+    assert_int_equal(p->fits[0].layout.ulysses, 2);
+    assert_int_equal(p->fits[0].layout.zero, 2);
+    close_toy(&t);
 }
 
 int main(void)

@@ -1,0 +1,241 @@
+/* engine and model: what is kept where, in which tiles, and what of it the dry
+ * rehearsal counts, for a GPT and a Llama shape. */
+#include "tests/unit/engine_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static double distance(const float *a, const float *b, int64_t n)
+{
+    double d = 0, s = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        s += (double)a[i] * a[i];
+    }
+    return sqrt(d / s);
+}
+
+/* Loss and gradients do not depend on how a step is made: ways from .. to - 1 against
+ * none of them, off by `limit` (relative) at most, for each shape, with dropout too. */
+static void ways_agree(int64_t layers, int from, int to,
+                       void (*set)(struct mds_config *c, int way), double limit)
+{
+    for (size_t k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct values want, got;
+        double loss, want_loss, off;
+
+        c.model.layers = layers;
+        if (k >= 2)
+            with_dropout(&c);
+        want_loss = grads_of(&c, &want);
+        for (int way = from; way < to; way++) {
+            set(&c, way);
+            loss = grads_of(&c, &got);
+            be_late(0);
+            off = distance(want.v, got.v, want.n);
+            if (!(fabs(loss - want_loss) <= limit / 2 * want_loss) || !(off <= limit))
+                fail_msg(
+                    "shape %zu, way %d: loss %.9g, not %.9g; gradients off by %.2g", k,
+                    way, loss, want_loss, off);
+            free(got.v);
+        }
+        free(want.v);
+    }
+}
+
+static void set_recompute(struct mds_config *c, int way)
+{
+    c->train.recompute = way == 0 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+    c->train.recompute_layers = way == 2 ? 2 : way == 3 ? 3 : 1;
+    c->train.offload_activations = way >= 4;
+    c->train.mlp_tile = way == 5 ? 7 : 0;
+}
+
+/* What is kept, where, and what is recomputed changes no bit; tiles are other products,
+ * of other rounding. */
+static void recompute_changes_nothing(void **state)
+{
+    (void)state;
+    ways_agree(5, 0, 5, set_recompute, 0);
+    ways_agree(5, 5, 6, set_recompute, 2e-6);
+}
+
+/* Blocks in tiles, and attention in chunks: each way of keeping what they need. */
+static void set_tiles(struct mds_config *c, int way)
+{
+    static const int64_t every[] = {1, 1, 2, 3, 6}, chunk[] = {0, 0, 5, 1, 4, 13, 20};
+    struct mds_train_config *t = &c->train;
+
+    t->recompute = way % 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+    t->recompute_layers = way % 2 ? 1 : every[way % 5];
+    t->offload_activations = way / 2 % 2;
+    t->sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
+    t->mlp_tile = way % 4 == 1 ? 3 : 0;
+    t->attention_chunk = chunk[way % 7];
+    t->keep_attention = t->recompute_layers == 1 ? way % 4 : 0; /* of full alone */
+    t->device_inputs = t->offload_activations ? way / 4 % 4 : 0;
+}
+
+static void set_tiles_late(struct mds_config *c, int way)
+{
+    set_tiles(c, way);
+    be_late(way % 3 > 0);
+}
+
+/* They change rounding alone, whenever copies are done; the last tile is shorter. */
+static void tiles_change_nothing(void **state)
+{
+    (void)state;
+    ways_agree(5, 0, 36, set_tiles_late, 2e-6);
+}
+
+static void set_split(struct mds_config *c, int way)
+{
+    c->batch.micro = 1 << way;
+    c->batch.accumulation = ROWS >> way;
+    c->train.loss_tile = 5 << way;
+}
+
+/* So do micro-batches and tiles of the loss. */
+static void splits_agree(void **state)
+{
+    (void)state;
+    ways_agree(2, 0, 3, set_split, 2e-6);
+}
+
+/* cpu and dry: the same ledger to the bit, and the rehearsal was exact. */
+static void dry_ledger_is_the_same(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 10; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct fixture cpu, dry;
+        double sum = 0, count = 0;
+
+        c.train.recompute = (enum mds_recompute)(k / 2);
+        if (k >= 6)
+            set_tiles(&c, k);
+        open_on(&cpu, &c, "cpu");
+        open_on(&dry, &c, "dry");
+        backward(&cpu);
+        backward(&dry);
+        assert_int_equal(mds_engine_update(cpu.engine, 1e-3), MDS_OK);
+        assert_int_equal(mds_engine_update(dry.engine, 1e-3), MDS_OK);
+        assert_int_equal(mds_engine_eval(cpu.engine, cpu.rows, &sum, &count), MDS_OK);
+        assert_int_equal(mds_engine_eval(dry.engine, dry.rows, &sum, &count), MDS_OK);
+        assert_memory_equal(mds_dev_ledger(cpu.dev), mds_dev_ledger(dry.dev),
+                            sizeof(struct mds_ledger));
+        assert_int_equal(mds_dev_ledger(cpu.dev)->memory.total_peak,
+                         cpu.need.memory.total_peak);
+        assert_int_equal(cpu.need.state_bytes + cpu.need.step_bytes,
+                         cpu.need.memory.total_peak);
+        close_all(&cpu);
+        close_all(&dry);
+    }
+}
+
+/* Less is kept, less is taken. */
+static void recompute_saves_memory(void **state)
+{
+    int64_t peak[3];
+
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        struct mds_config c = gpt_shape();
+        struct mds_engine_need need;
+
+        c.model.layers = 12;
+        c.train.recompute = (enum mds_recompute)m;
+        assert_int_equal(mds_engine_measure(&c, 1, 0, &need), MDS_OK);
+        peak[m] = need.memory.total_peak;
+    }
+    assert_true(peak[MDS_RECOMPUTE_FULL] < peak[MDS_RECOMPUTE_SELECTIVE]);
+    assert_true(peak[MDS_RECOMPUTE_SELECTIVE] < peak[MDS_RECOMPUTE_NONE]);
+}
+
+/* Models of one and five trillion parameters on a million tokens are measured without
+ * having them. */
+static void a_large_run_is_measured(void **state)
+{
+    struct mds_config c = gpt_shape();
+    struct mds_engine_need need;
+
+    (void)state;
+    c.model.layers = 128;
+    c.model.hidden = 25600;
+    c.model.heads = c.model.kv_heads = 160;
+    c.model.head_dim = 160;
+    c.model.ffn_hidden = 4 * 25600;
+    c.model.seq_length = c.model.max_positions = 1 << 20;
+    c.batch.micro = c.batch.global = 1;
+    c.train.recompute = MDS_RECOMPUTE_FULL;
+    c.train.loss_tile = 1024;
+    assert_int_equal(mds_engine_measure(&c, 64, 5, &need), MDS_OK);
+    assert_true((double)need.memory.peak[MDS_MEM_PARAM] > 4e12);
+    assert_int_equal(need.memory.peak[MDS_MEM_CKPT], 128 * 25600LL * 4 << 20);
+    c.model.hidden = 57344;
+    c.model.heads = c.model.kv_heads = 448;
+    c.model.head_dim = 128;
+    c.model.ffn_hidden = 4 * 57344;
+    assert_int_equal(mds_engine_measure(&c, 64, 5, &need), MDS_OK);
+    assert_true((double)need.memory.peak[MDS_MEM_OPTIM] > 4e13);
+}
+
+/* With tiles the working set of a token is ten vectors: input, q k v, attention's
+ * result, the gradients of the last two and of the stream; besides a log-sum-exp a
+ * head, and what the token and its target are.  In chunks it is three, and the host has
+ * seven and a half more.  Nothing else grows with the sequence, however long: 2^42
+ * elements here. */
+static void a_token_costs_what_it_must(void **state)
+{
+    (void)state;
+    for (int chunks = 0; chunks < 2; chunks++) {
+        struct mds_config c = gpt_shape();
+        struct mds_engine_need need[2];
+        int64_t tokens = INT64_C(1) << 22, H = 4096, A = 32, L = 64;
+
+        c.model.hidden = H;
+        c.model.heads = c.model.kv_heads = A;
+        c.model.head_dim = H / A;
+        c.model.ffn_hidden = 4 * H;
+        c.model.layers = L;
+        c.model.position = MDS_POSITION_NONE;
+        c.batch = (struct mds_batch_config){1, 1, 1};
+        c.train.recompute = MDS_RECOMPUTE_FULL;
+        c.train.offload_activations = 1;
+        c.train.sequence_tile = 8192;
+        c.train.loss_tile = 8192;
+        c.train.attention_chunk = chunks ? 65536 : 0;
+        for (int i = 0; i < 2; i++) {
+            c.model.seq_length = tokens << i;
+            assert_int_equal(mds_engine_measure(&c, 1, 0, &need[i]), MDS_OK);
+        }
+        assert_int_equal(need[1].memory.total_peak - need[0].memory.total_peak,
+                         tokens * ((chunks ? 3 : 10) * H * 4 + A * 4 + 2 * 4));
+        assert_int_equal(need[1].host_bytes - need[0].host_bytes,
+                         tokens * (L + (chunks ? 6 : 0)) * H * 4);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recompute_changes_nothing),
+        cmocka_unit_test(tiles_change_nothing),
+        cmocka_unit_test(splits_agree),
+        cmocka_unit_test(dry_ledger_is_the_same),
+        cmocka_unit_test(recompute_saves_memory),
+        cmocka_unit_test(a_large_run_is_measured),
+        cmocka_unit_test(a_token_costs_what_it_must),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
