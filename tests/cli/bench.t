@@ -52,6 +52,28 @@ test_expect_success PYTHON 'longseq: the longest that fits, by dry runs' '
     test "$longest" -lt 1921024
 '
 
+# A layout that cannot be planned and a word that is none stop nothing; three are too few
+# for the claim of five.
+test_expect_success PYTHON 'plan: predicted beside measured, and a verdict for each claim' '
+    test_expect_code 2 env NGPUS=2 BENCH_FLAGS="--num-layers 1 --hidden-size 16 \
+        --num-attention-heads 2" "$srcdir/bench/plan" --only short --machine localhost \
+        --model GPT125M --seq 16 --steps 2 --layouts "1,none,u3 1,none,z1 1,nonsense 1,full,z3,opt" \
+        --results results "$builddir" >out 2>&1 &&
+    grep "skipped: 1,none,u3: mds: error: no layout fits" results &&
+    grep "skipped: 1,nonsense: " results &&
+    grep "^ *[0-9].* %  *[0-9.]*  *- .* 1,none,z1$" results &&
+    grep "^ *[0-9].* 1,full,z3,opt$" results &&
+    grep "^claim memory within 3 %, short: not compared$" results &&
+    grep "^claim order of five layouts, short: TOO FEW: 2 ran$" results
+'
+
+test_expect_success PYTHON 'plan: a budget that is spent skips what is left' '
+    test_expect_code 2 env NGPUS=1 "$srcdir/bench/plan" --only long --machine localhost \
+        --model GPT125M --long 16 --budget 0 --layouts "1,none 1,full" \
+        --results results "$builddir" >out 2>&1 &&
+    grep "skipped: 1,full: 0 s of 0 are left" results
+'
+
 test_expect_success 'kernels: products and attention of the shapes asked for' '
     if test -x "$builddir/bench/kernels"; then
         "$builddir/bench/kernels" -t 1 product=8,8,8 attention=1,8,2,8 >out &&
