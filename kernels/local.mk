@@ -69,9 +69,8 @@ tests_kernels_rows_SOURCES = tests/kernels/rows.c
 tests_kernels_rows_CFLAGS = $(kernels_cflags)
 tests_kernels_rows_LDADD = $(kernels_ldadd)
 
-# make bench/kernels
-EXTRA_PROGRAMS = bench/kernels
-CLEANFILES += bench/kernels$(EXEEXT)
+# make bench/kernels; tests/cli/bench.t runs it
+check_PROGRAMS += bench/kernels
 bench_kernels_SOURCES = bench/kernels.c bench/kernels.h bench/kernels_cpu.c \
   bench/kernels_cuda.c bench/kernels_ops.c
 bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CUDA_CFLAGS)

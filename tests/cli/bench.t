@@ -18,6 +18,11 @@ bench() {
     }
 }
 
+test_expect_success 'kernels: a product is timed' '
+    "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
+    grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out
+'
+
 test_expect_success PYTHON 'gpu: tries that fail are records, the others are timed' '
     bench gpu --shape "tiny 1 1 16 2 32" --mds-tries "1,nonsense 1,u2 1,full,g2" \
         --parts mds --steps 2 --warmup 1 &&
