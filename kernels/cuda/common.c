@@ -67,28 +67,39 @@ int mdsk_cuda_processors(void)
     return processors;
 }
 
+void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
+{
+    void *p = NULL;
+
+    if (mdsk_cuda_rc(cudaMallocAsync(&p, (size_t)bytes, stream)) == 0)
+        return p;
+    cudaGetLastError(); /* said here; not the next launch's fault */
+    return NULL;
+}
+
+void mdsk_cuda_give_back(cudaStream_t stream, void *p)
+{
+    if (p)
+        cudaFreeAsync(p, stream);
+}
+
 static struct {
     void *data;
     int64_t bytes;
 } scratch[MDSK_CUDA_USES];
 
-/* cudaFree waits for whatever still uses the old memory. */
-void *mdsk_cuda_scratch(enum mdsk_cuda_use use, int64_t bytes)
+void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
 {
     const int64_t grain = 1 << 20;
     int64_t want = (bytes + grain - 1) / grain * grain;
 
     if (bytes <= scratch[use].bytes)
         return scratch[use].data;
-    cudaFree(scratch[use].data);
+    mdsk_cuda_give_back(stream, scratch[use].data);
     scratch[use].bytes = 0;
-    scratch[use].data = NULL;
-    if (mdsk_cuda_rc(cudaMalloc(&scratch[use].data, (size_t)want)) != 0) {
-        cudaGetLastError(); /* said here; not the next launch's fault */
-        scratch[use].data = NULL;
-        return NULL;
-    }
-    scratch[use].bytes = want;
+    scratch[use].data = mdsk_cuda_take(stream, want);
+    if (scratch[use].data)
+        scratch[use].bytes = want;
     return scratch[use].data;
 }
 

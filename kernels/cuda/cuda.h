@@ -32,9 +32,16 @@ const char *mdsk_cuda_why(void);
 int mdsk_cuda_capability(void);
 int mdsk_cuda_processors(void);
 
+/* Memory on the device, aligned to 256, from here to where it is given back in the
+ * stream's order; NULL, and a reason, if refused.  Neither waits for the device as
+ * cudaMalloc and cudaFree may: for a message, too, whose sender in turn waits for what
+ * this rank would do next.  NULL may be given back. */
+void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes);
+void mdsk_cuda_give_back(cudaStream_t stream, void *p);
+
 /* Working memory on the device that lasts until the next call that is queued on another
  * stream or asks for memory of the same use: at least `bytes`, aligned to 256.  It only
- * ever grows, and growing waits for the device.  NULL, and a reason, if refused. */
+ * ever grows.  NULL, and a reason, if refused. */
 enum mdsk_cuda_use {
     MDSK_CUDA_PRODUCT, /* cuBLAS's workspace */
     MDSK_CUDA_REDUCE,  /* partial sums */
@@ -42,7 +49,7 @@ enum mdsk_cuda_use {
     MDSK_CUDA_ATTEND,  /* sums of attention's backward pass */
     MDSK_CUDA_USES,
 };
-void *mdsk_cuda_scratch(enum mdsk_cuda_use use, int64_t bytes);
+void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);
 
 /* Bytes that mdsk_cuda_scratch holds now. */
 int64_t mdsk_cuda_scratch_bytes(void);

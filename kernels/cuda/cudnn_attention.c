@@ -120,7 +120,8 @@ int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fw
     err = mdsk_cudnn_find(&p, &plan);
     if (err)
         return err;
-    room = mdsk_cuda_scratch(MDSK_CUDA_ATTEND, column_bytes(&p) + plan->workspace);
+    room =
+        mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND, column_bytes(&p) + plan->workspace);
     if (!room)
         return -ENOMEM;
     in_place = is_in_place(a->lse, a->lse_stride, s->Sq);
@@ -265,7 +266,7 @@ static int prepare(const struct backward *w, const struct part *part,
     int err = 0;
 
     lay_out(w, c->problem, plan->workspace, NULL, &bytes);
-    base = mdsk_cuda_scratch(MDSK_CUDA_ATTEND, bytes);
+    base = mdsk_cuda_scratch(w->stream, MDSK_CUDA_ATTEND, bytes);
     if (!base)
         return -ENOMEM;
     *r = lay_out(w, c->problem, plan->workspace, base, &bytes);

@@ -204,7 +204,8 @@ cudaError_t sort_rows(struct plan *p, void *room, void *stream)
                                            (int)p->n, 0, p->bits, (cudaStream_t)stream);
 }
 
-int make_plan(const struct mdsk_embedding_bwd *a, int64_t n, struct plan *p)
+int make_plan(void *stream, const struct mdsk_embedding_bwd *a, int64_t n,
+              struct plan *p)
 {
     int64_t list = round_up(n * (int64_t)sizeof(uint32_t)), sums;
     int64_t fit = most_sums / (2 * a->H * (int64_t)sizeof(float));
@@ -223,7 +224,7 @@ int make_plan(const struct mdsk_embedding_bwd *a, int64_t n, struct plan *p)
     if (err)
         return err;
     p->bytes = 4 * list + 2 * sums + round_up((int64_t)p->sort_bytes);
-    at = (char *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE, p->bytes);
+    at = (char *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE, p->bytes);
     if (!at)
         return -ENOMEM;
     for (int i = 0; i < 2; i++) {
@@ -241,7 +242,7 @@ template <class T, int N>
 int add_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first, int64_t n)
 {
     struct plan p;
-    int err = make_plan(a, n, &p);
+    int err = make_plan(stream, a, n, &p);
     dim3 blocks;
     sorted x;
 

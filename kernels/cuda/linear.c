@@ -169,16 +169,16 @@ static float sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a
                      struct mdsk_cuda_plan *p)
 {
     struct mdsk_linear_bwd_weight mine = *a;
+    int64_t size = a->out * (int64_t)sizeof *a->db;
 
     if (p->beside_ms > 0 || !mdsk_cuda_can_race(stream))
         return p->beside_ms;
-    if (cudaMalloc((void **)&mine.db, (size_t)a->out * sizeof *a->db) != cudaSuccess) {
-        cudaGetLastError();
+    mine.db = mdsk_cuda_take(stream, size);
+    if (!mine.db)
         return 0;
-    }
-    cudaMemsetAsync(mine.db, 0, (size_t)a->out * sizeof *a->db, stream);
+    cudaMemsetAsync(mine.db, 0, (size_t)size, stream);
     p->beside_ms = mdsk_cuda_time(stream, work_sums, &mine);
-    cudaFree(mine.db);
+    mdsk_cuda_give_back(stream, mine.db);
     return p->beside_ms;
 }
 
@@ -221,7 +221,8 @@ int mdsk_linear_bwd_weight_cuda(void *stream, const struct mdsk_linear_bwd_weigh
         struct mdsk_cuda_operands with = o;
 
         both.epilogue = CUBLASLT_EPILOGUE_BGRADB;
-        with.bias = mdsk_cuda_scratch(MDSK_CUDA_BIAS, a->out * (int64_t)sizeof *a->db);
+        with.bias =
+            mdsk_cuda_scratch(stream, MDSK_CUDA_BIAS, a->out * (int64_t)sizeof *a->db);
         if (!with.bias)
             return -ENOMEM;
         err = choose_passes(stream, a, &both, &with, &fused);

@@ -94,7 +94,7 @@ int launch_sums(cudaStream_t stream, int64_t rows, int64_t cols, const T *x, flo
     int64_t across = ceil_div(cols, lanes * N);
     int64_t depth = max(ceil_div(rows * across, wanted), (int64_t)16 * teams);
     int64_t down = ceil_div(rows, depth);
-    float *parts = (float *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE,
+    float *parts = (float *)mdsk_cuda_scratch(stream, MDSK_CUDA_REDUCE,
                                               down * cols * (int64_t)sizeof *parts);
 
     if (!parts)

@@ -236,7 +236,7 @@ extern "C" int mdsk_xent_loss_cuda(void *stream, const struct mdsk_xent_loss *a)
 
     if (a->R < 1)
         return 0;
-    part = (double *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE,
+    part = (double *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
                                        2 * blocks * (int64_t)sizeof *part);
     if (!part)
         return -ENOMEM;

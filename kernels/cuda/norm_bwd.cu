@@ -262,9 +262,9 @@ int64_t parts_of(const struct mdsk_norm_bwd *a, int64_t wanted)
     return n > 1 ? n : 1;
 }
 
-float *parts_room(const struct mdsk_norm_bwd *a, int64_t n)
+float *parts_room(void *stream, const struct mdsk_norm_bwd *a, int64_t n)
 {
-    return (float *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE,
+    return (float *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
                                       n * 2 * a->H * (int64_t)sizeof(float));
 }
 
@@ -279,7 +279,7 @@ int launch_rows(void *stream, const struct mdsk_norm_bwd *a)
 {
     constexpr size_t shared = queue<T, N, K, P, D>::bytes;
     int64_t n = parts_of(a, (int64_t)mdsk_cuda_processors() * B);
-    float *parts = parts_room(a, n);
+    float *parts = parts_room(stream, a, n);
     int err = parts ? 0 : -ENOMEM;
 
     if (!err)
@@ -292,7 +292,7 @@ template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_b
 {
     constexpr int P = 512, across = 128;
     int64_t n = parts_of(a, 64);
-    float *parts = parts_room(a, n);
+    float *parts = parts_room(stream, a, n);
     int err = parts ? 0 : -ENOMEM;
 
     if (!err)

@@ -100,7 +100,7 @@ extern "C" int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares
 {
     int64_t wanted = ceil_div(a->n, (int64_t)threads * 16);
     unsigned parts = (unsigned)(wanted < most_parts ? wanted : most_parts);
-    double *part = (double *)mdsk_cuda_scratch(MDSK_CUDA_REDUCE,
+    double *part = (double *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
                                                most_parts * (int64_t)sizeof *part);
     int err;
 

@@ -177,7 +177,7 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
                        const struct mdsk_cuda_operands *o)
 {
     const float one = 1, zero = 0;
-    void *room = mdsk_cuda_scratch(MDSK_CUDA_PRODUCT, WORKSPACE);
+    void *room = mdsk_cuda_scratch(stream, MDSK_CUDA_PRODUCT, WORKSPACE);
     int err;
 
     if (!room)
@@ -267,8 +267,8 @@ static void choose(cudaStream_t stream, struct mdsk_cuda_plan *p,
                    const cublasLtMatmulHeuristicResult_t *guess, int n)
 {
     struct mdsk_cuda_operands mine = *o;
-    size_t size = (size_t)(p->shape.m * p->shape.n) *
-                  mdsk_dtype_size((enum mdsk_dtype)p->shape.out);
+    int64_t size = p->shape.m * p->shape.n *
+                   (int64_t)mdsk_dtype_size((enum mdsk_dtype)p->shape.out);
 
     p->algo = guess[0].algo;
     if (!mdsk_cuda_can_race(stream))
@@ -277,13 +277,12 @@ static void choose(cudaStream_t stream, struct mdsk_cuda_plan *p,
         race(stream, p, o, guess, n);
         return;
     }
-    if (cudaMalloc(&mine.c, size) != cudaSuccess) {
-        cudaGetLastError();
+    mine.c = mdsk_cuda_take(stream, size);
+    if (!mine.c)
         return;
-    }
-    cudaMemsetAsync(mine.c, 0, size, stream);
+    cudaMemsetAsync(mine.c, 0, (size_t)size, stream);
     race(stream, p, &mine, guess, n);
-    cudaFree(mine.c);
+    mdsk_cuda_give_back(stream, mine.c);
 }
 
 static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,

@@ -33,6 +33,7 @@ struct channel {
 struct mds_pipe {
     struct mds_pipe_spec spec;
     struct channel channel[CHANNELS];
+    int tried; /* a run is behind us */
 };
 
 /* ---- creation ---- */
@@ -124,11 +125,23 @@ static enum mds_rc begin_send(struct mds_pipe *p, struct channel *c)
                                c->tag, &c->req[b]);
 }
 
-/* The oldest received tensor, once it is here. */
-static enum mds_rc await_input(struct channel *c, const void **in)
+/* What is done for the first time may make a GPU's runtime wait for all that the device
+ * does (it loads code, takes memory): for a message, too, that was asked for early, and
+ * whose sender waits for what this stage would do next.  In a first run messages are
+ * asked for when nothing can be done without them. */
+static enum mds_rc ask_early(struct mds_pipe *p, struct channel *c)
 {
-    int b = c->used++ % c->buffers;
+    return p->tried ? begin_recv(p, c) : MDS_OK;
+}
 
+/* The oldest received tensor, once it is here. */
+static enum mds_rc await_input(struct mds_pipe *p, struct channel *c, const void **in)
+{
+    int b;
+
+    if (c->begun == c->used)
+        MDS_TRY(begin_recv(p, c));
+    b = c->used++ % c->buffers;
     *in = c->buf[b];
     return mds_comm_p2p_wait(&c->req[b]);
 }
@@ -149,7 +162,7 @@ static enum mds_rc forward(struct mds_pipe *p, const struct mds_pipe_stage *stag
     void *out = NULL;
 
     if (!mds_schedule_is_first(p->spec.schedule, step->chunk))
-        MDS_TRY(await_input(&p->channel[FWD_IN], &in));
+        MDS_TRY(await_input(p, &p->channel[FWD_IN], &in));
     if (!mds_schedule_is_last(p->spec.schedule, step->chunk))
         MDS_TRY(await_output(&p->channel[FWD_OUT], &out));
     return stage->forward(stage->ctx, step->micro_batch, step->chunk, in, out);
@@ -162,7 +175,7 @@ static enum mds_rc backward(struct mds_pipe *p, const struct mds_pipe_stage *sta
     void *d_in = NULL;
 
     if (!mds_schedule_is_last(p->spec.schedule, step->chunk))
-        MDS_TRY(await_input(&p->channel[BWD_IN], &d_out));
+        MDS_TRY(await_input(p, &p->channel[BWD_IN], &d_out));
     if (!mds_schedule_is_first(p->spec.schedule, step->chunk))
         MDS_TRY(await_output(&p->channel[BWD_OUT], &d_in));
     return stage->backward(stage->ctx, step->micro_batch, step->chunk, d_out, d_in);
@@ -173,13 +186,13 @@ static enum mds_rc do_step(struct mds_pipe *p, const struct mds_pipe_stage *stag
 {
     switch (step->op) {
     case MDS_PIPE_RECV_FWD:
-        return begin_recv(p, &p->channel[FWD_IN]);
+        return ask_early(p, &p->channel[FWD_IN]);
     case MDS_PIPE_FORWARD:
         return forward(p, stage, step);
     case MDS_PIPE_SEND_FWD:
         return begin_send(p, &p->channel[FWD_OUT]);
     case MDS_PIPE_RECV_BWD:
-        return begin_recv(p, &p->channel[BWD_IN]);
+        return ask_early(p, &p->channel[BWD_IN]);
     case MDS_PIPE_BACKWARD:
         return backward(p, stage, step);
     case MDS_PIPE_SEND_BWD:
@@ -212,5 +225,6 @@ enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
     step = mds_schedule_steps(p->spec.schedule, &n);
     for (int i = 0; i < n; i++)
         MDS_TRY(do_step(p, stage, &step[i]));
+    p->tried = 1;
     return drain(p);
 }

@@ -1,8 +1,9 @@
 /* Running one stage's schedule over two callbacks that know the model.
  *
- * Messages travel while the callbacks compute: the next input is under way before the
- * present one is worked on, and an output is waited for only when its buffer is needed
- * again.  Nothing depends on what is in the tensors, so this runs dry as well. */
+ * Messages travel while the callbacks compute: from the second run on the next input is
+ * under way before the present one is worked on, and an output is waited for only when
+ * its buffer is needed again.  Nothing depends on what is in the tensors, so this runs
+ * dry as well. */
 #ifndef MDS_PIPELINE_PIPE_H
 #define MDS_PIPELINE_PIPE_H
 

@@ -150,11 +150,12 @@ static void add_computation(struct mds_schedule *s, int dir, int i)
 static void write_steps(struct mds_schedule *s)
 {
     int all = computations(&s->spec), ahead = warm_up(&s->spec);
+    int last = ahead < all ? ahead : all - 1; /* forward before the first backward */
 
     add_recv(s, FWD);
-    if (!s->spec.forward_only)
-        add_recv(s, BWD);
     for (int i = 0; i < all; i++) {
+        if (i == last && !s->spec.forward_only)
+            add_recv(s, BWD);
         add_computation(s, FWD, i);
         if (i >= ahead)
             add_computation(s, BWD, i - ahead);

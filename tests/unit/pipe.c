@@ -37,7 +37,21 @@ struct diary {
     int at;      /* steps of the list that are behind us */
     int done;    /* computations */
     int fail_at; /* the one that fails, or -1 */
+    const struct mds_comm *comm;
+    int inputs; /* messages worked on, */
+    int early;  /* and the most that were asked for beyond them */
 };
+
+static void note_asked(struct diary *d, int input)
+{
+    int asked;
+
+    if (!d->comm)
+        return;
+    d->inputs += input;
+    asked = (int)mds_comm_stats(d->comm)->of[MDS_COMM_RECV].calls - d->inputs;
+    d->early = asked > d->early ? asked : d->early;
+}
 
 /* The next computation of the list is `now`, with tensors where there are pieces. */
 static enum mds_rc note(struct diary *d, struct mds_pipe_step now, const void *before,
@@ -56,6 +70,7 @@ static enum mds_rc note(struct diary *d, struct mds_pipe_step now, const void *b
     assert_int_equal(!after, mds_schedule_is_last(d->s, now.chunk));
     if (before && after)
         assert_ptr_not_equal(before, after);
+    note_asked(d, now.op == MDS_PIPE_FORWARD ? before != NULL : after != NULL);
     if (d->done++ == d->fail_at)
         return mds_fail(MDS_EDEVICE, "a piece failed");
     return MDS_OK;
@@ -113,6 +128,19 @@ static void close_dry(struct dry_pipe *d)
     mds_dev_destroy(d->dev);
 }
 
+static int gets_several(const struct mds_schedule *s)
+{
+    const struct mds_pipe_step *step;
+    int n, fwd = 0, bwd = 0;
+
+    step = mds_schedule_steps(s, &n);
+    for (int i = 0; i < n; i++) {
+        fwd += step[i].op == MDS_PIPE_RECV_FWD;
+        bwd += step[i].op == MDS_PIPE_RECV_BWD;
+    }
+    return fwd > 1 || bwd > 1;
+}
+
 /* What is computed and sent, twice, by tensors that nobody may touch. */
 static void check_dry(const struct mds_schedule *s)
 {
@@ -127,11 +155,15 @@ static void check_dry(const struct mds_schedule *s)
     if (!p->forward_only)
         sends += p->micro_batches * (p->chunks - (p->stage == 0));
     open_dry(&d, s, bytes);
+    diary.comm = d.comm;
     assert_true(d.arena.size <= 4 * MDS_PIPE_BUFFERS * (bytes + 1));
     for (int step = 1; step <= 2; step++) {
-        diary.at = diary.done = 0;
+        diary.at = diary.done = diary.early = 0;
         assert_int_equal(mds_pipe_run(d.pipe, &stage), MDS_OK);
         assert_int_equal(diary.done, p->micro_batches * p->chunks * passes);
+        /* nothing is under way while a stage does what it never did before */
+        assert_true(step > 1 || diary.early == 0);
+        assert_true(step == 1 || diary.early > 0 || !gets_several(s));
         assert_int_equal(mds_comm_stats(d.comm)->wire_bytes, step * sends * bytes);
     }
     close_dry(&d);

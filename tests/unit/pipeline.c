@@ -142,6 +142,21 @@ static void check_messages(const struct pipeline *p, int stage, int fwd)
     assert_int_equal(begun, used);
 }
 
+/* The first gradient is asked for no earlier than a forward before it is used: while a
+ * GPU waits for a message it has less to compute with. */
+static void check_first_gradient(const struct pipeline *p, int stage)
+{
+    const struct mds_pipe_step *step;
+    int n, forwards = 0, asked = 0;
+
+    step = mds_schedule_steps(p->s[stage], &n);
+    for (int i = 0; i < n && step[i].op != MDS_PIPE_BACKWARD; i++) {
+        asked |= step[i].op == MDS_PIPE_RECV_BWD;
+        forwards += asked && step[i].op == MDS_PIPE_FORWARD;
+    }
+    assert_in_range(forwards, 0, 1);
+}
+
 static int count(const struct pipeline *p, int stage, enum mds_pipe_op op)
 {
     const struct mds_pipe_step *step;
@@ -161,6 +176,7 @@ static void check_lists(const struct pipeline *p)
         check_computations(p, i);
         check_messages(p, i, 1);
         check_messages(p, i, 0);
+        check_first_gradient(p, i);
         assert_int_equal(count(p, i, MDS_PIPE_SEND_FWD), messages);
         assert_int_equal(count(p, i, MDS_PIPE_RECV_BWD), trains(p) ? messages : 0);
     }
