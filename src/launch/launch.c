@@ -188,15 +188,14 @@ static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run 
         return rc;
     if (p.fit_count == 0) {
         mds_plan_advise(&r, &p, stderr);
-        rc = mds_fail(MDS_EUSER,
-                      "no layout of %lld tokens fits on %lld ranks of %s; see "
-                      "`mds_launch plan`",
-                      (long long)run->config.model.seq_length, (long long)l->ranks,
-                      l->machine->name);
+        rc = mds_plan_refuse(&r, &p);
     } else {
+        int from = p.origin[0] && !p.row_fault[0];
+
         mds_layout_describe(&p.fits[0].layout, r.world, &text);
         mds_info("plan: %s; %.3g s a step%s%s", text.s ? text.s : "",
-                 p.fits[0].estimate.step_s, p.origin[0] ? ", from " : "", p.origin);
+                 p.fits[0].estimate.step_s, from ? ", from " : "",
+                 from ? p.origin : "");
         mds_str_fini(&text);
         mds_layout_options(&p.fits[0].layout, p.fixed, &text);
         mds_words_split(chosen, text.s);

@@ -84,9 +84,9 @@ static enum mds_rc add_lanes(const struct mds_groups *g)
 }
 
 /* Pipelines have been seen to stop in their first step on H200s; rings have not. */
-static enum mds_rc check_gpu_layout(const struct mds_groups *g)
+enum mds_rc mds_groups_check_gpus(const struct mds_parallel_config *c)
 {
-    if (g->grid.pp == 1)
+    if (c->pipeline <= 1)
         return MDS_OK;
     return mds_fail(MDS_ENOSUP,
                     "device cuda: pipelines do not work on GPUs in this version; use "
@@ -104,7 +104,7 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
                           (int)c->pipeline));
     g.place = mds_grid_place(&g.grid, rank);
     if (dev && strcmp(mds_dev_name(dev), "cuda") == 0)
-        MDS_TRY(check_gpu_layout(&g));
+        MDS_TRY(mds_groups_check_gpus(c));
     m.members = mds_zalloc((size_t)world, sizeof *m.members);
     if (!m.members)
         return MDS_EMEM;

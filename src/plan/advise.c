@@ -53,6 +53,23 @@ static void advise_free(const struct mds_plan_request *r, const struct mds_plan 
     }
 }
 
+enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_plan *p)
+{
+    struct mds_layout asked;
+    struct mds_config c;
+
+    if (p->out_count > 0 && !p->out[0].divides)
+        return mds_fail(MDS_EUSER, "%.*s", (int)strcspn(p->out[0].why, "\n"),
+                        p->out[0].why);
+    if (p->out_count == 0) { /* no grid has the sizes that were set */
+        mds_layout_fixed(r->run, r->world, &asked);
+        MDS_TRY(mds_layout_apply(r->run, &asked, r->world, &c));
+    }
+    return mds_fail(MDS_EUSER, "no layout of %lld tokens fits on %lld ranks of %s",
+                    (long long)r->run->config.model.seq_length, (long long)r->world,
+                    r->machine->name);
+}
+
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f)
 {

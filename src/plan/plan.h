@@ -35,10 +35,11 @@ struct mds_plan {
     struct mds_plan_reject
         *out; /* smallest need first, then those that do not divide */
     size_t out_count;
-    unsigned fixed;    /* mds_layout_fixed */
-    char origin[256];  /* of fits[0], if it is a row of the table; else "" */
-    int64_t rehearsed; /* dry runs */
-    int64_t untried;   /* grids for which there was no time */
+    unsigned fixed;      /* mds_layout_fixed */
+    char origin[256];    /* where the table has a row for this, or "" */
+    char row_fault[256]; /* why that is not fits[0], or "" */
+    int64_t rehearsed;   /* dry runs */
+    int64_t untried;     /* grids for which there was no time */
     double took_s;
 };
 
@@ -64,6 +65,9 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
 /* Nothing fits: lines that say what would, each tried. */
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f);
+
+/* MDS_EUSER and, in a sentence, why nothing is left of a plan without a fit. */
+enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_plan *p);
 
 /* "tensor 4, pipeline 2, data 4, ZeRO 1, full recompute": what differs from 1 and none.
  */

@@ -150,6 +150,17 @@ static void print_reject(const struct mds_plan_request *r,
     }
 }
 
+/* Of sentences that begin alike one is enough. */
+static int is_first_of_kind(const struct mds_plan *p, size_t from, size_t i)
+{
+    enum { ALIKE = 12 };
+
+    for (size_t k = from; k < i; k++)
+        if (strncmp(p->out[k].why, p->out[i].why, ALIKE) == 0)
+            return 0;
+    return 1;
+}
+
 static void print_out(const struct mds_plan_request *r, const struct mds_plan *p,
                       int64_t rows, FILE *f)
 {
@@ -162,10 +173,14 @@ static void print_out(const struct mds_plan_request *r, const struct mds_plan *p
     for (size_t i = 0; i < memory && (int64_t)i < rows; i++)
         print_reject(r, &p->out[i], f);
     if (memory < p->out_count)
-        fprintf(f, "\nout because the model does not divide so: %zu grids, such as\n",
+        fprintf(f, "\nout whatever memory there is: %zu grids, such as\n",
                 p->out_count - memory);
-    for (size_t i = memory; i < p->out_count && i < memory + 2; i++)
-        print_reject(r, &p->out[i], f);
+    for (size_t i = memory; i < p->out_count; i++)
+        if (is_first_of_kind(p, memory, i))
+            print_reject(r, &p->out[i], f);
+    if (p->row_fault[0])
+        fprintf(f, "\nnot taken: a row of the model table (%s): %.*s\n", p->origin,
+                (int)strcspn(p->row_fault, "\n"), p->row_fault);
     if (p->untried > 0)
         fprintf(f, "\nnot tried for want of time: %lld grids (--plan-seconds)\n",
                 (long long)p->untried);
@@ -179,7 +194,7 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
                 "TFLOP/s", "memory");
         for (size_t i = 0; i < p->fit_count && (int64_t)i < rows; i++)
             print_row(r, &p->fits[i], i + 1, f);
-        if (p->origin[0])
+        if (p->origin[0] && !p->row_fault[0])
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
         fprintf(f,
                 "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "

@@ -56,19 +56,24 @@ static void add_reject(struct search *s, const struct mds_plan_entry *e, int div
 
 /* ---- one layout ---- */
 
-/* 0 if the model does not divide so; then mds_fail_text() says why. */
+/* 0 if the model does not divide so, or GPUs are not laid out so; then mds_fail_text()
+ * says why. */
 static int try(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_plan_request *r = s->r;
     struct mds_config c;
+    enum mds_rc rc;
 
     e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
     if (mds_layout_apply(r->run, &e->layout, r->world, &c))
         return 0;
-    s->plan->rehearsed += 1 + (c.parallel.pipeline > 1);
     c.train.eval_iters = 0;
-    s->rc = mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
-    return s->rc == MDS_OK;
+    rc = mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
+    if (rc == MDS_ENOSUP)
+        return 0;
+    s->plan->rehearsed += 1 + (c.parallel.pipeline > 1);
+    s->rc = rc;
+    return rc == MDS_OK;
 }
 
 /* ---- ways to save memory ---- */
@@ -415,22 +420,37 @@ static void sort(struct mds_plan *p)
         qsort(p->out, p->out_count, sizeof *p->out, by_need);
 }
 
+/* What is in the way of a row of the table, NULL if nothing is. */
+static const char *row_fault(struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_plan *p = s->plan;
+
+    if (!try(s, e))
+        return mds_fail_text();
+    if (!e->estimate.fits)
+        return "it does not fit";
+    if (p->fit_count > 0 && 2 * e->estimate.tokens_s < p->fits[0].estimate.tokens_s)
+        return "not half as fast as 1";
+    return NULL;
+}
+
 /* A row of the table that fits goes before all that the search found, unless that is
  * more than twice as fast: rows come from other machines, too. */
 static void prefer_row(struct search *s, const struct mds_layout_row *row)
 {
     struct mds_plan_entry e = {.layout = row->layout};
+    const char *fault = row_fault(s, &e);
     struct mds_plan *p = s->plan;
 
-    if (!try(s, &e) || !e.estimate.fits ||
-        (p->fit_count > 0 && 2 * e.estimate.tokens_s < p->fits[0].estimate.tokens_s))
+    snprintf(p->origin, sizeof p->origin, "%s", row->origin);
+    snprintf(p->row_fault, sizeof p->row_fault, "%s", fault ? fault : "");
+    if (s->rc || fault)
         return;
     add_fit(s, &e);
     if (s->rc)
         return;
     memmove(p->fits + 1, p->fits, (p->fit_count - 1) * sizeof *p->fits);
     p->fits[0] = e;
-    snprintf(p->origin, sizeof p->origin, "%s", row->origin);
 }
 
 enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,

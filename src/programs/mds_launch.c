@@ -107,8 +107,7 @@ static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
     mds_plan_print(&r, &p, c->options.rows, stdout);
     if (p.fit_count == 0) {
         mds_plan_advise(&r, &p, stdout);
-        rc = mds_fail(MDS_EUSER, "no layout fits on %lld ranks of %s",
-                      (long long)l->ranks, l->machine->name);
+        rc = mds_plan_refuse(&r, &p);
     }
     mds_plan_fini(&p);
     return rc;
