@@ -314,7 +314,9 @@ static int xent_stats(void *stream, const struct mdsk_xent_stats *a)
 {
     struct mdsk_xent_stats b = *a;
 
-    b.logits = in(a->logits, a->dtype, (a->R - 1) * a->ld + a->words);
+    b.logits = move(
+        a->logits, ((a->R - 1) * a->ld + a->words) * (int64_t)mdsk_dtype_size(a->dtype),
+        a->gradient);
     b.target = in(a->target, MDSK_I32, a->R);
     b.max = out(a->max, MDSK_F32, a->R);
     b.sum = out(a->sum, MDSK_F32, a->R);
