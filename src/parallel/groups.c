@@ -83,16 +83,6 @@ static enum mds_rc add_lanes(const struct mds_groups *g)
     return mds_comm_add_lane(g->pipe, 1, -1);
 }
 
-/* Pipelines have been seen to stop in their first step on H200s; rings have not. */
-enum mds_rc mds_groups_check_gpus(const struct mds_parallel_config *c)
-{
-    if (c->pipeline <= 1)
-        return MDS_OK;
-    return mds_fail(MDS_ENOSUP,
-                    "device cuda: pipelines do not work on GPUs in this version; use "
-                    "tensor, sequence and data parallelism with ZeRO, or --device cpu");
-}
-
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out)
 {
@@ -103,8 +93,6 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     MDS_TRY(mds_grid_init(&g.grid, world, (int)c->tensor, (int)(c->ulysses * c->ring),
                           (int)c->pipeline));
     g.place = mds_grid_place(&g.grid, rank);
-    if (dev && strcmp(mds_dev_name(dev), "cuda") == 0)
-        MDS_TRY(mds_groups_check_gpus(c));
     m.members = mds_zalloc((size_t)world, sizeof *m.members);
     if (!m.members)
         return MDS_EMEM;

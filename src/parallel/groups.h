@@ -23,10 +23,6 @@ struct mds_groups {
     struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
 };
 
-/* Whether groups of GPUs can be laid out so in this version; MDS_ENOSUP says why not.
- * mds_groups_create asks, and who plans for GPUs elsewhere. */
-enum mds_rc mds_groups_check_gpus(const struct mds_parallel_config *c);
-
 /* The groups of `rank` among `world` ranks that each have such a device (borrowed):
  * over NCCL between GPUs, else over MPI.  Collective over the world.  dev NULL: as seen
  * by that rank alone, without any transport. */

@@ -5,7 +5,6 @@
 #include "plan/time.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the dry run ---- */
 
@@ -180,8 +179,6 @@ enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
 {
     struct mds_estimate e, last;
 
-    if (m->node.gpus > 0 && strcmp(c->output.device, "cpu") != 0)
-        MDS_TRY(mds_groups_check_gpus(&c->parallel));
     /* The first stage keeps the most activations, the last has the logits. */
     MDS_TRY(predict_rank(c, world, 0, per_node, m, &e));
     if (c->parallel.pipeline > 1) {

@@ -25,7 +25,7 @@ struct mds_estimate {
 };
 
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
- * per_node to a node, in order.  MDS_ENOSUP: m's GPUs cannot be laid out so.
+ * per_node to a node, in order.
  *
  * Limits of the time: operations do not overlap; of what travels behind computing a
  * quarter shows (time.c); links are shared fairly. */

@@ -38,7 +38,7 @@ example polaris.pbs polaris MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ZERO_STAGE=1 MP
     -- prod 16 6:00:00 GenomeLM
 example thetagpu.cobalt thetagpu MODEL_SIZE_KEY=GPT25B SEQ_LEN=64000 ZERO_STAGE=1 \
     -- full-node 4 2:00:00 GenomeLM
-example dgx2.sbatch dgx2 MODEL_SIZE_KEY=GPT13B SEQ_LEN=2048 MPSIZE=8 ZERO_STAGE=1 \
+example dgx2.sbatch dgx2 MODEL_SIZE_KEY=GPT13B SEQ_LEN=2048 MPSIZE=8 PPSIZE=2 ZERO_STAGE=1 \
     OFFLOAD_DEVICE=none GAS=8 -- batch 8 4:00:00 GenomeLM
 example perlmutter.sbatch perlmutter MODEL_SIZE_KEY=GPT13B SEQ_LEN=32768 SP_TYPE=ds \
     -- regular 8 2:00:00 m1234

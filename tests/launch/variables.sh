@@ -29,8 +29,8 @@ train-gpt3.sh SEQ_LEN=4096 | --seq-length 4096
 train-gpt3.sh SEQ=4096 | --seq-length 4096
 train-gpt3.sh MPSIZE=16 | --tensor-model-parallel-size 16
 train-gpt3.sh TP=16 | --tensor-model-parallel-size 16
-train-gpt3.sh PPSIZE=2 MDS_DEVICE=cpu | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
-train-gpt3.sh PP=2 MDS_DEVICE=cpu | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
+train-gpt3.sh PPSIZE=2 | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
+train-gpt3.sh PP=2 | --tensor-model-parallel-size 16 --pipeline-model-parallel-size 2
 train-gpt3.sh SPSIZE=2 | --ds-sequence-parallel-size 2
 train-gpt3.sh SP=2 | --ds-sequence-parallel-size 2
 train-gpt3.sh SP_TYPE=ds | --ds-sequence-parallel-size 32 --zero-stage 3

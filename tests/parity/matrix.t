@@ -86,11 +86,7 @@ measure() {
     shift 5
     echo > figures
     if ! train "$name" "$ranks" "$model" "$@"; then
-        if grep -q 'do not work on GPUs' log; then
-            printf 'ok - %-46s %d  # SKIP refused on GPUs\n' "$name" "$ranks"
-        else
-            verdict 1 "$name" "$ranks" log
-        fi
+        verdict 1 "$name" "$ranks" log
         return
     fi
     # shellcheck disable=SC2086  # no word, or an option and its value

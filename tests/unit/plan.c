@@ -2,7 +2,6 @@
 #include "tests/unit/scratch.h"
 
 #include "engine/engine.h"
-#include "parallel/groups.h"
 #include "plan/plan.h"
 
 /* A profile that is well, but for what a test changes. */
@@ -293,33 +292,6 @@ static void a_kind_of_sequence_parallelism_stays(void **state)
     close_toy(&ds);
 }
 
-/* Where mds_pretrain would refuse a pipeline on GPUs no plan has one, and says so in
- * its words; on CPUs it has. */
-static void what_gpus_refuse_is_not_planned(void **state)
-{
-    const struct mds_parallel_config two = {.pipeline = 2};
-    struct toy gpu = open_toy(""), cpu = open_toy("--device cpu");
-    int refused = mds_groups_check_gpus(&two) != MDS_OK, on_gpus = 0, on_cpus = 0;
-    char why[256];
-    const struct mds_plan *p;
-
-    (void)state;
-    snprintf(why, sizeof why, "%s", refused ? mds_fail_text() : "");
-    p = search(&cpu, 2);
-    for (size_t i = 0; i < p->fit_count; i++)
-        on_cpus += p->fits[i].layout.pipeline > 1;
-    p = search(&gpu, 2);
-    for (size_t i = 0; i < p->fit_count; i++)
-        on_gpus += p->fits[i].layout.pipeline > 1;
-    assert_true(on_cpus > 0);
-    assert_int_equal(on_gpus == 0, refused);
-    for (size_t i = 0; refused && i < p->out_count; i++)
-        if (p->out[i].entry.layout.pipeline > 1)
-            assert_string_equal(p->out[i].why, why);
-    close_toy(&gpu);
-    close_toy(&cpu);
-}
-
 /* The sentence, and not that memory is short. */
 static void sizes_that_cannot_be_are_refused(void **state)
 {
@@ -458,7 +430,6 @@ int main(void)
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
-        cmocka_unit_test(what_gpus_refuse_is_not_planned),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(what_would_fit_is_said),
         cmocka_unit_test(attention_is_as_fast_as_measured),
