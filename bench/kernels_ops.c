@@ -428,6 +428,9 @@ static void report_step(const struct bench *b)
     struct mdsk_sum_squares squares = {n, grad, b->dev->take(sizeof(double))};
     struct mdsk_cast cast = {n, MDSK_F32, b->dtype, master, weight ? weight : grad};
     struct mdsk_adamw adamw = {.n = n,
+                               .spans = 1,
+                               .decays = 1,
+                               .span_end = {n},
                                .beta1 = 0.9f,
                                .beta2 = 0.95f,
                                .eps = 1e-8f,

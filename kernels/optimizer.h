@@ -4,12 +4,17 @@
 
 #include "kernels/types.h"
 
+enum { MDSK_ADAMW_SPANS = 24 }; /* that one call tells apart, at most */
+
 /* AdamW on n consecutive weights:
  *   g  = grad * grad_scale
  *   m  = beta1 m + (1 - beta1) g
  *   v  = beta2 v + (1 - beta2) g^2
  *   w  = w - lr * weight_decay * w
  *          - lr * (m / correction1) / (sqrt(v / correction2) + eps)
+ * The weights are spans without gaps, none of them empty: span s ends before element
+ * span_end[s], the last one before n.  Where bit s of decays is not set weight_decay is
+ * 0.
  *
  *   master, m, v  [n]  f32, in place     grad  [n]  f32
  *   weight        [n]  dtype, out: master rounded; NULL where master is the weight
@@ -21,6 +26,9 @@ struct mdsk_adamw {
     int64_t n;
     float lr, beta1, beta2, eps, weight_decay;
     float correction1, correction2, grad_scale;
+    int spans; /* 1 .. MDSK_ADAMW_SPANS */
+    uint32_t decays;
+    int64_t span_end[MDSK_ADAMW_SPANS];
     float *master, *m, *v;
     const float *grad;
     enum mdsk_dtype dtype;

@@ -12,21 +12,36 @@ template <class T> struct adamw {
     struct mdsk_adamw a;
     float keep, step, root;
 
+    /* The span that element i is in. */
+    __device__ int span_of(int64_t i) const
+    {
+        int s = 0;
+
+        while (i >= a.span_end[s])
+            s++;
+        return s;
+    }
+
     template <int N> __device__ void run(int64_t i) const
     {
         float w[N], m[N], v[N], g[N];
+        int s;
 
         load(a.master + i, w);
         load(a.m + i, m);
         load(a.v + i, v);
         load((const float *)a.grad + i, g);
+        s = span_of(i); /* while those are under way */
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float d = g[j] * a.grad_scale;
 
+            if (i + j >= a.span_end[s])
+                s++;
             m[j] = a.beta1 * m[j] + (1 - a.beta1) * d;
             v[j] = a.beta2 * v[j] + (1 - a.beta2) * d * d;
-            w[j] = w[j] * keep - step * m[j] / (sqrtf(v[j]) * root + a.eps);
+            w[j] = w[j] * (a.decays >> s & 1 ? keep : 1) -
+                   step * m[j] / (sqrtf(v[j]) * root + a.eps);
         }
         store(w, a.master + i);
         store(m, a.m + i);

@@ -48,32 +48,55 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
     return MDS_OK;
 }
 
+/* The update from `skip` elements further on, as yet of nothing. */
+static struct mdsk_adamw update_from(const struct mdsk_adamw *a, int64_t skip)
+{
+    struct mdsk_adamw b = *a;
+
+    b.n = 0;
+    b.spans = 0;
+    b.decays = 0;
+    b.master += skip;
+    b.m += skip;
+    b.v += skip;
+    b.grad += skip;
+    if (b.weight)
+        b.weight = (char *)b.weight + skip * (int64_t)mdsk_dtype_size(b.dtype);
+    return b;
+}
+
+static void add_span(struct mdsk_adamw *a, int64_t n, int decay)
+{
+    uint32_t bit = 1u << a->spans;
+
+    a->decays |= decay ? bit : 0;
+    a->n += n;
+    a->span_end[a->spans++] = a->n;
+}
+
+/* In as few launches as spans allow: a bias alone does not fill a GPU. */
 enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
                                   const struct mdsk_adamw *a,
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a))
 {
     const struct zero_unit *u = &z->unit[p->unit];
+    struct mdsk_adamw b = update_from(a, 0);
 
     for (int i = u->range; i < u->range + u->ranges; i++) {
         const struct zero_range *r = &z->range[i];
-        int64_t from = most(r->first, p->first), skip = from - p->first;
-        struct mdsk_adamw b = *a;
+        int64_t from = most(r->first, p->first);
+        int64_t n = least(r->first + r->n, p->first + p->n) - from;
 
-        b.n = least(r->first + r->n, p->first + p->n) - from;
-        if (b.n <= 0)
+        if (n <= 0)
             continue;
-        if (!r->decay)
-            b.weight_decay = 0;
-        b.master += skip;
-        b.m += skip;
-        b.v += skip;
-        b.grad += skip;
-        if (b.weight)
-            b.weight = (char *)b.weight + skip * (int64_t)mdsk_dtype_size(b.dtype);
-        MDS_TRY(launch(z, &b));
+        if (b.spans == MDSK_ADAMW_SPANS) {
+            MDS_TRY(launch(z, &b));
+            b = update_from(a, from - p->first);
+        }
+        add_span(&b, n, r->decay);
     }
-    return MDS_OK;
+    return b.spans > 0 ? launch(z, &b) : MDS_OK;
 }
 
 static enum mds_rc launch_on_device(const struct mds_zero *z,

@@ -179,6 +179,9 @@ enum mds_rc mds_op_adamw(struct mds_dev *dev, const struct mdsk_adamw *a)
         return mds_front_broken("adamw", "n >= 1");
     if (!a->master || !a->m || !a->v || !a->grad)
         return mds_front_broken("adamw", "master, m, v, grad given");
+    if (a->spans < 1 || a->spans > MDSK_ADAMW_SPANS ||
+        a->span_end[a->spans - 1] != a->n)
+        return mds_front_broken("adamw", "spans that end at n");
     if (!(a->correction1 > 0) || !(a->correction2 > 0))
         return mds_front_broken("adamw", "corrections > 0");
     MDS_TRY(mds_front_dtype(dev, "adamw", a->dtype));

@@ -278,13 +278,17 @@ static void test_sum_squares(void **state)
 static void adamw_reference(const struct mdsk_adamw *a, struct vec *w, struct vec *m,
                             struct vec *v, const struct vec *grad)
 {
-    for (int64_t i = 0; i < a->n; i++) {
+    for (int64_t i = 0, s = 0; i < a->n; i++) {
         double g = grad->d[i] * (double)a->grad_scale;
         double b1 = (double)a->beta1, b2 = (double)a->beta2, lr = (double)a->lr;
+        double decay;
+
+        s += i == a->span_end[s];
+        decay = a->decays >> s & 1 ? (double)a->weight_decay : 0;
 
         m->d[i] = b1 * m->d[i] + (1 - b1) * g;
         v->d[i] = b2 * v->d[i] + (1 - b2) * g * g;
-        w->d[i] -= lr * (double)a->weight_decay * w->d[i] +
+        w->d[i] -= lr * decay * w->d[i] +
                    lr * (m->d[i] / (double)a->correction1) /
                        (sqrt(v->d[i] / (double)a->correction2) + (double)a->eps);
     }
@@ -307,6 +311,9 @@ static void test_adamw(void **state)
                                .eps = 1e-8f,
                                .weight_decay = 0.1f,
                                .grad_scale = 0.5f,
+                               .spans = n < 17 ? 1 : 5,
+                               .decays = 0x15,
+                               .span_end = {n < 17 ? n : 1, 3, 8, n - 2, n},
                                .master = w.f,
                                .m = m.f,
                                .v = v.f,

@@ -438,6 +438,81 @@ static void impossible_places_are_refused(void **state)
 }
 
 /* Loading anew begins anew. */
+/* What launches were asked for: an element's weight_decay counts 1, itself 100. */
+static struct {
+    const float *first;
+    int sum[8192];
+    int launches;
+} asked;
+
+static enum mds_rc ask(const struct mds_zero *z, const struct mdsk_adamw *a)
+{
+    int64_t at = a->master - asked.first, i = 0;
+
+    (void)z;
+    assert_int_equal(a->grad - asked.first, at);
+    assert_int_equal((const uint16_t *)a->weight - (const uint16_t *)asked.first, at);
+    assert_in_range(a->spans, 1, MDSK_ADAMW_SPANS);
+    for (int s = 0; s < a->spans; s++) {
+        assert_true(i < a->span_end[s]);
+        for (; i < a->span_end[s]; i++)
+            asked.sum[at + i] += 100 + (int)(a->decays >> s & 1);
+    }
+    assert_int_equal(i, a->n);
+    asked.launches++;
+    return MDS_OK;
+}
+
+/* A unit of more spans than a launch tells apart, from `skip` elements on. */
+static void check_launches(int skip, int launches)
+{
+    enum { VECTORS = 2 * MDSK_ADAMW_SPANS + 1, LENGTH = 64 };
+    static float numbers[VECTORS * LENGTH];
+    struct mdsk_adamw a = {.master = numbers + skip, .grad = numbers + skip};
+    struct zero_piece p = {.first = skip, .n = VECTORS * LENGTH - skip};
+    struct mds_zero_spec spec;
+    struct fixture f;
+    int id;
+
+    a.m = a.v = a.master;
+    a.dtype = MDSK_BF16;
+    a.weight = (uint16_t *)numbers + skip;
+    memset(&asked, 0, sizeof asked);
+    asked.first = numbers;
+    open_fixture(&f, "dry", 0, 1, MDSK_BF16);
+    assert_int_equal(mds_params_add_unit(f.ps, "many", &p.unit), MDS_OK);
+    for (int i = 0; i < VECTORS; i++) {
+        struct mds_param_spec s = {.rows = LENGTH, .decay = i % 2};
+
+        snprintf(s.name, sizeof s.name, "v%d", i);
+        assert_int_equal(mds_params_add(f.ps, &s, &id), MDS_OK);
+    }
+    spec = spec_of(&f, 0);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    assert_int_equal(mds_zero_update_piece(f.z, &p, &a, ask), MDS_OK);
+    assert_int_equal(asked.launches, launches);
+    for (int k = 0; k < VECTORS * LENGTH; k++)
+        assert_int_equal(asked.sum[k], k < skip ? 0 : 100 + k / LENGTH % 2);
+    close_fixture(&f);
+}
+
+static void a_unit_is_updated_in_few_launches(void **state)
+{
+    struct mds_zero_spec spec;
+    struct fixture f;
+
+    (void)state;
+    check_launches(0, 3);
+    check_launches(64, 2);
+    check_launches(100, 2);
+    open_fixture(&f, "dry", 0, 1, MDSK_BF16);
+    spec = spec_of(&f, 0);
+    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
+    whole_step(&f, 1);
+    assert_int_equal(mds_dev_ledger(f.dev)->op[MDS_OP_ADAMW].calls, UNITS);
+    close_fixture(&f);
+}
+
 static void load_starts_over(void **state)
 {
     float v[8192] = {0};
@@ -481,6 +556,7 @@ int main(void)
         cmocka_unit_test(the_next_unit_is_fetched_ahead),
         cmocka_unit_test(misuse_is_told),
         cmocka_unit_test(impossible_places_are_refused),
+        cmocka_unit_test(a_unit_is_updated_in_few_launches),
         cmocka_unit_test(load_starts_over),
     };
 
