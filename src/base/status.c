@@ -1,7 +1,11 @@
 #include "base/status.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static _Thread_local char last_text[2048];
 
@@ -15,6 +19,17 @@ enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
     va_end(ap);
     snprintf(last_text, sizeof last_text, "%s", text);
     return rc;
+}
+
+enum mds_rc mds_fail_open(enum mds_rc rc, const char *name)
+{
+    const char *why = strerror(errno);
+    int elsewhere = errno == ENOENT && name[0] != '/';
+    char here[PATH_MAX];
+
+    if (!elsewhere || !getcwd(here, sizeof here))
+        return mds_fail(rc, "%s: %s", name, why);
+    return mds_fail(rc, "%s: %s (relative to %s)", name, why, here);
 }
 
 const char *mds_fail_text(void)

@@ -20,6 +20,11 @@ enum mds_rc {
 enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A file that a user names cannot be opened, as errno says: "name: No such file or
+ * directory (relative to /home/me)", since jobs start elsewhere than their users think.
+ */
+enum mds_rc mds_fail_open(enum mds_rc rc, const char *name);
+
 /* The sentence of this thread's last failure; "" if there was none.  Borrowed until
  * the next mds_fail of this thread. */
 const char *mds_fail_text(void);

@@ -188,11 +188,13 @@ static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
     }
     mds_diag_fault(
         diag, NULL,
-        "%lld ranks do not divide into copies of tensor %lld x pipeline %lld x "
-        "sequence %lld = %lld ranks; start %s%s",
-        (long long)run->world, (long long)p->tensor, (long long)p->pipeline,
-        (long long)(p->ulysses * p->ring), (long long)copy,
-        say(nearest_multiple(run->world, copy), ranks), others.len ? others.s : "");
+        "%lld %s into copies of tensor %lld x pipeline %lld x sequence %lld = %lld "
+        "ranks; start %s%s",
+        (long long)run->world,
+        run->world == 1 ? "rank does not divide" : "ranks do not divide",
+        (long long)p->tensor, (long long)p->pipeline, (long long)(p->ulysses * p->ring),
+        (long long)copy, say(nearest_multiple(run->world, copy), ranks),
+        others.len ? others.s : "");
     mds_str_fini(&others);
 }
 

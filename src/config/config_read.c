@@ -65,17 +65,24 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
 {
     const char *name = run->config.sources.machine;
     int exported = getenv("MACHINE") && strcmp(getenv("MACHINE"), name) == 0;
+    int gone;
     struct mds_str path = {0};
     struct mds_tree *t = NULL;
 
     machine_path(name, &path);
+    gone = path.s && strcmp(path.s, name) != 0 && access(path.s, R_OK) != 0;
     if (path.failed)
         mds_diag_fault(diag, NULL, "%s", mds_fail_text());
-    else if (exported && !strchr(name, '/') && access(path.s, R_OK) != 0)
+    else if (gone && exported)
         mds_diag_warn(diag, "environment",
                       "MACHINE=%s: no such profile (%s); going on "
                       "without",
                       name, path.s);
+    else if (gone)
+        mds_diag_fault(diag, "command line",
+                       "--machine %s: no such profile (%s); the names are those of the "
+                       "files beside it, and a file will do",
+                       name, path.s);
     else if (mds_tree_load(path.s, &t))
         mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());
     else

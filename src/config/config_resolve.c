@@ -27,8 +27,7 @@ static int64_t round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Without these nothing else can be checked. */
-static int has_shape(const struct mds_model_config *m, struct mds_diag *diag)
+int mds_config_has_shape(const struct mds_model_config *m, struct mds_diag *diag)
 {
     if (m->layers && m->hidden && m->heads)
         return 1;
@@ -90,7 +89,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_model_config *m = &run->config.model;
 
-    if (!has_shape(m, diag))
+    if (!mds_config_has_shape(m, diag))
         return 0;
     resolve_heads(run, diag);
     resolve_positions(run, diag);
@@ -337,6 +336,11 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
     if (c->finetune && !c->load)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.finetune"),
                        "--finetune: from what? give --load a folder of checkpoints");
+    if (c->interval && !c->save &&
+        mds_settings_of(&run->settings, "checkpoint.interval")->level >
+            MDS_LEVEL_DERIVED)
+        mds_diag_warn(diag, mds_config_origin(run, "checkpoint.interval"),
+                      "--save-interval: nothing is saved; give --save a folder");
     if (c->async_save && !c->save)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.async_save"),
                        "--async-save: nothing is saved; give --save a folder");

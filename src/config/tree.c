@@ -297,7 +297,7 @@ enum mds_rc mds_tree_load(const char *path, struct mds_tree **out)
     enum mds_rc rc;
 
     if (!f)
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+        return mds_fail_open(MDS_EIO, path);
     rc = slurp(f, path, &text, &len);
     fclose(f);
     if (rc)

@@ -50,7 +50,7 @@ static enum mds_rc check_content(const char *path)
     size_t n;
 
     if (!f)
-        return mds_fail(MDS_EUSER, "%s: %s", path, strerror(errno));
+        return mds_fail_open(MDS_EUSER, path);
     n = fread(head, 1, sizeof head, f);
     fclose(f);
     if (n > 0 && (head[0] == '>' || (head[0] == 0x1f && head[1] == 0x8b)))

@@ -95,7 +95,7 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     hid_t fapl;
 
     if (stat(path, &st) < 0)
-        return mds_fail(MDS_EUSER, "%s: %s", path, strerror(errno));
+        return mds_fail_open(MDS_EUSER, path);
     MDS_TRY(new_file(path, 0, &f));
     fapl = access_list();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);

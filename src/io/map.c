@@ -18,7 +18,7 @@ enum mds_rc mds_map_open(const char *path, struct mds_map *out)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return mds_fail(MDS_EUSER, "%s: %s", path, strerror(errno));
+        return mds_fail_open(MDS_EUSER, path);
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         rc = mds_fail(MDS_EUSER, "%s: not a regular file", path);
         goto close_fd;

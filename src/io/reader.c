@@ -51,7 +51,7 @@ enum mds_rc mds_reader_open(const char *path, struct mds_reader **out)
     MDS_TRY(new_reader(std ? "standard input" : path, &r));
     r->fd = std ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0) {
-        mds_fail(MDS_EUSER, "%s: %s", r->name, strerror(errno));
+        mds_fail_open(MDS_EUSER, r->name);
         mds_reader_close(r);
         return MDS_EUSER;
     }

@@ -238,6 +238,20 @@ static enum mds_rc check_memory(const struct mds_estimate *e)
         need, have);
 }
 
+/* A job that waits for hours should find its data. */
+static void warn_of_data(const char *path)
+{
+    struct mds_str bin = {0};
+
+    mds_str_add(&bin, "%s.bin", path);
+    if (!strchr(path, ' ') && access(path, F_OK) && bin.s && access(bin.s, F_OK)) {
+        mds_fail_open(MDS_EUSER, path);
+        mds_warn("no data here: %s; a run that finds none ends at once",
+                 mds_fail_text());
+    }
+    mds_str_fini(&bin);
+}
+
 /* Resolve for the ranks.  A line that is only printed needs no data. */
 static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *run)
 {
@@ -251,6 +265,8 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     rc = mds_config_resolve(run, l->ranks, &diag);
     if (!rc)
         log_warnings(&diag);
+    if (!rc && !printed)
+        warn_of_data(run->config.data.paths);
     mds_diag_fini(&diag);
     return rc;
 }

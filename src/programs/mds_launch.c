@@ -88,14 +88,20 @@ static enum mds_rc verb_where(struct call *c)
     return MDS_OK;
 }
 
+static struct mds_plan_request request(const struct call *c, const struct mds_launch *l,
+                                       const struct mds_config_run *run)
+{
+    return (struct mds_plan_request){.machine = l->machine,
+                                     .run = run,
+                                     .world = l->ranks,
+                                     .per_node = l->per_node,
+                                     .budget_s = c->options.plan_s};
+}
+
 static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
                               const struct mds_config_run *run)
 {
-    const struct mds_plan_request r = {.machine = l->machine,
-                                       .run = run,
-                                       .world = l->ranks,
-                                       .per_node = l->per_node,
-                                       .budget_s = c->options.plan_s};
+    const struct mds_plan_request r = request(c, l, run);
     struct mds_diag diag = {0};
     struct mds_plan p;
     enum mds_rc rc = mds_plan_search(&r, &diag, &p);
@@ -116,11 +122,7 @@ static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
 static enum mds_rc print_max_seq(const struct call *c, const struct mds_launch *l,
                                  const struct mds_config_run *run)
 {
-    const struct mds_plan_request r = {.machine = l->machine,
-                                       .run = run,
-                                       .world = l->ranks,
-                                       .per_node = l->per_node,
-                                       .budget_s = c->options.plan_s};
+    const struct mds_plan_request r = request(c, l, run);
     struct mds_plan_entry best;
     struct mds_str text = {0};
     int64_t seq = 0;
@@ -139,6 +141,7 @@ static enum mds_rc print_max_seq(const struct call *c, const struct mds_launch *
 static enum mds_rc verb_plan(struct call *c)
 {
     struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
     struct mds_launch l;
     enum mds_rc rc;
 
@@ -146,11 +149,17 @@ static enum mds_rc verb_plan(struct call *c)
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
+    if (!mds_config_has_shape(&run->config.model, &diag)) {
+        rc = mds_diag_verdict(&diag);
+        goto destroy_run;
+    }
     printf("%s, %lld tokens, %lld ranks: %lld nodes of %s\n",
            run->config.model.size_key ? run->config.model.size_key : "a model",
            (long long)run->config.model.seq_length, (long long)l.ranks,
            (long long)l.nodes, l.machine->name);
     rc = c->options.max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
+destroy_run:
+    mds_diag_fini(&diag);
     mds_config_run_destroy(run);
 close_launch:
     mds_launch_close(&l);

@@ -181,10 +181,31 @@ static enum mds_rc begin_chain(struct run *r)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     if (c->finetune || !c->save || strcmp(c->save, c->load) != 0)
-        return mds_fail(MDS_EUSER, "--load %s: there is no checkpoint", c->load);
+        return mds_fail(
+            MDS_EUSER,
+            "--load %s: there is no checkpoint; to begin a run leave it out, "
+            "or give --save the same folder",
+            c->load);
     if (speaks(r))
         mds_info("no checkpoint in %s yet: the run begins", c->load);
     return mds_run_start_weights(r);
+}
+
+/* A --load that was forgotten costs what was saved before. */
+static enum mds_rc warn_of_others(const struct run *r)
+{
+    const char *dir = r->config->checkpoint.save;
+    int64_t iteration = -1;
+
+    if (!dir || !speaks(r))
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_latest(dir, &iteration));
+    if (iteration >= 0)
+        mds_warn("--save %s has checkpoints up to iteration %" PRId64
+                 ", and this run begins anew and will replace them: --load %s goes on "
+                 "from them",
+                 dir, iteration, dir);
+    return MDS_OK;
 }
 
 enum mds_rc mds_run_begin(struct run *r)
@@ -192,8 +213,10 @@ enum mds_rc mds_run_begin(struct run *r)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     int64_t iteration = -1;
 
-    if (!c->load)
+    if (!c->load) {
+        MDS_TRY(warn_of_others(r));
         return mds_run_start_weights(r);
+    }
     if (is_checkpoint(c->load))
         return load(r, c->load);
     MDS_TRY(find_latest(r, &iteration));

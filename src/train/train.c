@@ -7,6 +7,7 @@
 #include "optim/schedule.h"
 #include "train/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -195,6 +196,9 @@ static enum mds_rc loop(struct run *r, const char **reason)
 {
     if (r->iteration >= r->config->train.iters) {
         *reason = "iterations";
+        if (speaks(r))
+            mds_info("nothing to train: iteration %" PRId64 " of %" PRId64 " is done",
+                     r->iteration, r->config->train.iters);
         return mds_run_checkpoint(r, 1); /* to another folder, in this layout */
     }
     do {

@@ -43,7 +43,8 @@ test_expect_success 'a genome, and a run that goes well' '
 # ---- data ----
 
 test_expect_success 'data that are not there, cut short, or something else' '
-    fails "gone.h5: No such file or directory" pretrain --data-path gone.h5 &&
+    fails "gone.h5: No such file or directory (relative to $PWD)" \
+        pretrain --data-path gone.h5 &&
     head -c 5000 t.h5 >cut.h5 &&
     fails "cut.h5: not an HDF5 file (or truncated" pretrain --data-path cut.h5 &&
     grep "make it again with mds_data make" err &&
@@ -103,7 +104,22 @@ test_expect_success 'options of later versions are refused with a reason' '
 
 test_expect_success 'what only makes sense with a checkpoint' '
     fails "give --load a folder" pretrain --finetune &&
-    fails "no-load-optim without --load" pretrain --no-load-optim
+    fails "no-load-optim without --load" pretrain --no-load-optim &&
+    fails "--load nothing: there is no checkpoint; to begin a run leave it out" \
+        pretrain --load nothing &&
+    pretrain --save-interval 1 2>err && grep "warn: .*nothing is saved; give --save" err
+'
+test_expect_success 'a --load that was forgotten, and one with nothing left to do' '
+    pretrain --save ck 2>err && ! grep "warn:" err &&
+    pretrain --save ck --load ck 2>err && ! grep "warn:" err &&
+    grep "nothing to train: iteration 2 of 2 is done" err &&
+    pretrain --save ck 2>err &&
+    grep "warn: --save ck has checkpoints up to iteration 2, .*--load ck goes on" err
+'
+test_expect_success 'names of profiles, and too few ranks' '
+    fails "command line: --machine nowhere: no such profile (" pretrain --machine nowhere &&
+    fails "1 rank does not divide into copies of tensor 2 x" \
+        pretrain --tensor-model-parallel-size 2 && grep "= 2 ranks; start 2; or" err
 '
 
 # ---- files ----

@@ -73,6 +73,11 @@ test_expect_success 'queue limits: all faults, nothing submitted' '
     grep "did you mean debug?" err &&
     test ! -e qsub.log
 '
+test_expect_success 'data that are not here are a warning, before a job waits for hours' '
+    MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
+        mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
+    grep "warn: no data here: gone.h5: No such file or directory (relative to " err
+'
 test_expect_success 'a run that does not fit is not submitted, and leaves no folder' '
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT1T \
         mds_launch submit debug 1 1:00:00 me 2>err && cat err &&

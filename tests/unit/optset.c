@@ -131,7 +131,8 @@ static void test_tree_load_names_the_file(void **state)
 
     (void)state;
     assert_int_equal(mds_tree_load("gone.yaml", &t), MDS_EIO);
-    assert_string_equal(mds_fail_text(), "gone.yaml: No such file or directory");
+    assert_non_null(
+        strstr(mds_fail_text(), "gone.yaml: No such file or directory (relative to /"));
     assert_int_equal(mds_tree_load(".", &t), MDS_EIO);
 }
 
