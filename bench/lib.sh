@@ -52,7 +52,8 @@ fail() {
     echo "{\"try\": \"$2\", \"error\": \"status $status: $why\"}" | note "$1"
 }
 
-words_help='words between commas: micro-batch; none, selective, full; host:
+words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
+                      (ln), the activation (act), both (ln+act) again; host:
                       what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
                       opt: optimizer on the host, rest: weights, too; tpN, sp, uN, ringN,
                       ppN: ranks; gN: micro-batches a step; tN, cN, mN, lN: tiles of the
@@ -68,6 +69,9 @@ read_try() {
         case $word in
         [0-9]*) more="--micro-batch-size $word" ;;
         none | selective | full) more="--recompute-granularity $word" ;;
+        ln) more='--recompute-granularity selective --recompute-modules layernorm' ;;
+        act) more='--recompute-granularity selective --recompute-modules mlp_act' ;;
+        ln+act) more='--recompute-granularity selective --recompute-modules layernorm,mlp_act' ;;
         host) more=--cpu-checkpointing ;;
         opt) more=--cpu-optimizer ;;
         rest) more="--cpu-optimizer --offload-param-device cpu" ;;

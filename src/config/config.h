@@ -8,6 +8,8 @@
 enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_NONE };
 enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
 enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
+/* What selective recompute can name, as bits. */
+enum mds_recompute_module { MDS_MODULE_LAYERNORM = 1, MDS_MODULE_MLP_ACT = 2 };
 enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 
 /* What is done about a step whose loss or gradient is not finite. */
@@ -96,7 +98,8 @@ struct mds_train_config {
     int64_t loss_scale_window; /* steps without overflow before it doubles */
     int64_t hysteresis;        /* overflows before it halves */
     enum mds_recompute recompute;
-    int64_t recompute_layers;  /* full: blocks per kept input */
+    int recompute_modules;    /* selective: these and nothing else; 0: none are named */
+    int64_t recompute_layers; /* full: blocks per kept input */
     int partition_activations; /* full: kept inputs are cut over the tensor ranks */
     int offload_activations;   /* full: kept inputs wait in host memory */
     int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
@@ -163,5 +166,12 @@ struct mds_config {
     struct mds_checkpoint_config checkpoint;
     struct mds_sources_config sources;
 };
+
+/* Which large parts of blocks are computed again: NONE, too, where modules are named.
+ */
+enum mds_recompute mds_recompute_of(const struct mds_train_config *t);
+
+/* "layernorm,mlp_act" */
+const char *mds_recompute_modules_name(int modules);
 
 #endif

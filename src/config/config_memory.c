@@ -7,6 +7,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum mds_recompute mds_recompute_of(const struct mds_train_config *t)
+{
+    return t->recompute == MDS_RECOMPUTE_SELECTIVE && t->recompute_modules
+               ? MDS_RECOMPUTE_NONE
+               : t->recompute;
+}
+
+const char *mds_recompute_modules_name(int modules)
+{
+    static const char *const names[] = {"", "layernorm", "mlp_act",
+                                        "layernorm,mlp_act"};
+
+    return names[modules];
+}
+
 /* Each rank looks at its own node's folder. */
 static void check_nvme_folder(const struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -62,6 +77,25 @@ static void need_full(const struct mds_config_run *run, const char *key,
                        "%s is about the inputs that full recompute keeps, and this is "
                        "%s; give --recompute-granularity full, or leave it out",
                        what, names[is]);
+}
+
+static void check_modules(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_train_config *t = &run->config.train;
+    const char *origin = mds_config_origin(run, "train.recompute_modules");
+
+    if (t->recompute != MDS_RECOMPUTE_SELECTIVE)
+        mds_diag_fault(diag, origin,
+                       "--recompute-modules says what selective recompute computes "
+                       "again; give --recompute-granularity selective, too");
+    if (t->sequence_tile > 0)
+        mds_diag_fault(diag, origin,
+                       "--recompute-modules: with --sequence-tile norms and the MLP's "
+                       "inside are never kept; leave out one of them");
+    if (t->mlp_tile > 0 && t->recompute_modules & MDS_MODULE_MLP_ACT)
+        mds_diag_warn(diag, origin,
+                      "--recompute-modules mlp_act changes nothing: with --mlp-tile "
+                      "none of the MLP's inside is kept");
 }
 
 /* Cutting what is whole on one rank only, or cut already, changes nothing. */
@@ -147,6 +181,8 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
         mds_diag_fault(diag, mds_config_origin(run, "train.sequence_tile"),
                        "--sequence-tile needs blocks whose insides are computed again; "
                        "give --recompute-granularity full or selective");
+    if (t->recompute_modules)
+        check_modules(run, diag);
     if (t->partition_activations)
         check_partition(run, diag);
     check_chunk(run, diag);

@@ -27,6 +27,7 @@ static const char checkpoints[] = "Checkpoints";
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
+static const char *const modules[] = {"layernorm", "mlp_act", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
@@ -296,7 +297,12 @@ static const struct mds_option rows[] = {
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, recomputes, AT(train.recompute), "what",
      .help = "what the backward pass computes again instead of keeping it: selective "
-             "spares attention, full keeps inputs of blocks only"},
+             "spares attention, or what --recompute-modules names alone, full keeps "
+             "inputs of blocks only"},
+    {memory, "train.recompute_modules", "--recompute-modules", "MDS_RECOMPUTE_MODULES",
+     MDS_OPT_SET, NULL, 0, 0, modules, AT(train.recompute_modules), "modules",
+     .help = "with selective recompute, one or both: a block keeps all but the results "
+             "of its norms, of the MLP's GELU or SwiGLU"},
     {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
      MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.recompute_layers), "layers",
      .help = "blocks per kept input with full recompute"},

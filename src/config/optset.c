@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_text(const struct mds_option *o)
-{
-    return o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS;
-}
-
 static size_t count_rows(const struct mds_option_set *set)
 {
     size_t n = 0;
@@ -42,9 +37,9 @@ static enum mds_rc store(struct mds_settings *s, size_t row, union mds_value v)
 
     if (o->offset == MDS_OPT_UNSTORED)
         return MDS_OK;
-    if (is_text(o))
+    if (mds_option_is_text(o))
         return replace((char **)(void *)field, v.s);
-    if (o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM)
+    if (mds_option_is_int(o))
         memcpy(field, &v.n, sizeof v.n);
     else if (o->type == MDS_OPT_INT || o->type == MDS_OPT_COUNT ||
              o->type == MDS_OPT_BYTES)
@@ -103,7 +98,7 @@ enum mds_rc mds_settings_init(struct mds_settings *s, const struct mds_option_se
 void mds_settings_fini(struct mds_settings *s)
 {
     for (size_t i = 0; i < s->rows; i++) {
-        if (is_text(&s->set->options[i]))
+        if (mds_option_is_text(&s->set->options[i]))
             store(s, i, (union mds_value){.s = NULL});
         free(s->of[i].origin);
         free(s->of[i].spelled);

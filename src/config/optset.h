@@ -24,6 +24,8 @@ enum mds_option_type {
     MDS_OPT_FLAG,    /* int      --x, --no-x; in the environment and in files also
                                  0/1, true/false, yes/no, on/off */
     MDS_OPT_ENUM,    /* int      index into choices; letter case does not matter */
+    MDS_OPT_SET,     /* int      bit i: choices[i] is among the words up to the next
+                                 --option, between blanks or commas; NULL fallback: 0 */
     MDS_OPT_STRING,  /* char *   owned by the values; NULL if unset; if choices, one */
     MDS_OPT_WORDS,   /* char *   all words up to the next --option, joined by blanks */
     MDS_OPT_ACTION,  /* none     ends in settings.action, see `action` below */
@@ -50,7 +52,7 @@ struct mds_option {
     const char *fallback;       /* default, as a user would write it; NULL: unset
                                    (a number is 0, a text NULL) */
     double min, max;            /* inclusive, of numbers, in the field's unit */
-    const char *const *choices; /* NULL-terminated, of ENUM or STRING */
+    const char *const *choices; /* NULL-terminated, of ENUM, SET, STRING */
     ptrdiff_t offset;           /* of the field in the values, or MDS_OPT_UNSTORED */
     const char *unit;           /* placeholder of the value: "tokens", "file" */
     const char *help;           /* one sentence, lower case, no full stop */

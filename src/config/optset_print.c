@@ -52,8 +52,10 @@ static void add_aliases(const struct mds_option_set *set, const struct mds_optio
 
 static void add_choices(const struct mds_option *o, struct mds_str *out)
 {
+    const char *between = o->type == MDS_OPT_SET ? "," : "|";
+
     for (size_t i = 0; o->choices && o->choices[i]; i++)
-        mds_str_add(out, "%s%s", i ? "|" : "", o->choices[i]);
+        mds_str_add(out, "%s%s", i ? between : "", o->choices[i]);
 }
 
 /* "--seq-length <tokens>" */

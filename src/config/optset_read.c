@@ -107,7 +107,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
         read_flag(s, &n, name, value, diag);
     } else if (value) {
         mds_settings_put_name(s, &n, value, MDS_LEVEL_CLI, cli, name, diag);
-    } else if (o->type == MDS_OPT_WORDS) {
+    } else if (mds_option_is_list(o)) {
         read_words(s, &n, name, a, diag);
     } else if (a->at >= a->count || strncmp(a->v[a->at], "--", 2) == 0) {
         mds_diag_fault(diag, cli, "%s needs a value", name);
@@ -290,24 +290,24 @@ static void read_leaf(struct mds_settings *s, enum mds_level level,
                       struct mds_diag *diag)
 {
     struct mds_name name;
-    enum mds_option_type type;
+    const struct mds_option *o;
     char *joined;
 
     if (mds_name_find(s->set, MDS_NAME_KEY, path, &name)) {
         unknown_key(s, path, origin, diag);
         return;
     }
-    type = s->set->options[name.row].type;
+    o = &s->set->options[name.row];
     if (n->kind == MDS_NODE_LIST) {
-        joined = type == MDS_OPT_WORDS ? join_list(n) : NULL;
+        joined = mds_option_is_list(o) ? join_list(n) : NULL;
         if (joined)
             mds_settings_put_name(s, &name, joined, level, origin, path, diag);
         else
             mds_diag_fault(diag, origin, "%s: %s", path,
-                           type == MDS_OPT_WORDS ? "must be words"
+                           mds_option_is_list(o) ? "must be words"
                                                  : "must not be a list");
         free(joined);
-    } else if (!*n->text && type != MDS_OPT_STRING && type != MDS_OPT_WORDS) {
+    } else if (!*n->text && !mds_option_is_text(o) && !mds_option_is_list(o)) {
         mds_diag_fault(diag, origin, "%s has no value", path);
     } else {
         mds_settings_put_name(s, &name, n->text, level, origin, path, diag);

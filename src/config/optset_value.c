@@ -40,6 +40,30 @@ static int parse_choice(const struct mds_option *o, const char *text,
     return -1;
 }
 
+/* Words between blanks or commas; "~" and nothing are the empty set. */
+static int parse_set(const struct mds_option *o, const char *text, int *set,
+                     struct mds_str *why)
+{
+    static const char between[] = " ,";
+    int choice = 0;
+
+    *set = 0;
+    if (strcmp(text, "~") == 0)
+        return 0;
+    while (*(text += strspn(text, between)) && choice >= 0) {
+        size_t n = strcspn(text, between);
+        struct mds_str word = {0};
+
+        mds_str_add(&word, "%.*s", (int)n, text);
+        choice = parse_choice(o, word.s ? word.s : "", why);
+        if (choice >= 0)
+            *set |= 1 << choice;
+        mds_str_fini(&word);
+        text += n;
+    }
+    return choice < 0 ? -1 : 0;
+}
+
 static int parse_minutes(const char *text, double *out)
 {
     if (mds_parse_real(text, out) == 0) {
@@ -124,6 +148,8 @@ int mds_option_parse(const struct mds_option *o, const char *text, union mds_val
     case MDS_OPT_ENUM:
         v->n = parse_choice(o, text, why);
         return v->n < 0 ? -1 : 0;
+    case MDS_OPT_SET:
+        return parse_set(o, text, &v->n, why);
     case MDS_OPT_STRING:
     case MDS_OPT_WORDS:
         return parse_string(o, text, v, why);
@@ -160,9 +186,9 @@ union mds_value mds_settings_value(const struct mds_settings *s, size_t row)
         return value_of_text(o, s->of[row].text);
     if (is_whole(o))
         memcpy(&v.i, field, sizeof v.i);
-    else if (o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM)
+    else if (mds_option_is_int(o))
         memcpy(&v.n, field, sizeof v.n);
-    else if (o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS)
+    else if (mds_option_is_text(o))
         memcpy(&v.s, field, sizeof v.s);
     else
         memcpy(&v.r, field, sizeof v.r);
@@ -173,9 +199,9 @@ int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_val
 {
     if (is_whole(o))
         return a.i == b.i;
-    if (o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM)
+    if (mds_option_is_int(o))
         return a.n == b.n;
-    if (o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS)
+    if (mds_option_is_text(o))
         return a.s && b.s ? strcmp(a.s, b.s) == 0 : a.s == b.s;
     return a.r == b.r;
 }
@@ -209,6 +235,19 @@ static void format_string(const char *s, struct mds_str *out)
     mds_str_add(out, "'");
 }
 
+static void format_set(const struct mds_option *o, int set, struct mds_str *out)
+{
+    const char *before = "";
+
+    for (int i = 0; o->choices[i]; i++)
+        if (set & 1 << i) {
+            mds_str_add(out, "%s%s", before, o->choices[i]);
+            before = ",";
+        }
+    if (!set)
+        mds_str_add(out, "~");
+}
+
 void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out)
 {
@@ -223,6 +262,9 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
         break;
     case MDS_OPT_ENUM:
         mds_str_add(out, "%s", o->choices[v.n]);
+        break;
+    case MDS_OPT_SET:
+        format_set(o, v.n, out);
         break;
     case MDS_OPT_STRING:
     case MDS_OPT_WORDS:

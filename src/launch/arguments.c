@@ -37,6 +37,13 @@ static int is_said(const struct mds_settings *s, size_t row)
            is_among(o->key, always, sizeof always / sizeof *always);
 }
 
+static void add_set(const struct mds_option *o, int set, struct mds_words *out)
+{
+    for (int i = 0; o->choices[i]; i++)
+        if (set & 1 << i)
+            mds_words_add(out, "%s", o->choices[i]);
+}
+
 static void add_value(const struct mds_option *o, const char *field,
                       struct mds_words *out)
 {
@@ -65,6 +72,10 @@ static void add_value(const struct mds_option *o, const char *field,
         memcpy(&n, field, sizeof n);
         mds_words_add(out, "%s", o->choices[n]);
         break;
+    case MDS_OPT_SET:
+        memcpy(&n, field, sizeof n);
+        add_set(o, n, out);
+        break;
     case MDS_OPT_STRING:
     case MDS_OPT_WORDS:
         memcpy(&text, field, sizeof text);
@@ -82,7 +93,12 @@ static void add_value(const struct mds_option *o, const char *field,
 static int is_unset(const struct mds_option *o, const char *field)
 {
     const char *text;
+    int n;
 
+    if (o->type == MDS_OPT_SET) {
+        memcpy(&n, field, sizeof n);
+        return n == 0;
+    }
     if (o->type != MDS_OPT_STRING && o->type != MDS_OPT_WORDS)
         return 0;
     memcpy(&text, field, sizeof text);

@@ -84,6 +84,7 @@ static enum mds_rc record_run(struct mds_metrics *m)
     mds_jsonl_add_int(m->json, "parameters", run->parameters);
     add_model(m->json, &run->model);
     mds_jsonl_add_string(m->json, "recompute", recompute_name(run->recompute));
+    mds_jsonl_add_string(m->json, "recompute_modules", run->recompute_modules);
     mds_jsonl_add_int(m->json, "ranks", run->ranks);
     mds_jsonl_add_int(m->json, "data_parallel_size", run->data_parallel);
     mds_jsonl_add_int(m->json, "threads_per_rank", run->threads);

@@ -18,10 +18,11 @@ struct mds_metrics_run {
     struct mds_flops_model model;
     int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;
-    enum mds_recompute recompute;
-    int64_t ranks;         /* all processes: rates "per gpu" divide by it */
-    int64_t data_parallel; /* replicas */
-    int64_t threads;       /* per rank */
+    enum mds_recompute recompute;  /* mds_recompute_of */
+    const char *recompute_modules; /* "layernorm,mlp_act", "" */
+    int64_t ranks;                 /* all processes: rates "per gpu" divide by it */
+    int64_t data_parallel;         /* replicas */
+    int64_t threads;               /* per rank */
     int64_t micro_batch, global_batch;
     int64_t first_iteration; /* done before this run: 0 unless resumed */
     int64_t iters;           /* the last iteration to run to */

@@ -22,6 +22,11 @@ struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
     return a;
 }
 
+static int64_t stream_size(const struct mds_gpt *g)
+{
+    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
+}
+
 /* ---- forward ---- */
 
 /* qkv = rotate(norm(x + r) W^T + b), inside the attention. */
@@ -31,10 +36,11 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *full = NULL, *qkv = NULL;
+    void *full = NULL, *qkv = NULL, *n1 = s->n1;
 
-    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, s->n1, s->mean1, s->rstd1));
-    MDS_TRY(mds_tp_enter_fwd(p, s->n1, g->cfg.hidden, &full));
+    MDS_TRY(mds_gpt_lend(g, stream_size(g), &n1));
+    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, n1, s->mean1, s->rstd1));
+    MDS_TRY(mds_tp_enter_fwd(p, n1, g->cfg.hidden, &full));
     MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
     MDS_TRY(mds_gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, full, qkv));
     MDS_TRY(mds_attention_enter(p, &a, qkv, s->qkv));
@@ -59,7 +65,7 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *branch = NULL, *part = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(p) * H, &branch));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &branch));
     MDS_TRY(mds_tp_partial(p, branch, H, &part));
     MDS_TRY(mds_gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, part));
     MDS_TRY(mds_tp_leave_fwd(p, part, H, branch));
@@ -82,32 +88,48 @@ enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids
                                  const struct layer_saved *s, int kept_attention,
                                  void *m)
 {
+    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct layer_saved lent = *s;
+
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(enter(g, id, x, r, s));
     if (!kept_attention)
         MDS_TRY(attend(g, id, s));
-    MDS_TRY(middle(g, id, s));
+    MDS_TRY(mds_gpt_lend(g, stream_size(g), &lent.n2));
+    MDS_TRY(middle(g, id, &lent));
     if (m) {
-        MDS_TRY(mds_gpt_mlp_fwd(g, id, s, m));
+        MDS_TRY(mds_gpt_mlp_fwd(g, id, &lent, m));
         MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, m, m, &m));
     } else {
-        MDS_TRY(mds_gpt_mlp_refill(g, id, s));
+        MDS_TRY(mds_gpt_mlp_refill(g, id, &lent));
     }
+    mds_arena_release(g->par.arena, mark);
     return mds_params_release(g->ps, id->unit);
 }
 
 /* ---- backward ---- */
 
+/* A norm's result in *n, made again of its input x if it was not kept. */
+static enum mds_rc normed_again(const struct mds_gpt *g, const struct norm_ids *id,
+                                const void *x, float *mean, float *rstd, void **n)
+{
+    if (*n)
+        return MDS_OK;
+    MDS_TRY(mds_gpt_lend(g, stream_size(g), n));
+    return mds_gpt_norm_fwd(g, id, x, NULL, NULL, *n, mean, rstd);
+}
+
 static enum mds_rc mlp_half_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                                 const struct layer_saved *s, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
+    struct layer_saved lent = *s;
     void *dm = NULL, *dn = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden,
-                         &dn));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &dn));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, d, dn, &dm));
-    MDS_TRY(mds_gpt_mlp_bwd(g, id, s, dm, dn));
+    MDS_TRY(normed_again(g, &id->norm2, s->x1, s->mean2, s->rstd2, &lent.n2));
+    MDS_TRY(mds_gpt_mlp_bwd(g, id, &lent, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(g, &id->norm2, s->x1, s->mean2, s->rstd2, dn, d));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
@@ -133,19 +155,20 @@ static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids
     return MDS_OK;
 }
 
-/* dqkv -> dn [Rs,H], the gradient of s->n1. */
+/* dqkv -> dn [Rs,H], the gradient of norm1's result. */
 static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                            const struct layer_saved *s, const void *dqkv, void *dn)
 {
     const struct mds_par *p = &g->par;
     int64_t R = mds_par_rows(p), H = g->cfg.hidden;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *full = NULL, *part = NULL;
+    void *full = NULL, *part = NULL, *n1 = s->n1;
 
     MDS_TRY(mds_tp_partial(p, dn, H, &part));
     MDS_TRY(mds_gpt_linear_bwd_input(g, &id->qkv, R, dqkv, part));
     MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
-    MDS_TRY(mds_tp_enter_fwd(p, s->n1, H, &full));
+    MDS_TRY(normed_again(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
+    MDS_TRY(mds_tp_enter_fwd(p, n1, H, &full));
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, full, dqkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -158,8 +181,7 @@ static enum mds_rc attention_half_bwd(const struct mds_gpt *g,
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     void *da = NULL, *dn = NULL, *dqkv = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_slice_rows(&g->par) * g->cfg.hidden,
-                         &dn));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &dn));
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(&g->par) * id->qkv.out, &dqkv));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, d, dn, &da));
     MDS_TRY(attention_bwd(g, id, s, da, dqkv));

@@ -19,6 +19,11 @@ enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
     return mds_par_take(&g->par, tag, elements, out);
 }
 
+enum mds_rc mds_gpt_lend(const struct mds_gpt *g, int64_t elements, void **buffer)
+{
+    return *buffer ? MDS_OK : mds_gpt_take(g, MDS_MEM_WORK, elements, buffer);
+}
+
 static enum mds_rc take_all(const struct mds_gpt *g, enum mds_mem_tag tag,
                             const struct want *w, int n)
 {
@@ -40,7 +45,7 @@ struct stats {
     void *mean1, *rstd1, *lse, *mean2, *rstd2;
 };
 
-/* Every buffer of one layer. */
+/* Every buffer of one layer, but for what its backward makes again. */
 static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
                               struct layer_saved *s)
 {
@@ -48,26 +53,29 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
     int tp = mds_comm_size(g->groups->tp);
     int64_t R = mds_par_rows(&g->par), Rs = mds_par_slice_rows(&g->par), H = c->hidden;
     int64_t A = c->heads / tp, G = c->kv_heads / tp, F = c->ffn_hidden / tp;
+    const struct mds_train_config *t = g->run.train;
+    int again = t->recompute == MDS_RECOMPUTE_SELECTIVE ? t->recompute_modules : 0;
     struct stats f = {0};
     const struct want all[] = {
         {&s->x, Rs * H, 0},
         {&f.mean1, Rs, 1},
         {&f.rstd1, Rs, 1},
-        {&s->n1, Rs * H, 0},
         {&s->qkv, R * (A + 2 * G) * c->head_dim, 0},
         {&s->o, R * A * c->head_dim, 0},
         {&f.lse, R * A, 1},
         {&s->x1, Rs * H, 0},
         {&f.mean2, Rs, 1},
         {&f.rstd2, Rs, 1},
-        {&s->n2, Rs * H, 0},
     };
+    const struct want norms[] = {{&s->n1, Rs * H, 0}, {&s->n2, Rs * H, 0}};
     const struct want mlp[] = {{&s->u, c->swiglu ? 2 * R * F : R * F, 0},
                                {&s->g, R * F, 0}};
 
     MDS_TRY(take_all(g, tag, all, sizeof all / sizeof all[0]));
-    if (g->run.train->mlp_tile <= 0)
-        MDS_TRY(take_all(g, tag, mlp, 2));
+    if (!(again & MDS_MODULE_LAYERNORM))
+        MDS_TRY(take_all(g, tag, norms, 2));
+    if (t->mlp_tile <= 0)
+        MDS_TRY(take_all(g, tag, mlp, again & MDS_MODULE_MLP_ACT ? 1 : 2));
     s->mean1 = f.mean1;
     s->rstd1 = f.rstd1;
     s->lse = f.lse;
@@ -197,7 +205,7 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
                                      {&s->o, R * A * g->cfg.head_dim, 0},
                                      {&lse, R * A, 1}};
 
-    if (t->recompute == MDS_RECOMPUTE_NONE)
+    if (mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
         return take_layer(g, MDS_MEM_ACT, s);
     *s = g->shared[t->recompute == MDS_RECOMPUTE_FULL ? l % t->recompute_layers : 0];
     if (t->recompute == MDS_RECOMPUTE_SELECTIVE) {
@@ -271,7 +279,7 @@ static enum mds_rc take_shared(struct mds_gpt *g)
     g->shared = mds_zalloc((size_t)n, sizeof *g->shared);
     if (!g->shared)
         return MDS_EMEM;
-    if (g->run.training && t->recompute == MDS_RECOMPUTE_NONE)
+    if (g->run.training && mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
         return MDS_OK;
     for (int i = 0; i < (g->run.training ? n : 1); i++)
         MDS_TRY(take_layer(g, MDS_MEM_WORK, &g->shared[i]));

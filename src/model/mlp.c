@@ -1,6 +1,6 @@
 /* The MLP, whole or in tiles along the sequence: m = act(n2 Wup^T) Wdown^T.  Where the
- * layer has no room for u and g they exist for one tile at a time, and backward makes
- * them again. */
+ * layer has no room for g, or for u and g, they exist for one tile at a time, and
+ * backward makes them again. */
 #include "model/parts.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
@@ -28,10 +28,8 @@ static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id
                              const struct layer_saved *s, struct mlp_tile *t)
 {
     *t = (struct mlp_tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
-    if (s->u)
-        return MDS_OK;
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t->rows * id->up.out, &t->u));
-    return mds_gpt_take(g, MDS_MEM_WORK, t->rows * inner(g), &t->g);
+    MDS_TRY(mds_gpt_lend(g, t->rows * id->up.out, &t->u));
+    return mds_gpt_lend(g, t->rows * inner(g), &t->g);
 }
 
 /* Move on to the tile at row `at`; 0 behind the last. */
@@ -44,23 +42,29 @@ static int next_tile(const struct mds_gpt *g, struct mlp_tile *t, int64_t at)
     return left > 0;
 }
 
-/* u and g from the norm's output x.  A product can take GELU of what it has just made.
- */
-static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
-                        const void *x, const struct mlp_tile *t)
+/* g from u. */
+static enum mds_rc activate(const struct mds_gpt *g, const struct mlp_tile *t)
 {
-    struct mdsk_activation_fwd act = {.kind = MDSK_SWIGLU,
+    struct mdsk_activation_fwd act = {.kind = g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
                                       .R = t->rows,
                                       .F = inner(g),
                                       .dtype = g->par.dtype,
                                       .x = t->u,
                                       .y = t->g};
 
+    return mds_op_activation_fwd(g->par.dev, &act);
+}
+
+/* u and g from the norm's output x.  A product can take GELU of what it has just made.
+ */
+static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
+                        const void *x, const struct mlp_tile *t)
+{
     x = mds_par_at(&g->par, x, t->at * g->cfg.hidden);
     if (!g->cfg.swiglu)
         return mds_gpt_linear_gelu_fwd(g, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
-    return mds_op_activation_fwd(g->par.dev, &act);
+    return activate(g, t);
 }
 
 enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
@@ -100,31 +104,30 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     return MDS_OK;
 }
 
-/* dm -> the gradient of u, in *du.  In SwiGLU it takes the place of u, as dg is too
- * narrow for it. */
+/* dm -> the gradient of u, in *du.  g, which nobody needs any more, gives its place to
+ * its own gradient, and in SwiGLU u to its own, for which g's is too narrow. */
 static enum mds_rc inner_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                             const struct mlp_tile *t, const void *dm, void *dg,
-                             void **du)
+                             const struct mlp_tile *t, const void *dm, void **du)
 {
     struct mdsk_activation_bwd act = {.kind = MDSK_SWIGLU,
                                       .R = t->rows,
                                       .F = inner(g),
                                       .dtype = g->par.dtype,
                                       .x = t->u,
-                                      .dy = dg,
+                                      .dy = t->g,
                                       .dx = t->u};
 
-    *du = g->cfg.swiglu ? t->u : dg;
+    *du = g->cfg.swiglu ? t->u : t->g;
     if (!g->cfg.swiglu)
-        return mds_gpt_linear_gelu_bwd_input(g, &id->down, t->rows, dm, t->u, dg);
-    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->down, t->rows, dm, dg));
+        return mds_gpt_linear_gelu_bwd_input(g, &id->down, t->rows, dm, t->u, t->g);
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->down, t->rows, dm, t->g));
     return mds_op_activation_bwd(g->par.dev, &act);
 }
 
-/* One tile: dm, x, dx are whole, dg working memory. */
+/* One tile: dm, x, dx are whole. */
 static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                             const struct mlp_tile *t, const void *dm, const void *x,
-                            void *dg, void *dx)
+                            void *dx)
 {
     int64_t at = t->at * g->cfg.hidden;
     void *du = NULL;
@@ -132,7 +135,7 @@ static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     dm = mds_par_at(&g->par, dm, at);
     x = mds_par_at(&g->par, x, at);
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
-    MDS_TRY(inner_bwd(g, id, t, dm, dg, &du));
+    MDS_TRY(inner_bwd(g, id, t, dm, &du));
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->up, t->rows, x, du));
     return mds_gpt_linear_bwd_input(g, &id->up, t->rows, du,
                                     mds_par_at(&g->par, dx, at));
@@ -145,7 +148,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = g->cfg.hidden;
     struct mlp_tile t;
-    void *dfull = NULL, *x = NULL, *part = NULL, *dg = NULL;
+    void *dfull = NULL, *x = NULL, *part = NULL;
 
     MDS_TRY(mds_tp_leave_bwd(p, dm, H, &dfull));
     MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &x));
@@ -153,11 +156,12 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
      * those of dm: tiles go row by row, so they do not. */
     MDS_TRY(mds_tp_partial(p, dn, H, &part));
     MDS_TRY(take_tile(g, id, s, &t));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.rows * inner(g), &dg));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
         if (!s->u)
             MDS_TRY(fill(g, id, x, &t));
-        MDS_TRY(tile_bwd(g, id, &t, dfull, x, dg, part));
+        else if (!s->g)
+            MDS_TRY(activate(g, &t));
+        MDS_TRY(tile_bwd(g, id, &t, dfull, x, part));
     }
     MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
     mds_arena_release(p->arena, mark);

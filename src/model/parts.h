@@ -26,7 +26,8 @@ struct layer_ids {
 /* What a layer's backward reads of its forward.  Rs: rows of this rank's slice; R: rows
  * in matrix products. x [Rs,H] input of norm1   n1 [Rs,H]   qkv: parallel/attention.h's
  * `inside` o [R,A*D]   lse f32       x1 [Rs,H] input of norm2   n2 [Rs,H] u [R,F or 2F]
- * g [R,F], NULL with MLP tiles   mean, rstd [Rs] f32 each */
+ * g [R,F]   mean, rstd [Rs] f32 each.  NULL, of n1, n2, g and with tiles of the MLP u:
+ * not kept, but made again of what is. */
 struct layer_saved {
     void *x, *n1, *qkv, *o, *x1, *n2, *u, *g;
     float *mean1, *rstd1, *lse, *mean2, *rstd2;
@@ -83,6 +84,9 @@ enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES
 enum mds_rc mds_gpt_take_step(struct mds_gpt *g);
 enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
                          int64_t elements, void **out);
+
+/* Working memory for what a layer does not keep: where *buffer is NULL. */
+enum mds_rc mds_gpt_lend(const struct mds_gpt *g, int64_t elements, void **buffer);
 
 /* Put a layer input away; *saving is on its way to the host. */
 enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct kept *k,

@@ -274,10 +274,11 @@ static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k, void 
 static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
                           const struct piece_set *set, int first, int n)
 {
-    int selective = g->run.train->recompute == MDS_RECOMPUTE_SELECTIVE;
+    enum mds_recompute how = mds_recompute_of(g->run.train);
+    int selective = how == MDS_RECOMPUTE_SELECTIVE;
     const void *x = set->saved[first].x, *r = NULL;
 
-    if (g->run.train->recompute == MDS_RECOMPUTE_NONE)
+    if (how == MDS_RECOMPUTE_NONE)
         return MDS_OK;
     if (!selective && mds_gpt_moves_kept(g))
         MDS_TRY(get_back(g, &set->kept[first], set->saved[first].x));

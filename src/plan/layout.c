@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum kind { NUMBER, PLACE, RECOMPUTE, FLAG };
+enum kind { NUMBER, PLACE, RECOMPUTE, MODULES, FLAG };
 
 /* A member, the key of its setting and mds_pretrain's option for it. */
 struct member {
@@ -23,6 +23,7 @@ static const struct member members[] = {
     {"parallel.offload_optimizer", "--offload-device", PLACE, AT(offload_optimizer)},
     {"parallel.offload_params", "--offload-param-device", PLACE, AT(offload_params)},
     {"train.recompute", "--recompute-granularity", RECOMPUTE, AT(recompute)},
+    {"train.recompute_modules", "--recompute-modules", MODULES, AT(recompute_modules)},
     {"parallel.sequence_parallel", "--sequence-parallel", FLAG, AT(sequence_parallel)},
     {"train.offload_activations", "--cpu-checkpointing", FLAG, AT(offload_activations)},
     {"train.mlp_tile", "--mlp-tile", NUMBER, AT(mlp_tile)},
@@ -136,6 +137,7 @@ struct mds_layout mds_layout_of(const struct mds_config *c)
                                .offload_optimizer = c->parallel.offload_optimizer,
                                .offload_params = c->parallel.offload_params,
                                .recompute = c->train.recompute,
+                               .recompute_modules = c->train.recompute_modules,
                                .sequence_parallel = c->parallel.sequence_parallel,
                                .offload_activations = c->train.offload_activations,
                                .mlp_tile = c->train.mlp_tile,
@@ -158,6 +160,8 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
         l.offload_params = MDS_PLACE_DEVICE;
     if (l.recompute == MDS_RECOMPUTE_NONE)
         l.sequence_tile = 0;
+    if (l.recompute != MDS_RECOMPUTE_SELECTIVE || l.sequence_tile > 0)
+        l.recompute_modules = 0;
     if (l.recompute == MDS_RECOMPUTE_NONE ||
         (l.recompute == MDS_RECOMPUTE_SELECTIVE && l.sequence_tile == 0))
         l.offload_activations = 0;
@@ -190,6 +194,7 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     c->parallel.offload_params = l->offload_params;
     c->parallel.sequence_parallel = l->sequence_parallel && l->tensor > 1;
     c->train.recompute = l->recompute;
+    c->train.recompute_modules = l->recompute_modules;
     c->train.offload_activations = l->offload_activations;
     c->train.mlp_tile = l->mlp_tile;
     c->train.loss_tile = l->loss_tile;
@@ -224,6 +229,10 @@ static void add_option(const struct member *m, int64_t value, struct mds_str *ou
         break;
     case RECOMPUTE:
         mds_str_add(out, "%s%s %s", blank, m->flag, recomputes[value]);
+        break;
+    case MODULES:
+        mds_str_add(out, "%s%s %s", blank, m->flag,
+                    mds_recompute_modules_name((int)value));
         break;
     case FLAG:
         mds_str_add(out, "%s%s", blank, m->flag);

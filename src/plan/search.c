@@ -82,23 +82,35 @@ static int try(struct search *s, struct mds_plan_entry *e)
  * takes more time. */
 static const struct {
     enum mds_recompute recompute;
-    int tiles, on_host;
+    int modules, tiles, on_host;
     int64_t every;
 } rungs[] = {
-    {MDS_RECOMPUTE_NONE, 0, 0, 1},      {MDS_RECOMPUTE_NONE, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 1, 0, 1}, {MDS_RECOMPUTE_SELECTIVE, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 1, 0, 1},      {MDS_RECOMPUTE_FULL, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 1, 1, 2},      {MDS_RECOMPUTE_FULL, 1, 1, 4},
-    {MDS_RECOMPUTE_FULL, 1, 1, 8},
+    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
-enum { RUNGS = sizeof rungs / sizeof *rungs, FRUGAL = 5 };
+enum { RUNGS = sizeof rungs / sizeof *rungs, FRUGAL = 6 };
+
+/* Whether blocks keep their insides, or but for a few of them. */
+static int keeps_insides(int rung)
+{
+    return rungs[rung].recompute == MDS_RECOMPUTE_NONE || rungs[rung].modules;
+}
 
 static void climb(struct mds_layout *l, int rung, int64_t tile)
 {
     l->mlp_tile = l->loss_tile = rungs[rung].tiles ? tile : 0;
     l->recompute = rungs[rung].recompute;
-    l->sequence_tile = l->recompute == MDS_RECOMPUTE_NONE ? 0 : l->mlp_tile;
+    l->recompute_modules = rungs[rung].modules;
+    l->sequence_tile = keeps_insides(rung) ? 0 : l->mlp_tile;
     l->offload_activations = rungs[rung].on_host;
     l->recompute_layers = rungs[rung].every;
 }
@@ -206,6 +218,16 @@ static void note_tried(struct search *s, const struct mds_layout *l, int fits)
     s->tried[s->tried_count++].fits = fits;
 }
 
+/* Rungs change what is kept of activations, and tiles; if all else is too much, none of
+ * them will do. */
+static int is_hopeless(const struct mds_estimate *e)
+{
+    const int64_t *peak = e->memory.peak;
+
+    return peak[MDS_MEM_PARAM] + peak[MDS_MEM_GRAD] + peak[MDS_MEM_OPTIM] >
+           e->device_limit;
+}
+
 /* The rungs up to the first that fits; those above it are slower. */
 static void try_home(struct search *s, const struct mds_layout *grid, int home,
                      int64_t tile)
@@ -229,6 +251,8 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
             fits = e.estimate.fits;
         }
         note_tried(s, &asked, fits);
+        if (is_hopeless(&e.estimate))
+            break;
         if (fits) {
             keep_more(s, &e);
             add_fit(s, &e);

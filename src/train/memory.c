@@ -86,6 +86,14 @@ static void advise_all(const struct run *r)
 {
     struct mds_config c = *r->config;
 
+    if (c.train.recompute == MDS_RECOMPUTE_NONE) {
+        c.train.recompute = MDS_RECOMPUTE_SELECTIVE;
+        c.train.recompute_modules = MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT;
+        advise(
+            r, &c,
+            "--recompute-granularity selective --recompute-modules layernorm mlp_act");
+        c = *r->config;
+    }
     if (c.train.recompute != MDS_RECOMPUTE_FULL) {
         c.train.recompute = MDS_RECOMPUTE_FULL;
         advise(r, &c, "--recompute-granularity full");

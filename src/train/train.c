@@ -60,21 +60,23 @@ static double unigram_entropy(const struct run *r)
 static enum mds_rc open_metrics(struct run *r)
 {
     const struct mds_config *c = r->config;
-    struct mds_metrics_run m = {.version = r->spec->version,
-                                .size_key = c->model.size_key,
-                                .device = mds_dev_name(r->dev),
-                                .data_path = c->data.paths,
-                                .model = mds_flops_model_of(&c->model),
-                                .vocab = c->model.vocab,
-                                .recompute = c->train.recompute,
-                                .ranks = r->groups.grid.world,
-                                .data_parallel = r->groups.grid.dp,
-                                .micro_batch = c->batch.micro,
-                                .global_batch = c->batch.global,
-                                .first_iteration = r->iteration,
-                                .iters = c->train.iters,
-                                .log_interval = c->train.log_interval,
-                                .seed = c->train.seed};
+    struct mds_metrics_run m = {
+        .version = r->spec->version,
+        .size_key = c->model.size_key,
+        .device = mds_dev_name(r->dev),
+        .data_path = c->data.paths,
+        .model = mds_flops_model_of(&c->model),
+        .vocab = c->model.vocab,
+        .recompute = mds_recompute_of(&c->train),
+        .recompute_modules = mds_recompute_modules_name(c->train.recompute_modules),
+        .ranks = r->groups.grid.world,
+        .data_parallel = r->groups.grid.dp,
+        .micro_batch = c->batch.micro,
+        .global_batch = c->batch.global,
+        .first_iteration = r->iteration,
+        .iters = c->train.iters,
+        .log_interval = c->train.log_interval,
+        .seed = c->train.seed};
 
     if (!speaks(r))
         return MDS_OK;

@@ -59,6 +59,8 @@ test_expect_success 'buckets, overlap, recompute and threads do not change a bit
     losses bits 2 "$gpt" --ddp-bucket-size 4096 && test_cmp gpt2 bits &&
     losses bits 2 "$gpt" --no-overlap-grad-reduce && test_cmp gpt2 bits &&
     losses bits 2 "$gpt" --recompute-granularity selective && test_cmp gpt2 bits &&
+    losses bits 2 "$gpt" --recompute-granularity selective \
+        --recompute-modules layernorm mlp_act && test_cmp gpt2 bits &&
     losses bits 2 "$gpt" --recompute-granularity full && test_cmp gpt2 bits
 '
 # A second build with another MPI, if there is one: OTHER_MPI_BUILD is its folder.

@@ -32,6 +32,8 @@ done <<'END'
 1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
 2 --recompute-granularity selective --sequence-tile 90 --ds-sequence-parallel-size 2
 2 --zero-stage 2 --bf16
+2 --zero-stage 1 --bf16 --recompute-granularity selective --recompute-modules layernorm mlp_act
+2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --recompute-modules layernorm --mlp-tile 50
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 3
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1

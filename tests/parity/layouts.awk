@@ -48,7 +48,8 @@ function add_zero(zero, offload) {
 }
 
 function add_recompute(recompute, every) {
-    if (recompute == "sel") add("sel", "--recompute-granularity selective")
+    if (recompute ~ /sel|mod/) add(recompute, "--recompute-granularity selective")
+    if (recompute == "mod") options = options " --recompute-modules layernorm mlp_act"
     if (recompute ~ /full|host|part/) add(recompute, "--recompute-granularity full")
     if (recompute == "host") options = options " --cpu-checkpointing"
     if (recompute == "part") options = options " --partition-activations"
@@ -101,7 +102,7 @@ function half(type, zero, recompute) {
 function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, shared) {
     turn = log2(tp) + log2(ulysses) + log2(ring) + log2(pp) + log2(dp) + sp + (chunk > 0)
     shared = ulysses * ring * dp > 1
-    recomputes = split("none sel full host" (tp > 1 && !sp ? " part" : ""), ways)
+    recomputes = split("none sel full host" (tp > 1 && !sp ? " part mod" : " mod"), ways)
     for (zero = 0; zero <= (shared ? 3 : 0); zero++) {
         offloads = split("none cpu nvme" (zero == 3 ? " rest" : ""), places)
         for (i = 1; i <= offloads; i++)

@@ -232,6 +232,8 @@ static void test_megatron_flags(void **state)
                                         "--distributed-timeout-minutes 5",
                                         "--recompute-granularity full",
                                         "--recompute-activations",
+                                        "--recompute-granularity selective "
+                                        "--recompute-modules layernorm",
                                         "--data-path 0.5 a 0.5 b",
                                         "--split 969,30,1",
                                         "--data-impl mmap",

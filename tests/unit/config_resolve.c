@@ -449,6 +449,16 @@ static void test_kept_where(void **state)
     expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
                   "--attention-chunk does not go with --sequence-parallel");
     expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
+    expect_misfit("--recompute-modules layernorm", 1,
+                  "give --recompute-granularity selective, too");
+    expect_misfit("--recompute-modules mlp_act --recompute-granularity full", 1,
+                  "give --recompute-granularity selective, too");
+    expect_misfit("--recompute-modules layernorm --recompute-granularity selective "
+                  "--sequence-tile 16",
+                  1, "norms and the MLP's inside are never kept; leave out one");
+    expect_off("--recompute-modules layernorm mlp_act --recompute-granularity "
+               "selective --mlp-tile 16",
+               1, "--recompute-modules mlp_act changes nothing");
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
                   "--nvme-path ./gone: No such file or directory; it must be a folder");
@@ -472,6 +482,8 @@ static void test_kept_well(void **state)
         "--partition-activations " TENSOR "2",
         "--fp16 --loss-scale 1024",
         "--mlp-tile 16 --loss-tile 16",
+        "--recompute-granularity selective --recompute-modules layernorm mlp_act",
+        "--recompute-granularity selective --recompute-modules layernorm --mlp-tile 16",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
         "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
         "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "

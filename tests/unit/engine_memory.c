@@ -59,6 +59,12 @@ static void set_recompute(struct mds_config *c, int way)
     c->train.mlp_tile = way == 5 ? 7 : 0;
 }
 
+static void set_modules(struct mds_config *c, int modules)
+{
+    c->train.recompute = modules ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
+    c->train.recompute_modules = modules;
+}
+
 /* What is kept, where, and what is recomputed changes no bit; tiles are other products,
  * of other rounding. */
 static void recompute_changes_nothing(void **state)
@@ -66,6 +72,7 @@ static void recompute_changes_nothing(void **state)
     (void)state;
     ways_agree(5, 0, 5, set_recompute, 0);
     ways_agree(5, 5, 6, set_recompute, 2e-6);
+    ways_agree(5, 1, 4, set_modules, 0);
 }
 
 /* Blocks in tiles, and attention in chunks: each way of keeping what they need. */
@@ -115,14 +122,17 @@ static void splits_agree(void **state)
 static void dry_ledger_is_the_same(void **state)
 {
     (void)state;
-    for (int k = 0; k < 10; k++) {
+    for (int k = 0; k < 16; k++) {
         struct mds_config c = shapes[k % 2]();
         struct fixture cpu, dry;
         double sum = 0, count = 0;
 
-        c.train.recompute = (enum mds_recompute)(k / 2);
-        if (k >= 6)
+        if (k >= 12)
             set_tiles(&c, k);
+        else if (k >= 6)
+            set_modules(&c, k / 2 - 2);
+        else
+            c.train.recompute = (enum mds_recompute)(k / 2);
         open_on(&cpu, &c, "cpu");
         open_on(&dry, &c, "dry");
         backward(&cpu);
@@ -159,6 +169,36 @@ static void recompute_saves_memory(void **state)
     }
     assert_true(peak[MDS_RECOMPUTE_FULL] < peak[MDS_RECOMPUTE_SELECTIVE]);
     assert_true(peak[MDS_RECOMPUTE_SELECTIVE] < peak[MDS_RECOMPUTE_NONE]);
+}
+
+/* As arenas hand out. */
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Of what is named nothing is kept, of all else everything: norms' two results are as
+ * wide as the stream, the activation's as the MLP's inside. */
+static void modules_alone_are_not_kept(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        int64_t row = c.batch.micro * c.model.seq_length * (int64_t)sizeof(float);
+        int64_t norms = 2 * rounded(row * c.model.hidden) * c.model.layers;
+        int64_t act = rounded(row * c.model.ffn_hidden) * c.model.layers, kept[4];
+
+        for (int m = 0; m < 4; m++) {
+            struct mds_engine_need need;
+
+            set_modules(&c, m);
+            assert_int_equal(mds_engine_measure(&c, 1, 0, &need), MDS_OK);
+            kept[m] = need.memory.peak[MDS_MEM_ACT];
+        }
+        assert_int_equal(kept[0] - kept[MDS_MODULE_LAYERNORM], norms);
+        assert_int_equal(kept[0] - kept[MDS_MODULE_MLP_ACT], act);
+        assert_int_equal(kept[0] - kept[3], norms + act);
+    }
 }
 
 /* Models of one and five trillion parameters on a million tokens are measured without
@@ -233,6 +273,7 @@ int main(void)
         cmocka_unit_test(splits_agree),
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(recompute_saves_memory),
+        cmocka_unit_test(modules_alone_are_not_kept),
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
     };

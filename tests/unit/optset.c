@@ -139,7 +139,7 @@ static void test_tree_load_names_the_file(void **state)
 struct demo {
     int64_t count, bytes;
     double real, minutes;
-    int flag, calm, kind;
+    int flag, calm, kind, set;
     char *name, *words;
 };
 
@@ -165,6 +165,8 @@ static const struct mds_option demo_rows[] = {
     {"G", "name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, DEMO(name), "s",
      .help = "h"},
     {"G", "words", "--words", NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, DEMO(words), "s",
+     .help = "h"},
+    {"G", "set", "--set", "D_SET", MDS_OPT_SET, NULL, 0, 0, kinds, DEMO(set), NULL,
      .help = "h"},
     {.help = NULL},
 };
@@ -236,6 +238,60 @@ static void test_engine_types(void **state)
     assert_string_equal(d.s.operands[1], "--out");
     assert_string_equal(mds_settings_of(&d.s, "a.kind")->origin, "command line");
     assert_string_equal(mds_settings_of(&d.s, "a.kind")->spelled, "--kind");
+    demo_end(&d);
+}
+
+/* What `set` is after one word of a command line, or -1. */
+static int set_of(const char *word, const char *says)
+{
+    const char *argv[] = {"demo", word, NULL};
+    struct demo_run d;
+    int set;
+
+    demo(&d, argv);
+    set = d.rc ? -1 : d.v.set;
+    if (says)
+        assert_said(&d.diag, says);
+    demo_end(&d);
+    return set;
+}
+
+static void test_engine_sets(void **state)
+{
+    static const char *const argv[] = {"demo",  "--set",  "fancy",
+                                       "plain", "--flag", NULL};
+    static const char yaml[] = "set: [Fancy]\n";
+    struct mds_tree *t = NULL;
+    char *shown = NULL;
+    struct demo_run d;
+    size_t size = 0;
+    FILE *f;
+
+    (void)state;
+    demo(&d, argv);
+    assert_int_equal(d.rc, MDS_OK);
+    assert_int_equal(d.v.set, 3);
+    f = open_memstream(&shown, &size);
+    mds_settings_show(&d.s, f);
+    fclose(f);
+    assert_non_null(strstr(shown, "set: plain,Fancy "));
+    free(shown);
+    demo_end(&d);
+    assert_int_equal(set_of("--set=plain", NULL), 1);
+    assert_int_equal(set_of("--set=fancy, plain", NULL), 3);
+    assert_int_equal(set_of("--set=~", NULL), 0);
+    assert_int_equal(set_of("--set=plain,fanzy", "did you mean Fancy?"), -1);
+    assert_int_equal(set_of("--set", "--set needs a value"), -1);
+    setenv("D_SET", "plain fancy", 1);
+    demo(&d, (const char *[]){"demo", NULL});
+    assert_int_equal(d.v.set, 3);
+    mds_settings_fini(&d.s);
+    unsetenv("D_SET");
+    assert_int_equal(mds_settings_init(&d.s, &demo_set, &d.v), MDS_OK);
+    assert_int_equal(mds_tree_parse(yaml, strlen(yaml), "t", &t), MDS_OK);
+    mds_settings_read_tree(&d.s, MDS_LEVEL_FILE, t, &d.diag);
+    assert_int_equal(d.v.set, 2);
+    mds_tree_destroy(t);
     demo_end(&d);
 }
 
@@ -351,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_tree_refuses),
         cmocka_unit_test(test_tree_load_names_the_file),
         cmocka_unit_test_setup(test_engine_types, setup),
+        cmocka_unit_test_setup(test_engine_sets, setup),
         cmocka_unit_test_setup(test_engine_defaults_and_actions, setup),
         cmocka_unit_test_setup(test_engine_reports_every_fault, setup),
         cmocka_unit_test_setup(test_engine_two_spellings, setup),
