@@ -79,10 +79,17 @@ enum mds_rc mds_rank_file_seal(struct mds_rank_file *f);
 
 struct mds_rank_file_reader;
 
-/* MDS_EUSER if it is damaged, or not the one of that id.  worker (borrowed) fetches
- * what will be read next. */
+/* Who fetches what will be read next (borrowed).  cached, of one thread: the kernel
+ * reads ahead of one reader.  around, of several: what is read from front to back,
+ * around the page cache where that can be; NULL if other processes read the same now.
+ */
+struct mds_rank_file_workers {
+    struct mds_worker *cached, *around;
+};
+
+/* MDS_EUSER if it is damaged, or not the one of that id. */
 enum mds_rc mds_rank_file_open(const char *path, const struct mds_rank_file_id *id,
-                               struct mds_worker *worker,
+                               struct mds_rank_file_workers workers,
                                struct mds_rank_file_reader **out);
 void mds_rank_file_close(struct mds_rank_file_reader *r); /* NULL is fine */
 

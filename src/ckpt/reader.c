@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Files open at a time; elements that others may read at a time; threads that read
- * ahead: one compares checksums while the other waits for the disk. */
-enum { FILES = 16, ROOM = 1 << 22, THREADS = 2 };
+ * around the page cache, most of which wait for the disk. */
+enum { FILES = 16, ROOM = 1 << 22, THREADS = 8 };
 
 struct slot {
     struct mds_rank_file_reader *file; /* NULL: free */
@@ -17,12 +17,12 @@ struct slot {
 
 struct mds_ckpt_reader {
     const struct mds_ckpt_index *ix; /* borrowed */
-    struct mds_worker *worker;       /* reads ahead */
+    struct mds_rank_file_workers workers;
     struct slot slot[FILES];
     int64_t clock;
 };
 
-enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix,
+enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
                                    struct mds_ckpt_reader **out)
 {
     struct mds_ckpt_reader *r = mds_zalloc(1, sizeof *r);
@@ -31,7 +31,9 @@ enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix,
     if (!r)
         return MDS_EMEM;
     r->ix = ix;
-    rc = mds_worker_create(THREADS, &r->worker);
+    rc = mds_worker_create(1, &r->workers.cached);
+    if (!rc && alone)
+        rc = mds_worker_create(THREADS, &r->workers.around);
     if (rc)
         mds_ckpt_reader_destroy(r);
     else
@@ -45,7 +47,8 @@ void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r)
         return;
     for (int i = 0; i < FILES; i++)
         mds_rank_file_close(r->slot[i].file);
-    mds_worker_destroy(r->worker);
+    mds_worker_destroy(r->workers.around);
+    mds_worker_destroy(r->workers.cached);
     free(r);
 }
 
@@ -85,7 +88,7 @@ static enum mds_rc open_file(struct mds_ckpt_reader *r, int64_t rank,
     s->stamp = ++r->clock;
     if (!s->file) {
         MDS_TRY(mds_ckpt_file(r->ix->path, rank, path));
-        MDS_TRY(mds_rank_file_open(path, &id, r->worker, &s->file));
+        MDS_TRY(mds_rank_file_open(path, &id, r->workers, &s->file));
         s->rank = rank;
     }
     *out = s->file;

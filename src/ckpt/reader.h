@@ -8,8 +8,9 @@
 struct mds_ckpt_reader;
 
 /* The index is borrowed and outlives the reader.  Files are opened as they are needed.
+ * alone: no other process reads the same now, so that the page cache may be left out.
  */
-enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix,
+enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
                                    struct mds_ckpt_reader **out);
 void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r); /* NULL is fine */
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r);

@@ -179,7 +179,7 @@ static enum mds_rc verify_files(const struct mds_ckpt_index *ix)
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_index_check_files(ix));
-    MDS_TRY(mds_ckpt_reader_create(ix, &r));
+    MDS_TRY(mds_ckpt_reader_create(ix, 1, &r));
     rc = MDS_OK;
     for (int64_t i = 0; !rc && i < ix->ranks; i++)
         if (ix->bytes[i] > 0)

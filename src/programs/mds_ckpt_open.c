@@ -33,7 +33,7 @@ enum mds_rc mds_opened_open(const char *given, struct mds_opened *out)
     MDS_TRY(mds_ckpt_index_read(path, &o.ix));
     rc = mds_ckpt_index_check_files(o.ix);
     if (!rc)
-        rc = mds_ckpt_reader_create(o.ix, &o.reader);
+        rc = mds_ckpt_reader_create(o.ix, 1, &o.reader);
     if (rc)
         mds_opened_close(&o);
     else

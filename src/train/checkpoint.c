@@ -60,9 +60,10 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     struct mds_zero *zero = mds_engine_zero(r->engine);
     struct filling f = {.local = mds_engine_params(r->engine),
                         .seed = (uint64_t)r->config->train.seed};
+    int alone = mds_zero_owns_slices(zero) || mds_comm_size(r->groups.data) == 1;
     enum mds_rc rc;
 
-    MDS_TRY(mds_ckpt_reader_create(ix, &f.reader));
+    MDS_TRY(mds_ckpt_reader_create(ix, alone, &f.reader));
     if (moments)
         rc = mds_zero_resume(zero, fill, &f, ix->state.updates);
     else

@@ -137,6 +137,22 @@ static void write_rank_file(const char *path)
     free(x);
 }
 
+static struct mds_rank_file_workers hire(int alone)
+{
+    struct mds_rank_file_workers w = {0};
+
+    assert_int_equal(mds_worker_create(1, &w.cached), MDS_OK);
+    if (alone)
+        assert_int_equal(mds_worker_create(3, &w.around), MDS_OK);
+    return w;
+}
+
+static void dismiss(struct mds_rank_file_workers w)
+{
+    mds_worker_destroy(w.around);
+    mds_worker_destroy(w.cached);
+}
+
 /* Columns 990 to 992 of every row, spread out. */
 static void check_runs(struct mds_rank_file_reader *r, const char *list, float plus)
 {
@@ -154,13 +170,13 @@ static void test_rank_file(void **state)
     const struct mds_runs beyond = {3, 3, 3, 1}, to = {0, 3, 3, 1};
     struct mds_rank_file_id other = id;
     struct mds_rank_file_reader *r;
-    struct mds_worker *worker;
+    struct mds_rank_file_workers workers;
     float out[3];
 
     (void)state;
-    assert_int_equal(mds_worker_create(1, &worker), MDS_OK);
+    workers = hire(0);
     write_rank_file("a.h5");
-    assert_int_equal(mds_rank_file_open("a.h5", &id, worker, &r), MDS_OK);
+    assert_int_equal(mds_rank_file_open("a.h5", &id, workers, &r), MDS_OK);
     check_runs(r, "/weight/big", 0);
     check_runs(r, "/adam_v/big", 0.5f);
     assert_int_equal(mds_rank_file_verify(r, "/adam_m/big", ROWS * COLS), MDS_OK);
@@ -171,48 +187,132 @@ static void test_rank_file(void **state)
                  "cannot open /weight/none");
     mds_rank_file_close(r);
     other.save = 12;
-    assert_fails(mds_rank_file_open("a.h5", &other, worker, &r), MDS_EUSER,
+    assert_fails(mds_rank_file_open("a.h5", &other, workers, &r), MDS_EUSER,
                  "another save");
     other.rank = 2;
-    assert_fails(mds_rank_file_open("a.h5", &other, worker, &r), MDS_EUSER,
+    assert_fails(mds_rank_file_open("a.h5", &other, workers, &r), MDS_EUSER,
                  "rank 3 at iteration 7");
-    mds_worker_destroy(worker);
+    dismiss(workers);
 }
 
-/* HDF5 reads what was written without it; a bit in the last block is found, and only
- * there. */
-static void test_damage(void **state)
+/* Where /weight/big begins: HDF5 finds what was written without it. */
+static int64_t place_of_big(const char *path)
 {
     int64_t n, place;
-    struct mds_rank_file_reader *r;
-    const struct mds_runs first = {0, 3, 3, 1};
-    struct mds_worker *worker;
     struct mds_h5 *h5;
-    float out[3], bad = 1;
-    FILE *f;
 
-    (void)state;
-    write_rank_file("b.h5");
-    assert_int_equal(mds_h5_open("b.h5", NULL, &h5), MDS_OK);
+    assert_int_equal(mds_h5_open(path, NULL, &h5), MDS_OK);
     assert_int_equal(mds_h5_locate(h5, "/weight/big", MDS_H5_F32, &n, &place), MDS_OK);
+    assert_int_equal(n, ROWS * COLS);
     assert_fails(mds_h5_locate(h5, "/weight/big", MDS_H5_U64, &n, &place), MDS_EUSER,
                  "not the list");
     assert_int_equal(mds_h5_close(h5), MDS_OK);
-    f = fopen("b.h5", "r+");
+    return place;
+}
+
+static void spoil(const char *path, int64_t element)
+{
+    int64_t at = place_of_big(path) + 4 * element;
+    FILE *f = fopen(path, "r+");
+    float bad = -1;
+
     assert_non_null(f);
-    assert_int_equal(fseek(f, place + 4 * (n - 1), SEEK_SET), 0);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
     assert_int_equal(fwrite(&bad, sizeof bad, 1, f), 1);
     assert_int_equal(fclose(f), 0);
-    assert_int_equal(mds_worker_create(1, &worker), MDS_OK);
-    assert_int_equal(mds_rank_file_open("b.h5", &id, worker, &r), MDS_OK);
-    assert_int_equal(mds_rank_file_read(r, "/weight/big", &first, out, &first), MDS_OK);
-    for (int again = 0; again < 2; again++)
-        assert_fails(
-            mds_rank_file_verify(r, "/weight/big", n), MDS_EUSER,
-            "/weight/big is damaged: the checksum of its elements from 524288");
+}
+
+/* A reader of a file written anew, with a wrong number at an element (-1: without). */
+static struct mds_rank_file_reader *open_spoilt(int64_t element,
+                                                struct mds_rank_file_workers workers)
+{
+    struct mds_rank_file_reader *r;
+
+    write_rank_file("b.h5");
+    if (element >= 0)
+        spoil("b.h5", element);
+    assert_int_equal(mds_rank_file_open("b.h5", &id, workers, &r), MDS_OK);
+    return r;
+}
+
+/* What is wrong is found where it is, again and again, and nowhere else. */
+static void check_spoilt(int64_t element, int alone, float *out)
+{
+    enum { n = ROWS * COLS, LAST = 2 * MDS_RANK_FILE_BLOCK };
+    int64_t block = element / MDS_RANK_FILE_BLOCK * MDS_RANK_FILE_BLOCK;
+    const struct mds_runs all = {0, n, n, 1}, other = {block ? 0 : LAST, 3, 3, 1};
+    struct mds_rank_file_reader *r;
+    struct mds_rank_file_workers workers;
+    char text[96];
+
+    snprintf(text, sizeof text,
+             "b.h5: /weight/big is damaged: the checksum of its elements from %d on",
+             (int)block);
+    workers = hire(alone);
+    r = open_spoilt(element, workers);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(mds_rank_file_read(r, "/weight/big", &other, out, &other),
+                         MDS_OK);
+        assert_fails(mds_rank_file_read(r, "/weight/big", &all, out, &all), MDS_EUSER,
+                     text);
+        assert_fails(mds_rank_file_verify(r, "/weight/big", n), MDS_EUSER, text);
+    }
     assert_int_equal(mds_rank_file_verify(r, "/adam_m/big", n), MDS_OK);
     mds_rank_file_close(r);
-    mds_worker_destroy(worker);
+    dismiss(workers);
+}
+
+static void test_damage(void **state)
+{
+    const int64_t places[] = {0, MDS_RANK_FILE_BLOCK + 5, ROWS * COLS - 1};
+    float *out = malloc(ROWS * COLS * sizeof *out);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        for (int alone = 0; alone < 2; alone++)
+            check_spoilt(places[i], alone, out);
+    free(out);
+}
+
+/* Rows that follow each other, from the middle of one on, into rows with a gap. */
+static void check_rows(struct mds_rank_file_reader *r, float *out)
+{
+    enum { GAP = COLS + 3, LEFT = ROWS - 1 };
+    const struct mds_runs from = {500, COLS, COLS, LEFT}, to = {1, COLS, GAP, LEFT};
+    const struct mds_runs close = {1, COLS, COLS, LEFT};
+
+    assert_int_equal(mds_rank_file_read(r, "/weight/big", &from, out, &to), MDS_OK);
+    for (int i = 0; i < LEFT; i++)
+        for (int k = 0; k < COLS; k++)
+            assert_true(out[1 + GAP * i + k] == (float)(500 + COLS * i + k));
+    assert_int_equal(mds_rank_file_read(r, "/adam_m/big", &from, out, &close), MDS_OK);
+    for (int i = 0; i < LEFT * COLS; i++)
+        assert_true(out[1 + i] == (float)(500 + i) + 0.5f);
+}
+
+/* From the disk, and from the page cache; and where the file has been cut since. */
+static void test_in_order(void **state)
+{
+    const struct mds_runs begin = {0, 9, 9, 1}, rest = {9, 600000, 600000, 1};
+    float *out = malloc(ROWS * (COLS + 3) * sizeof *out);
+
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        struct mds_rank_file_workers workers = hire(alone);
+        struct mds_rank_file_reader *r = open_spoilt(-1, workers);
+
+        check_rows(r, out);
+        mds_rank_file_close(r);
+        r = open_spoilt(-1, workers);
+        assert_int_equal(truncate("b.h5", place_of_big("b.h5") + 1500001), 0);
+        assert_int_equal(mds_rank_file_read(r, "/weight/big", &begin, out, &begin),
+                         MDS_OK);
+        assert_fails(mds_rank_file_read(r, "/weight/big", &rest, out, &rest), MDS_EUSER,
+                     "b.h5: cannot be read: it ends too early");
+        mds_rank_file_close(r);
+        dismiss(workers);
+    }
+    free(out);
 }
 
 static void test_tables(void **state)
@@ -332,10 +432,11 @@ static void test_bad_latest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_meet),
-        cmocka_unit_test(test_rank_file), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_tables),    cmocka_unit_test(test_folder),
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_bad_latest),
+        cmocka_unit_test(test_split),      cmocka_unit_test(test_meet),
+        cmocka_unit_test(test_rank_file),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_in_order),   cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_folder),     cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad_latest),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
