@@ -100,6 +100,17 @@ test_expect_success 'flipped in a tensor: the checksum does not fit' '
     fresh && size=$(stat -c %s $rank) && flip $rank $((size / 2)) &&
     refused "rank_00001.h5: /.* is damaged: the checksum"
 '
+# unreadable BYTES: the disk fails under one file of the newest, after so many bytes
+unreadable() {
+    fresh && FAULTFS=read:$1 FAULTFS_PATH=4/rank_00001 LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        pretrain --train-iters 6 --load ck --load-fallback &&
+        grep "warn.*iter_0000004/rank_00001.h5: .*; trying ck/iter_0000002" out &&
+        grep "loaded ck/iter_0000002" out
+}
+test_expect_success 'a disk that fails at once, or in a tensor: the file is named, the one before is taken' '
+    unreadable 0 && unreadable 40000 && grep "rank_00001.h5: cannot be read: Input/output error" out
+'
 
 test_expect_success 'a different model' '
     fresh && test_must_fail pretrain --train-iters 6 --load ck --num-layers 3 &&

@@ -8,6 +8,7 @@
  *     FAULTFS=sync          fsync fails
  *     FAULTFS=late:MS       fsync takes so long
  *     FAULTFS=readonly      no folder can be made
+ *     FAULTFS=read:BYTES    reads beyond so many bytes, all together, fail
  *
  * in files whose path contains FAULTFS_PATH. */
 #include <dlfcn.h>
@@ -70,7 +71,7 @@ static ssize_t allow(int fd, size_t n)
 {
     char path[4096];
 
-    if (is("sync") || is("late") || is("readonly") || !is_meant(path_of(fd, path)))
+    if (is("sync") || is("late") || is("read") || !is_meant(path_of(fd, path)))
         return (ssize_t)n;
     if (is("short"))
         return (long long)n > amount() ? (ssize_t)amount() : (ssize_t)n;
@@ -111,6 +112,27 @@ ssize_t write(int fd, const void *buf, size_t n)
     if (!next)
         find("write", &next);
     return m < 0 ? m : next(fd, buf, (size_t)m);
+}
+
+ssize_t pread64(int fd, void *buf, size_t n, off64_t at)
+{
+    static ssize_t (*next)(int, void *, size_t, off64_t);
+    static long long given;
+    char path[4096];
+
+    if (!next)
+        find("pread64", &next);
+    if (!is("read:") || !is_meant(path_of(fd, path)))
+        return next(fd, buf, n, at);
+    if (__atomic_add_fetch(&given, (long long)n, __ATOMIC_RELAXED) <= amount())
+        return next(fd, buf, n, at);
+    errno = EIO;
+    return -1;
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t at)
+{
+    return pread64(fd, buf, n, at);
 }
 
 int fsync(int fd)
