@@ -31,6 +31,11 @@ tests_mpi_requests_LDADD = $(comm_ldadd)
 tests_mpi_faults_SOURCES = tests/mpi/faults.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_faults_LDADD = $(comm_ldadd)
 
+unit_tests += tests/unit/sentinel
+tests_unit_sentinel_SOURCES = tests/unit/sentinel.c
+tests_unit_sentinel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_sentinel_LDADD = $(comm_ldadd) $(CMOCKA_LIBS)
+
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 

@@ -20,8 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,16 +108,43 @@ static void ignore_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* As wait() would have it, from what is left of the process; -1 if nothing is. */
-static int exit_code(pid_t pid)
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* A descriptor that means the rank, also when it is gone; -1 before Linux 5.3. */
+static int open_rank(void)
+{
+    return (int)syscall(SYS_pidfd_open, page->rank, 0);
+}
+
+/* PIDFD_GET_INFO of linux/pidfd.h, which Linux has from 6.15 on and build machines
+ * later: what became of a process that its parent has waited for; else -1. */
+static int exit_code_kept(int fd)
+{
+    enum { KNOWS_EXIT = 1 << 3 };
+    struct {
+        uint64_t mask, cgroup;
+        uint32_t ids[11];
+        int32_t exit_code;
+    } info = {.mask = KNOWS_EXIT};
+
+    if (ioctl(fd, _IOWR(0xff, 11, info), &info) < 0 || !(info.mask & KNOWS_EXIT))
+        return -1;
+    return info.exit_code;
+}
+
+/* As wait() would have it, from what is left of the process; -1 if nothing is.  srun
+ * waits for its ranks as they end, so that a small one may be gone by now. */
+static int exit_code(int fd)
 {
     char path[64], text[1024];
     const char *last;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)page->rank);
     read_text(path, text, sizeof text);
     last = strrchr(text, ' ');
-    return last ? (int)strtol(last, NULL, 10) : -1;
+    return last ? (int)strtol(last, NULL, 10) : exit_code_kept(fd);
 }
 
 /* Signals by which people and batch systems end a run. */
@@ -141,7 +170,7 @@ static void add_end(struct mds_str *s, int status)
     else if (status >= 0 && WIFEXITED(status))
         mds_str_add(s, "left with status %d", WEXITSTATUS(status));
     else
-        mds_str_add(s, "died"); /* the launcher has heard more, and says so */
+        mds_str_add(s, "died (its launcher has taken the reason)");
 }
 
 static void add_advice(struct mds_str *s, int status)
@@ -255,14 +284,16 @@ static void report(int status)
 static _Noreturn void be_sentinel(void)
 {
     const char *pmi = getenv("PMI_FD");
+    int rank;
 
     setsid();
     prctl(PR_SET_NAME, "mds_sentinel");
     ignore_signals();
     close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1);
+    rank = open_rank();
     keep_watch();
     if (!page->quiet && page->watch.rank >= 0) /* else MPI was not up: not our matter */
-        report(exit_code(page->rank));
+        report(exit_code(rank));
     _exit(0);
 }
 
