@@ -240,10 +240,17 @@ static void add_option(const struct member *m, int64_t value, struct mds_str *ou
     }
 }
 
+/* The value that needs no option. */
+static int64_t unsaid(const struct member *m)
+{
+    return m->offset == AT(recompute_layers) ? 1
+           : m->offset == AT(loss_tile)      ? MDS_DEFAULT_LOSS_TILE
+                                             : 0;
+}
+
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (!(fixed & 1u << i) && get(l, &members[i]) != 0 &&
-            !(members[i].offset == AT(recompute_layers) && l->recompute_layers == 1))
+        if (!(fixed & 1u << i) && get(l, &members[i]) != unsaid(&members[i]))
             add_option(&members[i], get(l, &members[i]), out);
 }

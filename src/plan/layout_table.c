@@ -88,7 +88,11 @@ static int read_row(const struct mds_tree *t, const struct mds_node *map, struct
 {
     char origin[512];
 
-    *r = (struct row){.layout = {.tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1}};
+    *r = (struct row){.layout = {.tensor = 1,
+                                 .pipeline = 1,
+                                 .ulysses = 1,
+                                 .ring = 1,
+                                 .loss_tile = MDS_DEFAULT_LOSS_TILE}};
     for (const struct mds_node *n = map->first; n; n = n->next)
         if (!n->key || read_member(r, n)) {
             snprintf(origin, sizeof origin, "%s:%d", t->name, n->line);

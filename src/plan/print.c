@@ -37,9 +37,8 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
     if (l->keep_attention)
         mds_str_add(out, ", attention kept of %lld blocks",
                     (long long)l->keep_attention);
-    if (l->mlp_tile || l->loss_tile)
-        mds_str_add(out, ", tiles of %lld",
-                    (long long)(l->loss_tile ? l->loss_tile : l->mlp_tile));
+    if (l->mlp_tile)
+        mds_str_add(out, ", tiles of %lld", (long long)l->mlp_tile);
 }
 
 static void print_memory(const struct mds_estimate *e, FILE *f)

@@ -107,7 +107,8 @@ static int keeps_insides(int rung)
 
 static void climb(struct mds_layout *l, int rung, int64_t tile)
 {
-    l->mlp_tile = l->loss_tile = rungs[rung].tiles ? tile : 0;
+    l->mlp_tile = rungs[rung].tiles ? tile : 0;
+    l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
     l->recompute = rungs[rung].recompute;
     l->recompute_modules = rungs[rung].modules;
     l->sequence_tile = keeps_insides(rung) ? 0 : l->mlp_tile;

@@ -264,6 +264,7 @@ static void test_megatron_flags(void **state)
         "--use-rotary-position-embeddings --distributed-timeout-minutes 30");
     assert_fine(&r);
     assert_true(r.run->config.parallel.timeout_s == 1800);
+    assert_int_equal(r.run->config.train.loss_tile, MDS_DEFAULT_LOSS_TILE);
     assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
     assert_int_equal(r.run->config.model.linear_bias, 0);
     assert_int_equal(r.run->config.model.tied_head, 0);

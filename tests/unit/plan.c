@@ -256,6 +256,30 @@ static void what_is_fixed_stays(void **state)
     close_toy(&t);
 }
 
+/* The words that ask for a layout, and no word for what there is without. */
+static void a_layout_is_asked_for(void **state)
+{
+    struct mds_layout l = {.tensor = 2,
+                           .recompute = MDS_RECOMPUTE_SELECTIVE,
+                           .recompute_modules =
+                               MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT,
+                           .recompute_layers = 1,
+                           .loss_tile = MDS_DEFAULT_LOSS_TILE};
+    struct mds_str text = {0};
+
+    (void)state;
+    mds_layout_options(&l, 0, &text);
+    assert_string_equal(text.s,
+                        "--tensor-model-parallel-size 2 --recompute-granularity "
+                        "selective --recompute-modules layernorm,mlp_act");
+    mds_str_fini(&text);
+    l = (struct mds_layout){.tensor = 2, .recompute_layers = 3};
+    mds_layout_options(&l, 0, &text);
+    assert_string_equal(text.s, "--tensor-model-parallel-size 2 --loss-tile 0 "
+                                "--checkpoint-num-layers 3");
+    mds_str_fini(&text);
+}
+
 /* Where all is fixed there is one layout, and it is rehearsed about once. */
 static void what_is_all_fixed_is_one_row(void **state)
 {
@@ -428,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
