@@ -101,6 +101,19 @@ for pair in bf16,fp16 fp16,bf16; do
     verdict $? "${pair%,*} -> $to: $(cat figures)"
 done
 
+# Eight ranks cut in every way, and what has nothing in common with that.
+pretrain 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --zero-stage 3 \
+    --train-iters 8 --exit-interval 4 --save save-tp2-pp2-dp2-z3
+[ $? -eq 85 ]
+verdict $? "tp2-pp2-dp2-z3 stops with status 85"
+for to in "8 --zero-stage 1" "4 --ds-sequence-parallel-size 4" 1; do
+    # shellcheck disable=SC2086  # words, ranks first
+    pretrain $to --train-iters 8 --load save-tp2-pp2-dp2-z3 --metrics-jsonl go.jsonl &&
+        near 1e-5 one.jsonl go.jsonl > figures
+    verdict $? "tp2-pp2-dp2-z3 -> $to: $(cat figures)"
+    echo > figures
+done
+
 # What would pass if moments did not matter proves nothing.
 pretrain 1 --train-iters 8 --load save-one --no-load-optim --metrics-jsonl go.jsonl &&
     ! near 1e-5 one.jsonl go.jsonl > figures
