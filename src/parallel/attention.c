@@ -56,21 +56,6 @@ static int alone(const struct mds_par *p)
     return p->groups->ulysses_size == 1;
 }
 
-/* Columns [from, from + width) of rows [rows, row] <-> the same of packed rows. */
-static enum mds_rc copy_part(const struct mds_par *p, const void *x, int64_t ldx,
-                             void *y, int64_t ldy, int64_t width)
-{
-    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
-                               .C = width,
-                               .ldx = ldx,
-                               .ldy = ldy,
-                               .dtype = p->dtype,
-                               .x = x,
-                               .y = y};
-
-    return mds_op_copy_rows(p->dev, &a);
-}
-
 /* A row is `parts` runs of heads (q, k, v: 3; o: 1), widths[i] elements each; peer u
  * has the u-th share of every run.  pack: rows -> [U, rows, row/U], else the other way.
  */
@@ -90,8 +75,8 @@ static enum mds_rc reorder(const struct mds_par *p, const int64_t *widths, int p
             void *r = mds_par_at(p, rows, from + u * w);
             void *k = mds_par_at(p, packed, to);
 
-            MDS_TRY(pack ? copy_part(p, r, row, k, row / U, w)
-                         : copy_part(p, k, row / U, r, row, w));
+            MDS_TRY(pack ? mds_par_copy(p, w, r, row, k, row / U)
+                         : mds_par_copy(p, w, k, row / U, r, row));
             from += widths[i];
             to += w;
         }

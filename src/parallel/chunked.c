@@ -274,20 +274,6 @@ void mds_far_close(struct mds_far_rows *r)
     mds_window_close(&r->kv);
 }
 
-static enum mds_rc copy(const struct mds_par *p, int64_t width, const void *x,
-                        int64_t ldx, void *y, int64_t ldy)
-{
-    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
-                               .C = width,
-                               .ldx = ldx,
-                               .ldy = ldy,
-                               .dtype = p->dtype,
-                               .x = x,
-                               .y = y};
-
-    return mds_op_copy_rows(p->dev, &a);
-}
-
 /* Which piece begins at a row. */
 static int64_t piece_at(const struct mds_par *p, const struct mds_attention *a,
                         const struct mds_window *q, int64_t row)
@@ -302,9 +288,9 @@ enum mds_rc mds_far_put(const struct mds_par *tile, const struct mds_attention *
     int64_t piece = piece_at(tile, a, &r->q, row);
 
     MDS_TRY(mds_attention_rotate(tile, a, qkv, 0));
-    MDS_TRY(copy(tile, q, qkv, q + kv, mds_window_fill(&r->q, piece), q));
-    MDS_TRY(copy(tile, kv, mds_par_at(tile, qkv, q), q + kv,
-                 mds_window_fill(&r->kv, piece), kv));
+    MDS_TRY(mds_par_copy(tile, q, qkv, q + kv, mds_window_fill(&r->q, piece), q));
+    MDS_TRY(mds_par_copy(tile, kv, mds_par_at(tile, qkv, q), q + kv,
+                         mds_window_fill(&r->kv, piece), kv));
     mds_window_put(&r->q);
     mds_window_put(&r->kv);
     return MDS_OK;
@@ -319,7 +305,7 @@ enum mds_rc mds_far_get(const struct mds_par *tile, const struct mds_attention *
 
     mds_window_bring(&r->q, piece + 1);
     mds_window_bring(&r->kv, piece + 1);
-    MDS_TRY(copy(tile, q, dq, q, dqkv, q + kv));
-    MDS_TRY(copy(tile, kv, dkv, kv, mds_par_at(tile, dqkv, q), q + kv));
+    MDS_TRY(mds_par_copy(tile, q, dq, q, dqkv, q + kv));
+    MDS_TRY(mds_par_copy(tile, kv, dkv, kv, mds_par_at(tile, dqkv, q), q + kv));
     return mds_attention_rotate(tile, a, dqkv, 1);
 }

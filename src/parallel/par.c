@@ -1,5 +1,7 @@
 #include "parallel/par.h"
 
+#include "tensor/op.h"
+
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample)
 {
     const struct mds_groups *g = p->groups;
@@ -22,6 +24,20 @@ void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
     tile->tokens = tile->slice;
     if (p->sequence_parallel)
         tile->tokens = (struct mds_shard_tokens){.n = n * mds_comm_size(p->groups->tp)};
+}
+
+enum mds_rc mds_par_copy(const struct mds_par *p, int64_t width, const void *x,
+                         int64_t ldx, void *y, int64_t ldy)
+{
+    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
+                               .C = width,
+                               .ldx = ldx,
+                               .ldy = ldy,
+                               .dtype = p->dtype,
+                               .x = x,
+                               .y = y};
+
+    return mds_op_copy_rows(p->dev, &a);
 }
 
 enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,

@@ -46,6 +46,10 @@ static inline void *mds_par_at(const struct mds_par *p, const void *buf, int64_t
     return (char *)buf + i * (int64_t)mdsk_dtype_size(p->dtype);
 }
 
+/* The first `width` columns of x's rows [mds_par_rows, ldx] to y's [.., ldy]. */
+enum mds_rc mds_par_copy(const struct mds_par *p, int64_t width, const void *x,
+                         int64_t ldx, void *y, int64_t ldy);
+
 /* Working memory for `elements` of dtype (of f32). */
 enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
                          int64_t elements, void **out);

@@ -4,7 +4,7 @@ src_pipeline_libmds_pipeline_a_SOURCES = \
   src/pipeline/schedule.c src/pipeline/schedule.h \
   src/pipeline/split.c src/pipeline/split.h
 
-unit_tests += tests/unit/pipeline tests/unit/pipe
+unit_tests += tests/unit/pipeline tests/unit/pipeline_split tests/unit/pipe
 check_PROGRAMS += tests/mpi/pipeline
 TESTS += tests/mpi/pipeline.sh
 dist_check_SCRIPTS += tests/mpi/pipeline.sh
@@ -12,6 +12,9 @@ tests_unit_pipeline_SOURCES = tests/unit/pipeline.c
 tests_unit_pipeline_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_pipeline_LDADD = src/pipeline/libmds_pipeline.a src/base/libmds_base.a \
   $(CMOCKA_LIBS)
+tests_unit_pipeline_split_SOURCES = tests/unit/pipeline_split.c
+tests_unit_pipeline_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_pipeline_split_LDADD = $(tests_unit_pipeline_LDADD)
 pipe_libs = src/pipeline/libmds_pipeline.a src/comm/libmds_comm.a \
   src/device/libmds_device.a kernels/libmdsk.a src/base/libmds_base.a \
   $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)

@@ -127,23 +127,28 @@ static int is_checkpoint(const char *path)
     return !mds_ckpt_file(path, -1, index) && stat(index, &st) == 0;
 }
 
-/* The first rank looks; -1: none. */
-static enum mds_rc find_latest(const struct run *r, int64_t *iteration)
+static enum mds_rc look_latest(const struct run *r, int64_t *iteration)
 {
-    enum mds_rc rc = MDS_OK;
-
-    if (speaks(r))
-        rc = mds_ckpt_latest(r->config->checkpoint.load, iteration);
-    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
-    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
+    return mds_ckpt_latest(r->config->checkpoint.load, iteration);
 }
 
-static enum mds_rc find_before(const struct run *r, int64_t *iteration)
+static enum mds_rc look_before(const struct run *r, int64_t *iteration)
 {
-    enum mds_rc rc = MDS_OK;
+    return mds_ckpt_before(r->config->checkpoint.load, *iteration, iteration);
+}
 
-    if (speaks(r))
-        rc = mds_ckpt_before(r->config->checkpoint.load, *iteration, iteration);
+static enum mds_rc look_good(const struct run *r, int64_t *iteration)
+{
+    return mds_ckpt_good(r->config->checkpoint.save, iteration);
+}
+
+/* The first rank looks; -1: none. */
+static enum mds_rc find(const struct run *r,
+                        enum mds_rc (*look)(const struct run *r, int64_t *iteration),
+                        int64_t *iteration)
+{
+    enum mds_rc rc = speaks(r) ? look(r, iteration) : MDS_OK;
+
     MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
     return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
 }
@@ -162,7 +167,7 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
         if (rc != MDS_EUSER && rc != MDS_EIO)
             return rc;
         snprintf(why, sizeof why, "%s", mds_fail_text());
-        MDS_TRY(find_before(r, &iteration));
+        MDS_TRY(find(r, look_before, &iteration));
         if (iteration < 0)
             return mds_fail(rc, "%s; there is no checkpoint before it", why);
         MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
@@ -220,7 +225,7 @@ enum mds_rc mds_run_begin(struct run *r)
     }
     if (is_checkpoint(c->load))
         return load(r, c->load);
-    MDS_TRY(find_latest(r, &iteration));
+    MDS_TRY(find(r, look_latest, &iteration));
     if (iteration < 0)
         return begin_chain(r);
     MDS_TRY(load_newest(r, iteration));
@@ -229,22 +234,12 @@ enum mds_rc mds_run_begin(struct run *r)
     return MDS_OK;
 }
 
-static enum mds_rc find_good(const struct run *r, int64_t *iteration)
-{
-    enum mds_rc rc = MDS_OK;
-
-    if (speaks(r))
-        rc = mds_ckpt_good(r->config->checkpoint.save, iteration);
-    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
-    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
-}
-
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration)
 {
     char path[MDS_CKPT_PATH];
 
     *iteration = -1;
-    MDS_TRY(find_good(r, iteration));
+    MDS_TRY(find(r, look_good, iteration));
     if (*iteration < 0)
         return MDS_OK;
     MDS_TRY(mds_ckpt_path(r->config->checkpoint.save, *iteration, 0, path));
