@@ -73,12 +73,11 @@ enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_p
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f)
 {
-    struct mds_plan_entry best;
-    int64_t seq = 0;
+    struct mds_plan_longest l;
 
     fprintf(f, "nothing fits\n");
-    if (mds_plan_max_seq(r, &seq, &best) == MDS_OK && seq > 0)
-        fprintf(f, "  %lld tokens would, here\n", (long long)seq);
+    if (mds_plan_max_seq(r, &l) == MDS_OK && l.seq > 0)
+        fprintf(f, "  %lld tokens would, here\n", (long long)l.seq);
     else
         fprintf(f, "  not even the shortest sequence, here\n");
     advise_free(r, p, f);

@@ -8,10 +8,12 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/advise.c \
   src/plan/layout.c src/plan/layout.h \
   src/plan/layout_table.c \
+  src/plan/longest.c \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \
   src/plan/search.c \
+  src/plan/space.c src/plan/space.h \
   src/plan/time.c src/plan/time.h
 
 machinesdir = $(pkgdatadir)/machines

@@ -52,10 +52,18 @@ void mds_plan_fini(struct mds_plan *p);
 int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
                   struct mds_plan_entry *best, enum mds_rc *rc);
 
-/* The longest sequence for which a layout fits, to one part in 256, and that layout;
- * *seq is 0 if none fits at all.  The configuration's length does not matter. */
-enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,
-                             struct mds_plan_entry *best);
+/* The longest sequence for which a layout fits, to one part in 256, and that layout. */
+struct mds_plan_longest {
+    int64_t seq; /* 0 if none fits at all */
+    struct mds_plan_entry best;
+    int64_t rehearsed; /* dry runs */
+    int64_t untried;   /* grids for which there was no time */
+    double took_s;
+};
+
+/* The configuration's length does not matter. */
+enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
+                             struct mds_plan_longest *out);
 
 /* The table of the best `rows`, the winner's memory and time by purpose, and what is
  * out. */

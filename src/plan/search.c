@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "plan/plan.h"
+#include "plan/space.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,89 +60,14 @@ static void add_reject(struct search *s, const struct mds_plan_entry *e, int div
  * says why. */
 static int try(struct search *s, struct mds_plan_entry *e)
 {
-    const struct mds_plan_request *r = s->r;
-    struct mds_config c;
-    enum mds_rc rc;
+    int64_t runs;
 
-    e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
-    if (mds_layout_apply(r->run, &e->layout, r->world, &c))
-        return 0;
-    c.train.eval_iters = 0;
-    rc = mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
-    if (rc == MDS_ENOSUP)
-        return 0;
-    s->plan->rehearsed += 1 + (c.parallel.pipeline > 1);
-    s->rc = rc;
-    return rc == MDS_OK;
+    s->rc = mds_plan_rehearse(s->r, &s->now, s->plan->fixed, e, &runs);
+    s->plan->rehearsed += runs;
+    return runs > 0 && !s->rc;
 }
 
-/* ---- ways to save memory ---- */
-
-/* Each step needs less memory than the one before, on the device or on the host, and
- * takes more time. */
-static const struct {
-    enum mds_recompute recompute;
-    int modules, tiles, on_host;
-    int64_t every;
-} rungs[] = {
-    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
-};
-
-enum { RUNGS = sizeof rungs / sizeof *rungs, FRUGAL = 6 };
-
-/* Whether blocks keep their insides, or but for a few of them. */
-static int keeps_insides(int rung)
-{
-    return rungs[rung].recompute == MDS_RECOMPUTE_NONE || rungs[rung].modules;
-}
-
-static void climb(struct mds_layout *l, int rung, int64_t tile)
-{
-    l->mlp_tile = rungs[rung].tiles ? tile : 0;
-    l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
-    l->recompute = rungs[rung].recompute;
-    l->recompute_modules = rungs[rung].modules;
-    l->sequence_tile = keeps_insides(rung) ? 0 : l->mlp_tile;
-    l->offload_activations = rungs[rung].on_host;
-    l->recompute_layers = rungs[rung].every;
-}
-
-/* 4096 rows fill a GPU; shorter shares need no tiles. */
-static int64_t tile_of(const struct search *s, const struct mds_layout *l)
-{
-    int64_t rows = s->r->run->config.model.seq_length / (l->ulysses * l->ring);
-
-    return rows > 4096 ? 4096 : 0;
-}
-
-/* Where the optimizer and the weights are. */
-static const struct {
-    int64_t zero;
-    enum mds_place_kind optimizer, params;
-} homes[] = {
-    {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
-    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
-    {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE},    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
-    {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
-};
-
-enum { HOMES = sizeof homes / sizeof *homes };
-
-static void settle(struct mds_layout *l, int home)
-{
-    l->zero = homes[home].zero;
-    l->offload_optimizer = homes[home].optimizer;
-    l->offload_params = homes[home].params;
-}
+/* ---- what room is left for ---- */
 
 /* The largest number of blocks that a member of a layout that fits may have. */
 static void grow(struct search *s, struct mds_plan_entry *e, size_t member)
@@ -235,12 +160,12 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
 {
     int fits = 0;
 
-    for (int rung = 0; rung < RUNGS && !fits && !s->rc; rung++) {
+    for (int rung = 0; rung < MDS_PLAN_RUNGS && !fits && !s->rc; rung++) {
         struct mds_plan_entry e = {.layout = *grid};
         struct mds_layout asked;
 
-        settle(&e.layout, home);
-        climb(&e.layout, rung, tile);
+        mds_plan_settle(&e.layout, home);
+        mds_plan_climb(&e.layout, rung, tile);
         e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
         asked = e.layout;
         fits = find_tried(s, &asked);
@@ -267,8 +192,7 @@ static int is_pointless(const struct search *s, const struct mds_layout *grid, i
 {
     int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
 
-    return holders == 1 && homes[home].zero > 0 &&
-           homes[home].optimizer == MDS_PLACE_DEVICE;
+    return holders == 1 && mds_plan_shares(home);
 }
 
 /* ---- grids ---- */
@@ -278,14 +202,12 @@ static int is_pointless(const struct search *s, const struct mds_layout *grid, i
 static int try_least(struct search *s, const struct mds_layout *grid, int64_t tile,
                      struct mds_plan_entry *e)
 {
-    static const int where[] = {HOMES - 1, HOMES - 2, 3};
     int divides = 0;
 
-    for (int i = 0; i < 3; i++)
-        for (int rung = FRUGAL; rung < RUNGS && !s->rc; rung++) {
+    for (int where = 0; where < MDS_PLAN_WHERES; where++)
+        for (int step = 0; step < MDS_PLAN_STEPS && !s->rc; step++) {
             *e = (struct mds_plan_entry){.layout = *grid};
-            settle(&e->layout, where[i]);
-            climb(&e->layout, rung, tile);
+            mds_plan_save(&e->layout, where, step, tile);
             divides = try(s, e);
             if (!divides || e->estimate.fits)
                 return divides;
@@ -308,7 +230,7 @@ static int try_frugal(struct search *s, struct mds_layout *grid, int64_t tile,
 
 static void try_grid(struct search *s, struct mds_layout grid)
 {
-    int64_t tile = tile_of(s, &grid);
+    int64_t tile = mds_plan_tile(&grid, s->r->run->config.model.seq_length);
     struct mds_plan_entry least;
 
     if (!try_frugal(s, &grid, tile, &least)) {
@@ -320,93 +242,18 @@ static void try_grid(struct search *s, struct mds_layout grid)
         add_fit(s, &least);
     } else {
         s->tried_count = 0;
-        for (int home = 0; home < HOMES && !s->rc; home++)
+        for (int home = 0; home < MDS_PLAN_HOMES && !s->rc; home++)
             if (!is_pointless(s, &grid, home))
                 try_home(s, &grid, home, tile);
     }
 }
 
-/* Grids in the order in which they are tried, for when time is short: first those whose
- * groups stay in a node. */
-struct grids {
-    struct mds_layout *v;
-    size_t n;
-    int64_t per_node;
-};
-
-static int64_t rank_of(const struct search *s, const struct mds_layout *l,
-                       int64_t per_node)
-{
-    if (s->only_frugal) /* whoever shares most among most ranks needs least */
-        return -l->tensor * 4 - l->pipeline - l->ulysses - l->ring;
-    return (l->tensor > per_node) * 64 + (l->tensor * l->ulysses > per_node) * 16 +
-           (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
-}
-
-/* qsort has no room for per_node; members that a search does not use carry the rank. */
-static int by_rank(const void *a, const void *b)
-{
-    const struct mds_layout *x = a, *y = b;
-
-    return (x->global > y->global) - (x->global < y->global);
-}
-
-static void add_grid(struct search *s, struct grids *g, struct mds_layout l)
-{
-    struct mds_layout kept = mds_layout_keep(l, &s->now, s->plan->fixed);
-    struct mds_layout *more;
-
-    if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
-        kept.ulysses != l.ulysses || kept.ring != l.ring)
-        return;
-    more = mds_realloc(g->v, g->n + 1, sizeof *more);
-    if (!more) {
-        s->rc = MDS_EMEM;
-        return;
-    }
-    g->v = more;
-    l.sequence_parallel = l.tensor > 1;
-    l.micro = s->now.micro;
-    l.global = rank_of(s, &l, g->per_node);
-    g->v[g->n++] = l;
-}
-
-static void list_sequences(struct search *s, struct grids *g, int64_t tensor,
-                           int64_t pipeline)
-{
-    int64_t rest = s->r->world / tensor / pipeline;
-
-    for (int64_t u = 1; u <= rest; u++)
-        for (int64_t ring = 1; rest % u == 0 && ring <= rest / u; ring++)
-            if (rest / u % ring == 0)
-                add_grid(s, g,
-                         (struct mds_layout){.tensor = tensor,
-                                             .pipeline = pipeline,
-                                             .ulysses = u,
-                                             .ring = ring});
-}
-
-/* No grid has more pipeline ranks than blocks or more tensor ranks than heads. */
-static void list_grids(struct search *s, struct grids *g)
-{
-    const struct mds_model_config *m = &s->r->run->config.model;
-    int64_t world = s->r->world;
-
-    for (int64_t t = 1; t <= world && (!m->heads || t <= m->heads); t++)
-        for (int64_t p = 1; world % t == 0 && p <= world / t && p <= m->layers; p++)
-            if (world / t % p == 0)
-                list_sequences(s, g, t, p);
-    if (g->n > 0)
-        qsort(g->v, g->n, sizeof *g->v, by_rank);
-}
-
 static void try_all(struct search *s)
 {
-    struct grids g = {.per_node = s->r->per_node};
+    struct mds_plan_grids g = {0};
 
-    list_grids(s, &g);
+    s->rc = mds_plan_grids_list(s->r, &s->now, s->plan->fixed, s->only_frugal, &g);
     for (size_t i = 0; i < g.n && !s->rc; i++) {
-        g.v[i].global = s->now.global;
         if (mds_clock_s() > s->end_s)
             s->plan->untried++;
         else
@@ -414,7 +261,7 @@ static void try_all(struct search *s)
         if (s->only_frugal && s->plan->fit_count > 0)
             break;
     }
-    free(g.v);
+    mds_plan_grids_fini(&g);
 }
 
 /* ---- order ---- */
@@ -509,7 +356,7 @@ void mds_plan_fini(struct mds_plan *p)
     *p = (struct mds_plan){0};
 }
 
-/* ---- the longest sequence ---- */
+/* ---- a length ---- */
 
 int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
                   struct mds_plan_entry *best, enum mds_rc *rc)
@@ -534,25 +381,4 @@ int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
     *rc = s.rc;
     mds_plan_fini(&plan);
     return fits && !s.rc;
-}
-
-enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r, int64_t *seq,
-                             struct mds_plan_entry *best)
-{
-    int64_t unit = 2 * r->world, good = 0, bad;
-    enum mds_rc rc = MDS_OK;
-
-    for (bad = unit; mds_plan_fits(r, bad, best, &rc) && bad < INT64_C(1) << 33;
-         bad *= 2)
-        good = bad;
-    while (!rc && bad - good > unit && bad - good > good / 256) {
-        int64_t middle = (good + (bad - good) / 2) / unit * unit;
-
-        if (mds_plan_fits(r, middle, best, &rc))
-            good = middle;
-        else
-            bad = middle;
-    }
-    *seq = good;
-    return rc;
 }

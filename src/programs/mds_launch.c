@@ -123,17 +123,20 @@ static enum mds_rc print_max_seq(const struct call *c, const struct mds_launch *
                                  const struct mds_config_run *run)
 {
     const struct mds_plan_request r = request(c, l, run);
-    struct mds_plan_entry best;
+    struct mds_plan_longest longest;
     struct mds_str text = {0};
-    int64_t seq = 0;
 
-    MDS_TRY(mds_plan_max_seq(&r, &seq, &best));
-    if (seq == 0)
+    MDS_TRY(mds_plan_max_seq(&r, &longest));
+    if (longest.untried > 0)
+        printf("not tried for want of time: %lld grids (--plan-seconds)\n",
+               (long long)longest.untried);
+    if (longest.seq == 0)
         return mds_fail(MDS_EUSER, "no sequence fits on %lld ranks of %s",
                         (long long)l->ranks, l->machine->name);
-    mds_layout_describe(&best.layout, r.world, &text);
-    printf("longest sequence: %lld tokens, with %s\n", (long long)seq,
-           text.s ? text.s : "");
+    mds_layout_describe(&longest.best.layout, r.world, &text);
+    printf("longest sequence: %lld tokens, with %s\n%lld dry runs in %.1f s\n",
+           (long long)longest.seq, text.s ? text.s : "", (long long)longest.rehearsed,
+           longest.took_s);
     mds_str_fini(&text);
     return MDS_OK;
 }

@@ -414,16 +414,58 @@ static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
 {
     struct toy t = open_toy("");
     const struct mds_plan_request r = request(&t, 2);
-    struct mds_plan_entry best;
-    int64_t seq = 0;
+    struct mds_plan_longest l;
 
     (void)state;
-    assert_int_equal(mds_plan_max_seq(&r, &seq, &best), MDS_OK);
-    assert_true(seq > 2048);
-    t.run->config.model.seq_length = seq;
+    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+    assert_true(l.seq > 2048);
+    t.run->config.model.seq_length = l.seq;
     assert_true(search(&t, 2)->fit_count > 0);
-    t.run->config.model.seq_length = 2 * seq;
+    t.run->config.model.seq_length = 2 * l.seq;
     assert_int_equal(search(&t, 2)->fit_count, 0);
+    close_toy(&t);
+}
+
+/* mds_plan_fits tries all grids at one length: the longest fits, and a little more does
+ * not, whatever is fixed; in few dry runs. */
+static void the_longest_is_that_of_all_layouts(void **state)
+{
+    static const char *const fixed[] = {
+        "",
+        "--use-rotary-position-embeddings",
+        "--zero-stage 1 --offload-device none",
+        "--recompute-granularity none",
+        "--context-parallel-size 2 --tensor-model-parallel-size 1",
+        "--device cpu --pipeline-model-parallel-size 2",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct toy t = open_toy(fixed[i]);
+        const struct mds_plan_request r = request(&t, 4);
+        struct mds_plan_longest l;
+        struct mds_plan_entry e;
+        enum mds_rc rc;
+
+        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+        assert_int_equal(l.untried, 0);
+        assert_true(mds_plan_fits(&r, l.seq, &e, &rc));
+        assert_false(mds_plan_fits(&r, (l.seq + l.seq / 128) / 8 * 8 + 8, &e, &rc));
+        assert_true(l.rehearsed < 400);
+        close_toy(&t);
+    }
+}
+
+/* A model that no memory here holds. */
+static void there_may_be_no_longest(void **state)
+{
+    struct toy t = open_toy("--hidden-size 65536");
+    const struct mds_plan_request r = request(&t, 2);
+    struct mds_plan_longest l;
+
+    (void)state;
+    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+    assert_int_equal(l.seq, 0);
     close_toy(&t);
 }
 
@@ -461,6 +503,8 @@ int main(void)
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(what_does_not_fit_says_why),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
+        cmocka_unit_test(the_longest_is_that_of_all_layouts),
+        cmocka_unit_test(there_may_be_no_longest),
         cmocka_unit_test(a_row_of_the_table_goes_first),
         cmocka_unit_test(a_profile_is_read),
         cmocka_unit_test(faults_name_lines_and_the_nearest_name),

@@ -1,0 +1,195 @@
+#include "plan/space.h"
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+/* ---- ways to save memory ---- */
+
+static const struct {
+    enum mds_recompute recompute;
+    int modules, tiles, on_host;
+    int64_t every;
+} rungs[MDS_PLAN_RUNGS] = {
+    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
+};
+
+/* Whether blocks keep their insides, or but for a few of them. */
+static int keeps_insides(int rung)
+{
+    return rungs[rung].recompute == MDS_RECOMPUTE_NONE || rungs[rung].modules;
+}
+
+void mds_plan_climb(struct mds_layout *l, int rung, int64_t tile)
+{
+    l->mlp_tile = rungs[rung].tiles ? tile : 0;
+    l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
+    l->recompute = rungs[rung].recompute;
+    l->recompute_modules = rungs[rung].modules;
+    l->sequence_tile = keeps_insides(rung) ? 0 : l->mlp_tile;
+    l->offload_activations = rungs[rung].on_host;
+    l->recompute_layers = rungs[rung].every;
+}
+
+static const struct {
+    int64_t zero;
+    enum mds_place_kind optimizer, params;
+} homes[MDS_PLAN_HOMES] = {
+    {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
+    {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
+    {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE},    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
+    {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
+};
+
+void mds_plan_settle(struct mds_layout *l, int home)
+{
+    l->zero = homes[home].zero;
+    l->offload_optimizer = homes[home].optimizer;
+    l->offload_params = homes[home].params;
+}
+
+int mds_plan_shares(int home)
+{
+    return homes[home].zero > 0 && homes[home].optimizer == MDS_PLACE_DEVICE;
+}
+
+int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
+{
+    return seq / (l->ulysses * l->ring) > 4096 ? 4096 : 0;
+}
+
+void mds_plan_save(struct mds_layout *l, int where, int step, int64_t tile)
+{
+    static const int home[MDS_PLAN_WHERES] = {6, 5, 3};
+
+    mds_plan_settle(l, home[where]);
+    mds_plan_climb(l, MDS_PLAN_RUNGS - MDS_PLAN_STEPS + step, tile);
+}
+
+enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
+                              const struct mds_layout *now, unsigned fixed,
+                              struct mds_plan_entry *e, int64_t *runs)
+{
+    struct mds_config c;
+    enum mds_rc rc;
+
+    *runs = 0;
+    e->layout = mds_layout_keep(e->layout, now, fixed);
+    if (mds_layout_apply(r->run, &e->layout, r->world, &c))
+        return MDS_OK;
+    c.train.eval_iters = 0;
+    rc = mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
+    if (rc == MDS_ENOSUP)
+        return MDS_OK;
+    *runs = 1 + (c.parallel.pipeline > 1);
+    return rc;
+}
+
+/* ---- grids ---- */
+
+struct lister {
+    const struct mds_plan_request *r;
+    const struct mds_layout *now;
+    unsigned fixed;
+    int frugal;
+    struct mds_plan_grids *out;
+};
+
+static int64_t rank_of(const struct lister *s, const struct mds_layout *l)
+{
+    int64_t per_node = s->r->per_node;
+
+    if (s->frugal) /* whoever shares most among most ranks needs least */
+        return -l->tensor * 4 - l->pipeline - l->ulysses - l->ring;
+    return (l->tensor > per_node) * 64 + (l->tensor * l->ulysses > per_node) * 16 +
+           (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
+}
+
+/* Until they are sorted `global` is the rank. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct mds_layout *x = a, *y = b;
+
+    return (x->global > y->global) - (x->global < y->global);
+}
+
+static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
+{
+    struct mds_layout kept = mds_layout_keep(l, s->now, s->fixed);
+    struct mds_plan_grids *g = s->out;
+    struct mds_layout *more;
+
+    if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
+        kept.ulysses != l.ulysses || kept.ring != l.ring)
+        return MDS_OK;
+    more = mds_realloc(g->v, g->n + 1, sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    g->v = more;
+    l.sequence_parallel = l.tensor > 1;
+    l.micro = s->now->micro;
+    l.global = rank_of(s, &l);
+    g->v[g->n++] = l;
+    return MDS_OK;
+}
+
+static enum mds_rc list_sequences(const struct lister *s, int64_t tensor,
+                                  int64_t pipeline)
+{
+    int64_t rest = s->r->world / tensor / pipeline;
+
+    for (int64_t u = 1; u <= rest; u++)
+        for (int64_t ring = 1; rest % u == 0 && ring <= rest / u; ring++)
+            if (rest / u % ring == 0)
+                MDS_TRY(add_grid(s, (struct mds_layout){.tensor = tensor,
+                                                        .pipeline = pipeline,
+                                                        .ulysses = u,
+                                                        .ring = ring}));
+    return MDS_OK;
+}
+
+static enum mds_rc list(const struct lister *s)
+{
+    const struct mds_model_config *m = &s->r->run->config.model;
+    int64_t world = s->r->world;
+
+    for (int64_t t = 1; t <= world && (!m->heads || t <= m->heads); t++)
+        for (int64_t p = 1; world % t == 0 && p <= world / t && p <= m->layers; p++)
+            if (world / t % p == 0)
+                MDS_TRY(list_sequences(s, t, p));
+    return MDS_OK;
+}
+
+enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
+                                const struct mds_layout *now, unsigned fixed,
+                                int frugal, struct mds_plan_grids *out)
+{
+    struct mds_plan_grids g = {0};
+    const struct lister s = {r, now, fixed, frugal, &g};
+    enum mds_rc rc = list(&s);
+
+    if (rc) {
+        mds_plan_grids_fini(&g);
+        return rc;
+    }
+    if (g.n > 0)
+        qsort(g.v, g.n, sizeof *g.v, by_rank);
+    for (size_t i = 0; i < g.n; i++)
+        g.v[i].global = now->global;
+    *out = g;
+    return MDS_OK;
+}
+
+void mds_plan_grids_fini(struct mds_plan_grids *g)
+{
+    free(g->v);
+    *g = (struct mds_plan_grids){0};
+}
