@@ -5,16 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Devices named in "0,1,3" or "GPU-..,GPU-.."; "" and "-1" hide all. */
+/* Devices named in "0,1,3" or "GPU-..,GPU-..": as CUDA reads it, up to the first name
+ * that is none, so that "", "-1" and "NoDevFiles" hide all. */
 static int count_visible(const char *text)
 {
-    int n = 1;
+    int n = 0;
 
-    if (!*text || strcmp(text, "-1") == 0 || strcmp(text, "NoDevFiles") == 0)
-        return 0;
-    for (; *text; text++)
-        n += *text == ',';
-    return n;
+    for (;;) {
+        size_t digits = strspn(text, "0123456789"), length = strcspn(text, ",");
+
+        if (length == 0 || (digits != length && strncmp(text, "GPU-", 4) != 0 &&
+                            strncmp(text, "MIG-", 4) != 0))
+            return n;
+        n++;
+        if (!text[length])
+            return n;
+        text += length + 1;
+    }
 }
 
 /* Lines of `nvidia-smi -L` that name one; -1 if it cannot be run. */

@@ -125,6 +125,27 @@ static enum mds_rc expand_word(const char *head, const char *rest,
     return expand_bracket(name, open + 1, close, out);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum mds_rc check_twice(const struct mds_hosts *h)
+{
+    char **sorted = mds_zalloc(h->count, sizeof *sorted);
+    enum mds_rc rc = sorted ? MDS_OK : MDS_EMEM;
+
+    if (rc)
+        return rc;
+    memcpy(sorted, h->name, h->count * sizeof *sorted);
+    qsort(sorted, h->count, sizeof *sorted, by_name);
+    for (size_t i = 1; i < h->count && !rc; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            rc = mds_fail(MDS_EUSER, "node %s stands there a second time", sorted[i]);
+    free(sorted);
+    return rc;
+}
+
 enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
 {
     struct mds_hosts h = {0};
@@ -144,6 +165,8 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
     }
     if (!rc && h.count == 0)
         rc = mds_fail(MDS_EUSER, "no names");
+    if (!rc)
+        rc = check_twice(&h);
     if (rc) {
         snprintf(why, sizeof why, "%s", mds_fail_text());
         mds_hosts_fini(&h);

@@ -37,6 +37,11 @@ static enum mds_rc count_nodes(struct mds_launch *l, int job)
     int64_t there = l->placement.nodes;
 
     l->nodes = job && o->nodes_asked ? o->nodes_asked : o->nodes ? o->nodes : there;
+    if (l->nodes > l->machine->node.count &&
+        l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
+        mds_warn("%lld nodes, but %s has %lld by its profile (node.count)",
+                 (long long)l->nodes, l->machine->name,
+                 (long long)l->machine->node.count);
     if (job)
         return MDS_OK;
     if (mds_placement_hosts(&l->placement) && l->nodes > there)
@@ -123,6 +128,25 @@ static void log_warnings(const struct mds_diag *diag)
             mds_warn("%s", diag->entries[i].text);
 }
 
+/* A GPU for each rank; ranks on CPUs may be as many as they like.  Where a list of
+ * visible GPUs is wrong the profile counts. */
+static enum mds_rc check_gpus(const struct mds_launch *l,
+                              const struct mds_config_run *run)
+{
+    int64_t there = l->machine->node.gpus;
+
+    if (l->placement.gpus > there)
+        there = l->placement.gpus;
+    if (there == 0 || l->per_node <= there ||
+        strcmp(run->config.output.device, "cpu") == 0)
+        return MDS_OK;
+    return mds_fail(
+        MDS_EUSER,
+        "%lld ranks a node (NGPU_PER_HOST, --ranks-per-node), but a node of "
+        "%s has %lld GPUs; give %lld at most, or --device cpu",
+        (long long)l->per_node, l->machine->name, (long long)there, (long long)there);
+}
+
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
                               int say, struct mds_config_run **out)
 {
@@ -130,6 +154,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
+    *out = NULL;
     mds_words_split(&argv, "mds_pretrain --machine");
     mds_words_add(&argv, "%s", l->machine->path);
     for (size_t i = 0; i < l->asked.n; i++)
@@ -140,10 +165,14 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
                      : mds_config_read((int)argv.n, argv.v, &diag, out);
     if (!rc && say)
         log_warnings(&diag);
-    if (!rc && (*out)->action != MDS_ACTION_RUN) {
-        mds_config_run_destroy(*out);
+    if (!rc && (*out)->action != MDS_ACTION_RUN)
         rc = mds_fail(MDS_EUSER, "%s prints and leaves: call mds_pretrain itself",
                       l->asked.n ? l->asked.v[0] : "");
+    if (!rc)
+        rc = check_gpus(l, *out);
+    if (rc && *out) {
+        mds_config_run_destroy(*out);
+        *out = NULL;
     }
     mds_diag_fini(&diag);
     mds_words_fini(&argv);

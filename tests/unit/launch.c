@@ -52,6 +52,7 @@ static void broken_lists_are_refused(void **state)
         {"n[1-999999999]", "more than 100000"},
         {"n[1-300][1-1000]", "more than 1"},
         {"n[1-2-3]", "no range"},
+        {"n[1-3],m,n[3-4]", "node n3 stands there a second time"},
     };
 
     (void)state;
@@ -227,8 +228,11 @@ static void gpus_are_counted_where_ranks_run(void **state)
 {
     static const char *const login[] = {NULL};
     static const char *const job[] = {"PBS_NODEFILE", "nodes", NULL};
-    static const char *const hidden[] = {"PBS_NODEFILE", "nodes",
-                                         "CUDA_VISIBLE_DEVICES", "", NULL};
+    static const struct {
+        const char *devices;
+        int gpus;
+    } visible[] = {{"", 0},    {"-1", 0},     {"NoDevFiles", 0},   {"all of them", 0},
+                   {"0,2", 2}, {"3,-1,2", 1}, {"GPU-a1,MIG-b2", 2}};
     static const char two[] = "echo 'GPU 0: a'; echo 'GPU 1: b'";
     struct mds_placement p;
 
@@ -243,10 +247,15 @@ static void gpus_are_counted_where_ranks_run(void **state)
     assert_int_equal(p.gpus, 2);
     assert_int_equal(p.nodes, 1);
     mds_placement_fini(&p);
-    surround(hidden, two);
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
-    assert_int_equal(p.gpus, 0);
-    mds_placement_fini(&p);
+    for (size_t i = 0; i < sizeof visible / sizeof *visible; i++) {
+        const char *const some[] = {"PBS_NODEFILE", "nodes", "CUDA_VISIBLE_DEVICES",
+                                    visible[i].devices, NULL};
+
+        surround(some, two);
+        assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+        assert_int_equal(p.gpus, visible[i].gpus);
+        mds_placement_fini(&p);
+    }
 }
 
 static void disagreements_are_counted(void **state)
