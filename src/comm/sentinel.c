@@ -82,7 +82,7 @@ static int64_t killed_for_memory(void)
 /* ---- in the sentinel ---- */
 
 /* All but where ranks write to, and what is named. */
-static void close_descriptors(int kept)
+static void close_descriptors(int kept, int kept_too)
 {
     DIR *d = opendir("/proc/self/fd");
     const struct dirent *e;
@@ -91,7 +91,7 @@ static void close_descriptors(int kept)
         int fd = (int)strtol(e->d_name, NULL, 10);
 
         if (e->d_name[0] != '.' && fd != STDOUT_FILENO && fd != STDERR_FILENO &&
-            fd != kept && fd != dirfd(d))
+            fd != kept && fd != kept_too && fd != dirfd(d))
             close(fd);
     }
     if (d)
@@ -106,16 +106,6 @@ static void ignore_signals(void)
         signal(sig, SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-
-/* A descriptor that means the rank, also when it is gone; -1 before Linux 5.3. */
-static int open_rank(void)
-{
-    return (int)syscall(SYS_pidfd_open, page->rank, 0);
 }
 
 /* PIDFD_GET_INFO of linux/pidfd.h, which Linux has from 6.15 on and build machines
@@ -281,16 +271,15 @@ static void report(int status)
     }
 }
 
-static _Noreturn void be_sentinel(void)
+/* rank: its descriptor. */
+static _Noreturn void be_sentinel(int rank)
 {
     const char *pmi = getenv("PMI_FD");
-    int rank;
 
     setsid();
     prctl(PR_SET_NAME, "mds_sentinel");
     ignore_signals();
-    close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1);
-    rank = open_rank();
+    close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1, rank);
     keep_watch();
     if (!page->quiet && page->watch.rank >= 0) /* else MPI was not up: not our matter */
         report(exit_code(rank));
@@ -310,8 +299,20 @@ static int take_life(pthread_mutex_t *life)
     return bad ? -1 : pthread_mutex_lock(life);
 }
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+/* A descriptor that means this process, also when it is gone; -1 before Linux 5.3. */
+static int open_self(void)
+{
+    return (int)syscall(SYS_pidfd_open, getpid(), 0);
+}
+
 void mds_comm_sentinel_start(void)
 {
+    int self;
+
     page = map(-1, sizeof *page);
     if (!page || take_life(&page->life)) {
         page = NULL;
@@ -322,9 +323,12 @@ void mds_comm_sentinel_start(void)
     if (gethostname(page->host, sizeof page->host - 1) != 0)
         snprintf(page->host, sizeof page->host, "unknown-host");
     mds_comm_watch_use(&page->watch);
+    self = open_self();
     sentinel = fork();
     if (sentinel == 0)
-        be_sentinel();
+        be_sentinel(self);
+    if (self >= 0)
+        close(self);
 }
 
 /* Memory without a name: nothing is left behind however the run ends. */

@@ -38,7 +38,6 @@ static _Noreturn void be_rank(int err, int out)
     mds_comm_sentinel_start();
     mds_comm_watch_start(3, 4);
     pid = find_sentinel();
-    usleep(200000); /* it watches by now */
     if (pid > 0)
         kill(pid, SIGSTOP);
     if (write(out, &pid, sizeof pid) < 0)
