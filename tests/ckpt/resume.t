@@ -75,6 +75,13 @@ test_expect_success 'the first job of a chain begins; elsewhere a missing checkp
     grep "error: --load nwe: there is no checkpoint" out &&
     test_must_fail pretrain --train-iters 2 --load nwe --save nwe --finetune
 '
+test_expect_success 'a job that was killed in its first save left nothing to go on from: the next begins' '
+    mkdir -p first/iter_0000001.partial && cp c/iter_0000007/rank_00000.h5 first/iter_0000001.partial &&
+    : >first/iter_0000001.partial/index.h5 && test_must_fail mds_ckpt verify first 2>err &&
+    grep "first: there is no checkpoint" err &&
+    pretrain --train-iters 2 --load first --save first && grep "the run begins" out &&
+    test "$(cd first && echo *)" = "iter_0000002 latest"
+'
 test_expect_success 'finetune takes weights and begins anew' '
     pretrain --train-iters 2 --load c --finetune --metrics-jsonl e.jsonl &&
     test "$(steps e.jsonl | cut -d" " -f1 | tr "\n" " ")" = "1 2 " &&
