@@ -19,7 +19,7 @@ struct bench_sizes {
     int64_t rows, hidden, heads, head_dim, ffn; /* rows: tokens of a micro-batch */
     struct {
         int64_t rows, cols;
-    } norm[6];
+    } norm[8];
     struct {
         int64_t rows;
         int32_t words;

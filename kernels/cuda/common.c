@@ -67,6 +67,15 @@ int mdsk_cuda_processors(void)
     return processors;
 }
 
+int mdsk_cuda_shared_bytes(void)
+{
+    static int bytes;
+
+    if (!bytes)
+        bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    return bytes;
+}
+
 void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
 {
     void *p = NULL;

@@ -28,9 +28,11 @@ int mdsk_cuda_fail(const char *library, const char *why);
 /* What failed last, "" if nothing did.  Static. */
 const char *mdsk_cuda_why(void);
 
-/* The current device's compute capability, 10 * major + minor, and processors. */
+/* The current device's compute capability, 10 * major + minor, its processors, and what
+ * a block can have of their shared memory. */
 int mdsk_cuda_capability(void);
 int mdsk_cuda_processors(void);
+int mdsk_cuda_shared_bytes(void);
 
 /* Memory on the device, aligned to 256, from here to where it is given back in the
  * stream's order; NULL, and a reason, if refused.  Neither waits for the device as

@@ -97,98 +97,179 @@ __device__ void add_weights(const pack<T, N> &x, const pack<T, N> &dy, stats s,
     }
 }
 
-/* Rows on their way: D of them in shared memory, each thread's pieces by themselves, so
- * that no thread waits for another's. */
-template <class T, int N, int K, int P, int D> struct queue {
-    typedef pack<T, N> piece;
-    piece *room;
+/* ---- a row by as few threads as can keep the sums of its columns: what a warp does
+ * besides them takes longer than memory does otherwise ---- */
 
-    static constexpr size_t bytes = (size_t)D * 3 * K * P * sizeof(piece);
+/* Threads of a block, of which there is one a processor. */
+constexpr int crew = 512;
+
+/* Over the P threads that share threadIdx.y; two rooms in turn, so that one barrier
+ * does. */
+template <int P> __device__ two team_sums(two v, int turn)
+{
+    v = warp_sum(v);
+    if constexpr (P > 32) {
+        constexpr unsigned warps = P / 32;
+        __shared__ two part[2][crew / P][warps];
+
+        if (threadIdx.x % 32 == 0)
+            part[turn][threadIdx.y][threadIdx.x / 32] = v;
+        asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "n"(P) : "memory");
+        v = part[turn][threadIdx.y][threadIdx.x % warps];
+#pragma unroll
+        for (int other = warps / 2; other > 0; other /= 2)
+            v += two{__shfl_xor_sync(~0u, v.g, other),
+                     __shfl_xor_sync(~0u, v.gx, other)};
+    }
+    return v;
+}
+
+/* Pieces on their way in shared memory, `depth` rows of each team, each thread's by
+ * themselves, so that no thread waits for another's. */
+template <class T, int N, int K, int P> struct pieces {
+    typedef pack<T, N> piece;
+    piece *mine; /* [depth, 3, K, crew] from this thread's on */
+    bool have[K];
+
+    static constexpr size_t bytes = (size_t)3 * K * crew * sizeof(piece); /* a depth */
 
     /* of x, dy, dx: the k-th piece of the row in place d */
     __device__ piece *at(int d, int which, int k) const
     {
-        return room + ((d * 3 + which) * K + k) * P + threadIdx.x;
+        return mine + ((d * 3 + which) * K + k) * crew;
     }
 
-    static __device__ void copy(piece *to, const void *row, int64_t c)
+    /* The row whose first piece of this thread is element `first` sets out for place d;
+     * if there is one. */
+    __device__ void send(const struct mdsk_norm_bwd &a, bool is_row, int64_t first,
+                         int d) const
     {
-        const T *from = (const T *)row + c;
+        const T *x = (const T *)a.x + first, *dy = (const T *)a.dy + first;
+        const T *dx = (const T *)a.dx + first;
 
-        if constexpr (sizeof(piece) >= 4)
-            __pipeline_memcpy_async(to, from, sizeof(piece));
-        else
-            *to = fetch<N>(from);
-    }
-
-    /* Row r sets out for place d; a row behind the last is none. */
-    __device__ void send(const struct mdsk_norm_bwd &a, int64_t r, int d) const
-    {
 #pragma unroll
-        for (int k = 0; k < K; k++) {
-            int64_t c = column<N, P>(k), first = r * a.H + c;
-
-            if (c < a.H && r < a.R) {
-                copy(at(d, 0, k), a.x, first);
-                copy(at(d, 1, k), a.dy, first);
-                copy(at(d, 2, k), a.dx, first);
+        for (int k = 0; k < K; k++)
+            if (is_row && have[k]) {
+                __pipeline_memcpy_async(at(d, 0, k), x + k * P * N, sizeof(piece));
+                __pipeline_memcpy_async(at(d, 1, k), dy + k * P * N, sizeof(piece));
+                __pipeline_memcpy_async(at(d, 2, k), dx + k * P * N, sizeof(piece));
             }
-        }
         __pipeline_commit();
+    }
+
+    /* Until the oldest of `depth` rows is here. */
+    static __device__ void wait(int depth)
+    {
+        if (depth == 1)
+            __pipeline_wait_prior(0);
+        else if (depth == 2)
+            __pipeline_wait_prior(1);
+        else if (depth == 3)
+            __pipeline_wait_prior(2);
+        else
+            __pipeline_wait_prior(3);
     }
 };
 
-/* Block p does part p, rows of at most K * P * N columns; B blocks share a processor,
- * and D rows are on their way to each.  parts [gridDim.x, 2, H]. */
-template <class T, int N, int K, int P, int B, int D>
-__global__ __launch_bounds__(P, B) void norm_bwd(struct mdsk_norm_bwd a, float *parts)
+/* The teams' sums, in the order of teams. */
+template <int N, int K, int P>
+__device__ void put_part(int64_t H, const float (&sum)[K][N], float *room, float *part)
+{
+    constexpr int row = K * P * N;
+
+    __syncthreads(); /* the room has been read */
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        store(sum[k], room + threadIdx.y * row + column<N, P>(k));
+    __syncthreads();
+    for (int64_t c = threadIdx.y * P + threadIdx.x; c < H; c += crew) {
+        float all = 0;
+
+#pragma unroll
+        for (int t = 0; t < crew / P; t++)
+            all += room[t * row + c];
+        part[c] = all;
+    }
+}
+
+/* Block b makes part b, of rows of at most K * P * N columns.  parts [gridDim.x, 2, H],
+ * depth 1 .. 4. */
+template <class T, int N, int K, int P>
+__global__ __launch_bounds__(crew, 1) void norm_bwd_teams(struct mdsk_norm_bwd a,
+                                                          int depth, float *parts)
 {
     extern __shared__ __align__(16) char shared[];
-    const queue<T, N, K, P, D> q = {(pack<T, N> *)shared};
+    const int64_t step = (int64_t)gridDim.x * (crew / P);
+    int64_t r = (int64_t)blockIdx.x * (crew / P) + threadIdx.y;
+    int64_t at = r * a.H + column<N, P>(0);
+    const float inverse = 1 / (float)a.H;
+    pieces<T, N, K, P> q = {(pack<T, N> *)shared + threadIdx.y * P + threadIdx.x};
     float dgamma[K][N] = {}, dbeta[K][N] = {}, *part = parts + 2 * a.H * blockIdx.x;
-    const T *gamma = (const T *)a.gamma;
+    pack<T, N> gamma[K] = {};
+    stats s = {0, 0};
     int turn = 0, place = 0;
 
-    for (int d = 0; d < D; d++)
-        q.send(a, blockIdx.x + (int64_t)d * gridDim.x, d);
-    for (int64_t r = blockIdx.x; r < a.R; r += gridDim.x, turn ^= 1) {
-        pack<T, N> x[K], dy[K], dx[K];
-        stats s = stats_of(a, r);
-        two sum = {0, 0}, mean;
-
-        __pipeline_wait_prior(D - 1);
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            if (column<N, P>(k) >= a.H)
-                continue;
-            x[k] = *q.at(place, 0, k);
-            dy[k] = *q.at(place, 1, k);
-            dx[k] = *q.at(place, 2, k);
-            add_sums(x[k], dy[k], fetch<N>(gamma + column<N, P>(k)), s, sum);
-        }
-        q.send(a, r + (int64_t)D * gridDim.x, place);
-        place = place + 1 < D ? place + 1 : 0;
-        mean = means_of(a, block_sum<P>(sum, turn));
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            int64_t c = column<N, P>(k);
-
-            if (c < a.H) {
-                put_dx(x[k], dy[k], fetch<N>(gamma + c), dx[k], s, mean,
-                       (T *)a.dx + r * a.H + c);
-                add_weights(x[k], dy[k], s, dgamma[k], dbeta[k]);
-            }
-        }
-    }
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        int64_t c = column<N, P>(k);
-
-        if (c < a.H) {
-            store(dgamma[k], part + c);
-            store(dbeta[k], part + a.H + c);
-        }
+        q.have[k] = column<N, P>(k) < a.H;
+        if (q.have[k])
+            gamma[k] = fetch<N>((const T *)a.gamma + column<N, P>(k));
     }
+    for (int d = 0; d < depth; d++)
+        q.send(a, r + d * step < a.R, at + d * step * a.H, d);
+    if (r < a.R)
+        s = stats_of(a, r);
+    for (; r < a.R; r += step, at += step * a.H, turn ^= 1) {
+        stats next = r + step < a.R ? stats_of(a, r + step) : s;
+        float shift = -s.mean * s.rstd, across, along;
+        two sum = {0, 0};
+
+        q.wait(depth);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            float x[N], dy[N], g[N];
+
+            if (!q.have[k])
+                continue;
+            unpack(*q.at(place, 0, k), x);
+            unpack(*q.at(place, 1, k), dy);
+            unpack(gamma[k], g);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                g[j] *= dy[j];
+                sum += two{g[j], g[j] * (x[j] * s.rstd + shift)};
+            }
+        }
+        sum = team_sums<P>(sum, turn);
+        across = a.kind == MDSK_LAYERNORM ? -s.rstd * inverse * sum.g : 0;
+        along = -s.rstd * inverse * sum.gx;
+        asm volatile("" ::: "memory"); /* to read again takes less than to keep */
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            float x[N], dy[N], g[N], dx[N];
+
+            if (!q.have[k])
+                continue;
+            unpack(*q.at(place, 0, k), x);
+            unpack(*q.at(place, 1, k), dy);
+            unpack(*q.at(place, 2, k), dx);
+            unpack(gamma[k], g);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float xhat = x[j] * s.rstd + shift;
+
+                dgamma[k][j] += dy[j] * xhat;
+                dbeta[k][j] += dy[j];
+                dx[j] += xhat * along + (dy[j] * g[j] * s.rstd + across);
+            }
+            store(dx, (T *)a.dx + at + k * P * N);
+        }
+        q.send(a, r + depth * step < a.R, at + depth * step * a.H, place);
+        place = place + 1 < depth ? place + 1 : 0;
+        s = next;
+    }
+    put_part<N, K, P>(a.H, dgamma, (float *)shared, part);
+    put_part<N, K, P>(a.H, dbeta, (float *)shared, part + a.H);
 }
 
 /* Longer rows: dx by a block a row, which reads it twice, ... */
@@ -274,20 +355,6 @@ int finish(void *stream, const struct mdsk_norm_bwd *a, int64_t n, const float *
                   a->H, parts, a->dgamma, a->dbeta);
 }
 
-template <class T, int N, int K, int P, int B, int D>
-int launch_rows(void *stream, const struct mdsk_norm_bwd *a)
-{
-    constexpr size_t shared = queue<T, N, K, P, D>::bytes;
-    int64_t n = parts_of(a, (int64_t)mdsk_cuda_processors() * B);
-    float *parts = parts_room(stream, a, n);
-    int err = parts ? 0 : -ENOMEM;
-
-    if (!err)
-        err = launch_with(shared, norm_bwd<T, N, K, P, B, D>, (unsigned)n, P, stream,
-                          *a, parts);
-    return err ? err : finish(stream, a, n, parts);
-}
-
 template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_bwd *a)
 {
     constexpr int P = 512, across = 128;
@@ -304,6 +371,28 @@ template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_b
     return err ? err : finish(stream, a, n, parts);
 }
 
+/* As many rows on their way as fit. */
+template <class T, int N, int K, int P>
+int launch_teams(void *stream, const struct mdsk_norm_bwd *a)
+{
+    constexpr size_t each = pieces<T, N, K, P>::bytes, sums = crew * K * N * 4;
+    size_t fit =
+        (size_t)mdsk_cuda_shared_bytes() - 2 * crew; /* beside what is static */
+    int depth = (int)(fit / each < 4 ? fit / each : 4);
+    size_t shared = depth * each > sums ? depth * each : sums;
+    int64_t worth = ceil_div(a->R, 2 * crew / P), most = mdsk_cuda_processors();
+    int64_t n = parts_of(a, worth < most ? worth : most);
+    float *parts = parts_room(stream, a, n);
+    int err = parts ? 0 : -ENOMEM;
+
+    if (depth < 1)
+        return launch_long<T, N>(stream, a);
+    if (!err)
+        err = launch_with(shared, norm_bwd_teams<T, N, K, P>, (unsigned)n,
+                          dim3(P, crew / P), stream, *a, depth, parts);
+    return err ? err : finish(stream, a, n, parts);
+}
+
 } // namespace
 
 extern "C" int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a)
@@ -317,16 +406,25 @@ extern "C" int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a)
         constexpr int N = width();
         int64_t pieces = a->H / N;
 
-        if (pieces <= 128)
-            return launch_rows<T, N, 1, 128, 8, 3>(stream, a);
-        if (pieces <= 256)
-            return launch_rows<T, N, 1, 256, 4, 3>(stream, a);
-        if (pieces <= 512)
-            return launch_rows<T, N, 1, 512, 2, 3>(stream, a);
-        if (pieces <= 1024)
-            return launch_rows<T, N, 2, 512, 1, 2>(stream, a);
-        if (pieces <= 2048)
-            return launch_rows<T, N, 4, 512, 1, 1>(stream, a);
-        return launch_long<T, N>(stream, a);
+        if constexpr (N == 1) /* rows that are not aligned */
+            return launch_long<T, N>(stream, a);
+        else if (pieces <= 1 * 32)
+            return launch_teams<T, N, 1, 32>(stream, a);
+        else if (pieces <= 3 * 32)
+            return launch_teams<T, N, 3, 32>(stream, a);
+        else if (pieces <= 4 * 32)
+            return launch_teams<T, N, 4, 32>(stream, a);
+        else if (pieces <= 2 * 128)
+            return launch_teams<T, N, 2, 128>(stream, a);
+        else if (pieces <= 2 * 256)
+            return launch_teams<T, N, 2, 256>(stream, a);
+        else if (pieces <= 3 * 256)
+            return launch_teams<T, N, 3, 256>(stream, a);
+        else if (pieces <= 4 * 256)
+            return launch_teams<T, N, 4, 256>(stream, a);
+        else if (pieces <= 4 * 512)
+            return launch_teams<T, N, 4, 512>(stream, a);
+        else
+            return launch_long<T, N>(stream, a);
     });
 }

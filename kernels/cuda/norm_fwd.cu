@@ -30,23 +30,30 @@ __device__ void keep(const struct mdsk_norm_fwd &a, int64_t row, float mean, flo
 template <class T, int N>
 __device__ void add_rounded(const pack<T, N> &r, float (&v)[N])
 {
+    pack<T, N> sum;
+    float more[N];
+
+    unpack(r, more);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        v[j] = widen(narrow<T>(v[j] + r[j]));
+        sum.x[j] = narrow<T>(v[j] + more[j]);
+    unpack(sum, v);
 }
 
 template <class T, int N>
 __device__ void put(const struct mdsk_norm_fwd &a, int64_t row, int64_t c, float mean,
                     float rstd, float (&v)[N])
 {
-    pack<T, N> gamma = fetch<N>((const T *)a.gamma + c);
+    float gamma[N];
 
+    load((const T *)a.gamma + c, gamma);
 #pragma unroll
     for (int j = 0; j < N; j++)
         v[j] = (v[j] - mean) * rstd * gamma[j];
     if (a.beta) {
-        pack<T, N> beta = fetch<N>((const T *)a.beta + c);
+        float beta[N];
 
+        load((const T *)a.beta + c, beta);
 #pragma unroll
         for (int j = 0; j < N; j++)
             v[j] += beta[j];
@@ -167,8 +174,8 @@ extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
 
         if (pieces <= 4 * 32)
             return launch_rows<T, N, 4, 32>(stream, a);
-        if (pieces <= 8 * 32)
-            return launch_rows<T, N, 8, 32>(stream, a);
+        if (pieces <= 2 * 128)
+            return launch_rows<T, N, 2, 128>(stream, a);
         if (pieces <= 4 * 256)
             return launch_rows<T, N, 4, 256>(stream, a);
         if (pieces <= 8 * 512)

@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 #include <errno.h>
 #include <initializer_list>
+#include <string.h>
 #include <type_traits>
 
 #include "kernels/types.h"
@@ -60,6 +61,27 @@ template <int N, class T> __device__ inline pack<T, N> fetch(const T *p)
     return *reinterpret_cast<const pack<T, N> *>(p);
 }
 
+/* v = p.  Two numbers of 16 bits are widened from their word: told one by one the
+ * compiler first takes the word apart. */
+template <class T, int N>
+__device__ inline void unpack(const pack<T, N> &p, float (&v)[N])
+{
+    if constexpr (std::is_same_v<T, bf16> && N > 1) {
+        uint32_t w[N / 2];
+
+        memcpy(w, &p, sizeof w);
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            v[2 * i] = __uint_as_float(w[i] << 16);
+            v[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            v[i] = p[i];
+    }
+}
+
 /* v = p[0 .. N-1], in as few pieces as it takes */
 template <class T, int N> __device__ inline void load(const T *p, float (&v)[N])
 {
@@ -67,11 +89,12 @@ template <class T, int N> __device__ inline void load(const T *p, float (&v)[N])
 
 #pragma unroll
     for (int i = 0; i < N; i += M) {
-        pack<T, M> q = fetch<M>(p + i);
+        float w[M];
 
+        unpack(fetch<M>(p + i), w);
 #pragma unroll
         for (int j = 0; j < M; j++)
-            v[i + j] = q[j];
+            v[i + j] = w[j];
     }
 }
 

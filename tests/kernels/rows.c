@@ -179,6 +179,25 @@ static void test_norm(void **state)
     }
 }
 
+/* Widths of models, which backends may treat each in its own way. */
+static void test_norm_of_models(void **state)
+{
+    static const int64_t wide[][2] = {{130, 256},  {130, 768}, {90, 1024}, {70, 1600},
+                                      {70, 2048},  {40, 4096}, {21, 5120}, {21, 8192},
+                                      {10, 12288}, {7, 16384}};
+
+    (void)state;
+    for (int t = 0; t < 2 * (int)(sizeof wide / sizeof *wide); t++) {
+        struct norm n;
+
+        norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, wide[t / 2][0],
+                  wide[t / 2][1]);
+        n.dtype = MDSK_BF16;
+        norm_compare(&n);
+        norm_fini(&n);
+    }
+}
+
 /* Without r the sum is neither read nor written; LayerNorm without beta. */
 static void test_norm_without_residual_or_beta(void **state)
 {
@@ -547,6 +566,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_norm_of_models),
         cmocka_unit_test(test_norm_without_residual_or_beta),
         cmocka_unit_test(test_norm_sum_in_place),
         cmocka_unit_test(test_norm_far_from_zero),
