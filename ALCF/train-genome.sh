@@ -48,9 +48,17 @@ if [ "$SEQ_LEN" -eq 0 ]; then
 fi
 
 : "${MODEL_SIZE_KEY:=GENSLM_250M}" "${HEADS:=8}" "${SP_TYPE:=ds}" "${ZERO_STAGE:=1}"
-: "${DTYPE:=bf16}" "${TRAIN_ITERS:=3}" "${LR:=1e-3}" "${MICRO_BATCH:=1}"
+: "${DTYPE:=bf16}" "${TRAIN_ITERS:=3}" "${LR:=3e-4}" "${MICRO_BATCH:=1}"
+# AdamW's first steps move every weight by the whole rate, and 1e-5 is too much for them: the
+# loss rises.  However few steps there are, the rate grows from 1.5e-6 as in a long run.
+: "${MDS_LR_WARMUP_ITERS:=200}"
+if [ "$TRAIN_ITERS" -le "$MDS_LR_WARMUP_ITERS" ]; then
+    : "${MDS_LR_DECAY_ITERS:=$((MDS_LR_WARMUP_ITERS + 1))}"
+    export MDS_LR_DECAY_ITERS
+fi
 : "${MDS_RECOMPUTE_GRANULARITY:=selective}" "${MDS_SEQUENCE_TILE:=8192}"
 export SEQ_LEN MODEL_SIZE_KEY HEADS SP_TYPE ZERO_STAGE DTYPE TRAIN_ITERS LR MICRO_BATCH
+export MDS_LR_WARMUP_ITERS
 export MDS_RECOMPUTE_GRANULARITY MDS_SEQUENCE_TILE
 
 # Each job writes a file of its own.

@@ -12,8 +12,9 @@ TINY: {layers: 2, hidden: 32, heads: 2}
 END
 # genome VARIABLES...
 genome() {
-    env "$@" "$srcdir/ALCF/train-genome.sh" phage.fna --launcher-command "$MPIEXEC" -- \
-        --model-table tiny.yaml --threads 1 >out 2>err </dev/null
+    env LR=1e-3 MDS_LR_WARMUP_ITERS=1 "$@" "$srcdir/ALCF/train-genome.sh" phage.fna \
+        --launcher-command "$MPIEXEC" -- --model-table tiny.yaml --threads 1 \
+        >out 2>err </dev/null
 }
 
 test_expect_success 'a job that is too short saves and says 85' '

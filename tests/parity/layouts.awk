@@ -7,7 +7,8 @@
 #
 # The product: tensor x Megatron's sequence parallelism x Ulysses x ring x pipeline (also
 # interleaved) x data x ZeRO x offload x recompute x model.  Dropout, tiles and blocks per
-# kept input take turns along the rows.  Left out are ZeRO without ranks that have the same
+# kept input take turns along the rows.  Recompute of modules alone (mod), which changes
+# nothing about where states are, meets no offload but the optimizer's to the host.  Left out are ZeRO without ranks that have the same
 # weights, parts that divide no heads, and shapes with more ranks than 8.
 #
 # Models: gpt has 8 blocks and 8 heads; llama 6 blocks (which 4 stages share unevenly), 8
@@ -107,7 +108,8 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
         offloads = split("none cpu nvme" (zero == 3 ? " rest" : ""), places)
         for (i = 1; i <= offloads; i++)
             for (j = 1; j <= recomputes; j++)
-                exact(zero, places[i], ways[j], turn + zero + i + j)
+                if (ways[j] != "mod" || places[i] ~ /none|cpu/)
+                    exact(zero, places[i], ways[j], turn + zero + i + j)
     }
     for (i = 0; i < 4; i++)
         long(i % 2 ? "sel" : "full", i > 1, turn + i)
