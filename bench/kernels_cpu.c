@@ -70,7 +70,9 @@ static double copy_s(double bytes)
     must(from && to ? 0 : -12, "copy");
     memset(from, 1, part * (size_t)threads);
     while (lap(&l)) {
+#ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static)
+#endif
         for (int t = 0; t < threads; t++)
             memcpy(to + (size_t)t * part, from + (size_t)t * part, part);
     }

@@ -6,7 +6,8 @@
 
 /* Relative Euclidean distance from the double reference.  Without vectors (sanitizers)
  * a row of 3000 is summed number by number, and squares of 16-bit numbers, which end in
- * zeros, then meet more ties that round down than up: hence 3e-6. */
+ * zeros, then meet more ties that round down than up: hence 3e-6, and more where a row
+ * is longer. */
 static const struct {
     double norm, norm_dx, norm_sums, activation, embedding;
 } tolerance = {.norm = 3e-6,
@@ -150,17 +151,19 @@ static void norm_reference_row_bwd(struct norm *n, int64_t row)
 
 static void norm_compare(struct norm *n)
 {
+    double longer = n->H > 3000 ? (double)n->H / 3000 : 1;
+
     norm_run_fwd(n);
     norm_loss(n);
-    assert_near_as(n->dtype, "norm y", &n->y, tolerance.norm);
-    assert_near("norm rstd", &n->rstd, tolerance.norm);
+    assert_near_as(n->dtype, "norm y", &n->y, longer * tolerance.norm);
+    assert_near("norm rstd", &n->rstd, longer * tolerance.norm);
     vec_back(n->dtype, &n->sum);
     assert_near("norm sum", &n->sum, tolerance.norm);
     norm_run_bwd(n);
     for (int64_t row = 0; row < n->R; row++)
         norm_reference_row_bwd(n, row);
-    assert_near_as(n->dtype, "norm dx", &n->dx, tolerance.norm_dx);
-    assert_near("norm dgamma", &n->dgamma, tolerance.norm_sums);
+    assert_near_as(n->dtype, "norm dx", &n->dx, longer * tolerance.norm_dx);
+    assert_near("norm dgamma", &n->dgamma, longer * tolerance.norm_sums);
     assert_near("norm dbeta", &n->dbeta, tolerance.norm_sums);
 }
 
