@@ -49,7 +49,7 @@ fi
 
 : "${MODEL_SIZE_KEY:=GENSLM_250M}" "${HEADS:=8}" "${SP_TYPE:=ds}" "${ZERO_STAGE:=1}"
 : "${DTYPE:=bf16}" "${TRAIN_ITERS:=3}" "${LR:=3e-4}" "${MICRO_BATCH:=1}"
-# AdamW's first steps move every weight by the whole rate, and 1e-5 is too much for them: the
+# AdamW's first steps move every weight by the whole rate, and 2e-5 is too much for them: the
 # loss rises.  However few steps there are, the rate grows from 1.5e-6 as in a long run.
 : "${MDS_LR_WARMUP_ITERS:=200}"
 if [ "$TRAIN_ITERS" -le "$MDS_LR_WARMUP_ITERS" ]; then

@@ -56,8 +56,7 @@ static void add_reject(struct search *s, const struct mds_plan_entry *e, int div
 
 /* ---- one layout ---- */
 
-/* 0 if the model does not divide so, or GPUs are not laid out so; then mds_fail_text()
- * says why. */
+/* 0 if the model does not divide so; then mds_fail_text() says why. */
 static int try(struct search *s, struct mds_plan_entry *e)
 {
     int64_t runs;

@@ -35,7 +35,7 @@ int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq);
 void mds_plan_save(struct mds_layout *l, int where, int step, int64_t tile);
 
 /* Keep what is fixed, and run it dry: *runs is the number of dry runs, 0 if the model
- * does not divide so, or GPUs are not laid out so; then mds_fail_text() says why. */
+ * does not divide so; then mds_fail_text() says why. */
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
                               const struct mds_layout *now, unsigned fixed,
                               struct mds_plan_entry *e, int64_t *runs);

@@ -131,9 +131,6 @@ uint64_t mds_param_hash(const char *name);
 void mds_param_init_values(const struct mds_param *p, uint64_t seed, int64_t first,
                            int64_t n, float *out);
 
-/* A name's share of what its start values are keyed by: FNV-1a, 64 bits. */
-uint64_t mds_param_hash(const char *name);
-
 /* Start values of elements first .. first + n - 1 of a unit, gaps 0. */
 void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,
                           int64_t first, int64_t n, float *out);
