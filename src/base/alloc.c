@@ -25,6 +25,13 @@ void *mds_realloc(void *p, size_t n, size_t size)
     return q;
 }
 
+void *mds_grow(void *p, size_t n, size_t size)
+{
+    if (n & (n - 1))
+        return p;
+    return mds_realloc(p, n > SIZE_MAX / 2 ? SIZE_MAX : n > 0 ? 2 * n : 1, size);
+}
+
 char *mds_strdup(const char *s)
 {
     char *copy = mds_zalloc(strlen(s) + 1, 1);

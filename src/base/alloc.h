@@ -11,6 +11,10 @@ void *mds_zalloc(size_t n, size_t size);
  * is still the caller's. */
 void *mds_realloc(void *p, size_t n, size_t size);
 
+/* Room for one more behind the n elements of p (NULL for none): twice as many whenever
+ * n is a power of two.  Fails as mds_realloc does. */
+void *mds_grow(void *p, size_t n, size_t size);
+
 /* A copy of s, or NULL after mds_fail(MDS_EMEM). */
 char *mds_strdup(const char *s);
 

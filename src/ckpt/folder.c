@@ -79,7 +79,7 @@ static enum mds_rc collect(DIR *d, int64_t **out, int64_t *n)
 
         if (iteration < 0)
             continue;
-        more = mds_realloc(list, (size_t)count + 1, sizeof *list);
+        more = mds_grow(list, (size_t)count, sizeof *list);
         if (!more) {
             free(list);
             return MDS_EMEM;

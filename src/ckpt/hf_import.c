@@ -31,8 +31,7 @@ struct mds_hf_weights {
 
 static enum mds_rc add_file(struct mds_hf_weights *w, const char *name)
 {
-    struct mds_safetensors **more =
-        mds_realloc(w->file, (size_t)w->files + 1, sizeof *more);
+    struct mds_safetensors **more = mds_grow(w->file, (size_t)w->files, sizeof *more);
     char path[PATH];
 
     if (!more)

@@ -30,7 +30,7 @@ static void read_operand(struct mds_settings *s, const char *arg, struct mds_dia
         mds_diag_fault(diag, cli, "'%s' belongs to no option; see --help", arg);
         return;
     }
-    more = mds_realloc(s->operands, s->operand_count + 1, sizeof *more);
+    more = mds_grow(s->operands, s->operand_count, sizeof *more);
     if (!more) {
         mds_diag_fault(diag, cli, "%s", mds_fail_text());
         return;

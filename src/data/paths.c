@@ -11,13 +11,13 @@ static const char blanks[] = " \t\n";
 
 static enum mds_rc add(struct mds_paths *p, const char *path, double weight)
 {
-    char **paths = mds_realloc(p->path, (size_t)p->n + 1, sizeof *paths);
+    char **paths = mds_grow(p->path, (size_t)p->n, sizeof *paths);
     double *weights;
 
     if (!paths)
         return MDS_EMEM;
     p->path = paths;
-    weights = mds_realloc(p->weight, (size_t)p->n + 1, sizeof *weights);
+    weights = mds_grow(p->weight, (size_t)p->n, sizeof *weights);
     if (!weights)
         return MDS_EMEM;
     p->weight = weights;

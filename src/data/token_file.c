@@ -123,7 +123,7 @@ enum mds_rc mds_token_file_end_document(struct mds_token_file *f)
 enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
                                  int64_t bytes, const char *sha256)
 {
-    struct input *inputs = mds_realloc(f->inputs, f->n_inputs + 1, sizeof *inputs);
+    struct input *inputs = mds_grow(f->inputs, f->n_inputs, sizeof *inputs);
     struct input *in;
 
     if (!inputs)

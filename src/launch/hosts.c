@@ -31,11 +31,11 @@ static enum mds_rc add(struct mds_hosts *h, const char *name, int slots)
 
     if (h->count == MAX_HOSTS)
         return mds_fail(MDS_EUSER, "more than %d nodes", MAX_HOSTS);
-    names = mds_realloc(h->name, h->count + 1, sizeof *names);
+    names = mds_grow(h->name, h->count, sizeof *names);
     if (!names)
         return MDS_EMEM;
     h->name = names;
-    counts = mds_realloc(h->slots, h->count + 1, sizeof *counts);
+    counts = mds_grow(h->slots, h->count, sizeof *counts);
     if (!counts)
         return MDS_EMEM;
     h->slots = counts;

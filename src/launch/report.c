@@ -133,7 +133,7 @@ static enum mds_rc collect(const char *folder, struct mds_results *out)
 
         if (!rc && entries[i]->d_name[0] != '.' &&
             read_run(folder, entries[i]->d_name, &r) == 0) {
-            more = mds_realloc(out->v, out->n + 1, sizeof *more);
+            more = mds_grow(out->v, out->n, sizeof *more);
             if (more) {
                 out->v = more;
                 out->v[out->n++] = r;

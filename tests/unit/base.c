@@ -12,6 +12,8 @@
 #include "base/str.h"
 #include "base/units.h"
 
+#include <stdlib.h>
+
 static enum mds_rc passes_on(enum mds_rc rc)
 {
     MDS_TRY(rc);
@@ -35,6 +37,22 @@ static void test_alloc_refuses_the_impossible(void **state)
     assert_null(mds_zalloc(SIZE_MAX / 2, 4));
     assert_non_null(strstr(mds_fail_text(), "host memory"));
     assert_null(mds_realloc(NULL, SIZE_MAX / 2, 4));
+    assert_null(mds_grow(NULL, (SIZE_MAX >> 1) + 1, 4));
+}
+
+static void test_arrays_grow(void **state)
+{
+    int *list = NULL;
+
+    (void)state;
+    for (int n = 0; n < 1000; n++) {
+        list = mds_grow(list, (size_t)n, sizeof *list);
+        assert_non_null(list);
+        list[n] = n;
+    }
+    for (int n = 0; n < 1000; n++)
+        assert_int_equal(list[n], n);
+    free(list);
 }
 
 static void test_str_grows(void **state)
@@ -112,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fail_keeps_the_sentence),
         cmocka_unit_test(test_alloc_refuses_the_impossible),
+        cmocka_unit_test(test_arrays_grow),
         cmocka_unit_test(test_str_grows),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_units),
