@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "kernels/cuda/cuda.h"
@@ -53,9 +54,22 @@ const char *mds_cuda_why(void)
 /* Streams that share one of the GPU's queues wait for each other, and one may hold a
  * message for which a peer waits: 32 queues are the most there are, 8 what is made
  * unless asked. */
+static const char queues_name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 static void ask_for_queues(void)
 {
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv(queues_name, "32", 0);
+}
+
+/* Scripts for Megatron ask for one, for the sake of an order that mds does not need. */
+static void warn_of_few_queues(void)
+{
+    const char *queues = getenv(queues_name);
+
+    if (queues && atoi(queues) < 8)
+        mds_warn(
+            "%s is %s: what should run side by side waits for each other; unset it",
+            queues_name, queues);
 }
 
 int mds_cuda_count(void)
@@ -248,6 +262,8 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     int gpu = 0;
 
     MDS_TRY(pick(spec->local_rank, &gpu));
+    if (spec->local_rank == 0)
+        warn_of_few_queues();
     MDS_TRY(check("choosing the GPU", cudaSetDevice(gpu)));
     MDS_TRY(describe(dev, gpu));
     MDS_TRY(limit_memory(dev));
