@@ -1,15 +1,13 @@
-/* mds_pretrain: read the configuration, start MPI, open the data, train. */
+/* mds_pretrain: read the configuration, start MPI, train, and end in order. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 #include "base/log.h"
-#include "comm/comm.h"
 #include "comm/world.h"
 #include "config/options.h"
-#include "data/dataset.h"
 #include "programs/finish.h"
 #include "train/dry_run.h"
-#include "train/train.h"
+#include "train/pretrain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +40,6 @@ static void start_log(const struct mds_world *w, const struct mds_config *c)
     mds_log_init(w->rank, w->ranks, w->host, level);
 }
 
-/* Warnings are the same on every rank. */
-static void log_warnings(const struct mds_world *w, const struct mds_diag *diag)
-{
-    for (size_t i = 0; i < diag->count && w->rank == 0; i++)
-        if (diag->entries[i].warning)
-            mds_warn("%s", diag->entries[i].text);
-}
-
 /* What was printed has arrived, or the run fails. */
 static void close_output(const struct mds_world *w)
 {
@@ -65,7 +55,7 @@ static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
     if (mds_config_print(run, diag, stdout))
         leave(&alone);
     close_output(&alone);
-    log_warnings(&alone, diag);
+    mds_diag_log(diag);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
     exit(EXIT_SUCCESS);
@@ -78,61 +68,13 @@ static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
 
     if (mds_config_resolve(run, mds_config_world(run), diag))
         leave(&alone);
-    log_warnings(&alone, diag);
+    mds_diag_log(diag);
     if (mds_dry_run(&run->config, stdout))
         leave(&alone);
     close_output(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
     exit(EXIT_SUCCESS);
-}
-
-/* What --show-config prints; NULL without memory for it, and on all ranks but one. */
-static char *describe(const struct mds_world *w, const struct mds_config_run *run)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = w->rank == 0 ? open_memstream(&text, &size) : NULL;
-
-    if (!f)
-        return NULL;
-    mds_settings_show(&run->settings, f);
-    fclose(f);
-    return text;
-}
-
-static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *run,
-                            int *unfinished)
-{
-    char *configuration = describe(spec->world, run);
-    enum mds_rc rc;
-
-    spec->configuration = configuration ? configuration : "";
-    rc = mds_train(spec, unfinished);
-    free(configuration);
-    return rc;
-}
-
-static enum mds_rc train(const struct mds_world *w, struct mds_config_run *run,
-                         struct mds_diag *diag, int *unfinished)
-{
-    const struct mds_config *c = &run->config;
-    struct mds_train_spec spec = {.config = c, .world = w, .version = PACKAGE_VERSION};
-    enum mds_rc rc;
-
-    MDS_TRY(mds_config_resolve(run, w->ranks, diag));
-    log_warnings(w, diag);
-    mds_comm_set_timeout_s(c->parallel.timeout_s);
-    mds_comm_set_check(c->train.comm_check);
-    MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
-                             &spec.data));
-    rc = mds_config_set_vocab(run, mds_dataset_vocab(spec.data));
-    if (!rc && w->rank == 0)
-        mds_info("data: %s", mds_dataset_describe(spec.data));
-    if (!rc)
-        rc = train_on(&spec, run, unfinished);
-    mds_dataset_close(spec.data);
-    return rc;
 }
 
 int main(int argc, char **argv)
@@ -156,7 +98,7 @@ int main(int argc, char **argv)
         mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
         leave(&world);
     }
-    if (train(&world, run, &diag, &unfinished))
+    if (mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished))
         leave(&world);
     close_output(&world);
     mds_log_repeat_warnings();

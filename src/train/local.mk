@@ -5,6 +5,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/evaluate.c \
   src/train/memory.c \
   src/train/nonfinite.c \
+  src/train/pretrain.c src/train/pretrain.h \
   src/train/profile.c \
   src/train/run.h \
   src/train/save.c \

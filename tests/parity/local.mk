@@ -4,6 +4,11 @@ tests_parity_compare_SOURCES = tests/parity/compare.c
 tests_parity_compare_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) -lm
 
+# train_rows trains the rows of matrix.t, many in one start.
+check_PROGRAMS += tests/parity/train_rows
+tests_parity_train_rows_SOURCES = tests/parity/train_rows.c
+tests_parity_train_rows_LDADD = $(src_programs_mds_pretrain_LDADD)
+
 TESTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
   tests/parity/megatron.t
 dist_check_SCRIPTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
@@ -11,7 +16,7 @@ dist_check_SCRIPTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/h
 EXTRA_DIST += tests/parity/layouts.awk tests/parity/quick.list tests/parity/setup.sh \
   tests/parity/hf.py tests/parity/megatron.py tests/parity/reference.py tests/parity/stfile.py
 
-# Every layout: hours.  PARITY_SHARD=3/20 runs the third of twenty parts.
-check-parity: all tests/parity/compare
+# Every layout: two hours on two cores.  PARITY_SHARD=3/20 runs the third of twenty parts.
+check-parity: all tests/parity/compare tests/parity/train_rows
 	. tests/env.sh; $(SHELL) $(srcdir)/tests/parity/matrix.t all
 .PHONY: check-parity

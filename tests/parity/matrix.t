@@ -11,17 +11,17 @@
 
 here=$srcdir/tests/parity
 compare=$builddir/tests/parity/compare
+train_rows=$builddir/tests/parity/train_rows
 work=$(mktemp -d "${TMPDIR:-/tmp}/mds-matrix.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99
 mkdir nvme
 : > results
 
-common='--data-path tokens.h5 --train-iters 5 --global-batch-size 8 --seq-length 64
+common="--data-path tokens.h5 --train-iters 5 --global-batch-size 8 --seq-length 64
     --hidden-size 64 --num-attention-heads 8 --make-vocab-size-divisible-by 8 --lr 1e-3
     --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
-    --eval-iters 0 --threads 1'
-common="$common --device ${PARITY_DEVICE:-cpu}"
+    --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu}"
 
 # Options of a part of MODEL+...
 words_of() {
@@ -54,23 +54,29 @@ pick() {
         list -
 }
 
-# train FOLDER RANKS MODEL+... OPTIONS...
-train() {
-    folder=$1 n=$2 words=
-    for part in $(echo "$3" | tr + ' '); do
+# One rank, once for each model of the rows read; 16 bits are held against 32.
+references() {
+    awk '{
+        if ($3 ~ /16$/) {
+            base = $3
+            sub(/\+[^+]*$/, "", base)
+            print "one-" base, 1, base
+        }
+        print "one-" $3, 1, $3
+    }' | sort -u
+}
+
+# The line of train_rows for a row.
+order() {
+    name=$1 model=$3
+    shift 3
+    words=
+    for part in $(echo "$model" | tr + ' '); do
         words="$words $(words_of "$part")"
     done
-    shift 3
-    mkdir "$folder" || return
-    [ "$n" -gt 0 ] || {
-        echo "layouts.awk has no such row" > log
-        return 1
-    }
-    # MPIEXEC and the options are lists of words
-    # shellcheck disable=SC2086
-    timeout -k 5 "${PARITY_TIMEOUT_S:-120}" $MPIEXEC -n "$n" mds_pretrain $common $words \
-        --metrics-jsonl "$folder/steps.jsonl" --trace-dir "$folder" \
-        --export-weights "$folder/final.safetensors" "$@" > log 2>&1 < /dev/null
+    # shellcheck disable=SC2086  # lists of words
+    echo "$name" $common $words --metrics-jsonl "$name/steps.jsonl" --trace-dir "$name" \
+        --export-weights "$name/final.safetensors" "$@"
 }
 
 # verdict STATUS NAME RANKS FILE: a line of the table; on failure what the file says
@@ -80,45 +86,63 @@ verdict() {
     [ "$1" -eq 0 ] || sed 's/^/# /' "$4"
 }
 
-# measure NAME RANKS MODEL+... REFERENCE LIMIT OPTIONS...: train and compare
-measure() {
-    name=$1 ranks=$2 model=$3 reference=$4 limit=$5
-    shift 5
-    echo > figures
-    if ! train "$name" "$ranks" "$model" "$@"; then
-        verdict 1 "$name" "$ranks" log
-        return
-    fi
+# judge NAME RANKS MODEL...: a row that was trained
+judge() {
+    reference=one-$3 limit=
+    case $1/$3 in
+    one-*16/*) reference=${reference%+*} limit='--losses 2e-2' ;;
+    one-*/*) return ;;
+    */*16) limit='--losses 5e-3' ;;
+    esac
     # shellcheck disable=SC2086  # no word, or an option and its value
-    "$compare" $limit "$reference" "$name" > figures 2>&1
-    verdict $? "$name" "$ranks" figures
+    "$compare" $limit "$reference" "$1" > figures 2>&1
+    verdict $? "$1" "$2" figures
 }
 
-# One rank, once for each model; 16 bits are held against 32.
-reference() {
-    [ ! -d "one-$1" ] || return
-    case $1 in
-    *16)
-        reference "${1%+*}"
-        measure "one-$1" 1 "$1" "one-${1%+*}" '--losses 2e-2'
-        ;;
-    *) train "one-$1" 1 "$1" || verdict 1 "one-$1" 1 log ;;
-    esac
+# failed NAME RANKS: a row that was not trained, by the log
+failed() {
+    echo > figures
+    sed -n "/^trains $1\$/,\$p" log > why
+    [ -s why ] || cp log why
+    verdict 1 "$1" "$2" why
+}
+
+# train FILE RANKS: rows of so many ranks, in as few starts as failures allow
+train() {
+    [ "$2" -gt 0 ] || echo "layouts.awk has no such row" > log
+    while [ -s "$1" ]; do
+        # shellcheck disable=SC2086  # the row's words
+        while read -r row; do order $row; done < "$1" > orders
+        cut -d ' ' -f 1 "$1" | xargs mkdir -p
+        # MPIEXEC is a list of words
+        # shellcheck disable=SC2086
+        [ "$2" -eq 0 ] || timeout -k 5 $((${PARITY_TIMEOUT_S:-120} + 5 * $(wc -l < "$1"))) \
+            $MPIEXEC -n "$2" "$train_rows" orders > log 2>&1 < /dev/null
+        status=$? trained=$(grep -c '^trained ' log)
+        head -n "$trained" "$1" > ready
+        # shellcheck disable=SC2086
+        while read -r row; do judge $row; done < ready
+        tail -n +$((trained + 1)) "$1" > rest
+        if read -r name _ < rest; then failed "$name" "$2"
+        elif [ $status -ne 0 ]; then failed "after-$trained-rows" "$2"
+        fi
+        cut -d ' ' -f 1 "$1" | grep -v '^one-' | xargs rm -rf
+        tail -n +2 rest > "$1"
+    done
 }
 
 mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz" \
     > log 2>&1 || sed 's/^/# /' log
 choose "$@" | awk -v most="${PARITY_RANKS:-8}" '$2 <= most' > rows
 echo "# $(wc -l < rows) of $(wc -l < list) layouts"
-while read -r name ranks model options; do
-    {
-        case $model in *16) limit='--losses 5e-3' ;; *) limit= ;; esac
-        (reference "$model") # its variables are its own
-        # shellcheck disable=SC2086
-        measure "$name" "$ranks" "$model" "one-$model" "$limit" $options
-        rm -rf "$name"
-    } | tee -a results
-done < rows
+references < rows > ones
+train ones 1 | tee -a results
+awk '{ print $2 }' rows | sort -nu | while read -r ranks; do
+    awk -v n="$ranks" '$2 == n' rows | split -l 40 - "batch-$ranks-"
+    for batch in "batch-$ranks-"*; do
+        train "$batch" "$ranks"
+    done
+done | tee -a results
 if [ -d one-gpt ] && [ -d one-gpt+drop ]; then
     "$compare" one-gpt one-gpt+drop > figures
     [ "$(grep -c ', more than ' figures)" -eq 4 ]

@@ -1,0 +1,17 @@
+/* From a configuration that was read to a model that is trained. */
+#ifndef MDS_TRAIN_PRETRAIN_H
+#define MDS_TRAIN_PRETRAIN_H
+
+#include "comm/world.h"
+#include "config/options.h"
+
+/* Resolve the configuration for the ranks of w, open its data and train.  Collective.
+ * May be called again, with another configuration.
+ *
+ * diag     of reading `run`; warnings of resolving are added, and all are logged
+ * version  of the program, for records
+ * *unfinished: as mds_train says it */
+enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
+                         struct mds_diag *diag, const char *version, int *unfinished);
+
+#endif
