@@ -226,6 +226,10 @@ enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *
  * work: mds_comm_all_reduce_typed_work bytes. */
 int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
                                        enum mdsk_dtype dtype);
+enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
+                                            int64_t count, enum mdsk_dtype dtype,
+                                            enum mds_comm_op op, void *work,
+                                            struct mds_comm_req *req);
 enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
                                       enum mdsk_dtype dtype, enum mds_comm_op op,
                                       void *work);

@@ -11,6 +11,7 @@ void mds_comm_at(const char *file, int line);
 #define MDS_COMM_HERE(function) (mds_comm_at(__FILE__, __LINE__), function)
 
 #define mds_comm_all_reduce_start MDS_COMM_HERE(mds_comm_all_reduce_start)
+#define mds_comm_all_reduce_typed_start MDS_COMM_HERE(mds_comm_all_reduce_typed_start)
 #define mds_comm_reduce_slices_start MDS_COMM_HERE(mds_comm_reduce_slices_start)
 #define mds_comm_gather_slices_start MDS_COMM_HERE(mds_comm_gather_slices_start)
 #define mds_comm_all_gather_start MDS_COMM_HERE(mds_comm_all_gather_start)

@@ -147,7 +147,15 @@ enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t co
                                       enum mds_comm_op op, float *work,
                                       struct mds_comm_req *req)
 {
-    return reduce_start(c, buf, count, MDSK_F32, op, work,
+    return mds_comm_all_reduce_typed_start(c, buf, count, MDSK_F32, op, work, req);
+}
+
+enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
+                                            int64_t count, enum mdsk_dtype dtype,
+                                            enum mds_comm_op op, void *work,
+                                            struct mds_comm_req *req)
+{
+    return reduce_start(c, buf, count, dtype, op, work,
                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, req);
 }
 
@@ -273,8 +281,7 @@ enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t cou
 {
     struct mds_comm_req req = {0};
 
-    MDS_TRY(reduce_start(c, buf, count, dtype, op, work,
-                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, &req));
+    MDS_TRY(mds_comm_all_reduce_typed_start(c, buf, count, dtype, op, work, &req));
     return mds_comm_wait(&req);
 }
 

@@ -36,13 +36,14 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *full = NULL, *qkv = NULL, *n1 = s->n1;
+    void *qkv = NULL, *n1 = s->n1;
+    struct mds_tp_flow in;
 
     MDS_TRY(mds_gpt_lend(g, stream_size(g), &n1));
     MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, n1, s->mean1, s->rstd1));
-    MDS_TRY(mds_tp_enter_fwd(p, n1, g->cfg.hidden, &full));
+    MDS_TRY(mds_tp_enter(p, n1, g->cfg.hidden, &in));
     MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
-    MDS_TRY(mds_gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, full, qkv));
+    MDS_TRY(mds_gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, in.rows, qkv));
     MDS_TRY(mds_attention_enter(p, &a, qkv, s->qkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -63,12 +64,13 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     int64_t H = g->cfg.hidden;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *branch = NULL, *part = NULL;
+    struct mds_tp_flow out;
+    void *branch = NULL;
 
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &branch));
-    MDS_TRY(mds_tp_partial(p, branch, H, &part));
-    MDS_TRY(mds_gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, part));
-    MDS_TRY(mds_tp_leave_fwd(p, part, H, branch));
+    MDS_TRY(mds_tp_leave_open(p, branch, H, &out));
+    MDS_TRY(mds_gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, out.rows));
+    MDS_TRY(mds_tp_leave(p, &out));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
     MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x, branch, s->x1, s->n2, s->mean2,
                              s->rstd2));
@@ -144,32 +146,37 @@ static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids
     struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t R = mds_par_rows(p);
-    void *full = NULL, *d_o = NULL;
+    struct mds_tp_flow in;
+    void *d_o = NULL;
 
-    MDS_TRY(mds_tp_leave_bwd(p, da, g->cfg.hidden, &full));
+    MDS_TRY(mds_tp_enter(p, da, g->cfg.hidden, &in));
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, R * a.A * a.D, &d_o));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->out, R, s->o, full));
-    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->out, R, full, d_o));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->out, R, s->o, in.rows));
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->out, R, in.rows, d_o));
     MDS_TRY(mds_attention_bwd_core(p, &a, s->qkv, s->o, s->lse, d_o, dqkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
-/* dqkv -> dn [Rs,H], the gradient of norm1's result. */
+/* dqkv -> dn [Rs,H], the gradient of norm1's result.  That is gathered while dn is
+ * made, and dn travels while the weight's gradient is. */
 static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                            const struct layer_saved *s, const void *dqkv, void *dn)
 {
     const struct mds_par *p = &g->par;
     int64_t R = mds_par_rows(p), H = g->cfg.hidden;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *full = NULL, *part = NULL, *n1 = s->n1;
+    struct mds_tp_flow in, out;
+    void *n1 = s->n1;
 
-    MDS_TRY(mds_tp_partial(p, dn, H, &part));
-    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->qkv, R, dqkv, part));
-    MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
     MDS_TRY(normed_again(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
-    MDS_TRY(mds_tp_enter_fwd(p, n1, H, &full));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, full, dqkv));
+    MDS_TRY(mds_tp_enter_start(p, n1, H, &in));
+    MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
+    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->qkv, R, dqkv, out.rows));
+    MDS_TRY(mds_tp_leave_start(p, &out));
+    MDS_TRY(mds_tp_enter_wait(&in));
+    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, in.rows, dqkv));
+    MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

@@ -72,12 +72,12 @@ enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     struct mlp_tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
-    void *full = NULL;
+    struct mds_tp_flow in;
 
     if (!s->u)
         return MDS_OK;
-    MDS_TRY(mds_tp_enter_fwd(&g->par, s->n2, g->cfg.hidden, &full));
-    MDS_TRY(fill(g, id, full, &t));
+    MDS_TRY(mds_tp_enter(&g->par, s->n2, g->cfg.hidden, &in));
+    MDS_TRY(fill(g, id, in.rows, &t));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -88,18 +88,18 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = g->cfg.hidden;
+    struct mds_tp_flow in, out;
     struct mlp_tile t;
-    void *full = NULL, *part = NULL;
 
-    MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &full));
-    MDS_TRY(mds_tp_partial(p, m, H, &part));
+    MDS_TRY(mds_tp_enter(p, s->n2, H, &in));
+    MDS_TRY(mds_tp_leave_open(p, m, H, &out));
     MDS_TRY(take_tile(g, id, s, &t));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
-        MDS_TRY(fill(g, id, full, &t));
+        MDS_TRY(fill(g, id, in.rows, &t));
         MDS_TRY(mds_gpt_linear_fwd(g, &id->down, t.rows, 1, t.g,
-                                   mds_par_at(p, part, at * H)));
+                                   mds_par_at(p, out.rows, at * H)));
     }
-    MDS_TRY(mds_tp_leave_fwd(p, part, H, m));
+    MDS_TRY(mds_tp_leave(p, &out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -124,21 +124,37 @@ static enum mds_rc inner_bwd(const struct mds_gpt *g, const struct layer_ids *id
     return mds_op_activation_bwd(g->par.dev, &act);
 }
 
-/* One tile: dm, x, dx are whole. */
+/* One tile: dm, x, dx are whole.  x is there at last when it is read; dx sets out with
+ * the last tile's. */
 static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                            const struct mlp_tile *t, const void *dm, const void *x,
-                            void *dx)
+                            const struct mlp_tile *t, const void *dm,
+                            struct mds_tp_flow *x, struct mds_tp_flow *dx)
 {
+    const struct mds_par *p = &g->par;
     int64_t at = t->at * g->cfg.hidden;
     void *du = NULL;
 
-    dm = mds_par_at(&g->par, dm, at);
-    x = mds_par_at(&g->par, x, at);
+    dm = mds_par_at(p, dm, at);
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
     MDS_TRY(inner_bwd(g, id, t, dm, &du));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->up, t->rows, x, du));
-    return mds_gpt_linear_bwd_input(g, &id->up, t->rows, du,
-                                    mds_par_at(&g->par, dx, at));
+    MDS_TRY(
+        mds_gpt_linear_bwd_input(g, &id->up, t->rows, du, mds_par_at(p, dx->rows, at)));
+    if (t->at + t->rows == mds_par_rows(p))
+        MDS_TRY(mds_tp_leave_start(p, dx));
+    MDS_TRY(mds_tp_enter_wait(x));
+    return mds_gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(p, x->rows, at),
+                                     du);
+}
+
+/* What a tile's backward needs of u and g, if it was not kept. */
+static enum mds_rc fill_again(const struct mds_gpt *g, const struct layer_ids *id,
+                              const struct layer_saved *s, struct mds_tp_flow *x,
+                              const struct mlp_tile *t)
+{
+    if (s->u)
+        return s->g ? MDS_OK : activate(g, t);
+    MDS_TRY(mds_tp_enter_wait(x));
+    return fill(g, id, x->rows, t);
 }
 
 enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
@@ -147,23 +163,21 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = g->cfg.hidden;
+    struct mds_tp_flow in, x, out;
     struct mlp_tile t;
-    void *dfull = NULL, *x = NULL, *part = NULL;
 
-    MDS_TRY(mds_tp_leave_bwd(p, dm, H, &dfull));
-    MDS_TRY(mds_tp_enter_fwd(p, s->n2, H, &x));
+    MDS_TRY(mds_tp_enter_start(p, dm, H, &in));
+    MDS_TRY(mds_tp_enter_start(p, s->n2, H, &x));
     /* Where dm is dn and nothing is gathered, rows of the result must not yet replace
      * those of dm: tiles go row by row, so they do not. */
-    MDS_TRY(mds_tp_partial(p, dn, H, &part));
+    MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
     MDS_TRY(take_tile(g, id, s, &t));
     for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
-        if (!s->u)
-            MDS_TRY(fill(g, id, x, &t));
-        else if (!s->g)
-            MDS_TRY(activate(g, &t));
-        MDS_TRY(tile_bwd(g, id, &t, dfull, x, part));
+        MDS_TRY(fill_again(g, id, s, &x, &t));
+        MDS_TRY(mds_tp_enter_wait(&in));
+        MDS_TRY(tile_bwd(g, id, &t, in.rows, &x, &out));
     }
-    MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
+    MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

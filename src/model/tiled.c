@@ -134,14 +134,14 @@ static enum mds_rc enter_tile(const struct tile *t, const struct layer_ids *id,
 {
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow in;
     struct normed n;
-    void *full = NULL;
 
     MDS_TRY(take_normed(t, &n));
     MDS_TRY(mds_gpt_norm_fwd(&t->g, &id->norm1, stream_of(t, x), NULL, NULL, n.y,
                              n.mean, n.rstd));
-    MDS_TRY(mds_tp_enter_fwd(p, n.y, t->g.cfg.hidden, &full));
-    MDS_TRY(qkv_fwd(t, &id->qkv, full, qkv));
+    MDS_TRY(mds_tp_enter(p, n.y, t->g.cfg.hidden, &in));
+    MDS_TRY(qkv_fwd(t, &id->qkv, in.rows, qkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -186,13 +186,13 @@ static enum mds_rc middle_tile(const struct tile *t, const struct layer_ids *id,
 {
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t H = t->g.cfg.hidden;
-    void *branch = NULL, *part = NULL;
+    struct mds_tp_flow out;
+    void *branch = NULL;
 
     MDS_TRY(take_rows(t, &branch));
-    MDS_TRY(mds_tp_partial(p, branch, H, &part));
-    MDS_TRY(out_fwd(t, &id->out, o, part));
-    MDS_TRY(mds_tp_leave_fwd(p, part, H, branch));
+    MDS_TRY(mds_tp_leave_open(p, branch, t->g.cfg.hidden, &out));
+    MDS_TRY(out_fwd(t, &id->out, o, out.rows));
+    MDS_TRY(mds_tp_leave(p, &out));
     MDS_TRY(mds_gpt_dropout(&t->g, id->number, SITE_OUT, branch, branch, &branch));
     MDS_TRY(
         mds_gpt_norm_fwd(&t->g, &id->norm2, x, branch, sum, n->y, n->mean, n->rstd));
@@ -331,8 +331,9 @@ static enum mds_rc leave_tile_bwd(const struct tile *t, const struct layer_ids *
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct layer_saved s = {0};
+    struct mds_tp_flow in;
     struct normed n;
-    void *sum = NULL, *dn = NULL, *dm = NULL, *da = NULL, *full = NULL;
+    void *sum = NULL, *dn = NULL, *dm = NULL, *da = NULL;
 
     d = stream_of(t, d);
     MDS_TRY(take_normed(t, &n));
@@ -344,8 +345,8 @@ static enum mds_rc leave_tile_bwd(const struct tile *t, const struct layer_ids *
     MDS_TRY(mds_gpt_mlp_bwd(&t->g, id, &s, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(&t->g, &id->norm2, sum, n.mean, n.rstd, dn, d));
     MDS_TRY(mds_gpt_dropout(&t->g, id->number, SITE_OUT, d, dn, &da));
-    MDS_TRY(mds_tp_leave_bwd(p, da, t->g.cfg.hidden, &full));
-    MDS_TRY(out_bwd(t, &id->out, o, full, d_o));
+    MDS_TRY(mds_tp_enter(p, da, t->g.cfg.hidden, &in));
+    MDS_TRY(out_bwd(t, &id->out, o, in.rows, d_o));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -378,18 +379,21 @@ static enum mds_rc enter_tile_bwd(const struct tile *t, const struct layer_ids *
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = t->g.cfg.hidden;
+    struct mds_tp_flow in, out;
     struct normed n;
-    void *dn = NULL, *part = NULL, *full = NULL;
+    void *dn = NULL;
 
     x = stream_of(t, x);
     MDS_TRY(take_normed(t, &n));
     MDS_TRY(take_rows(t, &dn));
     MDS_TRY(mds_gpt_norm_fwd(&t->g, &id->norm1, x, NULL, NULL, n.y, n.mean, n.rstd));
-    MDS_TRY(mds_tp_partial(p, dn, H, &part));
-    MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, part));
-    MDS_TRY(mds_tp_enter_bwd(p, part, H, dn));
-    MDS_TRY(mds_tp_enter_fwd(p, n.y, H, &full));
-    MDS_TRY(qkv_bwd_weight(t, &id->qkv, full, dqkv));
+    MDS_TRY(mds_tp_enter_start(p, n.y, H, &in));
+    MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
+    MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, out.rows));
+    MDS_TRY(mds_tp_leave_start(p, &out));
+    MDS_TRY(mds_tp_enter_wait(&in));
+    MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));
+    MDS_TRY(mds_tp_leave_wait(&out));
     MDS_TRY(
         mds_gpt_norm_bwd(&t->g, &id->norm1, x, n.mean, n.rstd, dn, stream_of(t, d)));
     mds_arena_release(p->arena, mark);

@@ -3,12 +3,14 @@
  *
  *     x' = enter(x);  h = act(x' A_t^T);  y = leave(h B_t^T)
  *
- *                 forward                          backward
- *     enter       nothing                          all-reduce
- *     leave       all-reduce                       nothing
- *   and with sequence parallelism, where x and y are [rows/tp, width]:
- *     enter       all-gather rows                  reduce-scatter rows
- *     leave       reduce-scatter rows              all-gather rows
+ * and its backward is the same from the other end: dy enters, dx leaves.
+ *
+ *                 without             with sequence parallelism, x and y [rows/tp,
+ * width] enter       nothing             all-gather rows leave       all-reduce
+ * reduce-scatter rows
+ *
+ * Either may be under way while something else is computed.  Who leaves a flow that has
+ * not ended, because something failed, ends the run.
  *
  * Sources: Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti et al. 2022,
  * arXiv:2205.05198.  All are collective over the tp group. */
@@ -17,31 +19,33 @@
 
 #include "parallel/par.h"
 
-/* x [slice rows, width] -> *full [rows, width]: x itself or working memory. */
-enum mds_rc mds_tp_enter_fwd(const struct mds_par *p, const void *x, int64_t width,
-                             void **full);
+/* Rows on their way into products, or out of them. */
+struct mds_tp_flow {
+    void *rows; /* [rows, width]: what products read, or the partial sums they write */
+    void *y;    /* out: [slice rows, width], borrowed */
+    int64_t width;
+    void *work; /* out: of the sum */
+    struct mds_comm_req req;
+};
 
-/* Where the partial result of the product before leave goes: y itself if that is where
- * it stays, else working memory of [rows, width]. */
-enum mds_rc mds_tp_partial(const struct mds_par *p, void *y, int64_t width,
-                           void **partial);
+/* x [slice rows, width] sets out for in->rows, which is x itself or working memory.
+ * Until wait: x stays as it is, and in where it is. */
+enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t width,
+                               struct mds_tp_flow *in);
+enum mds_rc mds_tp_enter_wait(struct mds_tp_flow *in);
 
-/* partial [rows, width], made by mds_tp_partial -> y [slice rows, width], the sum. */
-enum mds_rc mds_tp_leave_fwd(const struct mds_par *p, void *partial, int64_t width,
-                             void *y);
+/* out->rows, for the partial sums of what becomes y [slice rows, width]: y itself if
+ * that is where they stay, else working memory.  start: they are complete, and set out;
+ * wait: y is the sum. */
+enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
+                              struct mds_tp_flow *out);
+enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out);
+enum mds_rc mds_tp_leave_wait(struct mds_tp_flow *out);
 
-/* Backward of leave is enter's forward, and the other way round. */
-static inline enum mds_rc mds_tp_leave_bwd(const struct mds_par *p, const void *dy,
-                                           int64_t width, void **full)
-{
-    return mds_tp_enter_fwd(p, dy, width, full);
-}
-
-static inline enum mds_rc mds_tp_enter_bwd(const struct mds_par *p, void *partial,
-                                           int64_t width, void *dx)
-{
-    return mds_tp_leave_fwd(p, partial, width, dx);
-}
+/* start and wait. */
+enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
+                         struct mds_tp_flow *in);
+enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out);
 
 /* Gradients of parameters that each tp rank applied to its own slice of rows: the sum
  * over the group is added to grad.  fresh [n] f32, working memory, is this rank's part.

@@ -42,11 +42,11 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
                               const int32_t *token, void *y)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow out;
     struct piece piece[6];
     int n = cut(p, piece);
-    void *part = NULL;
 
-    MDS_TRY(mds_tp_partial(p, y, e->H, &part));
+    MDS_TRY(mds_tp_leave_open(p, y, e->H, &out));
     for (int i = 0; i < n; i++) {
         int has = piece[i].with_position && e->position;
         struct mdsk_embedding_fwd a = {
@@ -60,11 +60,11 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
             .token = token + piece[i].row,
             .word = e->word,
             .position = has ? e->position : NULL,
-            .y = mds_par_at(p, part, piece[i].row * e->H)};
+            .y = mds_par_at(p, out.rows, piece[i].row * e->H)};
 
         MDS_TRY(mds_op_embedding_fwd(p->dev, &a));
     }
-    MDS_TRY(mds_tp_leave_fwd(p, part, e->H, y));
+    MDS_TRY(mds_tp_leave(p, &out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -75,11 +75,11 @@ enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embeddin
                               const int32_t *token, const void *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow in;
     struct piece piece[6];
     int n = cut(p, piece);
-    void *full = NULL;
 
-    MDS_TRY(mds_tp_leave_bwd(p, dy, e->H, &full));
+    MDS_TRY(mds_tp_enter(p, dy, e->H, &in));
     for (int i = 0; i < n; i++) {
         int has = e->dposition && (piece[i].with_position || !e->sliced);
         struct mdsk_embedding_bwd a = {
@@ -91,7 +91,7 @@ enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embeddin
             .first_token = has ? piece[i].run.first - e->first_position : 0,
             .dtype = p->dtype,
             .token = token + piece[i].row,
-            .dy = mds_par_at(p, full, piece[i].row * e->H),
+            .dy = mds_par_at(p, in.rows, piece[i].row * e->H),
             .dword = e->dword,
             .dposition = has ? e->dposition : NULL};
 
@@ -194,10 +194,10 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
     return mds_op_xent_loss(p->dev, &x);
 }
 
-/* Logits become their gradients; on to the weight and to dx. */
-static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
-                            const struct tile *t, int64_t n, const int32_t *target,
-                            const void *x, void *dx)
+/* Logits become their gradients; on to dx. */
+static enum mds_rc tile_bwd_input(const struct mds_par *p, const struct mds_head *h,
+                                  const struct tile *t, int64_t n,
+                                  const int32_t *target, void *dx)
 {
     struct mdsk_xent_bwd b = {.R = n,
                               .words = h->words,
@@ -209,14 +209,6 @@ static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
                               .target = target,
                               .lse = t->lse,
                               .scale = h->grad_scale};
-    struct mdsk_linear_bwd_weight w = {.R = n,
-                                       .in = h->H,
-                                       .out = h->words,
-                                       .dtype = p->dtype,
-                                       .write = h->blank,
-                                       .x = x,
-                                       .dy = t->logits,
-                                       .dw = h->dweight};
     struct mdsk_linear_bwd_input i = {.R = n,
                                       .in = h->H,
                                       .out = h->words,
@@ -227,14 +219,29 @@ static enum mds_rc tile_bwd(const struct mds_par *p, const struct mds_head *h,
 
     if (!at_once(p, h))
         MDS_TRY(mds_op_xent_bwd(p->dev, &b));
-    MDS_TRY(mds_op_linear_bwd_weight(p->dev, &w));
     return mds_op_linear_bwd_input(p->dev, &i);
 }
 
-/* x and dx [rows, H]: whole rows, dx a partial sum. */
+static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_head *h,
+                                   const struct tile *t, int64_t n, const void *x)
+{
+    struct mdsk_linear_bwd_weight w = {.R = n,
+                                       .in = h->H,
+                                       .out = h->words,
+                                       .dtype = p->dtype,
+                                       .write = h->blank,
+                                       .x = x,
+                                       .dy = t->logits,
+                                       .dw = h->dweight};
+
+    return mds_op_linear_bwd_weight(p->dev, &w);
+}
+
+/* x [rows, H]: whole rows.  dx sets out with the last ones, before their share of the
+ * weight's gradient is made. */
 static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h, const void *x,
                          const int32_t *target, double *loss_sum, double *count,
-                         void *dx)
+                         struct mds_tp_flow *dx)
 {
     int64_t rows = mds_par_rows(p);
     struct tile t = {0};
@@ -248,7 +255,11 @@ static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h, const void
         MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
         if (!h->dweight)
             continue;
-        MDS_TRY(tile_bwd(p, h, &t, n, target + at, xt, mds_par_at(p, dx, at * h->H)));
+        MDS_TRY(tile_bwd_input(p, h, &t, n, target + at,
+                               mds_par_at(p, dx->rows, at * h->H)));
+        if (at + n == rows)
+            MDS_TRY(mds_tp_leave_start(p, dx));
+        MDS_TRY(tile_bwd_weight(p, h, &t, n, xt));
         h->blank = 0;
     }
     return MDS_OK;
@@ -259,14 +270,14 @@ enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const voi
                           void *dx)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *full = NULL, *part = NULL;
+    struct mds_tp_flow in, out = {0};
 
-    MDS_TRY(mds_tp_enter_fwd(p, x, h->H, &full));
+    MDS_TRY(mds_tp_enter(p, x, h->H, &in));
     if (h->dweight)
-        MDS_TRY(mds_tp_partial(p, dx, h->H, &part));
-    MDS_TRY(tiles(p, h, full, target, loss_sum, count, part));
+        MDS_TRY(mds_tp_leave_open(p, dx, h->H, &out));
+    MDS_TRY(tiles(p, h, in.rows, target, loss_sum, count, &out));
     if (h->dweight)
-        MDS_TRY(mds_tp_enter_bwd(p, part, h->H, dx));
+        MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
