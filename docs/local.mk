@@ -19,6 +19,7 @@ EXTRA_DIST += \
   docs/adr/0010-tiles-are-micro-batches.md \
   docs/adr/0011-what-runs-beside-what.md \
   docs/adr/0012-loads-go-around-the-page-cache.md \
+  docs/adr/0013-what-libraries-take.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/quickstart-loss.svg \

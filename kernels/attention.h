@@ -83,6 +83,23 @@ struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a);
 struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a);
 struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a);
 
+/* How many sequences and query heads the GPUs' fused backward pass takes at once, when
+ * each head has bytes_per_head of working memory: all, if that is no more than
+ * MDSK_ATTENTION_SCRATCH; or those of one sequence that are (one group of heads at the
+ * least), in equal parts.  far: rows of o or d_o are beyond the reach of 32-bit offsets
+ * from the part's first, and are copied. */
+#define MDSK_ATTENTION_SCRATCH (INT64_C(1) << 30)
+struct mdsk_attention_part {
+    int64_t B, A;
+    int far;
+};
+struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
+                                                   int64_t bytes_per_head);
+
+/* Bytes of working memory of that pass, for 16-bit numbers: dq in f32, lse and delta of
+ * a part, and o and d_o where they are copied.  0 for f32. */
+int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
+
 int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);
 int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a);
 int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a);

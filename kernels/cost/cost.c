@@ -108,6 +108,47 @@ struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
                               heads_bytes(&a->shape, 4, 4, 3)};
 }
 
+static int is_far(const struct mdsk_heads *x, const struct mdsk_attention_shape *s,
+                  int64_t B, int64_t A)
+{
+    int64_t last = (B - 1) * x->batch_stride + (A - 1) * x->head_stride +
+                   (s->Sq - 1) * x->token_stride + s->D - 1;
+
+    return last > INT32_MAX;
+}
+
+struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
+                                                   int64_t bytes_per_head)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t group = s->A / s->G, groups = s->G, most = MDSK_ATTENTION_SCRATCH;
+    struct mdsk_attention_part part = {s->B, s->A, 0};
+
+    if (s->B * s->A * bytes_per_head <= most && !is_far(&a->o, s, s->B, s->A) &&
+        !is_far(&a->d_o, s, s->B, s->A))
+        return part;
+    while (groups > 1 && (s->G % groups || groups * group * bytes_per_head > most))
+        groups--;
+    part.B = 1;
+    part.A = groups * group;
+    part.far = is_far(&a->o, s, 1, part.A) || is_far(&a->d_o, s, 1, part.A);
+    return part;
+}
+
+int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    const int64_t sum = (int64_t)sizeof(float), column = 2 * sum;
+    struct mdsk_attention_part part;
+    int64_t copies;
+
+    if (s->dtype == MDSK_F32)
+        return 0;
+    part = mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
+    copies = part.far ? 2 * (int64_t)mdsk_dtype_size(s->dtype) : 0;
+    return part.B * part.A * s->Sq * ((sum + copies) * s->D + column);
+}
+
 /* acc and lse are read and written. */
 struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
 {

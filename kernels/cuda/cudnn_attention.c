@@ -6,9 +6,6 @@
 
 #include "kernels/cuda/cudnn_plan.h"
 
-/* Of working memory, as long as one group of heads fits. */
-#define MOST_BYTES (INT64_C(1) << 30)
-
 /* Very short sequences are not what its kernels are made for. */
 static int can(const struct mdsk_attention_shape *s)
 {
@@ -141,7 +138,9 @@ struct backward {
     const struct mdsk_attention_bwd *a;
     enum mdsk_cudnn_pass pass;
     int64_t group; /* query heads that share a head of keys */
-    int far;       /* o and d_o are out of reach where they are */
+    /* cuDNN finds rows of o and d_o by 32-bit offsets when it sums delta, and silently
+     * takes other rows than meant beyond (seen with 9.19). */
+    int far; /* o and d_o are out of reach where they are */
 };
 
 /* Working memory of a part. */
@@ -149,35 +148,10 @@ struct room {
     char *sums, *delta, *lse, *o, *d_o, *workspace;
 };
 
-/* cuDNN finds rows of o and d_o by 32-bit offsets when it sums delta, and silently
- * takes other rows than meant beyond (seen with 9.19). */
-static int is_far(const struct mdsk_heads *x, const struct mdsk_attention_shape *s,
-                  const struct part *part)
-{
-    int64_t last = (part->B - 1) * x->batch_stride + (part->A - 1) * x->head_stride +
-                   (s->Sq - 1) * x->token_stride + s->D - 1;
-
-    return last > INT32_MAX;
-}
-
 static int64_t bytes_per_head(const struct mdsk_attention_shape *s,
                               enum mdsk_cudnn_pass pass)
 {
     return pass == MDSK_CUDNN_REPEATABLE ? 2 * s->Sq * s->Sk : 4 * s->Sq * s->D;
-}
-
-/* Everything at once if memory allows and all is within reach; otherwise one sequence,
- * and as many groups of heads as fit, in equal parts. */
-static struct part first_part(const struct backward *w, int whole)
-{
-    const struct mdsk_attention_shape *s = &w->a->shape;
-    int64_t per_head = bytes_per_head(s, w->pass), groups = s->G;
-
-    if (whole && s->B * s->A * per_head <= MOST_BYTES)
-        return (struct part){0, s->B, 0, s->A};
-    while (groups > 1 && (s->G % groups || groups * w->group * per_head > MOST_BYTES))
-        groups--;
-    return (struct part){0, 1, 0, groups * w->group};
 }
 
 /* A part's memory from base on; *bytes in all. */
@@ -305,17 +279,21 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
     const struct mdsk_heads all[] = {a->q,   a->k,  a->v,  a->o,
                                      a->d_o, a->dq, a->dk, a->dv};
     struct backward w = {.stream = stream, .a = a, .group = s->A / s->G};
-    struct part part = {0, s->B, 0, s->A};
+    struct mdsk_attention_part first;
+    struct part part = {0};
     int err = 0;
 
     if (!can(s) || !is_aligned(all, 8))
         return -ENOTSUP;
     w.pass = mdsk_cuda_is_repeatable() ? MDSK_CUDNN_REPEATABLE : MDSK_CUDNN_BACKWARD;
-    part = first_part(&w, !is_far(&a->o, s, &part) && !is_far(&a->d_o, s, &part));
-    w.far = is_far(&a->o, s, &part) || is_far(&a->d_o, s, &part);
+    first = mdsk_attention_bwd_part(a, bytes_per_head(s, w.pass));
+    part.B = first.B;
+    part.A = first.A;
+    w.far = first.far;
     if ((w.far && part.A * s->Sq * s->D > INT32_MAX) ||
         (w.pass == MDSK_CUDNN_REPEATABLE &&
-         part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) > MOST_BYTES))
+         part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) >
+             MDSK_ATTENTION_SCRATCH))
         return -ENOTSUP;
     for (; !err && part.b < s->B; part.b += part.B)
         for (part.h = 0; !err && part.h < s->A; part.h += part.A)

@@ -107,6 +107,7 @@ enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
 {
     if (c->broken)
         return mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag);
+    c->lanes++;
     return c->direct ? c->direct->add_lane(c, tag, step) : MDS_OK;
 }
 

@@ -110,6 +110,21 @@ struct mds_comm_stats {
 
 const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c);
 
+/* How many channels NCCL has: around a ring, and to each peer for sends.
+ * NCCL_DEBUG=INFO tells, "24 coll channels, ... 32 p2p channels per peer": that is
+ * where an NVSwitch joins A100s or H100s. */
+struct mds_comm_channels {
+    int ring, peer;
+};
+#define MDS_COMM_CHANNELS ((struct mds_comm_channels){24, 32})
+
+/* Memory of each GPU that NCCL takes for a group after such calls as were counted and
+ * such lanes as were made, and besides, once, for its code and what is for all groups.
+ * here: how many members share a node.  The same for dry groups as for others. */
+int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
+                            struct mds_comm_channels n);
+#define MDS_COMM_NCCL_BYTES (INT64_C(316) << 20)
+
 /* The name it was given. */
 const char *mds_comm_tag(const struct mds_comm *c);
 

@@ -60,6 +60,7 @@ struct mds_comm {
     void *own;                            /* direct's */
     int dry;                              /* the data are not there */
     int rank, size;
+    int lanes;        /* that were added */
     int *world_ranks; /* [size]; NULL without a transport */
     char tag[32];
     enum mds_rc broken; /* the failure after which the members no longer agree */

@@ -3,6 +3,7 @@ src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CUDA_CFLAGS) $(N
 src_comm_libmds_comm_a_SOURCES = \
   src/comm/account.c \
   src/comm/alarm.c \
+  src/comm/buffers.c \
   src/comm/check.c \
   src/comm/collectives.c \
   src/comm/comm.c src/comm/comm.h \

@@ -22,8 +22,8 @@
 #include <string.h>
 
 /* For what libraries take of the GPU's memory by themselves: code, cuBLAS's and cuDNN's
- * workspaces, NCCL's buffers. */
-static const int64_t margin_bytes = INT64_C(3) << 30;
+ * workspaces.  What NCCL and attention take besides is known from the calls. */
+static const int64_t margin_bytes = INT64_C(1) << 30;
 
 /* Small copies go by pinned memory, in turns, so that the caller need not wait. */
 enum { TURNS = 4, TURN_BYTES = 1 << 20 };

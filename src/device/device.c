@@ -151,6 +151,12 @@ void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
     mds_profile_begin(dev, MDS_PROFILE_OP, (int)op, cost, NULL);
 }
 
+void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes)
+{
+    if (bytes > dev->ledger.scratch_bytes)
+        dev->ledger.scratch_bytes = bytes;
+}
+
 void mds_dev_launched(struct mds_dev *dev)
 {
     mds_profile_end(dev, MDS_PROFILE_OP, NULL);

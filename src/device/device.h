@@ -56,6 +56,9 @@ struct mds_ledger {
         struct mdsk_cost cost;
     } op[MDS_OPS];
     struct mds_mem_account memory;
+    /* The most that one operation's kernels take by themselves, on GPUs; no tag has it,
+     * and other devices do not take it. */
+    int64_t scratch_bytes;
 };
 
 struct mds_dev_spec {
@@ -92,6 +95,9 @@ const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
 /* Around the launch of an operation: into the ledger, and it is queued now. */
 void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
 void mds_dev_launched(struct mds_dev *dev);
+
+/* What an operation's kernels would take of a GPU, into the ledger's scratch_bytes. */
+void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes);
 
 /* Zeroed memory, aligned to 256 bytes; for arenas only (device/arena.h), which do the
  * accounting.  MDS_EMEM names what was asked for and what the device has. */

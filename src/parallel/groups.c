@@ -73,6 +73,44 @@ static enum mds_rc create_all(const struct maker *m)
     return create(m, g->grid.world, "world", &g->world);
 }
 
+void mds_groups_list(const struct mds_groups *g, const struct mds_comm *of[MDS_GROUPS])
+{
+    of[MDS_GROUP_TP] = g->tp;
+    of[MDS_GROUP_ULYSSES] = g->ulysses;
+    of[MDS_GROUP_RING] = g->ring;
+    of[MDS_GROUP_DATA] = g->data;
+    of[MDS_GROUP_PIPE] = g->pipe;
+    of[MDS_GROUP_ENDS] = g->ends;
+    of[MDS_GROUP_WORLD] = g->world;
+}
+
+void mds_groups_spans(const struct mds_groups *g, struct mds_span of[MDS_GROUPS])
+{
+    int tp = g->grid.tp, u = g->ulysses_size, stage = g->grid.world / g->grid.pp;
+
+    of[MDS_GROUP_TP] = (struct mds_span){tp, 1};
+    of[MDS_GROUP_ULYSSES] = (struct mds_span){u, tp};
+    of[MDS_GROUP_RING] = (struct mds_span){g->ring_size, tp * u};
+    of[MDS_GROUP_DATA] = (struct mds_span){stage / tp, tp};
+    of[MDS_GROUP_PIPE] = (struct mds_span){g->grid.pp, stage};
+    of[MDS_GROUP_ENDS] = (struct mds_span){mds_comm_size(g->ends), stage};
+    of[MDS_GROUP_WORLD] = (struct mds_span){g->grid.world, 1};
+}
+
+int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
+                              struct mds_comm_channels n)
+{
+    int64_t sum = g->grid.world > 1 ? MDS_COMM_NCCL_BYTES : 0;
+    const struct mds_comm *of[MDS_GROUPS];
+    struct mds_span span[MDS_GROUPS];
+
+    mds_groups_list(g, of);
+    mds_groups_spans(g, span);
+    for (int i = 0; i < MDS_GROUPS; i++)
+        sum += mds_comm_nccl_bytes(of[i], mds_span_in_node(span[i], per_node), n);
+    return sum;
+}
+
 /* The ways that messages between GPUs take: keys and values, then their gradients, on
  * around the ring; activations on along the pipeline, gradients back. */
 static enum mds_rc add_lanes(const struct mds_groups *g)

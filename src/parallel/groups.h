@@ -23,6 +23,27 @@ struct mds_groups {
     struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
 };
 
+/* The same as a list. */
+enum mds_group {
+    MDS_GROUP_TP,
+    MDS_GROUP_ULYSSES,
+    MDS_GROUP_RING,
+    MDS_GROUP_DATA,
+    MDS_GROUP_PIPE,
+    MDS_GROUP_ENDS,
+    MDS_GROUP_WORLD,
+    MDS_GROUPS
+};
+void mds_groups_list(const struct mds_groups *g, const struct mds_comm *of[MDS_GROUPS]);
+
+/* How their ranks lie; those of ends as if it were stages that are neighbours. */
+void mds_groups_spans(const struct mds_groups *g, struct mds_span of[MDS_GROUPS]);
+
+/* What NCCL takes of a GPU after what the groups were used for (comm/comm.h), where
+ * nodes have per_node ranks. */
+int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
+                              struct mds_comm_channels n);
+
 /* The groups of `rank` among `world` ranks that each have such a device (borrowed):
  * over NCCL between GPUs, else over MPI.  Collective over the world.  dev NULL: as seen
  * by that rank alone, without any transport. */

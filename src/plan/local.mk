@@ -23,11 +23,17 @@ dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.ya
 unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c
 tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_plan_LDADD = src/plan/libmds_plan.a src/engine/libmds_engine.a \
+plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/model/libmds_model.a src/parallel/libmds_parallel.a \
   src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
   kernels/libmdsk.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
   $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
+tests_unit_plan_LDADD = $(plan_ldadd)
+
+unit_tests += tests/unit/predict
+tests_unit_predict_SOURCES = tests/unit/predict.c
+tests_unit_predict_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_predict_LDADD = $(plan_ldadd)
 EXTRA_DIST += docs/new-machine.md

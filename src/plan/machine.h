@@ -75,7 +75,8 @@ struct mds_machine {
         double latency_s;
     } links;
     struct {
-        int64_t bytes; /* taken on a GPU by what no ledger sees */
+        int64_t bytes; /* taken on a lone GPU by what no ledger sees */
+        int64_t channels, peer_channels; /* NCCL's: struct mds_comm_channels */
     } overhead;
 
     struct {

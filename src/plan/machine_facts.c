@@ -69,7 +69,13 @@ static const struct mds_option rows[] = {
 
     {g, "overhead.bytes", NULL, NULL, MDS_OPT_BYTES, "0", 0, 1e12, NULL,
      AT(overhead.bytes), "bytes",
-     .help = "device memory of contexts and libraries, which no ledger sees"},
+     .help = "memory of a lone GPU that context and libraries take"},
+    {g, "overhead.channels", NULL, NULL, MDS_OPT_INT, "24", 1, 64, NULL,
+     AT(overhead.channels), "channels",
+     .help = "of NCCL within a node: coll channels, as NCCL_DEBUG=INFO says"},
+    {g, "overhead.peer_channels", NULL, NULL, MDS_OPT_INT, "32", 1, 64, NULL,
+     AT(overhead.peer_channels), "channels",
+     .help = "of NCCL within a node: p2p channels per peer"},
 
     {g, "launcher.kind", NULL, NULL, MDS_OPT_ENUM, "plain", 0, 0, launchers,
      AT(launcher.kind), "kind", .help = "whose options the command understands"},

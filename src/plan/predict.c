@@ -8,18 +8,6 @@
 
 /* ---- the dry run ---- */
 
-static void list_groups(const struct mds_groups *g,
-                        const struct mds_comm *of[MDS_PLAN_GROUPS])
-{
-    of[0] = g->tp;
-    of[1] = g->ulysses;
-    of[2] = g->ring;
-    of[3] = g->data;
-    of[4] = g->pipe;
-    of[5] = g->ends;
-    of[6] = g->world;
-}
-
 /* a -= b, of what is counted. */
 static void subtract(struct mds_ledger *a, const struct mds_ledger *b)
 {
@@ -46,8 +34,8 @@ static enum mds_rc step(struct mds_engine *e, const struct mds_config *c,
     size_t rows = (size_t)(c->batch.accumulation * c->batch.micro);
     int32_t *token =
         mds_zalloc(rows * (size_t)(c->model.seq_length + 1), sizeof *token);
-    const struct mds_comm *groups[MDS_PLAN_GROUPS];
-    struct mds_comm_stats before[MDS_PLAN_GROUPS];
+    const struct mds_comm *groups[MDS_GROUPS];
+    struct mds_comm_stats before[MDS_GROUPS];
     struct mds_step_result result;
     struct mds_ledger start;
     enum mds_rc rc;
@@ -55,9 +43,9 @@ static enum mds_rc step(struct mds_engine *e, const struct mds_config *c,
     if (!token)
         return MDS_EMEM;
     rc = mds_zero_start(mds_engine_zero(e), 0);
-    list_groups(g, groups);
+    mds_groups_list(g, groups);
     start = *mds_dev_ledger(dev);
-    for (int i = 0; i < MDS_PLAN_GROUPS; i++)
+    for (int i = 0; i < MDS_GROUPS; i++)
         before[i] = *mds_comm_stats(groups[i]);
     if (!rc)
         rc = mds_engine_backward(e, 1, 0, token, &result);
@@ -66,7 +54,7 @@ static enum mds_rc step(struct mds_engine *e, const struct mds_config *c,
     free(token);
     out->ledger = *mds_dev_ledger(dev);
     subtract(&out->ledger, &start);
-    for (int i = 0; i < MDS_PLAN_GROUPS; i++) {
+    for (int i = 0; i < MDS_GROUPS; i++) {
         out->comm[i] = *mds_comm_stats(groups[i]);
         subtract_stats(&out->comm[i], &before[i]);
     }
@@ -147,10 +135,24 @@ static void merge(struct mds_estimate *e, const struct mds_estimate *of)
     const struct mds_estimate *larger = of->device_bytes > e->device_bytes ? of : e;
 
     worse.memory = larger->memory;
+    worse.beside = larger->beside;
     worse.device_bytes = larger->device_bytes;
     if (of->host_bytes > e->host_bytes)
         worse.host_bytes = of->host_bytes;
     *e = worse;
+}
+
+static struct mds_beside beside(const struct mds_machine *m, int per_node,
+                                const struct mds_groups *g, const struct mds_ledger *l)
+{
+    const struct mds_comm_channels n = {(int)m->overhead.channels,
+                                        (int)m->overhead.peer_channels};
+
+    if (m->node.gpus == 0)
+        return (struct mds_beside){.libraries = m->overhead.bytes};
+    return (struct mds_beside){.libraries = m->overhead.bytes,
+                               .messages = mds_groups_nccl_bytes(g, per_node, n),
+                               .attention = l->scratch_bytes};
 }
 
 static enum mds_rc predict_rank(const struct mds_config *c, int world, int rank,
@@ -162,14 +164,17 @@ static enum mds_rc predict_rank(const struct mds_config *c, int world, int rank,
     enum mds_rc rc;
 
     MDS_TRY(mds_groups_create(&c->parallel, world, rank, NULL, &groups));
+    mds_groups_spans(&groups, r.span);
     rc = rehearse(c, &groups, &r);
+    if (!rc)
+        *e = (struct mds_estimate){.memory = r.ledger.memory,
+                                   .beside = beside(m, per_node, &groups, &r.ledger),
+                                   .host_bytes = r.host_bytes};
     mds_groups_fini(&groups);
     if (rc)
         return rc;
-    *e = (struct mds_estimate){.memory = r.ledger.memory,
-                               .device_bytes =
-                                   r.ledger.memory.total_peak + m->overhead.bytes,
-                               .host_bytes = r.host_bytes};
+    e->device_bytes = e->memory.total_peak + e->beside.libraries + e->beside.messages +
+                      e->beside.attention;
     mds_plan_time(m, c, per_node, &r, e);
     return MDS_OK;
 }

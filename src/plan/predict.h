@@ -9,11 +9,19 @@
 
 #include <stdint.h>
 
+/* What a GPU holds beside what the ledger sees. */
+struct mds_beside {
+    int64_t libraries; /* their code and the context's: the machine's overhead */
+    int64_t messages;  /* NCCL's code and buffers (comm/buffers.c) */
+    int64_t attention; /* working memory of its kernels */
+};
+
 /* Of the rank that needs most, and of the slowest. */
 struct mds_estimate {
     struct mds_mem_account memory; /* by tag, as the ledger sees it */
-    int64_t device_bytes;          /* memory.total_peak and the machine's overhead */
-    int64_t host_bytes;            /* of one rank, on the host */
+    struct mds_beside beside;
+    int64_t device_bytes; /* memory.total_peak and all that is beside it */
+    int64_t host_bytes;   /* of one rank, on the host */
     int64_t device_limit, host_limit;
     int fits;
 

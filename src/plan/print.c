@@ -41,6 +41,18 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         mds_str_add(out, ", tiles of %lld", (long long)l->mlp_tile);
 }
 
+static void print_beside(const struct mds_beside *b, FILE *f)
+{
+    char libraries[32], messages[32], attention[32];
+
+    if (b->messages + b->attention == 0)
+        return;
+    fprintf(f, "  beside it, on each GPU: libraries %s, NCCL %s, attention %s\n",
+            mds_format_bytes((double)b->libraries, libraries, sizeof libraries),
+            mds_format_bytes((double)b->messages, messages, sizeof messages),
+            mds_format_bytes((double)b->attention, attention, sizeof attention));
+}
+
 static void print_memory(const struct mds_estimate *e, FILE *f)
 {
     const char *names[MDS_MEM_TAGS];
@@ -54,6 +66,7 @@ static void print_memory(const struct mds_estimate *e, FILE *f)
     if (!table.failed)
         fputs(table.s, f);
     mds_str_fini(&table);
+    print_beside(&e->beside, f);
     fprintf(f, "  with contexts and libraries %s",
             mds_format_bytes((double)e->device_bytes, text, sizeof text));
     fprintf(f, " of %s", mds_format_bytes((double)e->device_limit, text, sizeof text));

@@ -3,11 +3,6 @@
 
 #include <math.h>
 
-/* Where a rank's group lies among the nodes. */
-struct span {
-    int size, stride; /* ranks, and how far apart in rank order */
-};
-
 static double bigger(double a, double b)
 {
     return a > b ? a : b;
@@ -58,23 +53,13 @@ static double host_s(const struct mds_machine *m, int per_node,
            2 * (double)r->offloaded_bytes * per_node / m->links.host_memory_bytes_s;
 }
 
-/* Of a group's members, how many share a node. */
-static int in_a_node(struct span s, int per_node)
-{
-    int n = per_node / s.stride;
-
-    if (n < 1)
-        return 1;
-    return n < s.size ? n : s.size;
-}
-
 /* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
  * are shared by the groups that cross there; of a ring's bytes each node sends what one
  * member does, of an all-to-all what all do. */
-static double link_rate(const struct mds_machine *m, struct span s, int per_node,
+static double link_rate(const struct mds_machine *m, struct mds_span s, int per_node,
                         enum mds_comm_kind kind)
 {
-    int here = in_a_node(s, per_node);
+    int here = mds_span_in_node(s, per_node);
     double share, beyond;
 
     if (here == s.size)
@@ -90,7 +75,7 @@ static double link_rate(const struct mds_machine *m, struct span s, int per_node
 }
 
 /* Of one kind. */
-static double kind_s(const struct mds_machine *m, struct span s, int per_node,
+static double kind_s(const struct mds_machine *m, struct mds_span s, int per_node,
                      const struct mds_comm_stats *stats, enum mds_comm_kind kind)
 {
     double hops = s.size > 1 ? ceil(log2(s.size)) : 0;
@@ -99,7 +84,7 @@ static double kind_s(const struct mds_machine *m, struct span s, int per_node,
            (double)stats->of[kind].calls * hops * m->links.latency_s;
 }
 
-static double group_s(const struct mds_machine *m, struct span s, int per_node,
+static double group_s(const struct mds_machine *m, struct mds_span s, int per_node,
                       const struct mds_comm_stats *stats)
 {
     double sum = 0;
@@ -121,8 +106,8 @@ static double showing(double s, double cover)
  * computing; weights that are gathered after the update (below stage 3) behind nothing,
  * at stage 3 ahead of the blocks that need them. */
 static double data_s(const struct mds_machine *m, const struct mds_config *c,
-                     struct span s, int per_node, const struct mds_comm_stats *stats,
-                     double compute_s)
+                     struct mds_span s, int per_node,
+                     const struct mds_comm_stats *stats, double compute_s)
 {
     double all = group_s(m, s, per_node, stats);
     double gather = kind_s(m, s, per_node, stats, MDS_COMM_ALL_GATHER);
@@ -139,27 +124,16 @@ static void time_rank(const struct mds_machine *m, const struct mds_config *c,
                       int per_node, const struct mds_rehearsal *r,
                       struct mds_estimate *e)
 {
-    const struct mds_parallel_config *p = &c->parallel;
-    int tp = (int)p->tensor, u = (int)p->ulysses, ring = (int)p->ring;
-    int stage = tp * u * ring * (int)p->data;
-    const struct span spans[MDS_PLAN_GROUPS] = {
-        {tp, 1},
-        {u, tp},
-        {ring, tp * u},
-        {u * ring * (int)p->data, tp},
-        {(int)p->pipeline, stage},
-        {p->pipeline > 1 ? 2 : 1, stage},
-        {stage * (int)p->pipeline, 1},
-    };
-    double s[MDS_PLAN_GROUPS];
+    double s[MDS_GROUPS];
 
-    for (int i = 0; i < MDS_PLAN_GROUPS; i++)
-        s[i] = group_s(m, spans[i], per_node, &r->comm[i]);
+    for (int i = 0; i < MDS_GROUPS; i++)
+        s[i] = group_s(m, r->span[i], per_node, &r->comm[i]);
     e->compute_s = compute_s(m, c, &r->ledger);
-    e->tensor_s = s[0];
-    e->sequence_s = s[1] + s[2];
-    e->data_s = s[6] + data_s(m, c, spans[3], per_node, &r->comm[3], e->compute_s);
-    e->pipeline_s = s[4] + s[5];
+    e->tensor_s = s[MDS_GROUP_TP];
+    e->sequence_s = s[MDS_GROUP_ULYSSES] + s[MDS_GROUP_RING];
+    e->data_s = s[MDS_GROUP_WORLD] + data_s(m, c, r->span[MDS_GROUP_DATA], per_node,
+                                            &r->comm[MDS_GROUP_DATA], e->compute_s);
+    e->pipeline_s = s[MDS_GROUP_PIPE] + s[MDS_GROUP_ENDS];
     e->host_s = host_s(m, per_node, r);
 }
 

@@ -3,17 +3,15 @@
 #ifndef MDS_PLAN_TIME_H
 #define MDS_PLAN_TIME_H
 
-#include "comm/comm.h"
 #include "device/device.h"
+#include "parallel/groups.h"
 #include "plan/predict.h"
-
-enum { MDS_PLAN_GROUPS = 7 };
 
 /* What one step left in the ledgers of a rank. */
 struct mds_rehearsal {
     struct mds_ledger ledger;
-    /* tensor, Ulysses, ring, data, pipeline, ends, world */
-    struct mds_comm_stats comm[MDS_PLAN_GROUPS];
+    struct mds_comm_stats comm[MDS_GROUPS];
+    struct mds_span span[MDS_GROUPS];
     int64_t host_bytes;
     int64_t offloaded_bytes; /* of host_bytes: optimizer states and resting weights */
 };

@@ -148,6 +148,7 @@ enum mds_rc mds_op_attention_bwd(struct mds_dev *dev,
         return mds_front_broken("attention_bwd", "d_o, dq, dk, dv, delta given");
     MDS_TRY(mds_front_dtype(dev, "attention_bwd", a->shape.dtype));
     mds_dev_charge(dev, MDS_OP_ATTENTION_BWD, mdsk_attention_bwd_cost(a));
+    mds_dev_charge_scratch(dev, mdsk_attention_bwd_scratch(a));
     if (!kern)
         return MDS_OK;
     return mds_front_launched(dev, "attention_bwd",

@@ -128,3 +128,12 @@ int mds_grid_group(const struct mds_grid *g, int rank, enum mds_axis axis, int *
     }
     return n;
 }
+
+int mds_span_in_node(struct mds_span s, int per_node)
+{
+    int n = per_node / s.stride;
+
+    if (n < 1)
+        return 1;
+    return n < s.size ? n : s.size;
+}

@@ -43,4 +43,13 @@ int mds_grid_axis_size(const struct mds_grid *g, enum mds_axis axis);
 int mds_grid_group(const struct mds_grid *g, int rank, enum mds_axis axis,
                    int *members);
 
+/* A group by how its ranks lie: so many, each `stride` after the one before, in order
+ * of ranks, of which nodes take per_node each. */
+struct mds_span {
+    int size, stride;
+};
+
+/* How many of its members share a node, at most. */
+int mds_span_in_node(struct mds_span s, int per_node);
+
 #endif

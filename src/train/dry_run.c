@@ -32,6 +32,20 @@ static void print_memory(const struct mds_engine_need *n, FILE *f)
                 mds_format_bytes((double)n->copy_bytes, copy, sizeof copy));
 }
 
+/* Only GPUs need it. */
+static void print_beside(const struct mds_dev *dev, const struct mds_groups *g, FILE *f)
+{
+    const int per_node = g->grid.world < 8 ? g->grid.world : 8;
+    int64_t nccl = mds_groups_nccl_bytes(g, per_node, MDS_COMM_CHANNELS);
+    char messages[32], attention[32];
+
+    mds_format_bytes((double)nccl, messages, sizeof messages);
+    mds_format_bytes((double)mds_dev_ledger(dev)->scratch_bytes, attention,
+                     sizeof attention);
+    fprintf(f, "  beside it, of a GPU: attention %s, NCCL %s with %d ranks a node\n",
+            attention, messages, per_node);
+}
+
 /* Of all ranks together.  One without anything of its own writes no file. */
 static enum mds_rc print_checkpoint(const struct mds_config *c,
                                     const struct mds_engine_need *n, FILE *f)
@@ -127,12 +141,12 @@ static void print_group(const struct mds_comm *c, FILE *f)
 
 static void print_messages(const struct mds_groups *g, FILE *f)
 {
-    const struct mds_comm *all[] = {g->tp,   g->ulysses, g->ring, g->data,
-                                    g->pipe, g->ends,    g->world};
+    const struct mds_comm *all[MDS_GROUPS];
 
+    mds_groups_list(g, all);
     fprintf(f, "  %-10s %6s  %-16s %10s %14s %14s\n", "group", "ranks", "collective",
             "calls", "payload", "on the wire");
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+    for (int i = 0; i < MDS_GROUPS; i++)
         print_group(all[i], f);
 }
 
@@ -145,6 +159,7 @@ static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
     MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
     print_place(c, g, f);
     print_memory(&need, f);
+    print_beside(dev, g, f);
     MDS_TRY(print_checkpoint(c, &need, f));
     print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);

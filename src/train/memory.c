@@ -32,6 +32,34 @@ struct mds_dev_spec mds_run_device(const struct run *r)
                                  .repeatable = r->config->train.deterministic};
 }
 
+static enum mds_rc rehearse(struct run *r, struct mds_dev *dry)
+{
+    const struct mds_world *w = r->spec->world;
+    struct mds_groups groups = {0};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_groups_create(&r->config->parallel, w->ranks, w->rank, NULL, &groups));
+    rc = mds_engine_rehearse(r->config, dry, &groups, &r->need);
+    if (!rc && strcmp(mds_dev_name(r->dev), "cuda") == 0)
+        r->beside_bytes =
+            mds_groups_nccl_bytes(&groups, w->local_ranks, MDS_COMM_CHANNELS) +
+            mds_dev_ledger(dry)->scratch_bytes;
+    mds_groups_fini(&groups);
+    return rc;
+}
+
+enum mds_rc mds_run_measure(struct run *r)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    struct mds_dev *dry = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_create(&spec, &dry));
+    rc = rehearse(r, dry);
+    mds_dev_destroy(dry);
+    return rc;
+}
+
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 {
     const char *names[MDS_MEM_TAGS];
@@ -127,6 +155,15 @@ static void advise_all(const struct run *r)
     }
 }
 
+static void print_beside(const struct run *r, FILE *f)
+{
+    char text[32];
+
+    if (r->beside_bytes > 0)
+        fprintf(f, "  and for NCCL and attention %s\n",
+                mds_format_bytes((double)r->beside_bytes, text, sizeof text));
+}
+
 /* Bytes and where they would have to be. */
 static enum mds_rc check_place(const struct run *r, const char *place, int64_t bytes,
                                int64_t available)
@@ -142,6 +179,7 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
     if (speaks(r)) {
         fprintf(stderr, "memory a rank would need, by purpose:\n");
         mds_run_memory_table(&r->need.memory, stderr);
+        print_beside(r, stderr);
         advise_all(r);
     }
     return mds_fail(
@@ -159,7 +197,8 @@ enum mds_rc mds_run_check_memory(const struct run *r)
 
     if (strcmp(mds_dev_name(r->dev), "cuda") != 0)
         return check_place(r, "memory", mds_run_memory_need(n), there);
-    MDS_TRY(check_place(r, "GPU memory", n->state_bytes + n->step_bytes, there));
+    MDS_TRY(check_place(r, "GPU memory",
+                        n->state_bytes + n->step_bytes + r->beside_bytes, there));
     return check_place(r, "host memory", host,
                        mds_host_memory_available() / r->spec->world->local_ranks);
 }

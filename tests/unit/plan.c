@@ -10,12 +10,13 @@ static const char whole[] =
     "2026-01-02}\n"
     "node: {count: 4, gpus: 2, cores: 8, threads: 16, memory: 64GB, source: s,\n"
     "       date: 2026-01-02}\n"
-    "gpu: {kind: T-1GB, memory: 1GiB, source: s, date: 2026-01-02}\n"
+    "gpu: {kind: T-1GB, memory: 1400MiB, source: s, date: 2026-01-02}\n"
     "rates: {matmul_flops: 1e12, matmul_fp32_flops: 1e11, attention_flops: 5e11,\n"
     "        memory_bytes_s: 1e11, source: s, date: 2026-01-02}\n"
     "links: {gpu_bytes_s: 1e10, net_bytes_s: 1e10, host_bytes_s: 1e10,\n"
     "        host_memory_bytes_s: 1e10, source: s, date: 2026-01-02}\n"
-    "overhead: {bytes: 100MiB, source: s, date: 2026-01-02}\n"
+    "overhead: {bytes: 100MiB, channels: 1, peer_channels: 1, source: s,\n"
+    "           date: 2026-01-02}\n"
     "launcher: {kind: pals, command: mpiexec, flags: [-v, --envall], source: s,\n"
     "           date: 2026-01-02}\n"
     "batch: {scheduler: pbs, directives: [-l a=b, -l c], source: s, date: 2026-01-02}\n"
@@ -46,7 +47,7 @@ static void a_profile_is_read(void **state)
     assert_string_equal(m->hosts, "toy* t-?");
     assert_int_equal(m->node.gpus, 2);
     assert_int_equal(mds_machine_ranks(m), 2);
-    assert_int_equal(m->gpu.memory, 1 << 30);
+    assert_int_equal(m->gpu.memory, 1400 << 20);
     assert_int_equal(m->launcher.kind, MDS_LAUNCHER_PALS);
     assert_string_equal(m->launcher.flags, "-v --envall");
     assert_string_equal(m->batch.directives, "-l a=b\n-l c");
@@ -62,9 +63,9 @@ static void faults_name_lines_and_the_nearest_name(void **state)
     static const struct {
         const char *more, *says;
     } cases[] = {
-        {"node2: {a: 1}\n", "m.yaml:15: unknown section node2; did you mean node?"},
+        {"node2: {a: 1}\n", "m.yaml:16: unknown section node2; did you mean node?"},
         {"quees: {source: s, date: 2026-01-02}\n", "did you mean queues?"},
-        {"nonsense: 5\n", "m.yaml:15: nonsense: must be a map"},
+        {"nonsense: 5\n", "m.yaml:16: nonsense: must be a map"},
     };
     struct mds_machine *m = NULL;
 
@@ -371,7 +372,7 @@ static void attention_is_as_fast_as_measured(void **state)
                        m->rates.attention_flops, 1);
     mds_machine_destroy(m);
     assert_fails(load("attention: {a: {head: 64}, source: s, date: 2026-01-02}\n", &m),
-                 MDS_EUSER, "m.yaml:15: attention: a: must be");
+                 MDS_EUSER, "m.yaml:16: attention: a: must be");
 }
 
 /* The plan's memory is the engine's own. */
@@ -391,7 +392,9 @@ static void memory_is_what_the_engine_measures(void **state)
     assert_int_equal(mds_engine_measure(&c, 4, 0, &need), MDS_OK);
     assert_int_equal(e.memory.total_peak, need.memory.total_peak);
     assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
-    assert_int_equal(e.device_bytes, e.memory.total_peak + t.m->overhead.bytes);
+    assert_int_equal(e.beside.libraries, t.m->overhead.bytes);
+    assert_int_equal(e.device_bytes, e.memory.total_peak + e.beside.libraries +
+                                         e.beside.messages + e.beside.attention);
     assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
     assert_true(e.idle_s == 0);
     close_toy(&t);

@@ -1,0 +1,174 @@
+/* Predictions beside what was measured, and what they are made of. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "comm/comm.h"
+#include "config/options.h"
+#include "kernels/attention.h"
+#include "plan/predict.h"
+
+/* A configuration of these options, for so many ranks. */
+static struct mds_config_run *read_run(const char *options, const char *more,
+                                       int64_t world)
+{
+    static char text[1024];
+    char *argv[64] = {text};
+    struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
+    int argc = 0;
+
+    snprintf(
+        text, sizeof text,
+        "mds_pretrain --dry-run --train-iters 1 --bf16 --eval-iters 0 --lr 1e-4 %s %s",
+        options, more);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    if (mds_config_read(argc, argv, &diag, &run) ||
+        mds_config_resolve(run, world, &diag))
+        fail_msg("%s: %s", more, mds_fail_text());
+    mds_diag_fini(&diag);
+    return run;
+}
+
+static struct mds_machine *machine(const char *name)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+
+    if (mds_machine_find(name, "", &diag, &m))
+        fail_msg("%s", mds_fail_text());
+    mds_diag_fini(&diag);
+    return m;
+}
+
+static struct mds_estimate predict(const char *options, const char *more, int world)
+{
+    struct mds_config_run *run = read_run(options, more, world);
+    struct mds_machine *m = machine("h200");
+    struct mds_estimate e;
+
+    if (mds_predict(&run->config, world, 4, m, &e))
+        fail_msg("%s: %s", more, mds_fail_text());
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+    return e;
+}
+
+static const char gpt6_7b[] =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
+    "--vocab-size 50257 --micro-batch-size 4 --global-batch-size 16";
+static const char gpt1_3b[] =
+    "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --vocab-size 50257";
+static const char genome[] =
+    "--num-layers 20 --hidden-size 1024 --num-attention-heads 8 --seq-length 1645568 "
+    "--vocab-size 70 --micro-batch-size 1 --global-batch-size 1 "
+    "--use-rotary-position-embeddings --sequence-tile 8192";
+
+/* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21. */
+static void memory_is_what_h200s_had_in_use(void **state)
+{
+    static const struct {
+        const char *model, *layout;
+        int gpus;
+        double gib;
+    } runs[] = {
+        {gpt6_7b, "--zero-stage 1", 4, 90.650},
+        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 4, 37.100},
+        {gpt6_7b, "--tensor-model-parallel-size 4 --sequence-parallel", 4, 38.180},
+        {gpt6_7b,
+         "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
+         35.369},
+        {gpt6_7b,
+         "--context-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
+         34.756},
+        {genome,
+         "--ds-sequence-parallel-size 4 --zero-stage 1 "
+         "--recompute-granularity selective",
+         4, 44.9},
+        {gpt1_3b, "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8", 1,
+         48.6},
+        {gpt1_3b, "--seq-length 32768 --micro-batch-size 1 --global-batch-size 1", 1,
+         74.2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct mds_estimate e = predict(runs[i].model, runs[i].layout, runs[i].gpus);
+        double gib = (double)e.device_bytes / (1 << 30);
+
+        if (fabs(gib / runs[i].gib - 1) > 0.005)
+            fail_msg("%s: %.3f GiB, measured %.3f", runs[i].layout, gib, runs[i].gib);
+    }
+}
+
+/* Nothing for a lone rank; connections cost where there are peers, and few of them
+ * where peers are on other nodes. */
+static void buffers_follow_the_peers(void **state)
+{
+    const struct mds_comm_channels n = {24, 32};
+    struct mds_comm *alone, *eight;
+    char in[8], out[8];
+    int64_t idle, near, far;
+
+    (void)state;
+    assert_int_equal(mds_comm_create_dry(0, 1, "alone", &alone), MDS_OK);
+    assert_int_equal(mds_comm_create_dry(0, 8, "eight", &eight), MDS_OK);
+    assert_int_equal(mds_comm_nccl_bytes(alone, 1, n), 0);
+    idle = mds_comm_nccl_bytes(eight, 8, n);
+    assert_int_equal(idle, (INT64_C(8) + 4 + 32 * 6) << 20);
+    assert_int_equal(mds_comm_all_to_all(eight, in, out, 1), MDS_OK);
+    near = mds_comm_nccl_bytes(eight, 8, n) - idle;
+    far = mds_comm_nccl_bytes(eight, 1, n) - idle;
+    assert_int_equal(near, INT64_C(7) * 32 * 12 << 20);
+    assert_int_equal(far, INT64_C(2) * 32 * 2 << 20);
+    mds_comm_destroy(eight);
+    mds_comm_destroy(alone);
+}
+
+/* Heads are taken together while their sums of dq stay within a GiB. */
+static void attention_takes_parts(void **state)
+{
+    struct mdsk_attention_bwd a = {.shape = {.B = 2,
+                                             .A = 8,
+                                             .G = 4,
+                                             .Sq = 1 << 18,
+                                             .Sk = 1 << 18,
+                                             .D = 128,
+                                             .dtype = MDSK_BF16}};
+    struct mdsk_attention_part p;
+
+    (void)state;
+    a.o = a.d_o = (struct mdsk_heads){NULL, (8 * 128) << 18, 8 * 128, 128};
+    p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 18);
+    assert_int_equal(p.B, 1);
+    assert_int_equal(p.A, 8);
+    assert_int_equal(p.far, 0);
+    assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(8) * (4 * 128 + 8) << 18);
+    a.shape.Sq = a.shape.Sk = 1 << 20; /* a group of two heads */
+    p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 20);
+    assert_int_equal(p.A, 2);
+    a.shape.Sq = a.shape.Sk = 1 << 22; /* rows are out of reach, and copied */
+    p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 22);
+    assert_int_equal(p.A, 2);
+    assert_int_equal(p.far, 1);
+    assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(2) * (8 * 128 + 8) << 22);
+    a.shape.dtype = MDSK_F32;
+    assert_int_equal(mdsk_attention_bwd_scratch(&a), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_what_h200s_had_in_use),
+        cmocka_unit_test(buffers_follow_the_peers),
+        cmocka_unit_test(attention_takes_parts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
