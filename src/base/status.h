@@ -25,6 +25,10 @@ enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
  */
 enum mds_rc mds_fail_open(enum mds_rc rc, const char *name);
 
+/* The same of one that is to be written; where its folder is missing, that it has to be
+ * made first. */
+enum mds_rc mds_fail_write(enum mds_rc rc, const char *name);
+
 /* The sentence of this thread's last failure; "" if there was none.  Borrowed until
  * the next mds_fail of this thread. */
 const char *mds_fail_text(void);

@@ -1,6 +1,7 @@
 #include "ckpt/folder.h"
 #include "base/alloc.h"
 #include "io/durable.h"
+#include "io/folder.h"
 #include "io/output.h"
 
 #include <dirent.h>
@@ -47,6 +48,16 @@ enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_CKPT_PAT
     if (rank >= 0)
         snprintf(name, sizeof name, "rank_%05" PRId64 ".h5", rank);
     return join(path, name, file);
+}
+
+/* errno's sentence about a path in dir that cannot be opened. */
+static enum mds_rc unreadable(const char *dir, const char *path)
+{
+    if (errno == ENOTDIR)
+        return mds_fail(
+            MDS_EUSER,
+            "%s: no folder; give the one that --save named, or an iter_* in it", dir);
+    return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }
 
 /* The iteration, if the whole name is that of a complete checkpoint; else -1. */
@@ -104,7 +115,7 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
     if (!d && errno == ENOENT)
         return MDS_OK;
     if (!d)
-        return mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
+        return unreadable(dir, dir);
     rc = collect(d, iterations, n);
     closedir(d);
     return rc;
@@ -135,7 +146,7 @@ static enum mds_rc read_name(const char *dir, const char *name, int64_t *iterati
     if (!f && errno == ENOENT)
         return MDS_OK;
     if (!f)
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+        return unreadable(dir, path);
     if (fgets(line, sizeof line, f))
         line[strcspn(line, "\n")] = '\0';
     fclose(f);
@@ -269,8 +280,7 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
     char path[MDS_CKPT_PATH];
     struct mds_output probe = {0};
 
-    if (mkdir(dir, 0777) && errno != EEXIST)
-        return mds_fail(MDS_EIO, "%s: cannot be made: %s", dir, strerror(errno));
+    MDS_TRY(mds_folder_ensure(dir));
     MDS_TRY(join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);

@@ -1,6 +1,7 @@
 /* A checkpoint's weights as a folder that transformers loads. */
 #include "base/alloc.h"
 #include "ckpt/hf.h"
+#include "io/folder.h"
 #include "io/output.h"
 #include "kernels/half.h"
 
@@ -236,8 +237,7 @@ static enum mds_rc make_folder(const struct out *o)
     char path[PATH];
     struct stat st;
 
-    if (mkdir(o->e->dir, 0777) && errno != EEXIST)
-        return mds_fail(MDS_EIO, "%s: %s", o->e->dir, strerror(errno));
+    MDS_TRY(mds_folder_ensure(o->e->dir));
     MDS_TRY(place(o, "config.json", path));
     if (stat(path, &st) == 0)
         return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);

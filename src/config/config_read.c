@@ -119,6 +119,7 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
         mds_settings_read_env(&run->settings, diag);
         read_files(run, diag);
         mds_settings_check(&run->settings, diag);
+        mds_settings_check_paths(&run->settings, diag);
         rc = mds_diag_verdict(diag);
         if (rc)
             goto destroy_run;

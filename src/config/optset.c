@@ -3,8 +3,10 @@
 
 #include "base/alloc.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static size_t count_rows(const struct mds_option_set *set)
 {
@@ -220,6 +222,39 @@ void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag)
 {
     for (size_t i = 0; i < s->rows; i++)
         mds_settings_check_row(s, i, diag);
+}
+
+/* How what stands at the path differs from what is meant; NULL if it does not, or
+ * nothing can be seen there. */
+static const char *wrong_path(const char *path, enum mds_option_path meant)
+{
+    struct stat st;
+    int seen = path && stat(path, &st) == 0;
+
+    if (meant == MDS_PATH_FILE)
+        return seen && S_ISDIR(st.st_mode) ? "a folder; it must be a file" : NULL;
+    if (path && !seen && errno == ENOTDIR)
+        return "inside of a file; it must be a folder";
+    return seen && !S_ISDIR(st.st_mode) ? "a file; it must be a folder" : NULL;
+}
+
+void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag)
+{
+    for (size_t i = 0; i < s->rows; i++) {
+        const struct mds_option *o = &s->set->options[i];
+        struct mds_str name = {0};
+        const char *wrong;
+
+        if (o->path == MDS_PATH_ANY)
+            continue;
+        wrong = wrong_path(mds_settings_value(s, i).s, o->path);
+        if (!wrong)
+            continue;
+        name_value(s, i, &name);
+        mds_diag_fault(diag, place(s->of[i].level, s->of[i].origin), "%s: %s", name.s,
+                       wrong);
+        mds_str_fini(&name);
+    }
 }
 
 size_t mds_settings_row(const struct mds_settings *s, const char *key)

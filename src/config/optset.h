@@ -38,6 +38,9 @@ enum mds_option_support {
     MDS_ALWAYS,  /* what it asks for always holds; a flag that turns it off warns */
 };
 
+/* What a path names, if anything is there already. */
+enum mds_option_path { MDS_PATH_ANY, MDS_PATH_FILE, MDS_PATH_FOLDER };
+
 enum { MDS_OPT_UNSTORED = -1 }; /* offset of a row without a field */
 #define MDS_OPT_NO_MAX 9e18     /* max of a row without an upper bound */
 
@@ -61,6 +64,7 @@ struct mds_option {
     int action;                 /* ACTION: not 0 */
     enum mds_option_support support;
     const char *reason; /* with MDS_REFUSED: what this version does; and the remedy */
+    enum mds_option_path path; /* of STRING */
 };
 
 /* Another spelling of a row: "--x" on the command line, "X" in the environment, "a.b"
@@ -147,6 +151,9 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
 void mds_settings_check_row(const struct mds_settings *s, size_t row,
                             struct mds_diag *diag);
+
+/* Faults for folders where a file is meant, and the other way round. */
+void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag);
 
 /* The row whose YAML key is `key`, or s->rows. */
 size_t mds_settings_row(const struct mds_settings *s, const char *key);

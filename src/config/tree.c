@@ -280,7 +280,8 @@ static enum mds_rc slurp(FILE *f, const char *path, char **text, size_t *len)
     } while (got == READ_STEP && used <= MAX_BYTES);
     if (ferror(f) || used > MAX_BYTES) {
         free(buf);
-        return ferror(f) ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno))
+        return ferror(f) ? mds_fail(MDS_EIO, "%s: %s; it must be a file of settings",
+                                    path, strerror(errno))
                          : mds_fail(MDS_EUSER, "%s: larger than %d MiB: no settings",
                                     path, MAX_BYTES >> 20);
     }

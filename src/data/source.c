@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int ends_with(const char *text, const char *tail)
@@ -47,10 +48,15 @@ static enum mds_rc check_content(const char *path)
 {
     unsigned char head[2] = {0};
     FILE *f = fopen(path, "re");
+    struct stat st;
     size_t n;
 
     if (!f)
         return mds_fail_open(MDS_EUSER, path);
+    if (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
+        fclose(f);
+        return mds_fail(MDS_EUSER, "%s: a folder; name the token files in it", path);
+    }
     n = fread(head, 1, sizeof head, f);
     fclose(f);
     if (n > 0 && (head[0] == '>' || (head[0] == 0x1f && head[1] == 0x8b)))

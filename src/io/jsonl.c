@@ -97,7 +97,7 @@ enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
     }
     j->file = fopen(path, append ? "ae" : "we");
     if (!j->file) {
-        rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
+        rc = mds_fail_write(MDS_EIO, path);
         goto free_path;
     }
     *out = j;
@@ -202,7 +202,7 @@ enum mds_rc mds_jsonl_end(struct mds_jsonl *j)
     if (j->line.failed)
         return MDS_EMEM;
     if (fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len || fflush(j->file))
-        return mds_fail(MDS_EIO, "%s: cannot be written: %s", j->path, strerror(errno));
+        return mds_fail_write(MDS_EIO, j->path);
     return MDS_OK;
 }
 
@@ -213,7 +213,7 @@ enum mds_rc mds_jsonl_close(struct mds_jsonl *j)
     if (!j)
         return MDS_OK;
     if (fclose(j->file))
-        rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", j->path, strerror(errno));
+        rc = mds_fail_write(MDS_EIO, j->path);
     mds_str_fini(&j->line);
     free(j->path);
     free(j);

@@ -16,11 +16,6 @@ static void forget(struct mds_output *o)
     *o = (struct mds_output){0};
 }
 
-static enum mds_rc refuse(const char *path)
-{
-    return mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
-}
-
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)
 {
     struct mds_output o = {0};
@@ -29,7 +24,9 @@ enum mds_rc mds_output_open(const char *path, struct mds_output *out)
     enum mds_rc rc = MDS_EMEM;
 
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return mds_fail(MDS_EIO, "%s: cannot be written: not a regular file", path);
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", path,
+                        S_ISDIR(st.st_mode) ? "a folder; name a file in it"
+                                            : "not a regular file");
     mds_str_add(&partial, "%s.partial", path);
     o.partial = partial.s;
     o.path = mds_strdup(path);
@@ -37,7 +34,7 @@ enum mds_rc mds_output_open(const char *path, struct mds_output *out)
         goto forget_o;
     o.file = fopen(o.partial, "w+e");
     if (!o.file) {
-        rc = refuse(path);
+        rc = mds_fail_write(MDS_EIO, path);
         goto forget_o;
     }
     *out = o;
@@ -84,7 +81,7 @@ enum mds_rc mds_output_commit(struct mds_output *o)
     if (!failed)
         failed = rename(o->partial, o->path);
     if (failed) {
-        enum mds_rc rc = refuse(o->path);
+        enum mds_rc rc = mds_fail_write(MDS_EIO, o->path);
 
         mds_output_abandon(o);
         return rc;

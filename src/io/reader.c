@@ -108,7 +108,8 @@ static enum mds_rc refill(struct mds_reader *r)
         ssize_t got = read_some(r, r->raw + r->raw_len, BLOCK - r->raw_len);
 
         if (got < 0)
-            return mds_fail(MDS_EUSER, "%s: %s", r->name, strerror(errno));
+            return mds_fail(MDS_EUSER, "%s: %s%s", r->name, strerror(errno),
+                            errno == EISDIR ? "; name the files in it" : "");
         r->raw_len += (size_t)got;
         r->at_end = got == 0;
     }

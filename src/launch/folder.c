@@ -1,4 +1,5 @@
 #include "launch/folder.h"
+#include "io/folder.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -6,17 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static enum mds_rc make(const char *path)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return MDS_OK;
-    return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-}
-
 enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
                             size_t size)
 {
-    MDS_TRY(make(parent));
+    MDS_TRY(mds_folder_ensure(parent));
     for (int i = 1; i < 10000; i++) {
         char suffix[16] = "";
 

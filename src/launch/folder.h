@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Make parent (one level) and in it name, or name-2 and so on where that is taken; path
- * receives which. */
+/* Make parent (and what is above it), and in it name, or name-2 and so on where that is
+ * taken; path receives which. */
 enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
                             size_t size);
 

@@ -26,14 +26,16 @@ static const struct mds_option rows[] = {
      NULL, .help = "print what would be run or submitted, and leave"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(program), "file",
-     .help = "what the ranks run; unset: the mds_pretrain beside this program"},
+     .help = "what the ranks run; unset: the mds_pretrain beside this program",
+     .path = MDS_PATH_FILE},
 
     {place, "launch.machine", "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(machine), "name",
      .help = "profile of the machine, a name or a file; unset: by this host's name"},
     {place, "launch.hostfile", "--hostfile", "HOSTFILE", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(hostfile), "file",
-     .help = "nodes, one a line; unset: what the batch system gave"},
+     .help = "nodes, one a line; unset: what the batch system gave",
+     .path = MDS_PATH_FILE},
     {place, "launch.nodes", "--nodes", "NHOSTS", MDS_OPT_INT, NULL, 1, 1e6, NULL,
      AT(nodes), "nodes", .help = "how many of them to use; unset: all"},
     {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,
@@ -85,7 +87,8 @@ static const struct mds_option rows[] = {
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
      "name", .help = "with submit: of the job; unset: model and length"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
-     AT(folder), "folder", .help = "with submit and sweep: run folders are made there"},
+     AT(folder), "folder", .help = "with submit and sweep: run folders are made there",
+     .path = MDS_PATH_FOLDER},
     {.help = NULL},
 };
 

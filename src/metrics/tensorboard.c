@@ -3,12 +3,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "io/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TAG_MAX = 128, EVENT_MAX = TAG_MAX + 64 };
@@ -118,29 +118,6 @@ static enum mds_rc write_record(struct mds_tensorboard *tb, const struct message
     return MDS_OK;
 }
 
-/* mkdir -p */
-static enum mds_rc make_dir(const char *dir)
-{
-    char *part = mds_strdup(dir);
-    enum mds_rc rc = MDS_OK;
-    struct stat st;
-
-    if (!part)
-        return MDS_EMEM;
-    for (char *p = part + 1; *p; p++)
-        if (*p == '/') {
-            *p = '\0';
-            mkdir(part, 0777); /* a failure shows at the last component */
-            *p = '/';
-        }
-    if (mkdir(part, 0777) < 0 && errno != EEXIST)
-        rc = mds_fail(MDS_EUSER, "tensorboard directory %s: %s", dir, strerror(errno));
-    else if (stat(part, &st) < 0 || !S_ISDIR(st.st_mode))
-        rc = mds_fail(MDS_EUSER, "tensorboard directory %s: not a directory", dir);
-    free(part);
-    return rc;
-}
-
 static char *event_path(const char *dir)
 {
     char host[256] = "localhost";
@@ -187,7 +164,7 @@ enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
     struct mds_tensorboard *tb;
     enum mds_rc rc;
 
-    MDS_TRY(make_dir(dir));
+    MDS_TRY(mds_folder_ensure(dir));
     tb = mds_zalloc(1, sizeof *tb);
     if (!tb)
         return MDS_EMEM;

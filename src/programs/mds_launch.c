@@ -280,6 +280,7 @@ static enum mds_rc read_call(struct call *c, int argc, char **argv,
     MDS_TRY(mds_settings_init(&c->settings, &mds_launch_options, &c->options));
     mds_settings_read_args(&c->settings, ours, argv, diag);
     mds_settings_read_env(&c->settings, diag);
+    mds_settings_check_paths(&c->settings, diag);
     return mds_diag_verdict(diag);
 }
 

@@ -1,13 +1,13 @@
 /* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
 #include "base/alloc.h"
 #include "ckpt/safetensors.h"
+#include "io/folder.h"
 #include "train/run.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { PATH_SIZE = 4096 };
 
@@ -67,8 +67,8 @@ enum mds_rc mds_run_trace_start(const struct run *r)
 
     if (!dir)
         return MDS_OK;
-    if (speaks(r) && mkdir(dir, 0777) && errno != EEXIST)
-        return mds_fail(MDS_EIO, "--trace-dir %s: %s", dir, strerror(errno));
+    if (speaks(r))
+        MDS_TRY(mds_folder_ensure(dir));
     MDS_TRY(trace_path(r, "weights.safetensors", path));
     MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, path));
     return speaks(r) ? save_batches(r) : MDS_OK;

@@ -126,8 +126,8 @@ test_expect_success 'a different model' '
 test_expect_success 'a place that cannot be written is found before training' '
     : >file && test_must_fail pretrain --train-iters 6 --save file &&
     grep "error: .*file" out && ! grep "iteration  *1/" out &&
-    test_must_fail pretrain --train-iters 6 --save no/such/folder &&
-    grep "error: no/such/folder: cannot be made: No such file" out
+    test_must_fail pretrain --train-iters 6 --save /proc/none/folder &&
+    grep "error: /proc/none/folder: this folder cannot be made: No such file" out
 '
 # faulty FAULT OPTIONS...: from iteration 4 on, with a file system that fails (faultfs.c)
 faulty() {

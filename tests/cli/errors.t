@@ -134,6 +134,39 @@ test_expect_success 'places where nothing can be written are found before traini
     fails "no/log.jsonl: cannot be written: No such file" \
         pretrain --metrics-jsonl no/log.jsonl
 '
+test_expect_success 'a file where a folder is meant, and the other way round' '
+    touch plain && mkdir -p folder &&
+    for option in --load --save --trace-dir --tensorboard-dir; do
+        fails "command line: $option plain: a file; it must be a folder" \
+            pretrain $option plain &&
+        fails "command line: $option plain/x: inside of a file; it must be a folder" \
+            pretrain $option plain/x || return 1
+    done &&
+    for option in --metrics-jsonl --export-weights --init-weights --model-table; do
+        fails "command line: $option folder: a folder; it must be a file" \
+            pretrain $option folder || return 1
+    done &&
+    for option in --config --deepspeed_config; do
+        fails "folder: Is a directory; it must be a file of settings" \
+            pretrain $option folder || return 1
+    done &&
+    fails "folder: a folder; name the token files in it" pretrain --data-path folder &&
+    fails "environment: MDS_LOAD=plain: a file" env MDS_LOAD=plain mds_pretrain $small &&
+    fails "plain: no folder; give the one that --save named" mds_ckpt info plain &&
+    fails "plain/x: no folder" mds_ckpt verify --all plain/x &&
+    fails "plain: a file; it must be a folder" mds_ckpt reshard ck plain &&
+    fails "folder: cannot be written: a folder; name a file in it" \
+        mds_data make --tokenizer bytes --output folder plain &&
+    fails "no/x.h5: cannot be written: No such file or directory; make its folder first" \
+        mds_data make --tokenizer bytes --output no/x.h5 plain &&
+    fails "folder: Is a directory; name the files in it" \
+        mds_data make --tokenizer bytes --output x.h5 folder
+'
+test_expect_success 'folders for results are made, with those above them' '
+    pretrain --train-iters 1 --save a/b/ck --trace-dir a/b/trace --tensorboard-dir a/b/t &&
+    test -e a/b/ck/latest && test -e a/b/trace/weights.safetensors &&
+    ls a/b/t/events.out.tfevents.*
+'
 test_expect_success 'weights that are none, or of another shape' '
     fails "t.h5: not a safetensors file" pretrain --init-weights t.h5 &&
     fails "w.safetensors: " pretrain --hidden-size 48 --init-weights w.safetensors

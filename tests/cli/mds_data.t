@@ -126,7 +126,7 @@ test_expect_success 'missing input, unwritable output' '
     fails "no/b.h5: cannot be written: No such file" \
         mds_data make --tokenizer codon --output no/b.h5 "$lambda" &&
     mkdir folder &&
-    fails "folder: cannot be written: not a regular file" \
+    fails "folder: cannot be written: a folder; name a file in it" \
         mds_data make --tokenizer codon --output folder "$lambda"
 '
 

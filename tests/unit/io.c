@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "config.h"
+#include "io/folder.h"
 #include "io/h5.h"
 #include "io/jsonl.h"
 #include "io/map.h"
@@ -270,9 +271,21 @@ static void test_output_refuses_early(void **state)
 
     (void)state;
     assert_fails(mds_output_open("no/such/o", &o), MDS_EIO,
-                 "no/such/o: cannot be written");
-    assert_fails(mds_output_open(".", &o), MDS_EIO,
-                 ".: cannot be written: not a regular");
+                 "no/such/o: cannot be written: No such file or directory; make its");
+    assert_fails(mds_output_open(".", &o), MDS_EIO, ".: cannot be written: a folder");
+    assert_fails(mds_output_open("/dev/null", &o), MDS_EIO, "not a regular file");
+}
+
+static void test_folders_are_made(void **state)
+{
+    (void)state;
+    assert_int_equal(mds_folder_ensure("a/b//c/"), MDS_OK);
+    assert_int_equal(mds_folder_ensure("a/b/c"), MDS_OK);
+    assert_int_equal(access("a/b/c/", F_OK), 0);
+    write_file("a/f", "", 0);
+    assert_fails(mds_folder_ensure("a/f"), MDS_EIO, "a/f: a file; it must be a folder");
+    assert_fails(mds_folder_ensure("a/f/g"), MDS_EIO,
+                 "a/f/g: this folder cannot be made: Not a directory");
 }
 
 /* ---- reader ---------------------------------------------------------------------- */
@@ -463,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_jsonl_reports_a_full_disk),
         cmocka_unit_test(test_output_appears_when_complete),
         cmocka_unit_test(test_output_refuses_early),
+        cmocka_unit_test(test_folders_are_made),
         cmocka_unit_test(test_reader_plain),
         cmocka_unit_test(test_reader_other_compressions),
 #if HAVE_ZLIB

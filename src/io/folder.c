@@ -1,0 +1,40 @@
+#include "io/folder.h"
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A failure shows at the last one: those above may be there and not be ours to write.
+ */
+static enum mds_rc make_above(const char *path)
+{
+    char *part = mds_strdup(path);
+
+    if (!part)
+        return MDS_EMEM;
+    for (char *p = part + 1; *part && *p; p++)
+        if (*p == '/') {
+            *p = '\0';
+            mkdir(part, 0777);
+            *p = '/';
+        }
+    free(part);
+    return MDS_OK;
+}
+
+enum mds_rc mds_folder_ensure(const char *path)
+{
+    struct stat st;
+
+    MDS_TRY(make_above(path));
+    if (mkdir(path, 0777) && errno != EEXIST)
+        return mds_fail(MDS_EIO, "%s: this folder cannot be made: %s", path,
+                        strerror(errno));
+    if (stat(path, &st))
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return mds_fail(MDS_EIO, "%s: a file; it must be a folder", path);
+    return MDS_OK;
+}
