@@ -72,6 +72,7 @@ struct mds_machine {
         double net_bytes_s;         /* out of a node, all adapters together */
         double host_bytes_s;        /* between a GPU and its host's memory */
         double host_memory_bytes_s; /* of a node's memory */
+        double core_bytes_s;        /* what one core of it reads and writes */
         double latency_s;
     } links;
     struct {

@@ -27,6 +27,14 @@ static int is_copy(int op)
     return op == MDS_OP_COPY_IN || op == MDS_OP_COPY_OUT;
 }
 
+static double op_s(const struct mds_machine *m, const struct mds_config *c,
+                   const struct mds_ledger *l, int op)
+{
+    return bigger(l->op[op].cost.flops / flops_rate(m, c, op),
+                  l->op[op].cost.bytes / m->rates.memory_bytes_s) +
+           (double)l->op[op].calls * m->rates.call_s;
+}
+
 static double compute_s(const struct mds_machine *m, const struct mds_config *c,
                         const struct mds_ledger *l)
 {
@@ -34,23 +42,8 @@ static double compute_s(const struct mds_machine *m, const struct mds_config *c,
 
     for (int op = 0; op < MDS_OPS; op++)
         if (!is_copy(op))
-            s += bigger(l->op[op].cost.flops / flops_rate(m, c, op),
-                        l->op[op].cost.bytes / m->rates.memory_bytes_s) +
-                 (double)l->op[op].calls * m->rates.call_s;
+            s += op_s(m, c, l, op);
     return s;
-}
-
-/* Copies over the link (charged at both ends), and the host's own update, which reads
- * and writes what was offloaded once. */
-static double host_s(const struct mds_machine *m, int per_node,
-                     const struct mds_rehearsal *r)
-{
-    double bytes = (r->ledger.op[MDS_OP_COPY_IN].cost.bytes +
-                    r->ledger.op[MDS_OP_COPY_OUT].cost.bytes) /
-                   2;
-
-    return bytes / m->links.host_bytes_s +
-           2 * (double)r->offloaded_bytes * per_node / m->links.host_memory_bytes_s;
 }
 
 /* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
@@ -102,21 +95,99 @@ static double showing(double s, double cover)
     return s > cover ? s - cover + cover / 4 : s / 4;
 }
 
-/* Gradients and weights.  Sums travel behind the backward pass, two thirds of the
- * computing; weights that are gathered after the update (below stage 3) behind nothing,
- * at stage 3 ahead of the blocks that need them. */
+/* Of a step's computing, the forward passes: half of the backward ones.  Full recompute
+ * makes one more. */
+static double forward_s(const struct mds_config *c, double compute_s)
+{
+    return compute_s / (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL ? 4 : 3);
+}
+
+/* What tensor ranks exchange.  Of a block's messages, of one size each, these wait for
+ * nobody (docs/adr/0011): with Megatron's sequence parallelism two gathers and two
+ * reductions backward, of four forward and six backward; without it the two reductions
+ * backward, of four.  They go behind weight gradients, a third of the computing or
+ * less. */
+static double tensor_s(const struct mds_config *c, double all, double compute_s)
+{
+    double forward = c->parallel.sequence_parallel ? 4 : 2;
+    double backward = c->parallel.sequence_parallel ? 6 : 2;
+    double behind = c->parallel.sequence_parallel ? 4 : 2, of = forward + backward;
+
+    if (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL)
+        of += forward;
+    return all * (1 - behind / of) +
+           showing(all * behind / of, forward_s(c, compute_s));
+}
+
+/* Keys and values travel around a ring behind the attention of those that are there. */
+static double ring_s(const struct mds_machine *m, const struct mds_config *c,
+                     const struct mds_ledger *l, double all)
+{
+    double rounds = (double)c->parallel.ring;
+    double attention =
+        op_s(m, c, l, MDS_OP_ATTENTION_FWD) + op_s(m, c, l, MDS_OP_ATTENTION_BWD);
+
+    return showing(all, attention * (rounds - 1) / rounds);
+}
+
+/* Gradients and weights.  Sums travel behind the backward pass; weights that are
+ * gathered after the update (below stage 3) behind the first forward pass, at stage 3
+ * ahead of the blocks that need them. */
 static double data_s(const struct mds_machine *m, const struct mds_config *c,
                      struct mds_span s, int per_node,
                      const struct mds_comm_stats *stats, double compute_s)
 {
     double all = group_s(m, s, per_node, stats);
     double gather = kind_s(m, s, per_node, stats, MDS_COMM_ALL_GATHER);
+    double forward = forward_s(c, compute_s);
 
     if (!c->train.overlap_grad_reduce)
         return all;
     if (c->parallel.zero_stage == 3)
         return showing(all, compute_s);
-    return showing(all - gather, compute_s * 2 / 3) + gather;
+    return showing(all - gather, compute_s - forward) +
+           showing(gather, forward / (double)c->batch.accumulation);
+}
+
+/* The host's own update: it reads and writes once what is kept there, with a rank's
+ * share of the cores and of their memory. */
+static double update_s(const struct mds_machine *m, int per_node,
+                       const struct mds_rehearsal *r)
+{
+    double cores = m->links.core_bytes_s * (double)m->node.cores;
+    double node =
+        cores < m->links.host_memory_bytes_s ? cores : m->links.host_memory_bytes_s;
+
+    return 2 * (double)r->offloaded_bytes * per_node / node;
+}
+
+/* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):
+ * its units come in the order in which that wants them, so that either the first one is
+ * waited for, or the last one ends the wait with its own part of the pass still ahead.
+ */
+static double behind_forward(const struct mds_config *c, double s, double forward_s)
+{
+    double units = (double)c->model.layers / (double)c->parallel.pipeline + 2;
+
+    return bigger(s / units, s - forward_s * (units - 1) / units);
+}
+
+/* Copies over the link (charged at both ends) go on beside all computing, and the
+ * update of states in memory behind the forward pass; with states in files neither
+ * does. */
+static double host_s(const struct mds_machine *m, const struct mds_config *c,
+                     int per_node, const struct mds_rehearsal *r, double passes_s)
+{
+    const struct mds_ledger *l = &r->ledger;
+    double forward = forward_s(c, passes_s) / (double)c->batch.accumulation;
+    double copies =
+        (l->op[MDS_OP_COPY_IN].cost.bytes + l->op[MDS_OP_COPY_OUT].cost.bytes) /
+        (2 * m->links.host_bytes_s);
+    double update = update_s(m, per_node, r);
+
+    if (c->parallel.offload_optimizer == MDS_PLACE_NVME)
+        return copies + update;
+    return bigger(copies - passes_s, 0) + behind_forward(c, update, forward);
 }
 
 /* Times of a rank, all but the waiting for other stages. */
@@ -129,12 +200,12 @@ static void time_rank(const struct mds_machine *m, const struct mds_config *c,
     for (int i = 0; i < MDS_GROUPS; i++)
         s[i] = group_s(m, r->span[i], per_node, &r->comm[i]);
     e->compute_s = compute_s(m, c, &r->ledger);
-    e->tensor_s = s[MDS_GROUP_TP];
-    e->sequence_s = s[MDS_GROUP_ULYSSES] + s[MDS_GROUP_RING];
+    e->tensor_s = tensor_s(c, s[MDS_GROUP_TP], e->compute_s);
+    e->sequence_s = s[MDS_GROUP_ULYSSES] + ring_s(m, c, &r->ledger, s[MDS_GROUP_RING]);
     e->data_s = s[MDS_GROUP_WORLD] + data_s(m, c, r->span[MDS_GROUP_DATA], per_node,
                                             &r->comm[MDS_GROUP_DATA], e->compute_s);
     e->pipeline_s = s[MDS_GROUP_PIPE] + s[MDS_GROUP_ENDS];
-    e->host_s = host_s(m, per_node, r);
+    e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
 }
 
 /* A stage idles for (p-1)/(m v) of its work: Narayanan et al. 2021, arXiv:2104.04473,

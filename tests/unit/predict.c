@@ -47,13 +47,15 @@ static struct mds_machine *machine(const char *name)
     return m;
 }
 
+/* On a node of so many GPUs, with 14 cores for each. */
 static struct mds_estimate predict(const char *options, const char *more, int world)
 {
     struct mds_config_run *run = read_run(options, more, world);
     struct mds_machine *m = machine("h200");
     struct mds_estimate e;
 
-    if (mds_predict(&run->config, world, 4, m, &e))
+    m->node.cores = 14 * (int64_t)world;
+    if (mds_predict(&run->config, world, world, m, &e))
         fail_msg("%s: %s", more, mds_fail_text());
     mds_machine_destroy(m);
     mds_config_run_destroy(run);
@@ -105,6 +107,67 @@ static void memory_is_what_h200s_had_in_use(void **state)
         if (fabs(gib / runs[i].gib - 1) > 0.005)
             fail_msg("%s: %.3f GiB, measured %.3f", runs[i].layout, gib, runs[i].gib);
     }
+}
+
+/* Seconds of a step, the same runs; layouts whose engine has changed since are left
+ * out. */
+static void time_is_what_h200s_took(void **state)
+{
+    static const struct {
+        const char *model, *layout;
+        int gpus;
+        double s, error;
+    } runs[] = {
+        {gpt1_3b, "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8", 1,
+         0.249, 0.03},
+        {gpt1_3b, "--seq-length 32768 --micro-batch-size 1 --global-batch-size 1", 1,
+         1.099, 0.03},
+        {gpt1_3b,
+         "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8 --cpu-optimizer",
+         1, 0.543, 0.03},
+        {gpt6_7b, "--zero-stage 1", 4, 0.5916, 0.03},
+        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 4, 0.7411, 0.03},
+        {gpt6_7b,
+         "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
+         1.041, 0.05},
+        {genome,
+         "--ds-sequence-parallel-size 4 --zero-stage 1 "
+         "--recompute-granularity selective",
+         4, 187.4, 0.03},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        double s = predict(runs[i].model, runs[i].layout, runs[i].gpus).step_s;
+
+        if (fabs(s / runs[i].s - 1) > runs[i].error)
+            fail_msg("%s: %.4g s, measured %.4g", runs[i].layout, s, runs[i].s);
+    }
+}
+
+static const char on_host[] =
+    "--seq-length 2048 --micro-batch-size 1 --global-batch-size 8 --cpu-optimizer";
+
+/* The host's update hides behind the next step's first forward pass, no more: with more
+ * micro-batches that is shorter, though the step is as long.  What is in files hides
+ * behind nothing. */
+static void the_hosts_update_shows_in_part(void **state)
+{
+    struct mds_estimate one, eight, files;
+
+    (void)state;
+    one = predict(gpt1_3b,
+                  "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8 "
+                  "--cpu-optimizer",
+                  1);
+    eight = predict(gpt1_3b, on_host, 1);
+    files = predict(gpt1_3b,
+                    "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8 "
+                    "--offload-device nvme --nvme-path /tmp",
+                    1);
+    assert_true(one.host_s > 0.25 && one.host_s < 0.33);
+    assert_true(eight.host_s > one.host_s + 0.05);
+    assert_true(files.host_s > eight.host_s);
 }
 
 /* Nothing for a lone rank; connections cost where there are peers, and few of them
@@ -166,6 +229,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
+        cmocka_unit_test(time_is_what_h200s_took),
+        cmocka_unit_test(the_hosts_update_shows_in_part),
         cmocka_unit_test(buffers_follow_the_peers),
         cmocka_unit_test(attention_takes_parts),
     };
