@@ -58,6 +58,7 @@ struct mds_parallel_config {
     int64_t data; /* derived: world / (tensor * pipeline * ulysses * ring) */
     /* Megatron's: norms, dropout and residuals cut along the sequence over tensor. */
     int sequence_parallel;
+    int64_t tensor_chunks;  /* of rows that tensor ranks exchange; 0: by their length */
     int64_t virtual_layers; /* blocks per interleaved chunk; 0: not interleaved */
     int64_t virtual_stages; /* derived: chunks per stage, 1 if not interleaved */
     int64_t zero_stage;

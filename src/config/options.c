@@ -161,6 +161,10 @@ static const struct mds_option rows[] = {
     {grid, "parallel.sequence_parallel", "--sequence-parallel", "USE_SEQUENCE_PARALLEL",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(parallel.sequence_parallel), NULL,
      .help = "tensor ranks share the sequence outside of attention and MLP (Megatron)"},
+    {grid, "parallel.tensor_chunks", "--tp-comm-chunks", "MDS_TP_COMM_CHUNKS",
+     MDS_OPT_INT, "0", 0, 8, NULL, AT(parallel.tensor_chunks), "chunks",
+     .help = "rows travel between tensor ranks in so many chunks, each while products "
+             "of another run; 0: 2 where rows are 16 MiB or more, else 1"},
     {grid, "parallel.sp_type", "--sp-type", "SP_TYPE", MDS_OPT_ENUM, "none", 0, 0,
      sp_types, AT(parallel.sp_type), "kind",
      .help =

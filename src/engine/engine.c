@@ -35,6 +35,7 @@ static enum mds_rc build_model(struct mds_engine *e)
                                 .groups = e->groups,
                                 .sequence_parallel =
                                     e->config->parallel.sequence_parallel,
+                                .tensor_chunks = (int)e->config->parallel.tensor_chunks,
                                 .pieces = pieces,
                                 .n_pieces = e->pieces};
     enum mds_rc rc = pieces ? MDS_OK : MDS_EMEM;

@@ -29,6 +29,20 @@ static int64_t stream_size(const struct mds_gpt *g)
 
 /* ---- forward ---- */
 
+/* qkv = x W^T + b, of rows as they come. */
+static enum mds_rc qkv_fwd(const struct mds_gpt *g, const struct linear_ids *id,
+                           struct mds_tp_flow *x, void *qkv)
+{
+    const struct mds_par *p = &g->par;
+
+    for (int64_t at = 0, n; (n = mds_tp_enter_rows(p, at)) > 0; at += n) {
+        MDS_TRY(mds_tp_enter_wait(p, x, at + n));
+        MDS_TRY(mds_gpt_linear_fwd(g, id, n, 0, mds_par_at(p, x->rows, at * id->in),
+                                   mds_par_at(p, qkv, at * id->out)));
+    }
+    return MDS_OK;
+}
+
 /* qkv = rotate(norm(x + r) W^T + b), inside the attention. */
 static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
                          const void *x, const void *r, const struct layer_saved *s)
@@ -41,9 +55,9 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
 
     MDS_TRY(mds_gpt_lend(g, stream_size(g), &n1));
     MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, n1, s->mean1, s->rstd1));
-    MDS_TRY(mds_tp_enter(p, n1, g->cfg.hidden, &in));
+    MDS_TRY(mds_tp_enter_start(p, n1, g->cfg.hidden, &in));
     MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
-    MDS_TRY(mds_gpt_linear_fwd(g, &id->qkv, mds_par_rows(p), 0, in.rows, qkv));
+    MDS_TRY(qkv_fwd(g, &id->qkv, &in, qkv));
     MDS_TRY(mds_attention_enter(p, &a, qkv, s->qkv));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -55,6 +69,20 @@ static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_attention a = mds_gpt_attention(g, id);
 
     return mds_attention_fwd_core(&g->par, &a, s->qkv, s->o, s->lse);
+}
+
+/* y = o W^T + b; what is made sets out while the rest is. */
+static enum mds_rc out_fwd(const struct mds_gpt *g, const struct linear_ids *id,
+                           const void *o, struct mds_tp_flow *y)
+{
+    const struct mds_par *p = &g->par;
+
+    for (int64_t at = 0, n; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
+        MDS_TRY(mds_gpt_linear_fwd(g, id, n, 1, mds_par_at(p, o, at * id->in),
+                                   mds_par_at(p, y->rows, at * id->out)));
+        MDS_TRY(mds_tp_leave_start(p, y, at + n));
+    }
+    return mds_tp_leave_wait(y);
 }
 
 /* n2 = norm(x + dropout(o W^T + b)) */
@@ -69,8 +97,7 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
 
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &branch));
     MDS_TRY(mds_tp_leave_open(p, branch, H, &out));
-    MDS_TRY(mds_gpt_linear_fwd(g, &id->out, mds_par_rows(p), 1, s->o, out.rows));
-    MDS_TRY(mds_tp_leave(p, &out));
+    MDS_TRY(out_fwd(g, &id->out, s->o, &out));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
     MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x, branch, s->x1, s->n2, s->mean2,
                              s->rstd2));
@@ -137,6 +164,24 @@ static enum mds_rc mlp_half_bwd(const struct mds_gpt *g, const struct layer_ids 
     return MDS_OK;
 }
 
+/* dy -> d_o and the weight's gradient, of rows as they come. */
+static enum mds_rc out_bwd(const struct mds_gpt *g, const struct linear_ids *id,
+                           const void *o, struct mds_tp_flow *dy, void *d_o)
+{
+    const struct mds_par *p = &g->par;
+
+    for (int64_t at = 0, n; (n = mds_tp_enter_rows(p, at)) > 0; at += n) {
+        const void *rows = mds_par_at(p, dy->rows, at * id->out);
+
+        MDS_TRY(mds_tp_enter_wait(p, dy, at + n));
+        MDS_TRY(
+            mds_gpt_linear_bwd_weight(g, id, n, mds_par_at(p, o, at * id->in), rows));
+        MDS_TRY(
+            mds_gpt_linear_bwd_input(g, id, n, rows, mds_par_at(p, d_o, at * id->in)));
+    }
+    return MDS_OK;
+}
+
 /* Gradient of the attention's branch, da [Rs,H] -> dqkv [R, (A+2G) D]. */
 static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                                  const struct layer_saved *s, const void *da,
@@ -145,16 +190,28 @@ static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids
     const struct mds_par *p = &g->par;
     struct mds_attention a = mds_gpt_attention(g, id);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t R = mds_par_rows(p);
     struct mds_tp_flow in;
     void *d_o = NULL;
 
-    MDS_TRY(mds_tp_enter(p, da, g->cfg.hidden, &in));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, R * a.A * a.D, &d_o));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->out, R, s->o, in.rows));
-    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->out, R, in.rows, d_o));
+    MDS_TRY(mds_tp_enter_start(p, da, g->cfg.hidden, &in));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(p) * a.A * a.D, &d_o));
+    MDS_TRY(out_bwd(g, &id->out, s->o, &in, d_o));
     MDS_TRY(mds_attention_bwd_core(p, &a, s->qkv, s->o, s->lse, d_o, dqkv));
     mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+/* dx = dqkv W; what is made sets out while the rest is. */
+static enum mds_rc qkv_bwd_input(const struct mds_gpt *g, const struct linear_ids *id,
+                                 const void *dqkv, struct mds_tp_flow *dx)
+{
+    const struct mds_par *p = &g->par;
+
+    for (int64_t at = 0, n; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
+        MDS_TRY(mds_gpt_linear_bwd_input(g, id, n, mds_par_at(p, dqkv, at * id->out),
+                                         mds_par_at(p, dx->rows, at * id->in)));
+        MDS_TRY(mds_tp_leave_start(p, dx, at + n));
+    }
     return MDS_OK;
 }
 
@@ -172,9 +229,8 @@ static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     MDS_TRY(normed_again(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
     MDS_TRY(mds_tp_enter_start(p, n1, H, &in));
     MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
-    MDS_TRY(mds_gpt_linear_bwd_input(g, &id->qkv, R, dqkv, out.rows));
-    MDS_TRY(mds_tp_leave_start(p, &out));
-    MDS_TRY(mds_tp_enter_wait(&in));
+    MDS_TRY(qkv_bwd_input(g, &id->qkv, dqkv, &out));
+    MDS_TRY(mds_tp_enter_wait(p, &in, R));
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, in.rows, dqkv));
     MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);

@@ -237,6 +237,7 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->groups = spec->groups;
     g->sequence_parallel =
         spec->sequence_parallel && mds_comm_size(spec->groups->tp) > 1;
+    g->tensor_chunks = spec->tensor_chunks;
     g->slices_positions =
         mds_gpt_slices_positions(&g->cfg, g->groups, g->sequence_parallel);
     g->ps = spec->params;

@@ -37,6 +37,7 @@ struct mds_gpt_spec {
     const struct mds_model_config *config; /* resolved, vocabulary known; copied */
     const struct mds_groups *groups;       /* borrowed */
     int sequence_parallel;
+    int tensor_chunks;                  /* mds_par.chunks; 0: by the length of rows */
     const struct mds_gpt_piece *pieces; /* of this stage; copied */
     int n_pieces;
     struct mds_params *params; /* borrowed; receives units and parameters */

@@ -9,6 +9,7 @@
 struct mlp_tile {
     int64_t at, rows;
     void *u, *g;
+    void *own_u, *own_g; /* NULL: they are the layer's */
 };
 
 static int64_t inner(const struct mds_gpt *g)
@@ -16,30 +17,40 @@ static int64_t inner(const struct mds_gpt *g)
     return g->cfg.ffn_hidden / mds_comm_size(g->groups->tp);
 }
 
-static int64_t tile_rows(const struct mds_gpt *g)
+/* Of the tile at row `at`, which ends where a chunk of rows does that travel; 0 behind
+ * the last. */
+static int64_t tile_rows(const struct mds_gpt *g, int64_t at)
 {
-    int64_t R = mds_par_rows(&g->par), tile = g->run.train->mlp_tile;
+    int64_t left = mds_tp_leave_rows(&g->par, at), tile = g->run.train->mlp_tile;
 
-    return tile > 0 && tile < R ? tile : R;
+    return tile > 0 && tile < left ? tile : left;
 }
 
-/* u and g: the layer's, or working memory for one tile. */
+/* Working memory for what the layer does not keep of u and g, for the longest tile. */
 static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id,
                              const struct layer_saved *s, struct mlp_tile *t)
 {
-    *t = (struct mlp_tile){.rows = tile_rows(g), .u = s->u, .g = s->g};
-    MDS_TRY(mds_gpt_lend(g, t->rows * id->up.out, &t->u));
-    return mds_gpt_lend(g, t->rows * inner(g), &t->g);
+    int64_t most = 0;
+
+    *t = (struct mlp_tile){0};
+    for (int64_t at = 0, n; (n = tile_rows(g, at)) > 0; at += n)
+        most = n > most ? n : most;
+    if (!s->u)
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, most * id->up.out, &t->own_u));
+    if (!s->g)
+        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, most * inner(g), &t->own_g));
+    return MDS_OK;
 }
 
 /* Move on to the tile at row `at`; 0 behind the last. */
-static int next_tile(const struct mds_gpt *g, struct mlp_tile *t, int64_t at)
+static int next_tile(const struct mds_gpt *g, const struct layer_ids *id,
+                     const struct layer_saved *s, struct mlp_tile *t, int64_t at)
 {
-    int64_t left = mds_par_rows(&g->par) - at;
-
     t->at = at;
-    t->rows = left < tile_rows(g) ? left : tile_rows(g);
-    return left > 0;
+    t->rows = tile_rows(g, at);
+    t->u = t->own_u ? t->own_u : mds_par_at(&g->par, s->u, at * id->up.out);
+    t->g = t->own_g ? t->own_g : mds_par_at(&g->par, s->g, at * inner(g));
+    return t->rows > 0;
 }
 
 /* g from u. */
@@ -55,12 +66,14 @@ static enum mds_rc activate(const struct mds_gpt *g, const struct mlp_tile *t)
     return mds_op_activation_fwd(g->par.dev, &act);
 }
 
-/* u and g from the norm's output x.  A product can take GELU of what it has just made.
- */
+/* u and g from the norm's output, once it is there.  A product can take GELU of what it
+ * has just made. */
 static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
-                        const void *x, const struct mlp_tile *t)
+                        struct mds_tp_flow *in, const struct mlp_tile *t)
 {
-    x = mds_par_at(&g->par, x, t->at * g->cfg.hidden);
+    const void *x = mds_par_at(&g->par, in->rows, t->at * g->cfg.hidden);
+
+    MDS_TRY(mds_tp_enter_wait(&g->par, in, t->at + t->rows));
     if (!g->cfg.swiglu)
         return mds_gpt_linear_gelu_fwd(g, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(g, &id->up, t->rows, 0, x, t->u));
@@ -71,13 +84,14 @@ enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *
                                const struct layer_saved *s)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    struct mlp_tile t = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
     struct mds_tp_flow in;
+    struct mlp_tile t = {0};
 
     if (!s->u)
         return MDS_OK;
-    MDS_TRY(mds_tp_enter(&g->par, s->n2, g->cfg.hidden, &in));
-    MDS_TRY(fill(g, id, in.rows, &t));
+    MDS_TRY(mds_tp_enter_start(&g->par, s->n2, g->cfg.hidden, &in));
+    for (int64_t at = 0; next_tile(g, id, s, &t, at); at += t.rows)
+        MDS_TRY(fill(g, id, &in, &t));
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
 }
@@ -91,15 +105,16 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_tp_flow in, out;
     struct mlp_tile t;
 
-    MDS_TRY(mds_tp_enter(p, s->n2, H, &in));
+    MDS_TRY(mds_tp_enter_start(p, s->n2, H, &in));
     MDS_TRY(mds_tp_leave_open(p, m, H, &out));
     MDS_TRY(take_tile(g, id, s, &t));
-    for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
-        MDS_TRY(fill(g, id, in.rows, &t));
+    for (int64_t at = 0; next_tile(g, id, s, &t, at); at += t.rows) {
+        MDS_TRY(fill(g, id, &in, &t));
         MDS_TRY(mds_gpt_linear_fwd(g, &id->down, t.rows, 1, t.g,
                                    mds_par_at(p, out.rows, at * H)));
+        MDS_TRY(mds_tp_leave_start(p, &out, at + t.rows));
     }
-    MDS_TRY(mds_tp_leave(p, &out));
+    MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -124,37 +139,26 @@ static enum mds_rc inner_bwd(const struct mds_gpt *g, const struct layer_ids *id
     return mds_op_activation_bwd(g->par.dev, &act);
 }
 
-/* One tile: dm, x, dx are whole.  x is there at last when it is read; dx sets out with
- * the last tile's. */
+/* One tile: dm and x are there when they are read, dx sets out before the weight's
+ * gradient is made. */
 static enum mds_rc tile_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                            const struct mlp_tile *t, const void *dm,
+                            const struct mlp_tile *t, struct mds_tp_flow *in,
                             struct mds_tp_flow *x, struct mds_tp_flow *dx)
 {
     const struct mds_par *p = &g->par;
-    int64_t at = t->at * g->cfg.hidden;
+    int64_t at = t->at * g->cfg.hidden, end = t->at + t->rows;
+    const void *dm = mds_par_at(p, in->rows, at);
     void *du = NULL;
 
-    dm = mds_par_at(p, dm, at);
+    MDS_TRY(mds_tp_enter_wait(p, in, end));
     MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->down, t->rows, t->g, dm));
     MDS_TRY(inner_bwd(g, id, t, dm, &du));
     MDS_TRY(
         mds_gpt_linear_bwd_input(g, &id->up, t->rows, du, mds_par_at(p, dx->rows, at)));
-    if (t->at + t->rows == mds_par_rows(p))
-        MDS_TRY(mds_tp_leave_start(p, dx));
-    MDS_TRY(mds_tp_enter_wait(x));
+    MDS_TRY(mds_tp_leave_start(p, dx, end));
+    MDS_TRY(mds_tp_enter_wait(p, x, end));
     return mds_gpt_linear_bwd_weight(g, &id->up, t->rows, mds_par_at(p, x->rows, at),
                                      du);
-}
-
-/* What a tile's backward needs of u and g, if it was not kept. */
-static enum mds_rc fill_again(const struct mds_gpt *g, const struct layer_ids *id,
-                              const struct layer_saved *s, struct mds_tp_flow *x,
-                              const struct mlp_tile *t)
-{
-    if (s->u)
-        return s->g ? MDS_OK : activate(g, t);
-    MDS_TRY(mds_tp_enter_wait(x));
-    return fill(g, id, x->rows, t);
 }
 
 enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
@@ -172,10 +176,12 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
      * those of dm: tiles go row by row, so they do not. */
     MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
     MDS_TRY(take_tile(g, id, s, &t));
-    for (int64_t at = 0; next_tile(g, &t, at); at += t.rows) {
-        MDS_TRY(fill_again(g, id, s, &x, &t));
-        MDS_TRY(mds_tp_enter_wait(&in));
-        MDS_TRY(tile_bwd(g, id, &t, in.rows, &x, &out));
+    for (int64_t at = 0; next_tile(g, id, s, &t, at); at += t.rows) {
+        if (!s->u)
+            MDS_TRY(fill(g, id, &x, &t));
+        else if (!s->g)
+            MDS_TRY(activate(g, &t));
+        MDS_TRY(tile_bwd(g, id, &t, &in, &x, &out));
     }
     MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);

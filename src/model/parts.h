@@ -58,7 +58,7 @@ struct piece {
 struct mds_gpt {
     struct mds_model_config cfg;
     const struct mds_groups *groups; /* borrowed */
-    int sequence_parallel, slices_positions;
+    int sequence_parallel, slices_positions, tensor_chunks;
     struct mds_params *ps; /* borrowed */
     int word_unit, word, position_unit, position, head_unit, head;
     struct norm_ids final_norm;
@@ -78,6 +78,9 @@ struct mds_gpt {
 
 /* Dropout sites of one step. */
 enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES = 4 };
+
+/* In how many chunks the rows of g->par should travel between tensor ranks. */
+int mds_gpt_tensor_chunks(const struct mds_gpt *g);
 
 /* ---- memory.c: buffers of a step ---- */
 

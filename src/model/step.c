@@ -13,6 +13,21 @@ static void set_batch(struct mds_gpt *g, int64_t first_sample)
     mds_par_set_batch(&g->par, g->run.B, g->run.S, first_sample);
 }
 
+/* Two hide half of what a product waits for, and half of what waits for it; short
+ * messages would only become slower. */
+int mds_gpt_tensor_chunks(const struct mds_gpt *g)
+{
+    const int64_t worth_it = 16 << 20;
+    int64_t rows = mds_par_rows(&g->par);
+    int64_t bytes = rows * g->cfg.hidden * (int64_t)mdsk_dtype_size(g->par.dtype);
+
+    if (mds_comm_size(g->groups->tp) == 1)
+        return 1;
+    if (g->tensor_chunks > 0)
+        return g->tensor_chunks;
+    return bytes < worth_it ? 1 : 2;
+}
+
 enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)
 {
     g->run = *run;
@@ -22,6 +37,10 @@ enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)
                               .dtype = mds_params_dtype(g->ps),
                               .sequence_parallel = g->sequence_parallel};
     set_batch(g, 0);
+    if (!mds_gpt_is_tiled(g)) {
+        g->par.chunks = mds_gpt_tensor_chunks(g);
+        set_batch(g, 0);
+    }
     g->mark = mds_arena_mark(run->arena);
     if (run->host)
         g->host_mark = mds_arena_mark(run->host);
@@ -56,7 +75,7 @@ static struct mds_embedding embedding_of(const struct mds_gpt *g, int backward)
                               .sliced = g->slices_positions};
 
     if (g->slices_positions)
-        e.first_position = g->par.slice.run[0].first;
+        e.first_position = mds_comm_rank(g->groups->tp) * g->par.slice.n;
     if (backward) {
         e.dword = mds_param_grad(g->ps, g->word);
         e.dposition = has ? mds_param_grad(g->ps, g->position) : NULL;

@@ -121,6 +121,15 @@ static enum mds_rc take_normed(const struct tile *t, struct normed *n)
     return mds_par_take_f32(p, MDS_MEM_WORK, t->rows, &n->rstd);
 }
 
+/* For the MLP, where rows may be in any order: in chunks. */
+static struct mds_gpt mlp_of(const struct tile *t)
+{
+    struct mds_gpt g = t->g;
+
+    mds_par_set_chunks(&g.par, mds_gpt_tensor_chunks(&g));
+    return g;
+}
+
 /* The tile's rows of the stream, or of its gradient. */
 static void *stream_of(const struct tile *t, const void *x)
 {
@@ -206,6 +215,7 @@ static enum mds_rc leave_tile(const struct tile *t, const struct layer_ids *id,
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mdsk_add add = {.n = t->rows * t->g.cfg.hidden, .dtype = p->dtype};
+    struct mds_gpt mlp = mlp_of(t);
     struct layer_saved s = {0};
     struct normed n;
     void *m = NULL;
@@ -214,7 +224,7 @@ static enum mds_rc leave_tile(const struct tile *t, const struct layer_ids *id,
     MDS_TRY(take_rows(t, &m));
     MDS_TRY(middle_tile(t, id, o, stream_of(t, x), stream_of(t, y), &n));
     s.n2 = n.y;
-    MDS_TRY(mds_gpt_mlp_fwd(&t->g, id, &s, m));
+    MDS_TRY(mds_gpt_mlp_fwd(&mlp, id, &s, m));
     MDS_TRY(mds_gpt_dropout(&t->g, id->number, SITE_MLP, m, m, &m));
     add.x = m;
     add.y = stream_of(t, y);
@@ -330,6 +340,7 @@ static enum mds_rc leave_tile_bwd(const struct tile *t, const struct layer_ids *
 {
     const struct mds_par *p = &t->g.par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_gpt mlp = mlp_of(t);
     struct layer_saved s = {0};
     struct mds_tp_flow in;
     struct normed n;
@@ -342,7 +353,7 @@ static enum mds_rc leave_tile_bwd(const struct tile *t, const struct layer_ids *
     MDS_TRY(middle_tile(t, id, o, stream_of(t, x), sum, &n));
     s.n2 = n.y;
     MDS_TRY(mds_gpt_dropout(&t->g, id->number, SITE_MLP, d, dn, &dm));
-    MDS_TRY(mds_gpt_mlp_bwd(&t->g, id, &s, dm, dn));
+    MDS_TRY(mds_gpt_mlp_bwd(&mlp, id, &s, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(&t->g, &id->norm2, sum, n.mean, n.rstd, dn, d));
     MDS_TRY(mds_gpt_dropout(&t->g, id->number, SITE_OUT, d, dn, &da));
     MDS_TRY(mds_tp_enter(p, da, t->g.cfg.hidden, &in));
@@ -390,8 +401,8 @@ static enum mds_rc enter_tile_bwd(const struct tile *t, const struct layer_ids *
     MDS_TRY(mds_tp_enter_start(p, n.y, H, &in));
     MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, out.rows));
-    MDS_TRY(mds_tp_leave_start(p, &out));
-    MDS_TRY(mds_tp_enter_wait(&in));
+    MDS_TRY(mds_tp_leave_start(p, &out, mds_par_rows(p)));
+    MDS_TRY(mds_tp_enter_wait(p, &in, mds_par_rows(p)));
     MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));
     MDS_TRY(mds_tp_leave_wait(&out));
     MDS_TRY(

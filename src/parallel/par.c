@@ -2,6 +2,20 @@
 
 #include "tensor/op.h"
 
+/* In how many slices a rank's tokens are between products. */
+static int slices(const struct mds_par *p)
+{
+    return p->sequence_parallel ? mds_comm_size(p->groups->tp) : 1;
+}
+
+void mds_par_set_chunks(struct mds_par *p, int chunks)
+{
+    int64_t tokens = p->tokens.n / slices(p);
+    int64_t most = tokens < MDS_SHARD_CHUNKS ? tokens : MDS_SHARD_CHUNKS;
+
+    p->chunks = chunks < 1 ? 1 : chunks > most ? (int)most : chunks;
+}
+
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample)
 {
     const struct mds_groups *g = p->groups;
@@ -10,16 +24,24 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
     p->first_sample = first_sample;
     p->ring = mds_shard_ring(S, g->ring_size, mds_comm_rank(g->ring));
     p->tokens = mds_shard_slice(&p->ring, g->ulysses_size, mds_comm_rank(g->ulysses));
-    p->slice = p->tokens;
-    if (p->sequence_parallel)
-        p->slice =
-            mds_shard_slice(&p->tokens, mds_comm_size(g->tp), mds_comm_rank(g->tp));
+    mds_par_set_chunks(p, p->chunks);
+    p->slice =
+        mds_shard_slices(&p->tokens, slices(p),
+                         p->sequence_parallel ? mds_comm_rank(g->tp) : 0, p->chunks);
+}
+
+int64_t mds_par_chunk(const struct mds_par *p, int i)
+{
+    int parts = slices(p);
+
+    return mds_shard_chunk(p->tokens.n / parts, p->chunks, i) * parts * p->B;
 }
 
 void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
                       int64_t n)
 {
     *tile = *p;
+    tile->chunks = 1;
     tile->slice = mds_shard_range(&p->slice, at, n);
     tile->tokens = tile->slice;
     if (p->sequence_parallel)

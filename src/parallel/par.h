@@ -11,21 +11,23 @@ struct mds_par {
     struct mds_dev *dev;     /* borrowed, as are the others */
     struct mds_arena *arena; /* working memory; all is given back */
     const struct mds_groups *groups;
-    enum mdsk_dtype dtype;        /* of weights and activations */
-    int sequence_parallel;        /* rows between matrix products are shared over tp */
-    int64_t B;                    /* sequences */
-    int64_t first_sample;         /* of the run */
+    enum mdsk_dtype dtype; /* of weights and activations */
+    int sequence_parallel; /* rows between matrix products are shared over tp */
+    int chunks;            /* in which rows travel between tensor ranks; 0: in one */
+    int64_t B;             /* sequences */
+    int64_t first_sample;  /* of the run */
     struct mds_shard_tokens ring; /* tokens of the Ulysses group: where attention is */
     struct mds_shard_tokens tokens; /* this rank's, in matrix products */
     struct mds_shard_tokens slice;  /* this rank's, between them */
 };
 
-/* Tokens of this rank, for B sequences of S tokens. */
+/* Tokens of this rank, for B sequences of S tokens, in p->chunks chunks; no more than
+ * there are tokens. */
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
-/* Of p, tokens at .. at + n - 1 of its slice, as if they were all: for what treats each
- * row by itself.  With sequence parallelism, `tokens` counts such stretches of all
- * tensor ranks, and does not say which they are. */
+/* Of p, which has one chunk, tokens at .. at + n - 1 of its slice, as if they were all:
+ * for what treats each row by itself.  With sequence parallelism, `tokens` counts such
+ * stretches of all tensor ranks, and does not say which they are. */
 void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
                       int64_t n);
 
@@ -39,6 +41,13 @@ static inline int64_t mds_par_slice_rows(const struct mds_par *p)
 {
     return p->slice.n * p->B;
 }
+
+/* The same tile in chunks, between whose rows there is no order. */
+void mds_par_set_chunks(struct mds_par *tile, int chunks);
+
+/* Rows in matrix products before chunk i; those of a slice are as many times fewer as
+ * the slice is. */
+int64_t mds_par_chunk(const struct mds_par *p, int i);
 
 /* Element i of a buffer of the pass's dtype. */
 static inline void *mds_par_at(const struct mds_par *p, const void *buf, int64_t i)

@@ -50,8 +50,24 @@ struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_
     return range;
 }
 
+struct mds_shard_tokens mds_shard_slices(const struct mds_shard_tokens *s, int parts,
+                                         int part, int chunks)
+{
+    struct mds_shard_tokens all = {0};
+
+    for (int i = 0; i < chunks; i++) {
+        int64_t at = mds_shard_chunk(s->n / parts, chunks, i);
+        int64_t n = mds_shard_chunk(s->n / parts, chunks, i + 1) - at;
+        struct mds_shard_tokens one = mds_shard_range(s, at * parts + n * part, n);
+
+        for (int k = 0; k < one.runs; k++)
+            append(&all, one.run[k].first, one.run[k].n);
+    }
+    return all;
+}
+
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part)
 {
-    return mds_shard_range(s, s->n / parts * part, s->n / parts);
+    return mds_shard_slices(s, parts, part, 1);
 }

@@ -2,9 +2,10 @@
  *
  * A ring of P ranks cuts the sequence in 2P chunks; ring rank i has chunks i and 2P-1-i
  * (early queries see few keys, late ones many: together all have the same work), one
- * after the other.  Ulysses rank u of U has the u-th of U equal slices of that, and
- * tensor rank t of T, with sequence parallelism, the t-th of T equal slices of that
- * again.  So a share is at most two runs of consecutive tokens. */
+ * after the other.  Ulysses rank u of U has the u-th of U equal slices of that: at most
+ * two runs of consecutive tokens.  Tensor rank t of T has, with sequence parallelism,
+ * the t-th of T equal slices of that again; or of each of a few chunks of it, that
+ * travel one after the other. */
 #ifndef MDS_PARALLEL_SHARD_H
 #define MDS_PARALLEL_SHARD_H
 
@@ -14,9 +15,11 @@ struct mds_run {
     int64_t first, n; /* tokens first .. first + n - 1 of the sequence */
 };
 
+enum { MDS_SHARD_CHUNKS = 8 }; /* at most */
+
 struct mds_shard_tokens {
-    int runs; /* 1 or 2 */
-    struct mds_run run[2];
+    int runs;
+    struct mds_run run[MDS_SHARD_CHUNKS + 1];
     int64_t n; /* tokens in all runs */
 };
 
@@ -33,5 +36,17 @@ struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_
 /* The part-th of `parts` equal slices; s->n divides by parts. */
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part);
+
+/* The same of each of `chunks` chunks, one after the other: chunk i is `parts` times
+ * tokens mds_shard_chunk .. of a slice. */
+struct mds_shard_tokens mds_shard_slices(const struct mds_shard_tokens *s, int parts,
+                                         int part, int chunks);
+
+/* Of a slice of n tokens, those before chunk i: no two chunks differ by more than one.
+ */
+static inline int64_t mds_shard_chunk(int64_t n, int chunks, int i)
+{
+    return n * i / chunks;
+}
 
 #endif

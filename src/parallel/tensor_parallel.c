@@ -7,79 +7,144 @@ static int is_cut(const struct mds_par *p)
     return p->sequence_parallel && mds_comm_size(p->groups->tp) > 1;
 }
 
+/* Whether what leaves is summed. */
+static int is_shared(const struct mds_par *p)
+{
+    return mds_comm_size(p->groups->tp) > 1;
+}
+
+/* ---- chunks ---- */
+
+/* A chunk: its first row and rows, in products and in slices. */
+struct chunk {
+    int64_t at, rows, slice_at, slice_rows;
+};
+
+static struct chunk chunk_of(const struct mds_par *p, int i)
+{
+    int64_t at = mds_par_chunk(p, i), rows = mds_par_chunk(p, i + 1) - at;
+    int parts = is_cut(p) ? mds_comm_size(p->groups->tp) : 1;
+
+    return (struct chunk){at, rows, at / parts, rows / parts};
+}
+
+/* From row `at` to the end of its chunk. */
+static int64_t rest_of_chunk(const struct mds_par *p, int64_t at)
+{
+    int i = 0;
+
+    while (i < p->chunks && mds_par_chunk(p, i) <= at)
+        i++;
+    return mds_par_chunk(p, i) - at;
+}
+
+int64_t mds_tp_enter_rows(const struct mds_par *p, int64_t at)
+{
+    return is_cut(p) ? rest_of_chunk(p, at) : mds_par_rows(p) - at;
+}
+
+int64_t mds_tp_leave_rows(const struct mds_par *p, int64_t at)
+{
+    return is_shared(p) ? rest_of_chunk(p, at) : mds_par_rows(p) - at;
+}
+
 /* ---- in ---- */
 
 enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t width,
                                struct mds_tp_flow *in)
 {
-    int64_t bytes = mds_par_slice_rows(p) * width * (int64_t)mdsk_dtype_size(p->dtype);
+    int64_t row_bytes = width * (int64_t)mdsk_dtype_size(p->dtype);
 
     *in = (struct mds_tp_flow){.rows = (void *)x, .width = width};
     if (!is_cut(p))
         return MDS_OK;
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &in->rows));
-    return mds_comm_all_gather_start(p->groups->tp, x, in->rows, bytes, &in->req);
+    for (; in->started < p->chunks; in->started++) {
+        struct chunk c = chunk_of(p, in->started);
+
+        MDS_TRY(mds_comm_all_gather_start(
+            p->groups->tp, mds_par_at(p, x, c.slice_at * width),
+            mds_par_at(p, in->rows, c.at * width), c.slice_rows * row_bytes,
+            &in->req[in->started]));
+    }
+    return MDS_OK;
 }
 
-enum mds_rc mds_tp_enter_wait(struct mds_tp_flow *in)
+enum mds_rc mds_tp_enter_wait(const struct mds_par *p, struct mds_tp_flow *in,
+                              int64_t rows)
 {
-    return mds_comm_wait(&in->req);
+    while (in->met < in->started && mds_par_chunk(p, in->met) < rows)
+        MDS_TRY(mds_comm_wait(&in->req[in->met++]));
+    return MDS_OK;
 }
 
 enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
                          struct mds_tp_flow *in)
 {
     MDS_TRY(mds_tp_enter_start(p, x, width, in));
-    return mds_tp_enter_wait(in);
+    return mds_tp_enter_wait(p, in, mds_par_rows(p));
 }
 
 /* ---- out ---- */
 
-/* Bytes that a sum of the flow's rows works in. */
-static int64_t work_bytes(const struct mds_par *p, int64_t width)
+/* Bytes that the sum of a chunk works in. */
+static int64_t work_bytes(const struct mds_par *p, int i, int64_t width)
 {
     struct mds_comm *tp = p->groups->tp;
+    int64_t n = chunk_of(p, i).slice_rows * width;
 
-    if (is_cut(p))
-        return mds_comm_reduce_scatter_typed_work(tp, mds_par_slice_rows(p) * width,
-                                                  p->dtype);
-    return mds_comm_all_reduce_typed_work(tp, mds_par_rows(p) * width, p->dtype);
+    return is_cut(p) ? mds_comm_reduce_scatter_typed_work(tp, n, p->dtype)
+                     : mds_comm_all_reduce_typed_work(tp, n, p->dtype);
 }
 
 enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
                               struct mds_tp_flow *out)
 {
     *out = (struct mds_tp_flow){.rows = y, .y = y, .width = width};
-    if (mds_comm_size(p->groups->tp) == 1)
-        return MDS_OK;
     if (is_cut(p))
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &out->rows));
-    return mds_arena_take(p->arena, MDS_MEM_COMM, work_bytes(p, width), &out->work);
+    for (int i = 0; is_shared(p) && i < p->chunks; i++)
+        MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, work_bytes(p, i, width),
+                               &out->work[i]));
+    return MDS_OK;
 }
 
-enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out)
+static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out, int i)
 {
     struct mds_comm *tp = p->groups->tp;
+    struct chunk c = chunk_of(p, i);
+    void *part = mds_par_at(p, out->rows, c.at * out->width);
+    void *sum = mds_par_at(p, out->y, c.slice_at * out->width);
+    int64_t n = c.slice_rows * out->width;
 
-    if (mds_comm_size(tp) == 1)
-        return MDS_OK;
     if (is_cut(p))
-        return mds_comm_reduce_scatter_start(
-            tp, out->rows, out->y, mds_par_slice_rows(p) * out->width, p->dtype,
-            MDS_COMM_SUM, out->work, &out->req);
-    return mds_comm_all_reduce_typed_start(tp, out->rows, mds_par_rows(p) * out->width,
-                                           p->dtype, MDS_COMM_SUM, out->work,
-                                           &out->req);
+        return mds_comm_reduce_scatter_start(tp, part, sum, n, p->dtype, MDS_COMM_SUM,
+                                             out->work[i], &out->req[i]);
+    return mds_comm_all_reduce_typed_start(tp, part, n, p->dtype, MDS_COMM_SUM,
+                                           out->work[i], &out->req[i]);
+}
+
+enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
+                               int64_t rows)
+{
+    for (; is_shared(p) && out->started < p->chunks; out->started++) {
+        if (mds_par_chunk(p, out->started + 1) > rows)
+            break;
+        MDS_TRY(start_chunk(p, out, out->started));
+    }
+    return MDS_OK;
 }
 
 enum mds_rc mds_tp_leave_wait(struct mds_tp_flow *out)
 {
-    return mds_comm_wait(&out->req);
+    while (out->met < out->started)
+        MDS_TRY(mds_comm_wait(&out->req[out->met++]));
+    return MDS_OK;
 }
 
 enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
 {
-    MDS_TRY(mds_tp_leave_start(p, out));
+    MDS_TRY(mds_tp_leave_start(p, out, mds_par_rows(p)));
     return mds_tp_leave_wait(out);
 }
 

@@ -9,8 +9,9 @@
  * width] enter       nothing             all-gather rows leave       all-reduce
  * reduce-scatter rows
  *
- * Either may be under way while something else is computed.  Who leaves a flow that has
- * not ended, because something failed, ends the run.
+ * Rows travel in a few chunks (mds_par.chunks): each sets out when it is made, and is
+ * waited for where it is read, so that products of others run meanwhile.  Who leaves a
+ * flow that has not ended, because something failed, ends the run.
  *
  * Sources: Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti et al. 2022,
  * arXiv:2205.05198.  All are collective over the tp group. */
@@ -24,25 +25,34 @@ struct mds_tp_flow {
     void *rows; /* [rows, width]: what products read, or the partial sums they write */
     void *y;    /* out: [slice rows, width], borrowed */
     int64_t width;
-    void *work; /* out: of the sum */
-    struct mds_comm_req req;
+    void *work[MDS_SHARD_CHUNKS]; /* out: of the sums */
+    struct mds_comm_req req[MDS_SHARD_CHUNKS];
+    int started, met; /* chunks */
 };
 
 /* x [slice rows, width] sets out for in->rows, which is x itself or working memory.
- * Until wait: x stays as it is, and in where it is. */
+ * wait: the first `rows` rows are there.  Until all are, x stays as it is, and *in
+ * where it is. */
 enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t width,
                                struct mds_tp_flow *in);
-enum mds_rc mds_tp_enter_wait(struct mds_tp_flow *in);
+enum mds_rc mds_tp_enter_wait(const struct mds_par *p, struct mds_tp_flow *in,
+                              int64_t rows);
 
 /* out->rows, for the partial sums of what becomes y [slice rows, width]: y itself if
- * that is where they stay, else working memory.  start: they are complete, and set out;
- * wait: y is the sum. */
+ * that is where they stay, else working memory.  start: the first `rows` rows are
+ * complete, and set out; wait, after the last: y is the sum. */
 enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
                               struct mds_tp_flow *out);
-enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out);
+enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
+                               int64_t rows);
 enum mds_rc mds_tp_leave_wait(struct mds_tp_flow *out);
 
-/* start and wait. */
+/* From row `at` on, how many rows arrive together, and set out together; 0 behind the
+ * last. */
+int64_t mds_tp_enter_rows(const struct mds_par *p, int64_t at);
+int64_t mds_tp_leave_rows(const struct mds_par *p, int64_t at);
+
+/* start and wait, all rows. */
 enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
                          struct mds_tp_flow *in);
 enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out);

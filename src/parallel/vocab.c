@@ -237,11 +237,10 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
     return mds_op_linear_bwd_weight(p->dev, &w);
 }
 
-/* x [rows, H]: whole rows.  dx sets out with the last ones, before their share of the
- * weight's gradient is made. */
-static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h, const void *x,
-                         const int32_t *target, double *loss_sum, double *count,
-                         struct mds_tp_flow *dx)
+/* dx sets out before its tile's share of the weight's gradient is made. */
+static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h,
+                         struct mds_tp_flow *x, const int32_t *target, double *loss_sum,
+                         double *count, struct mds_tp_flow *dx)
 {
     int64_t rows = mds_par_rows(p);
     struct tile t = {0};
@@ -249,16 +248,16 @@ static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h, const void
     MDS_TRY(take_tile(p, h, &t));
     for (int64_t at = 0; at < rows; at += t.rows) {
         int64_t n = rows - at < t.rows ? rows - at : t.rows;
-        const void *xt = mds_par_at(p, x, at * h->H);
+        const void *xt = mds_par_at(p, x->rows, at * h->H);
 
+        MDS_TRY(mds_tp_enter_wait(p, x, at + n));
         MDS_TRY(tile_logits(p, h, &t, n, xt));
         MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
         if (!h->dweight)
             continue;
         MDS_TRY(tile_bwd_input(p, h, &t, n, target + at,
                                mds_par_at(p, dx->rows, at * h->H)));
-        if (at + n == rows)
-            MDS_TRY(mds_tp_leave_start(p, dx));
+        MDS_TRY(mds_tp_leave_start(p, dx, at + n));
         MDS_TRY(tile_bwd_weight(p, h, &t, n, xt));
         h->blank = 0;
     }
@@ -272,10 +271,10 @@ enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const voi
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_flow in, out = {0};
 
-    MDS_TRY(mds_tp_enter(p, x, h->H, &in));
+    MDS_TRY(mds_tp_enter_start(p, x, h->H, &in));
     if (h->dweight)
         MDS_TRY(mds_tp_leave_open(p, dx, h->H, &out));
-    MDS_TRY(tiles(p, h, in.rows, target, loss_sum, count, &out));
+    MDS_TRY(tiles(p, h, &in, target, loss_sum, count, &out));
     if (h->dweight)
         MDS_TRY(mds_tp_leave_wait(&out));
     mds_arena_release(p->arena, mark);

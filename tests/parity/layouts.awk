@@ -57,6 +57,11 @@ function add_recompute(recompute, every) {
     if (recompute ~ /full|host|part/ && every > 1) add("k" every, "--checkpoint-num-layers " every)
 }
 
+# Messages of tensor ranks in so many chunks, of uneven lengths: takes turns, too.
+function add_chunks(n) {
+    if (tp > 1) options = options " --tp-comm-chunks " n
+}
+
 # turn: a number that differs between neighbours
 function exact(zero, offload, recompute, turn,    reference) {
     name = reference = model
@@ -65,6 +70,7 @@ function exact(zero, offload, recompute, turn,    reference) {
     add_zero(zero, offload)
     add_recompute(recompute, int(turn / 2) % 2 + 1)
     if (turn % 3 == 1) add("tile", "--loss-tile 24 --mlp-tile 40")
+    add_chunks((turn + 2) % 4 + 2)
     if (turn % 2 == 1) {
         add("drop", "")
         reference = reference "+drop"
@@ -81,6 +87,7 @@ function long(recompute, host, turn, chunk_tokens,    reference) {
     add_recompute(recompute, recompute == "sel" ? 1 : turn % 3 + 1)
     if (host) add("host", "--cpu-checkpointing")
     add("long", "--sequence-tile 20" (turn % 2 ? " --mlp-tile 7 --loss-tile 9" : ""))
+    add_chunks(turn % 3 + 1)
     if (chunk_tokens) add("chunk" chunk_tokens, "--attention-chunk " chunk_tokens)
     if (turn % 2 == 0) {
         add("drop", "")
@@ -95,6 +102,7 @@ function half(type, zero, recompute) {
     add_grid()
     add_zero(zero, "none")
     add_recompute(recompute, 1)
+    add_chunks(3)
     add(type, "")
     print name, ranks, model "+" type options
 }

@@ -1,5 +1,5 @@
 /* parallel: who holds which tokens, and which groups a rank is in. */
-#include "parallel/par.h"
+#include "parallel/tensor_parallel.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@ static void mark(const struct mds_shard_tokens *s, int *seen)
 {
     int64_t n = 0;
 
-    assert_in_range(s->runs, 1, 2);
+    assert_in_range(s->runs, 1, MDS_SHARD_CHUNKS + 1);
     for (int i = 0; i < s->runs; i++) {
         for (int64_t t = 0; t < s->run[i].n; t++)
             seen[s->run[i].first + t]++;
@@ -47,6 +47,43 @@ static void shares_cover_the_sequence(void **state)
                 for (int64_t i = 0; i < S; i++)
                     assert_int_equal(seen[i], 1);
             }
+}
+
+/* The same of slices in chunks, of which each is a stretch of the whole share. */
+static void chunks_cover_the_sequence(void **state)
+{
+    (void)state;
+    for (int chunks = 1; chunks <= MDS_SHARD_CHUNKS; chunks++)
+        for (int P = 1; P <= 3; P++)
+            for (int T = 1; T <= 4; T++) {
+                int64_t S = 2 * P * T * 9;
+                int seen[MAX_S] = {0};
+
+                for (int p = 0; p < P; p++)
+                    for (int t = 0; t < T; t++) {
+                        struct mds_shard_tokens ring = mds_shard_ring(S, P, p);
+                        struct mds_shard_tokens s =
+                            mds_shard_slices(&ring, T, t, chunks);
+
+                        assert_int_equal(s.n, ring.n / T);
+                        mark(&s, seen);
+                    }
+                for (int64_t i = 0; i < S; i++)
+                    assert_int_equal(seen[i], 1);
+            }
+}
+
+static void known_chunks(void **state)
+{
+    struct mds_shard_tokens whole = mds_shard_whole(28), s;
+
+    (void)state;
+    s = mds_shard_slices(&whole, 4, 1, 2); /* of 0 .. 11 and of 12 .. 27 */
+    assert_int_equal(s.runs, 2);
+    assert_int_equal(s.run[0].first, 3);
+    assert_int_equal(s.run[0].n, 3);
+    assert_int_equal(s.run[1].first, 16);
+    assert_int_equal(s.run[1].n, 4);
 }
 
 static void known_shares(void **state)
@@ -162,15 +199,109 @@ static void batches_have_rows(void **state)
     mds_groups_fini(&g);
 }
 
+/* What one of four tensor ranks sends: 3 sequences of 28 tokens, rows of 10. */
+static const struct mds_comm_count *sent(const struct mds_groups *g,
+                                         enum mds_comm_kind kind)
+{
+    return &mds_comm_stats(g->tp)->of[kind];
+}
+
+static void travel(struct mds_par *p, const void *x, void *y, int chunks)
+{
+    const int64_t rows = 28 * 3;
+    int cut = p->sequence_parallel;
+    enum mds_comm_kind out_kind = cut ? MDS_COMM_REDUCE_SCATTER : MDS_COMM_ALL_REDUCE;
+    int64_t gathers = sent(p->groups, MDS_COMM_ALL_GATHER)->calls;
+    int64_t sums = sent(p->groups, out_kind)->calls, at = 0, n;
+    struct mds_tp_flow in, out;
+    int pieces = 0;
+
+    p->chunks = chunks;
+    mds_par_set_batch(p, 3, 28, 0);
+    assert_int_equal(mds_tp_enter_start(p, x, 10, &in), MDS_OK);
+    gathers = sent(p->groups, MDS_COMM_ALL_GATHER)->calls - gathers;
+    assert_int_equal(gathers, cut ? chunks : 0);
+    assert_int_equal(in.rows == x, !cut);
+    assert_int_equal(mds_tp_leave_open(p, y, 10, &out), MDS_OK);
+    assert_int_equal(out.rows == y, !cut);
+    for (; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
+        assert_int_equal(n % (cut ? 12 : 3), 0); /* whole tokens, of all ranks */
+        assert_int_equal(mds_tp_enter_wait(p, &in, at + n), MDS_OK);
+        assert_int_equal(mds_tp_leave_start(p, &out, at + n - 1), MDS_OK);
+        assert_int_equal(sent(p->groups, out_kind)->calls - sums, pieces);
+        assert_int_equal(mds_tp_leave_start(p, &out, at + n), MDS_OK);
+        assert_int_equal(sent(p->groups, out_kind)->calls - sums, ++pieces);
+    }
+    assert_int_equal(at, rows);
+    assert_int_equal(pieces, chunks);
+    assert_int_equal(mds_tp_leave_wait(&out), MDS_OK);
+}
+
+/* All rows travel once, each chunk when it is complete. */
+static void rows_travel_in_chunks(void **state)
+{
+    struct mds_parallel_config c = {
+        .tensor = 4, .pipeline = 1, .ulysses = 1, .ring = 1};
+    const struct mds_dev_spec dry = {.name = "dry"};
+    struct mds_groups g = {0};
+    struct mds_arena arena = {0};
+    struct mds_dev *dev = NULL;
+    struct mds_par p = {.groups = &g, .arena = &arena, .dtype = MDSK_BF16};
+    void *x = NULL;
+
+    (void)state;
+    assert_int_equal(mds_groups_create(&c, 4, 2, NULL, &g), MDS_OK);
+    assert_int_equal(mds_dev_create(&dry, &dev), MDS_OK);
+    assert_int_equal(mds_arena_init(&arena, dev, "test", 1 << 20), MDS_OK);
+    assert_int_equal(mds_arena_take(&arena, MDS_MEM_WORK, 4096, &x), MDS_OK);
+    p.dev = dev;
+    for (p.sequence_parallel = 0; p.sequence_parallel < 2; p.sequence_parallel++)
+        for (int chunks = 1; chunks <= 7; chunks++)
+            travel(&p, x, x, chunks);
+    assert_int_equal(sent(&g, MDS_COMM_ALL_GATHER)->payload_bytes, 7 * 28 * 3 * 10 * 2);
+    assert_int_equal(sent(&g, MDS_COMM_REDUCE_SCATTER)->payload_bytes,
+                     7 * 28 * 3 * 10 * 2);
+    assert_int_equal(sent(&g, MDS_COMM_ALL_REDUCE)->payload_bytes, 7 * 28 * 3 * 10 * 2);
+    mds_arena_fini(&arena);
+    mds_dev_destroy(dev);
+    mds_groups_fini(&g);
+}
+
+/* More chunks than tokens are as many as tokens. */
+static void chunks_have_rows(void **state)
+{
+    struct mds_parallel_config c = {
+        .tensor = 2, .pipeline = 1, .ulysses = 1, .ring = 1};
+    struct mds_groups g = {0};
+    struct mds_par p = {.groups = &g, .sequence_parallel = 1, .chunks = 8}, tile;
+
+    (void)state;
+    assert_int_equal(mds_groups_create(&c, 2, 1, NULL, &g), MDS_OK);
+    mds_par_set_batch(&p, 5, 6, 0);
+    assert_int_equal(p.chunks, 3);
+    assert_int_equal(mds_par_chunk(&p, 3), 30);
+    assert_int_equal(p.slice.run[2].first, 5);
+    p.chunks = 0;
+    mds_par_set_batch(&p, 5, 6, 0);
+    assert_int_equal(p.chunks, 1);
+    mds_par_set_tile(&tile, &p, 1, 2);
+    assert_int_equal(mds_tp_leave_rows(&tile, 0), 20);
+    mds_groups_fini(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_cover_the_sequence),
+        cmocka_unit_test(chunks_cover_the_sequence),
+        cmocka_unit_test(known_chunks),
         cmocka_unit_test(known_shares),
         cmocka_unit_test(rings_are_balanced),
         cmocka_unit_test(groups_have_their_members),
         cmocka_unit_test(only_ends_are_tied),
         cmocka_unit_test(batches_have_rows),
+        cmocka_unit_test(rows_travel_in_chunks),
+        cmocka_unit_test(chunks_have_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
