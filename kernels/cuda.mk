@@ -36,8 +36,8 @@ endif
 kernels_libmdsk_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 kernels_libmdsk_cuda_a_LIBADD = $(kernels_cuda_cu:.cu=.o)
 kernels_libmdsk_cuda_a_DEPENDENCIES = $(kernels_libmdsk_cuda_a_LIBADD)
-kernels_cuda_libs = kernels/libmdsk_cuda.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) $(NCCL_LIBS) \
-  $(CUDA_LIBS)
+kernels_cuda_libs = kernels/libmdsk_cuda.a kernels/libmdsk.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) \
+  $(NCCL_LIBS) $(CUDA_LIBS)
 CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
 
 -include $(kernels_cuda_cu:.cu=.d)
@@ -53,7 +53,7 @@ tests_gpu_wide_CFLAGS = $(kernels_cflags)
 tests_gpu_wide_LDADD = $(kernels_ldadd)
 tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
-tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS)
+tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS) -lm
 dist_check_SCRIPTS += tests/gpu/run tests/gpu/resume
 EXTRA_DIST += tests/kernels/staged.c tests/gpu/attention.c tests/gpu/wide.c
 
