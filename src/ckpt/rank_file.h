@@ -16,6 +16,7 @@
 #include "io/worker.h"
 
 enum { MDS_RANK_FILE_BLOCK = 1 << 18 }; /* elements: 1 MiB */
+enum { MDS_RANK_FILE_FETCHES = 8 };     /* blocks that an open file has in memory */
 
 /* ---- what is in it ---- */
 

@@ -15,10 +15,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Blocks fetched before they are asked for; what reading around the page cache comes in
- * multiples of; and where buffers for it begin: a large page is one piece to the disk,
- * 256 small ones cost half of its speed. */
-enum { FETCHES = 8, PAGE = 4096, LARGE_PAGE = 2 << 20 };
+/* What reading around the page cache comes in multiples of; and where buffers for it
+ * begin: a large page is one piece to the disk, 256 small ones cost half of its speed.
+ */
+enum { FETCHES = MDS_RANK_FILE_FETCHES, PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
 /* A block of the list, on its way or there. */
 struct fetch {

@@ -52,6 +52,12 @@ void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r)
     free(r);
 }
 
+int64_t mds_ckpt_reader_bytes(void)
+{
+    return (int64_t)FILES * MDS_RANK_FILE_FETCHES * MDS_RANK_FILE_BLOCK *
+           (int64_t)sizeof(float);
+}
+
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r)
 {
     return r->ix;

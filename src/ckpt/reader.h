@@ -13,6 +13,9 @@ struct mds_ckpt_reader;
 enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
                                    struct mds_ckpt_reader **out);
 void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r); /* NULL is fine */
+/* Host memory that a reader takes at most. */
+int64_t mds_ckpt_reader_bytes(void);
+
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r);
 
 /* Elements first .. first + n - 1 of a unit of `local`, a registry that

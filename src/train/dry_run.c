@@ -18,10 +18,12 @@ static void print_place(const struct mds_config *c, const struct mds_groups *g, 
             (long long)c->model.seq_length);
 }
 
-static void print_memory(const struct mds_engine_need *n, FILE *f)
+static void print_memory(const struct mds_config *c, const struct mds_engine_need *n,
+                         FILE *f)
 {
-    int64_t bytes = n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
-    char host[32], file[32], copy[32];
+    int64_t load_bytes = mds_run_load_bytes(c);
+    int64_t bytes = n->host_bytes + n->zero.memory_bytes + n->copy_bytes + load_bytes;
+    char host[32], file[32], copy[32], load[32];
 
     mds_run_memory_table(&n->memory, f);
     mds_format_bytes((double)bytes, host, sizeof host);
@@ -30,6 +32,9 @@ static void print_memory(const struct mds_engine_need *n, FILE *f)
     if (n->copy_bytes > 0)
         fprintf(f, "  of host memory %s for saving in the background\n",
                 mds_format_bytes((double)n->copy_bytes, copy, sizeof copy));
+    if (load_bytes > 0)
+        fprintf(f, "  of host memory %s at most for reading a checkpoint\n",
+                mds_format_bytes((double)load_bytes, load, sizeof load));
 }
 
 /* Only GPUs need it. */
@@ -158,7 +163,7 @@ static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
 
     MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
     print_place(c, g, f);
-    print_memory(&need, f);
+    print_memory(c, &need, f);
     print_beside(dev, g, f);
     MDS_TRY(print_checkpoint(c, &need, f));
     print_growth(c, g, &need, f);

@@ -1,6 +1,7 @@
 /* Does the run fit, and if not, what would help? */
 #include "base/log.h"
 #include "base/units.h"
+#include "ckpt/reader.h"
 #include "metrics/memory.h"
 #include "train/run.h"
 
@@ -77,6 +78,14 @@ int64_t mds_run_memory_need(const struct mds_engine_need *n)
 {
     return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes +
            n->copy_bytes;
+}
+
+/* Before the first step, and beside a step if the run goes back. */
+int64_t mds_run_load_bytes(const struct mds_config *c)
+{
+    int loads = c->checkpoint.load || c->train.on_nonfinite == MDS_NONFINITE_ROLLBACK;
+
+    return loads ? mds_ckpt_reader_bytes() : 0;
 }
 
 void mds_run_print_memory(const struct run *r)
@@ -192,11 +201,12 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
 enum mds_rc mds_run_check_memory(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
-    int64_t host = n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
+    int64_t load = mds_run_load_bytes(r->config);
+    int64_t host = n->host_bytes + n->zero.memory_bytes + n->copy_bytes + load;
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (strcmp(mds_dev_name(r->dev), "cuda") != 0)
-        return check_place(r, "memory", mds_run_memory_need(n), there);
+        return check_place(r, "memory", mds_run_memory_need(n) + load, there);
     MDS_TRY(check_place(r, "GPU memory",
                         n->state_bytes + n->step_bytes + r->beside_bytes, there));
     return check_place(r, "host memory", host,

@@ -45,6 +45,13 @@ test_expect_success 'the process takes no more than 2 % more or less' '
     sed -n "s/.*process: peak \([0-9.]*\) MiB, predicted \([0-9.]*\) MiB/\1 \2/p" out >both &&
     awk "{ r = \$1 / \$2; print r; exit !(r > 0.98 && r < 1.02) }" both
 '
+test_expect_success 'buffers for reading a checkpoint are in the accounts' '
+    mds_pretrain $small --dry-run >without &&
+    mds_pretrain $small --dry-run --load ck >with &&
+    grep "  host memory 0 B, files 0 B" without && ! grep reading without &&
+    grep "  host memory 128.00 MiB, files 0 B" with &&
+    grep "  of host memory 128.00 MiB at most for reading a checkpoint" with
+'
 test_expect_success 'a trillion parameters on 3072 ranks: under a second, without MPI' '
     mds_pretrain --dry-run --world-size 3072 --model-size-key GPT1T \
         --tensor-model-parallel-size 8 --pipeline-model-parallel-size 64 --bf16 \
