@@ -7,6 +7,12 @@ die() {
     exit 1
 }
 
+# ask_gpus WHAT,...: a line for each GPU that this process may use
+ask_gpus() {
+    nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
+        --query-gpu="$1" --format=csv,noheader,nounits
+}
+
 # The build directory, and a folder to work in.
 open_build() {
     unset MDS_BUILD # mds_pretrain knows all variables that begin so
@@ -28,7 +34,7 @@ open_build() {
     sampler=
     trap 'stop_watching; rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
-    here_gpus=$(nvidia-smi -L 2> "$work/null" | grep -c '^GPU')
+    here_gpus=$(ask_gpus index 2> "$work/null" | grep -c '^[0-9]')
     "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
 }
 
@@ -107,8 +113,7 @@ watch_memory() {
         awk '/^MemTotal|^MemAvailable/ { v[++n] = $2 } END { print v[1] - v[2] }' \
             /proc/meminfo >> "$work/host"
         [ "$here_gpus" -eq 0 ] ||
-            nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits \
-                >> "$work/memory" 2>&1
+            ask_gpus memory.used >> "$work/memory" 2>&1
     done) &
     sampler=$!
 }
@@ -144,8 +149,7 @@ pretrain() {
 # The machine and what was built on it.
 describe() {
     if command -v nvidia-smi > "$work/null"; then
-        nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader |
-            sort | uniq -c
+        ask_gpus name,memory.total,driver_version | sort | uniq -c
     fi
     [ -z "$(command -v nvcc)" ] || nvcc --version | grep release
     mds_pretrain --version

@@ -45,6 +45,9 @@ const struct mdsk_table *mdsk_cpu(void);
 /* Threads the cpu backend uses from now on (its own loops and the BLAS); n >= 1. */
 void mdsk_cpu_set_threads(int n);
 
+/* Zero bytes, by all threads. */
+void mdsk_cpu_zero(void *p, int64_t bytes);
+
 /* "OpenBLAS 0.3.21, 2 threads" or "built-in products, 2 threads".  Static. */
 const char *mdsk_cpu_describe(void);
 

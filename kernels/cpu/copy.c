@@ -1,10 +1,21 @@
 /* Moving numbers: rows apart or together, and from one type to another. */
 #include "kernels/elementwise.h"
+#include "kernels/table.h"
 
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
+
+void mdsk_cpu_zero(void *p, int64_t bytes)
+{
+    const int64_t grain = MDSK_GRAIN * (int64_t)sizeof(float);
+    char *x = p;
+
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(bytes / 4))
+    for (int64_t i = 0; i < bytes; i += grain)
+        memset(x + i, 0, (size_t)mdsk_min(grain, bytes - i));
+}
 
 int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a)
 {

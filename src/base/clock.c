@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <sched.h>
 #include <time.h>
 
 static double seconds(clockid_t id)
@@ -18,4 +19,14 @@ double mds_clock_s(void)
 double mds_clock_wall_s(void)
 {
     return seconds(CLOCK_REALTIME);
+}
+
+void mds_clock_rest(double waited_s)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
+
+    if (waited_s < 50e-6)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
 }

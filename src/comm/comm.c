@@ -6,11 +6,9 @@
 #include "base/log.h"
 #include "device/device.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Two ranks may be waiting in different groups for what the other started earlier in a
  * third: whoever waits must move everything. */
@@ -186,7 +184,7 @@ static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *ca
  * ends the run. */
 static void linger(void)
 {
-    for (double end = mds_clock_s() + 1; mds_clock_s() < end; sched_yield())
+    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_rest(1))
         mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
 }
 
@@ -225,17 +223,6 @@ static enum mds_rc ponder(struct mds_comm *c, int awaited, double silent_s)
     return mds_comm_give_up(c, awaited, silent_s, first);
 }
 
-/* Laptops run more ranks than they have cores: who has waited this long sleeps. */
-static void let_others_run(double waited_s)
-{
-    const struct timespec nap = {.tv_nsec = 20000};
-
-    if (waited_s < 50e-6)
-        sched_yield();
-    else
-        nanosleep(&nap, NULL);
-}
-
 static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
                               struct mds_comm *const *until, double start)
 {
@@ -256,7 +243,7 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
             MDS_TRY(ponder(c, find_awaited(c, call, !until), now - heard));
             pondered = now;
         } else {
-            let_others_run(now - heard);
+            mds_clock_rest(now - heard); /* laptops run more ranks than cores */
         }
     }
 }

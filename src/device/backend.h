@@ -64,10 +64,6 @@ struct mds_dev {
 
 extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
 
-/* Host memory as the cpu device has it: zeroed; NULL if refused. */
-void *mds_dev_map(int64_t bytes);
-void mds_dev_unmap(void *p, int64_t bytes);
-
 /* For the profile: the host waited that long for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);
 

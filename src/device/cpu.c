@@ -89,9 +89,7 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
     return MDS_OK;
 }
 
-/* Straight from the kernel: zeroed, page-aligned, placed by first touch, and on large
- * pages where there are any. */
-void *mds_dev_map(int64_t bytes)
+void *mds_host_map(int64_t bytes)
 {
     size_t n = bytes > 0 ? (size_t)bytes : 1;
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -102,27 +100,28 @@ void *mds_dev_map(int64_t bytes)
     return p;
 }
 
-void mds_dev_unmap(void *p, int64_t bytes)
+void mds_host_unmap(void *p, int64_t bytes)
 {
-    munmap(p, bytes > 0 ? (size_t)bytes : 1);
+    if (p)
+        munmap(p, bytes > 0 ? (size_t)bytes : 1);
 }
 
 static void *cpu_alloc(struct mds_dev *dev, int64_t bytes)
 {
     (void)dev;
-    return mds_dev_map(bytes);
+    return mds_host_map(bytes);
 }
 
 static void cpu_free(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)dev;
-    mds_dev_unmap(p, bytes);
+    mds_host_unmap(p, bytes);
 }
 
 static void cpu_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)dev;
-    memset(p, 0, (size_t)bytes);
+    mdsk_cpu_zero(p, bytes);
 }
 
 static void cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)

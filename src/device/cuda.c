@@ -16,7 +16,6 @@
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,7 +359,7 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
     const struct own *own = dev->own;
     const double pause_s = 0.1;
-    double watched = mds_clock_s();
+    double begun = mds_clock_s(), watched = begun;
     cudaError_t code;
 
     while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady) {
@@ -370,7 +369,7 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
             MDS_TRY(dev->watch());
             watched = now;
         }
-        sched_yield();
+        mds_clock_rest(now - begun); /* the host may be at work on an update */
     }
     note(dev, "something that was queued", code);
     return check(own->what, own->failed);
@@ -473,14 +472,14 @@ static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *s
  * zeros. */
 static void *pinned_alloc(struct mds_dev *dev, int64_t bytes)
 {
-    void *p = mds_dev_map(bytes);
+    void *p = mds_host_map(bytes);
 
     (void)dev;
     if (!p || bytes == 0)
         return p;
     if (cudaHostRegister(p, (size_t)bytes, cudaHostRegisterPortable) != cudaSuccess) {
         cudaGetLastError();
-        mds_dev_unmap(p, bytes);
+        mds_host_unmap(p, bytes);
         return NULL;
     }
     return p;
@@ -491,7 +490,7 @@ static void pinned_free(struct mds_dev *dev, void *p, int64_t bytes)
     (void)dev;
     if (bytes > 0)
         cudaHostUnregister(p);
-    mds_dev_unmap(p, bytes);
+    mds_host_unmap(p, bytes);
 }
 
 static void pinned_zero(struct mds_dev *dev, void *p, int64_t bytes)

@@ -155,6 +155,11 @@ void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy);
 /* Cores this process may run on. */
 int mds_host_cores(void);
 
+/* Zeroed host memory for much at a time, or NULL: page-aligned, on large pages where
+ * there are any, placed by who touches it first.  Unmapping NULL is fine. */
+void *mds_host_map(int64_t bytes);
+void mds_host_unmap(void *p, int64_t bytes);
+
 /* Host memory that may still be taken, in bytes: the least of what the kernel calls
  * available and what the control group leaves. */
 int64_t mds_host_memory_available(void);

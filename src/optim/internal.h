@@ -121,7 +121,8 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
 enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena);
 void mds_zero_states_fini(struct mds_zero *z);
 
-/* Host memory, zeroed; counted only and NULL on dry.  Free with free(). */
+/* Host memory, zeroed by all threads now, not page by page in the first update; counted
+ * only and NULL on dry. */
 enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
 
 /* Hooks; ctx is the mds_zero. */
@@ -176,7 +177,7 @@ enum mds_rc mds_zero_behind_wait(struct mds_zero *z);
 
 /* The update of states in a file (zero_host.c). */
 enum mds_rc mds_zero_host_create(struct mds_zero *z);
-void mds_zero_host_destroy(struct zero_host *h); /* NULL is fine */
+void mds_zero_host_destroy(struct mds_zero *z);
 enum mds_rc mds_zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);
 
 #endif

@@ -52,12 +52,12 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
                                           .grad_begin = mds_zero_grad_begin,
                                           .grad_ready = mds_zero_grad_ready};
 
+    if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
+        mdsk_cpu_set_threads(z->spec.threads);
     MDS_TRY(mds_zero_lay_out(z));
     MDS_TRY(mds_zero_states_take(z, arena));
     MDS_TRY(mds_zero_weights_take(z, arena));
     MDS_TRY(mds_zero_grads_take(z, arena));
-    if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
-        mdsk_cpu_set_threads(z->spec.threads);
     if (z->spec.optimizer == MDS_PLACE_CPU)
         MDS_TRY(mds_zero_behind_create(z));
     if (z->spec.optimizer == MDS_PLACE_NVME)
@@ -105,7 +105,7 @@ void mds_zero_destroy(struct mds_zero *z)
         return;
     finish_gathers(z);
     mds_params_hook(z->params, &none);
-    mds_zero_host_destroy(z->host);
+    mds_zero_host_destroy(z);
     mds_zero_behind_destroy(z);
     mds_zero_states_fini(z);
     free(z->follower);

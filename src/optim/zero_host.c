@@ -39,14 +39,14 @@ struct zero_host {
 
 /* ---- creation ---- */
 
+static const int64_t slot_bytes = ZERO_CHUNK * (int64_t)sizeof(float);
+
 static enum mds_rc take_buffers(struct mds_zero *z, struct slot *s)
 {
-    int64_t bytes = ZERO_CHUNK * (int64_t)sizeof(float);
-
     s->z = z;
-    MDS_TRY(mds_zero_host_alloc(z, bytes, &s->grad));
+    MDS_TRY(mds_zero_host_alloc(z, slot_bytes, &s->grad));
     for (int i = 0; i < STATES; i++)
-        MDS_TRY(mds_zero_host_alloc(z, bytes, &s->state[i]));
+        MDS_TRY(mds_zero_host_alloc(z, slot_bytes, &s->state[i]));
     if (z->dtype != MDSK_F32 && !mds_zero_weights_on_host(z))
         MDS_TRY(mds_zero_host_alloc(z, ZERO_CHUNK * z->elem, &s->rounded));
     return MDS_OK;
@@ -62,8 +62,10 @@ enum mds_rc mds_zero_host_create(struct mds_zero *z)
     return z->dry ? MDS_OK : mds_worker_create(1, &z->host->worker);
 }
 
-void mds_zero_host_destroy(struct zero_host *h)
+void mds_zero_host_destroy(struct mds_zero *z)
 {
+    struct zero_host *h = z->host;
+
     if (!h)
         return;
     mds_worker_destroy(h->worker);
@@ -73,10 +75,10 @@ void mds_zero_host_destroy(struct zero_host *h)
         for (int k = 0; k < STATES; k++) {
             (void)mds_spill_wait(
                 &s->transfer[k]); /* on failure only: nobody reads it */
-            free(s->state[k]);
+            mds_host_unmap(s->state[k], slot_bytes);
         }
-        free(s->rounded);
-        free(s->grad);
+        mds_host_unmap(s->rounded, ZERO_CHUNK * z->elem);
+        mds_host_unmap(s->grad, slot_bytes);
     }
     free(h);
 }

@@ -16,9 +16,11 @@ enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out)
 
     z->host_bytes.memory_bytes += bytes;
     if (!z->dry) {
-        p = mds_zalloc((size_t)bytes, 1);
+        p = mds_host_map(bytes);
         if (!p)
-            return MDS_EMEM;
+            return mds_fail(MDS_EMEM, "optimizer on the host: %lld bytes refused",
+                            (long long)bytes);
+        mdsk_cpu_zero(p, bytes);
     }
     memcpy(out, &p, sizeof p);
     return MDS_OK;
@@ -65,11 +67,11 @@ enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 void mds_zero_states_fini(struct mds_zero *z)
 {
     if (mds_zero_weights_on_host(z) && z->weight != (char *)z->master)
-        free(z->weight);
+        mds_host_unmap(z->weight, z->own * z->elem);
     if (z->spec.optimizer == MDS_PLACE_CPU) {
-        free(z->master);
-        free(z->m);
-        free(z->v);
+        mds_host_unmap(z->master, z->own * f32);
+        mds_host_unmap(z->m, z->own * f32);
+        mds_host_unmap(z->v, z->own * f32);
     }
     mds_spill_destroy(z->file);
 }
