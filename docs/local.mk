@@ -20,6 +20,7 @@ EXTRA_DIST += \
   docs/adr/0011-what-runs-beside-what.md \
   docs/adr/0012-loads-go-around-the-page-cache.md \
   docs/adr/0013-what-libraries-take.md \
+  docs/adr/0014-rows-travel-in-chunks.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/quickstart-loss.svg \

@@ -1,0 +1,96 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='what the documentation names is there'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+texts=$(cd "$srcdir" && ls README.md NEWS.md HACKING.md docs/*.md docs/*.1 docs/adr/*.md kernels/README.md)
+
+# text FILE: without roff's hyphens and heading
+text() {
+    sed 's/\\-/-/g; /^\.TH /d; /^\.Dt /d' "$srcdir/$1"
+}
+# options: those in what is read, one a line
+options() {
+    grep -o -E -e '(^|[^-A-Za-z])--[a-z][A-Za-z0-9_-]*[a-z0-9]' | grep -o -e '--.*' | sort -u
+}
+
+echo "of others: --cpu-bind --partition --signal" >foreign
+test_expect_success 'every option is one of ours' '
+    for program in mds_pretrain mds_launch mds_data mds_ckpt; do
+        $program --help || return 1
+    done >help &&
+    { cat help foreign "$srcdir/configure" "$srcdir/quickstart.sh" "$srcdir"/scripts/* \
+        "$srcdir"/tests/gpu/run "$srcdir"/bench/[a-z]*[a-z]; } 2>err | options >known &&
+    for text in $texts; do
+        text $text | options | comm -23 - known | sed "s,^,$text: ,"
+    done >unknown &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
+test_expect_success 'every variable is read by something' '
+    for text in $texts; do
+        text $text | grep -o -w -E "MDS_[A-Z_]*[A-Z]" | sort -u | while read -r name; do
+            grep -q -w "$name" help ||
+                grep -r -q -w "$name" "$srcdir/src" "$srcdir/tests" "$srcdir/quickstart.sh" \
+                    "$srcdir/m4" "$srcdir/Makefile.am" || echo "$text: $name"
+        done
+    done >unknown &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
+rooms='(src|kernels|tests|bench|docs|scripts|machines|ALCF|jobscripts)'
+test_expect_success 'every file is there' '
+    for text in $texts; do
+        folder=$(dirname "$srcdir/$text")
+        { text $text | grep -o "]([^):#]*)" | sed "s/](//; s/)//"
+            text $text | grep -o -w -E "$rooms/[a-zA-Z0-9_./-]*[a-z]"; } |
+            grep -v "machines/\(NAME\|mine\)\|bench/results" | sort -u | while read -r path; do
+            test -e "$folder/$path" || test -e "$srcdir/$path" || test -e "$builddir/$path" ||
+                echo "$text: $path"
+        done
+    done >unknown &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
+
+# ---- what dry runs print ----
+
+# prints WORDS COMMAND...: and the documentation has them
+prints() {
+    words=$1
+    shift
+    "$@" >out || return 1
+    tr -s " " <out | grep -F -e "$words" || { cat out && false; }
+}
+test_expect_success 'README: settings by the names of the ALCF scripts' '
+    prints "zero_stage: 3" env MODEL_SIZE_KEY=GPT13B SEQ_LEN=8192 ZERO_STAGE=3 \
+        mds_pretrain --show-config
+'
+test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
+    said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
+    grep -q -F "$said" "$srcdir/docs/checkpoints.md" &&
+    prints "$said" env MODEL_SIZE_KEY=GPT13B mds_pretrain --dry-run --world-size 32 \
+        --tensor-model-parallel-size 8 --zero-stage 1 --seq-length 8192 --bf16 \
+        --global-batch-size 32 --vocab-size 50257
+'
+counted() {
+    said=$1 words=$2
+    shift 2
+    grep -q -F "$said" "$srcdir/docs/parallelism.md" &&
+        prints "$words" mds_pretrain --dry-run --num-layers 8 --hidden-size 64 \
+            --num-attention-heads 8 --seq-length 64 --vocab-size 72 \
+            --make-vocab-size-divisible-by 8 --eval-iters 0 "$@"
+}
+test_expect_success 'docs/parallelism.md: messages, counted' '
+    tensor="--world-size 2 --tensor-model-parallel-size 2" &&
+    counted "all_reduce 34, 544 KiB" "all_reduce 34 544.00 KiB" $tensor &&
+    counted "reduce_scatter 34, 544 KiB" "reduce_scatter 34 544.00 KiB" $tensor \
+        --sequence-parallel &&
+    counted "all_gather 51, 801.5 KiB" "all_gather 51 801.50 KiB" $tensor --sequence-parallel &&
+    counted "all_to_all 40, 576 KiB" "all_to_all 40 576.00 KiB" --world-size 2 \
+        --ds-sequence-parallel-size 2 &&
+    counted "send 80, 640 KiB" "send 80 640.00 KiB" --world-size 4 --context-parallel-size 4 &&
+    counted "send 12, 192 KiB" "send 12 192.00 KiB" --world-size 2 --dry-run-rank 1 \
+        --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2 \
+        --global-batch-size 4
+'
+
+test_done
