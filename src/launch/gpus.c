@@ -24,29 +24,55 @@ static int count_visible(const char *text)
     }
 }
 
-/* Lines of `nvidia-smi -L` that name one; -1 if it cannot be run. */
-static int count_listed(void)
+/* One GPU's line: "NVIDIA H200, 143771"; some have "[N/A]" for MiB.  The first names
+ * the kind, the smallest the memory. */
+static int read_gpu(char *line, struct mds_gpus *g)
 {
-    FILE *f = popen("nvidia-smi -L 2>/dev/null", "re");
-    char line[512];
-    int n = 0;
+    char *comma = strrchr(line, ',');
+    long long mib = 0;
 
-    if (!f)
-        return -1;
-    while (fgets(line, sizeof line, f))
-        n += strncmp(line, "GPU ", 4) == 0;
-    return pclose(f) == 0 ? n : -1;
+    if (!comma)
+        return 0;
+    *comma = '\0';
+    if (sscanf(comma + 1, "%lld", &mib) != 1)
+        mib = 0;
+    if (g->count == 0)
+        snprintf(g->name, sizeof g->name, "%.*s", (int)sizeof g->name - 1, line);
+    if (g->count == 0 || (int64_t)mib << 20 < g->memory)
+        g->memory = (int64_t)mib << 20;
+    return 1;
 }
 
-enum mds_rc mds_find_gpus(struct mds_placement *p)
+int mds_gpus_ask(struct mds_gpus *g)
+{
+    FILE *f = popen("nvidia-smi --query-gpu=name,memory.total "
+                    "--format=csv,noheader,nounits 2>/dev/null",
+                    "re");
+    char line[512];
+
+    *g = (struct mds_gpus){.count = 0};
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof line, f))
+        g->count += read_gpu(line, g);
+    return pclose(f) == 0;
+}
+
+int mds_gpus_visible(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int listed = count_listed();
+
+    return visible ? count_visible(visible) : -1;
+}
+
+void mds_find_gpus(struct mds_placement *p, const struct mds_gpus *here)
+{
     struct mds_finding *f;
 
-    if (visible && (f = mds_placement_add(p, "CUDA_VISIBLE_DEVICES")))
-        f->gpus = count_visible(visible);
-    if (listed >= 0 && (f = mds_placement_add(p, "nvidia-smi -L")))
-        f->gpus = listed;
-    return MDS_OK;
+    if (mds_gpus_visible() >= 0 && (f = mds_placement_add(p, "CUDA_VISIBLE_DEVICES")))
+        f->gpus = mds_gpus_visible();
+    if (here && (f = mds_placement_add(p, "nvidia-smi"))) {
+        f->gpus = here->count;
+        snprintf(f->about, sizeof f->about, "%s", here->name);
+    }
 }

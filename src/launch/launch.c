@@ -77,20 +77,44 @@ static enum mds_rc count_ranks(struct mds_launch *l)
     return MDS_OK;
 }
 
+/* A profile for whatever host this is says nothing of GPUs: they tell for themselves,
+ * unless all are hidden. */
+static enum mds_rc take_gpus(struct mds_launch *l, const struct mds_gpus *here,
+                             struct mds_diag *diag)
+{
+    const struct mds_machine *was = l->machine;
+
+    if (!mds_machine_is_here(was) || was->node.gpus > 0 || here->count == 0 ||
+        mds_gpus_visible() == 0)
+        return MDS_OK;
+    MDS_TRY(mds_machine_take_gpus(here, diag, &l->machine));
+    if (l->machine == was)
+        mds_warn("no profile has gpu.names for '%s': ranks compute on the cpu",
+                 here->name);
+    else
+        mds_info("%d %s here: planned as in %s", here->count, here->name,
+                 l->machine->path);
+    return MDS_OK;
+}
+
 enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
                             char *const *argv, struct mds_launch *out)
 {
     struct mds_launch l = {.options = options};
     struct mds_diag diag = {0};
+    struct mds_gpus here;
+    int known = mds_gpus_ask(&here);
     char host[256] = "";
     enum mds_rc rc;
 
     gethostname(host, sizeof host - 1);
     rc = mds_machine_find(options->machine, host, &diag, &l.machine);
+    if (!rc)
+        rc = take_gpus(&l, &here, &diag);
     mds_diag_fini(&diag);
-    if (rc)
-        return rc;
-    rc = mds_placement_find(l.machine, options->hostfile, &l.placement);
+    if (!rc)
+        rc = mds_placement_find(l.machine, options->hostfile, known ? &here : NULL,
+                                &l.placement);
     if (rc)
         goto destroy_machine;
     rc = count_per_node(&l);

@@ -58,11 +58,11 @@ static int is_compute_node(const struct mds_placement *p)
 
 static void decide(struct mds_placement *p, const struct mds_machine *m)
 {
-    int here = is_compute_node(p);
+    int here = is_compute_node(p) || mds_machine_is_here(m);
 
     for (int i = 0; i < p->count; i++) {
         const struct mds_finding *f = &p->found[i];
-        int counted = here || strcmp(f->source, "nvidia-smi -L") != 0;
+        int counted = here || strcmp(f->source, "nvidia-smi") != 0;
 
         if (p->nodes < 1 && f->nodes > 0) {
             p->nodes = f->nodes;
@@ -84,7 +84,7 @@ static void decide(struct mds_placement *p, const struct mds_machine *m)
 }
 
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               struct mds_placement *out)
+                               const struct mds_gpus *here, struct mds_placement *out)
 {
     struct mds_placement *p = out;
     enum mds_rc rc = MDS_OK;
@@ -99,12 +99,11 @@ enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile
         mds_find_launchers(p);
         rc = mds_find_batch(p);
     }
-    if (!rc)
-        rc = mds_find_gpus(p);
     if (rc) {
         mds_placement_fini(p);
         return rc;
     }
+    mds_find_gpus(p, here);
     add_profile(p, m);
     decide(p, m);
     return MDS_OK;
@@ -194,6 +193,7 @@ int mds_placement_print(const struct mds_placement *p, FILE *f)
         print_number(f, s->local_ranks);
         print_number(f, s->gpus);
         print_hosts(f, &s->hosts);
+        fprintf(f, "%s%s", s->about[0] ? "  " : "", s->about);
         fprintf(f, "%s%s\n", s->note[0] ? "  " : "", s->note);
     }
     fprintf(f, "taken: %d nodes (%s), %d GPUs a node (%s)\n", p->nodes, p->nodes_from,

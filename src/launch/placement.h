@@ -14,6 +14,7 @@ struct mds_finding {
     int gpus; /* of a node */
     struct mds_hosts hosts;
     char note[256]; /* what kept it from saying more, or "" */
+    char about[96]; /* the GPUs' name, or "" */
 };
 
 enum { MDS_FINDINGS = 16 };
@@ -30,10 +31,11 @@ struct mds_placement {
 };
 
 /* Ask PMIx, the launcher's environment, the batch system, HOSTFILE (hostfile, unless
- * NULL: it wins), then this host's GPUs and the profile.  MDS_EUSER for what cannot be
- * read: a user's HOSTFILE with a node twice, a list that is no list. */
+ * NULL: it wins), then this host's GPUs (NULL: not known) and the profile.  MDS_EUSER
+ * for what cannot be read: a user's HOSTFILE with a node twice, a list that is no list.
+ */
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               struct mds_placement *out);
+                               const struct mds_gpus *here, struct mds_placement *out);
 void mds_placement_fini(struct mds_placement *p);
 
 /* The list of nodes that counts; NULL if nobody has one. */
@@ -53,7 +55,12 @@ struct mds_finding *mds_placement_add(struct mds_placement *p, const char *sourc
 void mds_find_pmix(struct mds_placement *p);         /* pmix.c, or no_pmix.c */
 void mds_find_launchers(struct mds_placement *p);    /* launchers.c */
 enum mds_rc mds_find_batch(struct mds_placement *p); /* batch_nodes.c */
-enum mds_rc mds_find_gpus(struct mds_placement *p);  /* gpus.c */
+void mds_find_gpus(struct mds_placement *p, const struct mds_gpus *here); /* gpus.c */
+
+/* What nvidia-smi says of this host, 0 if it cannot be run or fails; and how many of
+ * them CUDA_VISIBLE_DEVICES leaves, -1 if it is not set. */
+int mds_gpus_ask(struct mds_gpus *g);
+int mds_gpus_visible(void);
 
 /* An environment variable as a number, or -1. */
 int mds_env_number(const char *name);

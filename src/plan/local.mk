@@ -5,6 +5,7 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine_check.c \
   src/plan/machine_facts.c \
   src/plan/machine_find.c \
+  src/plan/machine_gpus.c \
   src/plan/advise.c \
   src/plan/layout.c src/plan/layout.h \
   src/plan/layout_table.c \
@@ -17,8 +18,8 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/time.c src/plan/time.h
 
 machinesdir = $(pkgdatadir)/machines
-dist_machines_DATA = machines/dgx2.yaml machines/h200.yaml machines/localhost.yaml \
-  machines/perlmutter.yaml machines/polaris.yaml machines/thetagpu.yaml
+dist_machines_DATA = machines/dgx2.yaml machines/h100.yaml machines/h200.yaml \
+  machines/localhost.yaml machines/perlmutter.yaml machines/polaris.yaml machines/thetagpu.yaml
 
 unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c

@@ -288,7 +288,15 @@ static enum mds_rc read_attention(struct reader *r, const struct mds_node *secti
 
 /* ---- the whole ---- */
 
-static enum mds_rc read_profile(struct reader *r)
+static int is_listed(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0)
+            return 1;
+    return 0;
+}
+
+static enum mds_rc read_profile(struct reader *r, const char *const *sections, int but)
 {
     const struct mds_node *root = r->t->root;
 
@@ -299,6 +307,8 @@ static enum mds_rc read_profile(struct reader *r)
     for (const struct mds_node *n = root->first; n; n = n->next) {
         if (strcmp(n->key, "settings") == 0)
             continue; /* mds_pretrain's own, read by it */
+        if (sections && is_listed(sections, n->key) == but)
+            continue;
         if (n->kind != MDS_NODE_MAP)
             mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a map", n->key);
         else if (strcmp(n->key, "queues") == 0)
@@ -310,38 +320,58 @@ static enum mds_rc read_profile(struct reader *r)
         else
             read_section(r, n);
     }
-    mds_machine_check(r->m, r->diag);
     return MDS_OK;
+}
+
+enum mds_rc mds_machine_create(const char *path, struct mds_machine **out)
+{
+    struct mds_machine *m = mds_zalloc(1, sizeof *m);
+    enum mds_rc rc;
+
+    if (!m)
+        return MDS_EMEM;
+    rc = mds_settings_init(&m->facts, &mds_machine_facts, m);
+    m->path = mds_strdup(path);
+    if (!rc && !m->path)
+        rc = MDS_EMEM;
+    if (rc)
+        mds_machine_destroy(m);
+    else
+        *out = m;
+    return rc;
+}
+
+enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
+                             const char *const *sections, int but,
+                             struct mds_diag *diag)
+{
+    struct mds_tree *t = NULL;
+    struct reader r = {.m = m, .diag = diag};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_tree_load(path, &t));
+    r.t = t;
+    rc = read_profile(&r, sections, but);
+    mds_tree_destroy(t);
+    return rc;
 }
 
 enum mds_rc mds_machine_load(const char *path, struct mds_diag *diag,
                              struct mds_machine **out)
 {
-    struct mds_machine *m = mds_zalloc(1, sizeof *m);
-    struct mds_tree *t = NULL;
-    struct reader r = {.m = m, .diag = diag};
-    enum mds_rc rc = MDS_EMEM;
+    struct mds_machine *m = NULL;
+    enum mds_rc rc;
 
-    if (!m)
-        return MDS_EMEM;
-    rc = mds_settings_init(&m->facts, &mds_machine_facts, m);
-    if (!rc)
-        rc = mds_tree_load(path, &t);
-    if (rc)
-        goto destroy_machine;
-    r.t = t;
-    m->path = mds_strdup(path);
-    rc = m->path ? read_profile(&r) : MDS_EMEM;
-    mds_tree_destroy(t);
-    if (!rc)
+    MDS_TRY(mds_machine_create(path, &m));
+    rc = mds_machine_read(m, path, NULL, 0, diag);
+    if (!rc) {
+        mds_machine_check(m, diag);
         rc = mds_diag_verdict(diag);
+    }
     if (rc)
-        goto destroy_machine;
-    *out = m;
-    return MDS_OK;
-
-destroy_machine:
-    mds_machine_destroy(m);
+        mds_machine_destroy(m);
+    else
+        *out = m;
     return rc;
 }
 

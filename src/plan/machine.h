@@ -58,7 +58,8 @@ struct mds_machine {
         char *scratch;  /* node-local folder, or NULL */
     } node;
     struct {
-        char *kind; /* "A100-40GB"; NULL without GPUs */
+        char *kind;  /* "A100-40GB"; NULL without GPUs */
+        char *names; /* shell patterns of nvidia-smi's names for such GPUs, or NULL */
         int64_t memory;
         int order; /* enum mds_gpu_order: which GPU local rank 0 takes */
     } gpu;
@@ -116,6 +117,22 @@ void mds_machine_destroy(struct mds_machine *m); /* NULL is fine */
  * `host`, or localhost's if none does. */
 enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
                              struct mds_machine **out);
+
+/* GPUs that this host was found to have. */
+struct mds_gpus {
+    char name[96]; /* as nvidia-smi has it; "" where it says none */
+    int count;
+    int64_t memory; /* bytes of each */
+};
+
+/* Whether a profile is for this host, whatever it is: one node, and no queue. */
+int mds_machine_is_here(const struct mds_machine *m);
+
+/* A host that has GPUs of which its profile says nothing: what they can do is taken
+ * from the first profile (in alphabetical order) whose gpu.names match.  *m is replaced
+ * by that of both; left as it is, with MDS_OK, where no profile knows them. */
+enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
+                                  struct mds_machine **m);
 
 /* FLOP/s of attention for that head size and length: between the measured rows, or
  * rates.attention_flops where there are none. */

@@ -40,6 +40,8 @@ static const struct mds_option rows[] = {
 
     {g, "gpu.kind", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(gpu.kind), "kind",
      .help = "as the model table's layouts name it: A100-40GB"},
+    {g, "gpu.names", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(gpu.names),
+     "pattern...", .help = "what nvidia-smi calls them, for hosts without a profile"},
     {g, "gpu.memory", NULL, NULL, MDS_OPT_BYTES, NULL, 1 << 28, 1e13, NULL,
      AT(gpu.memory), "bytes", .help = "memory of a GPU"},
     {g, "gpu.order", NULL, NULL, MDS_OPT_ENUM, "forward", 0, 0, orders, AT(gpu.order),

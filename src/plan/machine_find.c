@@ -1,7 +1,7 @@
 /* Which profile is meant. */
 #include "base/str.h"
 #include "config/tree.h"
-#include "plan/machine.h"
+#include "plan/machine_impl.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -34,7 +34,7 @@ static int is_profile(const struct dirent *d)
     return dot && strcmp(dot, ".yaml") == 0;
 }
 
-static int matches(const char *patterns, const char *host)
+int mds_machine_matches(const char *patterns, const char *name)
 {
     char pattern[256];
 
@@ -42,15 +42,17 @@ static int matches(const char *patterns, const char *host)
         size_t n = strcspn(patterns, " ");
 
         snprintf(pattern, sizeof pattern, "%.*s", (int)n, patterns);
-        if (fnmatch(pattern, host, 0) == 0)
+        if (fnmatch(pattern, name, 0) == 0)
             return 1;
         patterns += n + strspn(patterns + n, " ");
     }
     return 0;
 }
 
-static enum mds_rc unknown(const char *name, struct dirent **files, int count)
+static enum mds_rc unknown(const char *name)
 {
+    struct dirent **files = NULL;
+    int count = scandir(folder(), &files, is_profile, alphasort);
     const char *names[256], *near;
     char text[256][64];
     size_t n = 0;
@@ -61,6 +63,9 @@ static enum mds_rc unknown(const char *name, struct dirent **files, int count)
         text[n][strcspn(text[n], ".")] = '\0';
         names[n] = text[n];
     }
+    for (int i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
     near = mds_str_nearest(name, names, n);
     return mds_fail(MDS_EUSER,
                     "machine '%s' has no profile in %s; %s%s%s (docs/new-machine.md "
@@ -69,54 +74,73 @@ static enum mds_rc unknown(const char *name, struct dirent **files, int count)
                     near ? near : "", near ? "?" : "");
 }
 
-/* The profile whose host patterns match, read; *out stays NULL if there is none. */
-static enum mds_rc by_host(const char *host, struct dirent **files, int count,
-                           struct mds_diag *diag, struct mds_machine **out)
-{
-    for (int i = 0; i < count && !*out; i++) {
-        struct mds_machine *m = NULL;
-        char path[PATH_MAX];
+struct wanted {
+    const char *host;
+    struct mds_machine *m;
+};
 
-        snprintf(path, sizeof path, "%s/%s", folder(), files[i]->d_name);
-        MDS_TRY(mds_machine_load(path, diag, &m));
-        if (matches(m->hosts, host))
-            *out = m;
-        else
-            mds_machine_destroy(m);
+static enum mds_rc look_at_hosts(struct mds_machine **m, void *ctx)
+{
+    struct wanted *w = ctx;
+
+    if (mds_machine_matches((*m)->hosts, w->host)) {
+        w->m = *m;
+        *m = NULL;
     }
     return MDS_OK;
 }
 
-static enum mds_rc by_name(const char *name, struct dirent **files, int count,
-                           struct mds_diag *diag, struct mds_machine **out)
+static enum mds_rc by_name(const char *name, struct mds_diag *diag,
+                           struct mds_machine **out)
 {
     char path[PATH_MAX];
 
     if (strchr(name, '/') || strstr(name, ".yaml"))
         return mds_machine_load(name, diag, out);
     snprintf(path, sizeof path, "%s/%s.yaml", folder(), name);
-    return access(path, R_OK) == 0 ? mds_machine_load(path, diag, out)
-                                   : unknown(name, files, count);
+    return access(path, R_OK) == 0 ? mds_machine_load(path, diag, out) : unknown(name);
+}
+
+enum mds_rc mds_machine_each(enum mds_rc (*look)(struct mds_machine **m, void *ctx),
+                             void *ctx, struct mds_diag *diag)
+{
+    struct dirent **files = NULL;
+    int count = scandir(folder(), &files, is_profile, alphasort), done = 0;
+    enum mds_rc rc = MDS_OK;
+
+    for (int i = 0; i < count; i++) {
+        struct mds_machine *m = NULL;
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof path, "%s/%s", folder(), files[i]->d_name);
+        if (!rc && !done)
+            rc = mds_machine_load(path, diag, &m);
+        if (!rc && m) {
+            rc = look(&m, ctx);
+            done = !m;
+            mds_machine_destroy(m);
+        }
+        free(files[i]);
+    }
+    free(files);
+    return rc;
 }
 
 enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
                              struct mds_machine **out)
 {
-    struct dirent **files = NULL;
-    int count = scandir(folder(), &files, is_profile, alphasort);
-    enum mds_rc rc = MDS_OK;
+    struct wanted w = {.host = host};
 
-    *out = NULL;
     if (name)
-        rc = by_name(name, files, count, diag, out);
-    else
-        rc = by_host(host, files, count, diag, out);
-    if (!rc && !*out)
-        rc = by_name("localhost", files, count, diag, out);
-    for (int i = 0; i < count; i++)
-        free(files[i]);
-    free(files);
-    return rc;
+        return by_name(name, diag, out);
+    MDS_TRY(mds_machine_each(look_at_hosts, &w, diag));
+    *out = w.m;
+    return w.m ? MDS_OK : by_name("localhost", diag, out);
+}
+
+int mds_machine_is_here(const struct mds_machine *m)
+{
+    return m->batch.scheduler == MDS_SCHEDULER_NONE && m->node.count == 1;
 }
 
 int64_t mds_machine_ranks(const struct mds_machine *m)

@@ -13,6 +13,23 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
                                        const struct mds_node *section,
                                        struct mds_machine *m, struct mds_diag *diag);
 
+/* Create a machine of no facts yet; free of faults for what is missing. */
+enum mds_rc mds_machine_create(const char *path, struct mds_machine **out);
+
+/* Read a file's sections into it: those of the list (NULL at its end), or with but
+ * those that are not in it; sections NULL: all. */
+enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
+                             const char *const *sections, int but,
+                             struct mds_diag *diag);
+
+/* Whether one of the patterns, separated by blanks, matches; machine_find.c. */
+int mds_machine_matches(const char *patterns, const char *name);
+
+/* Call `look` with each profile in alphabetical order, until it takes one by setting
+ * the pointer to NULL; the others are destroyed. */
+enum mds_rc mds_machine_each(enum mds_rc (*look)(struct mds_machine **m, void *ctx),
+                             void *ctx, struct mds_diag *diag);
+
 /* Faults for what the facts together say; machine_check.c. */
 void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag);
 

@@ -104,7 +104,7 @@ int64_t mds_device_limit(const struct mds_machine *m, int per_node)
  * profile says. */
 int64_t mds_host_limit(const struct mds_machine *m, int per_node)
 {
-    if (m->batch.scheduler == MDS_SCHEDULER_NONE && m->node.count == 1)
+    if (mds_machine_is_here(m))
         return mds_host_memory_available() / per_node;
     return m->node.memory / 10 * 9 / per_node;
 }

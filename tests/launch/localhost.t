@@ -4,12 +4,15 @@ test_description='mds_launch on this host: what it prints runs'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
 
-for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
+for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES \
+    CUDA_VISIBLE_DEVICES; do
     unset "$name"
 done
 MACHINE=localhost
 DATA_PATH=tokens.h5
-export MACHINE DATA_PATH
+mkdir none && printf '#!/bin/sh\nexit 1\n' >none/nvidia-smi && chmod +x none/nvidia-smi
+PATH=$PWD/none:$PATH # this host's GPUs, if it has any, are not meant
+export MACHINE DATA_PATH PATH
 mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
 cat > tiny.yaml << 'EOF'
 TINY: {layers: 2, hidden: 32, heads: 2}
@@ -64,7 +67,6 @@ test_expect_success 'where: what was found, and disagreements' '
 '
 test_expect_success 'cores near GPUs: shown, and in the line of a machine that asks for it' '
     HWLOC_XMLFILE="$srcdir/tests/launch/topologies/dgx.xml" && export HWLOC_XMLFILE &&
-    printf "#!/bin/sh\nexit 1\n" >nvidia-smi && chmod +x nvidia-smi && PATH=$PWD:$PATH &&
     mds_launch where --machine h200 >out && cat out && if ! grep "build has no hwloc" out; then
         grep "^GPU 7 at 0000:df:00.0: near threads 49-55,105-111 (NUMA node 1)" out &&
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron mds_launch --machine h200 --print \
@@ -96,6 +98,39 @@ test_expect_success 'check-profile: all faults of a file' '
 test_expect_success 'no data, no length: said before ranks are started' '
     says "no data; give --data-path" env -u DATA_PATH TRAIN_ITERS=1 MODEL_SIZE_KEY=25M \
         mds_launch
+'
+
+# with_gpus NAME MIB COMMAND...: where nvidia-smi lists four of them
+with_gpus() {
+    mkdir -p gpus && printf '#!/bin/sh\nfor i in 1 2 3 4; do echo "%s, %s"; done\n' "$1" "$2" \
+        >gpus/nvidia-smi && chmod +x gpus/nvidia-smi
+    shift 2
+    env -u MACHINE PATH="$PWD/gpus:$PATH" "$@"
+}
+
+test_expect_success 'a host with four GPUs and no profile: a rank for each' '
+    with_gpus "NVIDIA H200" 143771 mds_launch where >out 2>err && cat out err &&
+    grep "machine localhost (.*/h200.yaml)" out && grep "^nvidia-smi .* 4  NVIDIA H200" out &&
+    ! grep disagree out && grep "4 ranks: 1 nodes, 4 on each" out &&
+    grep "4 NVIDIA H200 here: planned as in .*/h200.yaml" err &&
+    with_gpus "NVIDIA H200" 143771 env CUDA_VISIBLE_DEVICES=0,1 mds_launch where >out &&
+    grep "2 ranks: 1 nodes, 2 on each" out
+'
+test_expect_success 'ALCF/train-gpt3.sh and train-genome.sh on its GPUs' '
+    with_gpus "NVIDIA H200" 143771 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=4096 \
+        OFFLOAD_DEVICE=none "$srcdir/ALCF/train-gpt3.sh" --print >out &&
+    grep "^mpiexec -n 4 .*mds_pretrain --device cuda .*--dtype bf16" out &&
+    with_gpus "NVIDIA H200" 143771 "$srcdir/ALCF/train-genome.sh" \
+        "$srcdir/tests/data/lambda.fna.gz" --print >out 2>err &&
+    grep "^mpiexec -n 4 .*mds_pretrain --device cuda .*--ds-sequence-parallel-size 4" out
+'
+test_expect_success 'more memory than the profile has, and GPUs that no profile knows' '
+    with_gpus "NVIDIA A100-SXM4-80GB" 81920 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 \
+        mds_launch plan >out 2>err && cat out && grep "thetagpu.yaml" err &&
+    grep "of 80.00 GiB" out &&
+    with_gpus "NVIDIA GeForce RTX 4090" 24564 env MODEL_SIZE_KEY=GPT1_3B SEQ_LEN=2048 \
+        mds_launch plan >out 2>err && grep "of 23.99 GiB" out &&
+    grep "4 NVIDIA GeForce RTX 4090 here: planned as in .*/thetagpu.yaml" err
 '
 
 test_done

@@ -130,6 +130,15 @@ static void surround(const char *const *variables, const char *listed)
 
 static struct mds_machine four_gpus = {.name = (char *)"four", .node.gpus = 4};
 
+/* Where that machine's ranks can go, with what nvidia-smi says. */
+static enum mds_rc find(const char *hostfile, struct mds_placement *p)
+{
+    struct mds_gpus here;
+
+    return mds_placement_find(&four_gpus, hostfile, mds_gpus_ask(&here) ? &here : NULL,
+                              p);
+}
+
 static void slurm_says_nodes_and_gpus(void **state)
 {
     static const char *const variables[] = {"SLURM_JOB_NODELIST",
@@ -143,7 +152,7 @@ static void slurm_says_nodes_and_gpus(void **state)
 
     (void)state;
     surround(variables, "");
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(find(NULL, &p), MDS_OK);
     assert_int_equal(p.nodes, 2);
     assert_int_equal(p.gpus, 2);
     assert_string_equal(mds_placement_hosts(&p)->name[1], "n2");
@@ -170,7 +179,7 @@ static void a_launcher_goes_before_the_batch_system(void **state)
 
     (void)state;
     surround(variables, "");
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(find(NULL, &p), MDS_OK);
     assert_string_equal(p.found[0].source, "Open MPI");
     assert_int_equal(p.found[0].ranks, 8);
     assert_int_equal(p.found[0].rank, 1);
@@ -215,7 +224,7 @@ static void srun_says_ranks_of_each_node(void **state)
         surround(variables, "");
         setenv("SLURM_STEP_TASKS_PER_NODE", cases[i].list, 1);
         setenv("SLURM_NODEID", cases[i].node, 1);
-        assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+        assert_int_equal(find(NULL, &p), MDS_OK);
         assert_string_equal(p.found[0].source, "srun");
         assert_int_equal(p.found[0].nodes, 4);
         assert_int_equal(p.found[0].ranks, 11);
@@ -233,17 +242,17 @@ static void gpus_are_counted_where_ranks_run(void **state)
         int gpus;
     } visible[] = {{"", 0},    {"-1", 0},     {"NoDevFiles", 0},   {"all of them", 0},
                    {"0,2", 2}, {"3,-1,2", 1}, {"GPU-a1,MIG-b2", 2}};
-    static const char two[] = "echo 'GPU 0: a'; echo 'GPU 1: b'";
+    static const char two[] = "echo 'T, 40960'; echo 'T, [N/A]'";
     struct mds_placement p;
 
     (void)state;
     put("nodes", "a\na\n");
     surround(login, two);
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(find(NULL, &p), MDS_OK);
     assert_int_equal(p.gpus, 4); /* a login node's own do not count */
     mds_placement_fini(&p);
     surround(job, two);
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(find(NULL, &p), MDS_OK);
     assert_int_equal(p.gpus, 2);
     assert_int_equal(p.nodes, 1);
     mds_placement_fini(&p);
@@ -252,7 +261,7 @@ static void gpus_are_counted_where_ranks_run(void **state)
                                     visible[i].devices, NULL};
 
         surround(some, two);
-        assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+        assert_int_equal(find(NULL, &p), MDS_OK);
         assert_int_equal(p.gpus, visible[i].gpus);
         mds_placement_fini(&p);
     }
@@ -269,7 +278,7 @@ static void disagreements_are_counted(void **state)
     (void)state;
     put("two", "a slots=2\nb slots=2\n");
     surround(variables, "");
-    assert_int_equal(mds_placement_find(&four_gpus, "two", &p), MDS_OK);
+    assert_int_equal(find("two", &p), MDS_OK);
     assert_int_equal(p.nodes, 2);
     assert_int_equal(mds_placement_print(&p, f), 1); /* 2 or 4 ranks a node */
     fclose(f);
@@ -283,7 +292,7 @@ static void an_unreachable_pmix_is_noted(void **state)
 
     (void)state;
     surround(variables, "");
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, &p), MDS_OK);
+    assert_int_equal(find(NULL, &p), MDS_OK);
     assert_string_equal(p.found[0].source, "PMIx");
     assert_true(strlen(p.found[0].note) > 0);
     assert_int_equal(p.nodes, 1);

@@ -111,8 +111,8 @@ static void all_faults_come_at_once(void **state)
 
 static void our_profiles_are_well(void **state)
 {
-    static const char *const names[] = {"polaris",    "thetagpu", "dgx2",
-                                        "perlmutter", "h200",     "localhost"};
+    static const char *const names[] = {"polaris", "thetagpu", "dgx2",     "perlmutter",
+                                        "h200",    "h100",     "localhost"};
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
