@@ -212,12 +212,13 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
         fprintf(f,
                 "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
-                "layouts fit\n\n1 in detail\n",
+                "layouts fit;\n     each thing kept on the host has to gain 2 %%\n\n1 "
+                "in detail\n",
                 p->fit_count);
         print_memory(&p->fits[0].estimate, f);
         print_time(&p->fits[0].estimate, f);
     }
     print_out(r, p, rows, f);
-    fprintf(f, "\n%lld dry runs in %.1f s; what ledgers do not see comes from %s\n",
+    fprintf(f, "\n%lld dry runs in %.1f s; rates and links are those of %s\n",
             (long long)p->rehearsed, p->took_s, r->machine->path);
 }

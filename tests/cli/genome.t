@@ -5,7 +5,8 @@ test_description='ALCF/train-genome.sh: a genome in one sequence, over several j
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
 
 MACHINE=localhost NGPUS=2 MODEL_SIZE_KEY=TINY HEADS=2 MDS_SEQUENCE_TILE=300
-export MACHINE NGPUS MODEL_SIZE_KEY HEADS MDS_SEQUENCE_TILE
+CUDA_VISIBLE_DEVICES= # this host's GPUs, if it has any, are not meant
+export MACHINE NGPUS MODEL_SIZE_KEY HEADS MDS_SEQUENCE_TILE CUDA_VISIBLE_DEVICES
 gzip -dc "$srcdir/tests/data/lambda.fna.gz" | head -n 60 >phage.fna
 cat >tiny.yaml <<'END'
 TINY: {layers: 2, hidden: 32, heads: 2}

@@ -231,8 +231,37 @@ static void a_plan_ranks_what_fits(void **state)
         const struct mds_estimate *e = &p->fits[i].estimate;
 
         assert_true(e->fits && e->device_bytes <= t.m->gpu.memory);
-        assert_true(i == 0 || e->tokens_s <= p->fits[i - 1].estimate.tokens_s);
+        assert_true(i == 0 || 0.94 * e->tokens_s <= p->fits[i - 1].estimate.tokens_s);
     }
+    close_toy(&t);
+}
+
+static int on_host(const struct mds_plan_entry *e)
+{
+    return e->layout.offload_optimizer != MDS_PLACE_DEVICE;
+}
+
+/* Of layouts as fast as each other the one that keeps less on the host goes first. */
+static void the_host_has_to_gain_something(void **state)
+{
+    struct toy t =
+        open_toy("--tensor-model-parallel-size 2 --recompute-granularity full");
+    const struct mds_plan *p = search(&t, 4);
+    int met = 0;
+
+    (void)state;
+    for (size_t i = 0; i < p->fit_count; i++)
+        for (size_t k = i + 1; k < p->fit_count; k++) {
+            const struct mds_plan_entry *x = &p->fits[i], *y = &p->fits[k];
+
+            if (on_host(x) == on_host(y) ||
+                x->estimate.tokens_s > 1.02 * y->estimate.tokens_s)
+                continue;
+            met += on_host(y);
+            assert_true(on_host(y) ||
+                        x->estimate.tokens_s > 1.01 * y->estimate.tokens_s);
+        }
+    assert_true(met > 0);
     close_toy(&t);
 }
 
@@ -496,6 +525,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_ranks_what_fits),
+        cmocka_unit_test(the_host_has_to_gain_something),
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
