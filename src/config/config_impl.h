@@ -13,10 +13,6 @@ void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 /* Where the value of key came from, for faults. */
 const char *mds_config_origin(const struct mds_config_run *run, const char *key);
 
-/* A size of 0 becomes value. */
-void mds_config_derive(struct mds_config_run *run, const char *key, int64_t *field,
-                       int64_t value, const char *how);
-
 /* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);

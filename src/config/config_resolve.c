@@ -13,8 +13,9 @@ const char *mds_config_origin(const struct mds_config_run *run, const char *key)
     return mds_settings_of(&run->settings, key)->origin;
 }
 
-void mds_config_derive(struct mds_config_run *run, const char *key, int64_t *field,
-                       int64_t value, const char *how)
+/* A size of 0 becomes value. */
+static void derive(struct mds_config_run *run, const char *key, int64_t *field,
+                   int64_t value, const char *how)
 {
     if (*field != 0)
         return;
@@ -50,10 +51,8 @@ static void resolve_heads(struct mds_config_run *run, struct mds_diag *diag)
                        "change one (hidden %lld would do), or give --kv-channels",
                        (long long)m->heads, (long long)m->hidden,
                        (long long)round_up(m->hidden, m->heads));
-    mds_config_derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads,
-                      "hidden / heads");
-    mds_config_derive(run, "model.kv_heads", &m->kv_heads, m->heads,
-                      "as many as heads");
+    derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads, "hidden / heads");
+    derive(run, "model.kv_heads", &m->kv_heads, m->heads, "as many as heads");
     if (m->heads % m->kv_heads != 0)
         mds_diag_fault(diag, mds_config_origin(run, "model.kv_heads"),
                        "--num-key-value-heads %lld does not divide "
@@ -70,8 +69,8 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
     struct mds_model_config *m = &run->config.model;
     double rotating = floor((double)m->head_dim * m->rotary_percent);
 
-    mds_config_derive(run, "model.max_positions", &m->max_positions, m->seq_length,
-                      "the sequence length");
+    derive(run, "model.max_positions", &m->max_positions, m->seq_length,
+           "the sequence length");
     if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions)
         mds_diag_fault(diag, mds_config_origin(run, "model.max_positions"),
                        "--max-position-embeddings %lld is less than --seq-length %lld; "
@@ -94,12 +93,11 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     resolve_heads(run, diag);
     resolve_positions(run, diag);
     if (m->swiglu)
-        mds_config_derive(run, "model.ffn_hidden", &m->ffn_hidden,
-                          round_up((8 * m->hidden + 2) / 3, 64),
-                          "8/3 x hidden, rounded up to a multiple of 64");
+        derive(run, "model.ffn_hidden", &m->ffn_hidden,
+               round_up((8 * m->hidden + 2) / 3, 64),
+               "8/3 x hidden, rounded up to a multiple of 64");
     else
-        mds_config_derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden,
-                          "4 x hidden");
+        derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
     return 1;
 }
 
@@ -152,14 +150,12 @@ static void split_global(struct mds_config_run *run, struct mds_diag *diag)
             "--global-batch-size %lld is not %s = %lld; leave one of them out",
             (long long)b->global, what, (long long)unit);
     if (b->accumulation) {
-        mds_config_derive(run, "batch.micro", &b->micro,
-                          b->global / (dp * b->accumulation),
-                          "global / (accumulation x data-parallel ranks)");
+        derive(run, "batch.micro", &b->micro, b->global / (dp * b->accumulation),
+               "global / (accumulation x data-parallel ranks)");
     } else {
-        mds_config_derive(run, "batch.micro", &b->micro, 1, "default 1");
-        mds_config_derive(run, "batch.accumulation", &b->accumulation,
-                          b->global / (dp * b->micro),
-                          "global / (micro x data-parallel ranks)");
+        derive(run, "batch.micro", &b->micro, 1, "default 1");
+        derive(run, "batch.accumulation", &b->accumulation, b->global / (dp * b->micro),
+               "global / (micro x data-parallel ranks)");
     }
 }
 
@@ -174,8 +170,8 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
         split_global(run, diag);
         return diag->faults == before;
     }
-    mds_config_derive(run, "batch.micro", &b->micro, 1, "default 1");
-    mds_config_derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
+    derive(run, "batch.micro", &b->micro, 1, "default 1");
+    derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
     if (b->micro * b->accumulation > 100000000 / dp) {
         mds_diag_fault(diag, NULL,
                        "a global batch of %lld x %lld x %lld ranks is beyond "
@@ -183,8 +179,8 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
                        (long long)b->micro, (long long)b->accumulation, (long long)dp);
         return 0;
     }
-    mds_config_derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
-                      "micro x accumulation x data-parallel ranks");
+    derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
+           "micro x accumulation x data-parallel ranks");
     return 1;
 }
 
@@ -201,8 +197,7 @@ static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
                        (long long)t->tokens, (long long)iters, (long long)per_step,
                        (long long)t->iters);
     if (t->tokens)
-        mds_config_derive(run, "train.iters", &t->iters, iters,
-                          "tokens / (global x sequence)");
+        derive(run, "train.iters", &t->iters, iters, "tokens / (global x sequence)");
 }
 
 static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
@@ -211,11 +206,11 @@ static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
     double warmup;
 
     if (run->config.train.iters)
-        mds_config_derive(run, "optim.decay_iters", &o->decay_iters,
-                          run->config.train.iters, "the whole run");
+        derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
+               "the whole run");
     if (o->decay == MDS_LR_WSD && o->decay_iters)
-        mds_config_derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
-                          (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
+        derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
+               (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
     if (o->decay_iters && o->warmup_iters > o->decay_iters)
         mds_diag_fault(
             diag, mds_config_origin(run, "optim.warmup_iters"),
@@ -301,9 +296,8 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
                        (long long)run->world - 1);
     if (!t->dry_run)
         return;
-    mds_config_derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");
-    mds_config_derive(run, "model.vocab", &m->vocab, MDS_GPT2_WORDS,
-                      "as GPT-2, for want of data");
+    derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");
+    derive(run, "model.vocab", &m->vocab, MDS_GPT2_WORDS, "as GPT-2, for want of data");
     m->padded_vocab =
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
 }
@@ -386,7 +380,7 @@ enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words)
             "%s: --vocab-size %lld, but the data has %lld words; leave it out",
             mds_config_origin(run, "model.vocab"), (long long)m->vocab,
             (long long)words);
-    mds_config_derive(run, "model.vocab", &m->vocab, words, "the data's words");
+    derive(run, "model.vocab", &m->vocab, words, "the data's words");
     m->padded_vocab =
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
     return MDS_OK;

@@ -193,8 +193,7 @@ static void name_value(const struct mds_settings *s, size_t row, struct mds_str 
     }
 }
 
-void mds_settings_check_row(const struct mds_settings *s, size_t row,
-                            struct mds_diag *diag)
+static void check_row(const struct mds_settings *s, size_t row, struct mds_diag *diag)
 {
     const struct mds_option *o = &s->set->options[row];
     const struct mds_setting *is = &s->of[row];
@@ -221,7 +220,7 @@ void mds_settings_check_row(const struct mds_settings *s, size_t row,
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag)
 {
     for (size_t i = 0; i < s->rows; i++)
-        mds_settings_check_row(s, i, diag);
+        check_row(s, i, diag);
 }
 
 /* How what stands at the path differs from what is meant; NULL if it does not, or

@@ -149,8 +149,6 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
 /* Faults for MDS_REFUSED options that are not at their default, warnings for MDS_ALWAYS
  * ones that were turned off. */
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
-void mds_settings_check_row(const struct mds_settings *s, size_t row,
-                            struct mds_diag *diag);
 
 /* Faults for folders where a file is meant, and the other way round. */
 void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag);
@@ -173,5 +171,8 @@ void mds_settings_version(const struct mds_option_set *set, FILE *f);
 
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);
+
+/* The same as a text, the caller's to free; or NULL after mds_fail(MDS_EMEM). */
+char *mds_settings_text(const struct mds_settings *s);
 
 #endif

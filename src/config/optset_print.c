@@ -2,6 +2,7 @@
 #include "config/optset_impl.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS = 88, MAN_COLUMNS = 78, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
@@ -344,4 +345,20 @@ void mds_settings_show(const struct mds_settings *s, FILE *f)
             if (is_shown(&o[j]) && same_prefix(o[i].key, o[j].key))
                 show_row(s, j, f);
     }
+}
+
+char *mds_settings_text(const struct mds_settings *s)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    if (f) {
+        mds_settings_show(s, f);
+        if (fclose(f) == 0)
+            return text;
+        free(text);
+    }
+    mds_fail(MDS_EMEM, "no host memory for the settings");
+    return NULL;
 }

@@ -84,17 +84,6 @@ int mds_cuda_count(void)
     return n;
 }
 
-const char *mds_cuda_probe(void)
-{
-    static char text[64];
-    int n = mds_cuda_count();
-
-    if (n == 0)
-        return "no GPU found";
-    snprintf(text, sizeof text, "%d GPU%s found", n, n == 1 ? "" : "s");
-    return text;
-}
-
 static enum mds_rc fail(const char *what, cudaError_t code)
 {
     return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
@@ -553,11 +542,6 @@ const char *mds_cuda_why(void)
 int mds_cuda_count(void)
 {
     return 0;
-}
-
-const char *mds_cuda_probe(void)
-{
-    return "not in this build";
 }
 
 const struct mds_dev_ops mds_dev_cuda = {

@@ -241,7 +241,7 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
     return rc;
 }
 
-void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
+static void save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
     if (!dev->kern)
@@ -253,8 +253,7 @@ void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t 
     mds_dev_launched(dev);
 }
 
-void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
-                     int64_t bytes)
+static void restore(struct mds_dev *dev, void *to, const void *from_host, int64_t bytes)
 {
     mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
     if (!dev->kern)
@@ -272,7 +271,7 @@ struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
     struct mds_dev_copying c = {0, ++dev->copies[0]};
 
     if (!dev->ops->start || !dev->kern) {
-        mds_dev_save(dev, to_host, from, bytes);
+        save(dev, to_host, from, bytes);
         return c;
     }
     mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
@@ -287,7 +286,7 @@ struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
     struct mds_dev_copying c = {1, ++dev->copies[1]};
 
     if (!dev->ops->start || !dev->kern) {
-        mds_dev_restore(dev, to, from_host, bytes);
+        restore(dev, to, from_host, bytes);
         return c;
     }
     mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});

@@ -130,12 +130,6 @@ enum mds_rc mds_dev_wait(struct mds_dev *dev);
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
-/* Between the device and host memory that is accounted for too (an arena on the device
- * beside it): queued; on dry nothing is touched on either side. */
-void mds_dev_save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes);
-void mds_dev_restore(struct mds_dev *dev, void *to, const void *from_host,
-                     int64_t bytes);
-
 /* A copy that goes on beside what is queued; a zeroed struct: none. */
 struct mds_dev_copying {
     int way;        /* 0: to the host, 1: from it; copies of a way keep their order */
@@ -173,8 +167,5 @@ int mds_cuda_count(void);
 
 /* What the cuda kernel that failed last says of it, "" if none has. */
 const char *mds_cuda_why(void);
-
-/* "no GPU found", "2 GPUs found" or why it cannot be asked: for the start-up report. */
-const char *mds_cuda_probe(void);
 
 #endif

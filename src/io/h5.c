@@ -33,25 +33,26 @@ static void shorten(char *text)
     text[strcspn(text, "\n")] = '\0';
 }
 
-const char *mds_h5_cause(char *buf, size_t size)
+enum { CAUSE_SIZE = 1024 };
+
+/* HDF5's innermost sentence about the failure that just happened; returns cause. */
+static const char *cause_of_failure(char cause[CAUSE_SIZE])
 {
     const char *text = NULL;
-    char whole[1024];
 
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
-    snprintf(whole, sizeof whole, "%s", text && *text ? text : "no reason given");
-    shorten(whole);
-    snprintf(buf, size, "%s", whole);
+    snprintf(cause, CAUSE_SIZE, "%s", text && *text ? text : "no reason given");
+    shorten(cause);
     H5Eclear2(H5E_DEFAULT);
-    return buf;
+    return cause;
 }
 
 enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name)
 {
-    char cause[256];
+    char cause[CAUSE_SIZE];
 
     return mds_fail(f->writing ? MDS_EIO : MDS_EUSER, "%s: cannot %s %s (HDF5: %s)",
-                    f->shown, what, name, mds_h5_cause(cause, sizeof cause));
+                    f->shown, what, name, cause_of_failure(cause));
 }
 
 static enum mds_rc new_file(const char *shown, int writing, struct mds_h5 **out)
@@ -91,7 +92,7 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
 {
     struct stat st;
     struct mds_h5 *f;
-    char cause[256];
+    char cause[CAUSE_SIZE];
     hid_t fapl;
 
     if (stat(path, &st) < 0)
@@ -99,7 +100,7 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
     MDS_TRY(new_file(path, 0, &f));
     fapl = access_list();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
-    mds_h5_cause(cause, sizeof cause); /* before any other call */
+    cause_of_failure(cause); /* before any other call */
     H5Pclose(fapl);
     if (f->id < 0) {
         if (make)

@@ -12,9 +12,6 @@ struct mds_h5 {
     int writing;
 };
 
-/* HDF5's innermost sentence about the failure that just happened; returns buf. */
-const char *mds_h5_cause(char *buf, size_t size);
-
 /* Record "FILE: cannot WHAT NAME (HDF5: cause)". */
 enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name);
 

@@ -226,6 +226,14 @@ static enum mds_rc copy_pieces(struct mds_gpt *g, const struct mds_gpt_spec *spe
     return MDS_OK;
 }
 
+/* Whether each tensor rank holds the rows of the position table that its slice of the
+ * sequence needs, and no others. */
+static int slices_positions(const struct mds_gpt *g)
+{
+    return g->sequence_parallel && g->groups->grid.sp == 1 &&
+           g->cfg.max_positions == g->cfg.seq_length;
+}
+
 enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out)
 {
     struct mds_gpt *g = mds_zalloc(1, sizeof *g);
@@ -238,8 +246,7 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->sequence_parallel =
         spec->sequence_parallel && mds_comm_size(spec->groups->tp) > 1;
     g->tensor_chunks = spec->tensor_chunks;
-    g->slices_positions =
-        mds_gpt_slices_positions(&g->cfg, g->groups, g->sequence_parallel);
+    g->slices_positions = slices_positions(g);
     g->ps = spec->params;
     g->word_unit = g->position_unit = g->head_unit = -1;
     g->word = g->position = g->head = -1;
@@ -272,13 +279,6 @@ void mds_gpt_destroy(struct mds_gpt *g)
     free_sets(g);
     free(g->shared);
     free(g);
-}
-
-int mds_gpt_slices_positions(const struct mds_model_config *c,
-                             const struct mds_groups *g, int sequence_parallel)
-{
-    return sequence_parallel && g->grid.sp == 1 && mds_comm_size(g->tp) > 1 &&
-           c->max_positions == c->seq_length;
 }
 
 int mds_gpt_tied_unit(const struct mds_gpt *g)

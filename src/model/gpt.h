@@ -8,7 +8,7 @@
  * Parameters, `.bias` and `.beta` where the configuration has them; in brackets how a
  * tensor-parallel group shares them (all of a rank's linears are ordinary ones):
  *   embedding.word.weight [Vp,H] (rows)
- *   embedding.position.weight [positions,H] (rows, if mds_gpt_slices_positions)
+ *   embedding.position.weight [positions,H] (rows, if each rank sees one slice)
  *   layer.N.norm1.gamma .beta [H]
  *   layer.N.attention.{q,k,v}.weight .bias (rows)   layer.N.attention.out.weight
  * (columns) layer.N.norm2.gamma .beta [H] layer.N.mlp.{gate,up}.weight .bias (rows)
@@ -45,11 +45,6 @@ struct mds_gpt_spec {
 
 enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out);
 void mds_gpt_destroy(struct mds_gpt *g); /* NULL is fine */
-
-/* Whether each tensor rank holds the rows of the position table that its slice of the
- * sequence needs, and no others. */
-int mds_gpt_slices_positions(const struct mds_model_config *c,
-                             const struct mds_groups *g, int sequence_parallel);
 
 /* The unit that first and last stage both have when the head is tied; -1: none here. */
 int mds_gpt_tied_unit(const struct mds_gpt *g);

@@ -76,19 +76,6 @@ static enum mds_rc check_place(const char *dir, int64_t iteration)
     return mds_ckpt_prepare(dir);
 }
 
-static char *describe(const struct mds_config_run *run)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-
-    if (!f)
-        return NULL;
-    mds_settings_show(&run->settings, f);
-    fclose(f);
-    return text;
-}
-
 static void say_origin(const struct mds_config_run *run, const char *origin,
                        struct mds_str *out)
 {
@@ -115,7 +102,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
 
     MDS_TRY(check_place(dir, state->iteration));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
-    configuration = describe(run);
+    configuration = mds_settings_text(&run->settings);
     say_origin(run, origin, &provenance);
     s.state.vocab = run->config.model.vocab;
     s.state.padded_vocab = run->config.model.padded_vocab;

@@ -13,7 +13,7 @@ struct mds_params {
     int n, cap;
     struct mds_param_unit *unit;
     int units, unit_cap;
-    int64_t count, whole_count;
+    int64_t count;
     struct mds_param_hooks hooks;
 };
 
@@ -135,7 +135,6 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     u->count = aligned(p->offset + p->count) - u->first;
     u->params++;
     ps->count += p->count;
-    ps->whole_count += spec->rows * (spec->cols ? spec->cols : 1);
     ps->hash[ps->n] = mds_param_hash(spec->name);
     *id = ps->n++;
     return MDS_OK;
@@ -186,11 +185,6 @@ int64_t mds_params_span(const struct mds_params *ps)
 int64_t mds_params_count(const struct mds_params *ps)
 {
     return ps->count;
-}
-
-int64_t mds_params_whole_count(const struct mds_params *ps)
-{
-    return ps->whole_count;
 }
 
 void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad)

@@ -93,9 +93,8 @@ int mds_params_find(const struct mds_params *ps, const char *name);
 /* Elements of all units, gaps included. */
 int64_t mds_params_span(const struct mds_params *ps);
 
-/* Elements of all shares on this rank; of the whole parameters. */
+/* Elements of all shares on this rank. */
 int64_t mds_params_count(const struct mds_params *ps);
-int64_t mds_params_whole_count(const struct mds_params *ps);
 
 /* Where a unit's elements are now; borrowed.  Either may be NULL. */
 void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad);

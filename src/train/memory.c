@@ -74,7 +74,7 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
-int64_t mds_run_memory_need(const struct mds_engine_need *n)
+static int64_t sum_of_need(const struct mds_engine_need *n)
 {
     return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes +
            n->copy_bytes;
@@ -90,7 +90,7 @@ int64_t mds_run_load_bytes(const struct mds_config *c)
 
 void mds_run_print_memory(const struct run *r)
 {
-    int64_t now, peak, predicted = r->memory_before + mds_run_memory_need(&r->need);
+    int64_t now, peak, predicted = r->memory_before + sum_of_need(&r->need);
     char had[32], thought[32];
 
     printf("memory of rank 0 by purpose:\n");
@@ -206,7 +206,7 @@ enum mds_rc mds_run_check_memory(const struct run *r)
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (strcmp(mds_dev_name(r->dev), "cuda") != 0)
-        return check_place(r, "memory", mds_run_memory_need(n) + load, there);
+        return check_place(r, "memory", sum_of_need(n) + load, there);
     MDS_TRY(check_place(r, "GPU memory",
                         n->state_bytes + n->step_bytes + r->beside_bytes, there));
     return check_place(r, "host memory", host,

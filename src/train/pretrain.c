@@ -6,30 +6,19 @@
 
 #include <stdlib.h>
 
-/* What --show-config prints; NULL without memory for it, and on all ranks but one. */
-static char *describe(const struct mds_world *w, const struct mds_config_run *run)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = w->rank == 0 ? open_memstream(&text, &size) : NULL;
-
-    if (!f)
-        return NULL;
-    mds_settings_show(&run->settings, f);
-    fclose(f);
-    return text;
-}
-
 static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *run,
                             int *unfinished)
 {
-    char *configuration;
+    char *configuration = NULL;
     enum mds_rc rc;
 
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
-    if (spec->world->rank == 0)
+    if (spec->world->rank == 0) {
         mds_info("data: %s", mds_dataset_describe(spec->data));
-    configuration = describe(spec->world, run);
+        configuration = mds_settings_text(&run->settings);
+        if (!configuration)
+            return MDS_EMEM;
+    }
     spec->configuration = configuration ? configuration : "";
     rc = mds_train(spec, unfinished);
     free(configuration);

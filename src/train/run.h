@@ -66,7 +66,6 @@ enum mds_rc mds_run_measure(struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r);
-int64_t mds_run_memory_need(const struct mds_engine_need *n);
 
 /* Host memory for reading checkpoints, 0 if none is asked for. */
 int64_t mds_run_load_bytes(const struct mds_config *c);
