@@ -259,8 +259,10 @@ enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *i
 {
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(mds_params_grad_begin(g->ps, id->unit));
+    mds_gpt_norm_grads_begin(g);
     MDS_TRY(mlp_half_bwd(g, id, s, d));
     MDS_TRY(attention_half_bwd(g, id, s, d));
+    MDS_TRY(mds_gpt_norm_grads_end(g, &id->norm1, &id->norm2));
     MDS_TRY(mds_params_grad_ready(g->ps, id->unit));
     return mds_params_release(g->ps, id->unit);
 }

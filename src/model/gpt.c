@@ -65,10 +65,10 @@ static int add_vector(struct registrar *reg, const char *name, const char *suffi
     return add(reg, &s);
 }
 
-static struct norm_ids add_norm(struct registrar *reg, const char *name)
+static struct norm_ids add_norm(struct registrar *reg, const char *name, int place)
 {
     const struct mds_model_config *cfg = &reg->g->cfg;
-    struct norm_ids id = {-1, -1};
+    struct norm_ids id = {-1, -1, place};
 
     id.gamma =
         add_vector(reg, name, "gamma", cfg->hidden, MDS_INIT_ONE, MDS_SHARD_NONE, 0);
@@ -129,12 +129,12 @@ static void add_layer(struct registrar *reg, int number, struct layer_ids *id)
     id->number = number;
     id->unit = add_unit(reg, name);
     snprintf(full, sizeof full, "%s.norm1", name);
-    id->norm1 = add_norm(reg, full);
+    id->norm1 = add_norm(reg, full, 0);
     id->qkv = add_linears(reg, name, qkv, 3, hidden, (int64_t[]){q, kv, kv},
                           MDS_SHARD_ROWS, std);
     id->out = add_linears(reg, name, out, 1, q, &hidden, MDS_SHARD_COLS, small);
     snprintf(full, sizeof full, "%s.norm2", name);
-    id->norm2 = add_norm(reg, full);
+    id->norm2 = add_norm(reg, full, 1);
     id->up = cfg->swiglu
                  ? add_linears(reg, name, up, 2, hidden, (int64_t[]){ffn, ffn},
                                MDS_SHARD_ROWS, std)
@@ -182,7 +182,7 @@ static void add_head(struct registrar *reg)
     struct mds_gpt *g = reg->g;
 
     g->head_unit = add_unit(reg, "head");
-    g->final_norm = add_norm(reg, "final_norm");
+    g->final_norm = add_norm(reg, "final_norm", 0);
     if (!g->cfg.tied_head)
         g->head = add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
                              MDS_SHARD_ROWS, g->cfg.init_std, 0);

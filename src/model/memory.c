@@ -292,6 +292,10 @@ static enum mds_rc take_common(struct mds_gpt *g)
     const struct mds_gpt_piece *last = &g->piece[g->n_pieces - 1].is;
     int64_t n = mds_par_slice_rows(&g->par) * g->cfg.hidden;
 
+    g->norm_grads = NULL;
+    if (g->sequence_parallel && g->run.training)
+        MDS_TRY(
+            mds_par_take_f32(&g->par, MDS_MEM_WORK, 4 * g->cfg.hidden, &g->norm_grads));
     if (!last->is_last || g->n_pieces > 1)
         MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &g->d));
     if (mds_gpt_is_tiled(g))

@@ -39,22 +39,42 @@ enum mds_rc mds_gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
     return mds_op_norm_fwd(g->par.dev, &a);
 }
 
-/* Each tensor rank normed its own rows: gradients are summed over the group. */
-static enum mds_rc shared_norm_bwd(const struct mds_gpt *g, struct mdsk_norm_bwd *a)
-{
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    float *fresh = NULL, *gamma = a->dgamma, *beta = a->dbeta;
-    int64_t H = a->H;
+/* ---- gradients of norms ---- */
 
-    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, 2 * H, &fresh));
-    mds_dev_zero(g->par.dev, fresh, 2 * H * (int64_t)sizeof *fresh);
-    a->dgamma = fresh;
-    a->dbeta = beta ? fresh + H : NULL;
-    MDS_TRY(mds_op_norm_bwd(g->par.dev, a));
-    MDS_TRY(mds_tp_add_shared_grad(&g->par, fresh, H, gamma));
-    if (beta)
-        MDS_TRY(mds_tp_add_shared_grad(&g->par, fresh + H, H, beta));
-    mds_arena_release(g->par.arena, mark);
+void mds_gpt_norm_grads_begin(const struct mds_gpt *g)
+{
+    if (g->norm_grads)
+        mds_dev_zero(g->par.dev, g->norm_grads,
+                     4 * g->cfg.hidden * (int64_t)sizeof *g->norm_grads);
+}
+
+static enum mds_rc add_grad(const struct mds_gpt *g, const float *sum, int id)
+{
+    struct mdsk_add add = {.n = g->cfg.hidden, .x = sum, .y = grad(g, id)};
+
+    return id < 0 ? MDS_OK : mds_op_add(g->par.dev, &add);
+}
+
+static float *norm_grads(const struct mds_gpt *g, const struct norm_ids *id)
+{
+    return g->norm_grads + 2 * g->cfg.hidden * id->place;
+}
+
+enum mds_rc mds_gpt_norm_grads_end(const struct mds_gpt *g,
+                                   const struct norm_ids *first,
+                                   const struct norm_ids *second)
+{
+    const struct norm_ids *id[] = {first, second};
+    int64_t H = g->cfg.hidden;
+    int n = second ? 2 : 1;
+
+    if (!g->norm_grads)
+        return MDS_OK;
+    MDS_TRY(mds_tp_sum(&g->par, g->norm_grads, 2 * H * n));
+    for (int i = 0; i < n; i++) {
+        MDS_TRY(add_grad(g, norm_grads(g, id[i]), id[i]->gamma));
+        MDS_TRY(add_grad(g, norm_grads(g, id[i]) + H, id[i]->beta));
+    }
     return MDS_OK;
 }
 
@@ -75,8 +95,10 @@ enum mds_rc mds_gpt_norm_bwd(const struct mds_gpt *g, const struct norm_ids *id,
                               .dgamma = grad(g, id->gamma),
                               .dbeta = grad(g, id->beta)};
 
-    if (g->sequence_parallel)
-        return shared_norm_bwd(g, &a);
+    if (g->norm_grads) {
+        a.dgamma = norm_grads(g, id);
+        a.dbeta = a.dbeta ? a.dgamma + a.H : NULL;
+    }
     return mds_op_norm_bwd(g->par.dev, &a);
 }
 

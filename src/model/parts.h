@@ -10,6 +10,7 @@
  * parameters form one operand (q, k, v; gate, up) it is the first of them. */
 struct norm_ids {
     int gamma, beta;
+    int place; /* 0 or 1: of the two of a block */
 };
 
 struct linear_ids {
@@ -74,6 +75,7 @@ struct mds_gpt {
     struct mds_par par;         /* of the micro-batch under way */
     struct layer_saved *shared; /* [recompute_layers] sets that layers use in turn */
     void *m, *d;                /* [Rs,H]: an open branch, the stream's gradient */
+    float *norm_grads;          /* [2,2,H]: of a block's norms, of this rank's rows */
 };
 
 /* Dropout sites of one step. */
@@ -207,6 +209,14 @@ enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                             const struct layer_saved *s, const void *dm, void *dn);
 
 /* ---- ops.c: operations with parameters by id ---- */
+
+/* Around all mds_gpt_norm_bwd of a block: with sequence parallelism each tensor rank
+ * has norms of rows of its own, whose gradients are summed once.  second: NULL, or the
+ * block's other norm. */
+void mds_gpt_norm_grads_begin(const struct mds_gpt *g);
+enum mds_rc mds_gpt_norm_grads_end(const struct mds_gpt *g,
+                                   const struct norm_ids *first,
+                                   const struct norm_ids *second);
 
 enum mds_rc mds_gpt_norm_fwd(const struct mds_gpt *g, const struct norm_ids *id,
                              const void *x, const void *r, void *sum, void *y,

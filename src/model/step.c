@@ -158,7 +158,9 @@ static enum mds_rc whole_head(const struct mds_gpt *g, struct mds_head *h,
     MDS_TRY(mds_head_loss(&g->par, h, y, target, &loss->sum, &loss->count, dy));
     if (d) {
         mds_dev_zero(g->par.dev, d, n * (int64_t)mdsk_dtype_size(g->par.dtype));
+        mds_gpt_norm_grads_begin(g);
         MDS_TRY(mds_gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
+        MDS_TRY(mds_gpt_norm_grads_end(g, &g->final_norm, NULL));
     }
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;

@@ -460,6 +460,7 @@ enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *i
     place_attention(w, k, &o, &lse);
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(mds_params_grad_begin(g->ps, id->unit));
+    mds_gpt_norm_grads_begin(g);
     MDS_TRY(enter(g, id, w, x));
     mds_dev_meet(g->par.dev, w->o_copy);
     if (!k->o)
@@ -469,6 +470,7 @@ enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *i
     if (next)
         mds_gpt_tiled_bring(g, w, next);
     MDS_TRY(enter_bwd(g, id, w, x, d));
+    MDS_TRY(mds_gpt_norm_grads_end(g, &id->norm1, &id->norm2));
     MDS_TRY(mds_params_grad_ready(g->ps, id->unit));
     return mds_params_release(g->ps, id->unit);
 }

@@ -236,7 +236,8 @@ enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, struct mds_head *h,
 {
     struct tile t;
 
+    mds_gpt_norm_grads_begin(g);
     for (int64_t at = 0; mds_gpt_tile_at(g, at, &t); at += t.g.par.slice.n)
         MDS_TRY(head_tile(&t, h, x, target, loss, d));
-    return MDS_OK;
+    return d ? mds_gpt_norm_grads_end(g, &g->final_norm, NULL) : MDS_OK;
 }

@@ -1,5 +1,4 @@
 #include "parallel/tensor_parallel.h"
-#include "tensor/op.h"
 
 /* Whether rows between products are others than in them. */
 static int is_cut(const struct mds_par *p)
@@ -148,9 +147,7 @@ enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
     return mds_tp_leave_wait(out);
 }
 
-/* ---- shared parameters ---- */
-
-static enum mds_rc sum_up(const struct mds_par *p, float *x, int64_t n)
+enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n)
 {
     struct mds_comm *tp = p->groups->tp;
     int64_t bytes = mds_comm_all_reduce_work(tp, n) * (int64_t)sizeof *x;
@@ -161,13 +158,4 @@ static enum mds_rc sum_up(const struct mds_par *p, float *x, int64_t n)
     MDS_TRY(mds_comm_all_reduce(tp, x, n, MDS_COMM_SUM, work));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
-}
-
-enum mds_rc mds_tp_add_shared_grad(const struct mds_par *p, float *fresh, int64_t n,
-                                   float *grad)
-{
-    struct mdsk_add add = {.n = n, .x = fresh, .y = grad};
-
-    MDS_TRY(sum_up(p, fresh, n));
-    return mds_op_add(p->dev, &add);
 }

@@ -57,10 +57,8 @@ enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
                          struct mds_tp_flow *in);
 enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out);
 
-/* Gradients of parameters that each tp rank applied to its own slice of rows: the sum
- * over the group is added to grad.  fresh [n] f32, working memory, is this rank's part.
- */
-enum mds_rc mds_tp_add_shared_grad(const struct mds_par *p, float *fresh, int64_t n,
-                                   float *grad);
+/* x [n], of parameters that each tp rank applied to its own slice of rows, becomes the
+ * sum over the group. */
+enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n);
 
 #endif

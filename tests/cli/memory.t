@@ -34,11 +34,26 @@ done <<'END'
 2 --zero-stage 2 --bf16
 2 --zero-stage 1 --bf16 --recompute-granularity selective --recompute-modules layernorm mlp_act
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --recompute-modules layernorm --mlp-tile 50
-2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective
+2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --tp-comm-chunks 3
+2 --tensor-model-parallel-size 2 --tp-comm-chunks 2 --recompute-granularity full --sequence-tile 40 --bf16
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 3
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
 END
+# The example of docs/parallelism.md, "Counted": calls and payload of a tensor group.
+counted() {
+    mds_pretrain --dry-run --num-layers 8 --hidden-size 64 --num-attention-heads 8 \
+        --seq-length 64 --vocab-size 72 --make-vocab-size-divisible-by 8 --eval-iters 0 \
+        --world-size 2 --tensor-model-parallel-size 2 --sequence-parallel "$@" >dry &&
+        sed -n 's/^  tp  *2  \([a-z_]*\) *\([0-9]*\)  *\([0-9.]* KiB\).*/\1 \2 \3/p' dry
+}
+test_expect_success 'chunks send what whole messages do; norms are summed once a block' '
+    counted >whole && counted --tp-comm-chunks 4 >chunks &&
+    printf "%s\n" "all_reduce 9 8.50 KiB" "reduce_scatter 34 544.00 KiB" \
+        "all_gather 51 801.50 KiB" >expect && test_cmp expect whole &&
+    printf "%s\n" "all_reduce 9 8.50 KiB" "reduce_scatter 136 544.00 KiB" \
+        "all_gather 201 801.50 KiB" >expect && test_cmp expect chunks
+'
 test_expect_success 'the process takes no more than 2 % more or less' '
     mds_pretrain --num-layers 6 --hidden-size 512 --num-attention-heads 8 --seq-length 512 \
         --train-iters 2 --micro-batch-size 2 --eval-iters 0 --threads 1 --data-path t.h5 >out &&
