@@ -1,5 +1,6 @@
 /* A step's micro-batches through the pieces of a stage. */
 #include "model/parts.h"
+#include "parallel/tensor_parallel.h"
 #include "parallel/vocab.h"
 #include "tensor/op.h"
 
@@ -13,19 +14,14 @@ static void set_batch(struct mds_gpt *g, int64_t first_sample)
     mds_par_set_batch(&g->par, g->run.B, g->run.S, first_sample);
 }
 
-/* Two hide half of what a product waits for, and half of what waits for it; short
- * messages would only become slower. */
 int mds_gpt_tensor_chunks(const struct mds_gpt *g)
 {
-    const int64_t worth_it = 16 << 20;
     int64_t rows = mds_par_rows(&g->par);
     int64_t bytes = rows * g->cfg.hidden * (int64_t)mdsk_dtype_size(g->par.dtype);
 
     if (mds_comm_size(g->groups->tp) == 1)
         return 1;
-    if (g->tensor_chunks > 0)
-        return g->tensor_chunks;
-    return bytes < worth_it ? 1 : 2;
+    return mds_tp_chunks(g->tensor_chunks, bytes);
 }
 
 enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)

@@ -14,6 +14,15 @@ static int is_shared(const struct mds_par *p)
 
 /* ---- chunks ---- */
 
+int mds_tp_chunks(int64_t wanted, int64_t bytes)
+{
+    const int64_t worth_it = 16 << 20;
+
+    if (wanted > 0)
+        return (int)wanted;
+    return bytes < worth_it ? 1 : 2;
+}
+
 /* A chunk: its first row and rows, in products and in slices. */
 struct chunk {
     int64_t at, rows, slice_at, slice_rows;

@@ -20,6 +20,11 @@
 
 #include "parallel/par.h"
 
+/* In how many chunks rows of so many bytes should travel.  wanted 0: two hide half of
+ * what a product waits for, and half of what waits for it; short messages would only
+ * become slower. */
+int mds_tp_chunks(int64_t wanted, int64_t bytes);
+
 /* Rows on their way into products, or out of them. */
 struct mds_tp_flow {
     void *rows; /* [rows, width]: what products read, or the partial sums they write */

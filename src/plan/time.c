@@ -1,5 +1,6 @@
 /* A roofline over a step's ledger. */
 #include "plan/time.h"
+#include "parallel/tensor_parallel.h"
 
 #include <math.h>
 
@@ -102,38 +103,39 @@ static double forward_s(const struct mds_config *c, double compute_s)
     return compute_s / (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL ? 4 : 3);
 }
 
-/* In how many chunks rows travel between tensor ranks, as the model decides. */
-static double tensor_chunks(const struct mds_config *c)
+/* In how many chunks rows travel between tensor ranks: all of a micro-batch's, or of a
+ * tile. */
+static int tensor_chunks(const struct mds_config *c)
 {
-    const int64_t worth_it = 16 << 20;
-    int64_t tokens =
-        c->train.sequence_tile > 0
-            ? c->train.sequence_tile
-            : c->model.seq_length / (c->parallel.ulysses * c->parallel.ring);
-    int64_t size = c->train.type == MDS_TYPE_F32 ? 4 : 2;
+    int64_t ranks = c->parallel.ulysses * c->parallel.ring;
+    int64_t rows = c->batch.micro * c->model.seq_length / ranks;
+    int64_t tile = c->train.sequence_tile;
+    int64_t e = c->train.type == MDS_TYPE_F32 ? 4 : 2;
 
-    if (c->parallel.tensor_chunks > 0)
-        return (double)c->parallel.tensor_chunks;
-    return c->batch.micro * tokens * c->model.hidden * size < worth_it ? 1 : 2;
+    rows = tile > 0 && tile < rows ? tile : rows;
+    return mds_tp_chunks(c->parallel.tensor_chunks, rows * c->model.hidden * e);
 }
 
-/* What tensor ranks exchange (docs/adr/0011 and 0014).  Of a block's messages, of one
- * size each, these wait for nobody: with Megatron's sequence parallelism two gathers
- * and two reductions backward, of four forward and six backward; without it the two
- * reductions backward, of four.  Of the others all chunks but one travel behind
- * products.
- */
+/* What tensor ranks exchange.  Of a block's messages, of one size each, these wait for
+ * nobody (docs/adr/0011): with Megatron's sequence parallelism two gathers and two
+ * reductions backward, of four forward and six backward; without it the two reductions
+ * backward, of four.  They go behind weight gradients, a third of the computing or
+ * less.  The others travel in chunks behind the products of others (docs/adr/0014), in
+ * tiles of the sequence half of them. */
 static double tensor_s(const struct mds_config *c, double all, double compute_s)
 {
     double forward = c->parallel.sequence_parallel ? 4 : 2;
     double backward = c->parallel.sequence_parallel ? 6 : 2;
-    double behind = c->parallel.sequence_parallel ? 4 : 2, of = forward + backward,
-           part;
+    double behind = c->parallel.sequence_parallel ? 4 : 2, of = forward + backward;
+    double weights = forward_s(c, compute_s), others = 1 - 1.0 / tensor_chunks(c);
+    double chunked;
 
     if (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL)
-        of += forward;
-    part = (1 - behind / of) / tensor_chunks(c);
-    return all * part + showing(all * (1 - part), compute_s);
+        of += forward - 1; /* nobody needs the MLP's result again */
+    behind *= all / of;
+    chunked = (all - behind) * (c->train.sequence_tile > 0 ? 0.5 : 1) * others;
+    return all - behind - chunked + showing(behind, weights) +
+           showing(chunked, (compute_s - weights) * others);
 }
 
 /* Keys and values travel around a ring behind the attention of those that are there. */

@@ -145,6 +145,29 @@ static void time_is_what_h200s_took(void **state)
     }
 }
 
+/* Behind products of other chunks: what two leave of a message is half; short ones do
+ * not gain by it, and are not cut. */
+static void chunks_hide_messages(void **state)
+{
+    static const char four[] = "--tensor-model-parallel-size 4 --sequence-parallel";
+    struct mds_estimate whole, two, as_it_is, tiled;
+    char words[256];
+
+    (void)state;
+    snprintf(words, sizeof words, "%s --tp-comm-chunks 1", four);
+    whole = predict(gpt6_7b, words, 4);
+    snprintf(words, sizeof words, "%s --tp-comm-chunks 2", four);
+    two = predict(gpt6_7b, words, 4);
+    as_it_is = predict(gpt6_7b, four, 4);
+    snprintf(words, sizeof words,
+             "%s --recompute-granularity full --sequence-tile 4096", four);
+    tiled = predict(gpt6_7b, words, 4);
+    assert_true(two.tensor_s < 0.85 * whole.tensor_s);
+    assert_true(two.tensor_s > 0.5 * whole.tensor_s);
+    assert_true(as_it_is.tensor_s == two.tensor_s && as_it_is.step_s < whole.step_s);
+    assert_true(tiled.tensor_s > two.tensor_s);
+}
+
 static const char on_host[] =
     "--seq-length 2048 --micro-batch-size 1 --global-batch-size 8 --cpu-optimizer";
 
@@ -230,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
         cmocka_unit_test(time_is_what_h200s_took),
+        cmocka_unit_test(chunks_hide_messages),
         cmocka_unit_test(the_hosts_update_shows_in_part),
         cmocka_unit_test(buffers_follow_the_peers),
         cmocka_unit_test(attention_takes_parts),
