@@ -6,8 +6,8 @@
  *     iter_0000100/             complete; never changed again
  *         index.h5              every tensor whole, and where its parts are
  *         rank_00000.h5 ...     the parts
- *     iter_0000200.partial/     being written, or left by a run that died; not looked
- * at
+ *     iter_0000200.partial/     being written, or left by a run that died; nobody
+ *                               looks at it
  *
  * Functions that write are for one rank. */
 #ifndef MDS_CKPT_FOLDER_H

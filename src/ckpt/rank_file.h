@@ -2,10 +2,12 @@
  * for every block of them.
  *
  *     attributes     mds_checkpoint (the format), save, rank, iteration
- *     /weight/NAME   f32; attribute `checksum`: which of the checksums is its first
- * block's /adam_m/NAME, /adam_v/NAME   the same /checksums     u64: XXH64 of each block
- * of MDS_RANK_FILE_BLOCK elements, the last one of a list shorter /index/parts   what
- * of which tensor the lists are, as in index.h5
+ *     /weight/NAME   f32; attribute `checksum`: which of them is its first block's
+ *     /adam_m/NAME, /adam_v/NAME
+ *                    the same
+ *     /checksums     u64: XXH64 of each block of MDS_RANK_FILE_BLOCK elements; the last
+ *                    block of a list is shorter
+ *     /index/parts   what of which tensor the lists are, as in index.h5
  *
  * HDF5 lays the file out and closes it; then the numbers are written to their places
  * without HDF5, which knows one thread only, by any thread. */

@@ -2,7 +2,8 @@
  *
  *   cpu   host memory, kernels/cpu
  *   dry   no kernels, and addresses that may be computed with but never touched: the
- * same calls leave the same ledger, so a run of any size can be measured on a laptop
+ *         same calls leave the same ledger, so a run of any size can be measured on a
+ *         laptop
  *   cuda  memory of an NVIDIA GPU, kernels/cuda; in builds without CUDA a row that says
  *         so
  */

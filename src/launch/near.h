@@ -36,7 +36,8 @@ void mds_near_print(const struct mds_near *n, FILE *f);
  *   PALS   0-7,32-39:8-15,40-47        ranks by colons
  *   Slurm  0xff000000ff,0xff000000ff00  masks, by commas
  *   hydra  0+1+2+3,4+5+6+7             ranks by commas
- * 0, or -1 if a GPU is not known or the launcher has no such list. */
+ *
+ * Returns 0, or -1 if a GPU is not known or the launcher has no such list. */
 int mds_near_list(const struct mds_near *n, enum mds_launcher launcher,
                   const int *order, int ranks, struct mds_str *out);
 

@@ -1,11 +1,13 @@
 /* The script of a job, and how a run goes on from job to job.
  *
- *   limit     Some minutes before the walltime the script is warned by SIGUSR1: by
- * Slurm where there is Slurm, else timeout(1) does it.  It hands the signal on, and the
- * ranks save and leave with status 85; --exit-duration-in-mins makes them do the same
- * by their own clocks. requeue   A job that leaves before its run is done, and left a
- * newer checkpoint than it found, is started again: by scontrol requeue, elsewhere by
- * submitting the script once more.  One that made no headway would make none again.
+ *   limit     Some minutes before the walltime the script is warned by SIGUSR1, by
+ *             Slurm or else by timeout(1).  It hands the signal on, and the ranks save
+ *             and leave with status 85; --exit-duration-in-mins makes them do the same
+ *             by their own clocks.
+ *   requeue   A job that leaves before its run is done, and left a newer checkpoint
+ *             than it found, is started again: by scontrol requeue, elsewhere by
+ *             submitting the script once more.  One that made no headway would make
+ *             none again.
  *   chain     Jobs that were submitted behind it go on instead.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */

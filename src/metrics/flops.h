@@ -40,8 +40,7 @@ double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
  * and selective, QK^T and PV, takes r = 1 in the attention term alone.  Without
  * recompute the layers' 96 thus becomes 72; the head is never recomputed and keeps
  * its 6.  (Megatron's own script scales the head down too, and so counts it a quarter
- * too low there.)
- */
+ * too low there.) */
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
                           enum mds_recompute recompute);
 

@@ -2,20 +2,23 @@
  * backward of micro-batches.
  *
  * Blocks are pre-norm.  Between them the residual stream travels as a pair (x, r): x
- * the stream so far, r the branch still to be added; the next norm's kernel forms x +
- * r. Between pieces of the pipeline it travels as the sum.
+ * the stream so far, r the branch still to be added; the next norm's kernel forms their
+ * sum.  Between pieces of the pipeline it travels as the sum.
  *
  * Parameters, `.bias` and `.beta` where the configuration has them; in brackets how a
  * tensor-parallel group shares them (all of a rank's linears are ordinary ones):
  *   embedding.word.weight [Vp,H] (rows)
  *   embedding.position.weight [positions,H] (rows, if each rank sees one slice)
  *   layer.N.norm1.gamma .beta [H]
- *   layer.N.attention.{q,k,v}.weight .bias (rows)   layer.N.attention.out.weight
- * (columns) layer.N.norm2.gamma .beta [H] layer.N.mlp.{gate,up}.weight .bias (rows)
- * layer.N.mlp.down.weight (columns) final_norm.gamma .beta [H] head.weight [Vp,H]
- * (rows), unless tied to embedding.word Vp is the vocabulary rounded up; the surplus
- * takes no part in the loss.  Units: the word embedding, positions, each layer, and
- * final norm with head. */
+ *   layer.N.attention.{q,k,v}.weight .bias (rows)
+ *   layer.N.attention.out.weight (columns) .bias
+ *   layer.N.norm2.gamma .beta [H]
+ *   layer.N.mlp.{gate,up}.weight .bias (rows)
+ *   layer.N.mlp.down.weight (columns) .bias
+ *   final_norm.gamma .beta [H]
+ *   head.weight [Vp,H] (rows), unless tied to embedding.word
+ * Vp is the vocabulary rounded up; the surplus takes no part in the loss.  Units: the
+ * word embedding, positions, each layer, and final norm with head. */
 #ifndef MDS_MODEL_GPT_H
 #define MDS_MODEL_GPT_H
 

@@ -25,13 +25,16 @@ struct layer_ids {
 };
 
 /* What a layer's backward reads of its forward.  Rs: rows of this rank's slice; R: rows
- * in matrix products. x [Rs,H] input of norm1   n1 [Rs,H]   qkv: parallel/attention.h's
- * `inside` o [R,A*D]   lse f32       x1 [Rs,H] input of norm2   n2 [Rs,H] u [R,F or 2F]
- * g [R,F]   mean, rstd [Rs] f32 each.  NULL, of n1, n2, g and with tiles of the MLP u:
- * not kept, but made again of what is. */
+ * in matrix products.  NULL, of n1, n2, g, and with tiles of the MLP u: not kept, but
+ * made again of what is. */
 struct layer_saved {
-    void *x, *n1, *qkv, *o, *x1, *n2, *u, *g;
-    float *mean1, *rstd1, *lse, *mean2, *rstd2;
+    void *x, *n1;  /* [Rs,H] norm1's input and result */
+    void *qkv;     /* parallel/attention.h's `inside` */
+    void *o;       /* [R,A*D] */
+    void *x1, *n2; /* [Rs,H] norm2's input and result */
+    void *u, *g;   /* [R,F or 2F] before the activation, [R,F] behind it */
+    float *mean1, *rstd1, *mean2, *rstd2; /* [Rs] */
+    float *lse;                           /* parallel/attention.h */
 };
 
 /* What is put away of a layer until its backward, elsewhere than where forward has it,

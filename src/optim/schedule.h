@@ -12,11 +12,12 @@
  *   linear    min_lr + (lr - min_lr) * (1 - x)
  *   cosine    min_lr + (lr - min_lr) * (1 + cos(pi x)) / 2
  *   WSD       lr until wsd_decay_iters before the end of decay_iters, then straight
- * down to min_lr and min_lr after decay_iters (constant: lr).
+ *             down to min_lr
+ * and min_lr after decay_iters (constant: lr).
  *
  * Megatron's rule (its scheduler has counted t when step t is made).  decay_iters 0
  * means iters, warmup_iters 0 means warmup_fraction * decay_iters, wsd_decay_iters 0 a
- * tenth. Sources: Loshchilov, Hutter 2016, arXiv:1608.03983; Hu et al. 2024,
+ * tenth.  Sources: Loshchilov, Hutter 2016, arXiv:1608.03983; Hu et al. 2024,
  * arXiv:2404.06395. */
 double mds_lr_at(const struct mds_optim_config *c, int64_t iters, int64_t t);
 

@@ -7,11 +7,11 @@
  *
  *   stage 0  everything is everywhere; gradients are all-reduced
  *   stage 1  master weights and moments of the own slices only: gradients are reduced
- * to their owners, who update, and gather the new weights stage 2  gradients, too, of
- * the own slices only: a unit's gradient lives from grad_begin to the end of its
- * reduction, in one of a few buffers stage 3  weights, too: a unit is gathered at
- * acquire (the next one ahead of time) into one of a few buffers, which another unit
- * may have after release
+ *            to their owners, who update; then all gather the new weights
+ *   stage 2  gradients, too, of the own slices only: a unit's gradient lives from
+ *            grad_begin to the end of its reduction, in one of a few buffers
+ *   stage 3  weights, too: a unit is gathered at acquire (the next one ahead of time)
+ *            into one of a few buffers, which another unit may have after release
  *
  * A group of one rank has nothing to share and is at stage 0, unless its weights rest
  * on the host.  Bytes per parameter that last, with weights of w bytes and N ranks:

@@ -1,11 +1,12 @@
 /* The groups of ranks a rank belongs to.
  *
- *   tp       share every weight matrix (and, with sequence parallelism, the rows
- * between) ulysses  share a sequence by tokens, and attention by heads ring     share a
- * sequence by tokens; keys and values travel data     have the same weights: data x
- * ring x ulysses; gradients are summed over it pipe     hold the stages of the model,
- * in order ends     first and last stage, which share a tied embedding (size 1
- * elsewhere) world    everybody
+ *   tp       share every weight matrix (with sequence parallelism, the rows between)
+ *   ulysses  share a sequence by tokens, and attention by heads
+ *   ring     share a sequence by tokens; keys and values travel
+ *   data     have the same weights: data x ring x ulysses; gradients are summed over it
+ *   pipe     hold the stages of the model, in order
+ *   ends     first and last stage, which share a tied embedding (size 1 elsewhere)
+ *   world    everybody
  */
 #ifndef MDS_PARALLEL_GROUPS_H
 #define MDS_PARALLEL_GROUPS_H
