@@ -240,16 +240,18 @@ static void srun(const struct mds_launch *l, struct mds_words *out)
     add_binding(l, out);
 }
 
-/* What the MPI standard says of mpiexec; on one host ranks inherit the environment. */
+/* What the MPI standard says of mpiexec. */
 static void plain(const struct mds_launch *l, struct mds_words *out)
 {
     mds_words_split(out, l->machine->launcher.flags);
     add_count("-n", l->ranks, out);
     add_binding(l, out);
-    if (has_environment(l)) {
-        mds_words_add(out, "env");
-        add_environment(l, "", out);
-    }
+}
+
+/* Launchers that hand on the environment they have: srun, and on one host all. */
+static int hands_on(enum mds_launcher kind)
+{
+    return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_PLAIN;
 }
 
 /* The program beside this one, else by its name alone: the shell's path finds it. */
@@ -289,7 +291,7 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
             "profile %s starts ranks on one host only, and there are %lld "
             "nodes; give --machine, or a profile with another launcher.kind",
             m->name, (long long)l->nodes);
-    if (m->launcher.kind == MDS_LAUNCHER_SRUN && has_environment(l)) {
+    if (hands_on((enum mds_launcher)m->launcher.kind) && has_environment(l)) {
         mds_words_add(out, "env");
         add_environment(l, "", out);
     }
