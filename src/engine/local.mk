@@ -20,6 +20,7 @@ tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_memory_SOURCES = tests/unit/engine_memory.c $(engine_fixture)
 tests_unit_engine_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_engine_memory_LDFLAGS = -Wl,--wrap=mds_zalloc,--wrap=mds_realloc
 tests_unit_engine_memory_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 
 # A long layer against plain loops; on a GPU: tests/gpu/long cuda

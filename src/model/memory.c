@@ -3,7 +3,7 @@
 #include "model/parts.h"
 #include "tensor/op.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* What to take: a place for the address, how many elements, and whether they are f32
  * whatever the type of activations. */
@@ -259,8 +259,8 @@ static enum mds_rc make_sets(struct mds_gpt *g)
     if (!set)
         return MDS_EMEM;
     g->set = set;
-    for (; g->sets < g->run.sets; g->sets++) {
-        set = &g->set[g->sets];
+    while (g->sets < g->run.sets) {
+        set = &g->set[g->sets++];
         *set = (struct piece_set){0};
         set->saved = mds_zalloc((size_t)g->most_layers, sizeof *set->saved);
         set->kept = mds_zalloc((size_t)g->most_layers, sizeof *set->kept);
@@ -270,15 +270,27 @@ static enum mds_rc make_sets(struct mds_gpt *g)
     return MDS_OK;
 }
 
+/* As for the sets, once. */
+static enum mds_rc make_shared(struct mds_gpt *g, int n)
+{
+    if (n > g->shareds) {
+        struct layer_saved *more = mds_realloc(g->shared, (size_t)n, sizeof *more);
+
+        if (!more)
+            return MDS_EMEM;
+        g->shared = more;
+        g->shareds = n;
+    }
+    memset(g->shared, 0, (size_t)n * sizeof *g->shared);
+    return MDS_OK;
+}
+
 static enum mds_rc take_shared(struct mds_gpt *g)
 {
     const struct mds_train_config *t = g->run.train;
     int n = t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
 
-    free(g->shared);
-    g->shared = mds_zalloc((size_t)n, sizeof *g->shared);
-    if (!g->shared)
-        return MDS_EMEM;
+    MDS_TRY(make_shared(g, n));
     if (g->run.training && mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
         return MDS_OK;
     for (int i = 0; i < (g->run.training ? n : 1); i++)

@@ -76,9 +76,10 @@ struct mds_gpt {
     struct mds_gpt_run run;
     struct mds_arena_mark mark, host_mark;
     struct mds_par par;         /* of the micro-batch under way */
-    struct layer_saved *shared; /* [recompute_layers] sets that layers use in turn */
-    void *m, *d;                /* [Rs,H]: an open branch, the stream's gradient */
-    float *norm_grads;          /* [2,2,H]: of a block's norms, of this rank's rows */
+    struct layer_saved *shared; /* [shareds] buffers that layers use in turn */
+    int shareds;
+    void *m, *d;       /* [Rs,H]: an open branch, the stream's gradient */
+    float *norm_grads; /* [2,2,H]: of a block's norms, of this rank's rows */
 };
 
 /* Dropout sites of one step. */

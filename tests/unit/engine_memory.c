@@ -265,6 +265,49 @@ static void a_token_costs_what_it_must(void **state)
     }
 }
 
+/* Calls of the two since the program began; linked in their place. */
+static int allocations;
+
+void *__real_mds_zalloc(size_t n, size_t size);
+void *__real_mds_realloc(void *p, size_t n, size_t size);
+void *__wrap_mds_zalloc(size_t n, size_t size);
+void *__wrap_mds_realloc(void *p, size_t n, size_t size);
+
+void *__wrap_mds_zalloc(size_t n, size_t size)
+{
+    allocations++;
+    return __real_mds_zalloc(n, size);
+}
+
+void *__wrap_mds_realloc(void *p, size_t n, size_t size)
+{
+    allocations++;
+    return __real_mds_realloc(p, n, size);
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 6; way++) {
+        struct mds_config c = gpt_shape();
+        struct fixture f;
+        int before;
+
+        c.model.layers = 5;
+        set_recompute(&c, way);
+        open_on(&f, &c, "cpu");
+        backward(&f);
+        assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
+        eval_loss(&f);
+        before = allocations;
+        backward(&f);
+        assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
+        eval_loss(&f);
+        assert_int_equal(allocations, before);
+        close_all(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +319,7 @@ int main(void)
         cmocka_unit_test(modules_alone_are_not_kept),
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
+        cmocka_unit_test(a_step_allocates_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
