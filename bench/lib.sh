@@ -63,9 +63,9 @@ words_help='words between commas: micro-batch; none, selective, full; of blocks 
                       what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
                       opt: optimizer on the host, rest: weights, too; tpN, sp, uN, ringN,
                       ppN: ranks; gN: micro-batches a step; tN, cN, mN, lN: tiles of the
-                      sequence, chunks of attention, tiles of MLP and loss; aN%, dN%: of
-                      blocks, whose attention is kept, whose inputs are not on the host;
-                      rope'
+                      sequence, chunks of attention, tiles of MLP and loss; xN: chunks of
+                      what tensor ranks exchange; aN%, dN%: of blocks, whose attention is
+                      kept, whose inputs are not on the host; rope'
 
 # The options that a try's words stand for, in $options.
 read_try() {
@@ -86,6 +86,7 @@ read_try() {
         z[0-3]) more="--zero-stage $n" ;;
         tp[0-9]*) more="--tensor-model-parallel-size $n" ;;
         u[0-9]*) more="--ds-sequence-parallel-size $n" ;;
+        x[0-9]*) more="--tp-comm-chunks $n" ;;
         ring[0-9]*) more="--context-parallel-size $n" ;;
         pp[0-9]*) more="--pipeline-model-parallel-size $n" ;;
         g[0-9]*) more="--gradient-accumulation-steps $n" ;;

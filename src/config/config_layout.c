@@ -137,6 +137,17 @@ static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *
                          "one tensor rank");
 }
 
+/* Chunks of what nobody exchanges. */
+static void check_chunks(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_parallel_config *p = &run->config.parallel;
+
+    if (p->tensor_chunks > 0 && p->tensor == 1)
+        mds_diag_warn(diag, mds_config_origin(run, "parallel.tensor_chunks"),
+                      "--tp-comm-chunks changes nothing: there is one tensor rank, "
+                      "--tensor-model-parallel-size 1");
+}
+
 int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
@@ -204,6 +215,7 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 
     apply_sp_type(run);
     drop_sequence_parallel(run, diag);
+    check_chunks(run, diag);
     copy = mds_config_ranks_of_a_copy(run);
     if (run->world % copy != 0) {
         misfit_grid(run, diag);

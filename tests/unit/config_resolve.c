@@ -424,6 +424,7 @@ static void test_kept_where(void **state)
     expect_off("--partition-activations --recompute-granularity full "
                "--sequence-parallel " TENSOR "2",
                2, "has cut the inputs already");
+    expect_off("--tp-comm-chunks 2", 1, "changes nothing: there is one tensor rank");
     expect_misfit("--partition-activations", 1,
                   "--partition-activations is about the inputs that full recompute "
                   "keeps, and this is none; give --recompute-granularity full");
