@@ -226,8 +226,8 @@ static enum mds_rc copy_pieces(struct mds_gpt *g, const struct mds_gpt_spec *spe
     return MDS_OK;
 }
 
-/* Whether each tensor rank holds the rows of the position table that its slice of the
- * sequence needs, and no others. */
+/* Whether each tensor rank holds, adds and updates an equal share of the position
+ * table's rows, and no others. */
 static int slices_positions(const struct mds_gpt *g)
 {
     return g->sequence_parallel && g->groups->grid.sp == 1 &&

@@ -31,6 +31,9 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
 void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
                       int64_t n);
 
+/* The same tile in chunks, between whose rows there is no order. */
+void mds_par_set_chunks(struct mds_par *tile, int chunks);
+
 /* Rows [token, sequence] in matrix products, and between them. */
 static inline int64_t mds_par_rows(const struct mds_par *p)
 {
@@ -41,9 +44,6 @@ static inline int64_t mds_par_slice_rows(const struct mds_par *p)
 {
     return p->slice.n * p->B;
 }
-
-/* The same tile in chunks, between whose rows there is no order. */
-void mds_par_set_chunks(struct mds_par *tile, int chunks);
 
 /* Rows in matrix products before chunk i; those of a slice are as many times fewer as
  * the slice is. */

@@ -5,9 +5,9 @@
  *
  * and its backward is the same from the other end: dy enters, dx leaves.
  *
- *                 without             with sequence parallelism, x and y [rows/tp,
- * width] enter       nothing             all-gather rows leave       all-reduce
- * reduce-scatter rows
+ *              without         with sequence parallelism: x and y [rows/tp, width]
+ *     enter    nothing         all-gather rows
+ *     leave    all-reduce      reduce-scatter rows
  *
  * Rows travel in a few chunks (mds_par.chunks): each sets out when it is made, and is
  * waited for where it is read, so that products of others run meanwhile.  Who leaves a

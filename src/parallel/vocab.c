@@ -13,7 +13,7 @@ struct piece {
 
 /* Each run of tokens in up to three pieces: before, in and behind the tokens whose
  * position this tp rank adds.  Without sequence parallelism that is rank 0's job, with
- * it each rank adds those of its slice; every rank's result is then summed. */
+ * it each rank adds an equal share; every rank's result is then summed. */
 static int cut(const struct mds_par *p, struct piece *out)
 {
     int tp = mds_comm_rank(p->groups->tp), n = 0;
@@ -70,7 +70,7 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
 }
 
 /* Every tp rank has all of dy, so replicated positions get the same gradient
- * everywhere; a rank with sliced ones takes its own tokens. */
+ * everywhere; a rank with a share of them takes those tokens. */
 enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embedding *e,
                               const int32_t *token, const void *dy)
 {

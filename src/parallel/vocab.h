@@ -11,8 +11,8 @@ struct mds_embedding {
     const void *word;          /* [words, H] dtype */
     const void *position;      /* [positions, H] dtype, or NULL */
     float *dword, *dposition;  /* gradients, in backward */
-    /* Row 0 of position is token first_position: 0, or where this tp rank's slice
-     * begins if it holds the rows of its slice only (sliced). */
+    /* Row 0 of position is token first_position: 0, or where this tp rank's share of
+     * the table begins (sliced). */
     int64_t first_position;
     int sliced;
 };
