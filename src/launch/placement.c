@@ -196,8 +196,9 @@ int mds_placement_print(const struct mds_placement *p, FILE *f)
         fprintf(f, "%s%s", s->about[0] ? "  " : "", s->about);
         fprintf(f, "%s%s\n", s->note[0] ? "  " : "", s->note);
     }
-    fprintf(f, "taken: %d nodes (%s), %d GPUs a node (%s)\n", p->nodes, p->nodes_from,
-            p->gpus, p->gpus_from);
+    fprintf(f, "taken: %d node%s (%s), %d GPU%s a node (%s)\n", p->nodes,
+            p->nodes == 1 ? "" : "s", p->nodes_from, p->gpus, p->gpus == 1 ? "" : "s",
+            p->gpus_from);
     return disagree(f, "nodes", p, offsetof(struct mds_finding, nodes)) +
            disagree(f, "ranks", p, offsetof(struct mds_finding, ranks)) +
            disagree(f, "ranks a node", p, offsetof(struct mds_finding, local_ranks)) +

@@ -71,6 +71,11 @@ static enum mds_rc verb_run(struct call *c)
     return rc;
 }
 
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static enum mds_rc verb_where(struct call *c)
 {
     struct mds_launch l;
@@ -82,8 +87,8 @@ static enum mds_rc verb_where(struct call *c)
     mds_near_find(&near);
     mds_near_print(&near, stdout);
     mds_near_fini(&near);
-    printf("%lld ranks: %lld nodes, %lld on each\n", (long long)l.ranks,
-           (long long)l.nodes, (long long)l.per_node);
+    printf("%lld rank%s: %lld node%s, %lld on each\n", (long long)l.ranks,
+           plural(l.ranks), (long long)l.nodes, plural(l.nodes), (long long)l.per_node);
     mds_launch_close(&l);
     return MDS_OK;
 }
@@ -156,10 +161,10 @@ static enum mds_rc verb_plan(struct call *c)
         rc = mds_diag_verdict(&diag);
         goto destroy_run;
     }
-    printf("%s, %lld tokens, %lld ranks: %lld nodes of %s\n",
+    printf("%s, %lld tokens, %lld rank%s: %lld node%s of %s\n",
            run->config.model.size_key ? run->config.model.size_key : "a model",
-           (long long)run->config.model.seq_length, (long long)l.ranks,
-           (long long)l.nodes, l.machine->name);
+           (long long)run->config.model.seq_length, (long long)l.ranks, plural(l.ranks),
+           (long long)l.nodes, plural(l.nodes), l.machine->name);
     rc = c->options.max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
 destroy_run:
     mds_diag_fini(&diag);

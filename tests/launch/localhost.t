@@ -111,10 +111,10 @@ with_gpus() {
 test_expect_success 'a host with four GPUs and no profile: a rank for each' '
     with_gpus "NVIDIA H200" 143771 mds_launch where >out 2>err && cat out err &&
     grep "machine localhost (.*/h200.yaml)" out && grep "^nvidia-smi .* 4  NVIDIA H200" out &&
-    ! grep disagree out && grep "4 ranks: 1 nodes, 4 on each" out &&
+    ! grep disagree out && grep "4 ranks: 1 node, 4 on each" out &&
     grep "4 NVIDIA H200 here: planned as in .*/h200.yaml" err &&
     with_gpus "NVIDIA H200" 143771 env CUDA_VISIBLE_DEVICES=0,1 mds_launch where >out &&
-    grep "2 ranks: 1 nodes, 2 on each" out
+    grep "2 ranks: 1 node, 2 on each" out
 '
 test_expect_success 'ALCF/train-gpt3.sh and train-genome.sh on its GPUs' '
     with_gpus "NVIDIA H200" 143771 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=4096 \

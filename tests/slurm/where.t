@@ -44,7 +44,7 @@ test_expect_success 'mpiexec of MPICH: its ranks, and the nodes of Slurm; not th
 test_expect_success OPENMPI 'mpirun on one node of two: PMIx knows, and the disagreement is said' '
     row mpirun.1 PMIx 1 2 2 - && row mpirun.1 "Open MPI" - 2 2 - &&
     grep "^disagreement: nodes: PMIx says 1, Slurm (SLURM_JOB_NODELIST) says 2" mpirun.1 &&
-    grep "^taken: 1 nodes (PMIx)" mpirun.1
+    grep "^taken: 1 node (PMIx)" mpirun.1
 '
 test_expect_success 'in an allocation, before any step' '
     row alone "Slurm (SLURM_JOB_NODELIST)" 2 - - - && test_must_fail grep "^srun\|^PMIx" alone &&
