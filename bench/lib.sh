@@ -150,7 +150,8 @@ pretrain() {
 # The machine and what was built on it.
 describe() {
     if command -v nvidia-smi > "$work/null"; then
-        ask_gpus name,memory.total,driver_version | sort | uniq -c
+        ask_gpus name,memory.total,driver_version |
+            sed 's/\(, [0-9]*\),/\1 MiB,/' | sort | uniq -c
     fi
     [ -z "$(command -v nvcc)" ] || nvcc --version | grep release
     mds_pretrain --version

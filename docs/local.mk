@@ -23,7 +23,7 @@ EXTRA_DIST += \
   docs/adr/0014-rows-travel-in-chunks.md \
   docs/architecture.md \
   docs/benchmarks.md \
-  docs/img/quickstart-loss.svg \
+  docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/long-sequences.md \
   docs/parallelism.md \
   docs/profiling.md

@@ -1,6 +1,8 @@
 # shellcheck shell=sh
 # For the tests of checkpoints: a small model, a folder of its own, and results as TAP.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"
+# shellcheck source=tests/forget.sh
+. "$srcdir/tests/forget.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/mds-ckpt.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99

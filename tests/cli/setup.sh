@@ -10,12 +10,8 @@ HARNESS_ACTIVE=1
 verbose=t # what a failing case printed is in its .log
 mkdir -p "$SHARNESS_TEST_DIRECTORY"
 
-# Settings that a site or a user exports for real runs are not for these: the names in
-# brackets in --help.
-for name in $(mds_pretrain --help | tr '\n' ' ' | tr '[' '\n' |
-    sed -n 's/^\([A-Z][A-Z0-9_, ]*\)\].*/\1/p' | tr -d ,); do
-    unset "$name"
-done
+# shellcheck source=tests/forget.sh
+. "${srcdir:?}/tests/forget.sh"
 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export OMP_NUM_THREADS OPENBLAS_NUM_THREADS
 

@@ -6,8 +6,11 @@
 #     matrix.t all          every row; PARITY_SHARD=2/10: the second tenth of them
 #     matrix.t NAME...      these rows
 #
-# PARITY_DEVICE=cuda: on GPUs; PARITY_RANKS=4: rows of no more ranks.
+# PARITY_DEVICE=cuda: on GPUs; PARITY_RANKS=4: rows of no more ranks; PARITY_FLAGS: more
+# options for all of them.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"
+# shellcheck source=tests/forget.sh
+. "$srcdir/tests/forget.sh"
 
 here=$srcdir/tests/parity
 compare=$builddir/tests/parity/compare
@@ -21,7 +24,7 @@ mkdir nvme
 common="--data-path tokens.h5 --train-iters 5 --global-batch-size 8 --seq-length 64
     --hidden-size 64 --num-attention-heads 8 --make-vocab-size-divisible-by 8 --lr 1e-3
     --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
-    --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu}"
+    --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu} ${PARITY_FLAGS-}"
 
 # Options of a part of MODEL+...
 words_of() {

@@ -2,6 +2,8 @@
 # Begins the tests beside a Python (set python, if not configure's) that has the $modules: a
 # folder of their own with t.h5, the tokens of a genome; results as TAP.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
+# shellcheck source=tests/forget.sh
+. "$srcdir/tests/forget.sh"
 python=${python:-$PYTHON_TORCH} modules=${modules:-torch}
 if [ -z "$python" ] || ! "$python" -c "import $modules" > /dev/null 2>&1; then
     echo "1..0 # SKIP ${python:-python3} has no $modules (Debian: apt install python3-torch)"
