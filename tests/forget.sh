@@ -2,6 +2,6 @@
 # Sourced by tests that train: settings that a site or a user exports for real runs are not for
 # them.  Their names are those in brackets in --help.
 for name in $(mds_pretrain --help | tr '\n' ' ' | tr '[' '\n' |
-    sed -n 's/^\([A-Z][A-Z0-9_, ]*\)\].*/\1/p' | tr -d ,); do
+    sed -n 's/^\([A-Z][A-Z0-9_, ]*\)\(=0\)\{0,1\}\].*/\1/p' | tr -d ,); do
     unset "$name"
 done

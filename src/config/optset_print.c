@@ -98,7 +98,7 @@ static void add_description(const struct mds_option_set *set,
     if (flags.len)
         mds_str_add(out, "; also %s", flags.s);
     if (o->env)
-        mds_str_add(&env, "%s", o->env);
+        mds_str_add(&env, "%s%s", o->env, o->inverted ? "=0" : "");
     add_aliases(set, o, MDS_NAME_ENV, &env);
     if (env.len)
         mds_str_add(out, " [%s]", env.s);

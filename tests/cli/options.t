@@ -51,6 +51,11 @@ test_expect_success 'what --show-config prints is a file for --config' '
     test_cmp a b
 '
 
+test_expect_success 'variables of options that turn something off' '
+    mds_pretrain --help >help && grep -F "[MDS_LINEAR_BIAS=0]" help &&
+    MDS_LINEAR_BIAS=0 MODEL_SIZE_KEY=GPT125M mds_pretrain --show-config >out &&
+    grep "linear_bias: false .*# environment MDS_LINEAR_BIAS" out
+'
 test_expect_success 'command line before environment before file' '
     echo "model: {layers: 3, hidden: 64, heads: 4}" >run.yaml &&
     mds_pretrain --config run.yaml --show-config | grep "layers: 3 .*# run.yaml:1" &&
