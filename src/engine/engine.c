@@ -116,6 +116,8 @@ static enum mds_rc take_batch(struct mds_engine *e)
     e->token = token;
     e->target = target;
     e->scalars = scalars;
+    if (!mds_dev_kernels(e->dev))
+        return MDS_OK;
     e->staged = mds_zalloc((size_t)e->tokens_here, sizeof *e->staged);
     return e->staged ? MDS_OK : MDS_EMEM;
 }

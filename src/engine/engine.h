@@ -59,7 +59,8 @@ struct mds_step_result {
  *   step          from 1
  *   first_sample  number in the run of token's first row; the others follow it
  *   token         [accumulation * micro, S+1] on the host: inputs, and shifted by one
- *                 the targets; the same on all ranks of the replica
+ *                 the targets; the same on all ranks of the replica.  A dry device
+ *                 never looks: NULL will do
  *
  * Collective over the world.  All ranks get the same result, to the bit. */
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,

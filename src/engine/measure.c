@@ -1,31 +1,18 @@
 /* What a step needs, found by making one without memory and without kernels. */
-#include "base/alloc.h"
 #include "engine/internal.h"
 
-#include <stdlib.h>
-
-/* One step and one evaluation.  A dry device never looks at the rows. */
+/* One step and one evaluation. */
 static enum mds_rc rehearse(struct mds_engine *e)
 {
-    const struct mds_batch_config *b = &e->config->batch;
-    int64_t row = e->config->model.seq_length + 1;
-    int32_t *token =
-        mds_zalloc((size_t)(b->accumulation * b->micro * row), sizeof *token);
     struct mds_step_result result;
     double sum = 0, count = 0;
-    enum mds_rc rc = MDS_EMEM;
 
-    if (!token)
-        return rc;
-    rc = mds_zero_start(e->zero, 0);
-    if (!rc)
-        rc = mds_engine_backward(e, 1, 0, token, &result);
-    if (!rc)
-        rc = mds_engine_update(e, 0);
-    if (!rc && e->config->train.eval_iters > 0)
-        rc = mds_engine_eval(e, token, &sum, &count);
-    free(token);
-    return rc;
+    MDS_TRY(mds_zero_start(e->zero, 0));
+    MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
+    MDS_TRY(mds_engine_update(e, 0));
+    if (e->config->train.eval_iters > 0)
+        MDS_TRY(mds_engine_eval(e, NULL, &sum, &count));
+    return MDS_OK;
 }
 
 enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,

@@ -21,27 +21,25 @@ static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t
                 e->staged[at++] = rows[b * row + par->tokens.run[i].first + s + shift];
 }
 
-/* A dry device takes no tokens: a plan makes thousands of steps, of long sequences. */
-static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
-                 int shift, int32_t *to)
+/* The rows of micro-batch i.  A dry device takes no tokens: a plan makes thousands of
+ * steps, of long sequences. */
+static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *token,
+                 int64_t i, int shift, int32_t *to)
 {
     if (mds_dev_kernels(e->dev))
-        stage(e, par, rows, shift);
+        stage(e, par, token + i * par->B * (e->config->model.seq_length + 1), shift);
     mds_dev_copy_in(e->dev, to, e->staged, e->tokens_here * (int64_t)sizeof *to);
 }
 
 static void load_all(struct mds_engine *e, const int32_t *token)
 {
     const struct mds_batch_config *b = &e->config->batch;
-    int64_t S = e->config->model.seq_length;
     struct mds_par par = {.groups = e->groups};
 
-    mds_par_set_batch(&par, b->micro, S, 0);
+    mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
     for (int64_t i = 0; i < b->accumulation; i++) {
-        const int32_t *rows = token + i * b->micro * (S + 1);
-
-        load(e, &par, rows, 0, e->token + i * e->tokens_here);
-        load(e, &par, rows, 1, e->target + i * e->tokens_here);
+        load(e, &par, token, i, 0, e->token + i * e->tokens_here);
+        load(e, &par, token, i, 1, e->target + i * e->tokens_here);
     }
 }
 

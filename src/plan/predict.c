@@ -1,5 +1,4 @@
 #include "plan/predict.h"
-#include "base/alloc.h"
 #include "engine/engine.h"
 #include "metrics/flops.h"
 #include "plan/time.h"
@@ -27,31 +26,24 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
 }
 
 /* The step alone: what the start of a run does is not in it. */
-static enum mds_rc step(struct mds_engine *e, const struct mds_config *c,
-                        struct mds_dev *dev, const struct mds_groups *g,
-                        struct mds_rehearsal *out)
+static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
+                        const struct mds_groups *g, struct mds_rehearsal *out)
 {
-    size_t rows = (size_t)(c->batch.accumulation * c->batch.micro);
-    int32_t *token =
-        mds_zalloc(rows * (size_t)(c->model.seq_length + 1), sizeof *token);
     const struct mds_comm *groups[MDS_GROUPS];
     struct mds_comm_stats before[MDS_GROUPS];
     struct mds_step_result result;
     struct mds_ledger start;
     enum mds_rc rc;
 
-    if (!token)
-        return MDS_EMEM;
     rc = mds_zero_start(mds_engine_zero(e), 0);
     mds_groups_list(g, groups);
     start = *mds_dev_ledger(dev);
     for (int i = 0; i < MDS_GROUPS; i++)
         before[i] = *mds_comm_stats(groups[i]);
     if (!rc)
-        rc = mds_engine_backward(e, 1, 0, token, &result);
+        rc = mds_engine_backward(e, 1, 0, NULL, &result);
     if (!rc)
         rc = mds_engine_update(e, 0);
-    free(token);
     out->ledger = *mds_dev_ledger(dev);
     subtract(&out->ledger, &start);
     for (int i = 0; i < MDS_GROUPS; i++) {
@@ -79,7 +71,7 @@ static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups 
         goto destroy_dev;
     rc = mds_engine_create(&spec, &e);
     if (!rc)
-        rc = step(e, c, spec.dev, g, out);
+        rc = step(e, spec.dev, g, out);
     if (!rc) {
         struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
 

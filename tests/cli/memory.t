@@ -67,6 +67,10 @@ test_expect_success 'buffers for reading a checkpoint are in the accounts' '
     grep "  host memory 128.00 MiB, files 0 B" with &&
     grep "  of host memory 128.00 MiB at most for reading a checkpoint" with
 '
+test_expect_success 'a dry run of ten billion tokens takes no memory for them' '
+    (ulimit -v 4000000 && mds_pretrain $small --seq-length 1e10 --micro-batch-size 8 --dry-run >out) &&
+    grep "8 sequences of 10000000000 tokens" out
+'
 test_expect_success 'a trillion parameters on 3072 ranks: under a second, without MPI' '
     mds_pretrain --dry-run --world-size 3072 --model-size-key GPT1T \
         --tensor-model-parallel-size 8 --pipeline-model-parallel-size 64 --bf16 \
