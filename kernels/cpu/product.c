@@ -2,7 +2,6 @@
 #include "kernels/cpu/product.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/table.h"

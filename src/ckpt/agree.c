@@ -1,7 +1,6 @@
 #include "ckpt/agree.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct verdict {
     enum mds_rc rc;

@@ -5,7 +5,6 @@
 #include "io/output.h"
 #include "kernels/half.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/units.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char power_key[] = "fp16.initial_scale_power";

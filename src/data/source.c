@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "io/h5.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

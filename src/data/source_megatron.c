@@ -5,7 +5,6 @@
 #include "io/map.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct megatron_source {
     struct mds_source base;

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Chunks small enough that a random window drags in little more than itself, large
  * enough that the chunk index of a human genome (1e9 codons) stays below a megabyte. */

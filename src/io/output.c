@@ -2,7 +2,6 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

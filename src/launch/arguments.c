@@ -1,7 +1,6 @@
 /* A configuration written out as mds_pretrain's options. */
 #include "launch/launch.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What the words of a line stand for: where a layout was derived, it is said. */

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static enum mds_rc add_file(struct mds_placement *p, const char *source,
                             const char *path)

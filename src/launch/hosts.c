@@ -2,7 +2,6 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/units.h"
 #include "plan/plan.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 #include "base/log.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Registers parameters one after the other; the first failure is kept and ends the
  * rest. */

@@ -3,8 +3,6 @@
 #include "metrics/flops.h"
 #include "plan/time.h"
 
-#include <stdlib.h>
-
 /* ---- the dry run ---- */
 
 /* a -= b, of what is counted. */

@@ -3,7 +3,6 @@
 #include "metrics/memory.h"
 #include "plan/plan.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_str *out)

@@ -4,10 +4,7 @@
 #include "io/folder.h"
 #include "train/run.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PATH_SIZE = 4096 };
 
