@@ -42,10 +42,12 @@ struct mds_dev_ops {
     void (*free_instant)(struct mds_dev *dev, struct mds_instant *t);
     /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
     void (*capture)(struct mds_dev *dev, int on);
-    /* The same beside the queue, as copy c; and wait for it.  NULL: queued. */
+    /* The same beside the queue, as copy c; make the queue wait for it; whether it is
+     * done.  NULL, all three: queued, and done at once. */
     void (*start)(struct mds_dev *dev, struct mds_dev_copying c, void *to,
                   const void *from, int64_t bytes);
     void (*meet)(struct mds_dev *dev, struct mds_dev_copying c);
+    int (*copied)(struct mds_dev *dev, struct mds_dev_copying c);
 };
 
 struct mds_dev {

@@ -448,6 +448,17 @@ static void cuda_meet(struct mds_dev *dev, struct mds_dev_copying c)
          cudaStreamWaitEvent(dev->stream, w->done[c.number % AT_ONCE], 0));
 }
 
+static int cuda_copied(struct mds_dev *dev, struct mds_dev_copying c)
+{
+    struct way *w = &((struct own *)dev->own)->way[c.way];
+    cudaError_t code = cudaEventQuery(w->done[c.number % AT_ONCE]);
+
+    if (code == cudaErrorNotReady)
+        return 0;
+    note(dev, "copying beside", code);
+    return 1;
+}
+
 /* ---- beside it ---- */
 
 static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
@@ -530,6 +541,7 @@ const struct mds_dev_ops mds_dev_cuda = {
     .capture = cuda_capture,
     .start = cuda_start,
     .meet = cuda_meet,
+    .copied = cuda_copied,
 };
 
 #else

@@ -212,6 +212,11 @@ void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
     dev->watch = watch;
 }
 
+enum mds_rc mds_dev_look(struct mds_dev *dev)
+{
+    return dev->watch ? dev->watch() : MDS_OK;
+}
+
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {
@@ -299,6 +304,12 @@ void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy)
 {
     if (copy.number > 0 && dev->ops->meet && dev->kern)
         dev->ops->meet(dev, copy);
+}
+
+int mds_dev_copied(struct mds_dev *dev, struct mds_dev_copying copy)
+{
+    return copy.number == 0 || !dev->ops->copied || !dev->kern ||
+           dev->ops->copied(dev, copy);
 }
 
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)

@@ -131,6 +131,9 @@ enum mds_rc mds_dev_wait(struct mds_dev *dev);
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
+/* The same, called once: for a wait of the caller's own. */
+enum mds_rc mds_dev_look(struct mds_dev *dev);
+
 /* A copy that goes on beside what is queued; a zeroed struct: none. */
 struct mds_dev_copying {
     int way;        /* 0: to the host, 1: from it; copies of a way keep their order */
@@ -146,6 +149,10 @@ struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
 struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
                                              const void *from_host, int64_t bytes);
 void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy);
+
+/* Whether it is done, so that the host may read what arrived there, or replace what
+ * left.  A failure counts as done: who waits for all that was queued hears of it. */
+int mds_dev_copied(struct mds_dev *dev, struct mds_dev_copying copy);
 
 /* Cores this process may run on. */
 int mds_host_cores(void);

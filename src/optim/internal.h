@@ -27,6 +27,7 @@ struct zero_unit {
     int range, ranges;          /* of z->range */
     int bucket;                 /* stages 0, 1 */
     int begun;                  /* in this step; stages 0, 1 */
+    int summed;                 /* the sum of a pass of this step is there; 2, 3 */
     int pass;                   /* the last one it was ready in; 0: none of this step */
     int complete;               /* and that was its last */
     int grad_slot;              /* stages 2, 3: of z->grad_pool; -1: no gradient now */
@@ -163,15 +164,13 @@ enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_pi
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a));
 
-/* The update of states in host memory (zero_behind.c).  A unit's gradient is summed;
- * and the device waits for what was sent.  deliver: the weights of the last update are
- * on the device when what is queued next begins; as collective as
- * mds_zero_weights_publish. wait: states may be read and changed; not collective. */
+/* The update of states in host memory (zero_behind.c).  update begins it.  deliver: the
+ * weights of the last update are on the device when what is queued next begins, and the
+ * unit's gradient may be replaced; as collective as mds_zero_weights_publish.  wait:
+ * states may be read and changed; not collective. */
 enum mds_rc mds_zero_behind_create(struct mds_zero *z);
 void mds_zero_behind_destroy(struct mds_zero *z);
-void mds_zero_behind_send(struct mds_zero *z, int unit);
-void mds_zero_behind_meet(struct mds_zero *z);
-void mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
+enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
 enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit);
 enum mds_rc mds_zero_behind_wait(struct mds_zero *z);
 

@@ -70,9 +70,9 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
 void mds_zero_destroy(struct mds_zero *z); /* NULL is fine */
 
 /* Bytes on the host that offload takes: states, resting weights and buffers on the way;
- * and in the file. */
+ * and in the file.  How many weights the host updates. */
 struct mds_zero_host {
-    int64_t memory_bytes, file_bytes;
+    int64_t memory_bytes, file_bytes, weights;
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 

@@ -1,74 +1,91 @@
 /* The update on the host, in memory, behind what the device does.
  *
- *   backward      each unit's gradient leaves for the host as soon as it is summed
- *   update        is only begun: a job for each unit, done by a helper thread in the
- *                 order in which forward passes want the units
- *   next forward  acquire waits for its unit's job, whose weights travel back; those of
- *                 the units after it do so ahead of time, if they are ready
+ *   update        only begins: gradients of the first units set out
+ *   next forward  acquire waits for its unit, whose weights travel back
  *
- * The norm that gradients are clipped by needs all of them: so the update cannot begin
- * during backward without using last step's.  What passes through pinned memory has a
- * place of its own there, 4 bytes for the gradient and a weight for the way back. */
+ * Units go in the order in which forward passes want them, a few at a time, each
+ * through a slot of pinned memory, 4 bytes for the gradient and a weight for the way
+ * back:
+ *
+ *   gradient to the slot | job, done by a helper thread | weights to the device
+ *
+ * Whoever waits here moves the others on.  Gradients stay on the device until then: the
+ * norm that they are clipped by needs all of them, and backward passes write those of a
+ * unit after they acquired it. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { AHEAD = 2 }; /* units whose weights return before they are wanted */
+enum { SLOTS = 4 };
 
-enum state {
-    SETTLED,  /* the device has the weights */
-    UPDATING, /* the job is under way, or done and nothing is known of it */
-    RETURNING /* weights travel */
-};
-
-struct unit {
+struct slot {
     struct mds_job job;
     const struct mds_zero *z;
     struct zero_piece piece;
     struct mdsk_adamw update;
     enum mds_rc rc;
-    enum state state;
-    struct mds_dev_copying copy; /* of the weights */
+    int64_t room;                        /* elements; the host's memory for them: */
+    float *grad;                         /* NULL on dry */
+    char *weight;                        /* NULL on dry, and where weights rest here */
+    struct mds_dev_copying sent, coming; /* gradient; the latest weights */
 };
 
 struct zero_behind {
-    struct mds_worker *worker;    /* NULL on dry */
-    float *grad;                  /* [own]; NULL on dry */
-    char *weight;                 /* [own]; NULL on dry, and where weights rest here */
-    struct mds_dev_copying saved; /* the latest gradient */
-    struct unit *unit;            /* [units] */
+    struct mds_worker *worker; /* NULL on dry */
+    struct mdsk_adamw update;  /* what is the same for all units */
+    struct slot slot[SLOTS];   /* unit i's is i % SLOTS */
+    /* Gradients of units below `sent` have set out, jobs below `begun` have been
+     * started, weights below `returned` have set out. */
+    int sent, begun, returned;
+    char *settled; /* [units]: they have been given to the group */
 };
 
 /* ---- life ---- */
 
-static int64_t grad_bytes(const struct mds_zero *z)
+static int64_t most(int64_t a, int64_t b)
 {
-    return z->own * (int64_t)sizeof(float);
+    return a > b ? a : b;
 }
 
 static enum mds_rc take(struct mds_zero *z, int64_t bytes, void **out)
 {
     z->host_bytes.memory_bytes += bytes;
-    return z->dry ? MDS_OK : mds_dev_alloc(z->spec.host, bytes, out);
+    return z->dry || bytes == 0 ? MDS_OK : mds_dev_alloc(z->spec.host, bytes, out);
+}
+
+static enum mds_rc take_slot(struct mds_zero *z, int index)
+{
+    struct slot *s = &z->behind->slot[index];
+    void *grad = NULL, *weight = NULL;
+
+    s->z = z;
+    for (int i = index; i < z->units; i += SLOTS)
+        s->room = most(s->room, z->unit[i].n);
+    MDS_TRY(take(z, s->room * (int64_t)sizeof(float), &grad));
+    s->grad = grad;
+    if (!mds_zero_weights_on_host(z))
+        MDS_TRY(take(z, s->room * z->elem, &weight));
+    s->weight = weight;
+    return MDS_OK;
 }
 
 enum mds_rc mds_zero_behind_create(struct mds_zero *z)
 {
     struct zero_behind *b = mds_zalloc(1, sizeof *b);
-    void *grad = NULL, *weight = NULL;
 
     if (!b)
         return MDS_EMEM;
     z->behind = b;
-    b->unit = mds_zalloc((size_t)z->units, sizeof *b->unit);
-    if (!b->unit)
+    b->sent = b->begun = b->returned = z->units;
+    b->settled = mds_zalloc((size_t)z->units, 1);
+    if (!b->settled)
         return MDS_EMEM;
-    MDS_TRY(take(z, grad_bytes(z), &grad));
-    b->grad = grad;
-    if (!mds_zero_weights_on_host(z))
-        MDS_TRY(take(z, z->own * z->elem, &weight));
-    b->weight = weight;
+    memset(b->settled, 1, (size_t)z->units);
+    for (int i = 0; i < SLOTS; i++)
+        MDS_TRY(take_slot(z, i));
     return z->dry ? MDS_OK : mds_worker_create(1, &b->worker);
 }
 
@@ -80,39 +97,42 @@ void mds_zero_behind_destroy(struct mds_zero *z)
     if (!b)
         return;
     mds_worker_destroy(b->worker);
-    mds_dev_meet(z->dev, b->saved);
-    for (int i = 0; b->unit && i < z->units; i++)
-        mds_dev_meet(z->dev, b->unit[i].copy);
+    for (int i = 0; i < SLOTS; i++) {
+        mds_dev_meet(z->dev, b->slot[i].sent);
+        mds_dev_meet(z->dev, b->slot[i].coming);
+    }
     (void)mds_dev_wait(z->dev); /* on failure too: nobody reads it */
-    if (b->grad)
-        mds_dev_free(z->spec.host, b->grad, grad_bytes(z));
-    if (b->weight)
-        mds_dev_free(z->spec.host, b->weight, z->own * z->elem);
-    free(b->unit);
+    for (int i = 0; i < SLOTS; i++) {
+        struct slot *s = &b->slot[i];
+
+        if (s->grad)
+            mds_dev_free(z->spec.host, s->grad, s->room * (int64_t)sizeof(float));
+        if (s->weight)
+            mds_dev_free(z->spec.host, s->weight, s->room * z->elem);
+    }
+    free(b->settled);
     free(b);
 }
 
-/* ---- gradients ---- */
+/* ---- a unit's way ---- */
 
-/* Its last gradient has been used: a pass before this one acquired the unit. */
-void mds_zero_behind_send(struct mds_zero *z, int unit)
+static struct slot *slot_of(const struct mds_zero *z, int unit)
+{
+    return &z->behind->slot[unit % SLOTS];
+}
+
+/* The unit that had the slot before has left it, but for its weights. */
+static void send(struct mds_zero *z, int unit)
 {
     const struct zero_unit *u = &z->unit[unit];
-    struct zero_piece p = {.unit = unit, .first = u->first, .n = u->n};
-    struct zero_behind *b = z->behind;
+    struct slot *s = slot_of(z, unit);
 
+    s->piece = (struct zero_piece){.unit = unit, .first = u->first, .n = u->n};
+    s->sent = (struct mds_dev_copying){0};
     if (u->n > 0)
-        b->saved =
-            mds_dev_save_start(z->dev, b->grad ? b->grad + u->at : NULL,
-                               mds_zero_grad_at(z, &p), u->n * (int64_t)sizeof(float));
+        s->sent = mds_dev_save_start(z->dev, s->grad, mds_zero_grad_at(z, &s->piece),
+                                     u->n * (int64_t)sizeof(float));
 }
-
-void mds_zero_behind_meet(struct mds_zero *z)
-{
-    mds_dev_meet(z->dev, z->behind->saved);
-}
-
-/* ---- the update ---- */
 
 static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)
 {
@@ -123,103 +143,124 @@ static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)
 /* In the helper thread. */
 static void update(struct mds_job *job)
 {
-    struct unit *u = (struct unit *)job;
+    struct slot *s = (struct slot *)job;
 
-    u->rc = mds_zero_update_piece(u->z, &u->piece, &u->update, launch);
+    s->rc = mds_zero_update_piece(s->z, &s->piece, &s->update, launch);
 }
 
-static void aim(const struct mds_zero *z, int unit, struct mdsk_adamw *a)
+static void aim(const struct mds_zero *z, struct slot *s)
 {
-    const struct zero_behind *b = z->behind;
-    int64_t at = z->unit[unit].at;
-    char *rest = mds_zero_weight_at(z, &b->unit[unit].piece);
+    int64_t at = z->unit[s->piece.unit].at;
+    struct mdsk_adamw *a = &s->update;
 
+    *a = z->behind->update;
     a->master = z->master + at;
     a->m = z->m + at;
     a->v = z->v + at;
-    a->grad = b->grad + at;
+    a->grad = s->grad;
     a->dtype = z->dtype;
-    a->weight = mds_zero_weights_on_host(z) ? rest : b->weight + at * z->elem;
+    a->weight =
+        mds_zero_weights_on_host(z) ? mds_zero_weight_at(z, &s->piece) : s->weight;
     if (a->weight == a->master)
         a->weight = NULL;
 }
 
-void mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a)
+/* Both copies of the slot are done. */
+static void begin(struct mds_zero *z, struct slot *s)
 {
-    struct zero_behind *b = z->behind;
-
-    for (int i = 0; i < z->units; i++) {
-        const struct zero_unit *u = &z->unit[i];
-        struct unit *mine = &b->unit[i];
-
-        mine->state = UPDATING;
-        mine->piece = (struct zero_piece){.unit = i, .first = u->first, .n = u->n};
-        if (z->dry || u->n == 0)
-            continue;
-        mine->z = z;
-        mine->update = *a;
-        aim(z, i, &mine->update);
-        mine->job.run = update;
-        mds_worker_start(b->worker, &mine->job);
-    }
-}
-
-/* ---- weights ---- */
-
-static enum mds_rc wait_for_job(struct mds_zero *z, struct unit *u)
-{
-    if (!z->dry)
-        mds_worker_wait(z->behind->worker, &u->job);
-    return u->rc ? mds_fail(u->rc, "the host's update: no scratch memory") : MDS_OK;
-}
-
-static int is_updated(const struct mds_zero *z, struct unit *u)
-{
-    return z->dry || mds_worker_done(z->behind->worker, &u->job);
+    if (z->dry || s->piece.n == 0)
+        return;
+    aim(z, s);
+    s->job.run = update;
+    mds_worker_start(z->behind->worker, &s->job);
 }
 
 /* The job is done. */
-static void begin_return(struct mds_zero *z, struct unit *u)
+static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 {
-    const struct zero_behind *b = z->behind;
-    int64_t at = z->unit[u->piece.unit].at * z->elem;
-
-    u->state = RETURNING;
-    if (!mds_zero_weights_on_host(z) && u->piece.n > 0)
-        u->copy = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &u->piece),
-                                        b->weight ? b->weight + at : NULL,
-                                        u->piece.n * z->elem);
+    if (s->rc)
+        return mds_fail(s->rc, "the host's update: no scratch memory");
+    if (!mds_zero_weights_on_host(z) && s->piece.n > 0)
+        s->coming = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &s->piece),
+                                          s->weight, s->piece.n * z->elem);
+    return MDS_OK;
 }
 
-static void look_ahead(struct mds_zero *z, int unit)
+static int is_updated(const struct mds_zero *z, struct slot *s)
 {
-    for (int i = unit + 1; i <= unit + AHEAD && i < z->units; i++) {
-        struct unit *u = &z->behind->unit[i];
+    return z->dry || mds_worker_done(z->behind->worker, &s->job);
+}
 
-        if (u->state == UPDATING && is_updated(z, u))
-            begin_return(z, u);
+/* As far as all of them get without waiting. */
+static enum mds_rc advance(struct mds_zero *z)
+{
+    struct zero_behind *b = z->behind;
+
+    for (; b->returned < b->begun; b->returned++) {
+        struct slot *s = slot_of(z, b->returned);
+
+        if (!is_updated(z, s))
+            break;
+        MDS_TRY(give_back(z, s));
     }
+    for (; b->sent < z->units && b->sent < b->returned + SLOTS; b->sent++)
+        send(z, b->sent);
+    for (; b->begun < b->sent; b->begun++) {
+        struct slot *s = slot_of(z, b->begun);
+
+        if (!mds_dev_copied(z->dev, s->sent) || !mds_dev_copied(z->dev, s->coming))
+            break;
+        begin(z, s);
+    }
+    return MDS_OK;
+}
+
+/* Until the weights of units below `end` have set out.  Copies wait for what was queued
+ * before them, which may be a message of a peer that died. */
+static enum mds_rc wait_below(struct mds_zero *z, int end)
+{
+    const double pause_s = 0.1;
+    double begun = mds_clock_s(), looked = begun;
+
+    MDS_TRY(advance(z));
+    while (z->behind->returned < end) {
+        double now = mds_clock_s();
+
+        if (now - looked > pause_s) {
+            MDS_TRY(mds_dev_look(z->dev));
+            looked = now;
+        }
+        mds_clock_rest(now - begun);
+        MDS_TRY(advance(z));
+    }
+    return MDS_OK;
+}
+
+/* ---- for the others ---- */
+
+enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a)
+{
+    struct zero_behind *b = z->behind;
+
+    b->update = *a;
+    b->sent = b->begun = b->returned = 0;
+    memset(b->settled, 0, (size_t)z->units);
+    return advance(z);
 }
 
 enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit)
 {
-    struct unit *u = &z->behind->unit[unit];
+    struct zero_behind *b = z->behind;
 
-    if (u->state == UPDATING) {
-        MDS_TRY(wait_for_job(z, u));
-        begin_return(z, u);
-    }
-    look_ahead(z, unit);
-    if (u->state == SETTLED)
+    MDS_TRY(wait_below(z, unit + 1));
+    if (b->settled[unit])
         return MDS_OK;
-    mds_dev_meet(z->dev, u->copy);
-    u->state = SETTLED;
+    mds_dev_meet(z->dev, slot_of(z, unit)->coming); /* or a later one's */
+    b->settled[unit] = 1;
     return mds_zero_weights_publish(z, unit);
 }
 
 enum mds_rc mds_zero_behind_wait(struct mds_zero *z)
 {
-    for (int i = 0; i < z->units; i++)
-        MDS_TRY(wait_for_job(z, &z->behind->unit[i]));
-    return MDS_OK;
+    return wait_below(z, z->units);
 }

@@ -117,25 +117,19 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 
 /* ---- sums under way ---- */
 
-/* Those gradients are final. */
-static void bucket_is_summed(struct mds_zero *z, const struct zero_bucket *b)
-{
-    for (int i = b->first_unit; z->behind && i < b->first_unit + b->units; i++)
-        mds_zero_behind_send(z, i);
-}
-
-/* The sum of a pass joins those of the passes before. */
+/* The sum of a pass joins those of the step's passes before. */
 static enum mds_rc slice_is_summed(struct mds_zero *z, const struct zero_flight *f)
 {
-    const struct zero_unit *u = &z->unit[f->unit];
+    struct zero_unit *u = &z->unit[f->unit];
     float *sum = (float *)z->grad_pool.slot[f->slot].base + u->first;
     struct mdsk_add a = {.n = u->n, .x = sum, .y = z->grad + u->at};
 
     mds_pool_leave(&z->grad_pool, f->slot);
+    if (u->summed && u->n > 0)
+        return mds_op_add(z->dev, &a);
+    u->summed = 1;
     if (u->n > 0)
-        MDS_TRY(mds_op_add(z->dev, &a));
-    if (z->behind && u->complete)
-        mds_zero_behind_send(z, f->unit);
+        mds_dev_copy(z->dev, a.y, a.x, u->n * (int64_t)sizeof *sum);
     return MDS_OK;
 }
 
@@ -146,10 +140,7 @@ static enum mds_rc land(struct mds_zero *z, struct zero_flight *f)
         return MDS_OK;
     MDS_TRY(mds_comm_wait(&f->req));
     f->busy = 0;
-    if (z->stage >= 2)
-        return slice_is_summed(z, f);
-    bucket_is_summed(z, f->bucket);
-    return MDS_OK;
+    return z->stage >= 2 ? slice_is_summed(z, f) : MDS_OK;
 }
 
 static enum mds_rc land_all(struct mds_zero *z)
@@ -214,14 +205,15 @@ static enum mds_rc send_unit(struct mds_zero *z, int unit)
 enum mds_rc mds_zero_step_begin(struct mds_zero *z)
 {
     z->pass = z->last = 0;
-    for (int i = 0; i < z->units; i++)
-        z->unit[i].pass = z->unit[i].complete = z->unit[i].begun = 0;
+    for (int i = 0; i < z->units; i++) {
+        struct zero_unit *u = &z->unit[i];
+
+        u->pass = u->complete = u->begun = u->summed = 0;
+    }
     for (int b = 0; b < z->buckets; b++) {
         z->bucket[b].waiting = z->bucket[b].units;
         z->bucket[b].sent = 0;
     }
-    if (z->stage >= 2)
-        mds_dev_zero(z->dev, z->grad, grad_floats(z) * (int64_t)sizeof(float));
     return MDS_OK;
 }
 
@@ -354,7 +346,5 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
         MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
                                     z->flight[0].work));
     }
-    if (z->behind)
-        mds_zero_behind_send(z, unit);
     return MDS_OK;
 }

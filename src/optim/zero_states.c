@@ -49,6 +49,8 @@ static enum mds_rc take_all(struct mds_zero *z, struct mds_arena *arena)
 
 enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 {
+    if (z->spec.optimizer != MDS_PLACE_DEVICE)
+        z->host_bytes.weights = z->own;
     switch (z->spec.optimizer) {
     case MDS_PLACE_DEVICE:
         return take_all(z, arena);

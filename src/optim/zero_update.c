@@ -43,8 +43,6 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
     mds_dev_zero(z->dev, sum, sizeof *sum);
     for (int i = 0; i < z->units; i++)
         MDS_TRY(unit_squares(z, i, sum));
-    if (z->behind)
-        mds_zero_behind_meet(z);
     return MDS_OK;
 }
 
@@ -127,10 +125,8 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     MDS_TRY(mds_zero_weights_settle(z));
     if (z->host)
         return mds_zero_host_update(z, &a);
-    if (z->behind) {
-        mds_zero_behind_update(z, &a);
-        return MDS_OK;
-    }
+    if (z->behind)
+        return mds_zero_behind_update(z, &a);
     for (int i = 0; i < z->units; i++)
         MDS_TRY(update_unit(z, i, a));
     return MDS_OK;

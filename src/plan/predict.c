@@ -73,7 +73,7 @@ static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups 
     if (!rc) {
         struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
 
-        out->offloaded_bytes = z.memory_bytes + z.file_bytes;
+        out->host_weights = z.weights;
         out->host_bytes = z.memory_bytes + mds_dev_ledger(spec.host)->memory.total_peak;
     }
     mds_engine_destroy(e);

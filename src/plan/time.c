@@ -168,8 +168,9 @@ static double data_s(const struct mds_machine *m, const struct mds_config *c,
            showing(gather, forward / (double)c->batch.accumulation);
 }
 
-/* The host's own update: it reads and writes once what is kept there, with a rank's
- * share of the cores and of their memory. */
+/* The host's own update, with a rank's share of the cores and of their memory: of a
+ * weight three states, a gradient and what is rounded, 18 bytes, are written and
+ * read. */
 static double update_s(const struct mds_machine *m, int per_node,
                        const struct mds_rehearsal *r)
 {
@@ -177,7 +178,7 @@ static double update_s(const struct mds_machine *m, int per_node,
     double node =
         cores < m->links.host_memory_bytes_s ? cores : m->links.host_memory_bytes_s;
 
-    return 2 * (double)r->offloaded_bytes * per_node / node;
+    return 2 * 18 * (double)r->host_weights * per_node / node;
 }
 
 /* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):

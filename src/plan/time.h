@@ -13,7 +13,7 @@ struct mds_rehearsal {
     struct mds_comm_stats comm[MDS_GROUPS];
     struct mds_span span[MDS_GROUPS];
     int64_t host_bytes;
-    int64_t offloaded_bytes; /* of host_bytes: optimizer states and resting weights */
+    int64_t host_weights; /* that the host updates */
 };
 
 /* Fills the times of *e. */

@@ -85,6 +85,7 @@ static struct {
         void *to;
         const void *from;
         int64_t bytes;
+        int asked; /* whether it is done */
     } waits[64];
 } late;
 
@@ -96,6 +97,7 @@ static void late_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
     late.waits[late.n].copy = c;
     late.waits[late.n].to = to;
     late.waits[late.n].from = from;
+    late.waits[late.n].asked = 0;
     late.waits[late.n++].bytes = bytes;
 }
 
@@ -112,6 +114,17 @@ static void late_meet(struct mds_dev *dev, struct mds_dev_copying c)
     late.n = left;
 }
 
+/* Not when it is asked for the first time. */
+static int late_copied(struct mds_dev *dev, struct mds_dev_copying c)
+{
+    for (int i = 0; i < late.n; i++)
+        if (late.waits[i].copy.way == c.way && late.waits[i].copy.number == c.number &&
+            late.waits[i].asked++ == 0)
+            return 0;
+    late_meet(dev, c);
+    return 1;
+}
+
 static void make_late(struct mds_dev *dev)
 {
     static struct mds_dev_ops ops;
@@ -119,6 +132,7 @@ static void make_late(struct mds_dev *dev)
     ops = mds_dev_cpu;
     ops.start = late_start;
     ops.meet = late_meet;
+    ops.copied = late_copied;
     dev->ops = &ops;
 }
 
