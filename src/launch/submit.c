@@ -199,16 +199,22 @@ static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
     }
 }
 
+static int is_under(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
 /* Other nodes and the next job must see the folder. */
 static void warn_of_scratch(const struct mds_job *j)
 {
     const struct mds_machine *m = j->launch->machine;
     const char *scratch = m->node.scratch;
     char path[PATH_MAX];
-    size_t n = scratch ? strlen(scratch) : 0;
 
-    if (n && m->batch.scheduler != MDS_SCHEDULER_NONE && realpath(".", path) &&
-        strncmp(j->folder[0] == '/' ? j->folder : path, scratch, n) == 0)
+    if (scratch && m->batch.scheduler != MDS_SCHEDULER_NONE && realpath(".", path) &&
+        is_under(j->folder[0] == '/' ? j->folder : path, scratch))
         mds_warn("%s is under %s, which profile %s calls a node's own: other nodes and "
                  "the next job will not see it; run from a shared file system, or give "
                  "--runs",

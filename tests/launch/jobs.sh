@@ -44,5 +44,20 @@ example perlmutter.sbatch perlmutter MODEL_SIZE_KEY=GPT13B SEQ_LEN=32768 SP_TYPE
     -- regular 8 2:00:00 m1234
 example h200.sbatch h200 MODEL_SIZE_KEY=GPT33B SEQ_LEN=512000 ZERO_STAGE=1 \
     -- batch 4 12:00:00 GenomeLM
+
+# warns FOLDER WORD: whether a run in FOLDER is warned of a node's own scratch: yes or no
+warns() {
+    env -i PATH="$PATH" HOME="$scratch" MACHINE=polaris DATA_PATH=genomes.h5 TRAIN_ITERS=9 \
+        MODEL_SIZE_KEY=GPT25B SEQ_LEN=2048 \
+        "$srcdir/ALCF/submit.sh" --print --runs "$1" prod 16 1:00:00 GenomeLM > got 2> err
+    said=no
+    ! grep -q 'calls a node.s own' err || said=yes
+    t=$((t + 1))
+    [ "$said" = "$2" ] || { printf 'not ' && failed=1; }
+    echo "ok $t - $1 is a node's own: $2"
+}
+
+warns /local/scratch/runs yes
+warns /local/scratch2/runs no
 echo "1..$t"
 exit "$failed"
