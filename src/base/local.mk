@@ -3,6 +3,7 @@ src_base_libmds_base_a_SOURCES = \
   src/base/alloc.c src/base/alloc.h \
   src/base/clock.c src/base/clock.h \
   src/base/log.c src/base/log.h \
+  src/base/minmax.h \
   src/base/status.c src/base/status.h \
   src/base/str.c src/base/str.h \
   src/base/units.c src/base/units.h

@@ -1,14 +1,5 @@
 #include "ckpt/part.h"
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "base/minmax.h"
 
 int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
                    struct mds_part out[MDS_PART_SPLIT])
@@ -22,7 +13,7 @@ int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
         int64_t at = first + done, col = at % width;
         int whole_rows = col == 0 && n - done >= width;
         int64_t rows = whole_rows ? (n - done) / width : 1;
-        int64_t cols = whole_rows ? width : least(width - col, n - done);
+        int64_t cols = whole_rows ? width : mds_min(width - col, n - done);
 
         out[parts++] = (struct mds_part){.at = done,
                                          .row = row0 + at / width,
@@ -37,9 +28,9 @@ int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
 int mds_part_meet(const struct mds_part *a, const struct mds_part *b,
                   struct mds_part *out)
 {
-    int64_t row = most(a->row, b->row), col = most(a->col, b->col);
-    int64_t rows = least(a->row + a->rows, b->row + b->rows) - row;
-    int64_t cols = least(a->col + a->cols, b->col + b->cols) - col;
+    int64_t row = mds_max(a->row, b->row), col = mds_max(a->col, b->col);
+    int64_t rows = mds_min(a->row + a->rows, b->row + b->rows) - row;
+    int64_t cols = mds_min(a->col + a->cols, b->col + b->cols) - col;
 
     if (rows <= 0 || cols <= 0)
         return 0;

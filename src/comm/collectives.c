@@ -1,4 +1,5 @@
 /* Collectives that block: messages in slot 0. */
+#include "base/minmax.h"
 #include "comm/internal.h"
 
 #include <stddef.h>
@@ -33,11 +34,6 @@ static enum mds_rc end(struct mds_comm *c)
     if (c->ops)
         mds_comm_watch_done(c, &c->call);
     return MDS_OK;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Every rank's n doubles to every rank: c->f64[i, n] becomes rank (me + i) % size's,
@@ -80,7 +76,7 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
 
     MDS_TRY(begin(c, n >= 0 && (n == 0 || buf), &call));
     for (int i = 0; c->ops && i < n; i += MDS_COMM_BATCH)
-        MDS_TRY(reduce_f64(c, buf + i, (int)least(n - i, MDS_COMM_BATCH), op));
+        MDS_TRY(reduce_f64(c, buf + i, (int)mds_min(n - i, MDS_COMM_BATCH), op));
     return end(c);
 }
 
@@ -127,6 +123,6 @@ enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int
     if (c->direct && bytes > 0 && mds_comm_on_device(c, buf))
         return c->direct->broadcast(c, buf, bytes, root);
     for (int64_t at = 0; c->ops && at < bytes; at += part)
-        MDS_TRY(pass_down(c, (char *)buf + at, least(part, bytes - at), root));
+        MDS_TRY(pass_down(c, (char *)buf + at, mds_min(part, bytes - at), root));
     return end(c);
 }

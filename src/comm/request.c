@@ -1,15 +1,11 @@
 /* Requests: collectives over slices, in the background.  Each walks through its slices
  * step by step, and through the stages of a step whenever its messages have arrived. */
+#include "base/minmax.h"
 #include "comm/internal.h"
 
 #include <stddef.h>
 
 enum { QUEUED = 0 }; /* a request without a slot yet is in no stage */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The peer this rank turns to i-th: each rank begins with another one. */
 static int peer(const struct mds_comm *c, int i)
@@ -20,9 +16,9 @@ static int peer(const struct mds_comm *c, int i)
 /* What moves of rank p's slice in this step: how many elements, and the first byte. */
 static int64_t part(const struct mds_comm_req *r, int p)
 {
-    int64_t n = least(r->chunk, r->count - p * r->chunk) - r->at;
+    int64_t n = mds_min(r->chunk, r->count - p * r->chunk) - r->at;
 
-    return n < 0 ? 0 : least(n, r->step);
+    return n < 0 ? 0 : mds_min(n, r->step);
 }
 
 static int64_t offset(const struct mds_comm_req *r, int p)
@@ -32,7 +28,7 @@ static int64_t offset(const struct mds_comm_req *r, int p)
 
 static int64_t stride(const struct mds_comm_req *r)
 {
-    return least(least(r->chunk, r->count), r->step);
+    return mds_min(mds_min(r->chunk, r->count), r->step);
 }
 
 /* A message of n elements each way; none has no message. */
@@ -133,7 +129,7 @@ static enum mds_rc step(struct mds_comm_req *r, int *moved)
             return begin_stage(r, MDS_COMM_GATHERING);
     }
     r->at += r->step;
-    if (r->at < least(r->chunk, r->count))
+    if (r->at < mds_min(r->chunk, r->count))
         return begin_step(r);
     finish(r);
     return MDS_OK;

@@ -1,14 +1,10 @@
 /* Collectives over slices, as requests: which buffers, which slices, which stages. */
+#include "base/minmax.h"
 #include "comm/internal.h"
 
 #include <stddef.h>
 
 enum { ALIGN = 64 }; /* elements */
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t chunk_of(int64_t count, int size)
 {
@@ -19,8 +15,8 @@ void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *
 {
     int64_t chunk = chunk_of(count, size);
 
-    *first = least(rank * chunk, count);
-    *n = least(chunk, count - *first);
+    *first = mds_min(rank * chunk, count);
+    *n = mds_min(chunk, count - *first);
 }
 
 /* Sums move a segment in all per step, to bound the work memory; copies need none. */
@@ -41,13 +37,13 @@ static int64_t copy_step(int64_t elem_bytes)
 /* Elements: a row of work for each of the others. */
 static int64_t work_for(const struct mds_comm *c, int64_t longest, int64_t elem_bytes)
 {
-    return (c->size - 1) * least(longest, sum_step(c, elem_bytes));
+    return (c->size - 1) * mds_min(longest, sum_step(c, elem_bytes));
 }
 
 /* The longest slice of a flat buffer. */
 static int64_t longest_of(const struct mds_comm *c, int64_t count)
 {
-    return least(chunk_of(count, c->size), count);
+    return mds_min(chunk_of(count, c->size), count);
 }
 
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count)

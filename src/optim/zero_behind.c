@@ -14,6 +14,7 @@
  * unit after they acquired it. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
@@ -45,11 +46,6 @@ struct zero_behind {
 
 /* ---- life ---- */
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static enum mds_rc take(struct mds_zero *z, int64_t bytes, void **out)
 {
     z->host_bytes.memory_bytes += bytes;
@@ -63,7 +59,7 @@ static enum mds_rc take_slot(struct mds_zero *z, int index)
 
     s->z = z;
     for (int i = index; i < z->units; i += SLOTS)
-        s->room = most(s->room, z->unit[i].n);
+        s->room = mds_max(s->room, z->unit[i].n);
     MDS_TRY(take(z, s->room * (int64_t)sizeof(float), &grad));
     s->grad = grad;
     if (!mds_zero_weights_on_host(z))

@@ -1,5 +1,6 @@
 /* Gradients: where they are added up, and their sums over the group. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "optim/internal.h"
 #include "tensor/op.h"
 
@@ -58,16 +59,6 @@ static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
     return MDS_OK;
 }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
  */
 static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *others)
@@ -76,12 +67,12 @@ static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *othe
 
     *others = 0;
     for (int b = 0; b < z->buckets; b++)
-        *others = most(*others, mds_comm_all_reduce_work(z->group, z->bucket[b].n));
+        *others = mds_max(*others, mds_comm_all_reduce_work(z->group, z->bucket[b].n));
     for (int i = 0; i < z->units; i++)
-        part = most(part, z->unit[i].block);
+        part = mds_max(part, z->unit[i].block);
     /* mds_comm_slice rounds up, by less than 64 for each member. */
-    *first = least(part, ZERO_SUM_PIECE) + 64 * 64;
-    *first = most(*first, most(*others, (int64_t)64 * z->size));
+    *first = mds_min(part, ZERO_SUM_PIECE) + 64 * 64;
+    *first = mds_max(*first, mds_max(*others, (int64_t)64 * z->size));
 }
 
 static enum mds_rc take_flights(struct mds_zero *z, struct mds_arena *arena)
@@ -339,7 +330,7 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
     struct zero_piece p = {.unit = unit, .first = u->first};
 
     for (; p.first < u->first + u->n; p.first += p.n) {
-        p.n = least(ZERO_SUM_PIECE, u->first + u->n - p.first);
+        p.n = mds_min(ZERO_SUM_PIECE, u->first + u->n - p.first);
         if (mds_comm_all_reduce_work(group, p.n) > z->work_floats)
             return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
                             mds_comm_tag(group), unit_name(z, unit));

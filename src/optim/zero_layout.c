@@ -1,16 +1,7 @@
 /* Who owns what, and what travels together. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "optim/internal.h"
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* At stage 0 every rank's part is everything, at its place in the flat buffers. */
 static void cut_units(struct mds_zero *z)
@@ -42,8 +33,8 @@ static int find_ranges(const struct mds_zero *z, int unit, struct zero_range *ou
     for (int k = 0; k < pu->params; k++) {
         const struct mds_param *p = mds_params_get(z->params, pu->first_param + k);
         int64_t next = k + 1 < pu->params ? p[1].offset - pu->first : pu->count;
-        int64_t from = most(p->offset - pu->first, u->first);
-        int64_t to = least(next, u->first + u->n);
+        int64_t from = mds_max(p->offset - pu->first, u->first);
+        int64_t to = mds_min(next, u->first + u->n);
         const struct mds_param_spec *s = &p->spec;
 
         if (from >= to)
@@ -108,7 +99,7 @@ int mds_zero_next_piece(const struct mds_zero *z, int64_t longest, struct zero_p
         next = z->unit[p->unit].first;
     }
     p->first = next;
-    p->n = least(longest, z->unit[p->unit].first + z->unit[p->unit].n - next);
+    p->n = mds_min(longest, z->unit[p->unit].first + z->unit[p->unit].n - next);
     return 1;
 }
 

@@ -1,17 +1,8 @@
 /* The gradient's norm, and the update on the device. */
+#include "base/minmax.h"
 #include "optim/adamw.h"
 #include "optim/internal.h"
 #include "tensor/op.h"
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 int mds_zero_owns_slices(const struct mds_zero *z)
 {
@@ -83,8 +74,8 @@ enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_pi
 
     for (int i = u->range; i < u->range + u->ranges; i++) {
         const struct zero_range *r = &z->range[i];
-        int64_t from = most(r->first, p->first);
-        int64_t n = least(r->first + r->n, p->first + p->n) - from;
+        int64_t from = mds_max(r->first, p->first);
+        int64_t n = mds_min(r->first + r->n, p->first + p->n) - from;
 
         if (n <= 0)
             continue;
