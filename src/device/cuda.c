@@ -8,7 +8,6 @@
 #ifdef HAVE_CUDA
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -347,19 +346,11 @@ static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_
 static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
     const struct own *own = dev->own;
-    const double pause_s = 0.1;
-    double begun = mds_clock_s(), watched = begun;
+    struct mds_dev_patience p = {0};
     cudaError_t code;
 
-    while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady) {
-        double now = mds_clock_s();
-
-        if (dev->watch && now - watched > pause_s) {
-            MDS_TRY(dev->watch());
-            watched = now;
-        }
-        mds_clock_rest(now - begun); /* the host may be at work on an update */
-    }
+    while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady)
+        MDS_TRY(mds_dev_rest(dev, &p));
     note(dev, "something that was queued", code);
     return check(own->what, own->failed);
 }

@@ -212,9 +212,19 @@ void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
     dev->watch = watch;
 }
 
-enum mds_rc mds_dev_look(struct mds_dev *dev)
+enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p)
 {
-    return dev->watch ? dev->watch() : MDS_OK;
+    const double pause_s = 0.1;
+    double now = mds_clock_s();
+
+    if (p->begun == 0)
+        p->begun = p->watched = now;
+    if (dev->watch && now - p->watched > pause_s) {
+        MDS_TRY(dev->watch());
+        p->watched = now;
+    }
+    mds_clock_rest(now - p->begun); /* the host may be at work on an update */
+    return MDS_OK;
 }
 
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,

@@ -131,8 +131,12 @@ enum mds_rc mds_dev_wait(struct mds_dev *dev);
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
-/* The same, called once: for a wait of the caller's own. */
-enum mds_rc mds_dev_look(struct mds_dev *dev);
+/* Between two looks of a loop that waits for the device: rests, and calls the watch
+ * when its time has come.  Zero p where the wait begins. */
+struct mds_dev_patience {
+    double begun, watched; /* mds_clock_s */
+};
+enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p);
 
 /* A copy that goes on beside what is queued; a zeroed struct: none. */
 struct mds_dev_copying {

@@ -164,6 +164,12 @@ enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_pi
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a));
 
+/* The same of a piece whose states, gradient and weights are in host memory.  For
+ * helper threads: no sentence with a failure. */
+enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
+                                    const struct zero_piece *p,
+                                    const struct mdsk_adamw *a);
+
 /* The update of states in host memory (zero_behind.c).  update begins it.  deliver: the
  * weights of the last update are on the device when what is queued next begins, and the
  * unit's gradient may be replaced; as collective as mds_zero_weights_publish.  wait:

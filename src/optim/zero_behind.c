@@ -13,7 +13,6 @@
  * norm that they are clipped by needs all of them, and backward passes write those of a
  * unit after they acquired it. */
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/minmax.h"
 #include "optim/internal.h"
 
@@ -130,18 +129,12 @@ static void send(struct mds_zero *z, int unit)
                                      u->n * (int64_t)sizeof(float));
 }
 
-static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)
-{
-    (void)z;
-    return mdsk_adamw_cpu(NULL, a) ? MDS_EMEM : MDS_OK;
-}
-
 /* In the helper thread. */
 static void update(struct mds_job *job)
 {
     struct slot *s = (struct slot *)job;
 
-    s->rc = mds_zero_update_piece(s->z, &s->piece, &s->update, launch);
+    s->rc = mds_zero_update_on_host(s->z, &s->piece, &s->update);
 }
 
 static void aim(const struct mds_zero *z, struct slot *s)
@@ -215,18 +208,11 @@ static enum mds_rc advance(struct mds_zero *z)
  * before them, which may be a message of a peer that died. */
 static enum mds_rc wait_below(struct mds_zero *z, int end)
 {
-    const double pause_s = 0.1;
-    double begun = mds_clock_s(), looked = begun;
+    struct mds_dev_patience p = {0};
 
     MDS_TRY(advance(z));
     while (z->behind->returned < end) {
-        double now = mds_clock_s();
-
-        if (now - looked > pause_s) {
-            MDS_TRY(mds_dev_look(z->dev));
-            looked = now;
-        }
-        mds_clock_rest(now - begun);
+        MDS_TRY(mds_dev_rest(z->dev, &p));
         MDS_TRY(advance(z));
     }
     return MDS_OK;

@@ -104,18 +104,12 @@ static enum mds_rc fetch(struct mds_zero *z, struct slot *s)
     return mds_zero_copy_out(z, s->grad, mds_zero_grad_at(z, &s->piece), bytes);
 }
 
-static enum mds_rc launch(const struct mds_zero *z, const struct mdsk_adamw *a)
-{
-    (void)z;
-    return mdsk_adamw_cpu(NULL, a) ? MDS_EMEM : MDS_OK;
-}
-
 /* In the helper thread. */
 static void update(struct mds_job *job)
 {
     struct slot *s = (struct slot *)job;
 
-    s->rc = mds_zero_update_piece(s->z, &s->piece, &s->update, launch);
+    s->rc = mds_zero_update_on_host(s->z, &s->piece, &s->update);
 }
 
 static void aim(const struct mds_zero *z, struct slot *s,

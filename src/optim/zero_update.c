@@ -1,4 +1,4 @@
-/* The gradient's norm, and the update on the device. */
+/* The gradient's norm, and the update of a piece, on the device or the host. */
 #include "base/minmax.h"
 #include "optim/adamw.h"
 #include "optim/internal.h"
@@ -92,6 +92,19 @@ static enum mds_rc launch_on_device(const struct mds_zero *z,
                                     const struct mdsk_adamw *a)
 {
     return mds_op_adamw(z->dev, a);
+}
+
+static enum mds_rc launch_on_host(const struct mds_zero *z, const struct mdsk_adamw *a)
+{
+    (void)z;
+    return mdsk_adamw_cpu(NULL, a) ? MDS_EMEM : MDS_OK;
+}
+
+enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
+                                    const struct zero_piece *p,
+                                    const struct mdsk_adamw *a)
+{
+    return mds_zero_update_piece(z, p, a, launch_on_host);
 }
 
 static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
