@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/units.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ void mds_log_repeat_warnings(void)
     if (n == 0)
         return;
     fprintf(stderr, "mds: %d warning%s in this run:\n", state.warnings,
-            state.warnings == 1 ? "" : "s");
+            mds_plural(state.warnings));
     for (int i = 0; i < n; i++)
         print_line(MDS_LOG_WARN, state.kept[i]);
 }

@@ -90,3 +90,10 @@ const char *mds_str_nearest(const char *name, const char *const *candidates, siz
     }
     return best;
 }
+
+int mds_path_is_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}

@@ -1,4 +1,4 @@
-/* A growing string, and the nearest name for "did you mean". */
+/* A growing string, the nearest name for "did you mean", and paths by their names. */
 #ifndef MDS_BASE_STR_H
 #define MDS_BASE_STR_H
 
@@ -19,5 +19,8 @@ void mds_str_fini(struct mds_str *b);
 /* Of n candidates the one with the smallest edit distance to name, letter case aside;
  * NULL if none is near enough to be a likely slip. */
 const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n);
+
+/* Whether path is the folder or below it, as they are written. */
+int mds_path_is_in(const char *path, const char *folder);
 
 #endif

@@ -142,3 +142,8 @@ const char *mds_format_seconds(double s, char *buf, size_t size)
         snprintf(buf, size, "%ld h %02ld min", t / 3600, t / 60 % 60);
     return buf;
 }
+
+const char *mds_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}

@@ -22,4 +22,7 @@ const char *mds_format_bytes(double bytes, char *buf, size_t size);
 const char *mds_format_count(double count, char *buf, size_t size);
 const char *mds_format_seconds(double s, char *buf, size_t size);
 
+/* What a noun has at its end behind n: "" or "s". */
+const char *mds_plural(int64_t n);
+
 #endif

@@ -3,6 +3,7 @@
 #include "config/optset_impl.h"
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "base/units.h"
 
 #include <limits.h>
@@ -18,12 +19,8 @@ static const char installed[] = MDS_PKGDATADIR "/models.yaml";
 static int is_below(const char *path, const char *folder)
 {
     char real[PATH_MAX];
-    size_t n;
 
-    if (!realpath(folder, real))
-        return 0;
-    n = strlen(real);
-    return strncmp(path, real, n) == 0 && path[n] == '/';
+    return realpath(folder, real) && mds_path_is_in(path, real);
 }
 
 /* Whether this program, or this test, runs from where it was built.  The build tree may

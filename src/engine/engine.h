@@ -27,6 +27,7 @@ struct mds_engine_need {
     int64_t copy_bytes; /* of host memory for a copy of that; 0: none is asked for */
     struct mds_mem_account memory; /* by tag, as a real step would leave it */
     struct mds_mem_account host;   /* of host_bytes */
+    int64_t beside_bytes; /* of a GPU, by NCCL and attention; by mds_engine_measure */
 };
 
 struct mds_engine_spec {
@@ -107,11 +108,11 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
 
 /* ---- measuring (measure.c) ---- */
 
-/* What a run with this configuration needs on rank `rank` of `world`: measured by one
- * step and one evaluation on a dry device.  dev (dry) and groups, if given, are left
- * with the ledgers of that. */
+/* What a run with this configuration needs on rank `rank` of `world`, per_node of them
+ * on a node: measured by one step and one evaluation on a dry device.  dev (dry) and
+ * groups, if given, are left with the ledgers of that. */
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
-                               struct mds_engine_need *need);
+                               int per_node, struct mds_engine_need *need);
 enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
                                 const struct mds_groups *groups,
                                 struct mds_engine_need *need);

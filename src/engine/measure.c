@@ -49,7 +49,7 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
 }
 
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
-                               struct mds_engine_need *need)
+                               int per_node, struct mds_engine_need *need)
 {
     const struct mds_dev_spec spec = {.name = "dry"};
     struct mds_groups groups = {0};
@@ -60,6 +60,10 @@ enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int r
     rc = mds_groups_create(&config->parallel, world, rank, NULL, &groups);
     if (!rc)
         rc = mds_engine_rehearse(config, dev, &groups, need);
+    if (!rc)
+        need->beside_bytes =
+            mds_groups_nccl_bytes(&groups, per_node, MDS_COMM_CHANNELS) +
+            mds_dev_ledger(dev)->scratch_bytes;
     mds_groups_fini(&groups);
     mds_dev_destroy(dev);
     return rc;

@@ -1,6 +1,7 @@
 /* All sources together. */
 #include "launch/placement.h"
 #include "base/log.h"
+#include "base/units.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -196,7 +197,7 @@ int mds_placement_print(const struct mds_placement *p, FILE *f)
         fprintf(f, "%s%s\n", s->note[0] ? "  " : "", s->note);
     }
     fprintf(f, "taken: %d node%s (%s), %d GPU%s a node (%s)\n", p->nodes,
-            p->nodes == 1 ? "" : "s", p->nodes_from, p->gpus, p->gpus == 1 ? "" : "s",
+            mds_plural(p->nodes), p->nodes_from, p->gpus, mds_plural(p->gpus),
             p->gpus_from);
     return disagree(f, "nodes", p, offsetof(struct mds_finding, nodes)) +
            disagree(f, "ranks", p, offsetof(struct mds_finding, ranks)) +

@@ -1,5 +1,6 @@
 #include "launch/submit.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/units.h"
 #include "launch/folder.h"
 #include "launch/job.h"
@@ -199,13 +200,6 @@ static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
     }
 }
 
-static int is_under(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-
-    return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
-}
-
 /* Other nodes and the next job must see the folder. */
 static void warn_of_scratch(const struct mds_job *j)
 {
@@ -214,7 +208,7 @@ static void warn_of_scratch(const struct mds_job *j)
     char path[PATH_MAX];
 
     if (scratch && m->batch.scheduler != MDS_SCHEDULER_NONE && realpath(".", path) &&
-        is_under(j->folder[0] == '/' ? j->folder : path, scratch))
+        mds_path_is_in(j->folder[0] == '/' ? j->folder : path, scratch))
         mds_warn("%s is under %s, which profile %s calls a node's own: other nodes and "
                  "the next job will not see it; run from a shared file system, or give "
                  "--runs",

@@ -1,5 +1,6 @@
 /* mds_ckpt export: weights for others. */
 #include "base/alloc.h"
+#include "base/units.h"
 #include "ckpt/hf.h"
 #include "ckpt/safetensors.h"
 #include "engine/engine.h"
@@ -90,7 +91,7 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
     if (!rc)
         rc = mds_hf_export(&e, &files);
     if (!rc)
-        printf("%s: %d file%s of %s\n", a->output, files, files == 1 ? "" : "s",
+        printf("%s: %d file%s of %s\n", a->output, files, mds_plural(files),
                o->ix->path);
     mds_params_destroy(whole);
     mds_config_run_destroy(run);

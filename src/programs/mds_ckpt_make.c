@@ -114,7 +114,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
     if (!rc)
         printf("%s: iteration %lld, %lld rank%s, %s\n", dir,
                (long long)state->iteration, (long long)cast.ranks,
-               cast.ranks == 1 ? "" : "s",
+               mds_plural(cast.ranks),
                mds_format_bytes((double)bytes, size, sizeof size));
     leave_rank(&c);
     mds_str_fini(&provenance);

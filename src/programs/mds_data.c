@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "data/make.h"
 #include "data/source.h"
 #include "programs/arguments.h"
@@ -91,26 +92,21 @@ static enum mds_rc check_make(const struct mds_arguments *a, struct mds_make *m)
     return MDS_OK;
 }
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void report_make(const struct mds_make *m, const struct mds_make_stats *s)
 {
     if (s->skipped > 0)
         mds_warn("%lld record%s too short for a single token left out",
-                 (long long)s->skipped, plural(s->skipped));
+                 (long long)s->skipped, mds_plural(s->skipped));
     if (s->unknown * 10 > s->tokens)
         mds_warn("%.0f %% of the tokens stand for ambiguous bases (N)",
                  100.0 * (double)s->unknown / (double)s->tokens);
     printf("%s: %lld token%s (%s, %lld words), %lld document%s from %lld record%s of "
            "%d file%s\n",
-           m->output, (long long)s->tokens, plural(s->tokens),
+           m->output, (long long)s->tokens, mds_plural(s->tokens),
            mds_tokenizer_names[m->tokenizer],
            (long long)mds_tokenizer_vocab(m->tokenizer), (long long)s->documents,
-           plural(s->documents), (long long)s->records, plural(s->records), m->n_inputs,
-           plural(m->n_inputs));
+           mds_plural(s->documents), (long long)s->records, mds_plural(s->records),
+           m->n_inputs, mds_plural(m->n_inputs));
 }
 
 static enum mds_rc run_make(const struct mds_arguments *a, int n, char **operand)

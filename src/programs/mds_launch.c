@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 #include "base/str.h"
+#include "base/units.h"
 #include "launch/launch.h"
 #include "launch/near.h"
 #include "launch/options.h"
@@ -71,11 +72,6 @@ static enum mds_rc verb_run(struct call *c)
     return rc;
 }
 
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static enum mds_rc verb_where(struct call *c)
 {
     struct mds_launch l;
@@ -88,7 +84,8 @@ static enum mds_rc verb_where(struct call *c)
     mds_near_print(&near, stdout);
     mds_near_fini(&near);
     printf("%lld rank%s: %lld node%s, %lld on each\n", (long long)l.ranks,
-           plural(l.ranks), (long long)l.nodes, plural(l.nodes), (long long)l.per_node);
+           mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
+           (long long)l.per_node);
     mds_launch_close(&l);
     return MDS_OK;
 }
@@ -163,8 +160,9 @@ static enum mds_rc verb_plan(struct call *c)
     }
     printf("%s, %lld tokens, %lld rank%s: %lld node%s of %s\n",
            run->config.model.size_key ? run->config.model.size_key : "a model",
-           (long long)run->config.model.seq_length, (long long)l.ranks, plural(l.ranks),
-           (long long)l.nodes, plural(l.nodes), l.machine->name);
+           (long long)run->config.model.seq_length, (long long)l.ranks,
+           mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
+           l.machine->name);
     rc = c->options.max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
 destroy_run:
     mds_diag_fini(&diag);

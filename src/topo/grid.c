@@ -1,6 +1,7 @@
 #include "topo/grid.h"
 
 #include "base/str.h"
+#include "base/units.h"
 
 #include <stdint.h>
 
@@ -36,7 +37,7 @@ static enum mds_rc fail_world(int world, int tp, int sp, int pp)
         mds_fail(MDS_EUSER,
                  "%d rank%s cannot be shared out to tensor %d x sequence %d x pipeline "
                  "%d = %lld: %s",
-                 world, world == 1 ? "" : "s", tp, sp, pp, (long long)share,
+                 world, mds_plural(world), tp, sp, pp, (long long)share,
                  s.failed ? "the ranks must be a multiple of that" : s.s);
     mds_str_fini(&s);
     return rc;

@@ -37,10 +37,15 @@ static void print_memory(const struct mds_config *c, const struct mds_engine_nee
                 mds_format_bytes((double)load_bytes, load, sizeof load));
 }
 
+static int ranks_a_node(const struct mds_groups *g)
+{
+    return g->grid.world < 8 ? g->grid.world : 8;
+}
+
 /* Only GPUs need it. */
 static void print_beside(const struct mds_dev *dev, const struct mds_groups *g, FILE *f)
 {
-    const int per_node = g->grid.world < 8 ? g->grid.world : 8;
+    const int per_node = ranks_a_node(g);
     int64_t nccl = mds_groups_nccl_bytes(g, per_node, MDS_COMM_CHANNELS);
     char messages[32], attention[32];
 
@@ -89,7 +94,8 @@ static void print_growth(const struct mds_config *c, const struct mds_groups *g,
 
     half.model.seq_length /= 2;
     if (c->model.seq_length % (4 * (int64_t)g->grid.world) ||
-        mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank, &less))
+        mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
+                           ranks_a_node(g), &less))
         return;
     fprintf(f, "  %-12s %14s %12s\n", "bytes a token", "device", "host");
     for (int t = 0; t < MDS_MEM_TAGS; t++) {

@@ -33,34 +33,6 @@ struct mds_dev_spec mds_run_device(const struct run *r)
                                  .repeatable = r->config->train.deterministic};
 }
 
-static enum mds_rc rehearse(struct run *r, struct mds_dev *dry)
-{
-    const struct mds_world *w = r->spec->world;
-    struct mds_groups groups = {0};
-    enum mds_rc rc;
-
-    MDS_TRY(mds_groups_create(&r->config->parallel, w->ranks, w->rank, NULL, &groups));
-    rc = mds_engine_rehearse(r->config, dry, &groups, &r->need);
-    if (!rc && strcmp(mds_dev_name(r->dev), "cuda") == 0)
-        r->beside_bytes =
-            mds_groups_nccl_bytes(&groups, w->local_ranks, MDS_COMM_CHANNELS) +
-            mds_dev_ledger(dry)->scratch_bytes;
-    mds_groups_fini(&groups);
-    return rc;
-}
-
-enum mds_rc mds_run_measure(struct run *r)
-{
-    const struct mds_dev_spec spec = {.name = "dry"};
-    struct mds_dev *dry = NULL;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_dev_create(&spec, &dry));
-    rc = rehearse(r, dry);
-    mds_dev_destroy(dry);
-    return rc;
-}
-
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 {
     const char *names[MDS_MEM_TAGS];
@@ -107,11 +79,12 @@ void mds_run_print_memory(const struct run *r)
 static void advise(const struct run *r, const struct mds_config *changed,
                    const char *setting)
 {
+    const struct mds_world *w = r->spec->world;
     struct mds_engine_need need;
     double was = (double)r->need.memory.total_peak, now;
     char text[32];
 
-    if (mds_engine_measure(changed, r->groups.grid.world, r->spec->world->rank, &need))
+    if (mds_engine_measure(changed, w->ranks, w->rank, w->local_ranks, &need))
         return;
     now = (double)need.memory.total_peak;
     if (now < 0.99 * was)
@@ -164,13 +137,18 @@ static void advise_all(const struct run *r)
     }
 }
 
+static int is_on_gpus(const struct run *r)
+{
+    return strcmp(mds_dev_name(r->dev), "cuda") == 0;
+}
+
 static void print_beside(const struct run *r, FILE *f)
 {
     char text[32];
 
-    if (r->beside_bytes > 0)
+    if (is_on_gpus(r))
         fprintf(f, "  and for NCCL and attention %s\n",
-                mds_format_bytes((double)r->beside_bytes, text, sizeof text));
+                mds_format_bytes((double)r->need.beside_bytes, text, sizeof text));
 }
 
 /* Bytes and where they would have to be. */
@@ -205,10 +183,10 @@ enum mds_rc mds_run_check_memory(const struct run *r)
     int64_t host = n->host_bytes + n->zero.memory_bytes + n->copy_bytes + load;
     int64_t there = mds_dev_memory_bytes(r->dev);
 
-    if (strcmp(mds_dev_name(r->dev), "cuda") != 0)
+    if (!is_on_gpus(r))
         return check_place(r, "memory", sum_of_need(n) + load, there);
     MDS_TRY(check_place(r, "GPU memory",
-                        n->state_bytes + n->step_bytes + r->beside_bytes, there));
+                        n->state_bytes + n->step_bytes + n->beside_bytes, there));
     return check_place(r, "host memory", host,
                        mds_host_memory_available() / r->spec->world->local_ranks);
 }

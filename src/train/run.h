@@ -18,7 +18,6 @@ struct run {
     struct mds_dev *dev, *host;
     struct mds_engine *engine;
     struct mds_engine_need need;
-    int64_t beside_bytes;        /* of a GPU, by libraries while they work */
     int64_t memory_before;       /* of this process, before the engine took any */
     struct mds_metrics *metrics; /* rank 0's; else NULL */
     int32_t *rows;               /* [accumulation * micro, S+1] */
@@ -60,9 +59,6 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 
 /* Threads of this rank, and memory it may take. */
 struct mds_dev_spec mds_run_device(const struct run *r);
-
-/* What this rank needs, r->need, and r->beside_bytes. */
-enum mds_rc mds_run_measure(struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r);

@@ -28,6 +28,7 @@ static enum mds_rc open_device(struct run *r)
 
 static enum mds_rc build_engine(struct run *r)
 {
+    const struct mds_world *w = r->spec->world;
     struct mds_engine_spec spec = {.config = r->config,
                                    .dev = r->dev,
                                    .host = r->host,
@@ -36,7 +37,7 @@ static enum mds_rc build_engine(struct run *r)
                                    .threads = mds_run_device(r).threads};
     int64_t peak;
 
-    MDS_TRY(mds_run_measure(r));
+    MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need));
     MDS_TRY(mds_run_check_memory(r));
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));

@@ -114,7 +114,7 @@ static void open_layer(struct layer *l, const char *device)
     spec.beside = 1;
     must(mds_dev_create(&spec, &l->host), "host memory");
     must(mds_groups_create(&l->config.parallel, 1, 0, NULL, &l->groups), "groups");
-    must(mds_engine_measure(&l->config, 1, 0, &need), "measuring");
+    must(mds_engine_measure(&l->config, 1, 0, 1, &need), "measuring");
     need.step_bytes += 2 * (l->S * l->H * 2 + MDS_ARENA_ALIGN); /* for x and y */
     engine.dev = l->dev;
     engine.host = l->host;

@@ -6,7 +6,7 @@ tests_parity_compare_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
 
 # train_rows trains the rows of matrix.t, many in one start.
 check_PROGRAMS += tests/parity/train_rows
-tests_parity_train_rows_SOURCES = tests/parity/train_rows.c
+tests_parity_train_rows_SOURCES = tests/parity/train_rows.c src/programs/finish.c
 tests_parity_train_rows_LDADD = $(src_programs_mds_pretrain_LDADD)
 
 TESTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \

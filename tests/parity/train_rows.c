@@ -7,6 +7,7 @@
  * Prints "trains NAME", then what training prints, then "trained NAME".  The first
  * failure ends all. */
 #include "base/log.h"
+#include "programs/finish.h"
 #include "train/pretrain.h"
 
 #include <stdio.h>
@@ -67,7 +68,7 @@ static enum mds_rc train_file(const struct mds_world *w, const char *path)
 
 static _Noreturn void leave(void)
 {
-    mds_error("%s", mds_fail_text());
+    mds_failure_log();
     mds_world_abort(EXIT_FAILURE);
 }
 

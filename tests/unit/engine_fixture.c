@@ -155,7 +155,7 @@ void open_on(struct fixture *f, const struct mds_config *c, const char *device)
     if (late.on)
         make_late(f->dev);
     assert_int_equal(mds_groups_create(&c->parallel, 1, 0, NULL, &f->groups), MDS_OK);
-    assert_int_equal(mds_engine_measure(&f->config, 1, 0, &f->need), MDS_OK);
+    assert_int_equal(mds_engine_measure(&f->config, 1, 0, 1, &f->need), MDS_OK);
     spec.dev = f->dev;
     spec.host = f->host;
     spec.groups = &f->groups;

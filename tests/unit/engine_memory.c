@@ -164,7 +164,7 @@ static void recompute_saves_memory(void **state)
 
         c.model.layers = 12;
         c.train.recompute = (enum mds_recompute)m;
-        assert_int_equal(mds_engine_measure(&c, 1, 0, &need), MDS_OK);
+        assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need), MDS_OK);
         peak[m] = need.memory.total_peak;
     }
     assert_true(peak[MDS_RECOMPUTE_FULL] < peak[MDS_RECOMPUTE_SELECTIVE]);
@@ -192,7 +192,7 @@ static void modules_alone_are_not_kept(void **state)
             struct mds_engine_need need;
 
             set_modules(&c, m);
-            assert_int_equal(mds_engine_measure(&c, 1, 0, &need), MDS_OK);
+            assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need), MDS_OK);
             kept[m] = need.memory.peak[MDS_MEM_ACT];
         }
         assert_int_equal(kept[0] - kept[MDS_MODULE_LAYERNORM], norms);
@@ -218,14 +218,14 @@ static void a_large_run_is_measured(void **state)
     c.batch.micro = c.batch.global = 1;
     c.train.recompute = MDS_RECOMPUTE_FULL;
     c.train.loss_tile = 1024;
-    assert_int_equal(mds_engine_measure(&c, 64, 5, &need), MDS_OK);
+    assert_int_equal(mds_engine_measure(&c, 64, 5, 64, &need), MDS_OK);
     assert_true((double)need.memory.peak[MDS_MEM_PARAM] > 4e12);
     assert_int_equal(need.memory.peak[MDS_MEM_CKPT], 128 * 25600LL * 4 << 20);
     c.model.hidden = 57344;
     c.model.heads = c.model.kv_heads = 448;
     c.model.head_dim = 128;
     c.model.ffn_hidden = 4 * 57344;
-    assert_int_equal(mds_engine_measure(&c, 64, 5, &need), MDS_OK);
+    assert_int_equal(mds_engine_measure(&c, 64, 5, 64, &need), MDS_OK);
     assert_true((double)need.memory.peak[MDS_MEM_OPTIM] > 4e13);
 }
 
@@ -256,7 +256,7 @@ static void a_token_costs_what_it_must(void **state)
         c.train.attention_chunk = chunks ? 65536 : 0;
         for (int i = 0; i < 2; i++) {
             c.model.seq_length = tokens << i;
-            assert_int_equal(mds_engine_measure(&c, 1, 0, &need[i]), MDS_OK);
+            assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need[i]), MDS_OK);
         }
         assert_int_equal(need[1].memory.total_peak - need[0].memory.total_peak,
                          tokens * ((chunks ? 3 : 10) * H * 4 + A * 4 + 2 * 4));

@@ -418,7 +418,7 @@ static void memory_is_what_the_engine_measures(void **state)
     assert_int_equal(mds_layout_apply(t.run, &l, 4, &c), MDS_OK);
     c.train.eval_iters = 0;
     assert_int_equal(mds_predict(&c, 4, 2, t.m, &e), MDS_OK);
-    assert_int_equal(mds_engine_measure(&c, 4, 0, &need), MDS_OK);
+    assert_int_equal(mds_engine_measure(&c, 4, 0, 4, &need), MDS_OK);
     assert_int_equal(e.memory.total_peak, need.memory.total_peak);
     assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
     assert_int_equal(e.beside.libraries, t.m->overhead.bytes);
