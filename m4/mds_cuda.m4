@@ -111,7 +111,8 @@ AS_IF([test -z "$mds_cuda_why"],
   [NVCC= CUDA_CFLAGS= CUDA_LIBS= CUBLASLT_LIBS= cuda_summary="no ($mds_cuda_why)"
    AS_CASE([$with_cuda], [auto|no], [],
      [AC_MSG_ERROR([--with-cuda=$with_cuda: $mds_cuda_why])])])
-NVCC_WARN_FLAGS="-Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets"
+NVCC_WARN_FLAGS="-Xcompiler -Wall,-Wextra,-Wconversion,-Wno-sign-conversion"
+NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Wno-deprecated-gpu-targets"
 AS_VAR_IF([enable_werror], [yes], [NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Werror all-warnings"])
 AC_SUBST([NVCC]) AC_SUBST([NVCC_WARN_FLAGS]) AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS]) AC_SUBST([CUBLASLT_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test -n "$NVCC"])

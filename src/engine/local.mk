@@ -23,8 +23,9 @@ tests_unit_engine_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_memory_LDFLAGS = -Wl,--wrap=mds_zalloc,--wrap=mds_realloc
 tests_unit_engine_memory_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 
-# A long layer against plain loops; on a GPU: tests/gpu/long cuda
+# A long layer against plain loops; on a GPU: tests/gpu/run --parts long
 check_PROGRAMS += tests/gpu/long
 TESTS += tests/gpu/long
-tests_gpu_long_SOURCES = tests/gpu/long.c tests/gpu/plain.h
+tests_gpu_long_SOURCES = tests/gpu/long.c tests/gpu/plain.h \
+  tests/gpu/layer.c tests/gpu/layer.h
 tests_gpu_long_LDADD = $(engine_libs)

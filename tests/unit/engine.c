@@ -12,6 +12,12 @@
 
 #include <cmocka.h>
 
+/* Element i of a direction in which all of a parameter is moved. */
+static double along(const struct mds_param *p, int64_t i)
+{
+    return ((double)(i * 37 % 5) - 2) / sqrt((double)p->count);
+}
+
 /* Every parameter, along a random direction: (L(w + h d) - L(w - h d)) / 2h against the
  * gradient.  f32 forward passes bound what differences can show. */
 static void gradients_match_differences(void **state)
@@ -36,16 +42,15 @@ static void gradients_match_differences(void **state)
             double slope = 0, up, down;
 
             for (int64_t i = 0; i < p->count; i++)
-                slope += (i * 37 % 5 - 2.0) * g[i];
+                slope += along(p, i) * g[i];
             for (int64_t i = 0; i < p->count; i++)
-                w[i] += (float)(h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
+                w[i] += (float)(h * along(p, i));
             up = eval_loss(&f);
             for (int64_t i = 0; i < p->count; i++)
-                w[i] -= (float)(2 * h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
+                w[i] -= (float)(2 * h * along(p, i));
             down = eval_loss(&f);
             for (int64_t i = 0; i < p->count; i++)
-                w[i] += (float)(h * (i * 37 % 5 - 2.0) / sqrt((double)p->count));
-            slope /= sqrt((double)p->count);
+                w[i] += (float)(h * along(p, i));
             if (fabs((up - down) / (2 * h) - slope) > 2e-3 * norm + 2e-5)
                 fail_msg("%s: difference %.6g, gradient %.6g", p->spec.name,
                          (up - down) / (2 * h), slope);

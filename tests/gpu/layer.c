@@ -1,0 +1,357 @@
+#include "tests/gpu/layer.h"
+#include "kernels/half.h"
+#include "pipeline/pipe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void die(const char *what)
+{
+    printf("Bail out! %s: %s\n", what, mds_fail_text());
+    exit(1);
+}
+
+void must(enum mds_rc rc, const char *what)
+{
+    if (rc)
+        die(what);
+}
+
+void *take(int64_t n, size_t size)
+{
+    void *p = malloc((size_t)n * size);
+
+    if (!p)
+        die("host memory");
+    return p;
+}
+
+double worst(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+/* ---- threads ---- */
+
+static void run_share(struct mds_job *job)
+{
+    struct share *s = (struct share *)job;
+
+    s->run(s);
+}
+
+void in_shares(struct layer *l, int n, void (*run)(struct share *s), const void *what,
+               struct share *share, double off[3])
+{
+    for (int i = 0; i < n; i++) {
+        share[i] = (struct share){
+            .job.run = run_share, .run = run, .l = l, .what = what, .index = i};
+        mds_worker_start(l->threads, &share[i].job);
+    }
+    for (int i = 0; i < n; i++) {
+        mds_worker_wait(l->threads, &share[i].job);
+        for (int k = 0; off && k < 3; k++)
+            off[k] = worst(share[i].off[k], off[k]);
+    }
+}
+
+int64_t share_at(int64_t n, int i)
+{
+    return n * i / SHARES;
+}
+
+/* ---- the layer on the device ---- */
+
+static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile,
+                                   int64_t chunk)
+{
+    struct mds_config c = {0};
+
+    c.model = (struct mds_model_config){.layers = 1,
+                                        .hidden = H,
+                                        .heads = A,
+                                        .kv_heads = A,
+                                        .head_dim = H / A,
+                                        .ffn_hidden = 4 * H,
+                                        .seq_length = S,
+                                        .max_positions = S,
+                                        .vocab = 64,
+                                        .padded_vocab = 64,
+                                        .vocab_divisor = 64,
+                                        .position = MDS_POSITION_NONE,
+                                        .norm = MDS_NORM_LAYERNORM,
+                                        .norm_eps = 1e-5,
+                                        .linear_bias = 1,
+                                        .tied_head = 1,
+                                        .init_std = 1 / sqrt((double)H)};
+    c.batch = (struct mds_batch_config){1, 1, 1};
+    c.optim = (struct mds_optim_config){.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+    c.parallel = (struct mds_parallel_config){1, 1, 1, 1, 1, .virtual_stages = 1};
+    c.train = (struct mds_train_config){.seed = 3,
+                                        .type = MDS_TYPE_BF16,
+                                        .recompute = MDS_RECOMPUTE_FULL,
+                                        .recompute_layers = 1,
+                                        .sequence_tile = tile,
+                                        .attention_chunk = chunk,
+                                        .bucket_bytes = 1 << 20};
+    return c;
+}
+
+static void open_engine(struct layer *l, const char *device)
+{
+    struct mds_dev_spec spec = {.name = device};
+    struct mds_engine_need need;
+    struct mds_engine_spec engine = {
+        .config = &l->config, .groups = &l->groups, .need = &need, .threads = 1};
+
+    must(mds_dev_create(&spec, &l->dev), "device");
+    spec.beside = 1;
+    must(mds_dev_create(&spec, &l->host), "host memory");
+    must(mds_groups_create(&l->config.parallel, 1, 0, NULL, &l->groups), "groups");
+    must(mds_engine_measure(&l->config, 1, 0, 1, &need), "measuring");
+    need.step_bytes += 2 * (l->S * l->H * 2 + MDS_ARENA_ALIGN); /* for x and y */
+    engine.dev = l->dev;
+    engine.host = l->host;
+    must(mds_engine_create(&engine, &l->e), "memory");
+    must(mds_zero_start(mds_engine_zero(l->e), 3), "start values");
+    l->id = &l->e->gpt->piece[0].layer[0];
+}
+
+uint16_t noise(uint64_t seed, int64_t i)
+{
+    uint64_t z = ((uint64_t)i + seed) * UINT64_C(0x9E3779B97F4A7C15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z ^= z >> 27;
+    return mdsk_f32_to_bf16((float)(z >> 40) / 8388608.0f - 1.0f);
+}
+
+/* Rows of a tensor on their way between the host and the device. */
+struct block {
+    uint16_t *rows; /* [n, width] */
+    int64_t first, n, width;
+    uint64_t seed;
+    struct part *to;
+    int parts;
+};
+
+static void fill_share(struct share *s)
+{
+    const struct block *b = s->what;
+    int64_t H = s->l->H, end = share_at(b->n * H, s->index + 1);
+
+    for (int64_t i = share_at(b->n * H, s->index); i < end; i++)
+        b->rows[i] = noise(b->seed, b->first * H + i);
+}
+
+static void pick_share(struct share *s)
+{
+    const struct block *b = s->what;
+    const struct layer *l = s->l;
+    int64_t end = share_at(b->n, s->index + 1);
+
+    for (int64_t i = share_at(b->n, s->index); i < end; i++)
+        for (int p = 0; p < b->parts; p++) {
+            const uint16_t *row = b->rows + i * b->width + p * l->H;
+            int64_t at = b->first + i;
+            size_t bytes = (size_t)l->D * sizeof *row;
+
+            memcpy(b->to[p].head[0] + at * l->D, row, bytes);
+            memcpy(b->to[p].head[1] + at * l->D, row + l->H - l->D, bytes);
+            for (int k = 0; k < SAMPLES; k++)
+                if (l->sample[k] == at)
+                    memcpy(b->to[p].row + k * l->H, row, (size_t)l->H * sizeof *row);
+        }
+}
+
+enum { BLOCK_BYTES = 1 << 28 };
+
+/* The next block behind b, of at most BLOCK_BYTES; 0 behind the last. */
+static int next_block(const struct layer *l, struct block *b)
+{
+    int64_t most = BLOCK_BYTES / (b->width * (int64_t)sizeof *b->rows);
+
+    b->first += b->n;
+    b->n = l->S - b->first < most ? l->S - b->first : most;
+    return b->n > 0;
+}
+
+static void *take_block(const struct layer *l)
+{
+    void *rows = NULL;
+
+    must(mds_dev_alloc(l->host, BLOCK_BYTES, &rows), "host memory");
+    return rows;
+}
+
+static void put_noise(struct layer *l, uint64_t seed, void *x)
+{
+    struct block b = {.rows = take_block(l), .width = l->H, .seed = seed};
+    struct share share[SHARES];
+
+    while (next_block(l, &b)) {
+        in_shares(l, SHARES, fill_share, &b, share, NULL);
+        mds_dev_copy_in(l->dev, (uint16_t *)x + b.first * l->H, b.rows,
+                        b.n * l->H * (int64_t)sizeof *b.rows);
+    }
+    mds_dev_free(l->host, b.rows, BLOCK_BYTES);
+}
+
+/* Tensors whose rows lie side by side, on the device or in host memory already. */
+static void look_at(struct layer *l, const void *from, int on_host, struct part *to,
+                    int parts)
+{
+    uint16_t *rows = on_host ? NULL : take_block(l);
+    struct block b = {.rows = rows, .width = parts * l->H, .to = to, .parts = parts};
+    struct share share[SHARES];
+
+    must(mds_dev_wait(l->dev), "the layer");
+    while (next_block(l, &b)) {
+        const uint16_t *at = (const uint16_t *)from + b.first * b.width;
+
+        if (on_host)
+            b.rows = (uint16_t *)at;
+        else
+            must(mds_dev_copy_out(l->dev, rows, at,
+                                  b.n * b.width * (int64_t)sizeof *rows),
+                 "copying out");
+        in_shares(l, SHARES, pick_share, &b, share, NULL);
+    }
+    if (rows)
+        mds_dev_free(l->host, rows, BLOCK_BYTES);
+}
+
+/* q, k and v, or their gradients: side by side, or with chunks in two places. */
+static void look_at_qkv(struct layer *l, const struct tiled_room *w, const void *rows,
+                        struct part to[3])
+{
+    if (w->far.chunk == 0) {
+        look_at(l, rows, 0, to, 3);
+        return;
+    }
+    look_at(l, w->far.q, 1, to, 1);
+    look_at(l, w->far.kv, 1, to + 1, 2);
+}
+
+static void look_at_lse(struct layer *l, const float *lse)
+{
+    int64_t bytes = l->S * (int64_t)sizeof *lse;
+
+    for (int k = 0; k < 2; k++)
+        must(mds_dev_copy_out(l->dev, l->lse[k], lse + k * (l->A - 1) * l->S, bytes),
+             "copying out");
+}
+
+void layer_run(struct layer *l)
+{
+    struct mds_gpt *g = l->e->gpt;
+    struct mds_gpt_run run = {.dev = l->dev,
+                              .arena = &l->e->step,
+                              .host = l->e->host.dev ? &l->e->host : NULL,
+                              .train = &l->config.train,
+                              .B = 1,
+                              .S = l->S,
+                              .sets = 1,
+                              .training = 1,
+                              .grad_scale = 1};
+    const struct kept nothing = {0};
+    struct tiled_room w = {0};
+    int far = l->config.train.attention_chunk > 0;
+    void *x = NULL, *y = NULL;
+
+    must(mds_zero_step_begin(l->e->zero), "step");
+    mds_zero_pass_begin(l->e->zero, 1);
+    must(mds_gpt_step_begin(g, &run), "step");
+    must(mds_gpt_take(g, MDS_MEM_WORK, l->S * l->H, &x), "x");
+    must(mds_gpt_take(g, MDS_MEM_WORK, l->S * l->H, &y), "y");
+    must(mds_gpt_tiled_take(g, &w), "room");
+    put_noise(l, 1, x);
+    must(mds_gpt_tiled_fwd(g, l->id, &w, NULL, x, y), "forward");
+    look_at(l, y, 0, &l->y, 1);
+    look_at_qkv(l, &w, w.qkv, l->qkv);
+    look_at(l, w.o, far, &l->o, 1);
+    look_at_lse(l, w.lse);
+    put_noise(l, 2, y);
+    must(mds_gpt_tiled_bwd(g, l->id, &w, &nothing, NULL, x, y), "backward");
+    look_at(l, y, 0, &l->dx, 1);
+    look_at(l, far ? w.far.d_o : w.d_o, far, &l->d_o, 1);
+    look_at_qkv(l, &w, w.dqkv, l->dqkv);
+    mds_gpt_step_end(g);
+}
+
+/* ---- life ---- */
+
+/* All that is looked at. */
+static void parts_of(struct layer *l, struct part *part[10])
+{
+    part[0] = &l->o;
+    part[1] = &l->d_o;
+    part[2] = &l->y;
+    part[3] = &l->dx;
+    for (int p = 0; p < 3; p++) {
+        part[4 + p] = &l->qkv[p];
+        part[7 + p] = &l->dqkv[p];
+    }
+}
+
+static void take_parts(struct layer *l)
+{
+    struct part *part[10];
+
+    parts_of(l, part);
+    for (int i = 0; i < 10; i++) {
+        for (int k = 0; k < 2; k++)
+            part[i]->head[k] = take(l->S * l->D, sizeof *part[i]->head[k]);
+        part[i]->row = take(SAMPLES * l->H, sizeof *part[i]->row);
+    }
+    for (int k = 0; k < 2; k++)
+        l->lse[k] = take(l->S, sizeof *l->lse[k]);
+}
+
+static void free_parts(struct layer *l)
+{
+    struct part *part[10];
+
+    parts_of(l, part);
+    for (int i = 0; i < 10; i++) {
+        free(part[i]->head[0]);
+        free(part[i]->head[1]);
+        free(part[i]->row);
+    }
+    free(l->lse[0]);
+    free(l->lse[1]);
+}
+
+/* Rows at the ends, around the border of a tile, and between. */
+static void choose_rows(struct layer *l)
+{
+    int64_t S = l->S, tile = l->config.train.sequence_tile;
+    int64_t rows[SAMPLES] = {9, S / 3, S / 2, tile - 1, tile, S - S / 7, S - 2, S - 1};
+
+    for (int i = 0; i < SAMPLES; i++)
+        l->sample[i] = rows[i] < S ? rows[i] : S - 1;
+}
+
+void layer_open(struct layer *l, const char *device, int64_t tile, int64_t chunk)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    l->config = config_of(l->S, l->H, l->A, tile, chunk);
+    must(mds_worker_create(cores > 1 ? (int)cores : 1, &l->threads), "threads");
+    take_parts(l);
+    choose_rows(l);
+    open_engine(l, device);
+}
+
+void layer_close(struct layer *l)
+{
+    mds_engine_destroy(l->e);
+    mds_groups_fini(&l->groups);
+    mds_dev_destroy(l->host);
+    mds_dev_destroy(l->dev);
+    mds_worker_destroy(l->threads);
+    free_parts(l);
+}

@@ -1,0 +1,68 @@
+/* A layer of tests/gpu/long: run on a device, forward and backward, and what is looked
+ * at of its tensors, in host memory. */
+#ifndef TESTS_GPU_LAYER_H
+#define TESTS_GPU_LAYER_H
+
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "io/worker.h"
+#include "model/parts.h"
+
+enum { SAMPLES = 8, ENTRIES = 8, SHARES = 64 };
+
+/* What is looked at of a tensor [S, H] of the device's: all rows of two heads, and some
+ * rows of all heads. */
+struct part {
+    uint16_t *head[2]; /* [S, D] the first and the last */
+    uint16_t *row;     /* [SAMPLES, H] */
+};
+
+struct layer {
+    int64_t S, H, A, D, F;
+    struct mds_config config;
+    struct mds_dev *dev, *host;
+    struct mds_groups groups;
+    struct mds_engine *e;
+    const struct layer_ids *id;
+    struct mds_worker *threads;
+    struct part qkv[3], dqkv[3], o, d_o, y, dx;
+    float *lse[2]; /* [S] of the two heads */
+    int64_t sample[SAMPLES];
+};
+
+/* One of several shares of what is to be done. */
+struct share {
+    struct mds_job job;
+    void (*run)(struct share *s);
+    struct layer *l;
+    const void *what;
+    int index;
+    double off[3], sum[ENTRIES], squares[ENTRIES];
+};
+
+/* n shares at once, of which there is room for SHARES; off, unless NULL: the worst of
+ * each. */
+void in_shares(struct layer *l, int n, void (*run)(struct share *s), const void *what,
+               struct share *share, double off[3]);
+
+/* The first of n things that belong to share i of SHARES. */
+int64_t share_at(int64_t n, int i);
+
+/* The larger, or what is none. */
+double worst(double a, double b);
+
+/* Say why, and leave. */
+void die(const char *what);
+void must(enum mds_rc rc, const char *what);
+void *take(int64_t n, size_t size);
+
+/* Numbers around 0 whose bits depend on where they are: the layer's input (seed 1), and
+ * the gradient of its result (2). */
+uint16_t noise(uint64_t seed, int64_t i);
+
+/* S, H, A, D and F are set. */
+void layer_open(struct layer *l, const char *device, int64_t tile, int64_t chunk);
+void layer_run(struct layer *l);
+void layer_close(struct layer *l);
+
+#endif
