@@ -3,7 +3,7 @@
 # kernels_cuda_libs is what a program links that has the device room: empty without CUDA.
 kernels_cuda_c = \
   kernels/cuda/attention.c kernels/cuda/attention.h \
-  kernels/cuda/common.c kernels/cuda/cuda.h \
+  kernels/cuda/common.c kernels/cuda/cuda.h kernels/cuda/grid.h \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/product.c kernels/cuda/product.h \
   kernels/cuda/table.c
@@ -48,6 +48,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/gpu/wide tests/gpu/attention
 endif
 endif
+
 tests_gpu_wide_SOURCES = tests/gpu/wide.c
 tests_gpu_wide_CFLAGS = $(kernels_cflags)
 tests_gpu_wide_LDADD = $(kernels_ldadd)

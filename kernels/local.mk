@@ -44,6 +44,7 @@ kernels_ldadd = tests/kernels/libcheck.a $(kernels_cuda_libs) kernels/libmdsk.a 
 kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \
+  tests/kernels/cuda_grid \
   tests/kernels/elements \
   tests/kernels/half \
   tests/kernels/loss \
@@ -53,6 +54,9 @@ unit_tests += $(kernels_tests)
 tests_kernels_attention_SOURCES = tests/kernels/attention.c
 tests_kernels_attention_CFLAGS = $(kernels_cflags)
 tests_kernels_attention_LDADD = $(kernels_ldadd)
+tests_kernels_cuda_grid_SOURCES = tests/kernels/cuda_grid.c
+tests_kernels_cuda_grid_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_kernels_cuda_grid_LDADD = $(CMOCKA_LIBS)
 tests_kernels_elements_SOURCES = tests/kernels/elements.c
 tests_kernels_elements_CFLAGS = $(kernels_cflags)
 tests_kernels_elements_LDADD = $(kernels_ldadd)

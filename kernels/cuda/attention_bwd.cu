@@ -198,20 +198,21 @@ template <class T, int WIDE>
 int backward(cudaStream_t stream, const struct mdsk_attention_bwd *a)
 {
     using t = tiling<WIDE>;
+    constexpr size_t shared = room<WIDE>::floats * sizeof(float);
     const struct mdsk_attention_shape *s = &a->shape;
     struct attention_view v = view_of(s, a->lse_stride);
     unsigned A = (unsigned)s->A, G = (unsigned)s->G, B = (unsigned)s->B;
-    int err = launch(delta_kernel<T>, dim3(blocks_of(ceil_div(s->Sq, 8)), A, B),
+    int err = launch(delta_kernel<T>, dim3(mdsk_cuda_blocks(ceil_div(s->Sq, 8)), A, B),
                      dim3(32, 8), stream, *s, a->o, a->d_o, a->delta);
 
     if (!err)
-        err = launch_tiled(keys_kernel<T, WIDE>,
-                           dim3(blocks_of(ceil_div(s->Sk, t::side)), G, B),
-                           room<WIDE>::floats, stream, v, *a);
+        err = launch_with(shared, keys_kernel<T, WIDE>,
+                          dim3(mdsk_cuda_blocks(ceil_div(s->Sk, t::side)), G, B),
+                          dim3(16, 16), stream, v, *a);
     if (!err)
-        err = launch_tiled(queries_kernel<T, WIDE>,
-                           dim3(blocks_of(ceil_div(s->Sq, t::side)), A, B),
-                           room<WIDE>::floats, stream, v, *a);
+        err = launch_with(shared, queries_kernel<T, WIDE>,
+                          dim3(mdsk_cuda_blocks(ceil_div(s->Sq, t::side)), A, B),
+                          dim3(16, 16), stream, v, *a);
     return err;
 }
 

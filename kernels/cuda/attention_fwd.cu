@@ -129,11 +129,11 @@ extern "C" int mdsk_own_attention_fwd(cudaStream_t stream,
 
     return with_tiles(s->dtype, s->D, [&](auto type, auto width) {
         using t = tiling<decltype(width)::value>;
-        dim3 blocks(blocks_of(ceil_div(s->Sq, t::side)), (unsigned)s->A,
+        dim3 blocks(mdsk_cuda_blocks(ceil_div(s->Sq, t::side)), (unsigned)s->A,
                     (unsigned)s->B);
 
-        return launch_tiled(attention_kernel<decltype(type), decltype(width)::value>,
-                            blocks, 2 * t::heads + 2 * t::scores, stream,
-                            view_of(s, a->lse_stride), *a);
+        return launch_with((2 * t::heads + 2 * t::scores) * sizeof(float),
+                           attention_kernel<decltype(type), decltype(width)::value>,
+                           blocks, dim3(16, 16), stream, view_of(s, a->lse_stride), *a);
     });
 }

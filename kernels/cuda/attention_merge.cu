@@ -80,7 +80,7 @@ extern "C" int mdsk_attention_merge_cuda(void *stream,
         while (lanes < 32 && lanes * width() < a->D)
             lanes *= 2;
         return launch(merge<decltype(type), width()>,
-                      blocks_of(ceil_div(queries * lanes, threads)), threads, stream,
-                      *a, lanes);
+                      mdsk_cuda_blocks(ceil_div(queries * lanes, threads)), threads,
+                      stream, *a, lanes);
     });
 }

@@ -195,25 +195,6 @@ __device__ inline void dropout_factors(const struct attention_view &v, int64_t b
     }
 }
 
-/* launch with more shared memory than a kernel has without asking. */
-template <class... P>
-int launch_tiled(void (*kernel)(P...), dim3 blocks, int floats, cudaStream_t stream,
-                 typename as_is<P>::type... args)
-{
-    void *at[] = {(void *)&args...};
-    int bytes = floats * (int)sizeof(float);
-    int err = mdsk_cuda_rc(cudaFuncSetAttribute(
-        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-
-    if (err)
-        return err;
-    err = mdsk_cuda_rc(cudaLaunchKernel((const void *)kernel, blocks, dim3(16, 16), at,
-                                        (size_t)bytes, stream));
-    if (err)
-        cudaGetLastError(); /* said here; not the next launch's fault */
-    return err;
-}
-
 /* f(T(), WIDE) for the type of storage and the narrowest tiles that hold D. */
 template <class F> int with_tiles(enum mdsk_dtype dtype, int64_t D, F f)
 {

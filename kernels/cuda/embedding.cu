@@ -258,7 +258,8 @@ int add_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first, in
                a->dword,
                p.head,
                p.tail};
-    blocks = dim3(blocks_of(p.tiles), blocks_of(ceil_div(a->H, threads * N)));
+    blocks =
+        dim3(mdsk_cuda_blocks(p.tiles), mdsk_cuda_blocks(ceil_div(a->H, threads * N)));
     err = each<1>(
         stream, n,
         number_rows{a->token + first, a->first_word, a->words, p.word[0], p.row[0]});

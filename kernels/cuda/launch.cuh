@@ -2,9 +2,8 @@
 #ifndef MDSK_CUDA_LAUNCH_CUH
 #define MDSK_CUDA_LAUNCH_CUH
 
-#include <limits.h>
-
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/grid.h"
 #include "kernels/cuda/storage.cuh"
 
 namespace mdsk
@@ -13,12 +12,6 @@ namespace mdsk
 inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
-}
-
-/* Blocks of a grid; what no grid can hold becomes a number that the launch refuses. */
-inline unsigned blocks_of(int64_t n)
-{
-    return n > INT_MAX ? UINT_MAX : (unsigned)n;
 }
 
 template <class P> struct as_is {
@@ -31,18 +24,16 @@ template <class... P>
 int launch_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
                 void *stream, typename as_is<P>::type... args)
 {
-    const size_t unasked = 48 << 10;
     void *at[] = {(void *)&args...};
     cudaError_t err = cudaSuccess;
 
-    if (shared > unasked)
+    if (shared > 0) /* 48 KiB, less what is declared, need no asking */
         err = cudaFuncSetAttribute((const void *)kernel,
                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)shared);
     if (err == cudaSuccess)
         err = cudaLaunchKernel((const void *)kernel, blocks, threads, at, shared,
                                (cudaStream_t)stream);
-
     if (err != cudaSuccess)
         cudaGetLastError(); /* said here; not the next launch's fault */
     return mdsk_cuda_rc(err);
@@ -55,9 +46,7 @@ int launch(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
     return launch_with(0, kernel, blocks, threads, stream, args...);
 }
 
-/* ---- element by element
- * --------------------------------------------------------------
- */
+/* ---- element by element ---- */
 
 template <int N, class F> __global__ void each_kernel(int64_t n, F f)
 {
@@ -78,14 +67,15 @@ template <int N, class F> int each(void *stream, int64_t n, const F &f)
 
     if (n < 1)
         return 0;
-    return launch(each_kernel<N, F>, blocks_of(ceil_div(n, threads * N)), threads,
-                  stream, n, f);
+    return launch(each_kernel<N, F>, mdsk_cuda_blocks(ceil_div(n, threads * N)),
+                  threads, stream, n, f);
 }
 
 template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, F f)
 {
     int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-    int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * N;
+    int64_t across = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
+    int64_t c = (across * blockDim.x + threadIdx.x) * N;
 
     if (r >= R)
         return;
@@ -101,21 +91,19 @@ template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, 
 template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const F &f)
 {
     constexpr unsigned threads = 256;
-    unsigned across = 1;
+    unsigned across = 1, y, z;
 
     if (R < 1 || C < 1)
         return 0;
     while (across < threads && (int64_t)across * N < C)
         across *= 2;
+    mdsk_cuda_fold(ceil_div(C, (int64_t)across * N), &y, &z);
     return launch(each_row_kernel<N, F>,
-                  dim3(blocks_of(ceil_div(R, threads / across)),
-                       blocks_of(ceil_div(C, (int64_t)across * N))),
+                  dim3(mdsk_cuda_blocks(ceil_div(R, threads / across)), y, z),
                   dim3(across, threads / across), stream, R, C, f);
 }
 
-/* ---- sums in a fixed order
- * -----------------------------------------------------------
- */
+/* ---- sums in a fixed order ---- */
 
 /* Every lane gets the sum over the warp. */
 template <class V> __device__ inline V warp_sum(V v)

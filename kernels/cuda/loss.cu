@@ -137,11 +137,11 @@ int launch_stats(void *stream, const struct mdsk_xent_stats *a)
     constexpr int P = 512, Q = 1024;
 
     if (a->valid <= 2048)
-        return launch(stats<T, N, 32>, blocks_of(ceil_div(a->R, 8)), dim3(32, 8),
+        return launch(stats<T, N, 32>, mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8),
                       stream, *a);
     if (a->gradient)
-        return launch(stats<T, N, Q>, blocks_of(a->R), Q, stream, *a);
-    return launch(stats<T, N, P>, blocks_of(a->R), P, stream, *a);
+        return launch(stats<T, N, Q>, mdsk_cuda_blocks(a->R), Q, stream, *a);
+    return launch(stats<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
 }
 
 constexpr int loss_threads = 256;
@@ -240,7 +240,7 @@ extern "C" int mdsk_xent_loss_cuda(void *stream, const struct mdsk_xent_loss *a)
                                        2 * blocks * (int64_t)sizeof *part);
     if (!part)
         return -ENOMEM;
-    err = launch(loss, blocks_of(blocks), loss_threads, stream, *a, part);
+    err = launch(loss, mdsk_cuda_blocks(blocks), loss_threads, stream, *a, part);
     return err ? err
                : launch(add_losses, 1, loss_threads, stream, blocks, part, a->loss_sum,
                         a->count);

@@ -351,8 +351,8 @@ float *parts_room(void *stream, const struct mdsk_norm_bwd *a, int64_t n)
 
 int finish(void *stream, const struct mdsk_norm_bwd *a, int64_t n, const float *parts)
 {
-    return launch(add_parts, blocks_of(ceil_div(2 * a->H, 32)), dim3(32, 32), stream, n,
-                  a->H, parts, a->dgamma, a->dbeta);
+    return launch(add_parts, mdsk_cuda_blocks(ceil_div(2 * a->H, 32)), dim3(32, 32),
+                  stream, n, a->H, parts, a->dgamma, a->dbeta);
 }
 
 template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_bwd *a)
@@ -363,11 +363,11 @@ template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_b
     int err = parts ? 0 : -ENOMEM;
 
     if (!err)
-        err = launch(norm_bwd_dx<T, N, P>, blocks_of(a->R), P, stream, *a);
+        err = launch(norm_bwd_dx<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
     if (!err)
         err = launch(norm_bwd_weights<T, N>,
-                     dim3(blocks_of(ceil_div(a->H, across * N)), (unsigned)n), across,
-                     stream, *a, parts);
+                     dim3(mdsk_cuda_blocks(ceil_div(a->H, across * N)), (unsigned)n),
+                     across, stream, *a, parts);
     return err ? err : finish(stream, a, n, parts);
 }
 

@@ -154,8 +154,8 @@ int launch_rows(void *stream, const struct mdsk_norm_fwd *a)
 {
     constexpr int rows = P == 32 ? 4 : 1;
 
-    return launch(norm_fwd<T, N, K, P>, blocks_of(ceil_div(a->R, rows)), dim3(P, rows),
-                  stream, *a);
+    return launch(norm_fwd<T, N, K, P>, mdsk_cuda_blocks(ceil_div(a->R, rows)),
+                  dim3(P, rows), stream, *a);
 }
 
 } // namespace
@@ -180,6 +180,7 @@ extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
             return launch_rows<T, N, 4, 256>(stream, a);
         if (pieces <= 8 * 512)
             return launch_rows<T, N, 8, 512>(stream, a);
-        return launch(norm_fwd_long<T, N, 512>, blocks_of(a->R), 512, stream, *a);
+        return launch(norm_fwd_long<T, N, 512>, mdsk_cuda_blocks(a->R), 512, stream,
+                      *a);
     });
 }

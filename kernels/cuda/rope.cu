@@ -79,7 +79,8 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         int tokens = tokens_of(a, width());
 
-        return launch(rope<decltype(type), width()>, blocks_of(ceil_div(a->S, tokens)),
-                      threads, stream, *a, tokens, log2(a->theta));
+        return launch(rope<decltype(type), width()>,
+                      mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads, stream, *a,
+                      tokens, log2(a->theta));
     });
 }

@@ -19,9 +19,7 @@ static void compare(enum mdsk_dtype t, const char *what, struct vec *got,
     assert_near_as(t, what, got, tolerance);
 }
 
-/* ---- norms
- * ---------------------------------------------------------------------------
- */
+/* ---- norms ---- */
 
 struct norm {
     struct vec x, r, sum, gamma, beta, y, mean, rstd, dy, dx, dgamma, dbeta;
@@ -121,9 +119,7 @@ static void test_norm(void **state)
                          shapes[s][1]);
 }
 
-/* ---- loss
- * ----------------------------------------------------------------------------
- */
+/* ---- loss ---- */
 
 struct loss {
     struct vec logits, max, sum, hit;
@@ -209,9 +205,7 @@ static void test_loss(void **state)
     }
 }
 
-/* ---- embedding
- * -----------------------------------------------------------------------
- */
+/* ---- embedding ---- */
 
 /* Few words, many, and one that most of the text is, across tiles. */
 static int32_t token_at(int kind, int64_t r, int64_t words)
@@ -265,9 +259,7 @@ static void test_embedding_bwd(void **state)
     }
 }
 
-/* ---- the rest
- * ------------------------------------------------------------------------
- */
+/* ---- the rest ---- */
 
 static void test_rope(void **state)
 {
@@ -362,6 +354,25 @@ static void test_copy_rows(void **state)
     }
 }
 
+/* One row, as a stream of long sequences is: more blocks than a grid has in its second
+ * dimension, of 2 bytes a thread. */
+static void test_long_row(void **state)
+{
+    const int64_t C = 65535 * 256 + 4097;
+    uint16_t *x = malloc((size_t)C * sizeof *x), *y = malloc((size_t)C * sizeof *y);
+    struct mdsk_copy_rows a = {1, C, C, C, MDSK_BF16, x, y};
+
+    (void)state;
+    assert_non_null(x);
+    assert_non_null(y);
+    for (int64_t i = 0; i < C; i++)
+        x[i] = (uint16_t)(i * 2654435761u >> 16);
+    assert_int_equal(backend()->copy_rows(NULL, &a), 0);
+    assert_memory_equal(x, y, (size_t)C * sizeof *x);
+    free(x);
+    free(y);
+}
+
 /* An array that begins off a multiple of 16 has the same sum. */
 static void test_sum_squares_order(void **state)
 {
@@ -390,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_swiglu),
         cmocka_unit_test(test_copy_rows),
+        cmocka_unit_test(test_long_row),
         cmocka_unit_test(test_sum_squares_order),
     };
 
