@@ -25,7 +25,7 @@ kernels_cuda_cu = \
   kernels/cuda/optimizer.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
-  kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/storage.cuh
+  kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/parts.cuh kernels/cuda/storage.cuh
 
 if HAVE_CUDA
 noinst_LIBRARIES += kernels/libmdsk_cuda.a
@@ -50,7 +50,7 @@ endif
 endif
 
 tests_gpu_wide_SOURCES = tests/gpu/wide.c
-tests_gpu_wide_CFLAGS = $(kernels_cflags)
+tests_gpu_wide_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_wide_LDADD = $(kernels_ldadd)
 tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)

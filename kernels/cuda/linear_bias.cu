@@ -1,52 +1,37 @@
 /* Sums down the columns, for the gradient of a bias. */
 #include "kernels/cuda/linear.h"
 
-#include <errno.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/parts.cuh"
 
 namespace
 {
 
+using namespace mdsk;
+
 constexpr int lanes = 32, teams = 8;
-
-__device__ float widen(float x)
-{
-    return x;
-}
-
-__device__ float widen(__nv_bfloat16 x)
-{
-    return __bfloat162float(x);
-}
-
-__device__ float widen(__half x)
-{
-    return __half2float(x);
-}
-
-/* N neighbours that are loaded at once. */
-template <typename T, int N> struct alignas(sizeof(T) * N) pack {
-    T x[N];
-};
 
 /* Block (i, j) sums columns i * lanes * N .. of rows j * depth .. into parts[j, cols].
  * Thread (lane, team) takes every teams-th row; teams are added in order. */
-template <typename T, int N>
+template <class T, int N>
 __global__ void sum_parts(int64_t rows, int64_t cols, int64_t depth, const T *x,
                           float *parts)
 {
     __shared__ float room[teams][lanes * N];
-    int64_t col = (blockIdx.x * (int64_t)lanes + threadIdx.x) * N;
+    int64_t col = ((int64_t)blockIdx.x * lanes + threadIdx.x) * N;
     int64_t first = blockIdx.y * depth, last = min(first + depth, rows);
     float sum[N] = {};
 
+#pragma unroll 4
     for (int64_t r = first + threadIdx.y; col < cols && r < last; r += teams) {
-        pack<T, N> p = *reinterpret_cast<const pack<T, N> *>(x + r * cols + col);
+        float v[N];
 
+        load(x + r * cols + col, v);
+#pragma unroll
         for (int i = 0; i < N; i++)
-            sum[i] += widen(p.x[i]);
+            sum[i] += v[i];
     }
+#pragma unroll
     for (int i = 0; i < N; i++)
         room[threadIdx.y][threadIdx.x * N + i] = sum[i];
     __syncthreads();
@@ -61,92 +46,76 @@ __global__ void sum_parts(int64_t rows, int64_t cols, int64_t depth, const T *x,
     }
 }
 
-__global__ void add_parts(int64_t n, int64_t cols, const float *parts, float *sum)
-{
-    int64_t c = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    float all = 0;
+struct add_sums {
+    const float *x;
+    float *sum;
 
-    if (c >= cols)
-        return;
-    for (int64_t i = 0; i < n; i++)
-        all += parts[i * cols + c];
-    sum[c] += all;
-}
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float v[N];
 
-template <typename T>
-__global__ void spread(int64_t rows, int64_t cols, const T *x, T *y)
-{
-    int64_t n = rows * cols, step = gridDim.x * (int64_t)blockDim.x;
+        load(x + i, v);
+        add_to(sum + i, v);
+    }
+};
 
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += step)
-        y[i] = x[i % cols];
-}
+template <class T> struct spread {
+    const T *x;
+    T *y;
+    int64_t cols;
 
-int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
+    template <int N> __device__ void run(int64_t r, int64_t c) const
+    {
+        float v[N];
 
-template <typename T, int N>
-int launch_sums(cudaStream_t stream, int64_t rows, int64_t cols, const T *x, float *sum)
-{
-    const int64_t wanted = 1024; /* blocks: some for each processor */
-    int64_t across = ceil_div(cols, lanes * N);
-    int64_t depth = max(ceil_div(rows * across, wanted), (int64_t)16 * teams);
-    int64_t down = ceil_div(rows, depth);
-    float *parts = (float *)mdsk_cuda_scratch(stream, MDSK_CUDA_REDUCE,
-                                              down * cols * (int64_t)sizeof *parts);
-
-    if (!parts)
-        return -ENOMEM;
-    sum_parts<T, N>
-        <<<dim3((unsigned)across, (unsigned)down), dim3(lanes, teams), 0, stream>>>(
-            rows, cols, depth, x, parts);
-    add_parts<<<(unsigned)ceil_div(cols, 256), 256, 0, stream>>>(down, cols, parts,
-                                                                 sum);
-    return mdsk_cuda_rc(cudaGetLastError());
-}
-
-/* Whole 16-byte words where rows consist of them. */
-template <typename T>
-int column_sums(cudaStream_t stream, int64_t rows, int64_t cols, const void *x,
-                float *sum)
-{
-    constexpr int wide = 16 / sizeof(T);
-
-    if (cols % wide == 0 && (uintptr_t)x % 16 == 0)
-        return launch_sums<T, wide>(stream, rows, cols, (const T *)x, sum);
-    return launch_sums<T, 1>(stream, rows, cols, (const T *)x, sum);
-}
+        load(x + c, v);
+        store(v, y + r * cols + c);
+    }
+};
 
 } // namespace
 
+/* Whole 16-byte words where rows consist of them. */
 extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
                                      enum mdsk_dtype dtype, const void *x, float *sum)
 {
-    if (dtype == MDSK_F32)
-        return column_sums<float>(stream, rows, cols, x, sum);
-    if (dtype == MDSK_BF16)
-        return column_sums<__nv_bfloat16>(stream, rows, cols, x, sum);
-    return column_sums<__half>(stream, rows, cols, x, sum);
+    bool wide = aligned({x}) && cols * (int64_t)mdsk_dtype_size(dtype) % 16 == 0;
+
+    return with_storage(dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+        const int64_t wanted = 1024; /* blocks: some for each processor */
+        int64_t across = ceil_div(cols, lanes * N);
+        int64_t depth = max(ceil_div(rows * across, wanted), (int64_t)16 * teams);
+        int64_t down = ceil_div(rows, depth);
+        float *parts = (float *)mdsk_cuda_scratch(stream, MDSK_CUDA_REDUCE,
+                                                  down * cols * (int64_t)sizeof *parts);
+        int err = parts ? 0 : -ENOMEM;
+
+        if (!err)
+            err = launch(
+                sum_parts<T, N>, dim3(mdsk_cuda_blocks(across), mdsk_cuda_blocks(down)),
+                dim3(lanes, teams), stream, rows, cols, depth, (const T *)x, parts);
+        return err ? err : add_parts(stream, down, cols, parts, sum, cols, NULL);
+    });
 }
 
 extern "C" int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x,
                                   float *sum)
 {
-    add_parts<<<(unsigned)ceil_div(n, 256), 256, 0, stream>>>(1, n, x, sum);
-    return mdsk_cuda_rc(cudaGetLastError());
+    return aligned({x, sum}) ? each<4>(stream, n, add_sums{x, sum})
+                             : each<1>(stream, n, add_sums{x, sum});
 }
 
 extern "C" int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
                                      enum mdsk_dtype dtype, const void *x, void *y)
 {
-    unsigned blocks = (unsigned)min(ceil_div(rows * cols, 256), (int64_t)4096);
+    bool wide = aligned({x, y}) && cols * (int64_t)mdsk_dtype_size(dtype) % 16 == 0;
 
-    if (dtype == MDSK_F32)
-        spread<<<blocks, 256, 0, stream>>>(rows, cols, (const float *)x, (float *)y);
-    else
-        spread<<<blocks, 256, 0, stream>>>(rows, cols, (const uint16_t *)x,
-                                           (uint16_t *)y);
-    return mdsk_cuda_rc(cudaGetLastError());
+    return with_storage(dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+
+        return each_row<width()>(stream, rows, cols,
+                                 spread<T>{(const T *)x, (T *)y, cols});
+    });
 }

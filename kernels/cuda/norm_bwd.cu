@@ -2,6 +2,7 @@
  * gamma, without mean(g) in RMSNorm.  The sums over rows are made in parts: part p has
  * rows p, p + parts, ..., and parts are added in order. */
 #include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/parts.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
@@ -309,30 +310,6 @@ __global__ void norm_bwd_weights(struct mdsk_norm_bwd a, float *parts)
     store(dbeta, part + a.H + c);
 }
 
-/* Columns of dgamma and dbeta, 32 of a block; its threads take parts in turn. */
-__global__ void add_parts(int64_t n, int64_t H, const float *parts, float *dgamma,
-                          float *dbeta)
-{
-    __shared__ float sums[32][32];
-    int64_t c = (int64_t)blockIdx.x * 32 + threadIdx.x;
-    float sum = 0;
-
-    if (c < 2 * H)
-#pragma unroll 4
-        for (int64_t p = threadIdx.y; p < n; p += 32)
-            sum += parts[p * 2 * H + c];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y > 0 || c >= 2 * H)
-        return;
-    for (int i = 1; i < 32; i++)
-        sum += sums[i][threadIdx.x];
-    if (c < H)
-        dgamma[c] += sum;
-    else if (dbeta)
-        dbeta[c - H] += sum;
-}
-
 /* Some blocks for each processor, but parts that are worth their sums, and fit. */
 int64_t parts_of(const struct mdsk_norm_bwd *a, int64_t wanted)
 {
@@ -351,8 +328,7 @@ float *parts_room(void *stream, const struct mdsk_norm_bwd *a, int64_t n)
 
 int finish(void *stream, const struct mdsk_norm_bwd *a, int64_t n, const float *parts)
 {
-    return launch(add_parts, mdsk_cuda_blocks(ceil_div(2 * a->H, 32)), dim3(32, 32),
-                  stream, n, a->H, parts, a->dgamma, a->dbeta);
+    return add_parts(stream, n, 2 * a->H, parts, a->dgamma, a->H, a->dbeta);
 }
 
 template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_bwd *a)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda.h"
+
 /* Relative Euclidean distance between the two, beside the rounding of the type. */
 static const double tolerance = 1e-5;
 
@@ -373,6 +375,43 @@ static void test_long_row(void **state)
     free(y);
 }
 
+/* A bias's gradient in a pass of its own, of more parts than there are teams to add
+ * them; rows of whole pieces, and odd ones. */
+static void test_bias_sums(void **state)
+{
+    static const int64_t shapes[][2] = {{9000, 264}, {5000, 1001}, {130, 4096}};
+    enum { IN = 8 };
+
+    (void)state;
+    mdsk_cuda_set_repeatable(1); /* no product sums along */
+    for (int s = 0; s < 3 * DTYPES; s++) {
+        const enum mdsk_dtype t = dtypes[s % DTYPES];
+        int64_t R = shapes[s / DTYPES][0], out = shapes[s / DTYPES][1];
+        struct vec x = vec_random(R * IN, 1, 1), dy = vec_random(R * out, 2, 1);
+        struct vec dw = vec_zero(out * IN), got = vec_random(out, 3, 1);
+        struct vec want = vec_random(out, 3, 1);
+        struct mdsk_linear_bwd_weight a = {.R = R,
+                                           .in = IN,
+                                           .out = out,
+                                           .dtype = t,
+                                           .x = vec_as(t, &x),
+                                           .dy = vec_as(t, &dy),
+                                           .dw = dw.f,
+                                           .db = got.f};
+
+        assert_int_equal(backend()->linear_bwd_weight(NULL, &a), 0);
+        a.db = want.f;
+        assert_int_equal(mdsk_cpu()->linear_bwd_weight(NULL, &a), 0);
+        compare(MDSK_F32, "db", &got, &want);
+        vec_free(&x);
+        vec_free(&dy);
+        vec_free(&dw);
+        vec_free(&got);
+        vec_free(&want);
+    }
+    mdsk_cuda_set_repeatable(0);
+}
+
 /* An array that begins off a multiple of 16 has the same sum. */
 static void test_sum_squares_order(void **state)
 {
@@ -402,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_swiglu),
         cmocka_unit_test(test_copy_rows),
         cmocka_unit_test(test_long_row),
+        cmocka_unit_test(test_bias_sums),
         cmocka_unit_test(test_sum_squares_order),
     };
 
