@@ -49,6 +49,15 @@ check_PROGRAMS += tests/gpu/wide tests/gpu/attention
 endif
 endif
 
+# What the cuda backend decides on the host, without a GPU: what it calls is replaced.
+if HAVE_CUDNN
+unit_tests += tests/kernels/cudnn_calls
+endif
+tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
+  kernels/cuda/cudnn_attention.c
+tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
+tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(CMOCKA_LIBS) -lm
 tests_gpu_wide_SOURCES = tests/gpu/wide.c
 tests_gpu_wide_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_wide_LDADD = $(kernels_ldadd)

@@ -1,0 +1,530 @@
+/* kernels: what cuDNN is asked for and with which addresses, without a GPU.
+ *
+ * A stand-in for cuDNN finds its tensors by the addresses and strides it is given and
+ * does on the cpu what was asked for: so parts, copies and working memory are right if
+ * the result is that of one call of the cpu backend, to the bit. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/cudnn_plan.h"
+#include "kernels/half.h"
+
+enum { MOST_CALLS = 64, WORKSPACE = 1000 };
+
+/* ---- what cudnn_attention.c calls ---- */
+
+static struct {
+    int computes, repeatable, capability;
+    int calls;
+    struct mdsk_cudnn_problem problem[MOST_CALLS];
+    struct mdsk_cudnn_call call[MOST_CALLS];
+    char *scratch;
+    int64_t scratch_bytes;
+} fake;
+
+static struct mdsk_cudnn_graph graph = {.workspace = WORKSPACE};
+
+int mdsk_cudnn_is_usable(void)
+{
+    return 1;
+}
+
+int mdsk_cuda_capability(void)
+{
+    return fake.capability;
+}
+
+int mdsk_cuda_is_repeatable(void)
+{
+    return fake.repeatable;
+}
+
+int mdsk_cuda_rc(cudaError_t code)
+{
+    return code == cudaSuccess ? 0 : -EIO;
+}
+
+/* What it held is lost, as it may be. */
+void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
+{
+    (void)stream;
+    assert_int_equal(use, MDSK_CUDA_ATTEND);
+    free(fake.scratch);
+    fake.scratch = aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
+    fake.scratch_bytes = bytes;
+    assert_non_null(fake.scratch);
+    if (fake.computes)
+        memset(fake.scratch, 0xff, (size_t)bytes);
+    return fake.scratch;
+}
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
+                              size_t from_pitch, size_t width, size_t rows,
+                              enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    (void)stream;
+    assert_int_equal(kind, cudaMemcpyDeviceToDevice);
+    assert_true(width <= to_pitch && width <= from_pitch);
+    assert_true(to_pitch < INT32_MAX && from_pitch < INT32_MAX); /* CUDA's limit */
+    for (size_t i = 0; i < rows && fake.computes; i++)
+        memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+    return cudaSuccess;
+}
+
+int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
+                    const struct mdsk_cudnn_graph **out)
+{
+    (void)p;
+    *out = &graph;
+    return 0;
+}
+
+static void *at(const struct mdsk_cudnn_call *c, int id)
+{
+    return c->data[id - 1];
+}
+
+static struct mdsk_heads heads_of(const struct mdsk_cudnn_call *c, int id)
+{
+    const int64_t *s = c->problem->stride[id - 1];
+
+    assert_int_equal((uintptr_t)at(c, id) % 16, 0);
+    return (struct mdsk_heads){at(c, id), s[0], s[2], s[1]};
+}
+
+static struct mdsk_attention_shape shape_of(const struct mdsk_cudnn_call *c)
+{
+    const struct mdsk_cudnn_problem *p = c->problem;
+    int64_t shift = p->mask == MDSK_CUDNN_ALL       ? p->Sk
+                    : p->mask == MDSK_CUDNN_SHIFTED ? c->shift
+                                                    : 0;
+
+    return (struct mdsk_attention_shape){.B = p->B,
+                                         .A = p->A,
+                                         .G = p->G,
+                                         .Sq = p->Sq,
+                                         .Sk = p->Sk,
+                                         .D = p->D,
+                                         .q_offset = shift,
+                                         .scale = c->scale,
+                                         .dtype = (enum mdsk_dtype)p->dtype};
+}
+
+/* Fill what is the graph's to write. */
+static void spoil(void *p, int64_t bytes)
+{
+    char *begin = p;
+
+    assert_true(begin >= fake.scratch &&
+                begin + bytes <= fake.scratch + fake.scratch_bytes);
+    memset(p, 0xff, (size_t)bytes);
+}
+
+/* cuDNN 9.19 takes other rows than meant beyond that. */
+static void assert_in_reach(const struct mdsk_cudnn_problem *p, int id)
+{
+    const int64_t *s = p->stride[id - 1];
+
+    assert_true((p->B - 1) * s[0] + (p->A - 1) * s[1] + (p->Sq - 1) * s[2] + p->D <=
+                (INT64_C(1) << 31));
+}
+
+static int run_forward(const struct mdsk_cudnn_call *c, void *workspace)
+{
+    struct mdsk_attention_fwd f = {.shape = shape_of(c),
+                                   .q = heads_of(c, MDSK_CUDNN_Q),
+                                   .k = heads_of(c, MDSK_CUDNN_K),
+                                   .v = heads_of(c, MDSK_CUDNN_V),
+                                   .o = heads_of(c, MDSK_CUDNN_O),
+                                   .lse = at(c, MDSK_CUDNN_LSE)};
+    int err = mdsk_attention_fwd_cpu(NULL, &f);
+
+    spoil(workspace, WORKSPACE);
+    return err;
+}
+
+static int run_backward(const struct mdsk_cudnn_call *c, void *workspace)
+{
+    const struct mdsk_cudnn_problem *p = c->problem;
+    struct mdsk_attention_bwd b = {.shape = shape_of(c),
+                                   .q = heads_of(c, MDSK_CUDNN_Q),
+                                   .k = heads_of(c, MDSK_CUDNN_K),
+                                   .v = heads_of(c, MDSK_CUDNN_V),
+                                   .o = heads_of(c, MDSK_CUDNN_O),
+                                   .d_o = heads_of(c, MDSK_CUDNN_D_O),
+                                   .dq = heads_of(c, MDSK_CUDNN_DQ),
+                                   .dk = heads_of(c, MDSK_CUDNN_DK),
+                                   .dv = heads_of(c, MDSK_CUDNN_DV),
+                                   .lse = at(c, MDSK_CUDNN_LSE),
+                                   .delta = at(c, MDSK_CUDNN_DELTA)};
+    int64_t queries = p->B * p->A * p->Sq * (int64_t)sizeof(float);
+
+    spoil(workspace, WORKSPACE);
+    spoil(b.delta, queries);
+    if (p->pass == MDSK_CUDNN_BACKWARD)
+        spoil(at(c, MDSK_CUDNN_DQ_SUM), queries * p->D);
+    return mdsk_attention_bwd_cpu(NULL, &b);
+}
+
+int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *g,
+                    struct mdsk_cudnn_call *c, void *workspace)
+{
+    (void)stream;
+    assert_ptr_equal(g, &graph);
+    assert_true(fake.calls < MOST_CALLS);
+    fake.problem[fake.calls] = *c->problem;
+    fake.call[fake.calls++] = *c;
+    if (c->problem->pass != MDSK_CUDNN_FORWARD) {
+        assert_in_reach(c->problem, MDSK_CUDNN_O);
+        assert_in_reach(c->problem, MDSK_CUDNN_D_O);
+    }
+    if (!fake.computes)
+        return 0;
+    return c->problem->pass == MDSK_CUDNN_FORWARD ? run_forward(c, workspace)
+                                                  : run_backward(c, workspace);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    free(fake.scratch);
+    memset(&fake, 0, sizeof fake);
+    fake.computes = 1;
+    fake.capability = 90;
+    return 0;
+}
+
+/* ---- problems ---- */
+
+enum { Q, K, V, O, D_O, DQ, DK, DV, ARRAYS };
+
+/* pad: elements between the rows of o and d_o, besides those of the heads; lse_stride:
+ * 0, or between heads' rows. */
+struct shape {
+    int64_t B, A, G, Sq, Sk, D, q_offset, lse_stride, pad;
+};
+
+/* Sequence-major, as the model has them. */
+struct problem {
+    struct mdsk_attention_shape s;
+    struct mdsk_heads x[ARRAYS];
+    size_t bytes[ARRAYS];
+    float *lse, *delta;
+    int64_t lse_stride, lse_n;
+};
+
+/* Large ones with gaps are not all there. */
+static void *take(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    assert_true(p != MAP_FAILED);
+    return p;
+}
+
+static void fill(const struct problem *p, int i)
+{
+    int keys = i == K || i == V;
+    int64_t heads = keys ? p->s.G : p->s.A, tokens = keys ? p->s.Sk : p->s.Sq;
+    uint32_t seed = 12345u + (uint32_t)i;
+
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t b = 0; b < p->s.B; b++)
+            for (int64_t d = 0; d < heads * p->s.D; d++) {
+                uint16_t *row = (uint16_t *)p->x[i].data + b * p->x[i].batch_stride;
+
+                seed = seed * 1664525u + 1013904223u;
+                row[t * p->x[i].token_stride + d] =
+                    mdsk_f32_to_bf16((float)(seed >> 8) * 0x1p-23f - 1);
+            }
+}
+
+static void problem_init(struct problem *p, const struct shape *c)
+{
+    *p = (struct problem){.s = {.B = c->B,
+                                .A = c->A,
+                                .G = c->G,
+                                .Sq = c->Sq,
+                                .Sk = c->Sk,
+                                .D = c->D,
+                                .q_offset = c->q_offset,
+                                .scale = 0.125f,
+                                .dtype = MDSK_BF16},
+                          .lse_stride = c->lse_stride};
+    for (int i = 0; i < ARRAYS; i++) {
+        int keys = i == K || i == V || i == DK || i == DV;
+        int64_t row = (keys ? c->G : c->A) * c->D + (i == O || i == D_O ? c->pad : 0);
+
+        p->bytes[i] = (size_t)(c->B * (keys ? c->Sk : c->Sq) * row * 2);
+        p->x[i] = (struct mdsk_heads){take(p->bytes[i]), row, c->B * row, c->D};
+        if (i <= D_O)
+            fill(p, i);
+    }
+    p->lse_n = c->B * c->A * (c->lse_stride ? c->lse_stride : c->Sq);
+    p->lse = calloc((size_t)p->lse_n, sizeof *p->lse);
+    p->delta = calloc((size_t)(c->B * c->A * c->Sq), sizeof *p->delta);
+    assert_non_null(p->lse);
+    assert_non_null(p->delta);
+}
+
+static void problem_fini(struct problem *p)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        munmap(p->x[i].data, p->bytes[i]);
+    free(p->lse);
+    free(p->delta);
+}
+
+static struct mdsk_attention_fwd forward_of(const struct problem *p)
+{
+    return (struct mdsk_attention_fwd){p->s,    p->x[Q], p->x[K],      p->x[V],
+                                       p->x[O], p->lse,  p->lse_stride};
+}
+
+static struct mdsk_attention_bwd backward_of(const struct problem *p)
+{
+    return (struct mdsk_attention_bwd){p->s,     p->x[Q],   p->x[K],       p->x[V],
+                                       p->x[O],  p->x[D_O], p->x[DQ],      p->x[DK],
+                                       p->x[DV], p->lse,    p->lse_stride, p->delta};
+}
+
+/* Array i as one block of memory, the caller's. */
+static uint16_t *gathered(const struct problem *p, int i, size_t *bytes)
+{
+    int keys = i == K || i == V || i == DK || i == DV;
+    int64_t width = (keys ? p->s.G : p->s.A) * p->s.D;
+    int64_t rows = p->s.B * (keys ? p->s.Sk : p->s.Sq);
+    uint16_t *all = malloc((size_t)(rows * width) * sizeof *all);
+
+    assert_non_null(all);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(all + r * width, (uint16_t *)p->x[i].data + r * p->x[i].batch_stride,
+               (size_t)width * sizeof *all);
+    *bytes = (size_t)(rows * width) * sizeof *all;
+    return all;
+}
+
+static void assert_same(const struct problem *a, const struct problem *b, int i)
+{
+    size_t n = 0;
+    uint16_t *x = gathered(a, i, &n), *y = gathered(b, i, &n);
+
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+}
+
+/* Both ways from the same numbers. */
+static void compare(const struct shape *c, int calls)
+{
+    struct problem got, want;
+    struct mdsk_attention_fwd f;
+    struct mdsk_attention_bwd b;
+
+    problem_init(&got, c);
+    problem_init(&want, c);
+    f = forward_of(&got);
+    assert_int_equal(mdsk_cudnn_attention_fwd(NULL, &f), 0);
+    assert_int_equal(fake.calls, 1);
+    f = forward_of(&want);
+    assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
+    assert_same(&got, &want, O);
+    assert_memory_equal(got.lse, want.lse, (size_t)got.lse_n * sizeof *got.lse);
+    fake.calls = 0;
+    b = backward_of(&got);
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, calls);
+    b = backward_of(&want);
+    assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
+    for (int i = DQ; i <= DV; i++)
+        assert_same(&got, &want, i);
+    problem_fini(&got);
+    problem_fini(&want);
+    start(NULL);
+}
+
+static void tensors_are_found(void **state)
+{
+    static const struct shape shapes[] = {
+        {2, 4, 4, 64, 64, 64, 0, 0, 0},
+        {2, 4, 2, 37, 37, 40, 0, 0, 8},   /* rows of lse that are not aligned */
+        {2, 2, 1, 37, 37, 64, 0, 100, 0}, /* nor one after the other */
+        {1, 4, 2, 40, 104, 64, 64, 0, 0}, /* the last queries */
+        {2, 6, 2, 48, 48, 32, 48, 0, 0},  /* all keys */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        compare(&shapes[i], 1);
+}
+
+/* Rows of o and d_o 2^31 elements away: one sequence after the other while that brings
+ * them near, copied where it does not. */
+static void far_rows_are_brought_near(void **state)
+{
+    static const struct shape near = {2, 2, 1, 65, 65, 32, 0, 0, (1 << 24) - 1024};
+    static const struct shape far = {2, 2, 1, 65, 65, 32, 0, 70, 1 << 25};
+
+    (void)state;
+    if (sizeof(void *) < 8)
+        skip();
+    compare(&near, 2);
+    compare(&far, 2);
+}
+
+/* ---- parts, of problems whose numbers are never looked at ---- */
+
+static struct mdsk_attention_bwd large(int64_t B, int64_t A, int64_t G, int64_t S)
+{
+    const int64_t D = 128, row = (A + 2 * G) * D;
+    char *base = (char *)(INT64_C(1) << 40);
+    struct mdsk_attention_bwd b = {.shape = {.B = B,
+                                             .A = A,
+                                             .G = G,
+                                             .Sq = S,
+                                             .Sk = S,
+                                             .D = D,
+                                             .scale = 1,
+                                             .dtype = MDSK_BF16},
+                                   .lse = (float *)base,
+                                   .delta = (float *)base};
+    struct mdsk_heads *wide[] = {&b.q, &b.k, &b.v, &b.dq, &b.dk, &b.dv};
+
+    for (int i = 0; i < 6; i++)
+        *wide[i] = (struct mdsk_heads){base + i * 4096, row, B * row, D};
+    b.o = b.d_o = (struct mdsk_heads){base, A * D, B * A * D, D};
+    return b;
+}
+
+/* Call i is for query heads h .. h+n-1 of sequence s. */
+static void assert_part(const struct mdsk_attention_bwd *b, int i, int64_t s, int64_t h,
+                        int64_t n)
+{
+    const struct mdsk_cudnn_problem *p = &fake.problem[i];
+    const struct mdsk_cudnn_call *c = &fake.call[i];
+    int64_t group = b->shape.A / b->shape.G;
+
+    assert_int_equal(p->B, 1);
+    assert_int_equal(p->A, n);
+    assert_int_equal(p->G, n / group);
+    assert_ptr_equal(at(c, MDSK_CUDNN_Q), (uint16_t *)b->q.data +
+                                              s * b->q.batch_stride +
+                                              h * b->q.head_stride);
+    assert_ptr_equal(at(c, MDSK_CUDNN_DV), (uint16_t *)b->dv.data +
+                                               s * b->dv.batch_stride +
+                                               h / group * b->dv.head_stride);
+    assert_ptr_equal(at(c, MDSK_CUDNN_LSE),
+                     b->lse + (s * b->shape.A + h) * b->shape.Sq);
+}
+
+static void heads_take_turns(void **state)
+{
+    /* 128 MiB of sums a head, 1 GiB at once: 8 heads; but of those that share keys 12,
+     * and of three groups of 4 one: parts are equal */
+    struct mdsk_attention_bwd b = large(2, 12, 3, 1 << 18);
+
+    (void)state;
+    fake.computes = 0;
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(fake.problem[i].pass, MDSK_CUDNN_BACKWARD);
+        assert_part(&b, i, i / 3, i % 3 * 4, 4);
+    }
+    start(NULL);
+    fake.computes = 0;
+    b = large(1, 16, 16, 1 << 18);
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, 2);
+    assert_part(&b, 0, 0, 0, 8);
+    assert_part(&b, 1, 0, 8, 8);
+}
+
+/* Repeatable sums take a square a head. */
+static void repeatable_is_bounded(void **state)
+{
+    struct mdsk_attention_bwd b = large(1, 4, 4, 1 << 14);
+
+    (void)state;
+    fake.computes = 0;
+    fake.repeatable = 1;
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, 2);
+    assert_int_equal(fake.problem[1].pass, MDSK_CUDNN_REPEATABLE);
+    assert_part(&b, 1, 0, 2, 2);
+    b = large(1, 4, 4, 1 << 15);
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), -ENOTSUP);
+    assert_int_equal(fake.calls, 2);
+}
+
+static int refused(const struct mdsk_attention_bwd *b)
+{
+    struct mdsk_attention_fwd f = {.shape = b->shape,
+                                   .q = b->q,
+                                   .k = b->k,
+                                   .v = b->v,
+                                   .o = b->o,
+                                   .lse = (float *)(uintptr_t)b->lse};
+
+    return mdsk_cudnn_attention_fwd(NULL, &f) == -ENOTSUP &&
+           mdsk_cudnn_attention_bwd(NULL, b) == -ENOTSUP && fake.calls == 0;
+}
+
+static void the_rest_is_left_to_others(void **state)
+{
+    const struct mdsk_attention_bwd good = large(1, 2, 2, 64);
+    struct mdsk_attention_bwd b = good;
+
+    (void)state;
+    fake.computes = 0;
+    b.shape.dtype = MDSK_F32;
+    assert_true(refused(&b));
+    b = good;
+    b.shape.dropout.p = 0.1f;
+    assert_true(refused(&b));
+    b = good;
+    b.shape.D = 68;
+    assert_true(refused(&b));
+    b = good;
+    b.shape.Sq = b.shape.Sk = 31;
+    assert_true(refused(&b));
+    b = good;
+    b.shape.Sk = 65; /* a key that nobody sees */
+    assert_true(refused(&b));
+    b = good;
+    b.k.data = (char *)b.k.data + 2;
+    assert_true(refused(&b));
+    b = good;
+    b.o.token_stride += 4;
+    assert_true(refused(&b));
+    b = good;
+    b.shape.D = 136;
+    fake.capability = 80;
+    assert_true(refused(&b));
+    b.shape.D = 128;
+    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(tensors_are_found, start),
+        cmocka_unit_test_setup(far_rows_are_brought_near, start),
+        cmocka_unit_test_setup(heads_take_turns, start),
+        cmocka_unit_test_setup(repeatable_is_bounded, start),
+        cmocka_unit_test_setup(the_rest_is_left_to_others, start),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    free(fake.scratch);
+    return failed;
+}
