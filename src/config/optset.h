@@ -84,6 +84,7 @@ struct mds_option_set {
     const char *synopsis; /* after the program's name: "[option]..." */
     const char *about;    /* paragraphs for --help's head and the man page */
     const char *operands; /* name for operands, or NULL: words without -- are faults */
+    const struct mds_option_set *behind;    /* whose options follow "--", or NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
     const char *env_prefix; /* environment names that start so must be known; or NULL */

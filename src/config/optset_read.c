@@ -83,6 +83,22 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
+/* A name that nobody knows, or another program that is to be given it. */
+static void unknown_option(const struct mds_option_set *set, const char *name,
+                           struct mds_diag *diag)
+{
+    const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
+    struct mds_name n;
+
+    if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)
+        mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
+                       set->behind->program);
+    else
+        mds_diag_fault(diag, cli, "unknown option %s; %s%s%s", name,
+                       near ? "did you mean " : "see --help", near ? near : "",
+                       near ? "?" : "");
+}
+
 static void read_option(struct mds_settings *s, const char *name, const char *value,
                         struct args *a, struct mds_diag *diag)
 {
@@ -90,11 +106,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
     struct mds_name n;
 
     if (mds_name_find(s->set, MDS_NAME_FLAG, name, &n)) {
-        const char *near = mds_name_nearest(s->set, MDS_NAME_FLAG, name);
-
-        mds_diag_fault(diag, cli, "unknown option %s; %s%s%s", name,
-                       near ? "did you mean " : "see --help", near ? near : "",
-                       near ? "?" : "");
+        unknown_option(s->set, name, diag);
         if (!value && a->at < a->count && !is_option(a->v[a->at]))
             a->at++; /* its value, as a rule: one fault is enough */
         return;

@@ -1,4 +1,5 @@
 /* One function per launcher. */
+#include "launch/folder.h"
 #include "launch/launch.h"
 #include "launch/near.h"
 
@@ -257,19 +258,15 @@ static int hands_on(enum mds_launcher kind)
 /* The program beside this one, else by its name alone: the shell's path finds it. */
 static void add_program(const struct mds_launch *l, struct mds_words *out)
 {
-    char self[PATH_MAX], path[PATH_MAX + 16];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash;
+    char here[PATH_MAX], path[PATH_MAX + 16] = "";
 
     if (l->options->program) {
         mds_words_add(out, "%s", l->options->program);
         return;
     }
-    self[n > 0 ? n : 0] = '\0';
-    slash = strrchr(self, '/');
-    if (slash)
-        snprintf(path, sizeof path, "%.*s/mds_pretrain", (int)(slash - self), self);
-    if (slash && access(path, X_OK) == 0)
+    if (mds_folder_of_program(here, sizeof here) == 0)
+        snprintf(path, sizeof path, "%s/mds_pretrain", here);
+    if (access(path, X_OK) == 0)
         mds_words_add(out, "%s", path);
     else
         mds_words_add(out, "mds_pretrain");

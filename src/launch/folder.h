@@ -1,4 +1,4 @@
-/* Folders of runs, and texts in them. */
+/* Folders of runs, and texts in them; the folder of this program. */
 #ifndef MDS_LAUNCH_FOLDER_H
 #define MDS_LAUNCH_FOLDER_H
 
@@ -10,6 +10,9 @@
  * taken; path receives which. */
 enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
                             size_t size);
+
+/* Where this program is: 0, or -1 if that is not known. */
+int mds_folder_of_program(char *path, size_t size);
 
 /* The file folder/name with that text; mode as for chmod(2).  append: behind what it
  * has. */

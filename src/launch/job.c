@@ -73,6 +73,11 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 
     if (m->batch.scheduler == MDS_SCHEDULER_NONE)
         return;
+    if (!mds_is_plain(j->folder))
+        mds_diag_fault(diag, NULL,
+                       "folder '%s' (--runs, --name): batch systems take no such name; "
+                       "use letters, digits and _.-",
+                       j->folder);
     if (q)
         check_queue(j, q, diag);
     else
@@ -87,7 +92,9 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 
 /* ---- submission ---- */
 
-static enum mds_rc read_id(FILE *f, const char *command, char *id, size_t size)
+/* log: where the words of the command went, if not here; or NULL. */
+static enum mds_rc read_id(FILE *f, const char *command, const char *log, char *id,
+                           size_t size)
 {
     char line[512] = "", last[512] = "";
     int status;
@@ -96,10 +103,13 @@ static enum mds_rc read_id(FILE *f, const char *command, char *id, size_t size)
         if (line[strspn(line, " \n")])
             snprintf(last, sizeof last, "%s", line);
     status = pclose(f);
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : status;
+    if (status != 0 && log)
+        return mds_fail(MDS_EUSER, "the job ended with status %d: see %s/job.log",
+                        status, log);
     if (status != 0)
         return mds_fail(MDS_EUSER, "'%s' failed with status %d; it printed: %.200s",
-                        command, WIFEXITED(status) ? WEXITSTATUS(status) : status,
-                        last[0] ? last : "nothing");
+                        command, status, last[0] ? last : "nothing");
     last[strcspn(last, " \n;")] = '\0';
     snprintf(id, size, "%.*s", (int)size - 1, last);
     return id[0] ? MDS_OK : mds_fail(MDS_EUSER, "'%s' printed no job id", command);
@@ -109,6 +119,7 @@ static enum mds_rc read_id(FILE *f, const char *command, char *id, size_t size)
 enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
                            const char *path, const char *after, char *id, size_t size)
 {
+    const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
     struct mds_str command = {0};
     enum mds_rc rc;
     FILE *f;
@@ -117,15 +128,18 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     if (after && dialects[scheduler].after)
         mds_str_add(&command, "%s%s ", dialects[scheduler].after, after);
     mds_quote(path, &command);
-    if (scheduler == MDS_SCHEDULER_NONE)
-        mds_str_add(&command, " >%s/job.log 2>&1 && echo local", folder);
+    if (log) {
+        mds_str_add(&command, " >");
+        mds_quote(log, &command);
+        mds_str_add(&command, "/job.log 2>&1 && echo local");
+    }
     if (command.failed) {
         mds_str_fini(&command);
         return mds_fail(MDS_EMEM, "no host memory for a command");
     }
     fflush(stdout);
     f = popen(command.s, "re");
-    rc = f ? read_id(f, command.s, id, size)
+    rc = f ? read_id(f, command.s, log, id, size)
            : mds_fail(MDS_EIO, "%s: %s", command.s, strerror(errno));
     mds_str_fini(&command);
     return rc;

@@ -30,12 +30,26 @@ static enum mds_rc count_per_node(struct mds_launch *l)
     return MDS_OK;
 }
 
-static enum mds_rc count_nodes(struct mds_launch *l, int job)
+/* Before a job the number of ranks says how many nodes to ask for. */
+static int64_t nodes_wanted(const struct mds_launch *l, int job)
 {
     const struct mds_launch_options *o = l->options;
+
+    if (job && o->nodes_asked)
+        return o->nodes_asked;
+    if (o->nodes)
+        return o->nodes;
+    if (job && o->ranks && !mds_placement_hosts(&l->placement) &&
+        l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
+        return (o->ranks + l->per_node - 1) / l->per_node;
+    return l->placement.nodes;
+}
+
+static enum mds_rc count_nodes(struct mds_launch *l, int job)
+{
     int64_t there = l->placement.nodes;
 
-    l->nodes = job && o->nodes_asked ? o->nodes_asked : o->nodes ? o->nodes : there;
+    l->nodes = nodes_wanted(l, job);
     if (l->nodes > l->machine->node.count &&
         l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
         mds_warn("%lld nodes, but %s has %lld by its profile (node.count)",
@@ -59,13 +73,16 @@ static enum mds_rc count_ranks(struct mds_launch *l)
         return MDS_OK;
     if (asked > l->ranks && (mds_placement_hosts(&l->placement) || l->options->nodes) &&
         l->options->ranks_per_node)
-        return mds_fail(
-            MDS_EUSER, "NGPUS %lld is more than %lld nodes x %lld ranks; leave one out",
-            (long long)asked, (long long)l->nodes, (long long)l->per_node);
+        return mds_fail(MDS_EUSER,
+                        "%lld ranks (NGPUS, --ranks) are more than %lld nodes x %lld; "
+                        "leave one out",
+                        (long long)asked, (long long)l->nodes, (long long)l->per_node);
     if (asked > l->ranks) {
         if (mds_placement_hosts(&l->placement) || l->machine->node.gpus > 0)
-            return mds_fail(MDS_EUSER, "NGPUS %lld, but there are %lld nodes of %lld",
-                            (long long)asked, (long long)l->nodes,
+            return mds_fail(MDS_EUSER,
+                            "%lld ranks (NGPUS, --ranks), but %lld node%s of %lld; "
+                            "give more --nodes",
+                            (long long)asked, (long long)l->nodes, mds_plural(l->nodes),
                             (long long)l->per_node);
         l->per_node = asked;
     }

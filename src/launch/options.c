@@ -1,4 +1,5 @@
 #include "launch/options.h"
+#include "config/options.h"
 
 #include <config.h>
 
@@ -64,8 +65,8 @@ static const struct mds_option rows[] = {
      AT(queue), "name", .help = "with submit: queue (partition, QOS)"},
     {job, "launch.project", "--project", "PROJECT", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(project), "name", .help = "with submit: whom to charge"},
-    {job, "launch.walltime", "--walltime", "DURATION", MDS_OPT_SECONDS, NULL, 60, 1e8,
-     NULL, AT(walltime_s), "time", .help = "with submit: 1:00:00, 90min"},
+    {job, "launch.walltime", "--walltime", "DURATION", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(walltime), "time", .help = "with submit: 1:00:00, 90min"},
     {job, "launch.nodes_asked", "--job-nodes", "NUM_NODES", MDS_OPT_INT, NULL, 1, 1e6,
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
@@ -116,4 +117,5 @@ const struct mds_option_set mds_launch_options = {
         "docs/new-machine.md. mds_launch VERB --help says more of each.",
     .options = rows,
     .operands = "verb",
+    .behind = &mds_pretrain_options,
 };

@@ -29,8 +29,8 @@ struct mds_launch_options {
     int64_t rows; /* of the plan's table */
     double plan_s;
 
-    char *queue, *project, *name, *folder;
-    double walltime_s, margin_s; /* 0: by prediction */
+    char *queue, *project, *name, *folder, *walltime;
+    double margin_s; /* 0: by prediction */
     int requeue, write, array;
     int64_t nodes_asked, chain;
 };

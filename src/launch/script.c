@@ -11,8 +11,10 @@
  *   chain     Jobs that were submitted behind it go on instead.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
+#include "launch/folder.h"
 #include "launch/job.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* How a batch system spells things; NULL: it has no such thing. */
@@ -148,6 +150,19 @@ static void switch_load(const struct mds_job *j, struct mds_str *out)
                          "--finetune=0 --no-load-optim=0\n");
 }
 
+/* A login shell knows nothing of the path that who submitted had.  What a module or the
+ * profile puts there comes later, and so goes first. */
+static void find_programs(struct mds_str *out)
+{
+    char here[PATH_MAX];
+
+    if (mds_folder_of_program(here, sizeof here))
+        return;
+    mds_str_add(out, "PATH=");
+    mds_quote(here, out);
+    mds_str_add(out, ":$PATH\n");
+}
+
 static void begin(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
@@ -155,6 +170,7 @@ static void begin(const struct mds_job *j, struct mds_str *out)
 
     if (d->folder)
         mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
+    find_programs(out);
     assign("run", j->folder, out);
     assign("checkpoints", j->checkpoints, out);
     mds_str_add(out, "[ ! -e \"$run/done\" ] || exit 0\n"
@@ -168,6 +184,40 @@ static void begin(const struct mds_job *j, struct mds_str *out)
 
 /* ---- the ranks ---- */
 
+/* The nodes and ranks that were planned for, whatever the job's environment says. */
+static void add_where(const struct mds_launch *l, struct mds_words *w)
+{
+    const struct mds_launch_options *o = l->options;
+
+    mds_words_add(w, "--nodes");
+    mds_words_add(w, "%lld", (long long)l->nodes);
+    mds_words_add(w, "--ranks-per-node");
+    mds_words_add(w, "%lld", (long long)l->per_node);
+    if (l->ranks != l->nodes * l->per_node) {
+        mds_words_add(w, "--ranks");
+        mds_words_add(w, "%lld", (long long)l->ranks);
+    }
+    if (o->hostfile && l->machine->batch.scheduler == MDS_SCHEDULER_NONE) {
+        mds_words_add(w, "--hostfile");
+        mds_words_add(w, "%s", o->hostfile);
+    }
+}
+
+/* What else was said to mds_launch that concerns the start of the ranks. */
+static void add_how(const struct mds_launch_options *o, struct mds_words *w)
+{
+    if (o->program) {
+        mds_words_add(w, "--program");
+        mds_words_add(w, "%s", o->program);
+    }
+    if (o->command) {
+        mds_words_add(w, "--launcher-command");
+        mds_words_add(w, "%s", o->command);
+    }
+    if (!o->check_memory)
+        mds_words_add(w, "--no-check-memory");
+}
+
 static void call(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
@@ -179,8 +229,8 @@ static void call(const struct mds_job *j, struct mds_str *out)
     mds_words_split(&w, "mds_launch --machine");
     mds_words_add(&w, "%s",
                   j->launch->options->machine ? j->launch->options->machine : m->name);
-    if (m->batch.scheduler == MDS_SCHEDULER_NONE)
-        mds_words_add(&w, "--ranks=%lld", (long long)j->launch->ranks);
+    add_where(j->launch, &w);
+    add_how(j->launch->options, &w);
     mds_words_add(&w, "--");
     for (size_t i = 0; i < j->arguments->n; i++)
         mds_words_add(&w, "%s", j->arguments->v[i]);

@@ -20,20 +20,24 @@
 static enum mds_rc take_operands(struct mds_launch_options *o, const char *const *word,
                                  size_t n)
 {
-    if (n > 4)
-        return mds_fail(MDS_EUSER,
-                        "submit takes QUEUE NODES WALLTIME PROJECT, and '%s' "
-                        "is one more",
-                        word[4]);
     if (n > 1 && (mds_parse_count(word[1], &o->nodes_asked) || o->nodes_asked < 1))
         return mds_fail(MDS_EUSER, "submit: NODES '%s' must be a number from 1",
                         word[1]);
-    if (n > 2 && (mds_parse_seconds(word[2], &o->walltime_s) || o->walltime_s < 60))
-        return mds_fail(
-            MDS_EUSER,
-            "submit: WALLTIME '%s' must be a time of a minute or more, such "
-            "as 1:00:00",
-            word[2]);
+    return MDS_OK;
+}
+
+/* A number alone is seconds to PBS, minutes to Slurm and Cobalt: whoever writes one is
+ * asked which. */
+static enum mds_rc read_walltime(const char *text, double *out)
+{
+    if (!text[strspn(text, "0123456789")])
+        return mds_fail(MDS_EUSER, "walltime '%s': of what? Such as %smin or 1:00:00",
+                        text, text);
+    if (mds_parse_seconds(text, out) || *out < 60)
+        return mds_fail(MDS_EUSER,
+                        "walltime '%s': must be a time of a minute or more, such as "
+                        "1:00:00 or 90min",
+                        text);
     return MDS_OK;
 }
 
@@ -246,8 +250,8 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
     MDS_TRY(name_run(l, asked, name, sizeof name));
     j->name = name;
     j->folder = folder;
-    MDS_TRY(check(j));
     snprintf(folder, sizeof folder, "%s/%s", o->folder, name);
+    MDS_TRY(check(j));
     if (!o->print)
         MDS_TRY(mds_folder_make(o->folder, name, folder, sizeof folder));
     warn_of_scratch(j);
@@ -264,17 +268,21 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
 enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
                        size_t operand_count, int argc, char *const *argv)
 {
+    const char *walltime = operand_count > 2 ? operands[2] : options->walltime;
     struct mds_config_run *asked = NULL;
+    double walltime_s = 0;
     struct mds_launch l;
     struct mds_job j;
     enum mds_rc rc;
 
     MDS_TRY(take_operands(options, operands, operand_count));
+    if (walltime)
+        MDS_TRY(read_walltime(walltime, &walltime_s));
     MDS_TRY(mds_launch_open(options, 1, argc, argv, &l));
     j = (struct mds_job){
         .queue = operand_count > 0 ? operands[0] : options->queue,
         .project = operand_count > 3 ? operands[3] : options->project,
-        .walltime_s = options->walltime_s,
+        .walltime_s = walltime_s,
         .chain = options->chain,
         .launch = &l,
     };

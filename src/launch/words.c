@@ -51,12 +51,16 @@ void mds_words_fini(struct mds_words *w)
     *w = (struct mds_words){0};
 }
 
+int mds_is_plain(const char *text)
+{
+    return *text &&
+           !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789_./-,+:=@%")];
+}
+
 void mds_quote(const char *text, struct mds_str *out)
 {
-    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_./-,+:=@%");
-
-    if (*text && text[plain] == '\0') {
+    if (mds_is_plain(text)) {
         mds_str_add(out, "%s", text);
         return;
     }

@@ -21,7 +21,10 @@ void mds_words_add(struct mds_words *w, const char *fmt, ...)
 void mds_words_split(struct mds_words *w, const char *text);
 void mds_words_fini(struct mds_words *w);
 
-/* text as it is if no shell would change it, else in single quotes. */
+/* Whether no shell would change text, nor take it for two words. */
+int mds_is_plain(const char *text);
+
+/* text as it is if it is plain, else in single quotes. */
 void mds_quote(const char *text, struct mds_str *out);
 
 /* All words quoted, with blanks between; where fold is not NULL, that text instead of a

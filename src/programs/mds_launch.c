@@ -220,15 +220,25 @@ static enum mds_rc verb_report(struct call *c)
 
 static const struct verb {
     const char *name;
+    size_t words; /* that it takes, at most */
     enum mds_rc (*call)(struct call *c);
 } verbs[] = {
-    {"run", verb_run},       {"where", verb_where},
-    {"plan", verb_plan},     {"check-profile", verb_check_profile},
-    {"submit", verb_submit}, {"sweep", verb_sweep},
-    {"report", verb_report},
+    {"run", 0, verb_run},       {"where", 0, verb_where},
+    {"plan", 0, verb_plan},     {"check-profile", 1, verb_check_profile},
+    {"submit", 4, verb_submit}, {"sweep", 1, verb_sweep},
+    {"report", 1, verb_report},
 };
 
 enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static enum mds_rc check_and_call(struct call *c, const struct verb *v)
+{
+    if (c->settings.operand_count > v->words + 1)
+        return mds_fail(MDS_EUSER,
+                        "'%s' is one word too many; see mds_launch %s --help",
+                        c->settings.operands[v->words + 1], v->name);
+    return v->call(c);
+}
 
 static enum mds_rc call_verb(struct call *c)
 {
@@ -237,7 +247,7 @@ static enum mds_rc call_verb(struct call *c)
 
     for (int i = 0; i < VERBS; i++) {
         if (strcmp(name, verbs[i].name) == 0)
-            return verbs[i].call(c);
+            return check_and_call(c, &verbs[i]);
         names[i] = verbs[i].name;
     }
     near = mds_str_nearest(name, names, VERBS);

@@ -129,6 +129,24 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     grep "4 of 4 cells written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
     unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
 '
+test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
+    MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
+        --print --program "my pretrain" --launcher-command "mpiexec -v" --no-check-memory \
+        debug 2 1:00:00 me >job && cat job &&
+    grep -x "PATH=$builddir/src/programs:.PATH" job &&
+    sed -n "s/ .$//; /mds_launch$/,/^    --$/p" job >words &&
+    printf "    %s\n" "--machine polaris" "--nodes 2" "--ranks-per-node 2" "--ranks 3" \
+        "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
+    sed 1d words >got && test_cmp want got
+'
+test_expect_success 'a folder with blanks, where a shell starts the job' '
+    MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 mds_launch submit \
+        --runs "my runs" --name "a b" -- $tiny && test -e "my runs/a b/done" &&
+    test -s "my runs/a b/job.log" &&
+    test_must_fail env MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 \
+        mds_launch submit --runs "my runs" --name bad -- $tiny --data-path gone 2>err &&
+    grep "the job ended with status 1: see my runs/bad/job.log" err
+'
 test_expect_success 'a report of them' '
     mds_launch report here >out && cat out &&
     test "$(wc -l <here/report.csv)" -eq 5 &&
@@ -179,7 +197,8 @@ test_expect_success 'a job that fails without headway, or is not to be started a
 test_expect_success 'a warned job saves' '
     mkdir runs/warned &&
     MACHINE=localhost NGPUS=2 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=100000 mds_launch \
-        submit --print --name warned --no-requeue --walltime 1:00:00 -- $tiny >job.sh &&
+        submit --print --name warned --no-requeue --walltime 1:00:00 -- $tiny >script &&
+    sed "/^PATH=/d" script >job.sh &&
     grep "^timeout .* 3420 mds_launch" job.sh &&
     { sh job.sh >job.log 2>&1 & } &&
     tries=0 &&

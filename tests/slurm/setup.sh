@@ -15,11 +15,13 @@ done > text
 mds_data make --tokenizer bytes --output tokens.h5 text
 echo 'TINY: {layers: 2, hidden: 32, heads: 4}' > tiny.yaml
 
-# profile FILE BUILD FLAGS: the machine, for programs of that build and with srun FLAGS.  A
-# login shell forgets the PATH of who submitted.
+# profile FILE BUILD FLAGS: the machine, for programs of that build and with srun FLAGS.
+# Those that submit are found without a word.
 profile() {
+    init=true
+    [ "$2" = "$builddir" ] || init="PATH=$2/src/programs:\$PATH"
     sed -e "s/^  flags: .*/  flags: [$3]/" -e "s,^batch:,batch:\\
-  init: PATH=$2/src/programs:\$PATH," "$srcdir/tests/slurm/cluster.yaml" > "$1"
+  init: $init," "$srcdir/tests/slurm/cluster.yaml" > "$1"
 }
 profile cluster.yaml "$builddir" '--mpi=pmi2, -u'
 MACHINE=$PWD/cluster.yaml
