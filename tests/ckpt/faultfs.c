@@ -7,26 +7,49 @@
  *     FAULTFS=short:BYTES   writes of more than so many bytes write only these
  *     FAULTFS=sync          fsync fails
  *     FAULTFS=late:MS       fsync takes so long
- *     FAULTFS=readonly      no folder can be made
+ *     FAULTFS=readonly      no folder or file can be made
  *     FAULTFS=read:BYTES    reads beyond so many bytes, all together, fail
+ *     FAULTFS=gone          files and folders are not there
+ *     FAULTFS=flush:N       fflush finds no room, from the call after the Nth on
+ *     FAULTFS=noexchange    names cannot change places
+ *     FAULTFS=norename:N    nor be given, the Nth time (from 0 on)
+ *     FAULTFS=memory:BYTES  so many bytes of memory and more are refused
  *
- * in files whose path contains FAULTFS_PATH. */
+ * in files whose path contains FAULTFS_PATH, and with FAULTFS_RANK on that rank alone.
+ * Memory is refused once such a file was asked for; without FAULTFS_PATH always.
+ */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static long long written;
 
+/* What launchers call the rank. */
+static int is_the_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+    const char *wanted = getenv("FAULTFS_RANK");
+
+    for (size_t i = 0; wanted && i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return strcmp(getenv(names[i]), wanted) == 0;
+    return !wanted;
+}
+
 static int is(const char *fault)
 {
     const char *wanted = getenv("FAULTFS");
 
-    return wanted && strncmp(wanted, fault, strlen(fault)) == 0;
+    return wanted && strncmp(wanted, fault, strlen(fault)) == 0 && is_the_rank();
 }
 
 static long long amount(void)
@@ -71,7 +94,9 @@ static ssize_t allow(int fd, size_t n)
 {
     char path[4096];
 
-    if (is("sync") || is("late") || is("read") || !is_meant(path_of(fd, path)))
+    if (!is("full") && !is("quota") && !is("eio") && !is("once") && !is("short"))
+        return (ssize_t)n;
+    if (!is_meant(path_of(fd, path)))
         return (ssize_t)n;
     if (is("short"))
         return (long long)n > amount() ? (ssize_t)amount() : (ssize_t)n;
@@ -151,15 +176,199 @@ int fsync(int fd)
     return next(fd);
 }
 
+int fallocate64(int fd, int mode, off64_t at, off64_t n)
+{
+    static int (*next)(int, int, off64_t, off64_t);
+    char path[4096];
+
+    if (is("full:") && is_meant(path_of(fd, path)) && n > amount()) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (!next)
+        find("fallocate64", &next);
+    return next(fd, mode, at, n);
+}
+
+int fallocate(int fd, int mode, off_t at, off_t n)
+{
+    return fallocate64(fd, mode, at, n);
+}
+
+int fflush(FILE *f)
+{
+    static int (*next)(FILE *);
+    static long long calls;
+    char path[4096];
+
+    if (f && is("flush:") && is_meant(path_of(fileno(f), path)) &&
+        calls++ >= amount()) {
+        errno = ENOSPC;
+        return EOF;
+    }
+    if (!next)
+        find("fflush", &next);
+    return next(f);
+}
+
+/* ---- names ---- */
+
+static int touched; /* something that was meant */
+
+/* errno, if a path may not be looked at, or not be made; else 0. */
+static int refuse(const char *path, int making)
+{
+    if (!is_meant(path))
+        return 0;
+    touched = 1;
+    if (is("gone"))
+        return ENOENT;
+    return making && is("readonly") ? EROFS : 0;
+}
+
+int open64(const char *path, int flags, ...)
+{
+    static int (*next)(const char *, int, ...);
+    va_list more;
+    mode_t mode = 0;
+
+    va_start(more, flags);
+    if (flags & (O_CREAT | O_TMPFILE))
+        mode = va_arg(more, mode_t);
+    va_end(more);
+    errno = refuse(path, flags & O_CREAT);
+    if (errno)
+        return -1;
+    if (!next)
+        find("open64", &next);
+    return next(path, flags, mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list more;
+    mode_t mode = 0;
+
+    va_start(more, flags);
+    if (flags & (O_CREAT | O_TMPFILE))
+        mode = va_arg(more, mode_t);
+    va_end(more);
+    return open64(path, flags, mode);
+}
+
+int mkostemp64(char *path, int flags)
+{
+    static int (*next)(char *, int);
+
+    errno = refuse(path, 1);
+    if (errno)
+        return -1;
+    if (!next)
+        find("mkostemp64", &next);
+    return next(path, flags);
+}
+
+int mkostemp(char *path, int flags)
+{
+    return mkostemp64(path, flags);
+}
+
+int stat(const char *path, struct stat *st)
+{
+    static int (*next)(const char *, struct stat *);
+
+    errno = refuse(path, 0);
+    if (errno)
+        return -1;
+    if (!next)
+        find("stat", &next);
+    return next(path, st);
+}
+
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    static int (*next)(int, const char *, int, const char *, unsigned);
+
+    if (is("no") && is_meant(from)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!next)
+        find("renameat2", &next);
+    return next(from_fd, from, to_fd, to, flags);
+}
+
+int rename(const char *from, const char *to)
+{
+    static int (*next)(const char *, const char *);
+    static long long calls;
+
+    if (is("norename:") && is_meant(to) && calls++ == amount()) {
+        errno = EIO;
+        return -1;
+    }
+    if (!next)
+        find("rename", &next);
+    return next(from, to);
+}
+
 int mkdir(const char *path, mode_t mode)
 {
     static int (*next)(const char *, mode_t);
 
-    if (is("readonly") && is_meant(path)) {
-        errno = EROFS;
+    errno = refuse(path, 1);
+    if (errno)
         return -1;
-    }
     if (!next)
         find("mkdir", &next);
     return next(path, mode);
+}
+
+/* ---- memory ---- */
+
+static int is_refused(size_t n)
+{
+    if (!is("memory:") || n < (size_t)amount() || (getenv("FAULTFS_PATH") && !touched))
+        return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+/* The first call is dlsym's own. */
+void *calloc(size_t n, size_t size)
+{
+    static void *(*next)(size_t, size_t);
+    static int finding;
+
+    if (!next && finding)
+        return NULL;
+    finding = 1;
+    if (!next)
+        find("calloc", &next);
+    return is_refused(n * size) ? NULL : next(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    static void *(*next)(void *, size_t);
+
+    if (!next)
+        find("realloc", &next);
+    return is_refused(n) ? NULL : next(p, n);
+}
+
+void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t from)
+{
+    static void *(*next)(void *, size_t, int, int, int, off64_t);
+
+    if (fd < 0 && is_refused(n))
+        return MAP_FAILED;
+    if (!next)
+        find("mmap64", &next);
+    return next(at, n, protection, flags, fd, from);
+}
+
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t from)
+{
+    return mmap64(at, n, protection, flags, fd, from);
 }
