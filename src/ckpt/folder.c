@@ -1,5 +1,6 @@
 #include "ckpt/folder.h"
 #include "base/alloc.h"
+#include "base/log.h"
 #include "io/durable.h"
 #include "io/folder.h"
 #include "io/output.h"
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char stem[] = "iter_", partial_end[] = ".partial",
+static const char stem[] = "iter_", partial_end[] = ".partial", old_end[] = ".old",
                   latest_name[] = "latest", good_name[] = "good";
 
 /* ---- names ---- */
@@ -60,8 +61,9 @@ static enum mds_rc unreadable(const char *dir, const char *path)
     return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }
 
-/* The iteration, if the whole name is that of a complete checkpoint; else -1. */
-static int64_t parse(const char *name)
+/* The iteration, if the name is a checkpoint's with this end ("": a complete one's);
+ * else -1. */
+static int64_t parse(const char *name, const char *end)
 {
     const char *digits = name + strlen(stem);
     size_t n;
@@ -69,7 +71,8 @@ static int64_t parse(const char *name)
     if (strncmp(name, stem, strlen(stem)) != 0)
         return -1;
     n = strspn(digits, "0123456789");
-    return n >= 7 && n <= 18 && digits[n] == '\0' ? strtoll(digits, NULL, 10) : -1;
+    return n >= 7 && n <= 18 && strcmp(digits + n, end) == 0 ? strtoll(digits, NULL, 10)
+                                                             : -1;
 }
 
 /* ---- what is there ---- */
@@ -86,7 +89,7 @@ static enum mds_rc collect(DIR *d, int64_t **out, int64_t *n)
     int64_t *list = NULL, count = 0;
 
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        int64_t iteration = parse(e->d_name), *more;
+        int64_t iteration = parse(e->d_name, ""), *more;
 
         if (iteration < 0)
             continue;
@@ -150,7 +153,7 @@ static enum mds_rc read_name(const char *dir, const char *name, int64_t *iterati
     if (fgets(line, sizeof line, f))
         line[strcspn(line, "\n")] = '\0';
     fclose(f);
-    *iteration = parse(line);
+    *iteration = parse(line, "");
     if (*iteration < 0)
         return mds_fail(MDS_EUSER, "%s: '%s' is not the name of a checkpoint", path,
                         line);
@@ -223,8 +226,10 @@ static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
     return remove_folder(aside);
 }
 
-/* What runs that died left. */
-static enum mds_rc remove_partials(const char *dir)
+/* What runs that died left under names with this end: all of it, whatever fails. */
+static enum mds_rc each_left(const char *dir, const char *end,
+                             enum mds_rc (*deal)(const char *dir, const char *path,
+                                                 int64_t iteration))
 {
     char path[MDS_CKPT_PATH];
     DIR *d = opendir(dir);
@@ -232,21 +237,35 @@ static enum mds_rc remove_partials(const char *dir)
 
     if (!d)
         return mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
-    for (struct dirent *e = readdir(d); e && !rc; e = readdir(d)) {
-        char name[sizeof e->d_name];
-        char *end = strcpy(name, e->d_name) + strlen(name) - strlen(partial_end);
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        int64_t iteration = parse(e->d_name, end);
+        enum mds_rc of = iteration < 0 ? MDS_OK : join(dir, e->d_name, path);
 
-        if (end < name || strcmp(end, partial_end) != 0)
-            continue;
-        *end = '\0';
-        if (parse(name) < 0)
-            continue;
-        rc = join(dir, e->d_name, path);
-        if (!rc)
-            rc = remove_folder(path);
+        if (iteration >= 0 && !of)
+            of = deal(dir, path, iteration);
+        rc = rc ? rc : of;
     }
     closedir(d);
     return rc;
+}
+
+static enum mds_rc remove_left(const char *dir, const char *path, int64_t iteration)
+{
+    (void)dir, (void)iteration;
+    return remove_folder(path);
+}
+
+/* It was about to be replaced; if it was, the new one has the name. */
+static enum mds_rc put_back(const char *dir, const char *path, int64_t iteration)
+{
+    char name[MDS_CKPT_PATH];
+
+    MDS_TRY(mds_ckpt_path(dir, iteration, 0, name));
+    if (rename(path, name) == 0)
+        return MDS_OK;
+    if (errno == EEXIST || errno == ENOTEMPTY)
+        return remove_folder(path);
+    return mds_fail(MDS_EIO, "%s: %s", name, strerror(errno));
 }
 
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
@@ -284,14 +303,15 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
     MDS_TRY(join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);
-    return MDS_OK;
+    return each_left(dir, old_end, put_back);
 }
 
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 {
     char path[MDS_CKPT_PATH];
 
-    MDS_TRY(remove_partials(dir));
+    if (each_left(dir, partial_end, remove_left))
+        mds_warn("%s", mds_fail_text()); /* it takes room, but not this one's place */
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, path));
     if (mkdir(path, 0777))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
@@ -348,12 +368,16 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
         return remove_folder(partial);
-    if (snprintf(old, sizeof old, "%s.old", path) >= (int)sizeof old)
+    if (snprintf(old, sizeof old, "%s%s", path, old_end) >= (int)sizeof old)
         return too_long(path);
     MDS_TRY(remove_folder(old));
-    if (rename(path, old) || rename(partial, path))
+    if (rename(path, old))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    return remove_folder(old);
+    if (rename(partial, path) == 0)
+        return remove_folder(old);
+    mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    (void)rename(old, path);
+    return MDS_EIO;
 }
 
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)

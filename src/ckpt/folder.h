@@ -8,6 +8,8 @@
  *         rank_00000.h5 ...     the parts
  *     iter_0000200.partial/     being written, or left by a run that died; nobody
  *                               looks at it
+ *     iter_0000200.old/         was about to be replaced when a run died, on a file
+ *                               system where names cannot change places
  *
  * Functions that write are for one rank. */
 #ifndef MDS_CKPT_FOLDER_H
@@ -42,10 +44,11 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration);
 /* The newest below `iteration`; -1 if there is none. */
 enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before);
 
-/* The folder is there and can be written: made if need be. */
+/* The folder is there and can be written: made if need be.  An iter_*.old gets its name
+ * back, unless another has it now. */
 enum mds_rc mds_ckpt_prepare(const char *dir);
 
-/* An empty iter_*.partial, and no other. */
+/* An empty iter_*.partial, and no other, as far as others can be removed. */
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
 
 /* Give it its name, for good, and move `latest`.  A checkpoint of that iteration that

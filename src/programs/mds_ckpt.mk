@@ -18,9 +18,9 @@ EXTRA_DIST += scripts/mds_from_megatron
 
 dist_man_MANS += docs/mds_ckpt.1 docs/mds_from_megatron.1
 EXTRA_DIST += docs/checkpoints.md
-TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \
+TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
   tests/ckpt/reshard.sh tests/ckpt/resume.t
-dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t \
+dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
   tests/ckpt/reshard.sh tests/ckpt/resume.t
 EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 

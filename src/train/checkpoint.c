@@ -118,17 +118,19 @@ static enum mds_rc load(struct run *r, const char *path)
 /* ---- which ---- */
 
 /* The folder of one checkpoint may be given as well. */
-static int is_checkpoint(const char *path)
-{
-    char index[MDS_CKPT_PATH];
-    struct stat st;
-
-    return !mds_ckpt_file(path, -1, index) && stat(index, &st) == 0;
-}
+enum { ITSELF = -2 };
 
 static enum mds_rc look_latest(const struct run *r, int64_t *iteration)
 {
-    return mds_ckpt_latest(r->config->checkpoint.load, iteration);
+    const char *load = r->config->checkpoint.load;
+    char index[MDS_CKPT_PATH];
+    struct stat st;
+
+    MDS_TRY(mds_ckpt_file(load, -1, index));
+    if (stat(index, &st))
+        return mds_ckpt_latest(load, iteration);
+    *iteration = ITSELF;
+    return MDS_OK;
 }
 
 static enum mds_rc look_before(const struct run *r, int64_t *iteration)
@@ -163,7 +165,7 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
     for (;;) {
         MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
         rc = load(r, path);
-        if (rc != MDS_EUSER && rc != MDS_EIO)
+        if (!mds_ckpt_is_of_files(rc))
             return rc;
         snprintf(why, sizeof why, "%s", mds_fail_text());
         MDS_TRY(find(r, look_before, &iteration));
@@ -222,9 +224,9 @@ enum mds_rc mds_run_begin(struct run *r)
         MDS_TRY(warn_of_others(r));
         return mds_run_start_weights(r);
     }
-    if (is_checkpoint(c->load))
-        return load(r, c->load);
     MDS_TRY(find(r, look_latest, &iteration));
+    if (iteration == ITSELF)
+        return load(r, c->load);
     if (iteration < 0)
         return begin_chain(r);
     MDS_TRY(load_newest(r, iteration));

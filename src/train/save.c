@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "ckpt/agree.h"
 #include "ckpt/background.h"
 #include "ckpt/folder.h"
 #include "ckpt/provenance.h"
@@ -96,7 +97,7 @@ static void saved(struct run *r, int64_t iteration, int64_t bytes, double s,
 /* Files can fail, and the run goes on. */
 static enum mds_rc forgive(const struct run *r, int64_t iteration, enum mds_rc rc)
 {
-    if (rc != MDS_EIO && rc != MDS_EUSER)
+    if (!mds_ckpt_is_of_files(rc))
         return rc;
     if (speaks(r))
         mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
