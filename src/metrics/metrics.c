@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "io/jsonl.h"
 #include "metrics/console.h"
 #include "metrics/tensorboard.h"
@@ -15,9 +16,12 @@
 
 struct mds_metrics {
     struct mds_metrics_run run; /* its strings are not kept */
-    struct mds_jsonl *json;     /* NULL: not asked for */
-    struct mds_tensorboard *tb; /* NULL: not asked for */
-    int on_terminal;
+    struct mds_jsonl *json;     /* NULL: not asked for, or given up */
+    struct mds_tensorboard *tb; /* NULL: not asked for, or given up */
+    int on_terminal, mute;      /* mute: standard output is given up */
+    int opened;
+    enum mds_rc rc; /* the first failure, and why */
+    char why[512];
     /* since the last console line */
     int64_t steps, skipped, nan_steps;
     double elapsed_s, loss_sum;
@@ -28,25 +32,70 @@ static int64_t step_tokens(const struct mds_metrics *m)
     return m->run.global_batch * m->run.model.seq;
 }
 
-/* Print text, over a progress line if there is one, and release it. */
-static enum mds_rc say(struct mds_metrics *m, struct mds_str *text)
+/* What cannot be written is no reason to lose what was trained. */
+static void note(struct mds_metrics *m)
 {
-    enum mds_rc rc = MDS_OK;
-
-    if (text->failed)
-        rc = MDS_EMEM;
-    else if (printf("%s%s", m->on_terminal ? "\r\033[K" : "", text->s) < 0 ||
-             fflush(stdout) != 0)
-        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
-    mds_str_fini(text);
-    return rc;
+    if (m->opened)
+        mds_warn("%s; nothing more goes there, the run goes on", mds_fail_text());
+    if (m->rc)
+        return;
+    m->rc = MDS_EIO;
+    snprintf(m->why, sizeof m->why, "%s", mds_fail_text());
 }
 
-static void begin_record(struct mds_metrics *m, const char *event)
+/* Print text, over a progress line if there is one, and release it. */
+static void say(struct mds_metrics *m, struct mds_str *text)
 {
+    enum mds_rc rc = text->failed ? MDS_EMEM : MDS_OK;
+
+    if (!rc && !m->mute &&
+        (printf("%s%s", m->on_terminal ? "\r\033[K" : "", text->s) < 0 ||
+         fflush(stdout) != 0))
+        rc = mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
+    mds_str_fini(text);
+    if (rc) {
+        m->mute = 1;
+        note(m);
+    }
+}
+
+static int begin_record(struct mds_metrics *m, const char *event)
+{
+    if (!m->json)
+        return 0;
     mds_jsonl_begin(m->json);
     mds_jsonl_add_string(m->json, "event", event);
     mds_jsonl_add_real(m->json, "wall_time_s", mds_clock_wall_s());
+    return 1;
+}
+
+static void end_record(struct mds_metrics *m)
+{
+    if (!mds_jsonl_end(m->json))
+        return;
+    note(m);
+    (void)mds_jsonl_close(m->json);
+    m->json = NULL;
+}
+
+static void give_up_charts(struct mds_metrics *m)
+{
+    note(m);
+    (void)mds_tensorboard_close(m->tb);
+    m->tb = NULL;
+}
+
+static void chart(struct mds_metrics *m, const char *tag, int64_t iteration,
+                  double value)
+{
+    if (m->tb && mds_tensorboard_scalar(m->tb, tag, iteration, value))
+        give_up_charts(m);
+}
+
+static void flush_charts(struct mds_metrics *m)
+{
+    if (m->tb && mds_tensorboard_flush(m->tb))
+        give_up_charts(m);
 }
 
 static const char *recompute_name(enum mds_recompute r)
@@ -69,13 +118,12 @@ static void add_model(struct mds_jsonl *j, const struct mds_flops_model *model)
     mds_jsonl_add_int(j, "padded_vocab", model->padded_vocab);
 }
 
-static enum mds_rc record_run(struct mds_metrics *m)
+static void record_run(struct mds_metrics *m)
 {
     const struct mds_metrics_run *run = &m->run;
 
-    if (!m->json)
-        return MDS_OK;
-    begin_record(m, "run");
+    if (!begin_record(m, "run"))
+        return;
     mds_jsonl_add_string(m->json, "version", run->version);
     mds_jsonl_add_string(m->json, "model_size_key", run->size_key);
     mds_jsonl_add_string(m->json, "device", run->device);
@@ -98,7 +146,7 @@ static enum mds_rc record_run(struct mds_metrics *m)
     mds_jsonl_add_real(m->json, "megatron_flops_per_step",
                        mds_flops_megatron(&run->model, step_tokens(m), run->recompute));
     mds_jsonl_add_real(m->json, "unigram_entropy_nats", run->unigram_entropy_nats);
-    return mds_jsonl_end(m->json);
+    end_record(m);
 }
 
 static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
@@ -113,9 +161,10 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
         MDS_TRY(mds_jsonl_open(jsonl_path, done > 0, &m->json));
     if (tensorboard_dir)
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
-    MDS_TRY(record_run(m));
+    record_run(m);
     mds_console_run(&text, &m->run);
-    return say(m, &text);
+    say(m, &text);
+    return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
 enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
@@ -136,6 +185,7 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
         mds_metrics_close(m, NULL);
         return rc;
     }
+    m->opened = 1;
     m->run.version = m->run.size_key = m->run.device = m->run.data_path = NULL;
     *out = m;
     return MDS_OK;
@@ -187,14 +237,13 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
         m->loss_sum += s->loss;
 }
 
-static enum mds_rc record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
-                               const struct mds_interval *now)
+static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
+                        const struct mds_interval *now)
 {
     struct mds_jsonl *j = m->json;
 
-    if (!j)
-        return MDS_OK;
-    begin_record(m, "step");
+    if (!begin_record(m, "step"))
+        return;
     mds_jsonl_add_int(j, "iteration", s->iteration);
     mds_jsonl_add_int(j, "consumed_samples", s->consumed_samples);
     mds_jsonl_add_int(j, "consumed_tokens", s->consumed_tokens);
@@ -211,12 +260,12 @@ static enum mds_rc record_step(struct mds_metrics *m, const struct mds_metrics_s
                        now->megatron_flops_per_s_per_rank);
     mds_jsonl_add_real(j, "causal_flops_per_s_per_rank",
                        now->causal_flops_per_s_per_rank);
-    return mds_jsonl_end(j);
+    end_record(m);
 }
 
 /* The tags are Megatron-DeepSpeed's, so that curves of both lie in one chart. */
-static enum mds_rc chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
-                              const struct mds_interval *now)
+static void chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
+                       const struct mds_interval *now)
 {
     const struct {
         const char *tag;
@@ -231,96 +280,88 @@ static enum mds_rc chart_step(struct mds_metrics *m, const struct mds_metrics_st
         {"iteration-time/causal TFLOPs", now->causal_flops_per_s_per_rank / 1e12},
     };
 
-    for (size_t i = 0; m->tb && i < sizeof points / sizeof *points; i++)
-        MDS_TRY(mds_tensorboard_scalar(m->tb, points[i].tag, s->iteration,
-                                       points[i].value));
-    return MDS_OK;
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+        chart(m, points[i].tag, s->iteration, points[i].value);
 }
 
-static enum mds_rc log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)
+static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     struct mds_str text = {0};
     struct mds_interval mean;
 
     take_interval(m, s->iteration, &mean);
     mds_console_step(&text, &m->run, s, &mean);
-    MDS_TRY(say(m, &text));
-    return m->tb ? mds_tensorboard_flush(m->tb) : MDS_OK;
+    say(m, &text);
+    flush_charts(m);
 }
 
-enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
+void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     struct mds_interval now = {.elapsed_s = s->elapsed_s};
     struct mds_str text = {0};
 
     fill_rates(m, s->iteration, &now);
     count_step(m, s);
-    MDS_TRY(record_step(m, s, &now));
-    MDS_TRY(chart_step(m, s, &now));
-    if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters)
-        return log_interval(m, s);
-    if (!m->on_terminal)
-        return MDS_OK;
-    mds_console_progress(&text, &m->run, s, now.eta_s);
-    return say(m, &text);
+    record_step(m, s, &now);
+    chart_step(m, s, &now);
+    if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters) {
+        log_interval(m, s);
+    } else if (m->on_terminal) {
+        mds_console_progress(&text, &m->run, s, now.eta_s);
+        say(m, &text);
+    }
 }
 
-enum mds_rc mds_metrics_nonfinite(struct mds_metrics *m,
-                                  const struct mds_metrics_nonfinite *n)
+void mds_metrics_nonfinite(struct mds_metrics *m, const struct mds_metrics_nonfinite *n)
 {
-    if (!m->json)
-        return MDS_OK;
-    begin_record(m, "nonfinite");
+    if (!begin_record(m, "nonfinite"))
+        return;
     mds_jsonl_add_int(m->json, "iteration", n->iteration);
     mds_jsonl_add_real(m->json, "lm_loss", n->loss);
     mds_jsonl_add_real(m->json, "grad_norm", n->grad_norm);
     mds_jsonl_add_string(m->json, "action", n->action);
     if (n->back_to >= 0)
         mds_jsonl_add_int(m->json, "back_to", n->back_to);
-    return mds_jsonl_end(m->json);
+    end_record(m);
 }
 
-enum mds_rc mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
-                              double limit)
+void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
+                       double limit)
 {
-    if (!m->json)
-        return MDS_OK;
-    begin_record(m, "loss_spike");
+    if (!begin_record(m, "loss_spike"))
+        return;
     mds_jsonl_add_int(m->json, "iteration", iteration);
     mds_jsonl_add_real(m->json, "lm_loss", loss);
     mds_jsonl_add_real(m->json, "limit", limit);
-    return mds_jsonl_end(m->json);
+    end_record(m);
 }
 
-enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
-                             int64_t iteration, double loss)
+void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
+                      double loss)
 {
     struct mds_str text = {0};
     char tag[96];
 
-    if (m->json) {
-        begin_record(m, "eval");
+    if (begin_record(m, "eval")) {
         mds_jsonl_add_string(m->json, "split", split);
         mds_jsonl_add_int(m->json, "iteration", iteration);
         mds_jsonl_add_real(m->json, "lm_loss", loss);
         mds_jsonl_add_real(m->json, "perplexity", exp(loss));
-        MDS_TRY(mds_jsonl_end(m->json));
+        end_record(m);
     }
-    if (m->tb) {
-        snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", split, split);
-        MDS_TRY(mds_tensorboard_scalar(m->tb, tag, iteration, loss));
-        snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
-        MDS_TRY(mds_tensorboard_scalar(m->tb, tag, iteration, exp(loss)));
-        MDS_TRY(mds_tensorboard_flush(m->tb));
-    }
+    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", split, split);
+    chart(m, tag, iteration, loss);
+    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
+    chart(m, tag, iteration, exp(loss));
+    flush_charts(m);
     mds_console_eval(&text, split, iteration, loss);
-    return say(m, &text);
+    say(m, &text);
 }
 
 /* ---- the profile ---- */
 
-static enum mds_rc record_profile_step(struct mds_metrics *m,
-                                       const struct mds_metrics_profile_step *s)
+static void record_profile_step(struct mds_metrics *m,
+                                const struct mds_metrics_profile_step *s)
 {
     static const char *const names[MDS_METRICS_PROFILE_PARTS][2] = {
         [MDS_METRICS_PROFILE_TOTAL] = {"total_s", "most_total_s"},
@@ -332,62 +373,62 @@ static enum mds_rc record_profile_step(struct mds_metrics *m,
         [MDS_METRICS_PROFILE_HOST] = {"host_wait_s", "most_host_wait_s"},
     };
 
-    begin_record(m, "profile_step");
+    if (!begin_record(m, "profile_step"))
+        return;
     mds_jsonl_add_int(m->json, "iteration", s->iteration);
     for (int k = 0; k < MDS_METRICS_PROFILE_PARTS; k++) {
         mds_jsonl_add_real(m->json, names[k][0], s->mean_s[k]);
         mds_jsonl_add_real(m->json, names[k][1], s->most_s[k]);
     }
-    return mds_jsonl_end(m->json);
+    end_record(m);
 }
 
-static void begin_profile_row(struct mds_metrics *m, const char *event, int steps,
-                              const struct mds_metrics_profile_row *row)
+static int begin_profile_row(struct mds_metrics *m, const char *event, int steps,
+                             const struct mds_metrics_profile_row *row)
 {
-    begin_record(m, event);
+    if (!begin_record(m, event))
+        return 0;
     mds_jsonl_add_string(m->json, "name", row->name);
     mds_jsonl_add_int(m->json, "steps", steps);
     mds_jsonl_add_int(m->json, "calls", row->calls);
     mds_jsonl_add_real(m->json, "time_s", row->s);
     mds_jsonl_add_real(m->json, "bytes", row->bytes);
+    return 1;
 }
 
-static enum mds_rc record_profile_rows(struct mds_metrics *m,
-                                       const struct mds_metrics_profile *p)
+static void record_profile_rows(struct mds_metrics *m,
+                                const struct mds_metrics_profile *p)
 {
     for (int i = 0; i < p->operations; i++) {
-        begin_profile_row(m, "profile_operation", p->steps, &p->operation[i]);
+        if (!begin_profile_row(m, "profile_operation", p->steps, &p->operation[i]))
+            return;
         mds_jsonl_add_real(m->json, "flops", p->operation[i].flops);
-        MDS_TRY(mds_jsonl_end(m->json));
+        end_record(m);
     }
     for (int i = 0; i < p->transfers; i++) {
-        begin_profile_row(m, "profile_comm", p->steps, &p->transfer[i]);
+        if (!begin_profile_row(m, "profile_comm", p->steps, &p->transfer[i]))
+            return;
         mds_jsonl_add_int(m->json, "waits", p->transfer[i].waits);
         mds_jsonl_add_real(m->json, "exposed_s", p->transfer[i].exposed_s);
-        MDS_TRY(mds_jsonl_end(m->json));
+        end_record(m);
     }
-    return MDS_OK;
 }
 
-enum mds_rc mds_metrics_profile(struct mds_metrics *m,
-                                const struct mds_metrics_profile *p)
+void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile *p)
 {
     struct mds_str text = {0};
 
-    for (int i = 0; m->json && i < p->steps; i++)
-        MDS_TRY(record_profile_step(m, &p->step[i]));
-    if (m->json)
-        MDS_TRY(record_profile_rows(m, p));
+    for (int i = 0; i < p->steps; i++)
+        record_profile_step(m, &p->step[i]);
+    record_profile_rows(m, p);
     mds_console_profile(&text, p);
-    return say(m, &text);
+    say(m, &text);
 }
 
-static enum mds_rc record_summary(struct mds_metrics *m,
-                                  const struct mds_metrics_summary *s)
+static void record_summary(struct mds_metrics *m, const struct mds_metrics_summary *s)
 {
-    if (!m->json)
-        return MDS_OK;
-    begin_record(m, "end");
+    if (!begin_record(m, "end"))
+        return;
     mds_jsonl_add_string(m->json, "reason", s->reason);
     mds_jsonl_add_int(m->json, "iteration", s->iteration);
     mds_jsonl_add_real(m->json, "train_s", s->train_s);
@@ -395,26 +436,28 @@ static enum mds_rc record_summary(struct mds_metrics *m,
     mds_jsonl_add_real(m->json, "validation_lm_loss", s->valid_loss);
     mds_jsonl_add_real(m->json, "test_lm_loss", s->test_loss);
     mds_jsonl_add_real(m->json, "unigram_entropy_nats", m->run.unigram_entropy_nats);
-    return mds_jsonl_end(m->json);
+    end_record(m);
 }
 
 enum mds_rc mds_metrics_close(struct mds_metrics *m,
                               const struct mds_metrics_summary *summary)
 {
-    enum mds_rc rc = MDS_OK, tb_rc, json_rc;
+    enum mds_rc rc;
     struct mds_str text = {0};
 
     if (!m)
         return MDS_OK;
     if (summary) {
-        rc = record_summary(m, summary);
+        record_summary(m, summary);
         mds_console_summary(&text, &m->run, summary);
-        if (rc == MDS_OK)
-            rc = say(m, &text);
-        mds_str_fini(&text);
+        say(m, &text);
     }
-    tb_rc = mds_tensorboard_close(m->tb);
-    json_rc = mds_jsonl_close(m->json);
+    m->opened = 0; /* from here on the caller says it */
+    if (mds_tensorboard_close(m->tb))
+        note(m);
+    if (mds_jsonl_close(m->json))
+        note(m);
+    rc = m->rc && summary ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
     free(m);
-    return rc ? rc : tb_rc ? tb_rc : json_rc;
+    return rc;
 }

@@ -1,5 +1,8 @@
 /* What a run reports about itself: lines for people, JSON lines for programs,
- * TensorBoard events.  Only rank 0 opens one. */
+ * TensorBoard events.  Only rank 0 opens one.
+ *
+ * Where one of the three cannot be written any more, a warning says so, nothing more
+ * goes there, and the run goes on; mds_metrics_close fails for it. */
 #ifndef MDS_METRICS_METRICS_H
 #define MDS_METRICS_METRICS_H
 
@@ -70,19 +73,19 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
 /* Every step: a JSON record and TensorBoard scalars.  Each log_interval-th iteration,
  * and the last: the console line, with loss and time averaged over the steps since the
  * line before.  On a terminal a short line is rewritten in between. */
-enum mds_rc mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
+void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
 /* A record. */
-enum mds_rc mds_metrics_nonfinite(struct mds_metrics *m,
-                                  const struct mds_metrics_nonfinite *n);
+void mds_metrics_nonfinite(struct mds_metrics *m,
+                           const struct mds_metrics_nonfinite *n);
 
 /* A record: the step's loss is above limit. */
-enum mds_rc mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
-                              double limit);
+void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
+                       double limit);
 
 /* The mean loss (nats per token) over a split, "validation" or "test". */
-enum mds_rc mds_metrics_eval(struct mds_metrics *m, const char *split,
-                             int64_t iteration, double loss);
+void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
+                      double loss);
 
 /* What --profile found out. */
 enum mds_metrics_profile_part {
@@ -121,11 +124,11 @@ struct mds_metrics_profile {
 };
 
 /* Tables, and a record for each line of them. */
-enum mds_rc mds_metrics_profile(struct mds_metrics *m,
-                                const struct mds_metrics_profile *p);
+void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile *p);
 
-/* The closing record and lines; frees m also on failure.  summary NULL: the run failed,
- * close what is open without a closing record.  m NULL is fine. */
+/* The closing record and lines; frees m in any case.  MDS_EIO: not all of this run
+ * could be written.  summary NULL: the run failed, close what is open without a closing
+ * record.  m NULL is fine. */
 enum mds_rc mds_metrics_close(struct mds_metrics *m,
                               const struct mds_metrics_summary *summary);
 

@@ -17,16 +17,17 @@ static int is_finite(const struct mds_step_result *s)
     return s->overflow || (isfinite(s->loss) && isfinite(s->grad_norm));
 }
 
-static enum mds_rc record(const struct run *r, const struct mds_step_result *s,
-                          const char *action, int64_t back_to)
+static void record(const struct run *r, const struct mds_step_result *s,
+                   int64_t iteration, const char *action, int64_t back_to)
 {
-    struct mds_metrics_nonfinite n = {.iteration = r->iteration + 1,
+    struct mds_metrics_nonfinite n = {.iteration = iteration,
                                       .loss = s->loss,
                                       .grad_norm = s->grad_norm,
                                       .action = action,
                                       .back_to = back_to};
 
-    return speaks(r) ? mds_metrics_nonfinite(r->metrics, &n) : MDS_OK;
+    if (speaks(r))
+        mds_metrics_nonfinite(r->metrics, &n);
 }
 
 /* Where to go on from by hand; for the first rank. */
@@ -52,7 +53,7 @@ static enum mds_rc stop(const struct run *r, const struct mds_step_result *s,
     enum mds_rc rc;
 
     add_last_good(r, &good);
-    MDS_TRY(record(r, s, "stop", -1));
+    record(r, s, r->iteration + 1, "stop", -1);
     rc = mds_fail(MDS_EUSER, "iteration %" PRId64 ": loss %g, gradient norm %g%s: %s%s",
                   r->iteration + 1, s->loss, s->grad_norm, why, advice,
                   good.s ? good.s : "");
@@ -68,7 +69,8 @@ static enum mds_rc skip(struct run *r, const struct mds_step_result *s)
         mds_warn("iteration %" PRId64
                  ": loss %g, gradient norm %g: the update is skipped",
                  r->iteration + 1, s->loss, s->grad_norm);
-    return record(r, s, "skip", -1);
+    record(r, s, r->iteration + 1, "skip", -1);
+    return MDS_OK;
 }
 
 /* The batches from the checkpoint's to this one are not used again: one of them may be
@@ -86,15 +88,13 @@ static enum mds_rc roll_back(struct run *r, const struct mds_step_result *s)
     r->samples = samples;
     r->returns = to == r->returned_to ? r->returns + 1 : 1;
     r->returned_to = to;
-    if (!speaks(r))
-        return MDS_OK;
-    mds_warn("iteration %" PRId64
-             ": loss %g, gradient norm %g: back to iteration %" PRId64
-             ", on with sample %" PRId64,
-             from, s->loss, s->grad_norm, to, samples);
-    return mds_metrics_nonfinite(
-        r->metrics,
-        &(struct mds_metrics_nonfinite){from, s->loss, s->grad_norm, "rollback", to});
+    if (speaks(r))
+        mds_warn("iteration %" PRId64
+                 ": loss %g, gradient norm %g: back to iteration %" PRId64
+                 ", on with sample %" PRId64,
+                 from, s->loss, s->grad_norm, to, samples);
+    record(r, s, from, "rollback", to);
+    return MDS_OK;
 }
 
 /* Weights that are not finite stay so: this step says that those saved before it were.
@@ -108,16 +108,16 @@ static void mark_good(struct run *r)
     r->good = r->saved;
 }
 
-static enum mds_rc watch_loss(struct run *r, double loss)
+static void watch_loss(struct run *r, double loss)
 {
     double sigmas = r->config->train.spike_sigma, mean = r->spikes.mean, limit;
 
     if (sigmas == 0 || !speaks(r) || !mds_spikes_add(&r->spikes, loss, sigmas, &limit))
-        return MDS_OK;
+        return;
     mds_warn("iteration %" PRId64 ": loss %g stands out: the mean is %.4f, %g "
              "standard deviations above it %.4f",
              r->iteration + 1, loss, mean, sigmas, limit);
-    return mds_metrics_spike(r->metrics, r->iteration + 1, loss, limit);
+    mds_metrics_spike(r->metrics, r->iteration + 1, loss, limit);
 }
 
 enum mds_rc mds_run_judge(struct run *r, const struct mds_step_result *s,
@@ -131,7 +131,8 @@ enum mds_rc mds_run_judge(struct run *r, const struct mds_step_result *s,
     if (is_finite(s)) {
         r->skipped = 0;
         mark_good(r);
-        return watch_loss(r, s->loss);
+        watch_loss(r, s->loss);
+        return MDS_OK;
     }
     if (policy != MDS_NONFINITE_SKIP)
         MDS_TRY(mds_run_settle_save(r)); /* of an iteration before: it may be needed */

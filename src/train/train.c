@@ -122,7 +122,6 @@ static enum mds_rc set_up(struct run *r)
 
 static void tear_down(struct run *r)
 {
-    mds_metrics_close(r->metrics, NULL);
     free(r->rows);
     mds_ckpt_background_destroy(r->background);
     mds_engine_destroy(r->engine);
@@ -143,8 +142,8 @@ static enum mds_rc load_rows(const struct run *r, int64_t first)
     return MDS_OK;
 }
 
-static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
-                               int taken, double lr, double elapsed_s)
+static void report_step(struct run *r, const struct mds_step_result *s, int taken,
+                        double lr, double elapsed_s)
 {
     struct mds_metrics_step m = {.iteration = r->iteration,
                                  .consumed_samples = r->samples,
@@ -158,7 +157,8 @@ static enum mds_rc report_step(struct run *r, const struct mds_step_result *s,
 
     if (taken)
         r->train_loss = s->loss;
-    return speaks(r) ? mds_metrics_step(r->metrics, &m) : MDS_OK;
+    if (speaks(r))
+        mds_metrics_step(r->metrics, &m);
 }
 
 static enum mds_rc one_step(struct run *r)
@@ -180,8 +180,7 @@ static enum mds_rc one_step(struct run *r)
         MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
     r->samples += r->config->batch.global;
-    MDS_TRY(
-        report_step(r, &result, verdict == MDS_RUN_TAKE, lr, mds_clock_s() - begin));
+    report_step(r, &result, verdict == MDS_RUN_TAKE, lr, mds_clock_s() - begin);
     return mds_run_profile_end(r, 0);
 }
 
@@ -237,6 +236,16 @@ static enum mds_rc finish(struct run *r, const char *reason)
     return mds_metrics_close(m, &summary);
 }
 
+/* Messages may be under way to memory of ours: it stays until the process ends. */
+static enum mds_rc give_up(struct run *r, enum mds_rc rc)
+{
+    char why[2048];
+
+    snprintf(why, sizeof why, "%s", mds_fail_text());
+    (void)mds_metrics_close(r->metrics, NULL);
+    return mds_fail(rc, "%s", why);
+}
+
 enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
 {
     struct run r = {.spec = spec,
@@ -256,13 +265,10 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
     }
     if (!rc)
         rc = finish(&r, reason);
-    *unfinished = !rc && r.saved >= 0 && r.iteration < r.config->train.iters;
-    if (!rc)
-        mds_run_ignore_signals(&r);
-    if (!rc)
-        tear_down(&r);
-    else /* messages may be under way to memory of ours: it stays until the process ends
-          */
-        mds_metrics_close(r.metrics, NULL);
-    return rc;
+    if (rc)
+        return give_up(&r, rc);
+    *unfinished = r.saved >= 0 && r.iteration < r.config->train.iters;
+    mds_run_ignore_signals(&r);
+    tear_down(&r);
+    return MDS_OK;
 }
