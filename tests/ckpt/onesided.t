@@ -3,8 +3,8 @@
 test_description='checkpoints that one rank alone cannot write or read: nobody waits for it, nothing is lost'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
-# shellcheck source=tests/cli/onesided.sh
-. "${srcdir:?}/tests/cli/onesided.sh"
+# shellcheck source=tests/cli/tworanks.sh
+. "${srcdir:?}/tests/cli/tworanks.sh"
 
 # as_before: of what was in ck nothing is lost, and nothing else is there
 as_before() {

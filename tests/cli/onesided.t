@@ -3,8 +3,8 @@
 test_description='what fails on one rank alone: nobody waits for it, one line says what it was'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
-# shellcheck source=tests/cli/onesided.sh
-. "${srcdir:?}/tests/cli/onesided.sh"
+# shellcheck source=tests/cli/tworanks.sh
+. "${srcdir:?}/tests/cli/tworanks.sh"
 
 # ---- data ----
 
