@@ -50,9 +50,18 @@ endif
 endif
 
 # What the cuda backend decides on the host, without a GPU: what it calls is replaced.
+if HAVE_CUDA
+unit_tests += tests/kernels/cublas_calls
 if HAVE_CUDNN
 unit_tests += tests/kernels/cudnn_calls
 endif
+endif
+tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
+  tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
+  kernels/cuda/linear.c kernels/cuda/product.c
+tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
+tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(CMOCKA_LIBS) -lm
 tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
   kernels/cuda/cudnn_attention.c
 tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)

@@ -1,0 +1,309 @@
+/* kernels: which products cuBLASLt is asked for, and which of its algorithms run,
+ * without a GPU.  Results are held against the cpu backend. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/cuda/product.h"
+#include "tests/kernels/fake_cublas.h"
+
+/* ---- problems ---- */
+
+enum { MOST = 8192 };
+
+/* Numbers of a type, aligned as the GPU's memory is. */
+struct numbers {
+    _Alignas(256) float f[MOST];
+    enum mdsk_dtype type;
+    int n;
+};
+
+static void fill(struct numbers *x, enum mdsk_dtype t, int64_t n, uint32_t seed)
+{
+    assert_true(n <= MOST);
+    x->type = t;
+    x->n = (int)n;
+    for (int i = 0; i < x->n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        fake_put(t, x->f, i, (float)(seed >> 8) * 0x1p-23f - 1);
+    }
+}
+
+/* One or two roundings apart, as products may be. */
+static void assert_close(const char *what, const struct numbers *got,
+                         const struct numbers *want)
+{
+    static const double unit[] = {1e-6, 0x1p-8, 0x1p-11};
+    double off = 0, all = 0;
+
+    for (int i = 0; i < got->n; i++) {
+        double g = (double)fake_get(got->type, got->f, i),
+               w = (double)fake_get(got->type, want->f, i);
+
+        off += (g - w) * (g - w);
+        all += w * w;
+    }
+    if (!(sqrt(off) <= unit[got->type] * sqrt(all)))
+        fail_msg("%s is off by %g", what, sqrt(off / all));
+}
+
+/* A linear layer twice: the cuda backend's results and the cpu's. */
+static struct {
+    int64_t R, in, out;
+    enum mdsk_dtype t;
+    struct numbers x, w, b, dy, u;
+    struct numbers y[2], gelu[2], dx[2], dw[2], db[2];
+} l;
+
+/* A shape of its own each time: plans are kept. */
+static void layer(enum mdsk_dtype t, int64_t in, int64_t out)
+{
+    static int64_t rows = 8;
+
+    l.R = rows++;
+    l.in = in;
+    l.out = out;
+    l.t = t;
+    fill(&l.x, t, l.R * in, 1);
+    fill(&l.w, t, out * in, 2);
+    fill(&l.b, t, out, 3);
+    fill(&l.dy, t, l.R * out, 4);
+    fill(&l.u, t, l.R * in, 5);
+    for (int i = 0; i < 2; i++) {
+        fill(&l.y[i], t, l.R * out, 6);
+        fill(&l.gelu[i], t, l.R * out, 6);
+        fill(&l.dx[i], t, l.R * in, 6);
+        fill(&l.dw[i], MDSK_F32, out * in, 7);
+        fill(&l.db[i], MDSK_F32, out, 8);
+    }
+}
+
+static int forward(int bias, int with_gelu)
+{
+    struct mdsk_linear_fwd a = {.R = l.R,
+                                .in = l.in,
+                                .out = l.out,
+                                .dtype = l.t,
+                                .x = l.x.f,
+                                .w = l.w.f,
+                                .b = bias ? l.b.f : NULL,
+                                .y = l.y[0].f,
+                                .gelu = with_gelu ? l.gelu[0].f : NULL};
+    int err = mdsk_linear_fwd_cuda(NULL, &a);
+
+    if (err)
+        return err;
+    a.y = l.y[1].f;
+    a.gelu = with_gelu ? l.gelu[1].f : NULL;
+    assert_int_equal(mdsk_linear_fwd_cpu(NULL, &a), 0);
+    assert_close("y", &l.y[0], &l.y[1]);
+    assert_close("gelu", &l.gelu[0], &l.gelu[1]);
+    return 0;
+}
+
+static void backward_input(int with_gelu)
+{
+    struct mdsk_linear_bwd_input a = {.R = l.R,
+                                      .in = l.in,
+                                      .out = l.out,
+                                      .dtype = l.t,
+                                      .dy = l.dy.f,
+                                      .w = l.w.f,
+                                      .u = with_gelu ? l.u.f : NULL,
+                                      .dx = l.dx[0].f};
+
+    assert_int_equal(mdsk_linear_bwd_input_cuda(NULL, &a), 0);
+    a.dx = l.dx[1].f;
+    assert_int_equal(mdsk_linear_bwd_input_cpu(NULL, &a), 0);
+    assert_close("dx", &l.dx[0], &l.dx[1]);
+}
+
+static void backward_weight(int bias, int write)
+{
+    struct mdsk_linear_bwd_weight a = {.R = l.R,
+                                       .in = l.in,
+                                       .out = l.out,
+                                       .dtype = l.t,
+                                       .write = write,
+                                       .x = l.x.f,
+                                       .dy = l.dy.f,
+                                       .dw = l.dw[0].f,
+                                       .db = bias ? l.db[0].f : NULL};
+
+    assert_int_equal(mdsk_linear_bwd_weight_cuda(NULL, &a), 0);
+    a.dw = l.dw[1].f;
+    a.db = bias ? l.db[1].f : NULL;
+    assert_int_equal(mdsk_linear_bwd_weight_cpu(NULL, &a), 0);
+    assert_close("dw", &l.dw[0], &l.dw[1]);
+    assert_close("db", &l.db[0], &l.db[1]);
+}
+
+static void forget_counts(void)
+{
+    fake.searches = fake.products = fake.beside = fake.events = 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    memset(&fake, 0, sizeof fake);
+    for (int i = 0; i < FAKE_ALGOS; i++)
+        fake.ms[i] = 1;
+    return 0;
+}
+
+/* ---- tests ---- */
+
+/* Twice each: the first call searches. */
+static void all_twice(enum mdsk_dtype t, int64_t in, int64_t out)
+{
+    for (int bias = 0; bias < 2; bias++)
+        for (int more = 0; more < 2; more++) {
+            layer(t, in, out);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(forward(bias, more), 0);
+                backward_input(more);
+                backward_weight(bias, more);
+            }
+        }
+}
+
+/* Whatever is fastest, with and without epilogues, and by shapes those do not suit. */
+static void all_ways_lead_to_the_same(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 8; way++) {
+        start(NULL);
+        fake.epilogue_ms = way & 1 ? 3.0f : 0.1f;
+        fake.beside_ms = 1;
+        fake.no_epilogue = way >> 1 & 1;
+        fake.repeatable = way >> 2;
+        for (int t = MDSK_F32; t <= MDSK_F16; t++) {
+            all_twice((enum mdsk_dtype)t, 16, 24);
+            all_twice((enum mdsk_dtype)t, 13, 21);
+        }
+    }
+}
+
+static void the_fastest_is_kept(void **state)
+{
+    (void)state;
+    fake.ms[1] = 0.5f;
+    fake.ms[2] = 0.495f; /* not clearly faster than the one before */
+    layer(MDSK_BF16, 16, 24);
+    forward(0, 0);
+    assert_int_equal(fake.last_algo, 1);
+    assert_int_equal(fake.searches, 1);
+    assert_true(fake.products > 2 * FAKE_ALGOS && fake.events == 2 * FAKE_ALGOS);
+    forget_counts();
+    fake.ms[1] = 9; /* nobody looks again */
+    forward(0, 0);
+    assert_int_equal(fake.last_algo, 1);
+    assert_int_equal(fake.searches + fake.events, 0);
+    assert_int_equal(fake.products, 1);
+}
+
+static void bits_matter_more_than_time(void **state)
+{
+    (void)state;
+    fake.repeatable = 1;
+    fake.ms[2] = 0.1f;
+    layer(MDSK_BF16, 16, 24);
+    forward(1, 1);
+    backward_weight(1, 0);
+    assert_int_equal(fake.events, 0);
+    assert_int_equal(fake.last_algo, 0);
+    assert_int_equal(fake.products, 2);
+    assert_int_equal(fake.beside, 2);
+}
+
+/* Two launches or one, whatever takes less in all; the same for GELU's gradient and for
+ * sums of columns. */
+static void work_goes_along_if_that_is_faster(void **state)
+{
+    static const struct {
+        float epilogue_ms, beside_ms;
+        int fused;
+    } cases[] = {{0.2f, 0.5f, 1}, {0.5f, 0.2f, 0}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake.epilogue_ms = cases[i].epilogue_ms;
+        fake.beside_ms = cases[i].beside_ms;
+        layer(MDSK_BF16, 16, 24);
+        for (int again = 0; again < 2; again++) {
+            forget_counts();
+            forward(0, 1);
+            backward_input(1);
+            backward_weight(1, 0);
+        }
+        assert_int_equal(fake.searches + fake.events, 0);
+        assert_int_equal(fake.products, 3);
+        assert_int_equal(fake.beside, cases[i].fused ? 0 : 3);
+    }
+}
+
+/* Vectors of 16 bytes, or GELU by itself: cuBLASLt's epilogues read beside others. */
+static void odd_shapes_have_no_gelu_epilogue(void **state)
+{
+    (void)state;
+    fake.beside_ms = 100;
+    layer(MDSK_BF16, 12, 24);
+    forward(1, 1);
+    assert_int_equal(fake.last_epilogue, CUBLASLT_EPILOGUE_BIAS);
+    layer(MDSK_BF16, 16, 20);
+    forward(1, 1);
+    assert_int_equal(fake.last_epilogue, CUBLASLT_EPILOGUE_BIAS);
+    layer(MDSK_BF16, 16, 24);
+    forward(1, 1);
+    assert_int_equal(fake.last_epilogue, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+}
+
+static void addresses_have_plans_of_their_own(void **state)
+{
+    struct mdsk_linear_fwd a;
+
+    (void)state;
+    layer(MDSK_BF16, 16, 24);
+    forward(0, 0);
+    a = (struct mdsk_linear_fwd){.R = l.R,
+                                 .in = l.in,
+                                 .out = l.out,
+                                 .dtype = l.t,
+                                 .x = l.x.f,
+                                 .w = l.w.f,
+                                 .y = (uint16_t *)l.gelu[0].f + 1};
+    assert_int_equal(mdsk_linear_fwd_cuda(NULL, &a), 0);
+    assert_int_equal(fake.searches, 2);
+    assert_int_equal(mdsk_linear_fwd_cuda(NULL, &a), 0);
+    assert_int_equal(fake.searches, 2);
+}
+
+static void no_algorithm_is_said(void **state)
+{
+    (void)state;
+    fake.nothing = 1;
+    layer(MDSK_BF16, 16, 24);
+    assert_int_equal(forward(0, 0), -ENOTSUP);
+    assert_int_equal(forward(1, 0), -ENOTSUP);
+    assert_int_equal(fake.products, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(all_ways_lead_to_the_same, start),
+        cmocka_unit_test_setup(the_fastest_is_kept, start),
+        cmocka_unit_test_setup(bits_matter_more_than_time, start),
+        cmocka_unit_test_setup(work_goes_along_if_that_is_faster, start),
+        cmocka_unit_test_setup(odd_shapes_have_no_gelu_epilogue, start),
+        cmocka_unit_test_setup(addresses_have_plans_of_their_own, start),
+        cmocka_unit_test_setup(no_algorithm_is_said, start),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

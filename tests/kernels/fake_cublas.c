@@ -1,0 +1,398 @@
+#include "tests/kernels/fake_cublas.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/cuda/linear.h"
+#include "kernels/cuda/product.h"
+#include "kernels/half.h"
+
+struct fake_cublas fake;
+
+/* ---- cuBLASLt ---- */
+
+struct cublasLtContext {
+    int unused;
+};
+
+struct desc {
+    cublasOperation_t flip_a, flip_b;
+    cublasLtEpilogue_t epilogue;
+    const void *bias, *aux;
+    int64_t aux_ld;
+};
+
+struct layout {
+    enum mdsk_dtype type;
+    int64_t rows, cols, ld;
+};
+
+static struct cublasLtContext context;
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+    *out = &context;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    (void)status;
+    return "refused";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out,
+                                        cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    struct desc *d = calloc(1, sizeof *d);
+
+    assert_non_null(d);
+    assert_int_equal(compute, CUBLAS_COMPUTE_32F);
+    assert_int_equal(scale, CUDA_R_32F);
+    d->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    *out = (cublasLtMatmulDesc_t)(void *)d;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(const cublasLtMatmulDesc_t d)
+{
+    free(d);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t size)
+{
+    struct desc *d = (struct desc *)(void *)desc;
+    int32_t type = -1;
+    void *to = what == CUBLASLT_MATMUL_DESC_TRANSA         ? (void *)&d->flip_a
+               : what == CUBLASLT_MATMUL_DESC_TRANSB       ? (void *)&d->flip_b
+               : what == CUBLASLT_MATMUL_DESC_EPILOGUE     ? (void *)&d->epilogue
+               : what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? (void *)&d->bias
+               : what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER ? (void *)&d->aux
+               : what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD      ? (void *)&d->aux_ld
+               : what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE       ? (void *)&type
+                                                                   : NULL;
+
+    assert_non_null(to);
+    memcpy(to, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out,
+                                          cudaDataType type, uint64_t rows,
+                                          uint64_t cols, int64_t ld)
+{
+    struct layout *l = malloc(sizeof *l);
+
+    assert_non_null(l);
+    *l = (struct layout){type == CUDA_R_32F    ? MDSK_F32
+                         : type == CUDA_R_16BF ? MDSK_BF16
+                                               : MDSK_F16,
+                         (int64_t)rows, (int64_t)cols, ld};
+    *out = (cublasLtMatrixLayout_t)(void *)l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(const cublasLtMatrixLayout_t l)
+{
+    free(l);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    *out = NULL;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(const cublasLtMatmulPreference_t p)
+{
+    (void)p;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                     cublasLtMatmulPreferenceAttributes_t what,
+                                     const void *value, size_t size)
+{
+    (void)p;
+    (void)what;
+    (void)value;
+    (void)size;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                               cublasLtMatmulPreference_t p, int most,
+                               cublasLtMatmulHeuristicResult_t out[], int *n)
+{
+    const struct desc *x = (const struct desc *)(const void *)desc;
+
+    (void)h, (void)a, (void)b, (void)c, (void)d, (void)p;
+    assert_true(most >= FAKE_ALGOS);
+    fake.searches++;
+    *n = 0;
+    if (fake.nothing || (fake.no_epilogue && x->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (*n = 0; *n < FAKE_ALGOS; (*n)++)
+        out[*n].algo.data[0] = (uint64_t)*n;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+float fake_get(enum mdsk_dtype t, const void *p, int64_t i)
+{
+    const uint16_t *half = p;
+
+    if (t == MDSK_F32)
+        return ((const float *)p)[i];
+    return t == MDSK_BF16 ? mdsk_bf16_to_f32(half[i]) : mdsk_f16_to_f32(half[i]);
+}
+
+void fake_put(enum mdsk_dtype t, void *p, int64_t i, float x)
+{
+    uint16_t *half = p;
+
+    if (t == MDSK_F32)
+        ((float *)p)[i] = x;
+    else
+        half[i] = t == MDSK_BF16 ? mdsk_f32_to_bf16(x) : mdsk_f32_to_f16(x);
+}
+
+static float get(const struct layout *l, const void *p, int64_t i)
+{
+    return fake_get(l->type, p, i);
+}
+
+static void put(const struct layout *l, void *p, int64_t i, float x)
+{
+    fake_put(l->type, p, i, x);
+}
+
+static float gelu(float x, float *slope)
+{
+    float c = 0.7978845608f, t = tanhf(c * (x + 0.044715f * x * x * x));
+
+    *slope = 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * c * (1 + 3 * 0.044715f * x * x);
+    return 0.5f * x * (1 + t);
+}
+
+/* What becomes of element (i, j) of the product. */
+static float finish(const struct desc *d, const struct layout *c, int64_t i, int64_t j,
+                    float x)
+{
+    float slope;
+
+    switch (d->epilogue) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+    case CUBLASLT_EPILOGUE_BGRADB:
+        return x;
+    case CUBLASLT_EPILOGUE_BIAS:
+        return x + get(c, d->bias, i);
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+        x += get(c, d->bias, i);
+        /* fall through */
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+        put(c, (void *)(uintptr_t)d->aux, j * d->aux_ld + i, x);
+        return gelu(x, &slope);
+    case CUBLASLT_EPILOGUE_DGELU:
+        gelu(get(c, d->aux, j * d->aux_ld + i), &slope);
+        return x * slope;
+    default:
+        fail_msg("epilogue %d", (int)d->epilogue);
+        return 0;
+    }
+}
+
+/* The sums over k of B. */
+static void sum_b(const struct desc *d, const struct layout *b, const void *B,
+                  int64_t n, int64_t k)
+{
+    float *sum = (float *)(uintptr_t)d->bias;
+
+    for (int64_t j = 0; j < n; j++) {
+        sum[j] = 0;
+        for (int64_t p = 0; p < k; p++)
+            sum[j] += get(b, B, d->flip_b ? p * b->ld + j : j * b->ld + p);
+    }
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
+                              const void *alpha, const void *A,
+                              cublasLtMatrixLayout_t a_layout, const void *B,
+                              cublasLtMatrixLayout_t b_layout, const void *beta,
+                              const void *C, cublasLtMatrixLayout_t c_layout, void *D,
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace,
+                              size_t bytes, cudaStream_t stream)
+{
+    const struct desc *d = (const struct desc *)(const void *)desc;
+    const struct layout *a = (const struct layout *)(const void *)a_layout;
+    const struct layout *b = (const struct layout *)(const void *)b_layout;
+    const struct layout *c = (const struct layout *)(const void *)c_layout;
+    int64_t k = d->flip_a ? a->rows : a->cols;
+
+    (void)h, (void)workspace, (void)bytes, (void)stream;
+    assert_ptr_equal(C, D);
+    assert_ptr_equal(c_layout, d_layout);
+    assert_int_equal(d->flip_a ? a->cols : a->rows, c->rows);
+    assert_int_equal(d->flip_b ? b->rows : b->cols, c->cols);
+    assert_int_equal(d->flip_b ? b->cols : b->rows, k);
+    for (int64_t j = 0; j < c->cols; j++)
+        for (int64_t i = 0; i < c->rows; i++) {
+            float sum = 0;
+
+            for (int64_t p = 0; p < k; p++)
+                sum += get(a, A, d->flip_a ? i * a->ld + p : p * a->ld + i) *
+                       get(b, B, d->flip_b ? p * b->ld + j : j * b->ld + p);
+            sum *= *(const float *)alpha;
+            if (*(const float *)beta != 0)
+                sum += *(const float *)beta * get(c, C, j * c->ld + i);
+            put(c, D, j * c->ld + i, finish(d, c, i, j, sum));
+        }
+    if (d->epilogue == CUBLASLT_EPILOGUE_BGRADB)
+        sum_b(d, b, B, c->cols, k);
+    fake.products++;
+    fake.last_algo = algo->data[0];
+    fake.last_epilogue = (int32_t)d->epilogue;
+    fake.clock_ms += fake.ms[algo->data[0]] +
+                     (d->epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 0 : fake.epilogue_ms);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* An event is its place in a list, and a moment of the clock. */
+cudaError_t cudaEventCreate(cudaEvent_t *out)
+{
+    *out = (cudaEvent_t)(void *)&fake.event_ms[fake.events++ % FAKE_EVENTS];
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
+{
+    (void)stream;
+    *(float *)(void *)e = fake.clock_ms;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+    (void)e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    *ms = *(float *)(void *)to - *(float *)(void *)from;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    (void)e;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    memset(p, value, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                  enum cudaStreamCaptureStatus *out)
+{
+    (void)stream;
+    *out = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
+/* ---- what the backend's other sources do ---- */
+
+int mdsk_cuda_is_repeatable(void)
+{
+    return fake.repeatable;
+}
+
+int mdsk_cuda_fail(const char *library, const char *why)
+{
+    (void)library;
+    (void)why;
+    return -EIO;
+}
+
+void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
+{
+    static char product[1], bias[1 << 14];
+
+    (void)stream;
+    assert_true(use == MDSK_CUDA_PRODUCT || bytes <= (int64_t)sizeof bias);
+    return use == MDSK_CUDA_PRODUCT ? product : bias;
+}
+
+void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
+{
+    (void)stream;
+    return malloc((size_t)bytes);
+}
+
+void mdsk_cuda_give_back(cudaStream_t stream, void *p)
+{
+    (void)stream;
+    free(p);
+}
+
+static int beside(int err)
+{
+    fake.beside++;
+    fake.clock_ms += fake.beside_ms;
+    return err;
+}
+
+int mdsk_activation_fwd_cuda(void *stream, const struct mdsk_activation_fwd *a)
+{
+    return beside(mdsk_activation_fwd_cpu(stream, a));
+}
+
+int mdsk_activation_bwd_cuda(void *stream, const struct mdsk_activation_bwd *a)
+{
+    return beside(mdsk_activation_bwd_cpu(stream, a));
+}
+
+int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
+                          enum mdsk_dtype dtype, const void *x, float *sum)
+{
+    (void)stream;
+    for (int64_t i = 0; i < rows * cols; i++)
+        sum[i % cols] += fake_get(dtype, x, i);
+    return beside(0);
+}
+
+int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
+                          enum mdsk_dtype dtype, const void *x, void *y)
+{
+    (void)stream;
+    for (int64_t i = 0; i < rows * cols; i++)
+        fake_put(dtype, y, i, fake_get(dtype, x, i % cols));
+    return 0;
+}
+
+int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x, float *sum)
+{
+    (void)stream;
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+    return 0;
+}

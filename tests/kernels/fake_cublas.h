@@ -1,0 +1,32 @@
+/* A stand-in for cuBLASLt that multiplies on the cpu what it is described, with
+ * epilogues, and has a clock of its own: a test sets how long each algorithm takes. */
+#ifndef TESTS_KERNELS_FAKE_CUBLAS_H
+#define TESTS_KERNELS_FAKE_CUBLAS_H
+
+#include <stdint.h>
+
+#include "kernels/types.h"
+
+enum { FAKE_ALGOS = 3, FAKE_EVENTS = 64 };
+
+struct fake_cublas {
+    float ms[FAKE_ALGOS]; /* of a product by each algorithm */
+    float epilogue_ms;    /* more, if it does more than multiply */
+    float beside_ms;      /* of GELU or column sums by themselves */
+    int no_epilogue;      /* no algorithm has one */
+    int nothing;          /* there is no algorithm at all */
+    int repeatable;
+    /* what was done */
+    int searches, products, beside, events;
+    uint64_t last_algo;
+    int32_t last_epilogue;
+    float clock_ms, event_ms[FAKE_EVENTS];
+};
+
+extern struct fake_cublas fake;
+
+/* Number i of an array of a type. */
+float fake_get(enum mdsk_dtype t, const void *p, int64_t i);
+void fake_put(enum mdsk_dtype t, void *p, int64_t i, float x);
+
+#endif
