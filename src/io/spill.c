@@ -152,8 +152,9 @@ enum mds_rc mds_spill_wait(struct mds_spill_req *req)
     err = req->err;
     req->err = 0;
     if (err)
-        return mds_fail(MDS_EIO, "%s: %s of %lld bytes at %lld: %s", req->spill->folder,
-                        req->write ? "writing" : "reading", (long long)req->bytes,
-                        (long long)req->offset, strerror(err));
+        return mds_fail(MDS_EIO, "%s: %s of %lld bytes at %lld: %s%s",
+                        req->spill->folder, req->write ? "writing" : "reading",
+                        (long long)req->bytes, (long long)req->offset, strerror(err),
+                        err == ENOSPC ? "; name a larger folder" : "");
     return MDS_OK;
 }

@@ -52,7 +52,7 @@ struct zero_flight {
     struct mds_comm_req req;
 };
 
-struct zero_host;
+struct zero_file;
 struct zero_behind;
 
 struct mds_zero {
@@ -95,8 +95,8 @@ struct mds_zero {
     float *master, *m, *v;
     struct mds_spill *file;
     int64_t steps;
-    struct zero_host *host;     /* the update of states in a file, or NULL */
-    struct zero_behind *behind; /* of states in host memory, or NULL */
+    struct zero_behind *behind; /* the host's update, or NULL */
+    struct zero_file *stream;   /* of states in a file, or NULL */
     struct mds_zero_host host_bytes;
 };
 
@@ -164,13 +164,12 @@ enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_pi
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a));
 
-/* The same of a piece whose states, gradient and weights are in host memory.  For
- * helper threads: no sentence with a failure. */
+/* The same of a piece whose states, gradient and weights are in host memory. */
 enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
                                     const struct zero_piece *p,
                                     const struct mdsk_adamw *a);
 
-/* The update of states in host memory (zero_behind.c).  update begins it.  deliver: the
+/* The host's update (zero_behind.c).  update begins it.  deliver: the
  * weights of the last update are on the device when what is queued next begins, and the
  * unit's gradient may be replaced; as collective as mds_zero_weights_publish.  wait:
  * states may be read and changed; not collective. */
@@ -180,9 +179,15 @@ enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *
 enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit);
 enum mds_rc mds_zero_behind_wait(struct mds_zero *z);
 
-/* The update of states in a file (zero_host.c). */
-enum mds_rc mds_zero_host_create(struct mds_zero *z);
-void mds_zero_host_destroy(struct mds_zero *z);
-enum mds_rc mds_zero_host_update(struct mds_zero *z, const struct mdsk_adamw *a);
+/* States in a file on their way to that update and back (zero_file.c).  begin: the
+ * first set out.  update: those of all units in turn, but for empty ones, by the
+ * update's thread; all else is called while that has nothing to do.  a: of the unit,
+ * with its gradient and weights.  settle: the file has what was updated. */
+enum mds_rc mds_zero_file_create(struct mds_zero *z);
+void mds_zero_file_destroy(struct mds_zero *z);
+enum mds_rc mds_zero_file_begin(struct mds_zero *z);
+enum mds_rc mds_zero_file_update(struct mds_zero *z, int unit,
+                                 const struct mdsk_adamw *a);
+enum mds_rc mds_zero_file_settle(struct mds_zero *z);
 
 #endif

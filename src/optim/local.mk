@@ -8,8 +8,8 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/schedule.c src/optim/schedule.h \
   src/optim/zero.c src/optim/zero.h \
   src/optim/zero_behind.c \
+  src/optim/zero_file.c \
   src/optim/zero_grads.c \
-  src/optim/zero_host.c \
   src/optim/zero_layout.c \
   src/optim/zero_resume.c \
   src/optim/zero_states.c \
@@ -29,6 +29,12 @@ unit_tests += tests/unit/zero
 tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/scratch.h
 tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/zero_file
+tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/scratch.h
+tests_unit_zero_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_zero_file_LDFLAGS = -Wl,--wrap=pread,--wrap=pwrite
+tests_unit_zero_file_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/mpi/zero
 tests_mpi_zero_SOURCES = tests/mpi/zero.c

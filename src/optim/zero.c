@@ -58,10 +58,10 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
     MDS_TRY(mds_zero_states_take(z, arena));
     MDS_TRY(mds_zero_weights_take(z, arena));
     MDS_TRY(mds_zero_grads_take(z, arena));
-    if (z->spec.optimizer == MDS_PLACE_CPU)
-        MDS_TRY(mds_zero_behind_create(z));
     if (z->spec.optimizer == MDS_PLACE_NVME)
-        MDS_TRY(mds_zero_host_create(z));
+        MDS_TRY(mds_zero_file_create(z));
+    if (z->spec.optimizer != MDS_PLACE_DEVICE)
+        MDS_TRY(mds_zero_behind_create(z));
     mds_params_hook(z->params, &hooks);
     return MDS_OK;
 }
@@ -105,8 +105,8 @@ void mds_zero_destroy(struct mds_zero *z)
         return;
     finish_gathers(z);
     mds_params_hook(z->params, &none);
-    mds_zero_host_destroy(z);
     mds_zero_behind_destroy(z);
+    mds_zero_file_destroy(z);
     mds_zero_states_fini(z);
     free(z->follower);
     free(z->range);

@@ -1,4 +1,5 @@
-/* The update on the host, in memory, behind what the device does.
+/* The update on the host, of states in memory or in a file, behind what the device
+ * does.
  *
  *   update        only begins: gradients of the first units set out
  *   next forward  acquire waits for its unit, whose weights travel back
@@ -16,6 +17,7 @@
 #include "base/minmax.h"
 #include "optim/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +25,11 @@ enum { SLOTS = 4 };
 
 struct slot {
     struct mds_job job;
-    const struct mds_zero *z;
+    struct mds_zero *z;
     struct zero_piece piece;
     struct mdsk_adamw update;
     enum mds_rc rc;
+    char why[256];                       /* the helper thread's sentence */
     int64_t room;                        /* elements; the host's memory for them: */
     float *grad;                         /* NULL on dry */
     char *weight;                        /* NULL on dry, and where weights rest here */
@@ -134,7 +137,10 @@ static void update(struct mds_job *job)
 {
     struct slot *s = (struct slot *)job;
 
-    s->rc = mds_zero_update_on_host(s->z, &s->piece, &s->update);
+    s->rc = s->z->file ? mds_zero_file_update(s->z, s->piece.unit, &s->update)
+                       : mds_zero_update_on_host(s->z, &s->piece, &s->update);
+    if (s->rc)
+        snprintf(s->why, sizeof s->why, "%s", mds_fail_text());
 }
 
 static void aim(const struct mds_zero *z, struct slot *s)
@@ -143,13 +149,15 @@ static void aim(const struct mds_zero *z, struct slot *s)
     struct mdsk_adamw *a = &s->update;
 
     *a = z->behind->update;
-    a->master = z->master + at;
-    a->m = z->m + at;
-    a->v = z->v + at;
     a->grad = s->grad;
     a->dtype = z->dtype;
     a->weight =
         mds_zero_weights_on_host(z) ? mds_zero_weight_at(z, &s->piece) : s->weight;
+    if (z->file)
+        return;
+    a->master = z->master + at;
+    a->m = z->m + at;
+    a->v = z->v + at;
     if (a->weight == a->master)
         a->weight = NULL;
 }
@@ -168,7 +176,7 @@ static void begin(struct mds_zero *z, struct slot *s)
 static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 {
     if (s->rc)
-        return mds_fail(s->rc, "the host's update: no scratch memory");
+        return mds_fail(s->rc, "%s", s->why);
     if (!mds_zero_weights_on_host(z) && s->piece.n > 0)
         s->coming = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &s->piece),
                                           s->weight, s->piece.n * z->elem);
@@ -224,6 +232,8 @@ enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *
 {
     struct zero_behind *b = z->behind;
 
+    if (z->file)
+        MDS_TRY(mds_zero_file_begin(z));
     b->update = *a;
     b->sent = b->begun = b->returned = 0;
     memset(b->settled, 0, (size_t)z->units);

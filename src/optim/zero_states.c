@@ -116,40 +116,61 @@ static int on_host(const struct mds_zero *z, enum mds_zero_what what)
     return z->spec.optimizer != MDS_PLACE_DEVICE && what != MDS_ZERO_GRAD;
 }
 
+/* A piece of a state from the file, or to it, behind all of an update; on dry nothing.
+ */
+static enum mds_rc from_file(struct mds_zero *z, enum mds_zero_what what,
+                             const struct zero_piece *p, float *host)
+{
+    int64_t at = mds_zero_file_offset(z, what, mds_zero_piece_at(z, p));
+    struct mds_spill_req req = {0};
+
+    if (!z->file)
+        return MDS_OK;
+    MDS_TRY(mds_zero_file_settle(z));
+    mds_spill_read_start(z->file, at, host, p->n * f32, &req);
+    return mds_spill_wait(&req);
+}
+
+static enum mds_rc to_file(struct mds_zero *z, enum mds_zero_what what,
+                           const struct zero_piece *p, const float *host)
+{
+    int64_t at = mds_zero_file_offset(z, what, mds_zero_piece_at(z, p));
+    struct mds_spill_req req = {0};
+
+    if (!z->file)
+        return MDS_OK;
+    MDS_TRY(mds_zero_file_settle(z));
+    mds_spill_write_start(z->file, at, host, p->n * f32, &req);
+    return mds_spill_wait(&req);
+}
+
 enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
                                const struct zero_piece *p, float *host)
 {
     const float *from = state_at(z, what, p);
-    struct mds_spill_req req = {0};
 
     if (z->behind)
         MDS_TRY(mds_zero_behind_wait(z));
     if (!on_host(z, what))
         return mds_zero_copy_out(z, host, from, p->n * f32);
-    if (from)
-        memcpy(host, from, (size_t)(p->n * f32));
-    else if (z->file)
-        mds_spill_read_start(z->file,
-                             mds_zero_file_offset(z, what, mds_zero_piece_at(z, p)),
-                             host, p->n * f32, &req);
-    return mds_spill_wait(&req);
+    if (!from)
+        return from_file(z, what, p, host);
+    memcpy(host, from, (size_t)(p->n * f32));
+    return MDS_OK;
 }
 
 enum mds_rc mds_zero_state_put(struct mds_zero *z, enum mds_zero_what what,
                                const struct zero_piece *p, const float *host)
 {
     float *to = state_at(z, what, p);
-    struct mds_spill_req req = {0};
 
     if (!on_host(z, what))
         mds_dev_copy_in(z->dev, to, host, p->n * f32);
-    else if (to)
+    else if (!to)
+        return to_file(z, what, p, host);
+    else
         memcpy(to, host, (size_t)(p->n * f32));
-    else if (z->file)
-        mds_spill_write_start(z->file,
-                              mds_zero_file_offset(z, what, mds_zero_piece_at(z, p)),
-                              host, p->n * f32, &req);
-    return mds_spill_wait(&req);
+    return MDS_OK;
 }
 
 /* ---- in ---- */

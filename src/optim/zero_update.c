@@ -97,7 +97,9 @@ static enum mds_rc launch_on_device(const struct mds_zero *z,
 static enum mds_rc launch_on_host(const struct mds_zero *z, const struct mdsk_adamw *a)
 {
     (void)z;
-    return mdsk_adamw_cpu(NULL, a) ? MDS_EMEM : MDS_OK;
+    return mdsk_adamw_cpu(NULL, a)
+               ? mds_fail(MDS_EMEM, "the host's update: no scratch memory")
+               : MDS_OK;
 }
 
 enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
@@ -127,8 +129,6 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     struct mdsk_adamw a = mds_adamw_at(&z->optim, ++z->steps, lr, grad_scale);
 
     MDS_TRY(mds_zero_weights_settle(z));
-    if (z->host)
-        return mds_zero_host_update(z, &a);
     if (z->behind)
         return mds_zero_behind_update(z, &a);
     for (int i = 0; i < z->units; i++)

@@ -74,6 +74,7 @@ struct mds_machine {
         double host_bytes_s;        /* between a GPU and its host's memory */
         double host_memory_bytes_s; /* of a node's memory */
         double core_bytes_s;        /* what one core of it reads and writes */
+        double disk_bytes_s;        /* both directions: of a node's local disk */
         double latency_s;
     } links;
     struct {

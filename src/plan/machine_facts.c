@@ -68,6 +68,9 @@ static const struct mds_option rows[] = {
      AT(links.host_memory_bytes_s), "bytes/s", .help = "host memory of a node"},
     {g, "links.core_bytes_s", NULL, NULL, MDS_OPT_REAL, "9e9", 1e6, 1e14, NULL,
      AT(links.core_bytes_s), "bytes/s", .help = "host memory, of one core"},
+    {g, "links.disk_bytes_s", NULL, NULL, MDS_OPT_REAL, "2e9", 1e6, 1e14, NULL,
+     AT(links.disk_bytes_s), "bytes/s",
+     .help = "a node's local disk, read and written at once, together"},
     {g, "links.latency_s", NULL, NULL, MDS_OPT_REAL, "0", 0, 1, NULL,
      AT(links.latency_s), "seconds", .help = "of one message"},
 

@@ -170,15 +170,19 @@ static double data_s(const struct mds_machine *m, const struct mds_config *c,
 
 /* The host's own update, with a rank's share of the cores and of their memory: of a
  * weight three states, a gradient and what is rounded, 18 bytes, are written and
- * read. */
-static double update_s(const struct mds_machine *m, int per_node,
-                       const struct mds_rehearsal *r)
+ * read; of states in a file 12 pass the node's disk both ways meanwhile. */
+static double update_s(const struct mds_machine *m, const struct mds_config *c,
+                       int per_node, const struct mds_rehearsal *r)
 {
+    double weights = (double)r->host_weights * per_node;
     double cores = m->links.core_bytes_s * (double)m->node.cores;
     double node =
         cores < m->links.host_memory_bytes_s ? cores : m->links.host_memory_bytes_s;
+    double disk = c->parallel.offload_optimizer == MDS_PLACE_NVME
+                      ? 2 * 12 * weights / m->links.disk_bytes_s
+                      : 0;
 
-    return 2 * 18 * (double)r->host_weights * per_node / node;
+    return bigger(2 * 18 * weights / node, disk);
 }
 
 /* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):
@@ -193,8 +197,7 @@ static double behind_forward(const struct mds_config *c, double s, double forwar
 }
 
 /* Copies over the link (charged at both ends) go on beside all computing, and the
- * update of states in memory behind the forward pass; with states in files neither
- * does. */
+ * update behind the forward pass. */
 static double host_s(const struct mds_machine *m, const struct mds_config *c,
                      int per_node, const struct mds_rehearsal *r, double passes_s)
 {
@@ -203,10 +206,8 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
     double copies =
         (l->op[MDS_OP_COPY_IN].cost.bytes + l->op[MDS_OP_COPY_OUT].cost.bytes) /
         (2 * m->links.host_bytes_s);
-    double update = update_s(m, per_node, r);
+    double update = update_s(m, c, per_node, r);
 
-    if (c->parallel.offload_optimizer == MDS_PLACE_NVME)
-        return copies + update;
     return bigger(copies - passes_s, 0) + behind_forward(c, update, forward);
 }
 

@@ -172,8 +172,8 @@ static const char on_host[] =
     "--seq-length 2048 --micro-batch-size 1 --global-batch-size 8 --cpu-optimizer";
 
 /* The host's update hides behind the next step's first forward pass, no more: with more
- * micro-batches that is shorter, though the step is as long.  What is in files hides
- * behind nothing. */
+ * micro-batches that is shorter, though the step is as long.  Of states in a file 24
+ * bytes a weight pass the disk, at 2 GB/s unless a profile says more. */
 static void the_hosts_update_shows_in_part(void **state)
 {
     struct mds_estimate one, eight, files;
@@ -190,7 +190,7 @@ static void the_hosts_update_shows_in_part(void **state)
                     1);
     assert_true(one.host_s > 0.25 && one.host_s < 0.33);
     assert_true(eight.host_s > one.host_s + 0.05);
-    assert_true(files.host_s > eight.host_s);
+    assert_true(files.host_s > 15.5 && files.host_s < 16);
 }
 
 /* Nothing for a lone rank; connections cost where there are peers, and few of them

@@ -40,7 +40,8 @@ static int leave_scratch(void **state)
     return chdir("/") || system(command);
 }
 
-static void write_file(const char *path, const void *bytes, size_t n)
+__attribute__((unused)) static void write_file(const char *path, const void *bytes,
+                                               size_t n)
 {
     FILE *f = fopen(path, "w");
 
