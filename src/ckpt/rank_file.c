@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "ckpt/folder.h"
 #include "ckpt/rank_file.h"
+#include "io/exact.h"
 #include "io/h5_array.h"
 #include "io/xxh64.h"
 
@@ -141,18 +142,10 @@ static void flush_some(struct mds_rank_file *f, int64_t place, int64_t bytes)
 static enum mds_rc write_at(struct mds_rank_file *f, int64_t place, const void *values,
                             int64_t bytes)
 {
-    const char *from = values;
+    int err = mds_write_exact(f->fd, place, values, bytes);
 
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pwrite(f->fd, from + done, (size_t)(bytes - done), place + done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return mds_fail(MDS_EIO, "%s: cannot be written: %s", f->path,
-                            strerror(n < 0 ? errno : ENOSPC));
-        done += n;
-    }
+    if (err)
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", f->path, strerror(err));
     flush_some(f, place, bytes);
     return MDS_OK;
 }

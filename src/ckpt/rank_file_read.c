@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "ckpt/folder.h"
 #include "ckpt/rank_file.h"
+#include "io/exact.h"
 #include "io/h5_array.h"
 #include "io/worker.h"
 #include "io/xxh64.h"
@@ -51,18 +52,12 @@ struct mds_rank_file_reader {
 static enum mds_rc read_at(const struct mds_rank_file_reader *r, int64_t place,
                            void *out, int64_t bytes)
 {
-    char *to = out;
+    int err = mds_read_exact(r->fd, place, out, bytes);
 
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pread(r->fd, to + done, (size_t)(bytes - done), place + done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return mds_fail(n < 0 ? MDS_EIO : MDS_EUSER, "%s: cannot be read: %s",
-                            r->path, n < 0 ? strerror(errno) : "it ends too early");
-        done += n;
-    }
+    if (err == ENODATA)
+        return mds_fail(MDS_EUSER, "%s: cannot be read: it ends too early", r->path);
+    if (err)
+        return mds_fail(MDS_EIO, "%s: cannot be read: %s", r->path, strerror(err));
     return MDS_OK;
 }
 

@@ -1,15 +1,26 @@
 #include "data/source.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "data/megatron_index.h"
+#include "io/exact.h"
 #include "io/map.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 65536 }; /* tokens that are read at a time */
 
 struct megatron_source {
     struct mds_source base;
-    struct mds_map bin, idx;
-    struct mds_index index; /* borrows idx */
+    int bin; /* not mapped: a disk that fails in the run is an error, not a signal */
+    struct mds_map idx;
+    struct mds_index index;       /* borrows idx */
+    unsigned char raw[8 * BLOCK]; /* as stored */
 };
 
 /* Widen count tokens; int64 ids beyond 32 bits become -1, which no vocabulary has. */
@@ -53,11 +64,17 @@ static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
 {
     struct megatron_source *m = (struct megatron_source *)s;
     int item = m->index.item;
-    const unsigned char *p;
 
-    MDS_TRY(mds_map_array(&m->bin, m->index.first_byte + first * item, count, item,
-                          "tokens", &p));
-    widen(m->index.type, p, count, ids);
+    for (int64_t done = 0; done < count; done += BLOCK) {
+        int64_t n = mds_min(count - done, BLOCK);
+        int err = mds_read_exact(m->bin, m->index.first_byte + (first + done) * item,
+                                 m->raw, n * item);
+
+        if (err)
+            return mds_fail(MDS_EIO, "%s: cannot be read: %s", s->path,
+                            err == ENODATA ? "it was cut short" : strerror(err));
+        widen(m->index.type, m->raw, n, ids + done);
+    }
     return MDS_OK;
 }
 
@@ -75,7 +92,8 @@ static void close_megatron(struct mds_source *s)
 {
     struct megatron_source *m = (struct megatron_source *)s;
 
-    mds_map_close(&m->bin);
+    if (m->bin >= 0)
+        close(m->bin);
     mds_map_close(&m->idx);
 }
 
@@ -90,7 +108,6 @@ static const struct mds_source_ops megatron_ops = {
 /* The format states no vocabulary: take the largest id there is. */
 static enum mds_rc find_vocab(struct mds_source *s)
 {
-    enum { BLOCK = 65536 };
     int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
     enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
     int32_t largest = 0;
@@ -109,9 +126,23 @@ static enum mds_rc find_vocab(struct mds_source *s)
     return rc;
 }
 
+static enum mds_rc open_bin(struct megatron_source *m, const char *path, int64_t *bytes)
+{
+    struct stat st;
+
+    m->bin = open(path, O_RDONLY | O_CLOEXEC);
+    if (m->bin < 0)
+        return mds_fail_open(MDS_EUSER, path);
+    if (fstat(m->bin, &st) < 0 || !S_ISREG(st.st_mode))
+        return mds_fail(MDS_EUSER, "%s: not a regular file", path);
+    *bytes = st.st_size;
+    return MDS_OK;
+}
+
 static enum mds_rc open_files(struct megatron_source *m, const char *prefix)
 {
     struct mds_str bin = {0}, idx = {0};
+    int64_t bytes = 0;
     enum mds_rc rc = MDS_EMEM;
 
     mds_str_add(&bin, "%s.bin", prefix);
@@ -120,9 +151,9 @@ static enum mds_rc open_files(struct megatron_source *m, const char *prefix)
     if (m->base.path && !idx.failed)
         rc = mds_map_open(idx.s, &m->idx);
     if (!rc)
-        rc = mds_map_open(bin.s, &m->bin);
+        rc = open_bin(m, bin.s, &bytes);
     if (!rc)
-        rc = mds_index_parse(m->idx.bytes, m->idx.size, m->bin.size, idx.s, &m->index);
+        rc = mds_index_parse(m->idx.bytes, m->idx.size, bytes, idx.s, &m->index);
     mds_str_fini(&bin);
     mds_str_fini(&idx);
     return rc;
@@ -136,7 +167,7 @@ enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out
     if (!m)
         return MDS_EMEM;
     m->base.ops = &megatron_ops;
-    m->base.eod = -1;
+    m->base.eod = m->bin = -1;
     rc = open_files(m, prefix);
     m->base.tokens = m->index.tokens;
     m->base.documents = m->index.documents;

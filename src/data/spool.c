@@ -1,6 +1,7 @@
 #include "data/spool.h"
 
 #include "base/str.h"
+#include "io/exact.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,41 +38,23 @@ void mds_spool_rewind(struct mds_spool *s)
     s->length = 0;
 }
 
+static enum mds_rc check(int err)
+{
+    if (err == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EIO, "bases of one record, kept beside the output: %s",
+                    err == ENODATA ? "fewer than were written" : strerror(err));
+}
+
 enum mds_rc mds_spool_add(struct mds_spool *s, const void *bytes, size_t n)
 {
-    const char *p = bytes;
-
-    while (n > 0) {
-        ssize_t put = pwrite(s->fd, p, n, s->length);
-
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return mds_fail(MDS_EIO, "bases of one record, kept beside the output: %s",
-                            strerror(errno));
-        p += put;
-        n -= (size_t)put;
-        s->length += put;
-    }
+    MDS_TRY(check(mds_write_exact(s->fd, s->length, bytes, (int64_t)n)));
+    s->length += (int64_t)n;
     return MDS_OK;
 }
 
 enum mds_rc mds_spool_read(const struct mds_spool *s, int64_t offset, void *bytes,
                            size_t n)
 {
-    char *p = bytes;
-
-    while (n > 0) {
-        ssize_t got = pread(s->fd, p, n, offset);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return mds_fail(MDS_EIO, "bases of one record, kept beside the output: %s",
-                            got < 0 ? strerror(errno) : "fewer than were written");
-        p += got;
-        n -= (size_t)got;
-        offset += got;
-    }
-    return MDS_OK;
+    return check(mds_read_exact(s->fd, offset, bytes, (int64_t)n));
 }

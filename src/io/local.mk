@@ -2,6 +2,7 @@ noinst_LIBRARIES += src/io/libmds_io.a
 src_io_libmds_io_a_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS) $(ZLIB_CFLAGS)
 src_io_libmds_io_a_SOURCES = \
   src/io/durable.c src/io/durable.h \
+  src/io/exact.c src/io/exact.h \
   src/io/folder.c src/io/folder.h \
   src/io/gunzip.c src/io/gunzip.h \
   src/io/h5.c src/io/h5.h src/io/h5_internal.h \

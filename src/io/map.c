@@ -52,17 +52,3 @@ void mds_map_close(struct mds_map *m)
     free(m->path);
     *m = (struct mds_map){0};
 }
-
-enum mds_rc mds_map_array(const struct mds_map *m, int64_t offset, int64_t count,
-                          int64_t size, const char *what, const unsigned char **out)
-{
-    if (offset < 0 || count < 0 || size < 1 || offset > m->size ||
-        count > (m->size - offset) / size)
-        return mds_fail(MDS_EUSER,
-                        "%s: %s: %lld x %lld bytes at %lld are not inside the file's "
-                        "%lld; it is truncated or damaged",
-                        m->path, what, (long long)count, (long long)size,
-                        (long long)offset, (long long)m->size);
-    *out = m->bytes + offset;
-    return MDS_OK;
-}

@@ -1,5 +1,5 @@
-/* A file mapped read-only, with every array taken out of it checked against its length.
- * (A file cut short by someone else while it is mapped still ends in SIGBUS.) */
+/* A file mapped read-only.  One that is cut short meanwhile, or whose disk fails, ends
+ * in SIGBUS: for what is read through once. */
 #ifndef MDS_IO_MAP_H
 #define MDS_IO_MAP_H
 
@@ -16,10 +16,5 @@ struct mds_map {
 
 enum mds_rc mds_map_open(const char *path, struct mds_map *out);
 void mds_map_close(struct mds_map *m); /* zeroes *m; a zeroed one is fine */
-
-/* The count elements of size bytes that start at byte offset: borrowed from m, not
- * aligned.  MDS_EUSER naming the file and `what` if they are not all inside it. */
-enum mds_rc mds_map_array(const struct mds_map *m, int64_t offset, int64_t count,
-                          int64_t size, const char *what, const unsigned char **out);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "io/exact.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,19 +105,8 @@ static void transfer(struct mds_job *job)
 {
     struct mds_spill_req *r = (struct mds_spill_req *)job;
 
-    for (int64_t at = 0; at < r->bytes;) {
-        size_t left = (size_t)(r->bytes - at);
-        ssize_t n = r->write ? pwrite(r->spill->fd, r->buf + at, left, r->offset + at)
-                             : pread(r->spill->fd, r->buf + at, left, r->offset + at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            r->err = n < 0 ? errno : ENODATA;
-            return;
-        }
-        at += n;
-    }
+    r->err = r->write ? mds_write_exact(r->spill->fd, r->offset, r->buf, r->bytes)
+                      : mds_read_exact(r->spill->fd, r->offset, r->buf, r->bytes);
 }
 
 static void start(struct mds_spill_req *req)

@@ -357,6 +357,12 @@ static void test_megatron_all_widths(void **state)
         assert_fails(mds_source_read(s, 1, 5, ids), MDS_EBUG, "5 tokens at 1 of 5");
         mds_source_close(s);
     }
+    assert_int_equal(mds_source_open("m", &s), MDS_OK);
+    assert_int_equal(truncate("m.bin", 7), 0);
+    assert_int_equal(mds_source_read(s, 0, 3, ids), MDS_OK);
+    assert_fails(mds_source_read(s, 0, 5, ids), MDS_EIO,
+                 "m.bin: cannot be read: it was");
+    mds_source_close(s);
     put(put(bin, 1, 8), UINT64_C(1) << 40, 8);
     write_file("m.bin", bin, 40);
     write_file("m.idx", idx, make_idx(idx, 5, 8));
