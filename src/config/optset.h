@@ -154,6 +154,11 @@ void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
 /* Faults for folders where a file is meant, and the other way round. */
 void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag);
 
+/* Whether a variable of that name is read.  If not, *near is a name that may have been
+ * meant; NULL if there is none. */
+int mds_option_set_reads(const struct mds_option_set *set, const char *name,
+                         const char **near);
+
 /* The row whose YAML key is `key`, or s->rows. */
 size_t mds_settings_row(const struct mds_settings *s, const char *key);
 

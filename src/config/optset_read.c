@@ -210,6 +210,20 @@ static const char *find_slip(const struct mds_option_set *set, const char *name)
     return NULL;
 }
 
+int mds_option_set_reads(const struct mds_option_set *set, const char *name,
+                         const char **near)
+{
+    struct mds_name n;
+
+    *near = NULL;
+    if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0)
+        return 1;
+    *near = find_slip(set, name);
+    if (!*near)
+        *near = mds_name_nearest(set, MDS_NAME_ENV, name);
+    return 0;
+}
+
 static int is_other(const struct mds_option_set *set, const char *name)
 {
     for (size_t i = 0; set->env_others && set->env_others[i]; i++)

@@ -184,7 +184,8 @@ static void begin(const struct mds_job *j, struct mds_str *out)
 
 /* ---- the ranks ---- */
 
-/* The nodes and ranks that were planned for, whatever the job's environment says. */
+/* The nodes and ranks that were planned for, whatever the environment of the job, or of
+ * who starts it again, says. */
 static void add_where(const struct mds_launch *l, struct mds_words *w)
 {
     const struct mds_launch_options *o = l->options;
@@ -193,10 +194,8 @@ static void add_where(const struct mds_launch *l, struct mds_words *w)
     mds_words_add(w, "%lld", (long long)l->nodes);
     mds_words_add(w, "--ranks-per-node");
     mds_words_add(w, "%lld", (long long)l->per_node);
-    if (l->ranks != l->nodes * l->per_node) {
-        mds_words_add(w, "--ranks");
-        mds_words_add(w, "%lld", (long long)l->ranks);
-    }
+    mds_words_add(w, "--ranks");
+    mds_words_add(w, "%lld", (long long)l->ranks);
     if (o->hostfile && l->machine->batch.scheduler == MDS_SCHEDULER_NONE) {
         mds_words_add(w, "--hostfile");
         mds_words_add(w, "%s", o->hostfile);

@@ -28,6 +28,20 @@ struct table {
 
 /* ---- the table ---- */
 
+/* A variable that nobody reads would make all its cells the same run. */
+static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_node *n)
+{
+    const char *near, *nearer;
+
+    if (mds_option_set_reads(&mds_launch_options, n->key, &near) ||
+        mds_option_set_reads(mds_launch_options.behind, n->key, &nearer))
+        return MDS_OK;
+    near = nearer ? nearer : near;
+    return mds_fail(MDS_EUSER, "%s:%d: %s is not read; %s%s%s", tree->name, n->line,
+                    n->key, near ? "did you mean " : "see mds_pretrain --help",
+                    near ? near : "", near ? "?" : "");
+}
+
 static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
                             const struct mds_node *n)
 {
@@ -41,6 +55,7 @@ static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
                         "%s:%d: %s is no variable; a sweep is a map such as "
                         "SEQ_LEN: [2k, 32k]",
                         tree->name, n->line, n->key);
+    MDS_TRY(check_variable(tree, n));
     *a = (struct axis){.variable = n->key, .first = n, .count = 1};
     if (n->kind == MDS_NODE_LIST) {
         a->first = n->first;

@@ -139,6 +139,14 @@ test_expect_success 'a job has the programs, nodes and ranks that were planned, 
         "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
     sed 1d words >got && test_cmp want got
 '
+test_expect_success 'a cell has its own number of ranks, not that of the last' '
+    rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&
+    MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 SEQ_LEN=2048 mds_launch sweep \
+        --write --runs ranks --queue batch --walltime 1h --project me ranks.yaml >out && cat out &&
+    SLURM_JOB_NODELIST=n1 NGPUS=16 NHOSTS=2 \
+        sh -c "$(sed -n "/mds_launch .$/,/^    --exit-dur/{ s/.*mds_launch/mds_launch --print/; s/&$//; p; }" \
+        ranks/GPT6_7B-2048-1n/job.sh)" >line && grep -e "-N 1 -n 8 " line
+'
 test_expect_success 'a folder with blanks, where a shell starts the job' '
     MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 mds_launch submit \
         --runs "my runs" --name "a b" -- $tiny && test -e "my runs/a b/done" &&
@@ -228,7 +236,14 @@ test_expect_success 'sweeps that are none' '
     echo "SEQ_LEN: []" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err && grep "bad.yaml:1: SEQ_LEN must be" err &&
     echo "seq: [1]" >bad.yaml &&
-    test_must_fail mds_launch sweep bad.yaml 2>err && grep "seq is no variable" err
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "seq is no variable" err &&
+    echo "SEQLEN: [1k, 2k]" >bad.yaml &&
+    test_must_fail mds_launch sweep bad.yaml 2>err &&
+    grep "bad.yaml:1: SEQLEN is not read; did you mean SEQ_LEN?" err &&
+    echo "NUM_NODE: [1, 2]" >bad.yaml &&
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "did you mean NUM_NODES?" err &&
+    echo "NCCL_ALGO: [Ring, Tree]" >bad.yaml &&
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "NCCL_ALGO is not read; see" err
 '
 
 test_done
