@@ -58,6 +58,12 @@ enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_p
     struct mds_layout asked;
     struct mds_config c;
 
+    if (p->untried > 0)
+        return mds_fail(MDS_EUSER,
+                        "no layout was found in %.3g s, and %lld grid%s not tried; "
+                        "give more --plan-seconds",
+                        r->budget_s, (long long)p->untried,
+                        p->untried == 1 ? " was" : "s were");
     if (p->out_count > 0 && !p->out[0].divides)
         return mds_fail(MDS_EUSER, "%.*s", (int)strcspn(p->out[0].why, "\n"),
                         p->out[0].why);

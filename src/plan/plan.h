@@ -13,7 +13,7 @@ struct mds_plan_request {
     int64_t world, per_node;
     unsigned
         freed; /* members of layouts that are searched although the user fixed them */
-    double budget_s; /* grids that were not reached by then are left out, and counted */
+    double budget_s; /* no dry run begins later, but that of a row of the table */
 };
 
 struct mds_plan_entry {
@@ -40,7 +40,7 @@ struct mds_plan {
     char origin[256];    /* where the table has a row for this, or "" */
     char row_fault[256]; /* why that is not fits[0], or "" */
     int64_t rehearsed;   /* dry runs */
-    int64_t untried;     /* grids for which there was no time */
+    int64_t untried;     /* grids for which, or for all of which, there was no time */
     double took_s;
 };
 

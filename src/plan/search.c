@@ -56,6 +56,13 @@ static void add_reject(struct search *s, const struct mds_plan_entry *e, int div
 
 /* ---- one layout ---- */
 
+/* Where ranks have thousands of micro-batches one grid takes many seconds, so this is
+ * asked before each dry run. */
+static int is_late(const struct search *s)
+{
+    return mds_clock_s() > s->end_s;
+}
+
 /* 0 if the model does not divide so; then mds_fail_text() says why. */
 static int try(struct search *s, struct mds_plan_entry *e)
 {
@@ -74,7 +81,7 @@ static void grow(struct search *s, struct mds_plan_entry *e, size_t member)
     int64_t good = 0, bad = s->r->run->config.model.layers + 1;
     struct mds_plan_entry best = *e;
 
-    while (bad - good > 1 && !s->rc) {
+    while (bad - good > 1 && !s->rc && !is_late(s)) {
         struct mds_plan_entry at = *e;
         int64_t n = good + (bad - good) / 2;
 
@@ -109,7 +116,7 @@ static void leave_some(struct search *s, struct mds_plan_entry *e)
     if (is->fits || !e->layout.offload_activations || e->layout.sequence_tile == 0 ||
         is->device_bytes > is->device_limit)
         return;
-    while (enough - few > 1 && !s->rc) {
+    while (enough - few > 1 && !s->rc && !is_late(s)) {
         struct mds_plan_entry at = *e;
 
         at.layout.device_inputs = few + (enough - few) / 2;
@@ -159,7 +166,8 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
 {
     int fits = 0;
 
-    for (int rung = 0; rung < MDS_PLAN_RUNGS && !fits && !s->rc; rung++) {
+    for (int rung = 0; rung < MDS_PLAN_RUNGS && !fits && !s->rc && !is_late(s);
+         rung++) {
         struct mds_plan_entry e = {.layout = *grid};
         struct mds_layout asked;
 
@@ -205,6 +213,8 @@ static int try_least(struct search *s, const struct mds_layout *grid, int64_t ti
 
     for (int where = 0; where < MDS_PLAN_WHERES; where++)
         for (int step = 0; step < MDS_PLAN_STEPS && !s->rc; step++) {
+            if (divides && is_late(s))
+                return divides;
             *e = (struct mds_plan_entry){.layout = *grid};
             mds_plan_save(&e->layout, where, step, tile);
             divides = try(s, e);
@@ -236,7 +246,8 @@ static void try_grid(struct search *s, struct mds_layout grid)
         if (!s->rc)
             add_reject(s, &least, 0, mds_fail_text());
     } else if (!least.estimate.fits) {
-        add_reject(s, &least, 1, "");
+        if (!is_late(s)) /* else there was more to try */
+            add_reject(s, &least, 1, "");
     } else if (s->only_frugal) {
         add_fit(s, &least);
     } else {
@@ -253,10 +264,9 @@ static void try_all(struct search *s)
 
     s->rc = mds_plan_grids_list(s->r, &s->now, s->plan->fixed, s->only_frugal, &g);
     for (size_t i = 0; i < g.n && !s->rc; i++) {
-        if (mds_clock_s() > s->end_s)
-            s->plan->untried++;
-        else
+        if (!is_late(s))
             try_grid(s, g.v[i]);
+        s->plan->untried += is_late(s);
         if (s->only_frugal && s->plan->fit_count > 0)
             break;
     }

@@ -326,6 +326,31 @@ static void what_is_all_fixed_is_one_row(void **state)
     close_toy(&t);
 }
 
+/* Time is asked for before each dry run, not once a grid: here there is but one. */
+static void a_search_ends_in_time(void **state)
+{
+    struct toy t = open_toy("--tensor-model-parallel-size 2 "
+                            "--pipeline-model-parallel-size 1 "
+                            "--ds-sequence-parallel-size 1 --context-parallel-size 1");
+    struct mds_plan_request r = request(&t, 4);
+    const struct mds_plan *p = search(&t, 4);
+    int64_t rehearsed = p->rehearsed;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_int_equal(p->untried, 0);
+    r.budget_s = p->took_s / 20;
+    mds_plan_fini(&t.p);
+    assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
+    assert_true(t.p.rehearsed < rehearsed / 2);
+    assert_int_equal(t.p.untried, 1);
+    r.budget_s = 0;
+    mds_plan_fini(&t.p);
+    assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
+    assert_fails(mds_plan_refuse(&r, &t.p), MDS_EUSER, "1 grid was not tried");
+    close_toy(&t);
+}
+
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
 static void a_kind_of_sequence_parallelism_stays(void **state)
 {
@@ -529,6 +554,7 @@ int main(void)
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
+        cmocka_unit_test(a_search_ends_in_time),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(what_would_fit_is_said),
