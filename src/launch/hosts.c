@@ -11,16 +11,11 @@ enum { MAX_HOSTS = 100000, MAX_NAME = 256 };
 
 void mds_hosts_fini(struct mds_hosts *h)
 {
-    mds_hosts_cut(h, 0);
+    while (h->count > 0)
+        free(h->name[--h->count]);
     free(h->name);
     free(h->slots);
     *h = (struct mds_hosts){0};
-}
-
-void mds_hosts_cut(struct mds_hosts *h, size_t n)
-{
-    while (h->count > n)
-        free(h->name[--h->count]);
 }
 
 static enum mds_rc add(struct mds_hosts *h, const char *name, int slots)

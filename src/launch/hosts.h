@@ -24,7 +24,4 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);
  * line in between, "path:line" either way.  An empty file is MDS_EUSER. */
 enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out);
 
-/* Keep the first n. */
-void mds_hosts_cut(struct mds_hosts *h, size_t n);
-
 #endif

@@ -4,6 +4,7 @@
 #include "base/units.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,13 +26,21 @@ struct mds_finding *mds_placement_add(struct mds_placement *p, const char *sourc
     return f;
 }
 
+/* Scripts write HOSTFILE=$PBS_NODEFILE: then who repeats a node is no user. */
+static int is_of_batch(const char *path)
+{
+    const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
+
+    return (pbs && strcmp(path, pbs) == 0) || (cobalt && strcmp(path, cobalt) == 0);
+}
+
 static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
 {
     struct mds_finding *f = mds_placement_add(p, "HOSTFILE");
 
     if (!f)
         return MDS_OK;
-    MDS_TRY(mds_hosts_read(path, 1, &f->hosts));
+    MDS_TRY(mds_hosts_read(path, !is_of_batch(path), &f->hosts));
     f->nodes = (int)f->hosts.count;
     if (f->hosts.slots[0] > 1)
         f->local_ranks = f->hosts.slots[0];
@@ -141,6 +150,18 @@ static void print_number(FILE *f, int n)
         fprintf(f, " %8s", "-");
 }
 
+/* Which of the ranks this process is, where it is one. */
+static void print_rank(FILE *f, const struct mds_finding *s)
+{
+    if (s->rank < 0)
+        return;
+    fprintf(f, "  rank %d", s->rank);
+    if (s->local_rank >= 0)
+        fprintf(f, ", %d of its node", s->local_rank);
+    if (s->node >= 0)
+        fprintf(f, ", node %d", s->node);
+}
+
 static void print_hosts(FILE *f, const struct mds_hosts *h)
 {
     for (size_t i = 0; i < h->count && i < 4; i++)
@@ -192,6 +213,7 @@ int mds_placement_print(const struct mds_placement *p, FILE *f)
         print_number(f, s->ranks);
         print_number(f, s->local_ranks);
         print_number(f, s->gpus);
+        print_rank(f, s);
         print_hosts(f, &s->hosts);
         fprintf(f, "%s%s", s->about[0] ? "  " : "", s->about);
         fprintf(f, "%s%s\n", s->note[0] ? "  " : "", s->note);

@@ -10,8 +10,9 @@
 /* What one source says; -1 (or no hosts) where it says nothing. */
 struct mds_finding {
     const char *source; /* "PMIx", "PBS (PBS_NODEFILE)" */
-    int nodes, ranks, local_ranks, rank, local_rank, node;
-    int gpus; /* of a node */
+    int nodes, ranks, local_ranks;
+    int rank, local_rank, node; /* this process; node: its place among them */
+    int gpus;                   /* of a node */
     struct mds_hosts hosts;
     char note[256]; /* what kept it from saying more, or "" */
     char about[96]; /* the GPUs' name, or "" */
@@ -52,7 +53,7 @@ int mds_placement_print(const struct mds_placement *p, FILE *f);
 /* A new finding that says nothing yet; NULL if there is no room. */
 struct mds_finding *mds_placement_add(struct mds_placement *p, const char *source);
 
-void mds_find_pmix(struct mds_placement *p);         /* pmix.c, or no_pmix.c */
+void mds_find_pmix(struct mds_placement *p);         /* pmix.c */
 void mds_find_launchers(struct mds_placement *p);    /* launchers.c */
 enum mds_rc mds_find_batch(struct mds_placement *p); /* batch_nodes.c */
 void mds_find_gpus(struct mds_placement *p, const struct mds_gpus *here); /* gpus.c */

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if HAVE_PMIX
 #include <pmix.h>
@@ -30,7 +31,21 @@ static int get(const pmix_proc_t *proc, const char *key)
     return n;
 }
 
-/* NODEID need not begin at 0, so the node's number is its place in this list. */
+/* The place of this process's node in the list; -1 if it is not there. */
+static int find_node(const pmix_proc_t *self, const struct mds_hosts *h)
+{
+    pmix_value_t *v = NULL;
+    int node = -1;
+
+    if (PMIx_Get(self, PMIX_HOSTNAME, NULL, 0, &v) != PMIX_SUCCESS || !v)
+        return -1;
+    for (size_t i = 0; v->type == PMIX_STRING && i < h->count && node < 0; i++)
+        if (strcmp(h->name[i], v->data.string) == 0)
+            node = (int)i;
+    PMIX_VALUE_RELEASE(v);
+    return node;
+}
+
 static void get_nodes(const pmix_proc_t *job, struct mds_finding *f)
 {
     pmix_value_t *v = NULL;
@@ -53,6 +68,7 @@ static void ask(const pmix_proc_t *self, struct mds_finding *f)
     f->local_ranks = get(&job, PMIX_LOCAL_SIZE);
     f->local_rank = get(self, PMIX_LOCAL_RANK);
     get_nodes(&job, f);
+    f->node = find_node(self, &f->hosts); /* PMIX_NODEID need not begin at 0 */
 }
 
 void mds_find_pmix(struct mds_placement *p)

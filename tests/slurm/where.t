@@ -29,7 +29,8 @@ test_expect_success 'srun --mpi=pmi2: Slurm says nodes, ranks, and the ranks of 
 '
 test_expect_success 'srun --mpi=pmix: PMIx goes first, and agrees' '
     row pmix.0 PMIx 2 5 3 - | grep " n1,n2$" && row pmix.4 PMIx 2 5 2 - &&
-    row pmix.4 srun 2 5 2 - && grep "^taken: 2 nodes (PMIx), 2 GPUs a node" pmix.0
+    row pmix.4 PMIx 2 5 2 - | grep "  rank 4, 1 of its node, node 1  n1,n2$" &&
+    row pmix.4 srun 2 5 2 - | grep "  rank 4, 1 of its node, node 1$" && grep "^taken: 2 nodes (PMIx), 2 GPUs a node" pmix.0
 '
 test_expect_success 'GPUs: two of four were asked for; what disagrees is said, and what is taken' '
     row pmi2.0 CUDA_VISIBLE_DEVICES - - - 2 && row pmi2.0 profile - - - 4 &&

@@ -81,8 +81,6 @@ static void files_of_nodes_are_read(void **state)
     assert_int_equal(h.slots[0], 2);
     assert_int_equal(h.slots[1], 3);
     assert_int_equal(h.slots[2], 2);
-    mds_hosts_cut(&h, 1);
-    assert_int_equal(h.count, 1);
     mds_hosts_fini(&h);
     put("f", "a\nb\n\n");
     assert_int_equal(mds_hosts_read("f", 1, &h), MDS_OK);
@@ -267,6 +265,49 @@ static void gpus_are_counted_where_ranks_run(void **state)
     }
 }
 
+/* HOSTFILE=$PBS_NODEFILE, of a job that asked for two ranks on each node. */
+static void the_batch_systems_file_may_repeat_nodes(void **state)
+{
+    static const char *const job[] = {"PBS_NODEFILE", "nodes", NULL};
+    struct mds_placement p;
+
+    (void)state;
+    put("nodes", "a\na\nb\nb\n");
+    put("mine", "a\na\nb\nb\n");
+    surround(job, "");
+    assert_int_equal(find("nodes", &p), MDS_OK);
+    assert_string_equal(p.nodes_from, "HOSTFILE");
+    assert_int_equal(p.nodes, 2);
+    mds_placement_fini(&p);
+    assert_fails(find("mine", &p), MDS_EUSER, "mine:2: node a stands there a second");
+}
+
+static void a_rank_is_told_which_it_is(void **state)
+{
+    static const char *const variables[] = {"PALS_RANKID",
+                                            "5",
+                                            "PALS_LOCAL_RANKID",
+                                            "1",
+                                            "PALS_LOCAL_SIZE",
+                                            "4",
+                                            "PALS_NODEID",
+                                            "2",
+                                            NULL};
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    struct mds_placement p;
+
+    (void)state;
+    surround(variables, "");
+    assert_int_equal(find(NULL, &p), MDS_OK);
+    mds_placement_print(&p, f);
+    fclose(f);
+    assert_non_null(strstr(text, "  rank 5, 1 of its node, node 2\n"));
+    free(text);
+    mds_placement_fini(&p);
+}
+
 static void disagreements_are_counted(void **state)
 {
     static const char *const variables[] = {
@@ -429,6 +470,8 @@ int main(void)
         cmocka_unit_test(a_launcher_goes_before_the_batch_system),
         cmocka_unit_test(srun_says_ranks_of_each_node),
         cmocka_unit_test(gpus_are_counted_where_ranks_run),
+        cmocka_unit_test(the_batch_systems_file_may_repeat_nodes),
+        cmocka_unit_test(a_rank_is_told_which_it_is),
         cmocka_unit_test(disagreements_are_counted),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
         cmocka_unit_test(each_gpu_has_its_numa_node),
