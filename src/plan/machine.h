@@ -53,7 +53,7 @@ struct mds_machine {
     struct {
         int64_t count;       /* in the whole machine */
         int64_t gpus, ranks; /* ranks: 0 means one per GPU */
-        int64_t sockets, cores, threads;
+        int64_t cores, threads;
         int64_t memory; /* bytes of the host */
         char *scratch;  /* node-local folder, or NULL */
     } node;
@@ -93,7 +93,7 @@ struct mds_machine {
     struct {
         int scheduler;      /* enum mds_scheduler */
         char *queue_option; /* before a queue's name: "--qos="; NULL: the usual one */
-        char *directives;   /* lines of a job's head, without "#PBS "; {nodes} {ppn} */
+        char *directives;   /* lines of a job's head, without "#PBS "; {nodes} {gpus} */
         char *modules;      /* words for `module load`, or NULL */
         char *init;         /* shell line before that, or NULL */
     } batch;

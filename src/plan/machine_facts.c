@@ -27,8 +27,6 @@ static const struct mds_option rows[] = {
      .help = "GPUs of a node"},
     {g, "node.ranks", NULL, NULL, MDS_OPT_INT, NULL, 0, 4096, NULL, AT(node.ranks),
      "ranks", .help = "ranks a node, where that is not one for each GPU"},
-    {g, "node.sockets", NULL, NULL, MDS_OPT_INT, "1", 1, 64, NULL, AT(node.sockets),
-     "sockets", .help = "processors of a node"},
     {g, "node.cores", NULL, NULL, MDS_OPT_INT, NULL, 1, 4096, NULL, AT(node.cores),
      "cores", .help = "cores of a node"},
     {g, "node.threads", NULL, NULL, MDS_OPT_INT, NULL, 1, 16384, NULL, AT(node.threads),

@@ -41,7 +41,9 @@ compare() {
 
 t=0
 failed=0
-for machine in polaris thetagpu dgx2 perlmutter h200 localhost faults; do
+# Every profile has cases.
+for profile in "$srcdir"/machines/*.yaml faults; do
+    machine=$(basename "$profile" .yaml)
     file=$srcdir/tests/launch/$machine.yaml
     cp "$file" cases
     while IFS= read -r line; do
