@@ -11,6 +11,7 @@
 #include "comm/comm.h"
 #include "config/options.h"
 #include "kernels/attention.h"
+#include "plan/layout.h"
 #include "plan/predict.h"
 
 /* A configuration of these options, for so many ranks. */
@@ -248,11 +249,62 @@ static void attention_takes_parts(void **state)
     assert_int_equal(mdsk_attention_bwd_scratch(&a), 0);
 }
 
+/* The longest sequence for which the model table says that a layout is known to be good
+ * does fit on each machine with such GPUs; there is no row for a longer one. */
+static void rows_of_the_table_fit(void **state)
+{
+    static const struct {
+        const char *model, *machine;
+        int ranks;
+        int64_t seq;
+    } rows[] = {
+        {"GPT1_7B", "polaris", 32, 0},         {"GPT7_5B", "thetagpu", 128, 0},
+        {"GPT13B", "polaris", 32, 64000},      {"GPT13B", "dgx2", 32, 256000},
+        {"GPT13B", "dgx2", 128, 2048},         {"GPT25B", "polaris", 32, 192000},
+        {"GPT25B", "polaris", 64, 448000},     {"GPT25B", "thetagpu", 64, 448000},
+        {"GPT25B", "dgx2", 32, 256000},        {"GPT25B", "dgx2", 64, 448000},
+        {"GPT33B", "polaris", 32, 128000},     {"GPT33B", "thetagpu", 64, 384000},
+        {"GPT33B", "dgx2", 32, 256000},        {"GPT33B", "dgx2", 64, 384000},
+        {"GPT25B_5760", "polaris", 16, 64000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct mds_machine *m = machine(rows[i].machine);
+        struct mds_config_run *run;
+        struct mds_layout_row row;
+        struct mds_diag diag = {0};
+        struct mds_estimate e;
+        struct mds_config c;
+        char key[64];
+
+        snprintf(key, sizeof key, "--model-size-key %s", rows[i].model);
+        run = read_run(key, "", 1);
+        run->config.model.seq_length = rows[i].seq ? rows[i].seq : 2048;
+        run->config.model.max_positions = 0;
+        if (!mds_layout_find(run, m->gpu.kind, rows[i].ranks, &diag, &row))
+            fail_msg("no row for %s on %d %s", rows[i].model, rows[i].ranks,
+                     m->gpu.kind);
+        if (mds_layout_apply(run, &row.layout, rows[i].ranks, &c) ||
+            mds_predict(&c, rows[i].ranks, (int)m->node.gpus, m, &e))
+            fail_msg("%s: %s", row.origin, mds_fail_text());
+        if (!e.fits)
+            fail_msg("%s does not fit on %s", row.origin, m->name);
+        run->config.model.seq_length += 1000;
+        assert_true(!rows[i].seq ||
+                    !mds_layout_find(run, m->gpu.kind, rows[i].ranks, &diag, &row));
+        mds_diag_fini(&diag);
+        mds_config_run_destroy(run);
+        mds_machine_destroy(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
         cmocka_unit_test(time_is_what_h200s_took),
+        cmocka_unit_test(rows_of_the_table_fit),
         cmocka_unit_test(chunks_hide_messages),
         cmocka_unit_test(the_hosts_update_shows_in_part),
         cmocka_unit_test(buffers_follow_the_peers),
