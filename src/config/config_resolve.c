@@ -269,11 +269,16 @@ static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
         mds_diag_fault(diag, mds_config_origin(run, "data.split"),
                        "--split '%s': must be proportions such as 949,50,1",
                        d->split ? d->split : "");
-    if (run->action != MDS_ACTION_RUN || run->config.train.dry_run)
-        return;
-    if (!d->paths)
+    if (run->action == MDS_ACTION_RUN && !run->config.train.dry_run)
+        mds_config_need_data(run, diag);
+}
+
+void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    if (!run->config.data.paths)
         mds_diag_fault(diag, NULL,
-                       "no data; give --data-path (mds_data makes such files)");
+                       "no data; give --data-path (DATA_PATH); mds_data makes such "
+                       "files");
     if (!run->config.train.iters)
         mds_diag_fault(diag, NULL,
                        "no length of the run; give --train-iters or --train-tokens");

@@ -187,6 +187,27 @@ static enum mds_rc check_gpus(const struct mds_launch *l,
         (long long)l->per_node, l->machine->name, (long long)there, (long long)there);
 }
 
+/* States that are to be on disk, nobody said where: on what the profile calls a node's
+ * own, as the ALCF scripts have it. */
+static void default_nvme_path(const struct mds_launch *l, struct mds_config_run *run,
+                              int say, struct mds_diag *diag)
+{
+    const char *scratch = l->machine->node.scratch;
+    struct mds_settings *s = &run->settings;
+
+    if (run->config.parallel.offload_optimizer != MDS_PLACE_NVME ||
+        run->config.parallel.nvme_path || !scratch)
+        return;
+    mds_settings_put(s, mds_settings_row(s, "parallel.nvme_path"), scratch,
+                     MDS_LEVEL_MACHINE,
+                     mds_settings_of(&l->machine->facts, "node.scratch")->origin,
+                     "node.scratch", diag);
+    if (say)
+        mds_info("optimizer states go to %s, scratch of %s's nodes; --nvme-path "
+                 "(NVME_PATH) says else",
+                 scratch, l->machine->name);
+}
+
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
                               int say, struct mds_config_run **out)
 {
@@ -203,6 +224,8 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
         mds_words_add(&argv, "%s", extra->v[i]);
     rc = argv.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                      : mds_config_read((int)argv.n, argv.v, &diag, out);
+    if (!rc)
+        default_nvme_path(l, *out, say, &diag);
     if (!rc && say)
         log_warnings(&diag);
     if (!rc && (*out)->action != MDS_ACTION_RUN)
@@ -321,7 +344,8 @@ static void warn_of_data(const char *path)
     mds_str_fini(&bin);
 }
 
-/* Resolve for the ranks.  A line that is only printed needs no data. */
+/* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
+ * are not here: each rank looks at its own, this is a rehearsal. */
 static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *run)
 {
     struct mds_diag diag = {0};
@@ -330,8 +354,12 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
 
     if (printed && !run->config.data.paths)
         mds_warn("no data: DATA_PATH (--data-path) is not set");
-    run->config.train.dry_run = printed;
+    run->config.train.dry_run = 1;
     rc = mds_config_resolve(run, l->ranks, &diag);
+    if (!rc && !printed) {
+        mds_config_need_data(run, &diag);
+        rc = mds_diag_verdict(&diag);
+    }
     if (!rc)
         log_warnings(&diag);
     if (!rc && !printed)

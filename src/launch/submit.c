@@ -184,7 +184,14 @@ static int64_t round_down(double n)
     return 1;
 }
 
-enum { SAVE_EVERY_S = 1800 }; /* what a job that is killed loses, at most */
+/* What a job that is killed loses, at most: seconds. */
+static double loses_s(const struct mds_job *j)
+{
+    const struct mds_queue *q =
+        j->queue ? mds_machine_queue(j->launch->machine, j->queue) : NULL;
+
+    return q && q->preemptable ? 600 : 1800;
+}
 
 /* How often to save, and when to leave: appended where the user has not said it. */
 static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
@@ -192,8 +199,7 @@ static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
 {
     if (!was_set(asked, "checkpoint.interval")) {
         mds_words_add(arguments, "--save-interval");
-        mds_words_add(arguments, "%lld",
-                      (long long)round_down(SAVE_EVERY_S / e->step_s));
+        mds_words_add(arguments, "%lld", (long long)round_down(loses_s(j) / e->step_s));
     }
     if (j->walltime_s <= 0)
         return;

@@ -158,9 +158,10 @@ static enum mds_rc verb_plan(struct call *c)
         rc = mds_diag_verdict(&diag);
         goto destroy_run;
     }
-    printf("%s, %lld tokens, %lld rank%s: %lld node%s of %s\n",
-           run->config.model.size_key ? run->config.model.size_key : "a model",
-           (long long)run->config.model.seq_length, (long long)l.ranks,
+    printf("%s", run->config.model.size_key ? run->config.model.size_key : "a model");
+    if (!c->options.max_seq)
+        printf(", %lld tokens", (long long)run->config.model.seq_length);
+    printf(", %lld rank%s: %lld node%s of %s\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            l.machine->name);
     rc = c->options.max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);

@@ -139,6 +139,17 @@ test_expect_success 'a job has the programs, nodes and ranks that were planned, 
         "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
     sed 1d words >got && test_cmp want got
 '
+test_expect_success 'states on disks that are not here, and a queue whose jobs may be killed' '
+    MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B MPSIZE=4 TRAIN_ITERS=5 OFFLOAD_DEVICE=nvme ZERO_STAGE=1 &&
+    export MACHINE MODEL_SIZE_KEY MPSIZE TRAIN_ITERS OFFLOAD_DEVICE ZERO_STAGE &&
+    mds_launch submit --write --name calm debug 1 1:00:00 me 2>err && cat err &&
+    grep "optimizer states go to /local/scratch" err &&
+    mds_launch submit --write --name risky preemptable 1 1:00:00 me &&
+    grep -e "--nvme-path /local/scratch" runs/calm/job.sh &&
+    every() { sed -n "s/.*--save-interval \([0-9]*\).*/\1/p" "runs/$1/job.sh"; } &&
+    test "$(every risky)" -gt 0 && test "$(every calm)" -gt "$(every risky)" &&
+    unset MACHINE MODEL_SIZE_KEY MPSIZE TRAIN_ITERS OFFLOAD_DEVICE ZERO_STAGE
+'
 test_expect_success 'a cell has its own number of ranks, not that of the last' '
     rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 SEQ_LEN=2048 mds_launch sweep \

@@ -51,6 +51,7 @@ train-gpt3.sh USE_ACTIVATION_CHECKPOINTING=0 | --recompute-granularity none
 train-gpt3.sh ACT_CKPT_NUM_LAYERS=2 | --checkpoint-num-layers 2
 train-gpt3.sh OFFLOAD_DEVICE=none | --offload-device none
 train-gpt3.sh NVME_PATH=/scratch OFFLOAD_DEVICE=nvme | --offload-device nvme .*--nvme-path /scratch
+train-gpt3.sh OFFLOAD_DEVICE=nvme | --offload-device nvme --nvme-path /local/scratch
 train-gpt3.sh DDP_IMPL=FSDP |
 train-gpt3.sh MODEL_TYPE=bert |
 train-gpt3.sh DATA_PATH=e.h5 | --data-path e.h5
