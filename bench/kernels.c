@@ -7,7 +7,8 @@
  * of the others is their bytes at the speed of a copy.
  *
  * WORK, if any, is timed instead: product=ROWS,IN,OUT or
- * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM, seconds for bench/ceiling.py. */
+ * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM, in seconds, or copy, in bytes read and
+ * written a second; for bench/ceiling.py and bench/account.py. */
 #include "bench/kernels.h"
 
 #include <stdio.h>
@@ -26,9 +27,10 @@ double bench_now_s(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
-                    "[product=ROWS,IN,OUT | attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM]"
-                    "...\n");
+    fprintf(stderr,
+            "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
+            "[product=ROWS,IN,OUT | attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM | "
+            "copy]...\n");
     return 1;
 }
 
@@ -55,6 +57,8 @@ static int do_work(const struct bench *b, const char *word)
     else if (sscanf(word, "attention=%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
                     &n[3]) == 4)
         bench_attention(b, n[0], n[1], n[2], n[3]);
+    else if (strcmp(word, "copy") == 0)
+        printf("copy %.6g\n", 1e9 / b->dev->copy_s(1e9));
     else
         return 0;
     fflush(stdout);

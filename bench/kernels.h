@@ -69,9 +69,9 @@ struct bench {
 /* Every operation at the device's sizes, a line each. */
 void bench_operations(const struct bench *b);
 
-/* A line of seconds, for bench/ceiling.py: "product ROWS IN OUT" forward, gradient of
- * the input, of the weight; "attention SEQUENCES TOKENS HEADS HEAD_DIM" forward,
- * backward. */
+/* A line of seconds, for bench/ceiling.py and bench/account.py: "product ROWS IN OUT"
+ * forward, gradient of the input, of the weight; "attention SEQUENCES TOKENS HEADS
+ * HEAD_DIM" forward, backward. */
 void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out);
 void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
                      int64_t heads, int64_t head_dim);

@@ -1,4 +1,5 @@
 EXTRA_DIST += \
+	bench/account.py \
 	bench/ceiling.py \
 	bench/async-save bench/checkpoint bench/cpu \
 	bench/gpu \

@@ -20,7 +20,8 @@ bench() {
 
 test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
-    grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out
+    grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out &&
+    "$builddir/bench/kernels" -t 1 copy >out && grep -E "^copy [1-9][0-9.e+]*$" out
 '
 
 test_expect_success PYTHON 'gpu: tries that fail are records, the others are timed' '
@@ -37,6 +38,27 @@ test_expect_success PYTHON 'gpu: a later call adds to the records' '
         --warmup 1 &&
     grep "^ *tiny " results &&
     grep "^ *other  *2 " results
+'
+
+# What an operation takes alone and what it loses are what it took.
+test_expect_success PYTHON 'gpu: an account of a step, operation by operation' '
+    bench gpu --shape "tiny 1 2 16 2 32" --mds-tries "1,none,g2" --parts account --steps 2 \
+        --warmup 1 &&
+    grep "^tiny account of 1,none,g2, 2 steps:" results &&
+    grep "^step .* ms = alone .* copy [0-9.]* GB/s$" results &&
+    awk "
+        \$1 ~ /^(linear_(fwd|bwd_input|bwd_weight)|attention_(fwd|bwd)|norm_bwd|adamw)$/ {
+            seen[\$1] = 1
+            d = \$5 - \$6 - \$7
+            if (NF != 8 || d > 0.002 || d < -0.002) bad = 1
+        }
+        \$1 == \"linear_fwd\" && \$6 == \"-\" { bad = 1 } # every shape has a rate
+        \$1 == \"norm_bwd\" && \$2 != 10 { bad = 1 } # 2 a layer and the last, twice
+        END { n = 0; for (i in seen) n++; exit bad || n != 7 }
+    " results &&
+    sed "/^product/d" results >none &&
+    test_must_fail python3 "$srcdir/bench/account.py" none none 2>err &&
+    grep "none: no line of a copy" err
 '
 
 test_expect_success PYTHON 'gpu: a row that is not there' '
