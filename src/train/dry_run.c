@@ -83,35 +83,94 @@ static int64_t tokens_here(const struct mds_config *c)
            (c->parallel.ulysses * c->parallel.ring);
 }
 
-/* What a token costs at the peak: the difference to half the sequence.  Nothing is
- * printed where half of it cannot be. */
-static void print_growth(const struct mds_config *c, const struct mds_groups *g,
-                         const struct mds_engine_need *n, FILE *f)
+/* Bytes by tag, on the device and on the host. */
+struct growth {
+    double device[MDS_MEM_TAGS], host[MDS_MEM_TAGS];
+};
+
+/* What a token costs at the peak: the difference of n to half the sequence.  0 where
+ * half of it cannot be. */
+static int growth_of(const struct mds_config *c, const struct mds_groups *g,
+                     const struct mds_engine_need *n, struct growth *out)
 {
     struct mds_config half = *c;
     struct mds_engine_need less;
-    double tokens = (double)tokens_here(c) / 2, sums[2] = {0, 0};
+    double tokens = (double)tokens_here(c) / 2;
 
     half.model.seq_length /= 2;
     if (c->model.seq_length % (4 * (int64_t)g->grid.world) ||
         mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
                            ranks_a_node(g), &less))
-        return;
-    fprintf(f, "  %-12s %14s %12s\n", "bytes a token", "device", "host");
+        return 0;
     for (int t = 0; t < MDS_MEM_TAGS; t++) {
-        double device =
+        out->device[t] =
             (double)(n->memory.at_total_peak[t] - less.memory.at_total_peak[t]) /
             tokens;
-        double host =
+        out->host[t] =
             (double)(n->host.at_total_peak[t] - less.host.at_total_peak[t]) / tokens;
-
-        sums[0] += device;
-        sums[1] += host;
-        if (device != 0 || host != 0)
-            fprintf(f, "  %-12s %15.1f %12.1f\n", mds_mem_tag_name((enum mds_mem_tag)t),
-                    device, host);
     }
-    fprintf(f, "  %-12s %15.1f %12.1f\n\n", "all", sums[0], sums[1]);
+    return 1;
+}
+
+/* What of that each block of this rank's costs: the difference to half the blocks, of
+ * each kind.  0 where half of them cannot be. */
+static int block_growth_of(const struct mds_config *c, const struct mds_groups *g,
+                           const struct growth *whole, struct growth *out)
+{
+    struct mds_config half = *c;
+    struct mds_engine_need n;
+    double blocks = (double)c->model.layers / (double)c->parallel.pipeline / 2;
+
+    half.model.layers /= 2;
+    half.train.keep_attention /= 2;
+    half.train.device_inputs /= 2;
+    if (c->model.layers % (2 * c->parallel.pipeline) ||
+        c->parallel.virtual_stages > 1 ||
+        mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
+                           ranks_a_node(g), &n) ||
+        !growth_of(&half, g, &n, out))
+        return 0;
+    for (int t = 0; t < MDS_MEM_TAGS; t++) {
+        out->device[t] = (whole->device[t] - out->device[t]) / blocks;
+        out->host[t] = (whole->host[t] - out->host[t]) / blocks;
+    }
+    return 1;
+}
+
+static void print_growth_line(const char *name, double device, double host,
+                              const double block[2], FILE *f)
+{
+    fprintf(f, "  %-12s %15.1f %12.1f", name, device, host);
+    if (block)
+        fprintf(f, "   %15.1f %12.1f", block[0], block[1]);
+    fprintf(f, "\n");
+}
+
+static void print_growth(const struct mds_config *c, const struct mds_groups *g,
+                         const struct mds_engine_need *n, FILE *f)
+{
+    struct growth all, block = {{0}, {0}};
+    double sum[2] = {0, 0}, block_sum[2] = {0, 0};
+    int blocks;
+
+    if (!growth_of(c, g, n, &all))
+        return;
+    blocks = block_growth_of(c, g, &all, &block);
+    fprintf(f, "  %-12s %15s %12s", "bytes a token", "device", "host");
+    fprintf(f, "%s\n", blocks ? "  a block: device         host" : "");
+    for (int t = 0; t < MDS_MEM_TAGS; t++) {
+        double of_block[] = {block.device[t], block.host[t]};
+
+        sum[0] += all.device[t];
+        sum[1] += all.host[t];
+        block_sum[0] += of_block[0];
+        block_sum[1] += of_block[1];
+        if (all.device[t] != 0 || all.host[t] != 0)
+            print_growth_line(mds_mem_tag_name((enum mds_mem_tag)t), all.device[t],
+                              all.host[t], blocks ? of_block : NULL, f);
+    }
+    print_growth_line("all", sum[0], sum[1], blocks ? block_sum : NULL, f);
+    fprintf(f, "\n");
 }
 
 static void print_operations(const struct mds_ledger *l, FILE *f)

@@ -40,6 +40,42 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
 END
+# What docs/long-sequences.md derives, with vectors v of 4096 bytes and A of 16 heads.
+# token WORDS... : "bytes a token" of all, on the device and the host, and of a block
+token() {
+    # shellcheck disable=SC2086  # a list of words
+    mds_pretrain --dry-run --bf16 --num-layers 8 --hidden-size 2048 \
+        --num-attention-heads 16 --seq-length 65536 --micro-batch-size 1 --global-batch-size 1 \
+        --position-embedding-type rope --vocab-size 50257 "$@" >dry &&
+        sed -n '/^  bytes a token/,/^$/s/^  all *//p' dry
+}
+v=4096
+kept='--recompute-granularity full --cpu-checkpointing --sequence-tile 4096 --loss-tile 4096'
+while read -r all host block host_block options; do
+    test_expect_success "a token and block: $options" "
+        token $options >line && cat line && set -- \$(cat line) &&
+        { test $all = - || test \$1 = $all.0; } && test \$2 = $host.0 &&
+        test \$3 = $block.0 && test \$4 = $host_block.0"
+done <<END
+- 0 $((16 * v + 80)) 0 --recompute-granularity none
+- 0 $((8 * v + 80)) 0 --recompute-granularity none --mlp-tile 4096
+- 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
+- 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
+- 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act
+$((28 * v + 96)) 0 $v 0 --recompute-granularity full
+$((20 * v + 96)) 0 $v 0 --recompute-granularity full --mlp-tile 4096
+$((36 * v + 608)) 0 $((2 * v + 64)) 0 --recompute-granularity selective
+- 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
+$((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
+$((9 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192
+$((10 * v + 72)) $((8 * v)) 0 $v $kept
+$((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --keep-attention-layers 4
+$((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --device-checkpoint-layers 4
+$((3 * v + 72)) $((15 * v)) 0 $v $kept --attention-chunk 16384
+$((7 * v + 72)) $((8 * v)) 0 $v $kept --swiglu --num-key-value-heads 4
+$((10 * v / 4 + 24)) $((2 * v)) 0 $((v / 4)) $kept --world-size 4 --tensor-model-parallel-size 4 --sequence-parallel
+$((10 * v + 72)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4
+END
 # The example of docs/parallelism.md, "Counted": calls and payload of a tensor group.
 counted() {
     mds_pretrain --dry-run --num-layers 8 --hidden-size 64 --num-attention-heads 8 \
