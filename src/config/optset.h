@@ -7,6 +7,7 @@
 #ifndef MDS_CONFIG_OPTSET_H
 #define MDS_CONFIG_OPTSET_H
 
+#include "base/str.h"
 #include "config/diag.h"
 #include "config/tree.h"
 
@@ -178,7 +179,12 @@ void mds_settings_version(const struct mds_option_set *set, FILE *f);
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);
 
-/* The same as a text, the caller's to free; or NULL after mds_fail(MDS_EMEM). */
+/* Each value as a line, "--flag value", but for those whose keys are in `but`, which
+ * ends with NULL; of a path only whether there is one. */
+void mds_settings_lines(const struct mds_settings *s, const char *const *but,
+                        struct mds_str *out);
+
+/* What mds_settings_show prints, to be freed; or NULL after mds_fail(MDS_EMEM). */
 char *mds_settings_text(const struct mds_settings *s);
 
 #endif

@@ -347,6 +347,32 @@ void mds_settings_show(const struct mds_settings *s, FILE *f)
     }
 }
 
+static int is_in(const char *key, const char *const *list)
+{
+    while (*list && strcmp(*list, key) != 0)
+        list++;
+    return *list != NULL;
+}
+
+void mds_settings_lines(const struct mds_settings *s, const char *const *but,
+                        struct mds_str *out)
+{
+    for (size_t i = 0; i < s->rows; i++) {
+        const struct mds_option *o = &s->set->options[i];
+        union mds_value v;
+
+        if (!is_shown(o) || is_in(o->key, but))
+            continue;
+        v = mds_settings_value(s, i);
+        mds_str_add(out, "%s ", o->flag ? o->flag : o->key);
+        if (o->path == MDS_PATH_ANY)
+            mds_value_format(o, v, out);
+        else
+            mds_str_add(out, "%s", v.s ? "a path" : "no path");
+        mds_str_add(out, "\n");
+    }
+}
+
 char *mds_settings_text(const struct mds_settings *s)
 {
     char *text = NULL;

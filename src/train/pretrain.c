@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "train/alike.h"
 #include "train/train.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *
     enum mds_rc rc;
 
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
+    MDS_TRY(mds_alike_check(spec->world, run, spec->data, spec->version));
     if (spec->world->rank == 0) {
         mds_info("data: %s", mds_dataset_describe(spec->data));
         configuration = mds_settings_text(&run->settings);

@@ -6,6 +6,43 @@ test_description='what fails on one rank alone: nobody waits for it, one line sa
 # shellcheck source=tests/cli/tworanks.sh
 . "${srcdir:?}/tests/cli/tworanks.sh"
 
+# ---- what ranks were told ----
+
+# apart RANK0 RANK1 OPTIONS...: the two of them with another environment and options each
+apart() {
+    cat >each <<-\EOF
+	words=$2
+	test "${PMI_RANK:-${OMPI_COMM_WORLD_RANK-}}" = 1 || words=$1
+	shift 2
+	eval "exec env $words \"\$@\""
+	EOF
+    # shellcheck disable=SC2086
+    timeout 20 $MPIEXEC -n 2 sh each "$1" "$2" $small --train-iters 2 >out 2>&1 </dev/null
+    status=$?
+    cat out
+    return $status
+}
+alone() {
+    status=0
+    apart "$1" "$2" || status=$?
+    test $status -ne 0 && test $status -ne 124 && test "$(grep -c "error: " out)" -eq 1 &&
+        grep "error: " out | grep -e "$3"
+}
+test_expect_success 'an environment that one rank alone has, and other data, are named' '
+    gzip -dc "$srcdir/tests/data/lambda.fna.gz" | head -n 300 >part.fna &&
+    mds_data make --tokenizer codon --output t2.h5 part.fna &&
+    alone "mds_pretrain --data-path t.h5" "MDS_CLIP_GRAD=2 mds_pretrain --data-path t.h5" \
+        "rank 1 .*this rank has --clip-grad 2, rank 0 has --clip-grad 1; all need" &&
+    alone "mds_pretrain --data-path t.h5" "mds_pretrain --data-path t2.h5" \
+        "rank 1 .*this rank has the data .* words, rank 0 has the data 15" &&
+    alone "mds_pretrain --data-path t.h5 --save ck" "mds_pretrain --data-path t.h5" \
+        "rank 1 .*this rank has --save no path, rank 0 has --save a path"
+'
+test_expect_success 'what is a rank of its own may differ' '
+    cp t.h5 copy.h5 && apart "mds_pretrain --data-path t.h5" "MDS_LOG_LEVEL=debug \
+        mds_pretrain --data-path copy.h5" && grep "done: iteration 2 of 2" out
+'
+
 # ---- data ----
 
 test_expect_success 'token files that one rank cannot see, or not read any more' '
