@@ -9,7 +9,7 @@ if ! [ -f .clang-format ]; then
 elif ! clang-format --version 2> /dev/null | grep -q "version $want\."; then
     echo "1..0 # SKIP no clang-format $want"
 else
-    sources=$(find src kernels tests bench -type f \( -name '*.[ch]' -o -name '*.cu' \) | sort)
+    sources=$(find src kernels tests bench -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | sort)
     out=$(echo "$sources" | xargs clang-format --dry-run -Werror 2>&1) || printf 'not '
     echo "ok 1 - clang-format has nothing to change"
     printf '%s\n' "$out" | sed -n 's/^\([^ ]*\): error:.*/# \1/p'
