@@ -44,6 +44,7 @@ CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
 
 # The kernel tests on a GPU, and how fast it is: tests/gpu/run.
 tests_kernels_libcheck_a_SOURCES += tests/kernels/staged.c
+check_PROGRAMS += tests/gpu/race
 if HAVE_CMOCKA
 check_PROGRAMS += tests/gpu/wide tests/gpu/attention
 endif
@@ -67,6 +68,9 @@ tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
 tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm
+tests_gpu_race_SOURCES =
+tests_gpu_race_LDADD = tests/gpu/race.o $(CUDA_LIBS)
+CLEANFILES += tests/gpu/race.o tests/gpu/race.d
 tests_gpu_wide_SOURCES = tests/gpu/wide.c
 tests_gpu_wide_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_wide_LDADD = $(kernels_ldadd)
@@ -74,7 +78,8 @@ tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS) -lm
 dist_check_SCRIPTS += tests/gpu/run tests/gpu/resume
-EXTRA_DIST += tests/kernels/staged.c tests/gpu/attention.c tests/gpu/wide.c
+EXTRA_DIST += tests/kernels/staged.c tests/gpu/attention.c tests/gpu/race.cu \
+  tests/gpu/wide.c
 
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
