@@ -186,7 +186,7 @@ def word_of(text, letter, end, default):
     return next((int(w) for w in words if w.isdigit()), default)
 
 
-def floor_s(r, layers, vocab=50304):
+def floor_s(r, layers):
     """Seconds of a step's products and attention alone, with what recompute adds: three of
     four products of a layer; with full attention, but where it is kept (aN%); and all of
     forward in blocks whose input is not kept (kN)."""
@@ -195,7 +195,7 @@ def floor_s(r, layers, vocab=50304):
     again = r["recompute"] != "none"
     blocks = word_of(r["try"], "k", "", 1)
     more = (blocks - 1) / blocks  # forward once more
-    products = tokens * (layers * H**2 * (72 + 16 * again + 24 * more) + 6 * vocab * H)
+    products = tokens * (layers * H**2 * (72 + 16 * again + 24 * more) + 6 * r["vocab"] * H)
     near = min(ATTENTION_FLOPS, key=lambda d: abs(d - D))
     fwd, bwd = ATTENTION_FLOPS[near]
     kept = word_of(r["try"], "a", "%", 0) / 100 if r["recompute"] == "full" else 1
@@ -224,6 +224,8 @@ def long_line(row, runs):
     r = runs[-1]
     whole = r["whole"]
     step = along(runs, "step_s", whole)
+    if step and step < r["step_s"]:  # more layers were faster: too short to tell
+        step = None
     measured = ",".join(str(x["layers"]) for x in runs)
     cells = [row, str(r["gpus"]), str(r["seq"]), f"{measured} of {whole}"]
     if step:
@@ -260,7 +262,8 @@ def longseq(records):
             print(f"{r['row']}: longest {r['seq']} tokens on {r['gpus']} with {r['try']};"
                   f" GPU and host GiB of a rank: {r['need']}")  # fmt: skip
         else:
-            print(f"{r['row']} {r.get('layers', '')} layers, {r['try']}: {tail(r)}")
+            layers = f"{r['layers']} layers, " if "layers" in r else ""
+            print(f"{r['row']} {layers}{r['try']}: {tail(r)}")
 
 
 def main():

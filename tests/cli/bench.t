@@ -72,6 +72,30 @@ test_expect_success PYTHON 'longseq: fewer layers than the whole, on a line' '
     grep "^tiny 2 layers, .* 1 steps" results
 '
 
+test_expect_success PYTHON 'longseq: layers that have not the mixture of the whole are refused' '
+    bench longseq --shape "tiny 1 8 16 2 64" --layers 1,2,8 --try 1,full,k2,t32,rope --steps 1 &&
+    grep "^tiny 1,full,k2,t32,rope, 1 layers: status -: error: 1 layers have no such" results &&
+    grep "^ *tiny  *1  *64  *2,8 of 8 " results
+'
+# Layers of 1 s, and 0.5 s for the rest; 700 TFLOP/s in products, 655 and 541 in attention.
+# A block, in units of H^2 a token: 72 of products, 16 again; a million tokens of 128.
+record='{"row": "r", "who": "mds", "try": "1,full,t9,a50%", "whole": 40, "hidden": 1024,
+    "heads": 8, "vocab": 1000, "seq": 1000000, "need": "1 2", "published": 100,
+    "micro_batch": 1, "accumulate": 1, "replicas": 1, "recompute": "full", "gpus": 2,
+    "tokens_per_s_per_gpu": 1, "step_min_s": 1, "step_max_s": 1, "steps": 1,
+    "causal_tflops_per_gpu": 1, "first_step_s": 1, "loss": 1'
+test_expect_success PYTHON 'longseq: the line, the floor and the ratio of known runs' '
+    for n in 2 4; do
+        echo "$record, \"layers\": $n, \"step_s\": $n.5, \"causal_flops\": ${n}e14," \
+            "\"megatron_flops\": ${n}e15}" | tr -d "\n" && echo
+    done >records && python3 "$srcdir/bench/records.py" longseq records >out && cat out &&
+    floor=$(awk "BEGIN { h = 1024; s = 1e6
+        p = s * (40 * h * h * (72 + 16) + 6 * 1000 * h) / 700e12
+        a = 2 * 40 * h * s * s * (1.5 / 655e12 + 2.5 / 541e12)
+        printf \"%.2f\", (p + a) / 2 }") &&
+    grep "^ *r  *2  *1000000  *2,4 of 40  *40.50  *$floor  *49  *494  *100  *4.94 " out
+'
+
 test_expect_success PYTHON 'longseq: the longest that fits, by dry runs' '
     bench longseq --longest --rows 1.3b-max --gpu-memory 40 --host-memory 40 &&
     longest=$(sed -n "s/^1.3b-max: longest \([0-9]*\) tokens .*/\1/p" results) &&

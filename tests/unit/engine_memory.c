@@ -288,13 +288,18 @@ void *__wrap_mds_realloc(void *p, size_t n, size_t size)
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < 20; way++) {
         struct mds_config c = gpt_shape();
         struct fixture f;
         int before;
 
         c.model.layers = 5;
-        set_recompute(&c, way);
+        c.parallel.offload_optimizer = (enum mds_place_kind)(way % 3);
+        c.parallel.nvme_path = "/tmp";
+        if (way < 6)
+            set_recompute(&c, way);
+        else
+            set_tiles(&c, way);
         open_on(&f, &c, "cpu");
         backward(&f);
         assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
