@@ -1,8 +1,10 @@
 #include "launch/results.h"
 #include "base/log.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,31 +138,75 @@ static void write_bars(const struct mds_results *all, FILE *f)
     fputc('\n', f);
 }
 
-/* A line for each model. */
+/* Whether a line of the second plot goes on from v[i - 1] to v[i]: the same model on as
+ * many ranks. */
+static int goes_on(const struct mds_results *all, size_t i)
+{
+    return i > 0 && i < all->n && !is_new(all, i) &&
+           all->v[i].ranks == all->v[i - 1].ranks;
+}
+
+/* FLOP/s at the length of v[i], of all runs of its line the fastest; *next is the first
+ * run of another length, or line. */
+static double fastest(const struct mds_results *all, size_t i, size_t *next)
+{
+    double most = mds_result_flops(&all->v[i]);
+
+    for (*next = i + 1; goes_on(all, *next) && all->v[*next].seq == all->v[i].seq;
+         (*next)++)
+        most = fmax(most, mds_result_flops(&all->v[*next]));
+    return most;
+}
+
+/* The points of the line that begins at v[i]; *end is where the next begins.  Returns
+ * how many there are; f: NULL to count only. */
+static int write_line(const struct mds_results *all, size_t i, size_t *end, FILE *f)
+{
+    int points = 0;
+    size_t next;
+
+    do {
+        double flops = fastest(all, i, &next);
+
+        if (flops > 0 && f)
+            fprintf(f, "%ld %.6g\n", all->v[i].seq, flops / 1e12);
+        points += flops > 0;
+        i = next;
+    } while (goes_on(all, i));
+    *end = i;
+    return points;
+}
+
+/* A line for each model and number of ranks that made a step. */
 static void write_lines(const struct mds_results *all, FILE *f)
 {
-    int model = -1;
+    const char *between = "plot";
+    size_t end;
 
-    for (size_t i = 0; i < all->n; i++) {
-        if (is_new(all, i)) {
-            fprintf(f, "%s$m%d << EOD\n", model >= 0 ? "EOD\n" : "", model + 1);
-            model++;
-        }
-        if (all->v[i].elapsed_s > 0)
-            fprintf(f, "%ld %.6g\n", all->v[i].seq,
-                    mds_result_flops(&all->v[i]) / 1e12);
+    for (size_t i = 0; i < all->n; i = end) {
+        fprintf(f, "$line%zu << EOD\n", i);
+        write_line(all, i, &end, f);
+        fprintf(f, "EOD\n");
     }
-    fprintf(f, "EOD\nset output 'speed.svg'\nset logscale x 2\n"
-               "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n"
-               "plot");
-    model = -1;
-    for (size_t i = 0; i < all->n; i++)
-        if (is_new(all, i)) {
-            model++;
-            fprintf(f, "%s $m%d using 1:2 with linespoints pt 7 title '%s'",
-                    model ? "," : "", model, all->v[i].model);
+    fprintf(f, "set output 'speed.svg'\nset logscale x 2\nset key below\n"
+               "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n");
+    for (size_t i = 0; i < all->n; i = end)
+        if (write_line(all, i, &end, NULL) > 0) {
+            fprintf(f,
+                    "%s $line%zu using 1:2 with linespoints pt 7 title '%s, %d rank%s'",
+                    between, i, all->v[i].model, all->v[i].ranks,
+                    mds_plural(all->v[i].ranks));
+            between = ",";
         }
     fputc('\n', f);
+}
+
+static int any_step(const struct mds_results *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (mds_result_flops(&all->v[i]) > 0)
+            return 1;
+    return 0;
 }
 
 static enum mds_rc write_plots(const struct mds_results *all, const char *folder)
@@ -168,6 +214,10 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     char command[PATH_MAX + 64];
     FILE *f;
 
+    if (!any_step(all)) {
+        mds_warn("no plots: no run in %s made a step", folder);
+        return MDS_OK;
+    }
     MDS_TRY(open_in(folder, "report.gp", &f));
     write_bars(all, f);
     write_lines(all, f);

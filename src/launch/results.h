@@ -26,7 +26,8 @@ double mds_result_tokens(const struct mds_result *r);
 
 /* report.csv and report.md (also on standard output), and, where gnuplot is found,
  * longest.svg (longest sequence by ranks, a bar for each model) and speed.svg (TFLOP/s
- * by sequence length), in folder.  Sorted by model, ranks, length. */
+ * by sequence length, a line for each model on as many ranks; of runs of one length the
+ * fastest), in folder.  all: sorted by model, ranks, length. */
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder);
 
 #endif

@@ -182,6 +182,23 @@ test_expect_success 'a report survives a run that was killed in a line' '
     mds_launch report here >out && grep "TINY-32-1n" out &&
     test_must_fail mds_launch report nowhere 2>err && grep "nowhere is no folder" err
 '
+# a run folder of one step: NAME MODEL RANKS SEQ SECONDS
+made() {
+    mkdir -p made/$1 &&
+        printf '{"event":"run","model_size_key":"%s","ranks":%d,"seq_length":%d,"global_batch_size":1,"megatron_flops_per_step":%s}\n{"event":"step","iteration":1,"elapsed_s":%s,"lm_loss":1}\n' \
+            "$2" "$3" "$4" 1e12 "$5" >made/$1/metrics.jsonl
+}
+test_expect_success 'plots: a line for each model and number of ranks, the fastest of each length' '
+    made a A 2 64 1 && made b A 2 32 1 && made c A 4 32 1 && made d A 2 32 0.5 && made e B 2 32 1 &&
+    mkdir made/none && printf "{\"event\":\"run\",\"model_size_key\":\"B\",\"ranks\":8,\"seq_length\":9}\n" \
+        >made/none/metrics.jsonl &&
+    mds_launch report made >out && cat made/report.gp &&
+    grep "^[0-9]" made/report.gp >got &&
+    printf "%s\n" "2 0.064 0.032" "4 0.032 0" "8 0 0" "32 1" "64 0.5" "32 0.25" "32 0.5" >want &&
+    test_cmp want got &&
+    grep -o "title .A, [24] ranks\|title .B, 2 ranks" made/report.gp >got && test "$(wc -l <got)" -eq 3 &&
+    rm -r made/[a-e] made/report.gp && mds_launch report made 2>err && grep "no plots: no run in made made a step" err
+'
 # A run that leaves after two steps, and after two more: without a batch system, here.
 losses() {
     sed -n "s/.*\"event\":\"step\".*\"iteration\":\([0-9]*\),.*\"lm_loss\":\([^,]*\).*/\1 \2/p" "$1"
