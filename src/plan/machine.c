@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "config/options.h"
 #include "config/tree.h"
 #include "plan/machine_impl.h"
 
@@ -286,6 +287,21 @@ static enum mds_rc read_attention(struct reader *r, const struct mds_node *secti
     return mds_machine_read_attention(r->t, section, r->m, r->diag);
 }
 
+/* What mds_pretrain will take from here: its faults are the profile's. */
+static enum mds_rc check_settings(struct reader *r, const struct mds_node *section)
+{
+    struct mds_tree part = *r->t;
+    struct mds_config values = {0};
+    struct mds_settings s;
+
+    MDS_TRY(mds_settings_init(&s, &mds_pretrain_options, &values));
+    part.root = (struct mds_node *)section;
+    mds_settings_read_tree(&s, MDS_LEVEL_MACHINE, &part, r->diag);
+    mds_settings_check(&s, r->diag);
+    mds_settings_fini(&s);
+    return MDS_OK;
+}
+
 /* ---- the whole ---- */
 
 static int is_listed(const char *const *names, const char *name)
@@ -305,8 +321,10 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
         return MDS_OK;
     }
     for (const struct mds_node *n = root->first; n; n = n->next) {
-        if (strcmp(n->key, "settings") == 0)
-            continue; /* mds_pretrain's own, read by it */
+        if (strcmp(n->key, "settings") == 0) {
+            MDS_TRY(check_settings(r, n));
+            continue;
+        }
         if (sections && is_listed(sections, n->key) == but)
             continue;
         if (n->kind != MDS_NODE_MAP)

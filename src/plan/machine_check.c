@@ -56,6 +56,41 @@ static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
             "launcher.gpu_binding: launcher.kind must be pals, hydra or srun");
 }
 
+/* The first brace of a text that opens none of the holes, "{a}{b}"; or NULL. */
+static const char *unknown_hole(const char *text, const char *holes)
+{
+    for (; text && (text = strchr(text, '{')); text++) {
+        size_t n = strcspn(text, "}") + 1;
+        const char *at = strstr(holes, "{");
+
+        while (at && strncmp(at, text, n) != 0)
+            at = strchr(at + 1, '{');
+        if (!at)
+            return text;
+    }
+    return NULL;
+}
+
+static void check_holes(const struct mds_machine *m, struct mds_diag *diag)
+{
+    const struct {
+        const char *key, *text, *holes;
+    } rows[] = {
+        {"batch.directives", m->batch.directives, "{nodes}{gpus}{folder}"},
+        {"launcher.binding", m->launcher.binding, "{depth}"},
+        {"launcher.gpu_binding", m->launcher.gpu_binding, "{depth}{near}"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *at = unknown_hole(rows[i].text, rows[i].holes);
+
+        if (at)
+            mds_diag_fault(diag, mds_settings_of(&m->facts, rows[i].key)->origin,
+                           "%s: nothing fills %.*s; known are %s", rows[i].key,
+                           (int)strcspn(at, "} \n") + 1, at, rows[i].holes);
+    }
+}
+
 static void check_queues(const struct mds_machine *m, struct mds_diag *diag)
 {
     if (m->batch.scheduler == MDS_SCHEDULER_NONE && m->queue_count > 0)
@@ -93,5 +128,6 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     check_gpu(m, diag);
     check_node(m, diag);
     check_binding(m, diag);
+    check_holes(m, diag);
     check_queues(m, diag);
 }

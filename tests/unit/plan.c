@@ -66,6 +66,9 @@ static void faults_name_lines_and_the_nearest_name(void **state)
         {"node2: {a: 1}\n", "m.yaml:16: unknown section node2; did you mean node?"},
         {"quees: {source: s, date: 2026-01-02}\n", "did you mean queues?"},
         {"nonsense: 5\n", "m.yaml:16: nonsense: must be a map"},
+        {"settings: {model: {dytpe: bf16}}\n", "m.yaml:16: unknown key model.dytpe"},
+        {"settings: {model: {dtype: bf8}}\n", "m.yaml:16: model.dtype 'bf8': must be"},
+        {"settings: bf16\n", "m.yaml: must be a map of settings"},
     };
     struct mds_machine *m = NULL;
 
@@ -80,7 +83,9 @@ static void all_faults_come_at_once(void **state)
         "machine: {name: toy, abot: x, source: s, date: 2026-13-02}\n"
         "node: {count: 4, gpus: 2, cores: many, threads: 1}\n"
         "queues: {debug: {max_node: 2}, source: s, date: 2026-01-02}\n"
-        "environment: {A-B: 1, source: s, date: 2026-01-02}\n";
+        "environment: {A-B: 1, source: s, date: 2026-01-02}\n"
+        "batch: {directives: ['-l n={nodes}', '-l x={node}'], source: s, date: "
+        "2026-01-02}\n";
     static const char *const says[] = {
         "m.yaml:1: date '2026-13-02': must be YYYY-MM-DD",
         "m.yaml:1: unknown fact machine.abot; did you mean machine.about?",
@@ -89,6 +94,7 @@ static void all_faults_come_at_once(void **state)
         "m.yaml:3: queue debug: unknown key max_node; did you mean max_nodes?",
         "m.yaml:3: queue debug: must give max_nodes",
         "m.yaml:4: environment: A-B is no variable",
+        "m.yaml:5: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
         "m.yaml: no gpu.kind",
         "m.yaml: no rates.matmul_flops",
     };
