@@ -326,6 +326,18 @@ static const char *row_fault(struct search *s, struct mds_plan_entry *e)
     return NULL;
 }
 
+/* Batches of 0 are the configuration's: if those are others, so are time and memory. */
+static int is_same_run(const struct mds_plan_entry *a, const struct mds_plan_entry *b)
+{
+    struct mds_layout l = a->layout;
+
+    l.micro = b->layout.micro;
+    l.global = b->layout.global;
+    return mds_layout_equal(&l, &b->layout) &&
+           a->estimate.step_s == b->estimate.step_s &&
+           a->estimate.device_bytes == b->estimate.device_bytes;
+}
+
 /* A row of the table that fits goes before all that the search found, unless that is
  * more than twice as fast: rows come from other machines, too. */
 static void prefer_row(struct search *s, const struct mds_layout_row *row)
@@ -333,15 +345,19 @@ static void prefer_row(struct search *s, const struct mds_layout_row *row)
     struct mds_plan_entry e = {.layout = row->layout};
     const char *fault = row_fault(s, &e);
     struct mds_plan *p = s->plan;
+    size_t at = 0;
 
     snprintf(p->origin, sizeof p->origin, "%s", row->origin);
     snprintf(p->row_fault, sizeof p->row_fault, "%s", fault ? fault : "");
     if (s->rc || fault)
         return;
-    add_fit(s, &e);
+    while (at < p->fit_count && !is_same_run(&p->fits[at], &e))
+        at++;
+    if (at == p->fit_count) /* else the search came by it, too */
+        add_fit(s, &e);
     if (s->rc)
         return;
-    memmove(p->fits + 1, p->fits, (p->fit_count - 1) * sizeof *p->fits);
+    memmove(p->fits + 1, p->fits, at * sizeof *p->fits);
     p->fits[0] = e;
 }
 

@@ -184,9 +184,9 @@ test_expect_success 'a report survives a run that was killed in a line' '
 '
 # a run folder of one step: NAME MODEL RANKS SEQ SECONDS
 made() {
-    mkdir -p made/$1 &&
+    mkdir -p "made/$1" &&
         printf '{"event":"run","model_size_key":"%s","ranks":%d,"seq_length":%d,"global_batch_size":1,"megatron_flops_per_step":%s}\n{"event":"step","iteration":1,"elapsed_s":%s,"lm_loss":1}\n' \
-            "$2" "$3" "$4" 1e12 "$5" >made/$1/metrics.jsonl
+            "$2" "$3" "$4" 1e12 "$5" >"made/$1/metrics.jsonl"
 }
 test_expect_success 'plots: a line for each model and number of ranks, the fastest of each length' '
     made a A 2 64 1 && made b A 2 32 1 && made c A 4 32 1 && made d A 2 32 0.5 && made e B 2 32 1 &&

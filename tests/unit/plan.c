@@ -538,7 +538,8 @@ static void a_row_of_the_table_goes_first(void **state)
         "TOY: {layers: 4, hidden: 256, heads: 8}\n"
         "layouts:\n"
         "  - {model: TOY, gpu: T, gpus: 4, tensor: 1, max_seq: 1k}\n"
-        "  - {model: toy, gpu: T, gpus: 4, ulysses: 2, zero: 2, source: here}\n";
+        "  - {model: toy, gpu: T, gpus: 4, ulysses: 2, zero: 2, micro: 1, source: "
+        "here}\n";
     const struct mds_plan *p;
     struct toy t;
 
@@ -549,6 +550,10 @@ static void a_row_of_the_table_goes_first(void **state)
     assert_string_equal(p->origin, "table.yaml:4, here");
     assert_int_equal(p->fits[0].layout.ulysses, 2);
     assert_int_equal(p->fits[0].layout.zero, 2);
+    for (size_t i = 1; i < p->fit_count; i++)
+        assert_false(p->fits[i].layout.ulysses == 2 && p->fits[i].layout.zero == 2 &&
+                     p->fits[i].estimate.device_bytes ==
+                         p->fits[0].estimate.device_bytes);
     close_toy(&t);
 }
 
