@@ -37,6 +37,12 @@ mkdir -p "$FOLDER" || exit
 # shellcheck disable=SC2154  # set by setup.sh
 PATH=$(dirname "$launch"):$here/../scripts:$PATH
 [ -f "$tokens" ] || mds_data make --tokenizer codon --output "$tokens" "$fasta" || exit
+# Tokens, and checkpoints beside them, may be of another genome: then the sums differ.
+sum=$(sha256sum < "$fasta") || exit
+if ! mds_data info "$tokens" | grep -q "sha256 ${sum%% *}"; then
+    echo "$tokens: made of something else than $fasta is now; name another FOLDER" >&2
+    exit 1
+fi
 
 # The sequence is all of it, but for less than 1024 codons at the end: so all numbers of ranks
 # that divide the heads divide the tokens, too.

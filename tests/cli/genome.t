@@ -30,6 +30,12 @@ test_expect_success 'the next one goes on, and the loss falls' '
     awk "NR > 1 && \$1 >= last { exit 1 } { last = \$1 }" losses &&
     if command -v gnuplot; then grep "<svg" genome/loss.svg; fi
 '
+test_expect_success 'another genome in the same folder is refused' '
+    cp phage.fna kept.fna && tail -n 20 kept.fna >phage.fna &&
+    test_must_fail genome TRAIN_ITERS=8 && cat err &&
+    grep "genome/tokens.h5: made of something else than phage.fna is now; name" err &&
+    mv kept.fna phage.fna
+'
 test_expect_success 'too little to train on' '
     head -n 3 phage.fna >short.fna && mkdir other &&
     test_must_fail env FOLDER=other "$srcdir/ALCF/train-genome.sh" short.fna 2>err &&

@@ -271,6 +271,26 @@ static void the_host_has_to_gain_something(void **state)
     close_toy(&t);
 }
 
+/* The more room a GPU has, the more blocks keep attention's result, up to all. */
+static void what_room_there_is_is_used(void **state)
+{
+    struct toy t = open_toy("--seq-length 65536 --recompute-granularity full "
+                            "--cpu-checkpointing --sequence-tile 256 --loss-tile 256");
+    int64_t kept = 0, some = 0;
+
+    (void)state;
+    for (t.m->gpu.memory = 1 << 28; kept < 4; t.m->gpu.memory += 1 << 25) {
+        const struct mds_plan *p = search(&t, 1);
+        int64_t n = p->fit_count ? p->fits[0].layout.keep_attention : 0;
+
+        assert_true(n >= kept && t.m->gpu.memory < INT64_C(1) << 32);
+        some += n > kept && n < 4;
+        kept = n;
+    }
+    assert_true(some > 0);
+    close_toy(&t);
+}
+
 static void what_is_fixed_stays(void **state)
 {
     struct toy t = open_toy("--tensor-model-parallel-size 2 --zero-stage 1 "
@@ -562,6 +582,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(the_host_has_to_gain_something),
+        cmocka_unit_test(what_room_there_is_is_used),
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
