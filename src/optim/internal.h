@@ -153,10 +153,6 @@ enum mds_rc mds_zero_state_put(struct mds_zero *z, enum mds_zero_what what,
 int64_t mds_zero_file_offset(const struct mds_zero *z, enum mds_zero_what what,
                              int64_t at);
 
-/* From the device to host memory that is not there on dry. */
-enum mds_rc mds_zero_copy_out(struct mds_zero *z, void *host, const void *from,
-                              int64_t bytes);
-
 /* The ranges of a piece one after the other.  a: the update with its tensors at the
  * piece's first element. */
 enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,

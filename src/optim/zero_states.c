@@ -80,8 +80,9 @@ void mds_zero_states_fini(struct mds_zero *z)
 
 /* ---- a piece ---- */
 
-enum mds_rc mds_zero_copy_out(struct mds_zero *z, void *host, const void *from,
-                              int64_t bytes)
+/* From the device to host memory that is not there on dry. */
+static enum mds_rc copy_out(struct mds_zero *z, void *host, const void *from,
+                            int64_t bytes)
 {
     if (!z->dry)
         return mds_dev_copy_out(z->dev, host, from, bytes);
@@ -152,7 +153,7 @@ enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
     if (z->behind)
         MDS_TRY(mds_zero_behind_wait(z));
     if (!on_host(z, what))
-        return mds_zero_copy_out(z, host, from, p->n * f32);
+        return copy_out(z, host, from, p->n * f32);
     if (!from)
         return from_file(z, what, p, host);
     memcpy(host, from, (size_t)(p->n * f32));
