@@ -3,6 +3,7 @@
 #include "launch/array.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "launch/dialect.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -12,25 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a batch system's array is written. */
-struct dialect {
-    enum mds_scheduler scheduler;
-    const char *prefix, *name, *output, *warning; /* lines that may differ */
-    const char *array, *index, *folder;
-};
-
-static const struct dialect dialects[] = {
-    {MDS_SCHEDULER_PBS, "#PBS ", "-N ", "-o ", NULL, "-J 0-", "PBS_ARRAY_INDEX",
-     "PBS_O_WORKDIR"},
-    {MDS_SCHEDULER_SLURM, "#SBATCH ", "--job-name=", "--output=", "--signal=",
-     "--array=0-", "SLURM_ARRAY_TASK_ID", NULL},
-    {MDS_SCHEDULER_COBALT, "#COBALT ", NULL, NULL, NULL, NULL, NULL, NULL},
-    {MDS_SCHEDULER_NONE, "", NULL, NULL, NULL, NULL, NULL, NULL},
-};
-
 /* What a run's script asks for. */
 struct request {
-    const struct dialect *d;
+    enum mds_scheduler scheduler;
     struct mds_str head; /* directives, without those of its own */
     char warning[64];    /* the --signal directive */
     int taken;
@@ -45,16 +30,21 @@ static int begins(const char *text, const char *with)
 
 static void take_line(const char *line, struct request *r)
 {
+    static const enum mds_scheduler all[] = {MDS_SCHEDULER_PBS, MDS_SCHEDULER_SLURM,
+                                             MDS_SCHEDULER_COBALT};
+    const struct mds_dialect *d;
     const char *what;
 
-    if (line[0] != '#' || line[1] == '!' || line[1] == ' ')
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (begins(line, mds_dialect_of(all[i])->prefix))
+            r->scheduler = all[i];
+    d = mds_dialect_of(r->scheduler);
+    if (r->scheduler == MDS_SCHEDULER_NONE || !begins(line, d->prefix))
         return;
-    for (r->d = dialects; r->d->prefix[0] && !begins(line, r->d->prefix);)
-        r->d++;
-    what = line + strlen(r->d->prefix);
-    if (begins(what, r->d->warning))
+    what = line + strlen(d->prefix);
+    if (begins(what, d->warning))
         snprintf(r->warning, sizeof r->warning, "%.63s", line);
-    else if (!begins(what, r->d->name) && !begins(what, r->d->output))
+    else if (!begins(what, d->name) && !begins(what, d->output))
         mds_str_add(&r->head, "%s", line);
 }
 
@@ -63,7 +53,7 @@ static enum mds_rc read_request(const char *folder, struct request *r)
     char path[PATH_MAX], line[1024];
     FILE *f;
 
-    r->d = &dialects[sizeof dialects / sizeof *dialects - 1];
+    r->scheduler = MDS_SCHEDULER_NONE;
     snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, folder);
     f = fopen(path, "re");
     if (!f)
@@ -77,8 +67,9 @@ static enum mds_rc read_request(const char *folder, struct request *r)
 /* PBS runs no array whose jobs must not be started twice. */
 static int is_alike(const struct request *a, const struct request *b)
 {
-    return a->d == b->d && a->d->array && a->head.s && b->head.s &&
-           strcmp(a->head.s, b->head.s) == 0 && !strstr(a->head.s, "#PBS -r n\n");
+    return a->scheduler == b->scheduler && mds_dialect_of(a->scheduler)->array &&
+           a->head.s && b->head.s && strcmp(a->head.s, b->head.s) == 0 &&
+           !strstr(a->head.s, "#PBS -r n\n");
 }
 
 /* ---- writing ---- */
@@ -96,7 +87,7 @@ static void write_script(const struct request *all, char *const *folder,
                          struct mds_str *out)
 {
     const struct request *first = &all[member[0]];
-    const struct dialect *d = first->d;
+    const struct mds_dialect *d = mds_dialect_of(first->scheduler);
     const char *warning = first->warning;
 
     for (int i = 1; i < n; i++)
@@ -104,9 +95,8 @@ static void write_script(const struct request *all, char *const *folder,
             warning = all[member[i]].warning;
     mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
                 first->head.s, warning);
-    mds_str_add(out, "%s%s%s/%s\n%s%s%d\n", d->prefix, d->output, place,
-                d->scheduler == MDS_SCHEDULER_SLURM ? "job-%A_%a.log" : "", d->prefix,
-                d->array, n - 1);
+    mds_str_add(out, "%s%s%s/%s\n%s%s%d\n", d->prefix, d->output, place, d->logs,
+                d->prefix, d->array, n - 1);
     mds_str_add(out,
                 "# Written by mds_launch sweep: each job of the array is a run.\n");
     if (d->folder)
@@ -146,8 +136,7 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
     mds_str_fini(&script);
     snprintf(path, sizeof path, "%s/array.sh", place);
     if (!rc)
-        rc = mds_job_submit(all[member[0]].d->scheduler, place, path, NULL, id,
-                            sizeof id);
+        rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, id, sizeof id);
     for (int i = 0; i < n && !rc; i++) {
         job_of(id, i, job, sizeof job);
         rc = mds_job_record(folder[member[i]], job);
@@ -184,7 +173,7 @@ static void submit_all(const struct mds_launch_options *o, struct request *all,
                 member[alike++] = k;
             }
         count(alike > 1 ? submit_array(o, all, folder, member, alike)
-                        : mds_job_chain(all[i].d->scheduler, folder[i], o->chain),
+                        : mds_job_chain(all[i].scheduler, folder[i], o->chain),
               alike, folder[i], submitted);
     }
 }

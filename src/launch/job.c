@@ -1,4 +1,5 @@
 #include "launch/job.h"
+#include "launch/dialect.h"
 #include "launch/folder.h"
 
 #include <errno.h>
@@ -6,16 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-
-/* How a batch system takes a script, and one that waits for another. */
-static const struct {
-    const char *submit, *after;
-} dialects[] = {
-    [MDS_SCHEDULER_NONE] = {"sh", NULL},
-    [MDS_SCHEDULER_PBS] = {"qsub", "-W depend=afterany:"},
-    [MDS_SCHEDULER_SLURM] = {"sbatch --parsable", "--dependency=afterany:"},
-    [MDS_SCHEDULER_COBALT] = {"qsub", "--dependencies "},
-};
 
 /* ---- limits ---- */
 
@@ -119,14 +110,15 @@ static enum mds_rc read_id(FILE *f, const char *command, const char *log, char *
 enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
                            const char *path, const char *after, char *id, size_t size)
 {
+    const struct mds_dialect *d = mds_dialect_of(scheduler);
     const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
     struct mds_str command = {0};
     enum mds_rc rc;
     FILE *f;
 
-    mds_str_add(&command, "%s ", dialects[scheduler].submit);
-    if (after && dialects[scheduler].after)
-        mds_str_add(&command, "%s%s ", dialects[scheduler].after, after);
+    mds_str_add(&command, "%s ", d->submit);
+    if (after && d->after)
+        mds_str_add(&command, "%s%s ", d->after, after);
     mds_quote(path, &command);
     if (log) {
         mds_str_add(&command, " >");

@@ -303,10 +303,6 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
     struct mds_config c = run->config;
 
     c.train.eval_iters = 0;
-    if (!c.model.padded_vocab)
-        c.model.padded_vocab =
-            mds_vocab_padded(c.model.vocab ? c.model.vocab : 50257,
-                             c.model.vocab_divisor, c.parallel.tensor);
     return mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, e);
 }
 

@@ -5,6 +5,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/array.c src/launch/array.h \
   src/launch/batch_nodes.c \
   src/launch/command.c \
+  src/launch/dialect.c src/launch/dialect.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
   src/launch/help.c \

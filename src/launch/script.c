@@ -11,65 +11,21 @@
  *   chain     Jobs that were submitted behind it go on instead.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
+#include "launch/dialect.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* How a batch system spells things; NULL: it has no such thing. */
-struct dialect {
-    const char *prefix, *name, *queue, *project, *walltime, *nodes, *output;
-    const char *fixed, *rerun[2]; /* lines; rerun: whether it may start a job twice */
-    const char *folder;           /* where the job was submitted */
-    const char *again;            /* start it again; the script's path is to follow */
-};
-
-static const struct dialect dialects[] = {
-    [MDS_SCHEDULER_NONE] = {.prefix = "", .again = "exec sh"},
-    [MDS_SCHEDULER_PBS] = {"#PBS ",
-                           "-N ",
-                           "-q ",
-                           "-A ",
-                           "-l walltime=",
-                           NULL,
-                           "-o {folder}/",
-                           "-j oe",
-                           {"-r n", "-r y"},
-                           "PBS_O_WORKDIR",
-                           "qsub"},
-    [MDS_SCHEDULER_SLURM] = {"#SBATCH ",
-                             "--job-name=",
-                             "--partition=",
-                             "--account=",
-                             "--time=",
-                             "--nodes=",
-                             "--output={folder}/job-%j.log",
-                             "--open-mode=append",
-                             {"--no-requeue", "--requeue"},
-                             NULL,
-                             NULL},
-    [MDS_SCHEDULER_COBALT] = {"#COBALT ",
-                              "--jobname ",
-                              "-q ",
-                              "-A ",
-                              "-t ",
-                              "-n ",
-                              "-O {folder}/job",
-                              NULL,
-                              {NULL, NULL},
-                              NULL,
-                              "qsub"},
-};
-
-static const struct dialect *dialect_of(const struct mds_job *j)
+static const struct mds_dialect *dialect_of(const struct mds_job *j)
 {
-    return &dialects[j->launch->machine->batch.scheduler];
+    return mds_dialect_of((enum mds_scheduler)j->launch->machine->batch.scheduler);
 }
 
 /* ---- the head ---- */
 
-static void directive(const struct dialect *d, const char *key, const char *value,
+static void directive(const struct mds_dialect *d, const char *key, const char *value,
                       struct mds_str *out)
 {
     if (key && value)
@@ -114,7 +70,7 @@ static void directives(const struct mds_job *j, const char *text, struct mds_str
 static void head(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct dialect *d = dialect_of(j);
+    const struct mds_dialect *d = dialect_of(j);
     char time[32], nodes[32];
 
     mds_clock_text(j->walltime_s, time, sizeof time);
@@ -126,11 +82,12 @@ static void head(const struct mds_job *j, struct mds_str *out)
     directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
     directive(d, d->nodes, nodes, out);
     directives(j, m->batch.directives, out);
-    directives(j, d->fixed, out);
-    directives(j, d->rerun[j->launch->options->requeue != 0], out);
-    if (m->batch.scheduler == MDS_SCHEDULER_SLURM)
-        mds_str_add(out, "%s--signal=B:USR1@%.0f\n", d->prefix, j->margin_s);
-    directives(j, d->output, out);
+    directive(d, d->fixed, "", out);
+    directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
+    if (d->warning)
+        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
+    if (d->output)
+        mds_str_add(out, "%s%s%s/%s\n", d->prefix, d->output, j->folder, d->log);
 }
 
 /* ---- before the ranks ---- */
@@ -166,7 +123,7 @@ static void find_programs(struct mds_str *out)
 static void begin(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct dialect *d = dialect_of(j);
+    const struct mds_dialect *d = dialect_of(j);
 
     if (d->folder)
         mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
@@ -222,7 +179,7 @@ static void call(const struct mds_job *j, struct mds_str *out)
     const struct mds_machine *m = j->launch->machine;
     struct mds_words w = {0};
 
-    if (m->batch.scheduler != MDS_SCHEDULER_SLURM && j->walltime_s > 0)
+    if (!dialect_of(j)->warning && j->walltime_s > 0)
         mds_str_add(out, "timeout --foreground --preserve-status --signal=USR1 %.0f ",
                     j->walltime_s - j->margin_s);
     mds_words_split(&w, "mds_launch --machine");
@@ -259,7 +216,7 @@ static void wait_for(struct mds_str *out)
 
 static void again(const struct mds_job *j, struct mds_str *out)
 {
-    const struct dialect *d = dialect_of(j);
+    const struct mds_dialect *d = dialect_of(j);
 
     mds_str_add(
         out, "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "

@@ -1,0 +1,53 @@
+#include "launch/dialect.h"
+
+static const struct mds_dialect dialects[] = {
+    [MDS_SCHEDULER_NONE] = {.prefix = "", .submit = "sh", .again = "exec sh"},
+    [MDS_SCHEDULER_PBS] = {.prefix = "#PBS ",
+                           .name = "-N ",
+                           .queue = "-q ",
+                           .project = "-A ",
+                           .walltime = "-l walltime=",
+                           .output = "-o ",
+                           .array = "-J 0-",
+                           .fixed = "-j oe",
+                           .rerun = {"-r n", "-r y"},
+                           .log = "",
+                           .logs = "",
+                           .folder = "PBS_O_WORKDIR",
+                           .index = "PBS_ARRAY_INDEX",
+                           .submit = "qsub",
+                           .after = "-W depend=afterany:",
+                           .again = "qsub"},
+    [MDS_SCHEDULER_SLURM] = {.prefix = "#SBATCH ",
+                             .name = "--job-name=",
+                             .queue = "--partition=",
+                             .project = "--account=",
+                             .walltime = "--time=",
+                             .nodes = "--nodes=",
+                             .output = "--output=",
+                             .warning = "--signal=",
+                             .array = "--array=0-",
+                             .fixed = "--open-mode=append",
+                             .rerun = {"--no-requeue", "--requeue"},
+                             .log = "job-%j.log",
+                             .logs = "job-%A_%a.log",
+                             .index = "SLURM_ARRAY_TASK_ID",
+                             .submit = "sbatch --parsable",
+                             .after = "--dependency=afterany:"},
+    [MDS_SCHEDULER_COBALT] = {.prefix = "#COBALT ",
+                              .name = "--jobname ",
+                              .queue = "-q ",
+                              .project = "-A ",
+                              .walltime = "-t ",
+                              .nodes = "-n ",
+                              .output = "-O ",
+                              .log = "job",
+                              .submit = "qsub",
+                              .after = "--dependencies ",
+                              .again = "qsub"},
+};
+
+const struct mds_dialect *mds_dialect_of(enum mds_scheduler scheduler)
+{
+    return &dialects[scheduler];
+}
