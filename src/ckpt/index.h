@@ -3,6 +3,7 @@
 #ifndef MDS_CKPT_INDEX_H
 #define MDS_CKPT_INDEX_H
 
+#include "ckpt/folder.h"
 #include "ckpt/part.h"
 #include "comm/comm.h"
 
@@ -34,7 +35,7 @@ struct mds_ckpt_tensor {
 };
 
 struct mds_ckpt_index {
-    char path[1024]; /* of the checkpoint */
+    char path[MDS_CKPT_PATH]; /* of the checkpoint */
     struct mds_ckpt_state state;
     int64_t save; /* a number of this save, the same in all its files */
     int64_t ranks, tensors, parts;

@@ -172,8 +172,9 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
     return mds_fail(
         MDS_EMEM,
         "%s: each rank needs %s, and %s has %s for each of its %d; use "
-        "more memory, fewer ranks a node, a smaller model, or a setting above",
-        place, need, r->spec->world->host, have, r->spec->world->local_ranks);
+        "more memory, fewer ranks a node, a smaller model, or %s",
+        place, need, r->spec->world->host, have, r->spec->world->local_ranks,
+        speaks(r) ? "a setting above" : "settings that --dry-run finds small enough");
 }
 
 enum mds_rc mds_run_check_memory(const struct run *r)

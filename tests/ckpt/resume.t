@@ -107,6 +107,12 @@ test_expect_success 'an iteration saved again replaces the old one' '
     ! cmp -s old.h5 k/iter_0000010/index.h5 && mds_ckpt verify k
 '
 
+test_expect_success 'a path of more than a thousand letters' '
+    name=$(printf "%0200d" 0) && long=$name/$name/$name/$name/$name/$name &&
+    mkdir -p $long && cp -r a $long && mds_ckpt verify $long/a &&
+    pretrain --train-iters 8 --load $long/a && grep "loaded .*iter_0000007" out
+'
+
 # ---- in the background ----
 
 test_expect_success 'saved in the background: the same files, and every interval has one' '
