@@ -81,7 +81,9 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
                                         .vocab = 64,
                                         .padded_vocab = 64,
                                         .vocab_divisor = 64,
-                                        .position = MDS_POSITION_NONE,
+                                        .position = MDS_POSITION_ROPE,
+                                        .rotary_base = 10000,
+                                        .rotary_percent = 1,
                                         .norm = MDS_NORM_LAYERNORM,
                                         .norm_eps = 1e-5,
                                         .linear_bias = 1,
@@ -224,6 +226,44 @@ static void look_at(struct layer *l, const void *from, int on_host, struct part 
         mds_dev_free(l->host, rows, BLOCK_BYTES);
 }
 
+void rotate(const struct layer *l, int64_t row, int inverse, double *x)
+{
+    int64_t half = l->D / 2;
+
+    for (int64_t i = 0; i < half; i++) {
+        double t =
+            (double)row * pow(l->config.model.rotary_base, -(double)i / (double)half);
+        double c = cos(t), s = inverse ? -sin(t) : sin(t), a = x[i], b = x[i + half];
+
+        x[i] = a * c - b * s;
+        x[i + half] = b * c + a * s;
+    }
+}
+
+static void rotate_back(const struct layer *l, int64_t row, uint16_t *x, double *room)
+{
+    for (int64_t e = 0; e < l->D; e++)
+        room[e] = mdsk_bf16_to_f32(x[e]);
+    rotate(l, row, 1, room);
+    for (int64_t e = 0; e < l->D; e++)
+        x[e] = mdsk_f32_to_bf16((float)room[e]);
+}
+
+static void rotate_share(struct share *s)
+{
+    const struct layer *l = s->l;
+    const struct part *part = s->what;
+    double *room = take(l->D, sizeof *room);
+
+    for (int64_t i = share_at(l->S, s->index); i < share_at(l->S, s->index + 1); i++)
+        for (int k = 0; k < 2; k++)
+            rotate_back(l, i, part->head[k] + i * l->D, room);
+    for (int64_t h = 0; h < l->A && s->index < SAMPLES; h++)
+        rotate_back(l, l->sample[s->index], part->row + s->index * l->H + h * l->D,
+                    room);
+    free(room);
+}
+
 /* q, k and v, or their gradients: side by side, or with chunks in two places. */
 static void look_at_qkv(struct layer *l, const struct tiled_room *w, const void *rows,
                         struct part to[3])
@@ -260,6 +300,7 @@ void layer_run(struct layer *l)
     const struct kept nothing = {0};
     struct tiled_room w = {0};
     int far = l->config.train.attention_chunk > 0;
+    struct share share[SHARES];
     void *x = NULL, *y = NULL;
 
     must(mds_zero_step_begin(l->e->zero), "step");
@@ -279,6 +320,8 @@ void layer_run(struct layer *l)
     look_at(l, y, 0, &l->dx, 1);
     look_at(l, far ? w.far.d_o : w.d_o, far, &l->d_o, 1);
     look_at_qkv(l, &w, w.dqkv, l->dqkv);
+    for (int p = 0; p < 2 && far; p++) /* tiles would do it on their way */
+        in_shares(l, SHARES, rotate_share, &l->dqkv[p], share, NULL);
     mds_gpt_step_end(g);
 }
 

@@ -25,7 +25,8 @@ struct layer {
     struct mds_engine *e;
     const struct layer_ids *id;
     struct mds_worker *threads;
-    struct part qkv[3], dqkv[3], o, d_o, y, dx;
+    struct part qkv[3], dqkv[3]; /* q and k rotated, their gradients rotated back */
+    struct part o, d_o, y, dx;
     float *lse[2]; /* [S] of the two heads */
     int64_t sample[SAMPLES];
 };
@@ -59,6 +60,9 @@ void *take(int64_t n, size_t size);
 /* Numbers around 0 whose bits depend on where they are: the layer's input (seed 1), and
  * the gradient of its result (2). */
 uint16_t noise(uint64_t seed, int64_t i);
+
+/* A head's elements x [D] of a row, as positions rotate them; inverse: back. */
+void rotate(const struct layer *l, int64_t row, int inverse, double *x);
 
 /* S, H, A, D and F are set. */
 void layer_open(struct layer *l, const char *device, int64_t tile, int64_t chunk);

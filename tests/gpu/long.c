@@ -91,6 +91,8 @@ static void qkv_share(struct share *s)
     noise_row(l, 1, l->sample[s->index], x);
     norm(l->H, x, n);
     forward(m, n, x);
+    for (int64_t h = 0; h < 2 * l->A; h++) /* of q, and of k */
+        rotate(l, l->sample[s->index], 0, x + h * l->D);
     for (int p = 0; p < 3; p++)
         s->off[0] = worst(row_off(l->qkv[p].row + s->index * l->H, x + p * l->H, l->H),
                           s->off[0]);
@@ -105,7 +107,7 @@ static void check_qkv(struct layer *l)
     double off[3] = {0};
 
     in_shares(l, SAMPLES, qkv_share, &m, share, off);
-    verdict("q, k, v of the input", off[0], 1e-2);
+    verdict("rotated q, k, v of the input", off[0], 1e-2);
     linear_free(&m);
 }
 
@@ -172,6 +174,7 @@ static void query_share(struct share *t)
         add_row(l, p, head, &l->qkv[2], k, o);
         add_row(l, score_grad(l, head, q, k, p), head, &l->qkv[1], k, dq);
     }
+    rotate(l, q, 1, dq);
     t->off[0] = off_of(l, head, &l->o, q, o);
     t->off[1] = fabs(l->lse[head][q] - lse);
     t->off[2] = off_of(l, head, &l->dqkv[0], q, dq);
@@ -194,6 +197,7 @@ static void key_share(struct share *t)
         add_row(l, score_grad(l, head, q, k, p), head, &l->qkv[0], q, dk);
         add_row(l, p, head, &l->d_o, q, dv);
     }
+    rotate(l, k, 1, dk);
     t->off[0] = off_of(l, head, &l->dqkv[1], k, dk);
     t->off[1] = off_of(l, head, &l->dqkv[2], k, dv);
     free(dk);
