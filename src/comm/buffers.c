@@ -76,7 +76,10 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
 
     if (c->size == 1)
         return 0;
-    bytes = communicator(most) + c->lanes * lane();
+    bytes = c->lanes * lane();
+    if (!c->collects)
+        return bytes;
+    bytes += communicator(most);
     if (sums + calls(c, MDS_COMM_REDUCE_SCATTER) + calls(c, MDS_COMM_ALL_GATHER) +
             calls(c, MDS_COMM_BROADCAST) >
         0)

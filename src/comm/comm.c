@@ -101,10 +101,25 @@ void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes
         memcpy(to, from, (size_t)bytes);
 }
 
+static enum mds_rc check_whole(const struct mds_comm *c)
+{
+    return c->broken
+               ? mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag)
+               : MDS_OK;
+}
+
+enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
+{
+    MDS_TRY(check_whole(c));
+    if (c->collects)
+        return MDS_OK;
+    c->collects = 1;
+    return c->direct ? c->direct->add_collectives(c) : MDS_OK;
+}
+
 enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
 {
-    if (c->broken)
-        return mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag);
+    MDS_TRY(check_whole(c));
     c->lanes++;
     return c->direct ? c->direct->add_lane(c, tag, step) : MDS_OK;
 }

@@ -49,6 +49,7 @@ struct mds_comm_direct {
     enum mds_rc (*wait_message)(struct mds_comm *c, const struct mds_comm_p2p *m);
     enum mds_rc (*test_message)(struct mds_comm *c, const struct mds_comm_p2p *m,
                                 int *done);
+    enum mds_rc (*add_collectives)(struct mds_comm *c);
     enum mds_rc (*add_lane)(struct mds_comm *c, int tag, int step);
     void (*close)(struct mds_comm *c); /* its own part; before the transport's */
 };
@@ -60,6 +61,7 @@ struct mds_comm {
     void *own;                            /* direct's */
     int dry;                              /* the data are not there */
     int rank, size;
+    int collects;     /* also on the device: mds_comm_add_collectives */
     int lanes;        /* that were added */
     int *world_ranks; /* [size]; NULL without a transport */
     char tag[32];

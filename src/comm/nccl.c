@@ -34,7 +34,8 @@ struct lane {
 };
 
 struct own {
-    struct mds_nccl_line all; /* the whole group */
+    struct mds_nccl_line
+        all; /* the whole group's; without a comm until it is asked for */
     struct lane lane[LANES];
     int lanes;
 };
@@ -139,12 +140,20 @@ static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
     }
 }
 
+/* What comes next on it is behind what is on the device's stream. */
+static enum mds_rc all_ready(struct mds_comm *c, const struct mds_comm_call *call)
+{
+    if (!c->collects)
+        return mds_fail(MDS_EBUG, "%s: no collectives of device memory", c->tag);
+    return mds_nccl_line_ready(c, &((struct own *)c->own)->all, call);
+}
+
 static enum mds_rc nccl_collect(struct mds_comm *c, const struct mds_comm_req *r,
                                 int64_t *ticket)
 {
     struct mds_nccl_line *l = &((struct own *)c->own)->all;
 
-    MDS_TRY(mds_nccl_line_ready(c, l, &r->call));
+    MDS_TRY(all_ready(c, &r->call));
     MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
     return mds_nccl_line_mark(c, l, &r->call, ticket);
 }
@@ -166,12 +175,28 @@ static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
     struct mds_nccl_line *l = &((struct own *)c->own)->all;
     int64_t ticket;
 
-    MDS_TRY(mds_nccl_line_ready(c, l, &c->call));
+    MDS_TRY(all_ready(c, &c->call));
     MDS_TRY(mds_nccl_check(
         c, "broadcast", l->comm,
         ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream)));
     MDS_TRY(mds_nccl_line_mark(c, l, &c->call, &ticket));
     return mds_nccl_line_wait(c, l, ticket);
+}
+
+/* The first rank names the communicator; MPI carries the name, which is no call of the
+ * program's. */
+static enum mds_rc nccl_add_collectives(struct mds_comm *c)
+{
+    struct mds_comm_stats before = c->stats;
+    ncclUniqueId id;
+
+    memset(&id, 0, sizeof id);
+    if (c->rank == 0)
+        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+    MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
+    c->stats = before;
+    return mds_nccl_line_open(c, &((struct own *)c->own)->all, &id, c->size, c->rank,
+                              0);
 }
 
 /* ---- messages ---- */
@@ -434,58 +459,28 @@ static const struct mds_comm_direct direct = {
     .start_message = nccl_start_message,
     .wait_message = nccl_wait_message,
     .test_message = nccl_test_message,
+    .add_collectives = nccl_add_collectives,
     .add_lane = nccl_add_lane,
     .close = nccl_close,
 };
-
-/* The first rank names the communicator; MPI carries the name. */
-static enum mds_rc connect_all(struct mds_comm *c)
-{
-    struct own *own = c->own;
-    ncclUniqueId id;
-
-    memset(&id, 0, sizeof id);
-    if (c->rank == 0)
-        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
-    MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
-    return mds_nccl_line_open(c, &own->all, &id, c->size, c->rank, 0);
-}
-
-static enum mds_rc attach(struct mds_comm *c, struct mds_dev *dev)
-{
-    c->own = mds_zalloc(1, sizeof(struct own));
-    if (!c->own)
-        return MDS_EMEM;
-    MDS_TRY(connect_all(c)); /* still over MPI: the group has no device yet */
-    memset(&c->stats, 0, sizeof c->stats); /* of the program's calls */
-    c->dev = dev;
-    c->direct = &direct;
-    mds_dev_set_watch(dev, watch);
-    return MDS_OK;
-}
 
 enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
                                  struct mds_dev *dev, struct mds_comm **out)
 {
     struct mds_comm *c = NULL;
-    enum mds_rc rc;
 
     /* NVLink's multicast needs more of a node than many sites allow. */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
     MDS_TRY(mds_comm_create_mpi(ranks, n, tag, &c));
-    if (n == 1) {
-        c->dev = dev;
-        *out = c;
-        return MDS_OK;
-    }
-    rc = attach(c, dev);
-    if (rc) {
-        if (c->own)
-            mds_nccl_line_close(&((struct own *)c->own)->all, 1);
-        free(c->own);
-        c->broken = rc;
-        mds_comm_destroy(c);
-        return rc;
+    c->dev = dev;
+    if (n > 1) {
+        c->own = mds_zalloc(1, sizeof(struct own));
+        if (!c->own) {
+            mds_comm_destroy(c);
+            return MDS_EMEM;
+        }
+        c->direct = &direct;
+        mds_dev_set_watch(dev, watch);
     }
     *out = c;
     return MDS_OK;

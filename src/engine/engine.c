@@ -176,6 +176,8 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
     const struct mds_engine_need *need = spec->need;
 
     MDS_TRY(build_model(e));
+    if (mds_gpt_tied_unit(e->gpt) >= 0)
+        MDS_TRY(mds_comm_add_collectives(e->groups->ends));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
     if (e->config->train.offload_activations || e->config->train.attention_chunk > 0)

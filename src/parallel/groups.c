@@ -111,10 +111,14 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
     return sum;
 }
 
-/* The ways that messages between GPUs take: keys and values, then their gradients, on
- * around the ring; activations on along the pipeline, gradients back. */
-static enum mds_rc add_lanes(const struct mds_groups *g)
+/* The ways of data between GPUs.  Messages: keys and values, then their gradients, on
+ * around the ring; activations on along the pipeline, gradients back.  The world has
+ * none, its calls are the host's; and whether `ends` needs any depends on the model. */
+static enum mds_rc connect(const struct mds_groups *g)
 {
+    MDS_TRY(mds_comm_add_collectives(g->tp));
+    MDS_TRY(mds_comm_add_collectives(g->ulysses));
+    MDS_TRY(mds_comm_add_collectives(g->data));
     MDS_TRY(mds_comm_add_lane(g->ring, 0, 1));
     MDS_TRY(mds_comm_add_lane(g->ring, 1, 1));
     MDS_TRY(mds_comm_add_lane(g->pipe, 0, 1));
@@ -136,7 +140,7 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
         return MDS_EMEM;
     rc = create_all(&m);
     if (!rc)
-        rc = add_lanes(&g);
+        rc = connect(&g);
     free(m.members);
     if (rc)
         mds_groups_fini(&g);

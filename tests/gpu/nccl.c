@@ -186,6 +186,21 @@ static void test_host(void)
     must(mds_comm_barrier(group), "barrier");
 }
 
+/* A group that nobody asked collectives of takes host memory alone, and says so. */
+static void test_bare(const int *ranks)
+{
+    struct mds_comm *bare;
+    double sum = 1;
+
+    must(mds_comm_create_nccl(ranks, world.ranks, "bare", dev, &bare), "group");
+    must(mds_comm_all_reduce_f64(bare, &sum, 1, MDS_COMM_SUM), "all_reduce_f64");
+    expect("all_reduce_f64", 0, (float)sum, (float)world.ranks);
+    if (world.ranks > 1)
+        expect("collectives refused", 0,
+               (float)mds_comm_all_reduce(bare, a, 1, MDS_COMM_SUM, NULL), MDS_EBUG);
+    mds_comm_destroy(bare);
+}
+
 int main(void)
 {
     struct mds_dev_spec spec = {.name = "cuda"};
@@ -198,7 +213,9 @@ int main(void)
     must(mds_dev_create(&spec, &dev), "device");
     must(mds_dev_alloc(dev, MOST * (int64_t)sizeof(float), &a), "memory");
     must(mds_dev_alloc(dev, MOST * (int64_t)sizeof(float), &b), "memory");
+    test_bare(ranks);
     must(mds_comm_create_nccl(ranks, world.ranks, "world", dev, &group), "group");
+    must(mds_comm_add_collectives(group), "collectives");
     test_sums(MDSK_F32);
     test_sums(MDSK_BF16);
     test_sums(MDSK_F16);
