@@ -66,13 +66,13 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
                                  struct mds_dev *dev, struct mds_comm **out);
 
 /* What carries device memory takes some 200 MiB of a GPU for each group, whether it is
- * used or not, so it is made where it is needed.  Both are collective, and nothing to do
- * for groups without a device.
+ * used or not, so it is made where it is needed.  Both are collective, and nothing to
+ * do for groups without a device.
  *
  * collectives: once before the first call with addresses of the device; again is fine.
  *
- * lane: messages travel on lanes, each independent of all others: this makes those of a
- * tag from every rank to the one `step` further on, +1 or -1, around the group. */
+ * lane: messages travel on lanes, each independent of all others: this makes those of
+ * a tag from every rank to the one `step` further on, +1 or -1, around the group. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c);
 enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step);
 

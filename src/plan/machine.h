@@ -69,7 +69,8 @@ struct mds_machine {
         double call_s; /* launch of one operation */
     } rates;
     struct {                        /* bytes a second, one direction */
-        double gpu_bytes_s;         /* between two GPUs of a node */
+        double gpu_bytes_s;         /* between GPUs of a node */
+        double pair_bytes_s;        /* where a group has two of them; 0: the same */
         double net_bytes_s;         /* out of a node, all adapters together */
         double host_bytes_s;        /* between a GPU and its host's memory */
         double host_memory_bytes_s; /* of a node's memory */

@@ -58,6 +58,9 @@ static const struct mds_option rows[] = {
 
     {g, "links.gpu_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
      AT(links.gpu_bytes_s), "bytes/s", .help = "between GPUs (or ranks) of a node"},
+    {g, "links.pair_bytes_s", NULL, NULL, MDS_OPT_REAL, "0", 0, 1e14, NULL,
+     AT(links.pair_bytes_s), "bytes/s",
+     .help = "in a node, where a group has two ranks; 0: gpu_bytes_s"},
     {g, "links.net_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
      AT(links.net_bytes_s), "bytes/s", .help = "out of a node, all adapters together"},
     {g, "links.host_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,

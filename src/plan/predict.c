@@ -121,9 +121,12 @@ static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
 /* Take over of `of` what is worse. */
 static void merge(struct mds_estimate *e, const struct mds_estimate *of)
 {
-    struct mds_estimate worse = of->step_s > e->step_s ? *of : *e;
+    const struct mds_estimate *quicker = of->step_s > e->step_s ? e : of;
+    struct mds_estimate worse = quicker == of ? *e : *of;
     const struct mds_estimate *larger = of->device_bytes > e->device_bytes ? of : e;
 
+    worse.step_s += quicker->idle_s - worse.idle_s; /* it idles while others work */
+    worse.idle_s = quicker->idle_s;
     worse.memory = larger->memory;
     worse.beside = larger->beside;
     worse.device_bytes = larger->device_bytes;

@@ -57,7 +57,8 @@ static double link_rate(const struct mds_machine *m, struct mds_span s, int per_
     double share, beyond;
 
     if (here == s.size)
-        return m->links.gpu_bytes_s;
+        return s.size == 2 && m->links.pair_bytes_s > 0 ? m->links.pair_bytes_s
+                                                        : m->links.gpu_bytes_s;
     share = m->links.net_bytes_s / per_node;
     if (kind == MDS_COMM_ALL_TO_ALL) {
         beyond = (double)(s.size - here) / (s.size - 1);
@@ -88,13 +89,17 @@ static double group_s(const struct mds_machine *m, struct mds_span s, int per_no
     return sum;
 }
 
-/* What of `s` shows behind `cover` seconds of computing: what does not fit behind it,
- * and a quarter of what does, for moving bytes takes some of the GPU.  The quarter is
- * an estimate. */
-static double showing(double s, double cover)
+/* What of s seconds of messages shows behind `cover` seconds of computing: all that
+ * does not fit, and a part of what does, for NCCL's kernels take some of the GPU. */
+static double showing(double s, double cover, double part)
 {
-    return s > cover ? s - cover + cover / 4 : s / 4;
+    return s > cover ? s - cover + cover * part : s * part;
 }
+
+/* Of messages behind the work of others, and of those behind the products of their own
+ * other chunks, which are short.  Source: 17 steps of GPT6_7B on two and four H200,
+ * bench/results/plan-2026-11-21.txt. */
+static const double beside = 0.35, between_chunks = 0.6;
 
 /* Of a step's computing, the forward passes: half of the backward ones.  Full recompute
  * makes one more. */
@@ -134,8 +139,8 @@ static double tensor_s(const struct mds_config *c, double all, double compute_s)
         of += forward - 1; /* nobody needs the MLP's result again */
     behind *= all / of;
     chunked = (all - behind) * (c->train.sequence_tile > 0 ? 0.5 : 1) * others;
-    return all - behind - chunked + showing(behind, weights) +
-           showing(chunked, (compute_s - weights) * others);
+    return all - behind - chunked + showing(behind, weights, beside) +
+           showing(chunked, (compute_s - weights) * others, between_chunks);
 }
 
 /* Keys and values travel around a ring behind the attention of those that are there. */
@@ -146,7 +151,7 @@ static double ring_s(const struct mds_machine *m, const struct mds_config *c,
     double attention =
         op_s(m, c, l, MDS_OP_ATTENTION_FWD) + op_s(m, c, l, MDS_OP_ATTENTION_BWD);
 
-    return showing(all, attention * (rounds - 1) / rounds);
+    return showing(all, attention * (rounds - 1) / rounds, beside);
 }
 
 /* Gradients and weights.  Sums travel behind the backward pass; weights that are
@@ -163,9 +168,9 @@ static double data_s(const struct mds_machine *m, const struct mds_config *c,
     if (!c->train.overlap_grad_reduce)
         return all;
     if (c->parallel.zero_stage == 3)
-        return showing(all, compute_s);
-    return showing(all - gather, compute_s - forward) +
-           showing(gather, forward / (double)c->batch.accumulation);
+        return showing(all, compute_s, beside);
+    return showing(all - gather, compute_s - forward, beside) +
+           showing(gather, forward / (double)c->batch.accumulation, beside);
 }
 
 /* The host's own update, with a rank's share of the cores and of their memory: of a

@@ -66,12 +66,19 @@ static struct mds_estimate predict(const char *options, const char *more, int wo
 static const char gpt6_7b[] =
     "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
     "--vocab-size 50257 --micro-batch-size 4 --global-batch-size 16";
+static const char gpt6_7b_64k[] =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 65536 "
+    "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 1 --loss-tile 0";
 static const char gpt1_3b[] =
     "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --vocab-size 50257";
 static const char genome[] =
     "--num-layers 20 --hidden-size 1024 --num-attention-heads 8 --seq-length 1645568 "
     "--vocab-size 70 --micro-batch-size 1 --global-batch-size 1 "
     "--use-rotary-position-embeddings --sequence-tile 8192";
+
+/* What a communicator of four ranks holds, used or not: the world and the ring had
+ * one when the layouts of four GPUs were measured, and have none now. */
+static const double world_gib = 204.0 / 1024;
 
 /* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21. */
 static void memory_is_what_h200s_had_in_use(void **state)
@@ -81,19 +88,31 @@ static void memory_is_what_h200s_had_in_use(void **state)
         int gpus;
         double gib;
     } runs[] = {
-        {gpt6_7b, "--zero-stage 1", 4, 90.650},
-        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 4, 37.100},
-        {gpt6_7b, "--tensor-model-parallel-size 4 --sequence-parallel", 4, 38.180},
+        {gpt6_7b, "--zero-stage 1", 4, 90.650 - world_gib},
+        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 4, 37.100 - world_gib},
+        {gpt6_7b, "--tensor-model-parallel-size 4 --sequence-parallel", 4,
+         38.180 - world_gib},
         {gpt6_7b,
          "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
-         35.369},
+         35.369 - world_gib},
         {gpt6_7b,
          "--context-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
-         34.756},
+         34.756 - 2 * world_gib},
         {genome,
          "--ds-sequence-parallel-size 4 --zero-stage 1 "
          "--recompute-granularity selective",
-         4, 44.9},
+         4, 44.9 - world_gib},
+        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 2, 64.807},
+        {gpt6_7b, "--tensor-model-parallel-size 2 --sequence-parallel", 2, 73.996},
+        {gpt6_7b, "--pipeline-model-parallel-size 2", 2, 92.359},
+        {gpt6_7b_64k,
+         "--ds-sequence-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         80.453},
+        {gpt6_7b_64k,
+         "--context-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         82.309},
+        {gpt6_7b_64k, "--pipeline-model-parallel-size 2 --recompute-granularity full",
+         2, 85.521},
         {gpt1_3b, "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8", 1,
          48.6},
         {gpt1_3b, "--seq-length 32768 --micro-batch-size 1 --global-batch-size 1", 1,
@@ -111,7 +130,8 @@ static void memory_is_what_h200s_had_in_use(void **state)
 }
 
 /* Seconds of a step, the same runs; layouts whose engine has changed since are left
- * out. */
+ * out.  A ring's short pieces are slower than the profile's attention, stages that idle
+ * clock higher. */
 static void time_is_what_h200s_took(void **state)
 {
     static const struct {
@@ -130,7 +150,32 @@ static void time_is_what_h200s_took(void **state)
         {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 4, 0.7411, 0.03},
         {gpt6_7b,
          "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
-         1.041, 0.05},
+         1.041, 0.03},
+        {gpt6_7b,
+         "--context-parallel-size 4 --zero-stage 3 --recompute-granularity full", 4,
+         1.541, 0.08},
+        {gpt6_7b, "--zero-stage 1", 2, 1.177, 0.03},
+        {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 2, 1.490, 0.03},
+        {gpt6_7b, "--tensor-model-parallel-size 2 --sequence-parallel", 2, 1.365, 0.06},
+        {gpt6_7b,
+         "--ds-sequence-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         1.746, 0.03},
+        {gpt6_7b,
+         "--context-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         1.970, 0.03},
+        {gpt6_7b, "--pipeline-model-parallel-size 2", 2, 1.455, 0.03},
+        {gpt6_7b_64k,
+         "--ds-sequence-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         7.520, 0.03},
+        {gpt6_7b_64k,
+         "--tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity "
+         "full",
+         2, 7.598, 0.03},
+        {gpt6_7b_64k,
+         "--context-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
+         7.951, 0.05},
+        {gpt6_7b_64k, "--pipeline-model-parallel-size 2 --recompute-granularity full",
+         2, 13.82, 0.05},
         {genome,
          "--ds-sequence-parallel-size 4 --zero-stage 1 "
          "--recompute-granularity selective",
@@ -146,11 +191,12 @@ static void time_is_what_h200s_took(void **state)
     }
 }
 
-/* Behind products of other chunks: what two leave of a message is half; short ones do
- * not gain by it, and are not cut. */
+/* Behind products of other chunks a little of a message hides; short ones do not gain
+ * by it, and are not cut. */
 static void chunks_hide_messages(void **state)
 {
-    static const char four[] = "--tensor-model-parallel-size 4 --sequence-parallel";
+    static const char four[] =
+        "--tensor-model-parallel-size 4 --sequence-parallel --micro-batch-size 8";
     struct mds_estimate whole, two, as_it_is, tiled;
     char words[256];
 
@@ -163,8 +209,8 @@ static void chunks_hide_messages(void **state)
     snprintf(words, sizeof words,
              "%s --recompute-granularity full --sequence-tile 4096", four);
     tiled = predict(gpt6_7b, words, 4);
-    assert_true(two.tensor_s < 0.85 * whole.tensor_s);
-    assert_true(two.tensor_s > 0.5 * whole.tensor_s);
+    assert_true(two.tensor_s < whole.tensor_s);
+    assert_true(two.tensor_s > 0.85 * whole.tensor_s);
     assert_true(as_it_is.tensor_s == two.tensor_s && as_it_is.step_s < whole.step_s);
     assert_true(tiled.tensor_s > two.tensor_s);
 }
@@ -194,8 +240,8 @@ static void the_hosts_update_shows_in_part(void **state)
     assert_true(files.host_s > 15.5 && files.host_s < 16);
 }
 
-/* Nothing for a lone rank; connections cost where there are peers, and few of them
- * where peers are on other nodes. */
+/* Nothing for a lone rank, nor without collectives of device memory; connections cost
+ * where there are peers, and few of them where peers are on other nodes. */
 static void buffers_follow_the_peers(void **state)
 {
     const struct mds_comm_channels n = {24, 32};
@@ -206,7 +252,10 @@ static void buffers_follow_the_peers(void **state)
     (void)state;
     assert_int_equal(mds_comm_create_dry(0, 1, "alone", &alone), MDS_OK);
     assert_int_equal(mds_comm_create_dry(0, 8, "eight", &eight), MDS_OK);
+    assert_int_equal(mds_comm_add_collectives(alone), MDS_OK);
     assert_int_equal(mds_comm_nccl_bytes(alone, 1, n), 0);
+    assert_int_equal(mds_comm_nccl_bytes(eight, 8, n), 0);
+    assert_int_equal(mds_comm_add_collectives(eight), MDS_OK);
     idle = mds_comm_nccl_bytes(eight, 8, n);
     assert_int_equal(idle, (INT64_C(8) + 4 + 32 * 6) << 20);
     assert_int_equal(mds_comm_all_to_all(eight, in, out, 1), MDS_OK);
