@@ -28,6 +28,9 @@ int mdsk_cuda_fail(const char *library, const char *why);
 /* What failed last, "" if nothing did.  Static. */
 const char *mdsk_cuda_why(void);
 
+/* Whether this build has kernels for the current device. */
+int mdsk_cuda_fits(void);
+
 /* The current device's compute capability, 10 * major + minor, its processors, and what
  * a block can have of their shared memory. */
 int mdsk_cuda_capability(void);

@@ -92,6 +92,18 @@ template <class W> int copy_as(void *stream, const struct mdsk_copy_rows *a)
 
 } // namespace
 
+/* Any kernel will do: all are compiled for the same GPUs. */
+extern "C" int mdsk_cuda_fits(void)
+{
+    struct cudaFuncAttributes at;
+    const void *kernel = (const void *)each_kernel<4, add<float>>;
+
+    if (cudaFuncGetAttributes(&at, kernel) == cudaSuccess)
+        return 1;
+    cudaGetLastError(); /* said here; not the next launch's fault */
+    return 0;
+}
+
 extern "C" int mdsk_add_cuda(void *stream, const struct mdsk_add *a)
 {
     return with_storage(a->dtype, aligned({a->x, a->y}), [&](auto type, auto width) {

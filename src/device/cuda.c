@@ -70,16 +70,26 @@ static void warn_of_few_queues(void)
             queues_name, queues);
 }
 
-int mds_cuda_count(void)
+/* No driver and no GPU are both answers, not failures. */
+static cudaError_t count_gpus(int *n)
 {
-    int n = 0;
+    cudaError_t code;
 
     ask_for_queues();
-    /* No driver and no GPU are both answers, not failures. */
-    if (cudaGetDeviceCount(&n) != cudaSuccess) {
+    *n = 0;
+    code = cudaGetDeviceCount(n);
+    if (code != cudaSuccess) {
         cudaGetLastError();
-        return 0;
+        *n = 0;
     }
+    return code;
+}
+
+int mds_cuda_count(void)
+{
+    int n;
+
+    count_gpus(&n);
     return n;
 }
 
@@ -124,11 +134,13 @@ static void name_gpus(int count, char *text, size_t size)
 static enum mds_rc pick(int local_rank, int *out)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int count = mds_cuda_count();
+    int count;
+    cudaError_t code = count_gpus(&count);
     char found[192];
 
     if (count == 0)
-        return mds_fail(MDS_EDEVICE, "device cuda: no GPU found; use --device cpu");
+        return mds_fail(MDS_EDEVICE, "device cuda: no GPU found%s%s; use --device cpu",
+                        code ? ": " : "", code ? cudaGetErrorString(code) : "");
     if (local_rank < count) {
         *out = local_rank;
         return MDS_OK;
@@ -174,6 +186,11 @@ static enum mds_rc describe(struct mds_dev *dev, int gpu)
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
                         "use --device cpu",
+                        prop.name, prop.major, prop.minor);
+    if (!mdsk_cuda_fits())
+        return mds_fail(MDS_EDEVICE,
+                        "device cuda: this build has no kernels for %s: configure it "
+                        "with CUDA_ARCHS=%d%d, or use --device cpu",
                         prop.name, prop.major, prop.minor);
     mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
     describe_driver(driver, sizeof driver);

@@ -14,3 +14,13 @@ tests_unit_device_SOURCES = tests/unit/device.c
 tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
   src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
+
+# The cuda device on a runtime that is a stand-in: without a GPU.
+if HAVE_CUDA
+unit_tests += tests/unit/device_cuda
+endif
+tests_unit_device_cuda_SOURCES = tests/unit/device_cuda.c tests/unit/fake_cuda.c \
+  tests/unit/fake_cuda.h src/device/cuda.c
+tests_unit_device_cuda_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
+tests_unit_device_cuda_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
+  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
