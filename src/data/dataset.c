@@ -126,7 +126,6 @@ static enum mds_rc open_members(struct mds_dataset *d, const double *shares)
         MDS_TRY(mds_source_open(d->paths.path[k], &d->members[k].source));
         cut(&d->members[k], shares, d->seq_length);
     }
-    MDS_TRY(agree_on_vocabulary(d));
     MDS_TRY(mds_dataset_require(d, MDS_SPLIT_TRAIN));
     return mds_mix_create(d->paths.weight, d->paths.n, &d->mix);
 }
@@ -166,8 +165,7 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
     d->members = mds_zalloc((size_t)d->paths.n, sizeof *d->members);
     if (!d->members)
         return MDS_EMEM;
-    MDS_TRY(open_members(d, shares));
-    return describe(d);
+    return open_members(d, shares);
 }
 
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
@@ -205,6 +203,30 @@ void mds_dataset_close(struct mds_dataset *d)
     free(d->members);
     free(d->split);
     free(d);
+}
+
+enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
+                                int64_t *largest)
+{
+    *largest = -1;
+    for (int k = 0; k < d->paths.n; k++) {
+        struct mds_source *s = d->members[k].source;
+        int64_t first = s->tokens * part / parts;
+
+        if (s->vocab_seen)
+            MDS_TRY(mds_source_largest(s, first, s->tokens * (part + 1) / parts - first,
+                                       largest));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest)
+{
+    for (int k = 0; k < d->paths.n; k++)
+        if (d->members[k].source->vocab_seen)
+            d->members[k].source->vocab = largest + 1;
+    MDS_TRY(agree_on_vocabulary(d));
+    return describe(d);
 }
 
 int64_t mds_dataset_vocab(const struct mds_dataset *d)

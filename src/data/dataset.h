@@ -30,13 +30,22 @@ enum mds_split { MDS_SPLIT_TRAIN, MDS_SPLIT_VALID, MDS_SPLIT_TEST, MDS_SPLITS };
 struct mds_dataset;
 
 /* c->paths: one path, or "weight path weight path ..."; c->split: "949,50,1".
- * MDS_EUSER if a file is missing or broken, sources disagree about the vocabulary, or
- * the training split is shorter than seq_length + 1 tokens. */
+ * MDS_EUSER if a file is missing or broken, or the training split is shorter than
+ * seq_length + 1 tokens.  The vocabulary is settled before anything is read. */
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
                              uint64_t seed, struct mds_dataset **out);
 void mds_dataset_close(struct mds_dataset *d); /* NULL is fine */
 
-/* Words of the vocabulary, not padded. */
+/* The largest id in part number `part` of `parts` of the sources that state no
+ * vocabulary; -1 without one.  Reads that part. */
+enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
+                                int64_t *largest);
+
+/* Once, with the largest of all parts.  MDS_EUSER if sources disagree about the
+ * vocabulary. */
+enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest);
+
+/* Words of the settled vocabulary, not padded. */
 int64_t mds_dataset_vocab(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
@@ -45,7 +54,7 @@ int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER, saying which file is too short and what would fit, where samples is 0. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
-/* "ecoli.h5: codon, 1.65 M tokens, 66 words"; borrowed. */
+/* "ecoli.h5: codon, 1.65 M tokens, 66 words"; borrowed; once settled. */
 const char *mds_dataset_describe(const struct mds_dataset *d);
 /* Unigram entropy of split s in nats per token; of a mix: of the mixed distribution.
  * Reads the whole split. */

@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "io/h5.h"
 
 #include <math.h>
@@ -133,6 +134,26 @@ enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
         rc = mds_source_read(s, first, n, ids);
         for (int64_t i = 0; i < n && !rc; i++)
             counts[ids[i]]++;
+        first += n;
+        count -= n;
+    }
+    free(ids);
+    return rc;
+}
+
+enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
+                               int64_t *largest)
+{
+    enum { BLOCK = 65536 };
+    int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
+    enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
+
+    while (count > 0 && !rc) {
+        int64_t n = mds_min(count, BLOCK);
+
+        rc = mds_source_read(s, first, n, ids);
+        for (int64_t i = 0; i < n && !rc; i++)
+            *largest = mds_max(*largest, ids[i]);
         first += n;
         count -= n;
     }

@@ -30,8 +30,8 @@ struct mds_source {
     char *path;      /* as given */
     char *tokenizer; /* "codon"; NULL where the format does not say */
     int64_t tokens, documents;
-    int64_t vocab;   /* words; where vocab_seen: the largest id seen + 1 */
-    int vocab_seen;  /* the format states no vocabulary */
+    int64_t vocab;   /* words; where vocab_seen: MDS_VOCAB_MAX, until set */
+    int vocab_seen;  /* the format states no vocabulary: the largest id + 1 */
     char **words;    /* [vocab], or NULL */
     int64_t n_words; /* of words: vocab or 0 */
     int64_t eod;     /* -1: unknown */
@@ -42,7 +42,7 @@ enum {
 }; /* more is a damaged file, or one that is no token file */
 
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
- * and by content.  A format without a stated vocabulary is read through once. */
+ * and by content. */
 enum mds_rc mds_source_open(const char *path, struct mds_source **out);
 void mds_source_close(struct mds_source *s); /* NULL is fine */
 
@@ -57,6 +57,10 @@ enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 /* Add to counts[vocab] how often each word is among count tokens from first. */
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts);
+
+/* Raise *largest to the largest id among count tokens from first. */
+enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
+                               int64_t *largest);
 
 /* -sum p ln p over counts[n], in nats; 0 for no tokens. */
 double mds_entropy(const int64_t *counts, int64_t n);

@@ -105,27 +105,6 @@ static const struct mds_source_ops megatron_ops = {
     .close = close_megatron,
 };
 
-/* The format states no vocabulary: take the largest id there is. */
-static enum mds_rc find_vocab(struct mds_source *s)
-{
-    int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
-    enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
-    int32_t largest = 0;
-
-    s->vocab_seen = 1;
-    s->vocab = MDS_VOCAB_MAX;
-    for (int64_t first = 0; first < s->tokens && !rc; first += BLOCK) {
-        int64_t n = s->tokens - first < BLOCK ? s->tokens - first : BLOCK;
-
-        rc = mds_source_read(s, first, n, ids);
-        for (int64_t i = 0; i < n && !rc; i++)
-            largest = ids[i] > largest ? ids[i] : largest;
-    }
-    s->vocab = largest + 1;
-    free(ids);
-    return rc;
-}
-
 static enum mds_rc open_bin(struct megatron_source *m, const char *path, int64_t *bytes)
 {
     struct stat st;
@@ -171,8 +150,8 @@ enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out
     rc = open_files(m, prefix);
     m->base.tokens = m->index.tokens;
     m->base.documents = m->index.documents;
-    if (!rc)
-        rc = find_vocab(&m->base);
+    m->base.vocab_seen = 1;
+    m->base.vocab = MDS_VOCAB_MAX;
     if (rc) {
         mds_source_close(&m->base);
         return rc;

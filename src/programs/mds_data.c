@@ -214,19 +214,31 @@ static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
     return rc;
 }
 
-static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc count_and_print(struct mds_source *s)
 {
-    struct mds_source *s;
-    int64_t *counts;
+    int64_t *counts, largest = -1;
     enum mds_rc rc = MDS_EMEM;
 
-    (void)a;
-    MDS_TRY(mds_operands_check("info", "file", n, 1));
-    MDS_TRY(mds_source_open(operand[0], &s));
+    if (s->vocab_seen) {
+        MDS_TRY(mds_source_largest(s, 0, s->tokens, &largest));
+        s->vocab = largest + 1;
+    }
     counts = mds_zalloc((size_t)s->vocab, sizeof *counts);
     if (counts)
         rc = print_info(s, counts);
     free(counts);
+    return rc;
+}
+
+static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
+{
+    struct mds_source *s;
+    enum mds_rc rc;
+
+    (void)a;
+    MDS_TRY(mds_operands_check("info", "file", n, 1));
+    MDS_TRY(mds_source_open(operand[0], &s));
+    rc = count_and_print(s);
     mds_source_close(s);
     return rc;
 }

@@ -1,7 +1,6 @@
 #include "train/alike.h"
 #include "base/alloc.h"
 #include "base/str.h"
-#include "comm/comm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,12 +17,10 @@ static enum mds_rc describe(const struct mds_config_run *run,
 {
     mds_str_add(out, "the version %s\n", version);
     mds_settings_lines(&run->settings, own, out);
-    mds_str_add(out,
-                "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens, %" PRId64
-                " words\n",
+    mds_str_add(out, "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens\n",
                 mds_dataset_tokens(data, MDS_SPLIT_TRAIN),
                 mds_dataset_tokens(data, MDS_SPLIT_VALID),
-                mds_dataset_tokens(data, MDS_SPLIT_TEST), mds_dataset_vocab(data));
+                mds_dataset_tokens(data, MDS_SPLIT_TEST));
     return out->failed ? MDS_EMEM : MDS_OK;
 }
 
@@ -63,36 +60,14 @@ static enum mds_rc compare_with_first(struct mds_comm *world, const char *mine)
     return rc;
 }
 
-static enum mds_rc make_group(const struct mds_world *w, struct mds_comm **out)
-{
-    int *ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
-    enum mds_rc rc;
-
-    if (!ranks)
-        return MDS_EMEM;
-    for (int i = 0; i < w->ranks; i++)
-        ranks[i] = i;
-    rc = mds_comm_create_mpi(ranks, w->ranks, "start", out);
-    free(ranks);
-    return rc;
-}
-
-enum mds_rc mds_alike_check(const struct mds_world *w, const struct mds_config_run *run,
+enum mds_rc mds_alike_check(struct mds_comm *world, const struct mds_config_run *run,
                             const struct mds_dataset *data, const char *version)
 {
-    struct mds_comm *world = NULL;
     struct mds_str mine = {0};
-    enum mds_rc rc;
+    enum mds_rc rc = describe(run, data, version, &mine);
 
-    if (w->ranks == 1)
-        return MDS_OK;
-    rc = describe(run, data, version, &mine);
-    if (!rc)
-        rc = make_group(w, &world);
     if (!rc)
         rc = compare_with_first(world, mine.s);
-    if (!rc) /* else others may be waiting in it */
-        mds_comm_destroy(world);
     mds_str_fini(&mine);
     return rc;
 }

@@ -2,15 +2,14 @@
 #ifndef MDS_TRAIN_ALIKE_H
 #define MDS_TRAIN_ALIKE_H
 
-#include "comm/world.h"
+#include "comm/comm.h"
 #include "config/options.h"
 #include "data/dataset.h"
 
 /* MDS_EUSER on each rank that has another version, option or data set than the first
  * one, naming what differs: a launcher that keeps the environment to itself, a file of
- * which a node has an old copy.  Collective; before any group is made, as groups follow
- * from options. */
-enum mds_rc mds_alike_check(const struct mds_world *w, const struct mds_config_run *run,
+ * which a node has an old copy.  Collective. */
+enum mds_rc mds_alike_check(struct mds_comm *world, const struct mds_config_run *run,
                             const struct mds_dataset *data, const char *version);
 
 #endif

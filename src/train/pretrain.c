@@ -1,4 +1,5 @@
 #include "train/pretrain.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
@@ -7,14 +8,54 @@
 
 #include <stdlib.h>
 
+/* All ranks, before groups follow from what each of them was told. */
+static enum mds_rc make_group(const struct mds_world *w, struct mds_comm **out)
+{
+    int *ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
+    enum mds_rc rc;
+
+    if (!ranks)
+        return MDS_EMEM;
+    for (int i = 0; i < w->ranks; i++)
+        ranks[i] = i;
+    rc = mds_comm_create_mpi(ranks, w->ranks, "start", out);
+    free(ranks);
+    return rc;
+}
+
+/* Of files that state no vocabulary each rank reads its part. */
+static enum mds_rc find_vocab(struct mds_comm *start, struct mds_dataset *d)
+{
+    int64_t largest;
+    double most;
+
+    MDS_TRY(
+        mds_dataset_largest(d, mds_comm_rank(start), mds_comm_size(start), &largest));
+    most = (double)largest;
+    MDS_TRY(mds_comm_all_reduce_f64(start, &most, 1, MDS_COMM_MAX));
+    return mds_dataset_settle(d, (int64_t)most);
+}
+
+static enum mds_rc meet(const struct mds_train_spec *spec,
+                        const struct mds_config_run *run)
+{
+    struct mds_comm *start;
+
+    MDS_TRY(make_group(spec->world, &start));
+    MDS_TRY(mds_alike_check(start, run, spec->data, spec->version));
+    MDS_TRY(find_vocab(start, spec->data));
+    mds_comm_destroy(start); /* after a failure others may be waiting in it */
+    return MDS_OK;
+}
+
 static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *run,
                             int *unfinished)
 {
     char *configuration = NULL;
     enum mds_rc rc;
 
+    MDS_TRY(meet(spec, run));
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
-    MDS_TRY(mds_alike_check(spec->world, run, spec->data, spec->version));
     if (spec->world->rank == 0) {
         mds_info("data: %s", mds_dataset_describe(spec->data));
         configuration = mds_settings_text(&run->settings);

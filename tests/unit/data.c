@@ -334,7 +334,7 @@ static void test_megatron_all_widths(void **state)
     unsigned char idx[256], bin[64], *p;
     struct mds_source *s;
     int32_t ids[5];
-    int64_t starts[3];
+    int64_t starts[3], largest;
 
     (void)state;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
@@ -346,8 +346,13 @@ static void test_megatron_all_widths(void **state)
         assert_int_equal(mds_source_open(names[t % 3], &s), MDS_OK);
         assert_int_equal(s->tokens, 5);
         assert_int_equal(s->documents, 2);
-        assert_int_equal(s->vocab, 15);
         assert_true(s->vocab_seen);
+        assert_int_equal(s->vocab, MDS_VOCAB_MAX);
+        largest = 12;
+        assert_int_equal(mds_source_largest(s, 0, 4, &largest), MDS_OK);
+        assert_int_equal(largest, 13);
+        assert_int_equal(mds_source_largest(s, 4, 1, &largest), MDS_OK);
+        assert_int_equal(largest, 14);
         assert_int_equal(mds_source_read(s, 0, 5, ids), MDS_OK);
         assert_int_equal(ids[0], 10);
         assert_int_equal(ids[4], 14);
@@ -366,7 +371,10 @@ static void test_megatron_all_widths(void **state)
     put(put(bin, 1, 8), UINT64_C(1) << 40, 8);
     write_file("m.bin", bin, 40);
     write_file("m.idx", idx, make_idx(idx, 5, 8));
-    assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: token 1 is -1, outside");
+    assert_int_equal(mds_source_open("m", &s), MDS_OK);
+    assert_fails(mds_source_read(s, 0, 5, ids), MDS_EUSER,
+                 "m.bin: token 1 is -1, outside");
+    mds_source_close(s);
     unlink("m.bin");
     assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: No such file");
 }

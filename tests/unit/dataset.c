@@ -183,13 +183,29 @@ static void make_counting(const char *prefix, int tokens)
     free(bin);
 }
 
+/* As two ranks would. */
+static enum mds_rc open_settled(const struct mds_data_config *c, int64_t seq_length,
+                                uint64_t seed, struct mds_dataset **d)
+{
+    int64_t largest[2];
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dataset_open(c, seq_length, seed, d));
+    for (int part = 0; part < 2; part++)
+        assert_int_equal(mds_dataset_largest(*d, part, 2, &largest[part]), MDS_OK);
+    rc = mds_dataset_settle(*d, largest[largest[1] > largest[0]]);
+    if (rc)
+        mds_dataset_close(*d);
+    return rc;
+}
+
 static struct mds_dataset *open_data(char *paths, char *split, int64_t seq_length,
                                      uint64_t seed)
 {
     struct mds_data_config c = {.paths = paths, .split = split};
     struct mds_dataset *d;
 
-    assert_int_equal(mds_dataset_open(&c, seq_length, seed, &d), MDS_OK);
+    assert_int_equal(open_settled(&c, seq_length, seed, &d), MDS_OK);
     return d;
 }
 
@@ -289,15 +305,15 @@ static void test_short_splits_are_named(void **state)
     (void)state;
     make_counting("c", 1000);
     assert_fails(
-        mds_dataset_open(&c, 1000, 1, &d), MDS_EUSER,
+        open_settled(&c, 1000, 1, &d), MDS_EUSER,
         "c.bin: 1000 tokens in all, but a window takes 1001 (--seq-length 1000 "
         "and its target): use --seq-length 899 or less");
     assert_fails(
-        mds_dataset_open(&c, 950, 1, &d), MDS_EUSER,
+        open_settled(&c, 950, 1, &d), MDS_EUSER,
         "c.bin: --split 90,9,1 leaves 900 tokens for training, but a window takes "
         "951 (--seq-length 950 and its target): use --seq-length 899 or less, or "
         "give training at least 95.1 %");
-    assert_int_equal(mds_dataset_open(&c, 20, 1, &d), MDS_OK);
+    assert_int_equal(open_settled(&c, 20, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,
                  "leaves 10 tokens for test");
@@ -306,7 +322,7 @@ static void test_short_splits_are_named(void **state)
     assert_int_equal(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_OK);
     mds_dataset_close(d);
     c.split = "1";
-    assert_int_equal(mds_dataset_open(&c, 999, 1, &d), MDS_OK);
+    assert_int_equal(open_settled(&c, 999, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 1);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
                  "--split 1 leaves 0 tokens for validation");
@@ -354,11 +370,11 @@ static void test_mixed_data(void **state)
     write_text("n.fa", ">r\nACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGT\n");
     assert_int_equal(make(MDS_TOKENIZER_CODON, "n.fa", "a.h5"), MDS_OK);
     assert_int_equal(make(MDS_TOKENIZER_NUCLEOTIDE, "n.fa", "b.h5"), MDS_OK);
-    assert_fails(mds_dataset_open(&c, S, 1, &d), MDS_EUSER,
+    assert_fails(open_settled(&c, S, 1, &d), MDS_EUSER,
                  "a.h5 (codon, 66 words) and b.h5 (nucleotide, 6 words) differ");
     c.paths = "1 a.h5 1 small";
     assert_fails(
-        mds_dataset_open(&c, S, 1, &d), MDS_EUSER,
+        open_settled(&c, S, 1, &d), MDS_EUSER,
         "a.h5: vocabulary of 66 words, but another file of the mix has token ids "
         "up to 100");
 }
