@@ -26,10 +26,13 @@ static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
     if (near)
         mds_diag_fault(diag, NULL, "queue %s is not one of %s; did you mean %s?",
                        j->queue, m->name, near);
+    else if (j->queue)
+        mds_diag_fault(diag, NULL,
+                       "queue %s is not one of %s: %s; another goes into %s", j->queue,
+                       m->name, all.s ? all.s : "none", m->path);
     else
-        mds_diag_fault(diag, NULL, "%s%s%s of %s; give --queue (QUEUE): %s",
-                       j->queue ? "queue " : "no queue", j->queue ? j->queue : "",
-                       j->queue ? " is not one" : "", m->name, all.s ? all.s : "none");
+        mds_diag_fault(diag, NULL, "no queue of %s; give --queue (QUEUE): %s", m->name,
+                       all.s ? all.s : "none");
     mds_str_fini(&all);
 }
 

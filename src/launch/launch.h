@@ -32,8 +32,8 @@ void mds_launch_close(struct mds_launch *l);
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
                               int say, struct mds_config_run **out);
 
-/* The options that give all that was set or chosen, for a resolved configuration: the
- * line holds the whole run and does not depend on the environment. */
+/* The options that give all that was set or chosen, for a resolved configuration.  What
+ * was neither is left to defaults: a variable set later, for the ranks, counts. */
 enum mds_rc mds_launch_arguments(const struct mds_launch *l,
                                  const struct mds_config_run *run,
                                  struct mds_words *out);
