@@ -24,6 +24,6 @@ EXTRA_DIST += \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
-  docs/long-sequences.md \
-  docs/parallelism.md \
   docs/profiling.md
+# What manual pages and messages refer to is installed.
+dist_doc_DATA += docs/long-sequences.md docs/parallelism.md

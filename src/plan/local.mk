@@ -37,4 +37,4 @@ unit_tests += tests/unit/predict
 tests_unit_predict_SOURCES = tests/unit/predict.c
 tests_unit_predict_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_predict_LDADD = $(plan_ldadd)
-EXTRA_DIST += docs/new-machine.md
+dist_doc_DATA += docs/new-machine.md

@@ -17,7 +17,7 @@ bin_SCRIPTS += scripts/mds_from_megatron
 EXTRA_DIST += scripts/mds_from_megatron
 
 dist_man_MANS += docs/mds_ckpt.1 docs/mds_from_megatron.1
-EXTRA_DIST += docs/checkpoints.md
+dist_doc_DATA += docs/checkpoints.md
 TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
   tests/ckpt/reshard.sh tests/ckpt/resume.t
 dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \

@@ -28,7 +28,8 @@ EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.
   tests/slurm/where.t
 
 dist_man_MANS += docs/mds_launch.1
-EXTRA_DIST += jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \
+jobscriptsdir = $(docdir)/jobscripts
+dist_jobscripts_DATA = jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \
   jobscripts/perlmutter.sbatch jobscripts/h200.sbatch
 
 # A Tcl module for Environment Modules and Lmod: `module use` this folder, `module load mds`.
