@@ -10,8 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One reads while the other writes. */
-enum { THREADS = 2 };
+/* Some read while others write: with 2 a step of 120 million weights in a file took 8
+ * to 29 % longer, three times in turns on two cores. */
+enum { THREADS = 4 };
 
 struct mds_spill {
     char *folder; /* for messages */
