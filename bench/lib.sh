@@ -61,8 +61,9 @@ fail() {
 words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
                       (ln), the activation (act), both (ln+act) again; host:
                       what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
-                      opt: optimizer on the host, rest: weights, too; tpN, sp, uN, ringN,
-                      ppN: ranks; gN: micro-batches a step; tN, cN, mN, lN: tiles of the
+                      opt: optimizer on the host, nvme: in a file in NVME_PATH,
+                      rest: weights on the host, too; tpN, sp, uN, ringN, ppN: ranks;
+                      gN: micro-batches a step; tN, cN, mN, lN: tiles of the
                       sequence, chunks of attention, tiles of MLP and loss; xN: chunks of
                       what tensor ranks exchange; aN%, dN%: of blocks, whose attention is
                       kept, whose inputs are not on the host; rope'
@@ -80,6 +81,7 @@ read_try() {
         ln+act) more='--recompute-granularity selective --recompute-modules layernorm,mlp_act' ;;
         host) more=--cpu-checkpointing ;;
         opt) more=--cpu-optimizer ;;
+        nvme) more="--offload-device nvme --nvme-path ${NVME_PATH:-/tmp}" ;;
         rest) more="--cpu-optimizer --offload-param-device cpu" ;;
         rope) more=--use-rotary-position-embeddings ;;
         sp) more=--sequence-parallel ;;
