@@ -224,8 +224,10 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
         mds_words_add(&argv, "%s", extra->v[i]);
     rc = argv.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                      : mds_config_read((int)argv.n, argv.v, &diag, out);
-    if (!rc)
+    if (!rc) {
         default_nvme_path(l, *out, say, &diag);
+        mds_launch_vocab(*out, say);
+    }
     if (!rc && say)
         log_warnings(&diag);
     if (!rc && (*out)->action != MDS_ACTION_RUN)

@@ -32,6 +32,10 @@ void mds_launch_close(struct mds_launch *l);
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
                               int say, struct mds_config_run **out);
 
+/* Without a vocabulary of its own the configuration gets that of its data, where they
+ * can be read and say it. */
+void mds_launch_vocab(struct mds_config_run *run, int say);
+
 /* The options that give all that was set or chosen, for a resolved configuration.  What
  * was neither is left to defaults: a variable set later, for the ranks, counts. */
 enum mds_rc mds_launch_arguments(const struct mds_launch *l,

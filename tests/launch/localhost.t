@@ -57,6 +57,18 @@ test_expect_success 'a plan of a tiny model' '
     MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
     grep "longest sequence: [1-9]" out
 '
+# params FILE OPTION...: what a plan says of weights
+params() {
+    file=$1
+    shift
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan "$@" >out && grep "^  params" out >"$file"
+}
+test_expect_success 'a plan counts the words of the data, where they are here' '
+    params data && params given -- --vocab-size 66 && params gpt -- --vocab-size 50257 &&
+    (unset DATA_PATH && params without) && cat data gpt && test_cmp given data &&
+    test_cmp gpt without && ! cmp -s data without &&
+    (DATA_PATH="1 tokens.h5 1 gone.h5" && params blend) && test_cmp without blend
+'
 test_expect_success 'where: what was found, and disagreements' '
     printf "a slots=2\nb slots=2\n" >nodes &&
     HOSTFILE=nodes PMI_RANK=0 PMI_SIZE=8 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=8 \

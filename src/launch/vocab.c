@@ -1,0 +1,44 @@
+/* The vocabulary of data that are here, for plans: embedding and logits of 66 codons
+ * are not those of GPT-2's 50,257 words. */
+#include "base/log.h"
+#include "data/paths.h"
+#include "data/source.h"
+#include "launch/launch.h"
+
+/* Words of all files; 0 if one is not here, or does not say. */
+static int64_t count_words(const struct mds_paths *p)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < p->n; i++) {
+        struct mds_source *s = NULL;
+        int64_t words;
+
+        if (mds_source_open(p->path[i], &s))
+            return 0;
+        words = s->vocab_seen ? 0 : s->vocab;
+        mds_source_close(s);
+        if (!words)
+            return 0;
+        most = words > most ? words : most;
+    }
+    return most;
+}
+
+void mds_launch_vocab(struct mds_config_run *run, int say)
+{
+    const char *text = run->config.data.paths;
+    struct mds_paths paths;
+    int64_t words;
+
+    if (run->config.model.vocab || !text || mds_paths_parse(text, &paths))
+        return;
+    words = count_words(&paths);
+    mds_paths_fini(&paths);
+    if (!words)
+        return;
+    run->config.model.vocab = words;
+    mds_settings_derived(&run->settings, "model.vocab", "words of the data");
+    if (say)
+        mds_info("planned for the %lld words of %s", (long long)words, text);
+}
