@@ -167,6 +167,8 @@ enum mds_rc mds_ckpt_background_poll(struct mds_ckpt_background *b, int wait,
     *iteration = -1;
     while (b->stage != IDLE) {
         rc = look(b, wait, &done);
+        if (rc && !mds_ckpt_is_of_files(rc))
+            return rc; /* the program ends, and the thread may be writing still */
         if (rc)
             return end(b, rc);
         if (!done)

@@ -16,7 +16,7 @@ enum mds_rc mds_ckpt_background_create(void *memory, int64_t bytes,
 void mds_ckpt_background_destroy(struct mds_ckpt_background *b);
 
 /* Begin a save, where none is under way.  On return the source may change.  Collective;
- * a failure is all ranks', and as after mds_ckpt_save. */
+ * failures are as mds_ckpt_save's. */
 enum mds_rc mds_ckpt_background_start(struct mds_ckpt_background *b,
                                       const struct mds_ckpt_save *s);
 
@@ -25,7 +25,8 @@ int mds_ckpt_background_busy(const struct mds_ckpt_background *b);
 
 /* Look after the save under way, if there is one; wait: until it is over.  *iteration:
  * of the checkpoint that is there now, durable and named, or -1; *bytes of it, on the
- * first rank.  Collective; a failure is all ranks', and as after mds_ckpt_save. */
+ * first rank.  Collective; failures are as mds_ckpt_save's.  After one that is not of
+ * files the thread may be at work still: neither b nor its memory may go. */
 enum mds_rc mds_ckpt_background_poll(struct mds_ckpt_background *b, int wait,
                                      int64_t *iteration, int64_t *bytes);
 

@@ -343,15 +343,16 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
     return write_name(dir, good_name, iteration);
 }
 
-/* What is about to be replaced is not what was found to be good. */
-static enum mds_rc unmark_good(const char *dir, int64_t iteration)
+/* What is about to be replaced is not what was found to be good.  *was: it was this. */
+static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
 {
     char path[MDS_CKPT_PATH];
     int64_t good;
 
     MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(join(dir, good_name, path));
-    if (good == iteration && unlink(path))
+    *was = good == iteration;
+    if (*was && unlink(path))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     return MDS_OK;
 }
@@ -383,12 +384,18 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
 {
     char partial[MDS_CKPT_PATH], path[MDS_CKPT_PATH];
+    int was_good;
+    enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, partial));
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_durable_folder(partial));
-    MDS_TRY(unmark_good(dir, iteration));
-    MDS_TRY(put_in_place(partial, path));
+    MDS_TRY(unmark_good(dir, iteration, &was_good));
+    rc = put_in_place(partial, path);
+    if (rc && was_good)
+        (void)write_name(dir, good_name, iteration);
+    if (rc)
+        return rc;
     MDS_TRY(mds_durable_folder(dir));
     return write_name(dir, latest_name, iteration);
 }

@@ -93,13 +93,14 @@ static enum mds_rc write_lists(struct writing *wr, const struct mds_saving *w)
 enum mds_rc mds_saving_write(const struct mds_saving *w)
 {
     struct writing wr = {0};
-    enum mds_rc rc = MDS_EMEM;
+    enum mds_rc rc;
 
     if (!w->file)
         return MDS_OK;
     wr.memory = mds_zalloc((size_t)PIECES * PIECE, sizeof *wr.memory);
-    if (wr.memory)
-        rc = mds_worker_create(1, &wr.worker);
+    if (!wr.memory)
+        return MDS_EMEM;
+    rc = mds_worker_create(1, &wr.worker);
     for (int i = 0; i < PIECES; i++) {
         wr.piece[i].job.run = put;
         wr.piece[i].values = wr.memory + (size_t)i * PIECE;

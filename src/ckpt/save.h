@@ -15,9 +15,10 @@ struct mds_ckpt_save {
     const char *configuration, *provenance;
 };
 
-/* Write dir/iter_*, durably, and let dir/latest name it.  Collective over the world;
- * all ranks succeed or fail alike.  After a failure of files what was there before is
- * there still, and `latest` names it.  *bytes: of all files, on the first rank. */
+/* Write dir/iter_*, durably, and let dir/latest name it.  Collective over the world.
+ * Where files fail all ranks do, and what was there before is there still, and `latest`
+ * names it; any other failure may be this rank's alone, and is for ending the program.
+ * *bytes: of all files, on the first rank. */
 enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes);
 
 /* The ranks of a layout, played one after the other by a single process. */

@@ -18,7 +18,7 @@ struct mds_saving {
 };
 
 /* All but the numbers: the folder, the ranks' files laid out, and the index.
- * Collective; after a failure, which all ranks have, there is nothing left to end. */
+ * Collective; after a failure there is nothing left to end. */
 enum mds_rc mds_saving_begin(const struct mds_ckpt_save *spec, struct mds_saving *w);
 
 /* Some elements of a list from the source. */

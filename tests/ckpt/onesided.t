@@ -63,12 +63,14 @@ test_expect_success 'no memory for the index of a save, and nobody to take what 
 
 for fault in noexchange norename:2; do
     test_expect_success "where names cannot change places, a checkpoint is replaced, or stays: $fault" '
-        fresh && cp ck/iter_0000004/index.h5 old.h5 &&
+        fresh && cp ck/iter_0000004/index.h5 old.h5 && echo iter_0000004 >ck/good &&
         case $fault in
             norename*) ends "iter_0000004: Input/output" 0 $fault iter_0000004 --load ck/iter_0000002 \
-                --save ck --train-iters 4 && cmp old.h5 ck/iter_0000004/index.h5 ;;
+                --save ck --train-iters 4 && cmp old.h5 ck/iter_0000004/index.h5 &&
+                grep iter_0000004 ck/good ;;
             *) on 0 $fault iter_0000004 --load ck/iter_0000002 --save ck --train-iters 4 &&
-                ! cmp old.h5 ck/iter_0000004/index.h5 ;;
+                ! cmp old.h5 ck/iter_0000004/index.h5 && test ! -e ck/good &&
+                cp saved/good ck ;;
         esac && as_before
     '
 done
