@@ -111,12 +111,3 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
         scratch[use].bytes = want;
     return scratch[use].data;
 }
-
-int64_t mdsk_cuda_scratch_bytes(void)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < MDSK_CUDA_USES; i++)
-        sum += scratch[i].bytes;
-    return sum;
-}

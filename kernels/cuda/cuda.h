@@ -56,9 +56,6 @@ enum mdsk_cuda_use {
 };
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);
 
-/* Bytes that mdsk_cuda_scratch holds now. */
-int64_t mdsk_cuda_scratch_bytes(void);
-
 /* Whether the same call must give the same bits, in every run.  It need not until this
  * is called: products then choose their algorithm by timing, and attention's dq is
  * summed in any order.  Repeatable attention is slower, much so where sequences are
