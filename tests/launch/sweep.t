@@ -1,89 +1,9 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
-test_description='mds_launch submit, sweep and report, with and without a batch system'
-# shellcheck source=tests/cli/setup.sh
-. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+test_description='mds_launch sweep and report, with and without a batch system'
+# shellcheck source=tests/launch/batch.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/launch/batch.sh"
 
-for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
-    unset "$name"
-done
-DATA_PATH=tokens.h5
-export DATA_PATH
-mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
-cat > tiny.yaml << 'EOF'
-TINY: {layers: 2, hidden: 32, heads: 2}
-WIDE: {layers: 2, hidden: 64, heads: 4}
-EOF
-tiny='--model-table tiny.yaml --eval-iters 0 --threads 1 --log-interval 1'
-# Programs that are no batch systems, but write down how they were called.
-mkdir bin
-cat > bin/qsub << 'EOF'
-#!/bin/sh
-echo "$*" >> qsub.log
-echo "$(wc -l < qsub.log).polaris-pbs"
-EOF
-sed 's/qsub/sbatch/; s/\.polaris-pbs/;cluster/' bin/qsub > bin/sbatch
-cat > bin/mpiexec << EOF
-#!/bin/sh
-exec $MPIEXEC "\$@"
-EOF
-printf '#!/bin/sh\nexit 1\n' > bin/nvidia-smi # this host's GPUs, if it has any, are not meant
-chmod +x bin/*
-PATH=$PWD/bin:$PATH
-export PATH
-
-test_expect_success 'PBS: the script, its folder, the id' '
-    MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 \
-        "$srcdir/ALCF/submit-pbs.sh" debug 2 0:30:00 GenomeLM >out 2>err && cat out err &&
-    grep "^runs/GPT13B-4096-2n: 1.polaris-pbs" out &&
-    grep "^#PBS -A GenomeLM" runs/GPT13B-4096-2n/job.sh &&
-    grep "^#PBS -l walltime=00:30:00" runs/GPT13B-4096-2n/job.sh &&
-    grep "^runs/GPT13B-4096-2n/job.sh" qsub.log &&
-    grep "jobs: \[1.polaris-pbs\]" runs/GPT13B-4096-2n/run.yaml
-'
-test_expect_success 'a second run has a folder of its own; --chain makes each wait' '
-    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit \
-        --chain 3 batch 2 1:00:00 me >out 2>err && cat out err &&
-    grep "^runs/GPT13B-4096-2n-2: 1, 2, 3" out &&
-    grep "the next job goes on" runs/GPT13B-4096-2n-2/job.sh &&
-    sed -n 2p sbatch.log | grep "^--parsable --dependency=afterany:1 " &&
-    sed -n 3p sbatch.log | grep -e "--dependency=afterany:2 "
-'
-test_expect_success 'what a job saves, when it leaves, and that it is told otherwise' '
-    job=runs/GPT13B-4096-2n/job.sh &&
-    grep -e "--save runs/GPT13B-4096-2n/checkpoints" $job &&
-    grep -e "--load runs/GPT13B-4096-2n/checkpoints" $job &&
-    grep -e "--save-interval [1-9]" $job && grep -e "--signal=USR1 1[0-9]*" $job &&
-    grep "qsub .*job.sh" $job && grep "^#PBS -r y" $job &&
-    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 SAVE_INTERVAL=3 \
-        mds_launch submit --print --margin 10min --no-requeue batch 2 1:00:00 me \
-        -- --save here --load there --finetune >job 2>err && cat err job &&
-    grep "^#SBATCH --signal=B:USR1@600" job && grep "^#SBATCH --no-requeue" job &&
-    grep -e "--exit-duration-in-mins 50" job && grep -e "--save-interval 3 " job &&
-    grep "^checkpoints=here" job && grep "set -- --load .*--finetune=0" job &&
-    ! grep -e "--load here" job && ! grep "scontrol" job
-'
-test_expect_success 'queue limits: all faults, nothing submitted' '
-    rm -f qsub.log &&
-    test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
-        mds_launch submit prod 5 30:00:00 2>err &&
-    grep "5 nodes: queue prod takes 10 to 496" err &&
-    grep "walltime 30:00:00: queue prod gives 24:00:00 at most" err &&
-    grep "no project" err &&
-    test_must_fail env MACHINE=polaris mds_launch submit debgu 1 1:00:00 me 2>err &&
-    grep "did you mean debug?" err &&
-    test ! -e qsub.log
-'
-test_expect_success 'data that are not here are a warning, before a job waits for hours' '
-    MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
-        mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
-    grep "warn: no data here: gone.h5: No such file or directory (relative to " err
-'
-test_expect_success 'a run that does not fit is not submitted, and leaves no folder' '
-    test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT1T \
-        mds_launch submit debug 1 1:00:00 me 2>err && cat err &&
-    grep "nothing fits" err && test ! -e runs/GPT1T-2048-1n && test ! -e qsub.log
-'
 test_expect_success 'without a batch system a sweep runs its cells, and leaves out what is wrong' '
     cat >sweep.yaml <<-EOF &&
 	MODEL_SIZE_KEY: [TINY, WIDE]
@@ -129,27 +49,6 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     grep "4 of 4 cells written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
     unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
 '
-test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
-    MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
-        --print --program "my pretrain" --launcher-command "mpiexec -v" --no-check-memory \
-        debug 2 1:00:00 me >job && cat job &&
-    grep -x "PATH=$builddir/src/programs:.PATH" job &&
-    sed -n "s/ .$//; /mds_launch$/,/^    --$/p" job >words &&
-    printf "    %s\n" "--machine polaris" "--nodes 2" "--ranks-per-node 2" "--ranks 3" \
-        "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
-    sed 1d words >got && test_cmp want got
-'
-test_expect_success 'states on disks that are not here, and a queue whose jobs may be killed' '
-    MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B MPSIZE=4 TRAIN_ITERS=5 OFFLOAD_DEVICE=nvme ZERO_STAGE=1 &&
-    export MACHINE MODEL_SIZE_KEY MPSIZE TRAIN_ITERS OFFLOAD_DEVICE ZERO_STAGE &&
-    mds_launch submit --write --name calm debug 1 1:00:00 me 2>err && cat err &&
-    grep "optimizer states go to /local/scratch" err &&
-    mds_launch submit --write --name risky preemptable 1 1:00:00 me &&
-    grep -e "--nvme-path /local/scratch" runs/calm/job.sh &&
-    every() { sed -n "s/.*--save-interval \([0-9]*\).*/\1/p" "runs/$1/job.sh"; } &&
-    test "$(every risky)" -gt 0 && test "$(every calm)" -gt "$(every risky)" &&
-    unset MACHINE MODEL_SIZE_KEY MPSIZE TRAIN_ITERS OFFLOAD_DEVICE ZERO_STAGE
-'
 test_expect_success 'a cell has its own number of ranks, not that of the last' '
     rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 SEQ_LEN=2048 mds_launch sweep \
@@ -157,14 +56,6 @@ test_expect_success 'a cell has its own number of ranks, not that of the last' '
     SLURM_JOB_NODELIST=n1 NGPUS=16 NHOSTS=2 \
         sh -c "$(sed -n "/mds_launch .$/,/^    --exit-dur/{ s/.*mds_launch/mds_launch --print/; s/&$//; p; }" \
         ranks/GPT6_7B-2048-1n/job.sh)" >line && grep -e "-N 1 -n 8 " line
-'
-test_expect_success 'a folder with blanks, where a shell starts the job' '
-    MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 mds_launch submit \
-        --runs "my runs" --name "a b" -- $tiny && test -e "my runs/a b/done" &&
-    test -s "my runs/a b/job.log" &&
-    test_must_fail env MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 \
-        mds_launch submit --runs "my runs" --name bad -- $tiny --data-path gone 2>err &&
-    grep "the job ended with status 1: see my runs/bad/job.log" err
 '
 test_expect_success 'a report of them' '
     mds_launch report here >out && cat out &&
@@ -198,67 +89,6 @@ test_expect_success 'plots: a line for each model and number of ranks, the faste
     test_cmp want got &&
     grep -o "title .A, [24] ranks\|title .B, 2 ranks" made/report.gp >got && test "$(wc -l <got)" -eq 3 &&
     rm -r made/[a-e] made/report.gp && mds_launch report made 2>err && grep "no plots: no run in made made a step" err
-'
-# A run that leaves after two steps, and after two more: without a batch system, here.
-losses() {
-    sed -n "s/.*\"event\":\"step\".*\"iteration\":\([0-9]*\),.*\"lm_loss\":\([^,]*\).*/\1 \2/p" "$1"
-}
-test_expect_success 'a job that left before the end is started again until it is done' '
-    export MACHINE=localhost NGPUS=2 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=6 &&
-    mds_launch submit --name whole -- $tiny && test -e runs/whole/done &&
-    mds_launch submit --name parts -- $tiny --exit-interval 2 && cat runs/parts/job.log &&
-    test -e runs/parts/done && test "$(cat runs/parts/checkpoints/latest)" = iter_0000006 &&
-    losses runs/whole/metrics.jsonl >want && losses runs/parts/metrics.jsonl >got &&
-    test "$(wc -l <got)" -eq 6 && test_cmp want got &&
-    mds_launch report runs >out && grep "^| parts | TINY | 2 | 32 | 6 |" out
-'
-test_expect_success 'a chain goes on from job to job, and no further than its end' '
-    mds_launch submit --name chain --chain 2 -- $tiny --exit-interval 2 &&
-    test "$(cat runs/chain/checkpoints/latest)" = iter_0000004 && test ! -e runs/chain/done &&
-    mds_launch submit --name long --chain 5 -- $tiny --exit-interval 2 &&
-    test -e runs/long/done && losses runs/long/metrics.jsonl >got && test_cmp want got
-'
-test_expect_success 'a run from anothers checkpoint goes on from its own' '
-    mds_launch submit --name tuned -- $tiny --exit-interval 4 \
-        --load runs/whole/checkpoints --finetune && cat runs/tuned/job.log &&
-    test -e runs/tuned/done && test "$(losses runs/tuned/metrics.jsonl | wc -l)" -eq 6
-'
-test_expect_success 'a job that fails without headway, or is not to be started again, stays ended' '
-    test_must_fail mds_launch submit --name failing -- $tiny --exit-interval 2 --data-path none &&
-    test "$(grep -c "error: none" runs/failing/job.log)" -eq 1 &&
-    test_must_fail mds_launch submit --name once --no-requeue -- $tiny --exit-interval 2 &&
-    test "$(cat runs/once/checkpoints/latest)" = iter_0000002 &&
-    unset MODEL_SIZE_KEY SEQ_LEN TRAIN_ITERS NGPUS MACHINE
-'
-test_expect_success 'a warned job saves' '
-    mkdir runs/warned &&
-    MACHINE=localhost NGPUS=2 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=100000 mds_launch \
-        submit --print --name warned --no-requeue --walltime 1:00:00 -- $tiny >script &&
-    sed "/^PATH=/d" script >job.sh &&
-    grep "^timeout .* 3420 mds_launch" job.sh &&
-    { sh job.sh >job.log 2>&1 & } &&
-    tries=0 &&
-    until grep -q "iteration  *5/" job.log || test $tries -eq 300; do
-        tries=$((tries + 1)) && sleep 0.2
-    done && cat job.log &&
-    kill -USR1 $! && { wait $!; status=$?; cat job.log; test $status -eq 85; } && test -s runs/warned/checkpoints/latest
-'
-test_expect_success 'a launcher that forgets the status of ranks that were signalled' '
-    mkdir -p lossy runs/lossy && cat >lossy/mds_launch <<-\EOF && chmod +x lossy/mds_launch &&
-	#!/bin/sh
-	echo "{\"event\":\"end\",\"reason\":\"signal\"}" >runs/lossy/metrics.jsonl
-	EOF
-    sed "s/^run=.*/run=runs\/lossy/" job.sh >lossy.sh &&
-    PATH=$PWD/lossy:$PATH test_expect_code 85 sh lossy.sh && test ! -e runs/lossy/done
-'
-test_expect_success 'the same before the limit, of ranks that are none' '
-    mkdir stub && cat >stub/mds_launch <<-\EOF && chmod +x stub/mds_launch &&
-	#!/bin/sh
-	trap "exit 85" USR1
-	while :; do sleep 0.1; done
-	EOF
-    sed "s/ 3420 mds_launch/ 3 mds_launch/" job.sh >short.sh &&
-    PATH=$PWD/stub:$PATH test_expect_code 85 sh short.sh
 '
 test_expect_success 'sweeps that are none' '
     echo "SEQ_LEN: []" >bad.yaml &&
