@@ -38,7 +38,7 @@ enum mds_rc mds_gpt_view_open(const struct mds_gpt *g, const struct layer_ids *i
     mds_gpt_tile_at(g, 0, &t);
     if (!whole)
         return mds_window_open(&g->par, on_host, mds_par_rows(&g->par) * v->row_bytes,
-                               t.rows * v->row_bytes, &v->far);
+                               t.rows * v->row_bytes, 2, &v->far);
     return mds_gpt_travels(g)
                ? mds_gpt_take(g, MDS_MEM_WORK, t.parts * t.rows * id->out.in, &v->tile)
                : MDS_OK;

@@ -38,11 +38,11 @@ static int64_t size_of(const struct chunks *c, int64_t i, int64_t row)
 }
 
 static enum mds_rc open(const struct chunks *c, void *host, int64_t row, int64_t e,
-                        struct mds_window *w)
+                        int panes, struct mds_window *w)
 {
     int64_t bytes = c->p->B * row * e;
 
-    return mds_window_open(c->p, host, c->in.n * bytes, c->f->chunk * bytes, w);
+    return mds_window_open(c->p, host, c->in.n * bytes, c->f->chunk * bytes, panes, w);
 }
 
 /* Queries i against keys j <= i. */
@@ -73,9 +73,9 @@ static enum mds_rc take_fwd(struct forward *w)
     const struct chunks *c = &w->c;
     int64_t e = (int64_t)mdsk_dtype_size(c->p->dtype);
 
-    MDS_TRY(open(c, c->f->q, c->q_row, e, &w->q));
-    MDS_TRY(open(c, c->f->kv, c->kv_row, e, &w->kv));
-    MDS_TRY(open(c, c->f->o, c->q_row, e, &w->o));
+    MDS_TRY(open(c, c->f->q, c->q_row, e, 2, &w->q));
+    MDS_TRY(open(c, c->f->kv, c->kv_row, e, 2, &w->kv));
+    MDS_TRY(open(c, c->f->o, c->q_row, e, 2, &w->o));
     MDS_TRY(mds_par_take_f32(c->p, MDS_MEM_WORK, size_of(c, 0, c->q_row), &w->acc));
     MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, size_of(c, 0, c->q_row), &w->o2));
     return mds_par_take_f32(c->p, MDS_MEM_WORK, size_of(c, 0, c->in.A), &w->lse2);
@@ -154,17 +154,19 @@ struct backward {
     const float *lse;
 };
 
+/* What is written has three panes each, so that the last piece may go while the next
+ * one comes. */
 static enum mds_rc take_bwd(struct backward *w)
 {
     const struct chunks *c = &w->c;
     int64_t e = (int64_t)mdsk_dtype_size(c->p->dtype);
     int64_t q = size_of(c, 0, c->q_row), kv = size_of(c, 0, c->kv_row);
 
-    MDS_TRY(open(c, c->f->q, c->q_row, e, &w->q));
-    MDS_TRY(open(c, c->f->kv, c->kv_row, e, &w->kv));
-    MDS_TRY(open(c, c->f->o, c->q_row, e, &w->o));
-    MDS_TRY(open(c, c->f->d_o, c->q_row, e, &w->d_o));
-    MDS_TRY(open(c, c->f->dq, c->q_row, (int64_t)sizeof *c->f->dq, &w->dq));
+    MDS_TRY(open(c, c->f->q, c->q_row, e, 3, &w->q));
+    MDS_TRY(open(c, c->f->kv, c->kv_row, e, 3, &w->kv));
+    MDS_TRY(open(c, c->f->o, c->q_row, e, 2, &w->o));
+    MDS_TRY(open(c, c->f->d_o, c->q_row, e, 2, &w->d_o));
+    MDS_TRY(open(c, c->f->dq, c->q_row, (int64_t)sizeof *c->f->dq, 3, &w->dq));
     MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, q, &w->dq2));
     MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, kv, &w->dkv2));
     MDS_TRY(mds_par_take_f32(c->p, MDS_MEM_WORK, kv, &w->dkv));
@@ -264,8 +266,8 @@ enum mds_rc mds_far_open(const struct mds_par *p, const struct mds_attention *a,
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
     int64_t q = a->A * a->D * e, kv = 2 * a->G * a->D * e, all = mds_par_rows(p);
 
-    MDS_TRY(mds_window_open(p, f->q, all * q, rows * q, &out->q));
-    return mds_window_open(p, f->kv, all * kv, rows * kv, &out->kv);
+    MDS_TRY(mds_window_open(p, f->q, all * q, rows * q, 2, &out->q));
+    return mds_window_open(p, f->kv, all * kv, rows * kv, 2, &out->kv);
 }
 
 void mds_far_close(struct mds_far_rows *r)

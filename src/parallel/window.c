@@ -1,13 +1,16 @@
 #include "parallel/window.h"
 
 enum mds_rc mds_window_open(const struct mds_par *p, void *host, int64_t bytes,
-                            int64_t piece_bytes, struct mds_window *out)
+                            int64_t piece_bytes, int panes, struct mds_window *out)
 {
     int64_t most = piece_bytes < bytes ? piece_bytes : bytes;
 
-    *out = (struct mds_window){
-        .dev = p->dev, .host = host, .bytes = bytes, .piece_bytes = piece_bytes};
-    for (int i = 0; i < 2; i++) {
+    *out = (struct mds_window){.dev = p->dev,
+                               .host = host,
+                               .bytes = bytes,
+                               .piece_bytes = piece_bytes,
+                               .panes = panes};
+    for (int i = 0; i < panes; i++) {
         out->pane[i].piece = -1;
         MDS_TRY(mds_arena_take(p->arena, MDS_MEM_WORK, most, &out->pane[i].data));
     }
@@ -37,12 +40,26 @@ static void leave(struct mds_window *w, struct mds_pane *p)
     *p = (struct mds_pane){.data = p->data, .piece = -1};
 }
 
+/* The pane with a piece, or -1. */
+static int pane_of(const struct mds_window *w, int64_t piece)
+{
+    for (int i = 0; i < w->panes; i++)
+        if (w->pane[i].piece == piece)
+            return i;
+    return -1;
+}
+
+static int after(const struct mds_window *w)
+{
+    return (w->now + 1) % w->panes;
+}
+
 void mds_window_bring(struct mds_window *w, int64_t piece)
 {
-    struct mds_pane *p = &w->pane[1 - w->now];
+    struct mds_pane *p = &w->pane[after(w)];
     int64_t bytes = size_of(w, piece);
 
-    if (bytes == 0 || w->pane[0].piece == piece || w->pane[1].piece == piece)
+    if (bytes == 0 || pane_of(w, piece) >= 0)
         return;
     leave(w, p);
     p->piece = piece;
@@ -52,8 +69,7 @@ void mds_window_bring(struct mds_window *w, int64_t piece)
 void *mds_window_get(struct mds_window *w, int64_t piece)
 {
     mds_window_bring(w, piece);
-    if (w->pane[w->now].piece != piece)
-        w->now = 1 - w->now;
+    w->now = pane_of(w, piece);
     mds_dev_meet(w->dev, w->pane[w->now].in);
     mds_dev_meet(w->dev, w->pane[w->now].out); /* it may be changed */
     return w->pane[w->now].data;
@@ -61,7 +77,7 @@ void *mds_window_get(struct mds_window *w, int64_t piece)
 
 void *mds_window_fill(struct mds_window *w, int64_t piece)
 {
-    w->now = 1 - w->now;
+    w->now = after(w);
     leave(w, &w->pane[w->now]);
     w->pane[w->now].piece = piece;
     return w->pane[w->now].data;
@@ -77,6 +93,6 @@ void mds_window_put(struct mds_window *w)
 
 void mds_window_close(struct mds_window *w)
 {
-    leave(w, &w->pane[0]);
-    leave(w, &w->pane[1]);
+    for (int i = 0; i < w->panes; i++)
+        leave(w, &w->pane[i]);
 }

@@ -1,5 +1,5 @@
-/* A long buffer in host memory, seen in pieces through two panes on the device: one to
- * work on while the other's piece comes or goes. */
+/* A long buffer in host memory, seen in pieces through panes on the device: one to work
+ * on while another's piece comes or goes; of three, while one comes and one goes. */
 #ifndef MDS_PARALLEL_WINDOW_H
 #define MDS_PARALLEL_WINDOW_H
 
@@ -16,16 +16,18 @@ struct mds_window {
     char *host;          /* borrowed */
     int64_t bytes;       /* in all */
     int64_t piece_bytes; /* of each piece; the last may be shorter */
-    struct mds_pane pane[2];
+    struct mds_pane pane[3];
+    int panes;
     int now; /* the pane that was asked for last */
 };
 
-/* Panes are working memory of p. */
+/* 2 or 3 panes are working memory of p. */
 enum mds_rc mds_window_open(const struct mds_par *p, void *host, int64_t bytes,
-                            int64_t piece_bytes, struct mds_window *out);
+                            int64_t piece_bytes, int panes, struct mds_window *out);
 
-/* Begin to bring a piece to the pane that is not in use; nothing if it is in one, or
- * lies behind the last.  What was written of it before is met first. */
+/* Begin to bring a piece to the pane that has been out of use for longest; nothing if
+ * it is in one, or lies behind the last.  What is still on its way from that pane is
+ * met first: of two panes, what was put just now. */
 void mds_window_bring(struct mds_window *w, int64_t piece);
 
 /* The pane with the piece, brought now if it was not before. */

@@ -141,6 +141,64 @@ void be_late(int on)
     late.on = on;
 }
 
+static struct {
+    struct copies *count;
+    int n;
+    struct {
+        struct mds_dev_copying copy;
+        double begun; /* FLOPs that had been queued */
+    } waits[64];
+} watched;
+
+static double flops_of(const struct mds_dev *dev)
+{
+    const struct mds_ledger *l = mds_dev_ledger(dev);
+    double sum = 0;
+
+    for (int i = 0; i < MDS_OPS; i++)
+        sum += l->op[i].cost.flops;
+    return sum;
+}
+
+static void watched_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
+                          const void *from, int64_t bytes)
+{
+    assert_in_range(watched.n, 0, 63);
+    watched.waits[watched.n].copy = c;
+    watched.waits[watched.n++].begun = flops_of(dev);
+    watched.count->all++;
+    memcpy(to, from, (size_t)bytes);
+}
+
+static void watched_meet(struct mds_dev *dev, struct mds_dev_copying c)
+{
+    int left = 0;
+
+    for (int i = 0; i < watched.n; i++)
+        if (watched.waits[i].copy.way == c.way &&
+            watched.waits[i].copy.number <= c.number)
+            watched.count->bare += watched.waits[i].begun == flops_of(dev);
+        else
+            watched.waits[left++] = watched.waits[i];
+    watched.n = left;
+}
+
+static void make_watched(struct mds_dev *dev)
+{
+    static struct mds_dev_ops ops;
+
+    ops = mds_dev_cpu;
+    ops.start = watched_start;
+    ops.meet = watched_meet;
+    dev->ops = &ops;
+}
+
+void watch_copies(struct copies *c)
+{
+    watched.count = c;
+    watched.n = 0;
+}
+
 void open_on(struct fixture *f, const struct mds_config *c, const char *device)
 {
     struct mds_dev_spec dev = {.name = device, .threads = 2};
@@ -154,6 +212,8 @@ void open_on(struct fixture *f, const struct mds_config *c, const char *device)
     assert_int_equal(mds_dev_create(&dev, &f->host), MDS_OK);
     if (late.on)
         make_late(f->dev);
+    if (watched.count)
+        make_watched(f->dev);
     assert_int_equal(mds_groups_create(&c->parallel, 1, 0, NULL, &f->groups), MDS_OK);
     assert_int_equal(mds_engine_measure(&f->config, 1, 0, 1, &f->need), MDS_OK);
     spec.dev = f->dev;

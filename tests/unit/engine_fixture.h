@@ -18,6 +18,15 @@ void with_dropout(struct mds_config *c);
  * then, gives other numbers. */
 void be_late(int on);
 
+/* Copies beside the queue, and those of them that nothing hides: no product and no
+ * attention was queued between their start and when they were met. */
+struct copies {
+    int all, bare;
+};
+
+/* Engines that are opened get a cpu device that counts them; NULL: no longer. */
+void watch_copies(struct copies *c);
+
 struct fixture {
     struct mds_config config;
     struct mds_dev *dev, *host;

@@ -104,6 +104,47 @@ static void tiles_change_nothing(void **state)
     ways_agree(5, 0, 36, set_tiles_late, 2e-6);
 }
 
+static struct copies copies_of(const struct mds_config *c)
+{
+    struct copies count = {0, 0};
+    struct fixture f;
+
+    watch_copies(&count);
+    open_on(&f, c, "cpu");
+    backward(&f);
+    close_all(&f);
+    watch_copies(NULL);
+    return count;
+}
+
+/* More blocks, chunks and tiles are more copies, of which none shows: only the first
+ * input of backward, and with chunks what comes first and goes last of each block. */
+static void copies_are_hidden(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 12; way++) {
+        struct mds_config c = shapes[way % 2]();
+        struct copies few, many;
+
+        c.train.recompute = way & 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+        c.train.sequence_tile = 2 * c.batch.micro;
+        c.train.offload_activations = 1;
+        c.train.attention_chunk = way < 4 ? 0 : 7;
+        c.model.layers = 4;
+        few = copies_of(&c);
+        if (way < 4)
+            c.model.layers = 12;
+        else if (way < 8)
+            c.train.attention_chunk = 2;
+        else
+            c.train.sequence_tile = c.batch.micro;
+        many = copies_of(&c);
+        assert_true(3 * few.all <= 2 * many.all);
+        assert_int_equal(many.bare, few.bare);
+        assert_in_range(few.bare, 1, way < 4 ? 1 : 24 * c.model.layers);
+    }
+}
+
 static void set_split(struct mds_config *c, int way)
 {
     c->batch.micro = 1 << way;
@@ -318,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompute_changes_nothing),
         cmocka_unit_test(tiles_change_nothing),
+        cmocka_unit_test(copies_are_hidden),
         cmocka_unit_test(splits_agree),
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(recompute_saves_memory),
