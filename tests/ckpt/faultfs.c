@@ -1,6 +1,7 @@
 /* Preloaded, makes the file system fail under programs:
  *
  *     FAULTFS=full:BYTES    writes beyond so many bytes, all together, find no room
+ *     FAULTFS=unreserved:BYTES  the same, and nothing can be reserved
  *     FAULTFS=quota:BYTES   or meet the user's limit
  *     FAULTFS=eio:BYTES     or fail
  *     FAULTFS=once:BYTES    or find no room in one folder, and in all others they do
@@ -94,7 +95,8 @@ static ssize_t allow(int fd, size_t n)
 {
     char path[4096];
 
-    if (!is("full") && !is("quota") && !is("eio") && !is("once") && !is("short"))
+    if (!is("full") && !is("unreserved") && !is("quota") && !is("eio") && !is("once") &&
+        !is("short"))
         return (ssize_t)n;
     if (!is_meant(path_of(fd, path)))
         return (ssize_t)n;
@@ -183,6 +185,10 @@ int fallocate64(int fd, int mode, off64_t at, off64_t n)
 
     if (is("full:") && is_meant(path_of(fd, path)) && n > amount()) {
         errno = ENOSPC;
+        return -1;
+    }
+    if (is("unreserved") && is_meant(path_of(fd, path))) {
+        errno = EOPNOTSUPP;
         return -1;
     }
     if (!next)
