@@ -120,6 +120,32 @@ static int by_model(const void *a, const void *b)
     return strcmp(x->run, y->run);
 }
 
+/* Nothing where there is no metrics.jsonl. */
+static enum mds_rc add_run(const char *folder, const char *name,
+                           struct mds_results *out)
+{
+    struct mds_result r, *more;
+
+    if (name[0] == '.' || read_run(folder, name, &r))
+        return MDS_OK;
+    more = mds_grow(out->v, out->n, sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    out->v = more;
+    out->v[out->n++] = r;
+    return MDS_OK;
+}
+
+static enum mds_rc refuse(const char *folder)
+{
+    struct mds_result r;
+
+    if (read_run(folder, ".", &r) == 0)
+        return mds_fail(MDS_EUSER, "report: %s is a run; give the folder it is in",
+                        folder);
+    return mds_fail(MDS_EUSER, "report: no run in %s has a metrics.jsonl", folder);
+}
+
 static enum mds_rc collect(const char *folder, struct mds_results *out)
 {
     struct dirent **entries = NULL;
@@ -129,26 +155,14 @@ static enum mds_rc collect(const char *folder, struct mds_results *out)
     if (n < 0)
         return mds_fail(MDS_EUSER, "report: %s is no folder of runs", folder);
     for (int i = 0; i < n; i++) {
-        struct mds_result r, *more;
-
-        if (!rc && entries[i]->d_name[0] != '.' &&
-            read_run(folder, entries[i]->d_name, &r) == 0) {
-            more = mds_grow(out->v, out->n, sizeof *more);
-            if (more) {
-                out->v = more;
-                out->v[out->n++] = r;
-            } else {
-                rc = MDS_EMEM;
-            }
-        }
+        if (!rc)
+            rc = add_run(folder, entries[i]->d_name, out);
         free(entries[i]);
     }
     free(entries);
-    if (!rc && out->n == 0)
-        rc = mds_fail(MDS_EUSER, "report: no run in %s has a metrics.jsonl", folder);
     if (out->n > 0)
         qsort(out->v, out->n, sizeof *out->v, by_model);
-    return rc;
+    return !rc && out->n == 0 ? refuse(folder) : rc;
 }
 
 enum mds_rc mds_report(const char *folder)

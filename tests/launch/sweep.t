@@ -71,7 +71,8 @@ test_expect_success 'a report of them' '
 test_expect_success 'a report survives a run that was killed in a line' '
     printf "{\"event\":\"step\",\"elap" >>here/TINY-32-1n/metrics.jsonl &&
     mds_launch report here >out && grep "TINY-32-1n" out &&
-    test_must_fail mds_launch report nowhere 2>err && grep "nowhere is no folder" err
+    test_must_fail mds_launch report nowhere 2>err && grep "nowhere is no folder" err &&
+    test_must_fail mds_launch report here/TINY-32-1n 2>err && grep "is a run; give the folder it is in" err
 '
 # a run folder of one step: NAME MODEL RANKS SEQ SECONDS
 made() {
