@@ -105,23 +105,13 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                              const void *x, const void *r, const struct layer_saved *s,
-                              void *m)
-{
-    return mds_gpt_block_refill(g, id, x, r, s, 0, m);
-}
-
-enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                                 const void *x, const void *r,
-                                 const struct layer_saved *s, int kept_attention,
-                                 void *m)
+/* What follows q k v; as block_refill. */
+static enum mds_rc behind_qkv(const struct mds_gpt *g, const struct layer_ids *id,
+                              const struct layer_saved *s, int kept_attention, void *m)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     struct layer_saved lent = *s;
 
-    MDS_TRY(mds_params_acquire(g->ps, id->unit));
-    MDS_TRY(enter(g, id, x, r, s));
     if (!kept_attention)
         MDS_TRY(attend(g, id, s));
     MDS_TRY(mds_gpt_lend(g, stream_size(g), &lent.n2));
@@ -133,6 +123,32 @@ enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids
         MDS_TRY(mds_gpt_mlp_refill(g, id, &lent));
     }
     mds_arena_release(g->par.arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
+                              const void *x, const void *r, const struct layer_saved *s,
+                              const struct kept *k, void *m)
+{
+    struct mds_dev_copying saving = {0};
+
+    MDS_TRY(mds_params_acquire(g->ps, id->unit));
+    MDS_TRY(enter(g, id, x, r, s));
+    if (k)
+        MDS_TRY(mds_gpt_keep(g, s->x, k, &saving));
+    MDS_TRY(behind_qkv(g, id, s, 0, m));
+    mds_dev_meet(g->par.dev, saving); /* blocks have s->x in turn */
+    return mds_params_release(g->ps, id->unit);
+}
+
+enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
+                                 const void *x, const void *r,
+                                 const struct layer_saved *s, int kept_attention,
+                                 void *m)
+{
+    MDS_TRY(mds_params_acquire(g->ps, id->unit));
+    MDS_TRY(enter(g, id, x, r, s));
+    MDS_TRY(behind_qkv(g, id, s, kept_attention, m));
     return mds_params_release(g->ps, id->unit);
 }
 

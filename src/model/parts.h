@@ -116,10 +116,11 @@ int mds_gpt_is_tiled(const struct mds_gpt *g);
 
 /* ---- block.c: one transformer block ---- */
 
-/* From the stream (x, r) to (s->x1, m).  r may be NULL: then x is s->x. */
+/* From the stream (x, r) to (s->x1, m).  r may be NULL: then x is s->x.  That is put
+ * away meanwhile if k is not NULL. */
 enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
                               const void *x, const void *r, const struct layer_saved *s,
-                              void *m);
+                              const struct kept *k, void *m);
 
 /* The same from s->x, without what is there already (s->o, s->lse if kept_attention)
  * and without the last product if m is NULL. */

@@ -199,16 +199,6 @@ static enum mds_rc head(const struct mds_gpt *g, int also_first, const void *x, 
 
 /* ---- forward ---- */
 
-static enum mds_rc put_away(const struct mds_gpt *g, const void *x,
-                            const struct kept *k)
-{
-    struct mds_dev_copying saving;
-
-    MDS_TRY(mds_gpt_keep(g, x, k, &saving));
-    mds_dev_meet(g->par.dev, saving);
-    return MDS_OK;
-}
-
 /* All layers; *x, *r: the stream behind the last. */
 static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, const void **x, void **r)
@@ -219,10 +209,9 @@ static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
     *r = NULL;
     for (int l = 0; l < p->is.layers; l++) {
         const struct layer_saved *s = &set->saved[l];
+        const struct kept *k = puts_away && set->kept[l].x ? &set->kept[l] : NULL;
 
-        MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, g->m));
-        if (puts_away && set->kept[l].x)
-            MDS_TRY(put_away(g, s->x, &set->kept[l]));
+        MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, k, g->m));
         *x = s->x1;
         *r = g->m;
     }
@@ -281,9 +270,21 @@ enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
 
 /* ---- backward ---- */
 
-static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k, void *x)
+/* Whether layers_bwd has inputs to get back. */
+static int gets_back(const struct mds_gpt *g)
 {
-    return mds_gpt_fetch(g, k, mds_gpt_fetch_start(g, k, x), x);
+    return mds_recompute_of(g->run.train) == MDS_RECOMPUTE_FULL &&
+           mds_gpt_moves_kept(g);
+}
+
+/* The input of a group of layers, which comes from the host into g->m, to its place. */
+static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k,
+                            struct mds_dev_copying coming, void *x)
+{
+    if (!k->x_on_host)
+        return mds_gpt_fetch(g, k, coming, x);
+    MDS_TRY(mds_gpt_fetch(g, k, coming, g->m));
+    return copy_stream(g, g->m, x);
 }
 
 /* Layers first .. first + n - 1 from the input of the first, as far as it was not kept.
@@ -297,8 +298,6 @@ static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
 
     if (how == MDS_RECOMPUTE_NONE)
         return MDS_OK;
-    if (!selective && mds_gpt_moves_kept(g))
-        MDS_TRY(get_back(g, &set->kept[first], set->saved[first].x));
     for (int l = first; l < first + n; l++) {
         const struct layer_saved *s = &set->saved[l];
         void *m = l + 1 < first + n ? g->m : NULL;
@@ -310,19 +309,25 @@ static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
     return MDS_OK;
 }
 
+/* Inputs that are on the host come while the blocks behind them go backward. */
 static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, void *d)
 {
     const struct mds_train_config *t = g->run.train;
     int group = t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
+    int first = (p->is.layers - 1) / group * group, back = gets_back(g);
+    struct mds_dev_copying coming = {0};
 
-    for (int end = p->is.layers; end > 0;) {
-        int first = (end - 1) / group * group;
-
+    if (back)
+        coming = mds_gpt_fetch_start(g, &set->kept[first], g->m);
+    for (int end = p->is.layers; end > 0; end = first, first -= group) {
+        if (back)
+            MDS_TRY(get_back(g, &set->kept[first], coming, set->saved[first].x));
         MDS_TRY(refill(g, p, set, first, end - first));
+        if (back && first > 0)
+            coming = mds_gpt_fetch_start(g, &set->kept[first - group], g->m);
         for (int l = end - 1; l >= first; l--)
             MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
-        end = first;
     }
     return MDS_OK;
 }

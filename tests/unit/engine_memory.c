@@ -54,7 +54,7 @@ static void ways_agree(int64_t layers, int from, int to,
 static void set_recompute(struct mds_config *c, int way)
 {
     c->train.recompute = way == 0 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
-    c->train.recompute_layers = way == 2 ? 2 : way == 3 ? 3 : 1;
+    c->train.recompute_layers = way % 4 >= 2 ? way % 4 : 1;
     c->train.offload_activations = way >= 4;
     c->train.mlp_tile = way == 5 ? 7 : 0;
 }
@@ -65,12 +65,20 @@ static void set_modules(struct mds_config *c, int modules)
     c->train.recompute_modules = modules;
 }
 
-/* What is kept, where, and what is recomputed changes no bit; tiles are other products,
- * of other rounding. */
+static void set_recompute_late(struct mds_config *c, int way)
+{
+    set_recompute(c, way);
+    be_late(1);
+}
+
+/* What is kept, where, and what is recomputed changes no bit, whenever copies are done;
+ * tiles are other products, of other rounding. */
 static void recompute_changes_nothing(void **state)
 {
     (void)state;
     ways_agree(5, 0, 5, set_recompute, 0);
+    ways_agree(5, 4, 5, set_recompute_late, 0);
+    ways_agree(5, 6, 8, set_recompute_late, 0);
     ways_agree(5, 5, 6, set_recompute, 2e-6);
     ways_agree(5, 1, 4, set_modules, 0);
 }
@@ -122,12 +130,13 @@ static struct copies copies_of(const struct mds_config *c)
 static void copies_are_hidden(void **state)
 {
     (void)state;
-    for (int way = 0; way < 12; way++) {
-        struct mds_config c = shapes[way % 2]();
+    for (int way = -2; way < 12; way++) {
+        struct mds_config c = shapes[way & 1]();
         struct copies few, many;
 
-        c.train.recompute = way & 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
-        c.train.sequence_tile = 2 * c.batch.micro;
+        c.train.recompute =
+            way >= 0 && way & 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+        c.train.sequence_tile = way < 0 ? 0 : 2 * c.batch.micro;
         c.train.offload_activations = 1;
         c.train.attention_chunk = way < 4 ? 0 : 7;
         c.model.layers = 4;
@@ -337,7 +346,7 @@ static void a_step_allocates_nothing(void **state)
         c.model.layers = 5;
         c.parallel.offload_optimizer = (enum mds_place_kind)(way % 3);
         c.parallel.nvme_path = "/tmp";
-        if (way < 6)
+        if (way < 8)
             set_recompute(&c, way);
         else
             set_tiles(&c, way);
