@@ -62,7 +62,7 @@ static enum mds_rc add_inputs(struct hdf5_source *h, struct mds_str *out)
         mds_str_add(out, "%-12s %s (%lld bytes, sha256 %s)\n", "input", paths[i],
                     (long long)size, sums[i]);
     }
-    mds_h5_set_close(sizes);
+    (void)mds_h5_set_close(sizes);
     mds_h5_free_strings(sums, n_sums);
     mds_h5_free_strings(paths, n);
     return rc;
@@ -83,9 +83,9 @@ static void close_hdf5(struct mds_source *s)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    mds_h5_set_close(h->tokens);
-    mds_h5_set_close(h->documents);
-    mds_h5_close(h->h5);
+    (void)mds_h5_set_close(h->tokens);
+    (void)mds_h5_set_close(h->documents);
+    (void)mds_h5_close(h->h5);
 }
 
 static const struct mds_source_ops hdf5_ops = {

@@ -16,6 +16,7 @@ enum mds_rc mds_spool_init(const char *near, struct mds_spool *s)
     mds_str_add(&name, "%s.bases", near);
     if (name.failed)
         return MDS_EMEM;
+    s->near = near;
     s->length = 0;
     s->fd = open(name.s, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (s->fd < 0)
@@ -38,17 +39,17 @@ void mds_spool_rewind(struct mds_spool *s)
     s->length = 0;
 }
 
-static enum mds_rc check(int err)
+static enum mds_rc check(const struct mds_spool *s, int err)
 {
     if (err == 0)
         return MDS_OK;
-    return mds_fail(MDS_EIO, "bases of one record, kept beside the output: %s",
+    return mds_fail(MDS_EIO, "%s: bases of one record, kept beside it: %s", s->near,
                     err == ENODATA ? "fewer than were written" : strerror(err));
 }
 
 enum mds_rc mds_spool_add(struct mds_spool *s, const void *bytes, size_t n)
 {
-    MDS_TRY(check(mds_write_exact(s->fd, s->length, bytes, (int64_t)n)));
+    MDS_TRY(check(s, mds_write_exact(s->fd, s->length, bytes, (int64_t)n)));
     s->length += (int64_t)n;
     return MDS_OK;
 }
@@ -56,5 +57,5 @@ enum mds_rc mds_spool_add(struct mds_spool *s, const void *bytes, size_t n)
 enum mds_rc mds_spool_read(const struct mds_spool *s, int64_t offset, void *bytes,
                            size_t n)
 {
-    return check(mds_read_exact(s->fd, offset, bytes, (int64_t)n));
+    return check(s, mds_read_exact(s->fd, offset, bytes, (int64_t)n));
 }

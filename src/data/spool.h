@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct mds_spool {
+    const char *near; /* borrowed, for messages */
     int fd;
     int64_t length; /* bytes held */
 };

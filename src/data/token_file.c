@@ -170,13 +170,13 @@ static enum mds_rc write_words(struct mds_token_file *f)
 static enum mds_rc write_input_sizes(struct mds_token_file *f)
 {
     struct mds_h5_set *set;
-    enum mds_rc rc = MDS_OK;
+    enum mds_rc rc = MDS_OK, closed;
 
     MDS_TRY(mds_h5_set_create(f->h5, "/inputs/bytes", MDS_H5_I64, &set));
     for (size_t i = 0; i < f->n_inputs && !rc; i++)
         rc = mds_h5_set_append(set, &f->inputs[i].bytes, 1);
-    mds_h5_set_close(set);
-    return rc;
+    closed = mds_h5_set_close(set);
+    return rc ? rc : closed;
 }
 
 static enum mds_rc write_inputs(struct mds_token_file *f)
@@ -220,13 +220,13 @@ static enum mds_rc write_attributes(struct mds_token_file *f, const char *option
 /* Close the HDF5 side; its last writes happen here. */
 static enum mds_rc close_h5(struct mds_token_file *f)
 {
-    struct mds_h5 *h5 = f->h5;
+    enum mds_rc tokens = mds_h5_set_close(f->tokens);
+    enum mds_rc documents = mds_h5_set_close(f->documents);
+    enum mds_rc file = mds_h5_close(f->h5);
 
-    mds_h5_set_close(f->tokens);
-    mds_h5_set_close(f->documents);
     f->tokens = f->documents = NULL;
     f->h5 = NULL;
-    return mds_h5_close(h5);
+    return tokens ? tokens : documents ? documents : file;
 }
 
 enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,

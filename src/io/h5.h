@@ -49,7 +49,9 @@ enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_ty
                               struct mds_h5_set **out);
 enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name,
                             struct mds_h5_set **out);
-void mds_h5_set_close(struct mds_h5_set *s); /* before its file; NULL is fine */
+/* Before its file; frees s in any case.  MDS_EIO if the last of what was appended could
+ * not be written.  NULL is fine. */
+enum mds_rc mds_h5_set_close(struct mds_h5_set *s);
 int64_t mds_h5_set_length(const struct mds_h5_set *s);
 
 /* n values of the set's own type, at the end. */

@@ -49,14 +49,17 @@ static enum mds_rc new_set(const struct mds_h5 *f, const char *name,
     return MDS_OK;
 }
 
-void mds_h5_set_close(struct mds_h5_set *s)
+enum mds_rc mds_h5_set_close(struct mds_h5_set *s)
 {
+    enum mds_rc rc = MDS_OK;
+
     if (!s)
-        return;
-    if (s->id >= 0)
-        H5Dclose(s->id);
+        return MDS_OK;
+    if (s->id >= 0 && H5Dclose(s->id) < 0)
+        rc = mds_h5_trouble(s->file, "finish", s->name);
     free(s->name);
     free(s);
+    return rc;
 }
 
 int64_t mds_h5_set_length(const struct mds_h5_set *s)
@@ -69,6 +72,7 @@ enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_ty
 {
     hsize_t none = 0, endless = H5S_UNLIMITED, chunk;
     struct mds_h5_set *s;
+    enum mds_rc rc = MDS_OK;
     hid_t space, dcpl;
 
     MDS_TRY(new_set(f, name, &s));
@@ -78,14 +82,15 @@ enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_ty
     chunk = CHUNK_BYTES / H5Tget_size(s->type);
     H5Pset_chunk(dcpl, 1, &chunk);
     s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    if (s->id < 0)
+        rc = mds_h5_trouble(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(space);
-    if (s->id < 0) {
-        mds_h5_set_close(s);
-        return mds_h5_trouble(f, "create", name);
-    }
-    *out = s;
-    return MDS_OK;
+    if (rc)
+        (void)mds_h5_set_close(s);
+    else
+        *out = s;
+    return rc;
 }
 
 /* A 1-D set of integers of at most 64 bits, or the reason why not. */
@@ -119,14 +124,13 @@ enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name, struct mds_h5_se
     dapl = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
     s->id = H5Dopen2(f->id, name, dapl);
-    H5Pclose(dapl);
     rc = s->id < 0 ? mds_h5_trouble(f, "open", name) : check_shape(s);
-    if (rc) {
-        mds_h5_set_close(s);
-        return rc;
-    }
-    *out = s;
-    return MDS_OK;
+    H5Pclose(dapl);
+    if (rc)
+        (void)mds_h5_set_close(s);
+    else
+        *out = s;
+    return rc;
 }
 
 /* The part of the file that holds count values from first; close with H5Sclose. */

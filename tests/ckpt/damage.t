@@ -174,31 +174,6 @@ test_expect_success 'room again, in the background' '
     grep "warn.*at iteration 6.*No space" out &&
     test "$(cat ck/latest)" = iter_0000008 && mds_ckpt verify ck
 '
-# alone FAULT COMMAND...: one process, whose files cannot be written, says so in a line
-alone() {
-    FAULTFS=$1 FAULTFS_PATH=new ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
-        LD_PRELOAD=$builddir/tests/ckpt/faultfs.so
-    export FAULTFS FAULTFS_PATH ASAN_OPTIONS LD_PRELOAD
-    shift
-    "$@" 2>err
-    status=$?
-    unset FAULTFS LD_PRELOAD
-    cat err
-    test $status -eq 1 && test "$(grep -c "error: .*new" err)" -eq 1
-}
-test_expect_success 'mds_ckpt and mds_data without room leave nothing behind' '
-    for fault in full:0 full:60000 sync flush:0 norename:0; do
-        case $fault in
-            full*|sync|norename*) (alone $fault mds_ckpt reshard good new --world-size 2) &&
-                ! ls new/iter* || return 1 ;;
-        esac
-        case $fault in
-            flush*|sync|norename*) (alone $fault mds_ckpt export --output new.st good) &&
-                (alone $fault mds_data make --tokenizer codon --output new.h5 \
-                    "$srcdir/tests/data/lambda.fna.gz") && ! ls new.* || return 1 ;;
-        esac
-    done
-'
 test_expect_success 'a slow disk, and short writes, are no failures' '
     fresh && faulty late:200 --train-iters 6 && mds_ckpt verify ck &&
     fresh && faulty short:1000 --train-iters 6 && mds_ckpt verify ck

@@ -4,6 +4,7 @@
  *     FAULTFS=unreserved:BYTES  the same, and nothing can be reserved
  *     FAULTFS=quota:BYTES   or meet the user's limit
  *     FAULTFS=eio:BYTES     or fail
+ *     FAULTFS=blink:N       the Nth write alone finds no room (from 0 on)
  *     FAULTFS=once:BYTES    or find no room in one folder, and in all others they do
  *     FAULTFS=short:BYTES   writes of more than so many bytes write only these
  *     FAULTFS=sync          fsync fails
@@ -93,8 +94,13 @@ static int in_first_folder(const char *path)
 /* How many of n bytes may be written; -1 with errno: none. */
 static ssize_t allow(int fd, size_t n)
 {
+    static long long calls;
     char path[4096];
 
+    if (is("blink:") && is_meant(path_of(fd, path)) && calls++ == amount()) {
+        errno = ENOSPC;
+        return -1;
+    }
     if (!is("full") && !is("unreserved") && !is("quota") && !is("eio") && !is("once") &&
         !is("short"))
         return (ssize_t)n;

@@ -1,0 +1,55 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_ckpt and mds_data on a disk that is full, or fails'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+
+mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"
+test_expect_success 'a checkpoint' '
+    mds_pretrain --data-path t.h5 --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
+        --seq-length 32 --train-iters 4 --eval-iters 0 --threads 1 --save good
+'
+# alone FAULT COMMAND...: one process, whose files cannot be written, says so in a line
+alone() {
+    FAULTFS=$1 FAULTFS_PATH=new ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        LD_PRELOAD=$builddir/tests/ckpt/faultfs.so
+    export FAULTFS FAULTFS_PATH ASAN_OPTIONS LD_PRELOAD
+    shift
+    "$@" 2>err
+    status=$?
+    unset FAULTFS LD_PRELOAD
+    cat err
+    test $status -eq 1 && test "$(grep -c "error: .*new" err)" -eq 1
+}
+test_expect_success 'mds_ckpt and mds_data without room leave nothing behind' '
+    for fault in full:0 full:60000 sync flush:0 norename:0; do
+        case $fault in
+            full*|sync|norename*) (alone $fault mds_ckpt reshard good new --world-size 2) &&
+                ! ls new/iter* || return 1 ;;
+        esac
+        case $fault in
+            flush*|sync|norename*) (alone $fault mds_ckpt export --output new.st good) &&
+                (alone $fault mds_data make --tokenizer codon --output new.h5 \
+                    "$srcdir/tests/data/lambda.fna.gz") && ! ls new.* || return 1 ;;
+        esac
+    done
+'
+# blinks FILE STEP COMMAND...: whichever write to the file fails, each STEP-th by itself,
+# the command fails and leaves nothing; in the end there is no such write, and it does not
+blinks() {
+    file=$1 step=$2 n=0
+    shift 2
+    while (alone blink:$n "$@"); do
+        test $n -lt 1000 && ! ls -d "$file" || return 1
+        n=$((n + step))
+    done
+    cat err && test $n -gt 3 && test ! -s err && ls -d "$file"
+}
+test_expect_success 'one write of many finds no room: it is noticed, whichever it is' '
+    rm -rf new new.* && awk "BEGIN { print \">r\"; for (i = 0; i < 5000; i++) print \
+        \"ACGTTGCAACGTCATGCATGTTTACGCATCGGCATCAGCAGCATGACGTAGCATCAG\" }" >long.fa &&
+    blinks new.h5 1 mds_data make --tokenizer codon --output new.h5 long.fa &&
+    blinks new/iter_0000004 13 mds_ckpt reshard good new --world-size 2 && mds_ckpt verify new
+'
+
+test_done
