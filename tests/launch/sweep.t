@@ -29,7 +29,8 @@ test_expect_success 'cells that ask for the same are an array' '
     cat grid/sweep/array.sh && bash -n grid/sweep/array.sh &&
     test "$(grep -c "^#SBATCH --nodes=1" grid/sweep/array.sh)" -eq 1 &&
     grep "^#SBATCH --array=0-1" grid/sweep/array.sh &&
-    grep "^#SBATCH --signal=B:USR1@[1-9]" grid/sweep/array.sh &&
+    signal() { sed -n "s/^#SBATCH --signal=B:USR1@//p" "$@" | sort -n | tail -n 1; } &&
+    test "$(signal grid/*-1n/job.sh)" -eq "$(signal grid/sweep/array.sh)" &&
     grep "^#SBATCH --output=grid/sweep/job-%A_%a.log" grid/sweep/array.sh &&
     grep "^jobs: .1_1." grid/GPT6_7B-4096-1n/run.yaml &&
     SLURM_ARRAY_TASK_ID=1 && export SLURM_ARRAY_TASK_ID && touch grid/GPT6_7B-4096-1n/done &&
@@ -41,6 +42,7 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     mds_launch sweep --runs pbs grid.yaml >out 2>err && cat out err qsub.log &&
     grep "^#PBS -J 0-1" pbs/sweep/array.sh && grep "PBS_ARRAY_INDEX" pbs/sweep/array.sh &&
     grep "^pbs/sweep/array.sh" qsub.log && rm -f qsub.log &&
+    grep -F "jobs: [\"1[1].polaris-pbs\"]" pbs/GPT1_5B-4096-1n/run.yaml &&
     mds_launch sweep --no-array --runs one grid.yaml >out &&
     test "$(wc -l <qsub.log)" -eq 4 && test ! -e one/sweep && rm -f qsub.log &&
     mds_launch sweep --chain 2 --runs two grid.yaml >out &&
