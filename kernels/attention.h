@@ -86,8 +86,8 @@ struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
 /* How many sequences and query heads the GPUs' fused backward pass takes at once, when
  * each head has bytes_per_head of working memory: all, if that is no more than
  * MDSK_ATTENTION_SCRATCH; or those of one sequence that are (one group of heads at the
- * least), in equal parts.  far: rows of o or d_o are beyond the reach of 32-bit offsets
- * from the part's first, and are copied. */
+ * least), in equal parts.  far: rows of o, d_o or dq are beyond the reach of 32-bit
+ * offsets from the part's first, and are copied. */
 #define MDSK_ATTENTION_SCRATCH (INT64_C(1) << 30)
 struct mdsk_attention_part {
     int64_t B, A;
@@ -97,7 +97,7 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
                                                    int64_t bytes_per_head);
 
 /* Bytes of working memory of that pass, for 16-bit numbers: dq in f32, lse and delta of
- * a part, and o and d_o where they are copied.  0 for f32. */
+ * a part, and o, d_o and dq where they are copied.  0 for f32. */
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
 
 int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);

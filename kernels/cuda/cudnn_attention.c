@@ -138,14 +138,12 @@ struct backward {
     const struct mdsk_attention_bwd *a;
     enum mdsk_cudnn_pass pass;
     int64_t group; /* query heads that share a head of keys */
-    /* cuDNN finds rows of o and d_o by 32-bit offsets when it sums delta, and silently
-     * takes other rows than meant beyond (seen with 9.19). */
-    int far; /* o and d_o are out of reach where they are */
+    int far;       /* o, d_o or dq are out of reach where they are */
 };
 
 /* Working memory of a part. */
 struct room {
-    char *sums, *delta, *lse, *o, *d_o, *workspace;
+    char *sums, *delta, *lse, *o, *d_o, *dq, *workspace;
 };
 
 static int64_t bytes_per_head(const struct mdsk_attention_shape *s,
@@ -167,29 +165,31 @@ static struct room lay_out(const struct backward *w, const struct mdsk_cudnn_pro
                     sums + column,
                     sums + 2 * column,
                     sums + 2 * column + copy,
-                    sums + 2 * column + 2 * copy};
+                    sums + 2 * column + 2 * copy,
+                    sums + 2 * column + 3 * copy};
 
-    *bytes = at[5] + workspace;
+    *bytes = at[6] + workspace;
     if (!base)
         return (struct room){0};
-    return (struct room){base + at[0], base + at[1], base + at[2],
-                         base + at[3], base + at[4], base + at[5]};
+    return (struct room){base + at[0], base + at[1], base + at[2], base + at[3],
+                         base + at[4], base + at[5], base + at[6]};
 }
 
-/* A part's heads of x, of one sequence, one after the other. */
-static int gather(const struct backward *w, const struct mdsk_heads *x,
-                  const struct part *part, void *to)
+/* A part's heads of x, of one sequence, into `near`, one after the other; or back. */
+static int copy_heads(const struct backward *w, const struct mdsk_heads *x,
+                      const struct part *part, void *near, int back)
 {
     const struct mdsk_attention_shape *s = &w->a->shape;
-    const int64_t e = sizeof(uint16_t);
+    const int64_t e = sizeof(uint16_t), row = s->D * e, far_row = x->token_stride * e;
     int err = 0;
 
     for (int64_t i = 0; !err && i < part->A; i++) {
         int64_t at = part->b * x->batch_stride + (part->h + i) * x->head_stride;
+        uint16_t *here = (uint16_t *)near + i * s->Sq * s->D;
+        uint16_t *there = (uint16_t *)x->data + at;
 
-        err = copy_rows(w->stream, (uint16_t *)to + i * s->Sq * s->D, s->D * e,
-                        (const uint16_t *)x->data + at, x->token_stride * e, s->D * e,
-                        s->Sq);
+        err = back ? copy_rows(w->stream, there, far_row, here, row, row, s->Sq)
+                   : copy_rows(w->stream, here, row, there, far_row, row, s->Sq);
     }
     return err;
 }
@@ -218,14 +218,14 @@ static void give_all(const struct backward *w, const struct part *part,
 {
     const struct mdsk_attention_bwd *a = w->a;
     const int64_t Sq = a->shape.Sq, D = a->shape.D;
-    const struct mdsk_heads near = {a->o.data, a->shape.A * Sq * D, D, Sq * D};
+    const struct mdsk_heads near = {a->o.data, part->A * Sq * D, D, Sq * D};
 
     give(p, c, MDSK_CUDNN_Q, &a->q, part, 1);
     give(p, c, MDSK_CUDNN_K, &a->k, part, w->group);
     give(p, c, MDSK_CUDNN_V, &a->v, part, w->group);
     give(p, c, MDSK_CUDNN_O, w->far ? &near : &a->o, part, 1);
     give(p, c, MDSK_CUDNN_D_O, w->far ? &near : &a->d_o, part, 1);
-    give(p, c, MDSK_CUDNN_DQ, &a->dq, part, 1);
+    give(p, c, MDSK_CUDNN_DQ, w->far ? &near : &a->dq, part, 1);
     give(p, c, MDSK_CUDNN_DK, &a->dk, part, w->group);
     give(p, c, MDSK_CUDNN_DV, &a->dv, part, w->group);
 }
@@ -249,9 +249,10 @@ static int prepare(const struct backward *w, const struct part *part,
     if (w->far) {
         c->data[MDSK_CUDNN_O - 1] = r->o;
         c->data[MDSK_CUDNN_D_O - 1] = r->d_o;
-        err = gather(w, &w->a->o, part, r->o);
+        c->data[MDSK_CUDNN_DQ - 1] = r->dq;
+        err = copy_heads(w, &w->a->o, part, r->o, 0);
         if (!err)
-            err = gather(w, &w->a->d_o, part, r->d_o);
+            err = copy_heads(w, &w->a->d_o, part, r->d_o, 0);
     }
     return err ? err : bring_lse(w, part, r, &c->data[MDSK_CUDNN_LSE - 1]);
 }
@@ -270,7 +271,9 @@ static int run_part(const struct backward *w, const struct part *part)
     err = mdsk_cudnn_find(&p, &plan);
     if (!err)
         err = prepare(w, part, plan, &c, &r);
-    return err ? err : mdsk_cudnn_call(w->stream, plan, &c, r.workspace);
+    if (!err)
+        err = mdsk_cudnn_call(w->stream, plan, &c, r.workspace);
+    return err || !w->far ? err : copy_heads(w, &w->a->dq, part, r.dq, 1);
 }
 
 int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a)
@@ -290,7 +293,7 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
     part.B = first.B;
     part.A = first.A;
     w.far = first.far;
-    if ((w.far && part.A * s->Sq * s->D > INT32_MAX) ||
+    if ((w.far && part.A * s->Sq * s->D > INT32_MAX / (int64_t)sizeof(uint16_t)) ||
         (w.pass == MDSK_CUDNN_REPEATABLE &&
          part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) >
              MDSK_ATTENTION_SCRATCH))

@@ -30,7 +30,10 @@ static const struct shape shapes[] = {
     {3, 2, 2, 37, 37, 128, 0, 0},
     {2, 4, 2, 384, 384, 128, 384, 0}, /* all keys: a ring's earlier chunk */
     {1, 4, 4, 128, 512, 64, 384, 0},  /* the last queries of a longer sequence */
-    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096}, /* rows 2^31 elements away */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) - 192},  /* rows short of 2^31 bytes away, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) + 4096}, /* beyond, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) - 128},  /* 2^31 elements, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096}, /* beyond */
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };

@@ -374,14 +374,14 @@ static void tensors_are_found(void **state)
         compare(&shapes[i], 1);
 }
 
-/* Rows of o and d_o 2^31 elements away: one sequence after the other while that brings
- * them near, copied where it does not. */
+/* Rows of o and d_o 2^31 bytes away: one sequence after the other while that brings
+ * them near, copied where it does not, and dq with them. */
 static void far_rows_are_brought_near(void **state)
 {
-    static const struct shape near = {2, 2, 1, 65, 65, 32, 0, 0, (1 << 24) - 1024};
-    static const struct shape far = {2, 2, 1, 65, 65, 32, 0, 70, 1 << 25};
+    static const struct shape near = {2, 2, 1, 65, 65, 32, 0, 0, (1 << 23) - 1024};
+    static const struct shape far = {2, 2, 1, 65, 65, 32, 0, 70, 1 << 24};
 
-    const size_t most = (size_t)40 << 30; /* twice o and d_o of the farther */
+    const size_t most = (size_t)20 << 30; /* twice o and d_o of the farther */
     void *room;
 
     (void)state;
