@@ -1,6 +1,7 @@
 #include "ckpt/agree.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 struct verdict {
     enum mds_rc rc;
@@ -10,6 +11,19 @@ struct verdict {
 int mds_ckpt_is_of_files(enum mds_rc rc)
 {
     return rc == MDS_EIO || rc == MDS_EUSER;
+}
+
+/* The first rank says it, so that another has to be named. */
+static void put_sentence(struct verdict *v, int rank)
+{
+    char host[64] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    if (rank == 0)
+        snprintf(v->text, sizeof v->text, "%s", mds_fail_text());
+    else
+        snprintf(v->text, sizeof v->text, "%s (on rank %d, %s)", mds_fail_text(), rank,
+                 host);
 }
 
 enum mds_rc mds_ckpt_agree(struct mds_comm *world, enum mds_rc rc)
@@ -25,8 +39,7 @@ enum mds_rc mds_ckpt_agree(struct mds_comm *world, enum mds_rc rc)
         return MDS_OK;
     first = ranks - (int)failed;
     if (first == mds_comm_rank(world))
-        snprintf(v.text, sizeof v.text, "%s", mds_fail_text());
+        put_sentence(&v, first);
     MDS_TRY(mds_comm_broadcast(world, &v, sizeof v, first));
-    return first == 0 ? mds_fail(v.rc, "%s", v.text)
-                      : mds_fail(v.rc, "%s (on rank %d)", v.text, first);
+    return mds_fail(v.rc, "%s", v.text);
 }
