@@ -121,28 +121,10 @@ enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
     return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;
 }
 
-enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
-                             int64_t *counts)
-{
-    enum { BLOCK = 65536 };
-    int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
-    enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
-
-    while (count > 0 && !rc) {
-        int64_t n = count < BLOCK ? count : BLOCK;
-
-        rc = mds_source_read(s, first, n, ids);
-        for (int64_t i = 0; i < n && !rc; i++)
-            counts[ids[i]]++;
-        first += n;
-        count -= n;
-    }
-    free(ids);
-    return rc;
-}
-
-enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
-                               int64_t *largest)
+/* take() gets the tokens first .. first + count - 1, a block at a time. */
+static enum mds_rc each_block(struct mds_source *s, int64_t first, int64_t count,
+                              void (*take)(const int32_t *ids, int64_t n, int64_t *out),
+                              int64_t *out)
 {
     enum { BLOCK = 65536 };
     int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
@@ -152,13 +134,37 @@ enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t coun
         int64_t n = mds_min(count, BLOCK);
 
         rc = mds_source_read(s, first, n, ids);
-        for (int64_t i = 0; i < n && !rc; i++)
-            *largest = mds_max(*largest, ids[i]);
+        if (!rc)
+            take(ids, n, out);
         first += n;
         count -= n;
     }
     free(ids);
     return rc;
+}
+
+static void add_counts(const int32_t *ids, int64_t n, int64_t *counts)
+{
+    for (int64_t i = 0; i < n; i++)
+        counts[ids[i]]++;
+}
+
+enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
+                             int64_t *counts)
+{
+    return each_block(s, first, count, add_counts, counts);
+}
+
+static void raise_largest(const int32_t *ids, int64_t n, int64_t *largest)
+{
+    for (int64_t i = 0; i < n; i++)
+        *largest = mds_max(*largest, ids[i]);
+}
+
+enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
+                               int64_t *largest)
+{
+    return each_block(s, first, count, raise_largest, largest);
 }
 
 double mds_entropy(const int64_t *counts, int64_t n)

@@ -97,8 +97,8 @@ static double showing(double s, double cover, double part)
 }
 
 /* Of messages behind the work of others, and of those behind the products of their own
- * other chunks, which are short.  Source: 17 steps of GPT6_7B on two and four H200,
- * bench/results/plan-2026-11-21.txt. */
+ * other chunks, which are short.  Source: steps on one, two and four H200,
+ * bench/results/plan-2026-11-21.txt, tests/unit/predict.c. */
 static const double beside = 0.35, between_chunks = 0.6;
 
 /* Of a step's computing, the forward passes: half of the backward ones.  Full recompute
