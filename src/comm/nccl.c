@@ -34,8 +34,7 @@ struct lane {
 };
 
 struct own {
-    struct mds_nccl_line
-        all; /* the whole group's; without a comm until it is asked for */
+    struct mds_nccl_line all; /* the whole group's, once it is asked for */
     struct lane lane[LANES];
     int lanes;
 };
