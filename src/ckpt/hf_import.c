@@ -263,12 +263,10 @@ void mds_hf_weights_fill(const struct mds_hf_weights *w, const struct mds_params
     memset(out, 0, (size_t)n * sizeof *out);
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
-        int64_t begin = p->offset - u->first; /* in the unit */
-        int64_t from = begin > first ? begin : first;
-        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+        struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
 
-        if (from < to)
+        if (here.n > 0)
             fill_share(&w->where[mds_params_find(w->whole, p->spec.name)], p, seed,
-                       from - begin, to - from, out + from - first);
+                       here.first, here.n, out + here.at);
     }
 }

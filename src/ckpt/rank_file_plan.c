@@ -36,23 +36,19 @@ static enum mds_rc add_parts(struct planning *w, const struct mds_param *p,
     return MDS_OK;
 }
 
-/* A parameter's elements among share_n of its unit from share_first on. */
+/* A parameter's elements among elements first .. first + n - 1 of its unit. */
 static enum mds_rc add_param(struct planning *w, const struct mds_params *local,
-                             const struct mds_param *p, int64_t share_first,
-                             int64_t share_n)
+                             const struct mds_param *p, int64_t first, int64_t n)
 {
-    int64_t begin = p->offset - mds_params_unit(local, p->unit)->first;
-    int64_t end = begin + p->count, share_end = share_first + share_n;
-    int64_t from = begin > share_first ? begin : share_first;
-    int64_t to = end < share_end ? end : share_end;
+    struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
     struct mds_rank_file_plan *plan = w->plan;
 
-    if (from >= to || p->spec.duplicate)
+    if (here.n == 0 || p->spec.duplicate)
         return MDS_OK;
     plan->list[plan->lists++] = (struct mds_rank_file_list){
-        .what = MDS_CKPT_WEIGHT, .param = p, .first = from, .n = to - from};
-    plan->elements += MDS_CKPT_STATES * (to - from);
-    return add_parts(w, p, from - begin, to - from);
+        .what = MDS_CKPT_WEIGHT, .param = p, .first = first + here.at, .n = here.n};
+    plan->elements += MDS_CKPT_STATES * here.n;
+    return add_parts(w, p, here.first, here.n);
 }
 
 /* The moments have the weights' lists. */

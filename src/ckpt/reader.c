@@ -166,22 +166,15 @@ enum mds_rc mds_ckpt_reader_fill(struct mds_ckpt_reader *r,
                                  int64_t n, float *out)
 {
     const struct mds_param_unit *u = mds_params_unit(local, unit);
-    int64_t done = first;
 
+    memset(out, 0, (size_t)n * sizeof *out);
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
-        int64_t begin = p->offset - u->first; /* in the unit */
-        int64_t from = begin > first ? begin : first;
-        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+        struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
 
-        if (from >= to)
-            continue;
-        memset(out + done - first, 0, (size_t)(from - done) * sizeof *out);
-        MDS_TRY(
-            read_share(r, p, seed, what, from - begin, to - from, out + from - first));
-        done = to;
+        if (here.n > 0)
+            MDS_TRY(read_share(r, p, seed, what, here.first, here.n, out + here.at));
     }
-    memset(out + done - first, 0, (size_t)(first + n - done) * sizeof *out);
     return MDS_OK;
 }
 

@@ -152,11 +152,9 @@ void mds_weights_reader_fill(const struct mds_weights_reader *r,
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
         const float *data = mds_safetensors_find(r->file, p->spec.name)->data;
-        int64_t begin = p->offset - u->first; /* in the unit */
-        int64_t from = begin > first ? begin : first;
-        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+        struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
 
-        for (int64_t i = from; i < to; i++)
-            out[i - first] = data[mds_param_whole_index(p, i - begin)];
+        for (int64_t i = 0; i < here.n; i++)
+            out[here.at + i] = data[mds_param_whole_index(p, here.first + i)];
     }
 }

@@ -148,14 +148,11 @@ int64_t mds_engine_save_bytes(const struct mds_engine *e)
 
     for (int i = 0; i < mds_params_n(e->params); i++) {
         const struct mds_param *p = mds_params_get(e->params, i);
-        int64_t begin = p->offset - mds_params_unit(e->params, p->unit)->first;
-        int64_t first, n, from, to;
+        int64_t first, n;
 
         mds_zero_share(e->zero, p->unit, &first, &n);
-        from = begin > first ? begin : first;
-        to = begin + p->count < first + n ? begin + p->count : first + n;
-        if (from < to && !p->spec.duplicate)
-            elements += to - from;
+        if (!p->spec.duplicate)
+            elements += mds_param_overlap(e->params, p, first, n).n;
     }
     return 3 * elements * (int64_t)sizeof(float);
 }

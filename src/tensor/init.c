@@ -67,11 +67,9 @@ void mds_unit_init_values(const struct mds_params *ps, int unit, uint64_t seed,
     memset(out, 0, (size_t)n * sizeof *out);
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(ps, id);
-        int64_t begin = p->offset - u->first; /* in the unit */
-        int64_t from = begin > first ? begin : first;
-        int64_t to = begin + p->count < first + n ? begin + p->count : first + n;
+        struct mds_param_overlap here = mds_param_overlap(ps, p, first, n);
 
-        if (from < to)
-            mds_param_init_values(p, seed, from - begin, to - from, out + from - first);
+        if (here.n > 0)
+            mds_param_init_values(p, seed, here.first, here.n, out + here.at);
     }
 }

@@ -1,5 +1,6 @@
 #include "tensor/params.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "device/profile.h"
 
 #include <stdio.h>
@@ -260,6 +261,19 @@ float *mds_param_grad(const struct mds_params *ps, int id)
     const struct mds_param_unit *u = &ps->unit[p->unit];
 
     return u->grad + (p->offset - u->first);
+}
+
+struct mds_param_overlap mds_param_overlap(const struct mds_params *ps,
+                                           const struct mds_param *p, int64_t first,
+                                           int64_t n)
+{
+    int64_t begin = p->offset - ps->unit[p->unit].first;
+    int64_t from = mds_max(begin, first), to = mds_min(begin + p->count, first + n);
+
+    if (from >= to)
+        return (struct mds_param_overlap){0};
+    return (struct mds_param_overlap){
+        .first = from - begin, .n = to - from, .at = from - first};
 }
 
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i)

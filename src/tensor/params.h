@@ -118,8 +118,19 @@ void mds_params_set_blank(struct mds_params *ps, int unit);
  * parameters: 1: they are blank, write; 0: add.  Afterwards they are not. */
 int mds_params_take_blank(struct mds_params *ps, int id, int64_t count);
 
-/* Element i of this rank's share is which of the whole? */
+/* The index in the whole parameter, row-major, of element i of this rank's share. */
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);
+
+/* The elements of a parameter that lie in a range of its unit. */
+struct mds_param_overlap {
+    int64_t first, n; /* counted in the parameter; n 0: none */
+    int64_t at;       /* where in the range the first of them is */
+};
+
+/* The overlap of p with elements first .. first + n - 1 of its unit. */
+struct mds_param_overlap mds_param_overlap(const struct mds_params *ps,
+                                           const struct mds_param *p, int64_t first,
+                                           int64_t n);
 
 /* A name's share of what its start values are keyed by: FNV-1a, 64 bits. */
 uint64_t mds_param_hash(const char *name);

@@ -84,6 +84,38 @@ static void registry_wants_a_unit(void **state)
 }
 
 /* Weights in 16 bits and gradients in f32 are found where they were placed. */
+static void check_overlap(const struct mds_params *ps, int id, int64_t first, int64_t n,
+                          struct mds_param_overlap want)
+{
+    struct mds_param_overlap is =
+        mds_param_overlap(ps, mds_params_get(ps, id), first, n);
+
+    assert_int_equal(is.first, want.first);
+    assert_int_equal(is.n, want.n);
+    assert_int_equal(is.at, want.at);
+}
+
+/* Ranges are counted in the unit: b of the second one begins at its element 64. */
+static void ranges_overlap(void **state)
+{
+    struct mds_params *ps = registry("one");
+    int b, unit = -1;
+
+    (void)state;
+    add(ps, "before", 100, 0, 0);
+    assert_int_equal(mds_params_add_unit(ps, "two", &unit), MDS_OK);
+    add(ps, "a", 10, 0, 0);
+    b = add(ps, "b", 7, 0, 0);
+    check_overlap(ps, b, 0, 128, (struct mds_param_overlap){0, 7, 64});
+    check_overlap(ps, b, 66, 3, (struct mds_param_overlap){2, 3, 0});
+    check_overlap(ps, b, 60, 6, (struct mds_param_overlap){0, 2, 4});
+    check_overlap(ps, b, 70, 50, (struct mds_param_overlap){6, 1, 0});
+    check_overlap(ps, b, 0, 64, (struct mds_param_overlap){0, 0, 0});
+    check_overlap(ps, b, 71, 9, (struct mds_param_overlap){0, 0, 0});
+    check_overlap(ps, b, 66, 0, (struct mds_param_overlap){0, 0, 0});
+    mds_params_destroy(ps);
+}
+
 static void weights_are_placed(void **state)
 {
     struct mds_params *ps = NULL;
@@ -398,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registry_lays_out),
         cmocka_unit_test(registry_wants_a_unit),
+        cmocka_unit_test(ranges_overlap),
         cmocka_unit_test(weights_are_placed),
         cmocka_unit_test(blanks_are_written_once),
         cmocka_unit_test(hooks_are_called),
