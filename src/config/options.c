@@ -40,6 +40,7 @@ static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
+static const char *const optimizers[] = {"adamw", "adam", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
 /* What this version does instead. */
@@ -205,6 +206,8 @@ static const struct mds_option rows[] = {
      1e8, NULL, AT(batch.global), "sequences",
      .help = "sequences per step; 0: micro x accumulation x data-parallel ranks"},
 
+    {optim, "optim.kind", "--optimizer", "OPT", MDS_OPT_ENUM, "adamw", 0, 0, optimizers,
+     MDS_OPT_UNSTORED, "kind", "both names mean AdamW", .support = MDS_ALWAYS},
     {optim, "optim.lr", "--lr", "LR", MDS_OPT_REAL, "1.5e-4", 0, 1e3, NULL,
      AT(optim.lr), "rate", .help = "highest learning rate"},
     {optim, "optim.min_lr", "--min-lr", "MDS_MIN_LR", MDS_OPT_REAL, "0", 0, 1e3, NULL,
@@ -474,6 +477,21 @@ static const struct mds_option_alias aliases[] = {
     {"SP", "--ds-sequence-parallel-size", NULL, NULL},
     {"GRAD_ACC_STEPS", "--gradient-accumulation-steps", NULL, NULL},
     {"TRAIN_ITER", "--train-iters", NULL, NULL},
+    {"NUM_LAYERS", "--num-layers", NULL, NULL},
+    {"NHEADS", "--num-attention-heads", NULL, NULL},
+    {"LR_DECAY_STYLE", "--lr-decay-style", NULL, NULL},
+    {"LR_DECAY_ITERS", "--lr-decay-iters", NULL, NULL},
+    {"LR_WARMUP_FRAC", "--lr-warmup-fraction", NULL, NULL},
+    {"WEIGHT_DECAY", "--weight-decay", NULL, NULL},
+    {"ADAM_BETA1", "--adam-beta1", NULL, NULL},
+    {"ADAM_BETA2", "--adam-beta2", NULL, NULL},
+    {"ADAM_EPS", "--adam-eps", NULL, NULL},
+    {"CLIP_GRAD", "--clip-grad", NULL, NULL},
+    {"EVAL_INTERVAL", "--eval-interval", NULL, NULL},
+    {"EVAL_ITERS", "--eval-iters", NULL, NULL},
+    {"LOG_INTERVAL", "--log-interval", NULL, NULL},
+    {"SAVE", "--save", NULL, NULL},
+    {"LOAD", "--load", NULL, NULL},
     {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},
     {"--use-rotary-position-embeddings", "--position-embedding-type", "rope", NULL},
     {"--checkpoint-activations", "--recompute-granularity", "full", NULL},
@@ -524,6 +542,7 @@ const struct mds_option_set mds_pretrain_options = {
         "sizes 32MiB, times 90s or 2h.",
     .options = rows,
     .aliases = aliases,
+    .needless = mds_megatron_needless,
     .env_prefix = "MDS_",
     .env_others = script_variables,
 };

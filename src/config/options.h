@@ -36,6 +36,9 @@ struct mds_config_run {
 
 extern const struct mds_option_set mds_pretrain_options;
 
+/* What scripts for Megatron-DeepSpeed give, and nothing here needs. */
+extern const struct mds_option_needless mds_megatron_needless[];
+
 /* Read every source.  *out is set on success only; diag (zeroed by the caller) receives
  * all faults and warnings either way, and the faults are mds_fail_text() as well.  With
  * --help, --version or --man nothing else is read. */

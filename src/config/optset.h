@@ -77,6 +77,13 @@ struct mds_option_alias {
     const char *on, *off;
 };
 
+/* An option of the program that this one stands in for, which has no place here: given,
+ * it is a fault that says why it may be left out. */
+struct mds_option_needless {
+    const char *flag; /* "--deepspeed" */
+    const char *why;  /* half a sentence behind "leave it out:" */
+};
+
 struct mds_option_set {
     const char *program;  /* "mds_pretrain" */
     const char *version;  /* "0.1.0" */
@@ -88,6 +95,7 @@ struct mds_option_set {
     const struct mds_option_set *behind;    /* whose options follow "--", or NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
+    const struct mds_option_needless *needless; /* ends with a row of zeros; or NULL */
     const char *env_prefix; /* environment names that start so must be known; or NULL */
     const char *const *env_others; /* NULL-terminated names in the environment that
                                       belong to other programs; may be NULL */

@@ -83,14 +83,26 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
+static const char *why_needless(const struct mds_option_set *set, const char *name)
+{
+    for (const struct mds_option_needless *n = set->needless; n && n->flag; n++)
+        if (strcmp(n->flag, name) == 0)
+            return n->why;
+    return NULL;
+}
+
 /* A name that nobody knows, or another program that is to be given it. */
 static void unknown_option(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
+    const char *why = why_needless(set, name);
     struct mds_name n;
 
-    if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)
+    if (why)
+        mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
+                       why);
+    else if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)
         mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
                        set->behind->program);
     else

@@ -10,7 +10,7 @@ src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/plan/libmds_plan.
   $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(PMIX_LIBS) $(HWLOC_LIBS)
 
 alcfdir = $(pkgdatadir)/ALCF
-dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh ALCF/train-genome.sh
+dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/train-llama.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh ALCF/train-genome.sh
 dist_alcf_DATA = ALCF/setup.sh
 
 TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \

@@ -15,7 +15,8 @@ options() {
     grep -o -E -e '(^|[^-A-Za-z])--[a-z][A-Za-z0-9_-]*[a-z0-9]' | grep -o -e '--.*' | sort -u
 }
 
-echo "of others: --cpu-bind --partition --signal" >foreign
+echo "of others: --cpu-bind --partition --signal" \
+    "--deepspeed --no-masked-softmax-fusion --num-workers" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt; do
         $program --help || return 1
@@ -37,13 +38,23 @@ test_expect_success 'every variable is read by something' '
     done >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
+test_expect_success 'what docs/from-megatron-deepspeed.md calls a variable is one' '
+    sed -n "/^## Variables/,/^## Flags/p" "$srcdir/docs/from-megatron-deepspeed.md" |
+        grep "^|" | grep -o "\`[A-Z_0-9]*\`" | tr -d "\`" | sort -u >named &&
+    test "$(wc -l <named)" -gt 45 &&
+    tr "\n" " " <help | grep -o "\[[A-Z][^]]*\]" | grep -o -E "[A-Z_0-9]+" |
+        sort -u >known_variables &&
+    comm -23 named known_variables >unknown &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
 rooms='(src|kernels|tests|bench|docs|scripts|machines|ALCF|jobscripts)'
 test_expect_success 'every file is there' '
     for text in $texts; do
         folder=$(dirname "$srcdir/$text")
         { text $text | grep -o "]([^):#]*)" | sed "s/](//; s/)//"
             text $text | grep -o -w -E "$rooms/[a-zA-Z0-9_./-]*[a-z]"; } |
-            grep -v "machines/\(NAME\|mine\)\|bench/results" | sort -u | while read -r path; do
+            grep -v "machines/\(NAME\|mine\)\|bench/results\|ALCF/helpers.sh" | sort -u |
+            while read -r path; do
             test -e "$folder/$path" || test -e "$srcdir/$path" || test -e "$builddir/$path" ||
                 echo "$text: $path"
         done

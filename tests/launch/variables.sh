@@ -52,7 +52,26 @@ train-gpt3.sh ACT_CKPT_NUM_LAYERS=2 | --checkpoint-num-layers 2
 train-gpt3.sh OFFLOAD_DEVICE=none | --offload-device none
 train-gpt3.sh NVME_PATH=/scratch OFFLOAD_DEVICE=nvme | --offload-device nvme .*--nvme-path /scratch
 train-gpt3.sh OFFLOAD_DEVICE=nvme | --offload-device nvme --nvme-path /local/scratch
+train-llama.sh MODEL_SIZE_KEY= | --model-size-key LLAMA7B .*--num-key-value-heads 8 .*--swiglu
+train-llama.sh MODEL_SIZE_KEY= TP=4 | --tensor-model-parallel-size 4 .*--lr-decay-style cosine .*--train-tokens 10000000000 .*--dtype bf16
+train-llama.sh MODEL_SIZE_KEY= TP=4 GAS=2 WEIGHT_DECAY=0.2 TRAIN_ITER=7 | --gradient-accumulation-steps 2 .*--weight-decay 0.2 .*--train-iters 7
 train-gpt3.sh DDP_IMPL=FSDP |
+train-gpt3.sh OPT=lamb |
+train-gpt3.sh NUM_LAYERS=30 | --num-layers 30
+train-gpt3.sh NHEADS=32 | --num-attention-heads 32
+train-gpt3.sh LR_DECAY_STYLE=cosine | --lr-decay-style cosine
+train-gpt3.sh LR_DECAY_ITERS=9 | --lr-decay-iters 9
+train-gpt3.sh LR_WARMUP_FRAC=0.05 | --lr-warmup-fraction 0.05
+train-gpt3.sh WEIGHT_DECAY=0.1 | --weight-decay 0.1
+train-gpt3.sh ADAM_BETA1=0.8 | --adam-beta1 0.8
+train-gpt3.sh ADAM_BETA2=0.95 | --adam-beta2 0.95
+train-gpt3.sh ADAM_EPS=0.001 | --adam-eps 0.001
+train-gpt3.sh CLIP_GRAD=0.5 | --clip-grad 0.5
+train-gpt3.sh EVAL_INTERVAL=100 | --eval-interval 100
+train-gpt3.sh EVAL_ITERS=20 | --eval-iters 20
+train-gpt3.sh LOG_INTERVAL=1 | --log-interval 1
+train-gpt3.sh SAVE=new | --save new
+train-gpt3.sh LOAD=new SAVE=new | --load new
 train-gpt3.sh MODEL_TYPE=bert |
 train-gpt3.sh DATA_PATH=e.h5 | --data-path e.h5
 train-gpt3.sh HOSTFILE=two.nodes | -n 8 .*--hostfile two.nodes

@@ -56,6 +56,10 @@ static void test_unknown_names(void **state)
     expect_fault("--seq_lenght 4", "command line: unknown option --seq_lenght; did you "
                                    "mean --seq-length?");
     expect_fault("--quantum-flux", "unknown option --quantum-flux; see --help");
+    expect_fault("--num-workers 2 --lr 1",
+                 "command line: option --num-workers has no place "
+                 "here; leave it out: files are mapped");
+    expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");
     expect_fault("stray", "'stray' belongs to no option");
     expect_fault("--normalization BatchNorm", "did you mean");
     write_file("bad.yaml", "model:\n  layer: 2\n  num_layers: 3\nlr: [1]\noptim: 3\n"
@@ -341,6 +345,22 @@ static void test_alcf_variables(void **state)
                                           {"TRAIN_ITERS", "10"},
                                           {"TRAIN_ITER", "10"},
                                           {"TRAIN_TOKENS", "1e9"},
+                                          {"NUM_LAYERS", "3"},
+                                          {"NHEADS", "6"},
+                                          {"OPT", "adamw"},
+                                          {"LR_DECAY_STYLE", "cosine"},
+                                          {"LR_DECAY_ITERS", "9"},
+                                          {"LR_WARMUP_FRAC", "0.05"},
+                                          {"WEIGHT_DECAY", "0.1"},
+                                          {"ADAM_BETA1", "0.8"},
+                                          {"ADAM_BETA2", "0.95"},
+                                          {"ADAM_EPS", "1e-5"},
+                                          {"CLIP_GRAD", "0.5"},
+                                          {"EVAL_INTERVAL", "100"},
+                                          {"EVAL_ITERS", "20"},
+                                          {"LOG_INTERVAL", "1"},
+                                          {"SAVE", "new"},
+                                          {"LOAD", "old"},
                                           {"SAVE_INTERVAL", "0"},
                                           {"NLAYERS", "3"},
                                           {"HIDDEN", "96"},

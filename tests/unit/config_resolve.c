@@ -71,6 +71,7 @@ static void test_named_sizes(void **state)
         {"GPT310B", 310.1e9},   {"GPT530B", 529.6e9},   {"GPT1T", 1008e9},
         {"GPT25B_5760", 25e9},  {"GPT33B_5760", 33e9},  {"GENSLM_25M", 25e6},
         {"GENSLM_250M", 250e6}, {"GENSLM_2_5B", 2.5e9}, {"GENSLM_25B", 25e9},
+        {"LLAMA7B", 6e9},
     };
 
     (void)state;
