@@ -74,8 +74,8 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
 
 /* ---- pipeline ---- */
 
-static enum mds_rc build_passage(struct mds_engine *e, int forward_only,
-                                 struct passage *p)
+static enum mds_rc build_pipeline(struct mds_engine *e, int forward_only,
+                                  struct pipeline *p)
 {
     const struct mds_batch_config *b = &e->config->batch;
     struct mds_schedule_spec s = {.stages = e->groups->grid.pp,
@@ -92,7 +92,7 @@ static enum mds_rc build_passage(struct mds_engine *e, int forward_only,
     return mds_pipe_create(&spec, &p->pipe);
 }
 
-static void destroy_passage(struct passage *p)
+static void destroy_pipeline(struct pipeline *p)
 {
     mds_pipe_destroy(p->pipe);
     mds_schedule_destroy(p->schedule);
@@ -182,8 +182,8 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(take_copy(e));
     MDS_TRY(take_batch(e));
-    MDS_TRY(build_passage(e, 0, &e->train));
-    MDS_TRY(build_passage(e, 1, &e->eval));
+    MDS_TRY(build_pipeline(e, 0, &e->train));
+    MDS_TRY(build_pipeline(e, 1, &e->eval));
     e->scale = mds_loss_scale_start(&e->config->train);
     return MDS_OK;
 }
@@ -214,8 +214,8 @@ void mds_engine_destroy(struct mds_engine *e)
     if (!e)
         return;
     free(e->staged);
-    destroy_passage(&e->eval);
-    destroy_passage(&e->train);
+    destroy_pipeline(&e->eval);
+    destroy_pipeline(&e->train);
     mds_zero_destroy(e->zero);
     mds_arena_fini(&e->save);
     mds_arena_fini(&e->host);

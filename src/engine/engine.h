@@ -17,17 +17,17 @@
 
 struct mds_engine;
 
-/* Sizes of an engine's blocks of memory: what lasts, what lasts one step, and what
- * waits on the host during one (offloaded checkpoints; ZeRO's host memory is in zero).
- */
+/* What an engine needs.  Its blocks of memory: state_bytes that last, step_bytes of one
+ * step, both on the device, and host_bytes of one step (offloaded checkpoints). */
 struct mds_engine_need {
     int64_t state_bytes, step_bytes, host_bytes;
-    struct mds_zero_host zero;
-    int64_t save_bytes; /* what this rank writes into a checkpoint */
-    int64_t copy_bytes; /* of host memory for a copy of that; 0: none is asked for */
-    struct mds_mem_account memory; /* by tag, as a real step would leave it */
-    struct mds_mem_account host;   /* of host_bytes */
-    int64_t beside_bytes; /* of a GPU, by NCCL and attention; by mds_engine_measure */
+    struct mds_zero_host zero; /* host memory and files of ZeRO's offload */
+    int64_t save_bytes;        /* what this rank writes into a checkpoint */
+    int64_t copy_bytes; /* host memory for a copy of that; 0: saving is not in the
+                           background */
+    struct mds_mem_account memory; /* on the device, by tag */
+    struct mds_mem_account host;   /* host_bytes, by tag */
+    int64_t beside_bytes; /* GPU memory that NCCL and attention's library take */
 };
 
 struct mds_engine_spec {
@@ -36,15 +36,17 @@ struct mds_engine_spec {
     struct mds_dev *host;            /* borrowed: host memory that is accounted for */
     const struct mds_groups *groups; /* borrowed */
     const struct mds_engine_need *need;
-    int threads; /* of the host's optimizer */
+    int threads; /* of an update on the host */
 };
 
-/* Takes all the memory the engine will ever use.  Weights are not set. */
+/* Takes all the memory the engine will ever use; MDS_EMEM if there is less, MDS_EBUG if
+ * spec->need was too small.  Weights are not set. */
 enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
                               struct mds_engine **out);
 void mds_engine_destroy(struct mds_engine *e); /* NULL is fine */
 
-/* Start values; or those of a safetensors-like source, as mds_zero_load. */
+/* This rank's parameters, and what stores them: weights are set by mds_zero_start,
+ * mds_zero_load or mds_zero_resume.  Borrowed from the engine. */
 struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
@@ -68,38 +70,42 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                 int64_t first_sample, const int32_t *token,
                                 struct mds_step_result *out);
 
-/* Clip and apply the gradients that backward left, unless they overflowed. */
+/* Clip the gradients that backward left, and update the weights with them; if they
+ * overflowed, only lower the loss scale.  MDS_EUSER if it cannot be lowered any more.
+ * Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
-/* Loss over the same number of rows, and how many tokens, summed over the world. */
+/* Forward alone, of token as for backward.  Adds to *sum the loss in nats, and to *count
+ * the tokens it is of, of the whole global batch.  Collective over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
                             double *count);
 
-/* Memory for a copy of what this rank saves, on the host: NULL unless the configuration
- * asks for saving in the background. */
+/* Host memory for a copy of what this rank saves, and its size; borrowed.  NULL unless
+ * the configuration asks for saving in the background. */
 void *mds_engine_copy_memory(struct mds_engine *e, int64_t *bytes);
 
-/* What the loss scale has come to; and the same, from a run that had come to that: no
- * change if this run's is fixed, or that one's was. */
+/* The loss scale's state.  resume: go on from that of another run; nothing changes if
+ * either is fixed. */
 struct mds_loss_scale mds_engine_loss_scale(const struct mds_engine *e);
 void mds_engine_resume_loss_scale(struct mds_engine *e,
                                   const struct mds_loss_scale *was);
 
 /* ---- whole tensors (gather.c) ---- */
 
-/* The whole model's registry, as one rank alone would have it: names and shapes of what
- * mds_engine_each_whole hands out, in that order. */
+/* The registry of the whole model, as a single rank would have it; the caller's to
+ * destroy.  It lists what mds_engine_each_whole hands out, in that order. */
 enum mds_rc mds_engine_whole_params(const struct mds_config *config,
                                     struct mds_params **out);
 
-/* The registry of the rank that groups are of, without the rest of an engine.  Which
- * slice of a unit is that rank's (mds_zero_share) follows from groups->data. */
+/* The registry that an engine with these groups would have.  Which slice of a unit is
+ * the rank's (mds_zero_share) follows from groups->data. */
 enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    const struct mds_groups *groups,
                                    struct mds_params **out);
 
-/* Call `take` for every parameter of the whole model, in order, with its values in f32
- * [rows, cols]: on the world's first rank alone; the others help.  Collective. */
+/* On rank 0 of the world, call `take` for every parameter of the whole model, in order,
+ * with its values [rows, cols] in f32, borrowed for the call.  Collective over the
+ * world. */
 enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
                                   enum mds_rc (*take)(void *ctx,
                                                       const struct mds_param *p,
@@ -109,8 +115,9 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
 /* ---- measuring (measure.c) ---- */
 
 /* What a run with this configuration needs on rank `rank` of `world`, per_node of them
- * on a node: measured by one step and one evaluation on a dry device.  dev (dry) and
- * groups, if given, are left with the ledgers of that. */
+ * on a node: measured by one step, and one evaluation if there are any, on a dry
+ * device.  rehearse: the same with a dry device and dry groups of the caller's, in
+ * whose ledgers the step is left; it does not set need->beside_bytes. */
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
                                int per_node, struct mds_engine_need *need);
 enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,

@@ -41,7 +41,7 @@ struct gather {
     float *whole;  /* the parameter */
 };
 
-/* The stage to ask: the first that has the parameter. */
+/* The first stage that has the parameter; id -1: this one does not. */
 static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
 {
     int stages = e->groups->grid.pp;
@@ -52,7 +52,7 @@ static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
     return MDS_OK;
 }
 
-/* The whole parameter from the shares of tensor ranks, where it is shared. */
+/* g->whole from the tensor ranks' shares, which are g->shares [tp, count]. */
 static void assemble(const struct gather *g, const struct mds_param *p)
 {
     int parts = mds_comm_size(g->e->groups->tp);
@@ -85,7 +85,7 @@ static enum mds_rc gather_here(struct gather *g, int id)
     return MDS_OK;
 }
 
-/* From the stage that has it to the first. */
+/* g->whole from the stage that has it to the first. */
 static enum mds_rc hand_over(const struct gather *g, int stage, int64_t bytes)
 {
     struct mds_comm *pipe = g->e->groups->pipe;

@@ -13,8 +13,8 @@ struct scalars {
     double grad_squares;
 };
 
-/* A schedule and its messages. */
-struct passage {
+/* What runs micro-batches: to train, or to evaluate. */
+struct pipeline {
     struct mds_schedule *schedule;
     struct mds_pipe *pipe;
 };
@@ -30,7 +30,7 @@ struct mds_engine {
     struct mds_gpt *gpt;
     int pieces;
     struct mds_zero *zero;
-    struct passage train, eval;
+    struct pipeline train, eval;
     struct mds_loss_scale scale;
     struct scalars *scalars; /* in state */
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */

@@ -8,8 +8,8 @@
 
 /* ---- batches ---- */
 
-/* This rank's share of a micro-batch, sequence-major, in e->staged: of rows of S+1
- * tokens, `shift` by one for targets. */
+/* This rank's tokens of a micro-batch's rows [B, S+1], into e->staged [tokens, B];
+ * shift 1: the targets, one token further on. */
 static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
                   int shift)
 {
@@ -21,8 +21,8 @@ static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t
                 e->staged[at++] = rows[b * row + par->tokens.run[i].first + s + shift];
 }
 
-/* The rows of micro-batch i.  A dry device takes no tokens: a plan makes thousands of
- * steps, of long sequences. */
+/* Those of micro-batch i to the device.  On a dry one only the copy is charged: a plan
+ * makes thousands of steps of long sequences. */
 static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *token,
                  int64_t i, int shift, int32_t *to)
 {
@@ -58,12 +58,13 @@ static int is_last_pass(const struct mds_engine *e, int micro_batch)
     return micro_batch == e->config->batch.accumulation - 1;
 }
 
-/* The last piece's head has its gradients formed here. */
+/* The model's last piece (out is NULL) forms the gradients of the loss in its forward,
+ * which thus begins the backward pass. */
 static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in,
                            void *out)
 {
     struct mds_engine *e = ctx;
-    const struct passage *p = e->training ? &e->train : &e->eval;
+    const struct pipeline *p = e->training ? &e->train : &e->eval;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
     int set = mds_schedule_set(p->schedule, micro_batch, chunk);
 
@@ -89,8 +90,8 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
     return MDS_OK;
 }
 
-static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
-                               int64_t step)
+static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
+                                int64_t step)
 {
     const struct mds_config *c = e->config;
     double tokens = (double)c->batch.global * (double)c->model.seq_length;
@@ -118,9 +119,10 @@ static enum mds_rc run_passage(struct mds_engine *e, const struct passage *p,
 
 /* ---- the read-back point ---- */
 
-/* Everything a step's control flow may depend on, summed over the world.  Tensor ranks
- * have the same loss: the first one speaks.  A gradient norm that the ranks of a data
- * group share is told by the group's first. */
+/* Everything a step's control flow may depend on, summed over the world: loss, tokens,
+ * squared gradient norm.  What several ranks have alike is counted on the first of
+ * them: the loss of tensor ranks, and where ZeRO has no slices the norm of a data
+ * group. */
 static enum mds_rc read_back(struct mds_engine *e, double sums[3])
 {
     struct scalars s = {0};
@@ -158,7 +160,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     e->first_sample = first_sample;
     load_all(e, token);
     MDS_TRY(mds_zero_step_begin(e->zero));
-    MDS_TRY(run_passage(e, &e->train, step));
+    MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, sums));
     e->grad_norm = sqrt(sums[2]) / e->scale.scale;
@@ -196,7 +198,7 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *
     e->training = 0;
     e->first_sample = 0;
     load_all(e, token);
-    MDS_TRY(run_passage(e, &e->eval, 0));
+    MDS_TRY(run_pipeline(e, &e->eval, 0));
     MDS_TRY(read_back(e, sums));
     *sum += sums[0];
     *count += sums[1];
