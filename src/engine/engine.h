@@ -75,8 +75,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
  * Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
-/* Forward alone, of token as for backward.  Adds to *sum the loss in nats, and to *count
- * the tokens it is of, of the whole global batch.  Collective over the world. */
+/* Forward alone, of token as for backward.  Adds to *sum the loss in nats, and to
+ * *count the tokens it is of, of the whole global batch.  Collective over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
                             double *count);
 

@@ -22,11 +22,6 @@ struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
     return a;
 }
 
-static int64_t stream_size(const struct mds_gpt *g)
-{
-    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
-}
-
 /* ---- forward ---- */
 
 /* qkv = x W^T + b, of rows as they come. */
@@ -53,7 +48,7 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
     void *qkv = NULL, *n1 = s->n1;
     struct mds_tp_flow in;
 
-    MDS_TRY(mds_gpt_lend(g, stream_size(g), &n1));
+    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), &n1));
     MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, n1, s->mean1, s->rstd1));
     MDS_TRY(mds_tp_enter_start(p, n1, g->cfg.hidden, &in));
     MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
@@ -95,7 +90,7 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_tp_flow out;
     void *branch = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &branch));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &branch));
     MDS_TRY(mds_tp_leave_open(p, branch, H, &out));
     MDS_TRY(out_fwd(g, &id->out, s->o, &out));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
@@ -105,7 +100,7 @@ static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
     return MDS_OK;
 }
 
-/* What follows q k v; as block_refill. */
+/* What follows q k v; as block_recompute. */
 static enum mds_rc behind_qkv(const struct mds_gpt *g, const struct layer_ids *id,
                               const struct layer_saved *s, int kept_attention, void *m)
 {
@@ -114,13 +109,13 @@ static enum mds_rc behind_qkv(const struct mds_gpt *g, const struct layer_ids *i
 
     if (!kept_attention)
         MDS_TRY(attend(g, id, s));
-    MDS_TRY(mds_gpt_lend(g, stream_size(g), &lent.n2));
+    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), &lent.n2));
     MDS_TRY(middle(g, id, &lent));
     if (m) {
         MDS_TRY(mds_gpt_mlp_fwd(g, id, &lent, m));
         MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, m, m, &m));
     } else {
-        MDS_TRY(mds_gpt_mlp_refill(g, id, &lent));
+        MDS_TRY(mds_gpt_mlp_recompute(g, id, &lent));
     }
     mds_arena_release(g->par.arena, mark);
     return MDS_OK;
@@ -141,10 +136,10 @@ enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *i
     return mds_params_release(g->ps, id->unit);
 }
 
-enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                                 const void *x, const void *r,
-                                 const struct layer_saved *s, int kept_attention,
-                                 void *m)
+enum mds_rc mds_gpt_block_recompute(const struct mds_gpt *g, const struct layer_ids *id,
+                                    const void *x, const void *r,
+                                    const struct layer_saved *s, int kept_attention,
+                                    void *m)
 {
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
     MDS_TRY(enter(g, id, x, r, s));
@@ -155,12 +150,12 @@ enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids
 /* ---- backward ---- */
 
 /* A norm's result in *n, made again of its input x if it was not kept. */
-static enum mds_rc normed_again(const struct mds_gpt *g, const struct norm_ids *id,
-                                const void *x, float *mean, float *rstd, void **n)
+static enum mds_rc recompute_norm(const struct mds_gpt *g, const struct norm_ids *id,
+                                  const void *x, float *mean, float *rstd, void **n)
 {
     if (*n)
         return MDS_OK;
-    MDS_TRY(mds_gpt_lend(g, stream_size(g), n));
+    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), n));
     return mds_gpt_norm_fwd(g, id, x, NULL, NULL, *n, mean, rstd);
 }
 
@@ -171,9 +166,9 @@ static enum mds_rc mlp_half_bwd(const struct mds_gpt *g, const struct layer_ids 
     struct layer_saved lent = *s;
     void *dm = NULL, *dn = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &dn));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &dn));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, d, dn, &dm));
-    MDS_TRY(normed_again(g, &id->norm2, s->x1, s->mean2, s->rstd2, &lent.n2));
+    MDS_TRY(recompute_norm(g, &id->norm2, s->x1, s->mean2, s->rstd2, &lent.n2));
     MDS_TRY(mds_gpt_mlp_bwd(g, id, &lent, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(g, &id->norm2, s->x1, s->mean2, s->rstd2, dn, d));
     mds_arena_release(g->par.arena, mark);
@@ -242,7 +237,7 @@ static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_tp_flow in, out;
     void *n1 = s->n1;
 
-    MDS_TRY(normed_again(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
+    MDS_TRY(recompute_norm(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
     MDS_TRY(mds_tp_enter_start(p, n1, H, &in));
     MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
     MDS_TRY(qkv_bwd_input(g, &id->qkv, dqkv, &out));
@@ -260,7 +255,7 @@ static enum mds_rc attention_half_bwd(const struct mds_gpt *g,
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     void *da = NULL, *dn = NULL, *dqkv = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, stream_size(g), &dn));
+    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &dn));
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(&g->par) * id->qkv.out, &dqkv));
     MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, d, dn, &da));
     MDS_TRY(attention_bwd(g, id, s, da, dqkv));

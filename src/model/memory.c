@@ -126,17 +126,10 @@ enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct ke
     int64_t n = kept_elements(g);
     int part = partitions(g) ? mds_comm_rank(g->groups->tp) : 0;
     const void *mine = mds_par_at(&g->par, x, part * n);
-    struct mdsk_copy_rows a = {.R = 1,
-                               .C = n,
-                               .ldx = n,
-                               .ldy = n,
-                               .dtype = g->par.dtype,
-                               .x = mine,
-                               .y = k->x};
 
     *saving = (struct mds_dev_copying){0};
     if (!k->x_on_host)
-        return mds_op_copy_rows(g->par.dev, &a);
+        return mds_par_copy_rows(&g->par, 1, n, mine, n, k->x, n);
     *saving = mds_dev_save_start(g->par.dev, k->x, mine, kept_bytes(g));
     return MDS_OK;
 }

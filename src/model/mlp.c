@@ -80,8 +80,8 @@ static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,
     return activate(g, t);
 }
 
-enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                               const struct layer_saved *s)
+enum mds_rc mds_gpt_mlp_recompute(const struct mds_gpt *g, const struct layer_ids *id,
+                                  const struct layer_saved *s)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
     struct mds_tp_flow in;

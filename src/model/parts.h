@@ -85,6 +85,12 @@ struct mds_gpt {
 /* Dropout sites of one step. */
 enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES = 4 };
 
+/* Elements of the stream, or of its gradient, on this rank: [slice rows, H]. */
+static inline int64_t mds_gpt_stream_size(const struct mds_gpt *g)
+{
+    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
+}
+
 /* In how many chunks the rows of g->par should travel between tensor ranks. */
 int mds_gpt_tensor_chunks(const struct mds_gpt *g);
 
@@ -94,20 +100,21 @@ enum mds_rc mds_gpt_take_step(struct mds_gpt *g);
 enum mds_rc mds_gpt_take(const struct mds_gpt *g, enum mds_mem_tag tag,
                          int64_t elements, void **out);
 
-/* Working memory for what a layer does not keep: where *buffer is NULL. */
+/* If *buffer is NULL, working memory for it: for what a layer does not keep. */
 enum mds_rc mds_gpt_lend(const struct mds_gpt *g, int64_t elements, void **buffer);
 
-/* Put a layer input away; *saving is on its way to the host. */
+/* Put the layer input x away in k; *saving is its copy to the host, or zero. */
 enum mds_rc mds_gpt_keep(const struct mds_gpt *g, const void *x, const struct kept *k,
                          struct mds_dev_copying *saving);
-/* Get it back into x: begin, beside what is queued; and have it. */
+/* Get a layer input back into x: begin to copy it from the host, if it is there; and
+ * wait for that copy, and gather what other tensor ranks have. */
 struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
                                            const struct kept *k, void *x);
 enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
                           struct mds_dev_copying coming, void *x);
 
-/* Whether inputs of layers are kept elsewhere than where forward has them; one that was
- * put away so, where blocks run in tiles. */
+/* Whether inputs of layers are kept elsewhere than where forward has them, and whether
+ * the one of k is, where blocks run in tiles. */
 int mds_gpt_moves_kept(const struct mds_gpt *g);
 int mds_gpt_is_moved(const struct mds_gpt *g, const struct kept *k);
 
@@ -116,18 +123,18 @@ int mds_gpt_is_tiled(const struct mds_gpt *g);
 
 /* ---- block.c: one transformer block ---- */
 
-/* From the stream (x, r) to (s->x1, m).  r may be NULL: then x is s->x.  That is put
- * away meanwhile if k is not NULL. */
+/* From the stream (x, r) to (s->x1, m).  Without r (NULL) x is s->x.  With k, s->x is
+ * put away meanwhile. */
 enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
                               const void *x, const void *r, const struct layer_saved *s,
                               const struct kept *k, void *m);
 
-/* The same from s->x, without what is there already (s->o, s->lse if kept_attention)
- * and without the last product if m is NULL. */
-enum mds_rc mds_gpt_block_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                                 const void *x, const void *r,
-                                 const struct layer_saved *s, int kept_attention,
-                                 void *m);
+/* The same before backward, where s->x and perhaps s->o and s->lse (kept_attention)
+ * were kept: compute the rest of *s, and m unless it is NULL. */
+enum mds_rc mds_gpt_block_recompute(const struct mds_gpt *g, const struct layer_ids *id,
+                                    const void *x, const void *r,
+                                    const struct layer_saved *s, int kept_attention,
+                                    void *m);
 
 /* d [Rs,H]: gradient of the stream, in: after the block, out: before it. */
 enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
@@ -138,9 +145,9 @@ struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
 
 /* ---- tiled.c: blocks in tiles along the sequence ---- */
 
-/* Of this rank's rows a stretch, as if it were a micro-batch.  In whole buffers of what
- * enters and leaves products its rows lie in `parts` places, `stride` rows apart: with
- * sequence parallelism there is a stretch of each tensor rank's, else one. */
+/* A stretch of this rank's rows, as if it were a micro-batch.  In whole buffers of what
+ * enters and leaves products its rows lie in `parts` places, `stride` rows apart: one
+ * place for each tensor rank with sequence parallelism, else one. */
 struct tile {
     struct mds_gpt g; /* a copy whose par is the tile's */
     int64_t row, rows;
@@ -153,17 +160,16 @@ struct tile {
 /* The tile from token `at` of the slice on; 0 behind the last. */
 int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t);
 
-/* What blocks leave to each other.  x and d_o may take each other's place.  With chunks
- * in attention, q, k, v, o and their gradients are in host memory; d_o is another x. */
+/* Buffers that blocks use in turn.  x and d_o may change places.  If attention is
+ * chunked its buffers and gradients are in host memory, and d_o is a second x. */
 struct tiled_room {
-    void *x;    /* [Rs,H] */
-    void *d_o;  /* [R,A*D] */
-    void *qkv;  /* parallel/attention.h's `inside`, */
-    void *dqkv; /* the same or, without Ulysses, rows [R,(A+2G)*D] */
-    void *o;    /* heads inside, or rows [R,A*D]; so is d_o */
+    void *x;       /* [Rs,H] */
+    void *o, *d_o; /* heads inside (parallel/attention.h), or rows [R,A*D] */
+    void *qkv;     /* parallel/attention.h's `inside` */
+    void *dqkv;    /* the same; without Ulysses rows [R,(A+2G)*D] */
     float *lse;
-    struct mds_far far; /* chunk 0: there are none */
-    void *inputs;       /* [blocks per kept input - 1, Rs,H]: those not kept */
+    struct mds_chunked chunked; /* chunk 0: there are none */
+    void *inputs;               /* [blocks per kept input - 1, Rs,H]: those not kept */
     struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
 };
 
@@ -172,8 +178,8 @@ enum mds_rc mds_gpt_tiled_fwd(const struct mds_gpt *g, const struct layer_ids *i
                               struct tiled_room *w, const struct kept *k, const void *x,
                               void *y);
 
-/* Begin to bring what was put away of a layer to where its backward will look for it:
- * the input, if it was moved, to w->x, which d_o leaves for x's place. */
+/* Begin to bring what was put away of a layer to where its backward looks for it: the
+ * input, if it was moved, to w->x, which changes places with w->d_o first. */
 void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
                          const struct kept *k);
 
@@ -185,10 +191,10 @@ enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *i
 
 /* ---- tiled_step.c ---- */
 
-/* Where the first layer finds its input, once room is taken for forward. */
+/* Take room for forward; *x is where the first layer expects its input. */
 enum mds_rc mds_gpt_tiled_begin(const struct mds_gpt *g, const struct piece_set *set,
                                 struct tiled_room *w, void **x);
-/* Room for backward. */
+/* Take room for backward. */
 enum mds_rc mds_gpt_tiled_take(const struct mds_gpt *g, struct tiled_room *w);
 /* All layers of a piece; the last one's result is in y. */
 enum mds_rc mds_gpt_tiled_layers_fwd(const struct mds_gpt *g, const struct piece *p,
@@ -206,9 +212,9 @@ enum mds_rc mds_gpt_tiled_head(const struct mds_gpt *g, struct mds_head *h,
 
 enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
                             const struct layer_saved *s, void *m);
-/* s->u and s->g again, where they are kept whole. */
-enum mds_rc mds_gpt_mlp_refill(const struct mds_gpt *g, const struct layer_ids *id,
-                               const struct layer_saved *s);
+/* Compute s->u and s->g from s->n2, if the layer keeps them whole. */
+enum mds_rc mds_gpt_mlp_recompute(const struct mds_gpt *g, const struct layer_ids *id,
+                                  const struct layer_saved *s);
 /* dm [Rs,H] -> dn [Rs,H], the gradient of s->n2. */
 enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                             const struct layer_saved *s, const void *dm, void *dn);

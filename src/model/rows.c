@@ -18,7 +18,7 @@ int mds_gpt_next_tile(const struct mds_gpt *g, const struct tiled_room *w, int64
 {
     int more = mds_gpt_tile_at(g, at, t);
 
-    if (w->far.chunk > 0 || mds_gpt_travels(g)) {
+    if (w->chunked.chunk > 0 || mds_gpt_travels(g)) {
         t->place = 0;
         t->stride = t->rows;
     }
@@ -38,7 +38,7 @@ enum mds_rc mds_gpt_view_open(const struct mds_gpt *g, const struct layer_ids *i
     mds_gpt_tile_at(g, 0, &t);
     if (!whole)
         return mds_window_open(&g->par, on_host, mds_par_rows(&g->par) * v->row_bytes,
-                               t.rows * v->row_bytes, 2, &v->far);
+                               t.rows * v->row_bytes, 2, &v->window);
     return mds_gpt_travels(g)
                ? mds_gpt_take(g, MDS_MEM_WORK, t.parts * t.rows * id->out.in, &v->tile)
                : MDS_OK;
@@ -46,7 +46,7 @@ enum mds_rc mds_gpt_view_open(const struct mds_gpt *g, const struct layer_ids *i
 
 static int64_t piece_of(const struct view *v, const struct tile *t)
 {
-    return t->row * v->row_bytes / v->far.piece_bytes;
+    return t->row * v->row_bytes / v->window.piece_bytes;
 }
 
 static void *part_of(const struct view *v, const struct tile *t, int part)
@@ -58,8 +58,8 @@ enum mds_rc mds_gpt_view_get(struct view *v, const struct tile *t, const void **
 {
     *rows = v->whole;
     if (!v->whole) {
-        *rows = mds_window_get(&v->far, piece_of(v, t));
-        mds_window_bring(&v->far, piece_of(v, t) + 1);
+        *rows = mds_window_get(&v->window, piece_of(v, t));
+        mds_window_bring(&v->window, piece_of(v, t) + 1);
     }
     if (!v->tile)
         return MDS_OK;
@@ -74,13 +74,13 @@ void *mds_gpt_view_fill(struct view *v, const struct tile *t)
 {
     if (v->tile)
         return v->tile;
-    return v->whole ? v->whole : mds_window_fill(&v->far, piece_of(v, t));
+    return v->whole ? v->whole : mds_window_fill(&v->window, piece_of(v, t));
 }
 
 enum mds_rc mds_gpt_view_put(struct view *v, const struct tile *t)
 {
     if (!v->whole)
-        mds_window_put(&v->far);
+        mds_window_put(&v->window);
     for (int i = 0; v->tile && i < t->parts; i++)
         MDS_TRY(mds_attention_put_o(&v->g->par, &v->a, stretch_of(t, i),
                                     part_of(v, t, i), v->whole));
@@ -90,7 +90,7 @@ enum mds_rc mds_gpt_view_put(struct view *v, const struct tile *t)
 void mds_gpt_view_close(struct view *v)
 {
     if (!v->whole)
-        mds_window_close(&v->far);
+        mds_window_close(&v->window);
 }
 
 enum mds_rc mds_gpt_passage_open(const struct mds_gpt *g, const struct layer_ids *id,
@@ -101,15 +101,16 @@ enum mds_rc mds_gpt_passage_open(const struct mds_gpt *g, const struct layer_ids
     v->a = mds_gpt_attention(g, id);
     mds_gpt_tile_at(g, 0, &t);
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, t.parts * t.rows * id->qkv.out, &v->rows));
-    return w->far.chunk > 0 ? mds_far_open(&g->par, &v->a, &w->far, t.rows, &v->far)
-                            : MDS_OK;
+    return w->chunked.chunk > 0
+               ? mds_chunked_open(&g->par, &v->a, &w->chunked, t.rows, &v->chunked)
+               : MDS_OK;
 }
 
 enum mds_rc mds_gpt_passage_put(const struct mds_gpt *g, const struct tiled_room *w,
                                 struct passage *v, const struct tile *t, int64_t width)
 {
-    if (w->far.chunk > 0)
-        return mds_far_put(&t->g.par, &v->a, &v->far, t->row, v->rows);
+    if (w->chunked.chunk > 0)
+        return mds_chunked_put(&t->g.par, &v->a, &v->chunked, t->row, v->rows);
     for (int i = 0; i < t->parts; i++)
         MDS_TRY(mds_attention_put_qkv(&g->par, &v->a, stretch_of(t, i),
                                       mds_par_at(&g->par, v->rows, i * t->rows * width),
@@ -120,8 +121,8 @@ enum mds_rc mds_gpt_passage_put(const struct mds_gpt *g, const struct tiled_room
 enum mds_rc mds_gpt_passage_get(const struct mds_gpt *g, const struct tiled_room *w,
                                 struct passage *v, const struct tile *t, int64_t width)
 {
-    if (w->far.chunk > 0)
-        return mds_far_get(&t->g.par, &v->a, &v->far, t->row, v->rows);
+    if (w->chunked.chunk > 0)
+        return mds_chunked_get(&t->g.par, &v->a, &v->chunked, t->row, v->rows);
     for (int i = 0; i < t->parts; i++)
         MDS_TRY(
             mds_attention_get_qkv(&g->par, &v->a, stretch_of(t, i), w->dqkv,
@@ -131,6 +132,6 @@ enum mds_rc mds_gpt_passage_get(const struct mds_gpt *g, const struct tiled_room
 
 void mds_gpt_passage_close(const struct tiled_room *w, struct passage *v)
 {
-    if (w->far.chunk > 0)
-        mds_far_close(&v->far);
+    if (w->chunked.chunk > 0)
+        mds_chunked_close(&v->chunked);
 }

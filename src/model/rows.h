@@ -6,11 +6,11 @@
 
 #include "model/parts.h"
 
-/* Whether heads travel. */
+/* Whether heads travel between ranks of a Ulysses group. */
 int mds_gpt_travels(const struct mds_gpt *g);
 
-/* The tile from token `at` on; 0 behind the last.  Where whole buffers are not rows on
- * the device, it has rows of its own. */
+/* As mds_gpt_tile_at; where whole buffers are not rows on the device, `place` and
+ * `stride` are those of the tile's own buffers. */
 int mds_gpt_next_tile(const struct mds_gpt *g, const struct tiled_room *w, int64_t at,
                       struct tile *t);
 
@@ -18,30 +18,31 @@ int mds_gpt_next_tile(const struct mds_gpt *g, const struct tiled_room *w, int64
 struct view {
     const struct mds_gpt *g;
     struct mds_attention a;
-    void *whole; /* NULL: a window */
-    void *tile;  /* rows, if heads travel */
-    struct mds_window far;
+    void *whole; /* on the device; NULL: on the host, seen through `window` */
+    void *tile;  /* if heads travel: rows of the tile under way; else NULL */
+    struct mds_window window;
     int64_t row_bytes;
 };
 
-/* whole NULL: on_host.  Rows of tiles are working memory. */
+/* Of `whole`, or if that is NULL of on_host; both borrowed.  Takes working memory for
+ * the rows of a tile. */
 enum mds_rc mds_gpt_view_open(const struct mds_gpt *g, const struct layer_ids *id,
                               void *whole, void *on_host, struct view *v);
 void mds_gpt_view_close(struct view *v);
 
-/* What a tile reads; of a window, the next one is on its way. */
+/* *rows: the tile's rows, to be read; the next tile's begin to be copied. */
 enum mds_rc mds_gpt_view_get(struct view *v, const struct tile *t, const void **rows);
 
-/* Where a tile writes; and it has. */
+/* Where the tile's rows are to be written; put, when they have been. */
 void *mds_gpt_view_fill(struct view *v, const struct tile *t);
 enum mds_rc mds_gpt_view_put(struct view *v, const struct tile *t);
 
-/* q, k, v or their gradients, where they are not rows on the device: a tile's rows on
- * their way.  width: of a row. */
+/* The same of q, k, v or their gradients, where these are not rows on the device:
+ * `rows` are the tile's, [rows, width], written before put and read after get. */
 struct passage {
     struct mds_attention a;
     void *rows; /* [tile, (A+2G) D] */
-    struct mds_far_rows far;
+    struct mds_chunked_rows chunked;
 };
 
 enum mds_rc mds_gpt_passage_open(const struct mds_gpt *g, const struct layer_ids *id,

@@ -4,11 +4,6 @@
 #include "parallel/vocab.h"
 #include "tensor/op.h"
 
-static int64_t stream_size(const struct mds_gpt *g)
-{
-    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
-}
-
 static void set_batch(struct mds_gpt *g, int64_t first_sample)
 {
     mds_par_set_batch(&g->par, g->run.B, g->run.S, first_sample);
@@ -52,11 +47,9 @@ void mds_gpt_step_end(struct mds_gpt *g)
 
 static enum mds_rc copy_stream(const struct mds_gpt *g, const void *x, void *y)
 {
-    int64_t n = stream_size(g);
-    struct mdsk_copy_rows a = {
-        .R = 1, .C = n, .ldx = n, .ldy = n, .dtype = g->par.dtype, .x = x, .y = y};
+    int64_t n = mds_gpt_stream_size(g);
 
-    return mds_op_copy_rows(g->par.dev, &a);
+    return mds_par_copy_rows(&g->par, 1, n, x, n, y, n);
 }
 
 /* ---- embedding ---- */
@@ -141,7 +134,7 @@ static enum mds_rc whole_head(const struct mds_gpt *g, struct mds_head *h,
                               struct mds_gpt_loss *loss, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    int64_t Rs = mds_par_slice_rows(&g->par), n = stream_size(g);
+    int64_t Rs = mds_par_slice_rows(&g->par), n = mds_gpt_stream_size(g);
     void *y = NULL, *dy = NULL;
     float *mean = NULL, *rstd = NULL;
 
@@ -223,7 +216,7 @@ static enum mds_rc close_stream(const struct mds_gpt *g, const void *x, const vo
                                 void *out)
 {
     struct mdsk_add add = {
-        .n = stream_size(g), .dtype = g->par.dtype, .x = r, .y = out};
+        .n = mds_gpt_stream_size(g), .dtype = g->par.dtype, .x = r, .y = out};
 
     MDS_TRY(copy_stream(g, x, out));
     return mds_op_add(g->par.dev, &add);
@@ -289,8 +282,8 @@ static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k,
 
 /* Layers first .. first + n - 1 from the input of the first, as far as it was not kept.
  */
-static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
-                          const struct piece_set *set, int first, int n)
+static enum mds_rc recompute(const struct mds_gpt *g, const struct piece *p,
+                             const struct piece_set *set, int first, int n)
 {
     enum mds_recompute how = mds_recompute_of(g->run.train);
     int selective = how == MDS_RECOMPUTE_SELECTIVE;
@@ -302,7 +295,7 @@ static enum mds_rc refill(const struct mds_gpt *g, const struct piece *p,
         const struct layer_saved *s = &set->saved[l];
         void *m = l + 1 < first + n ? g->m : NULL;
 
-        MDS_TRY(mds_gpt_block_refill(g, &p->layer[l], x, r, s, selective, m));
+        MDS_TRY(mds_gpt_block_recompute(g, &p->layer[l], x, r, s, selective, m));
         x = s->x1;
         r = m;
     }
@@ -323,7 +316,7 @@ static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
     for (int end = p->is.layers; end > 0; end = first, first -= group) {
         if (back)
             MDS_TRY(get_back(g, &set->kept[first], coming, set->saved[first].x));
-        MDS_TRY(refill(g, p, set, first, end - first));
+        MDS_TRY(recompute(g, p, set, first, end - first));
         if (back && first > 0)
             coming = mds_gpt_fetch_start(g, &set->kept[first - group], g->m);
         for (int l = end - 1; l >= first; l--)

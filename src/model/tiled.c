@@ -179,7 +179,7 @@ static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
     struct mds_attention a = mds_gpt_attention(g, id);
     struct tile t;
 
-    if (w->far.chunk > 0 || mds_gpt_travels(g))
+    if (w->chunked.chunk > 0 || mds_gpt_travels(g))
         return enter_passing(g, id, w, x);
     for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t))
         MDS_TRY(enter_tile(&t, id, x, w->qkv));
@@ -242,7 +242,7 @@ static enum mds_rc leave(const struct mds_gpt *g, const struct layer_ids *id,
     struct view v;
     struct tile t;
 
-    MDS_TRY(mds_gpt_view_open(g, id, o, w->far.o, &v));
+    MDS_TRY(mds_gpt_view_open(g, id, o, w->chunked.o, &v));
     for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
         MDS_TRY(mds_gpt_view_get(&v, &t, &rows));
         MDS_TRY(leave_tile(&t, id, rows, x, y));
@@ -254,8 +254,8 @@ static enum mds_rc leave(const struct mds_gpt *g, const struct layer_ids *id,
 
 /* ---- attention ---- */
 
-/* Where attention's result goes: where it is kept, or on the way there; o NULL: w->far.
- */
+/* Where attention's result and log-sum-exp go: to where they are kept, or to working
+ * memory.  In chunks o goes to host memory, w->chunked.o, and *o is NULL. */
 static void place_attention(struct tiled_room *w, const struct kept *k, void **o,
                             float **lse)
 {
@@ -263,9 +263,9 @@ static void place_attention(struct tiled_room *w, const struct kept *k, void **o
 
     *lse = here ? k->lse : w->lse;
     *o = here ? k->o : w->o;
-    if (w->far.chunk == 0)
+    if (w->chunked.chunk == 0)
         return;
-    w->far.o = kept ? k->o : w->o;
+    w->chunked.o = kept ? k->o : w->o;
     *o = NULL;
 }
 
@@ -274,8 +274,8 @@ static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
 {
     struct mds_attention a = mds_gpt_attention(g, id);
 
-    if (w->far.chunk > 0)
-        return mds_chunked_fwd(&g->par, &a, &w->far, lse);
+    if (w->chunked.chunk > 0)
+        return mds_chunked_fwd(&g->par, &a, &w->chunked, lse);
     return mds_attention_fwd_inside(&g->par, &a, w->qkv, o, lse);
 }
 
@@ -285,8 +285,8 @@ static enum mds_rc attend_bwd(const struct mds_gpt *g, const struct layer_ids *i
 {
     struct mds_attention a = mds_gpt_attention(g, id);
 
-    if (w->far.chunk > 0)
-        return mds_chunked_bwd(&g->par, &a, &w->far, lse);
+    if (w->chunked.chunk > 0)
+        return mds_chunked_bwd(&g->par, &a, &w->chunked, lse);
     if (mds_gpt_travels(g))
         return mds_attention_bwd_inside(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv);
     return mds_attention_bwd_core(&g->par, &a, w->qkv, o, lse, w->d_o, w->dqkv);
@@ -304,7 +304,7 @@ static void save_attention(const struct mds_gpt *g, struct tiled_room *w,
         return;
     w->o_copy =
         mds_dev_save_start(p->dev, k->lse, w->lse, heads * (int64_t)sizeof *w->lse);
-    if (w->far.chunk == 0)
+    if (w->chunked.chunk == 0)
         w->o_copy = mds_dev_save_start(p->dev, k->o, w->o, heads * g->cfg.head_dim * e);
 }
 
@@ -371,8 +371,8 @@ static enum mds_rc leave_bwd(const struct mds_gpt *g, const struct layer_ids *id
     struct view v, dv;
     struct tile t;
 
-    MDS_TRY(mds_gpt_view_open(g, id, o, w->far.o, &v));
-    MDS_TRY(mds_gpt_view_open(g, id, o ? w->d_o : NULL, w->far.d_o, &dv));
+    MDS_TRY(mds_gpt_view_open(g, id, o, w->chunked.o, &v));
+    MDS_TRY(mds_gpt_view_open(g, id, o ? w->d_o : NULL, w->chunked.d_o, &dv));
     for (int64_t at = 0; mds_gpt_next_tile(g, w, at, &t); at = behind(&t)) {
         MDS_TRY(mds_gpt_view_get(&v, &t, &rows));
         MDS_TRY(leave_tile_bwd(&t, id, rows, x, d, mds_gpt_view_fill(&dv, &t)));
@@ -415,7 +415,7 @@ static enum mds_rc enter_bwd(const struct mds_gpt *g, const struct layer_ids *id
                              const struct tiled_room *w, const void *x, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    int passing = w->far.chunk > 0 || mds_gpt_travels(g);
+    int passing = w->chunked.chunk > 0 || mds_gpt_travels(g);
     struct passage v = {.rows = w->dqkv};
     struct tile t;
 

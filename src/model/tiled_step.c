@@ -3,11 +3,6 @@
 #include "parallel/vocab.h"
 #include "tensor/op.h"
 
-static int64_t stream_size(const struct mds_gpt *g)
-{
-    return mds_par_slice_rows(&g->par) * g->cfg.hidden;
-}
-
 /* ---- room ---- */
 
 struct room_mark {
@@ -44,16 +39,17 @@ static int64_t qkv_size(const struct mds_gpt *g)
 /* For a layer's input, or a gradient of attention's result. */
 static enum mds_rc take_input(const struct mds_gpt *g, void **out)
 {
-    int64_t n = stream_size(g), o = o_size(g);
+    int64_t n = mds_gpt_stream_size(g), o = o_size(g);
 
     return mds_gpt_take(g, MDS_MEM_WORK, n > o ? n : o, out);
 }
 
 /* In host memory: q, k, v and attention's result, and for backward gradients. */
-static enum mds_rc take_far(const struct mds_gpt *g, struct tiled_room *w, int backward)
+static enum mds_rc take_on_host(const struct mds_gpt *g, struct tiled_room *w,
+                                int backward)
 {
     int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype), o = o_size(g);
-    struct mds_far *f = &w->far;
+    struct mds_chunked *f = &w->chunked;
     void *dq = NULL;
 
     f->chunk = g->run.train->attention_chunk;
@@ -75,7 +71,7 @@ static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w,
 
     MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, lse, &w->lse));
     if (g->run.train->attention_chunk > 0)
-        return take_far(g, w, backward);
+        return take_on_host(g, w, backward);
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, qkv_size(g), &w->qkv));
     if (backward) {
         MDS_TRY(take_input(g, &w->d_o));
@@ -87,15 +83,14 @@ static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w,
 enum mds_rc mds_gpt_tiled_take(const struct mds_gpt *g, struct tiled_room *w)
 {
     int64_t others = g->run.train->recompute_layers - 1;
-
-    int moves = mds_gpt_moves_kept(g), far = g->run.train->attention_chunk > 0;
+    int moves = mds_gpt_moves_kept(g), chunked = g->run.train->attention_chunk > 0;
 
     if (moves)
         MDS_TRY(take_input(g, &w->x));
-    if (moves && far)
+    if (moves && chunked)
         MDS_TRY(take_input(g, &w->d_o));
     MDS_TRY(take_attention(g, w, 1));
-    return mds_gpt_take(g, MDS_MEM_ACT, others * stream_size(g), &w->inputs);
+    return mds_gpt_take(g, MDS_MEM_ACT, others * mds_gpt_stream_size(g), &w->inputs);
 }
 
 /* ---- forward ---- */
@@ -142,7 +137,7 @@ static enum mds_rc group_bwd(const struct mds_gpt *g, const struct piece *p,
                              const struct kept *next, int first, int end, void *x,
                              void *d)
 {
-    int64_t n = stream_size(g);
+    int64_t n = mds_gpt_stream_size(g);
 
     for (int l = first; l < end - 1; l++)
         MDS_TRY(mds_gpt_tiled_fwd(
@@ -208,7 +203,7 @@ static enum mds_rc head_tile(const struct tile *t, struct mds_head *h, const voi
     const struct mds_gpt *g = &t->g;
     const struct mds_par *p = &g->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t n = stream_size(g), at = t->row * g->cfg.hidden;
+    int64_t n = mds_gpt_stream_size(g), at = t->row * g->cfg.hidden;
     void *y = NULL, *dy = NULL;
     float *mean = NULL, *rstd = NULL;
 

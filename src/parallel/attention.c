@@ -56,128 +56,120 @@ static int alone(const struct mds_par *p)
     return p->groups->ulysses_size == 1;
 }
 
-/* A row is `parts` runs of heads (q, k, v: 3; o: 1), widths[i] elements each; peer u
- * has the u-th share of every run.  pack: rows -> [U, rows, row/U], else the other way.
- */
-static enum mds_rc reorder(const struct mds_par *p, const int64_t *widths, int parts,
+/* The runs of columns of a row that are shared out by heads: q, k, v; or o. */
+struct columns {
+    int n;
+    int64_t width[3], all; /* elements of each, and of the row */
+};
+
+static struct columns qkv_columns(const struct mds_attention *a)
+{
+    return (struct columns){.n = 3,
+                            .width = {a->A * a->D, a->G * a->D, a->G * a->D},
+                            .all = (a->A + 2 * a->G) * a->D};
+}
+
+static struct columns o_columns(const struct mds_attention *a)
+{
+    return (struct columns){.n = 1, .width = {a->A * a->D}, .all = a->A * a->D};
+}
+
+/* rows [R, all] <-> packed [U, R, all/U], of which block u is peer u's share of every
+ * run.  pack 0: from packed to rows. */
+static enum mds_rc reorder(const struct mds_par *p, const struct columns *c, int64_t R,
                            void *rows, void *packed, int pack)
 {
     int U = p->groups->ulysses_size;
-    int64_t row = 0;
 
-    for (int i = 0; i < parts; i++)
-        row += widths[i];
     for (int u = 0; u < U; u++) {
-        int64_t from = 0, to = u * mds_par_rows(p) * (row / U);
+        int64_t from = 0, to = u * R * (c->all / U);
 
-        for (int i = 0; i < parts; i++) {
-            int64_t w = widths[i] / U;
+        for (int i = 0; i < c->n; i++) {
+            int64_t w = c->width[i] / U;
             void *r = mds_par_at(p, rows, from + u * w);
             void *k = mds_par_at(p, packed, to);
 
-            MDS_TRY(pack ? mds_par_copy(p, w, r, row, k, row / U)
-                         : mds_par_copy(p, w, k, row / U, r, row));
-            from += widths[i];
+            MDS_TRY(pack ? mds_par_copy_rows(p, R, w, r, c->all, k, c->all / U)
+                         : mds_par_copy_rows(p, R, w, k, c->all / U, r, c->all));
+            from += c->width[i];
             to += w;
         }
     }
     return MDS_OK;
 }
 
-/* rows [rows, row] -> inside [ring rows, row/U] (in), or back. */
-static enum mds_rc travel(const struct mds_par *p, const int64_t *widths, int parts,
-                          void *rows, void *inside, int in)
+/* parts [U, s.n B, all/U] <-> inside [ring rows, all/U]: part u are tokens s of the
+ * tokens of peer u. */
+static enum mds_rc place(const struct mds_par *p, const struct columns *c,
+                         struct mds_stretch s, void *parts, void *inside, int in)
 {
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t n = 0;
-    void *packed = NULL;
+    int U = p->groups->ulysses_size;
+    int64_t n = s.n * p->B * (c->all / U);
 
-    for (int i = 0; i < parts; i++)
-        n += mds_par_rows(p) * widths[i];
-    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, n, &packed));
-    n = n / p->groups->ulysses_size * (int64_t)mdsk_dtype_size(p->dtype);
+    for (int u = 0; u < U; u++) {
+        int64_t at = (u * p->tokens.n + s.first) * p->B * (c->all / U);
+        void *part = mds_par_at(p, parts, u * n), *there = mds_par_at(p, inside, at);
+
+        MDS_TRY(in ? mds_par_copy_rows(p, 1, n, part, n, there, n)
+                   : mds_par_copy_rows(p, 1, n, there, n, part, n));
+    }
+    return MDS_OK;
+}
+
+/* rows [s.n B, all] of tokens s with all heads -> inside [ring rows, all/U]; in 0: the
+ * other way.  What all tokens exchange is `inside` already, without another copy. */
+static enum mds_rc travel(const struct mds_par *p, const struct columns *c,
+                          struct mds_stretch s, void *rows, void *inside, int in)
+{
+    struct mds_comm *peers = p->groups->ulysses;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t R = s.n * p->B;
+    int64_t bytes =
+        R * (c->all / mds_comm_size(peers)) * (int64_t)mdsk_dtype_size(p->dtype);
+    int some = s.n < p->tokens.n;
+    void *packed = NULL, *parts = inside;
+
+    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, R * c->all, &packed));
+    if (some)
+        MDS_TRY(mds_par_take(p, MDS_MEM_COMM, R * c->all, &parts));
     if (in) {
-        MDS_TRY(reorder(p, widths, parts, rows, packed, 1));
-        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, packed, inside, n));
+        MDS_TRY(reorder(p, c, R, rows, packed, 1));
+        MDS_TRY(mds_comm_all_to_all(peers, packed, parts, bytes));
+        if (some)
+            MDS_TRY(place(p, c, s, parts, inside, 1));
     } else {
-        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, inside, packed, n));
-        MDS_TRY(reorder(p, widths, parts, rows, packed, 0));
+        if (some)
+            MDS_TRY(place(p, c, s, parts, inside, 0));
+        MDS_TRY(mds_comm_all_to_all(peers, parts, packed, bytes));
+        MDS_TRY(reorder(p, c, R, rows, packed, 0));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
 static enum mds_rc travel_qkv(const struct mds_par *p, const struct mds_attention *a,
-                              void *rows, void *inside, int in)
+                              struct mds_stretch s, void *rows, void *inside, int in)
 {
-    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
+    struct columns c = qkv_columns(a);
 
-    return travel(p, widths, 3, rows, inside, in);
+    return travel(p, &c, s, rows, inside, in);
 }
 
 static enum mds_rc travel_o(const struct mds_par *p, const struct mds_attention *a,
-                            void *rows, void *inside, int in)
+                            struct mds_stretch s, void *rows, void *inside, int in)
 {
-    const int64_t width = a->A * a->D;
+    struct columns c = o_columns(a);
 
-    return travel(p, &width, 1, rows, inside, in);
+    return travel(p, &c, s, rows, inside, in);
 }
 
-/* ---- the same for a stretch of tokens ---- */
-
-/* A peer's part of a stretch <-> where its rows are inside, [ring rows, row/U]. */
-static enum mds_rc place(const struct mds_par *p, int64_t row, struct mds_stretch s,
-                         void *parts, void *inside, int in)
+static struct mds_stretch all_tokens(const struct mds_par *p)
 {
-    int U = p->groups->ulysses_size;
-    int64_t n = s.n * p->B * (row / U);
-
-    for (int u = 0; u < U; u++) {
-        int64_t at = (u * p->tokens.n + s.first) * p->B * (row / U);
-        void *part = mds_par_at(p, parts, u * n), *there = mds_par_at(p, inside, at);
-        struct mdsk_copy_rows a = {.R = 1,
-                                   .C = n,
-                                   .ldx = n,
-                                   .ldy = n,
-                                   .dtype = p->dtype,
-                                   .x = in ? part : there,
-                                   .y = in ? there : part};
-
-        MDS_TRY(mds_op_copy_rows(p->dev, &a));
-    }
-    return MDS_OK;
+    return (struct mds_stretch){0, p->tokens.n};
 }
 
-static enum mds_rc travel_stretch(const struct mds_par *p, const int64_t *widths,
-                                  int parts, struct mds_stretch s, void *rows,
-                                  void *inside, int in)
-{
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_par some = *p;
-    int64_t row = 0, bytes;
-    void *packed = NULL, *placed = NULL;
+/* ---- a stretch of tokens at a time ---- */
 
-    for (int i = 0; i < parts; i++)
-        row += widths[i];
-    some.tokens = mds_shard_range(&p->tokens, s.first, s.n);
-    bytes = s.n * p->B * (row / p->groups->ulysses_size) *
-            (int64_t)mdsk_dtype_size(p->dtype);
-    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, s.n * p->B * row, &packed));
-    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, s.n * p->B * row, &placed));
-    if (in) {
-        MDS_TRY(reorder(&some, widths, parts, rows, packed, 1));
-        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, packed, placed, bytes));
-        MDS_TRY(place(p, row, s, placed, inside, 1));
-    } else {
-        MDS_TRY(place(p, row, s, placed, inside, 0));
-        MDS_TRY(mds_comm_all_to_all(p->groups->ulysses, placed, packed, bytes));
-        MDS_TRY(reorder(&some, widths, parts, rows, packed, 0));
-    }
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}
-
-/* Of qkv, whose stretch is rotated where it is outside. */
 static enum mds_rc rotate_stretch(const struct mds_par *p,
                                   const struct mds_attention *a, struct mds_stretch s,
                                   void *qkv, int inverse)
@@ -192,36 +184,28 @@ enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a, struct mds_stretch s,
                                   void *qkv, void *inside)
 {
-    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
-
     MDS_TRY(rotate_stretch(p, a, s, qkv, 0));
-    return travel_stretch(p, widths, 3, s, qkv, inside, 1);
+    return travel_qkv(p, a, s, qkv, inside, 1);
 }
 
 enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   const struct mds_attention *a, struct mds_stretch s,
                                   void *dinside, void *dqkv)
 {
-    const int64_t widths[] = {a->A * a->D, a->G * a->D, a->G * a->D};
-
-    MDS_TRY(travel_stretch(p, widths, 3, s, dqkv, dinside, 0));
+    MDS_TRY(travel_qkv(p, a, s, dqkv, dinside, 0));
     return rotate_stretch(p, a, s, dqkv, 1);
 }
 
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_stretch s, void *o, void *heads)
 {
-    const int64_t width = a->A * a->D;
-
-    return travel_stretch(p, &width, 1, s, o, heads, 1);
+    return travel_o(p, a, s, o, heads, 1);
 }
 
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_stretch s, void *heads, void *o)
 {
-    const int64_t width = a->A * a->D;
-
-    return travel_stretch(p, &width, 1, s, o, heads, 0);
+    return travel_o(p, a, s, o, heads, 0);
 }
 
 /* ---- the public parts ---- */
@@ -240,7 +224,7 @@ enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attent
                                 void *qkv, void *inside)
 {
     MDS_TRY(mds_attention_rotate(p, a, qkv, 0));
-    return alone(p) ? MDS_OK : travel_qkv(p, a, qkv, inside, 1);
+    return alone(p) ? MDS_OK : travel_qkv(p, a, all_tokens(p), qkv, inside, 1);
 }
 
 enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
@@ -272,7 +256,7 @@ enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
         return mds_attention_fwd_inside(p, a, inside, o, lse);
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * a->A * a->D, &heads));
     MDS_TRY(mds_attention_fwd_inside(p, a, inside, heads, lse));
-    MDS_TRY(travel_o(p, a, o, heads, 0));
+    MDS_TRY(travel_o(p, a, all_tokens(p), o, heads, 0));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -315,10 +299,10 @@ static enum mds_rc ulysses_bwd(const struct mds_par *p, const struct mds_attenti
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &o_in));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &d_o_in));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * (a->A + 2 * a->G), &dinside));
-    MDS_TRY(travel_o(p, a, (void *)o, o_in, 1));
-    MDS_TRY(travel_o(p, a, (void *)d_o, d_o_in, 1));
+    MDS_TRY(travel_o(p, a, all_tokens(p), (void *)o, o_in, 1));
+    MDS_TRY(travel_o(p, a, all_tokens(p), (void *)d_o, d_o_in, 1));
     MDS_TRY(mds_attention_bwd_inside(p, a, inside, o_in, lse, d_o_in, dinside));
-    MDS_TRY(travel_qkv(p, a, dqkv, dinside, 0));
+    MDS_TRY(travel_qkv(p, a, all_tokens(p), dqkv, dinside, 0));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

@@ -19,16 +19,16 @@ struct mds_attention {
     struct mdsk_dropout_key dropout;
 };
 
-/* Where the product that makes q, k, v puts them, [rows, (A + 2G) D]: `inside` itself,
- * or working memory if they have to travel. */
+/* Where the product that makes q, k, v is to put them, [rows, (A + 2G) D]: `inside`
+ * itself, or with Ulysses working memory of p. */
 enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
                               void *inside, void **qkv);
 
-/* Rotate, and bring inside.  qkv was given by mds_attention_qkv. */
+/* Rotate qkv, which mds_attention_qkv gave, and bring it inside. */
 enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
                                 void *qkv, void *inside);
 
-/* inside -> o [rows, A D], lse [B, A/U, ring tokens] f32. */
+/* inside -> o [rows, A D], and its log-sum-exp lse [B, A/U, ring tokens] f32. */
 enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    void *o, float *lse);
@@ -41,15 +41,15 @@ enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
 
 /* ---- a stretch of tokens at a time ----
  *
- * For who never has all rows outside: tokens first .. first + n - 1 of p's, in rows
- * [n B, ...] with all heads; what is inside is whole.  Collective over the Ulysses
- * group, which has more than one rank; all give the same stretch. */
+ * For callers that never have all rows outside: tokens first .. first + n - 1 of p's,
+ * in rows [n B, ...] with all heads; what is inside is whole.  Collective over the
+ * Ulysses group, which has more than one rank; all ranks give the same stretch. */
 struct mds_stretch {
     int64_t first, n;
 };
 
-/* qkv [n B, (A + 2G) D] -> inside, rotated (in qkv, too); and its gradient the other
- * way, rotated back. */
+/* put: rotate qkv [n B, (A + 2G) D] in place, and bring it inside.  get: bring the
+ * stretch's gradient dqkv out of dinside, and rotate it back. */
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a, struct mds_stretch s,
                                   void *qkv, void *inside);
@@ -57,13 +57,14 @@ enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   const struct mds_attention *a, struct mds_stretch s,
                                   void *dinside, void *dqkv);
 
-/* o [n B, A D] (or its gradient) <-> heads inside, [ring rows, A/U D]. */
+/* The stretch of o [n B, A D], or of its gradient, into heads [ring rows, A/U D]; and
+ * out of them. */
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_stretch s, void *o, void *heads);
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_stretch s, void *heads, void *o);
 
-/* All of it inside: forward, and backward; heads and d_heads [ring rows, A/U D]. */
+/* Attention itself, inside: forward and backward; heads, d_heads [ring rows, A/U D]. */
 enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
                                      const struct mds_attention *a, const void *inside,
                                      void *heads, float *lse);

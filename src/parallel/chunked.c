@@ -7,14 +7,14 @@
 struct chunks {
     const struct mds_par *p;
     const struct mds_attention *a;
-    const struct mds_far *f;
+    const struct mds_chunked *f;
     struct attention_inside in;
     int64_t q_row, kv_row; /* elements of a row */
     int64_t n;             /* chunks */
 };
 
 static struct chunks chunks_of(const struct mds_par *p, const struct mds_attention *a,
-                               const struct mds_far *f)
+                               const struct mds_chunked *f)
 {
     struct chunks c = {.p = p, .a = a, .f = f, .in = attention_inside(p, a)};
 
@@ -31,7 +31,7 @@ static int64_t tokens(const struct chunks *c, int64_t i)
     return left < c->f->chunk ? left : c->f->chunk;
 }
 
-/* Elements of rows of a chunk; of the longest chunk. */
+/* Elements of chunk i, in rows of `row`; no chunk is longer than the first. */
 static int64_t size_of(const struct chunks *c, int64_t i, int64_t row)
 {
     return tokens(c, i) * c->p->B * row;
@@ -123,7 +123,7 @@ static enum mds_rc pair_fwd(struct forward *w, int64_t i, int64_t j)
 }
 
 enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention *a,
-                            const struct mds_far *f, float *lse)
+                            const struct mds_chunked *f, float *lse)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct forward w = {.c = chunks_of(p, a, f), .lse = lse};
@@ -235,7 +235,7 @@ static enum mds_rc pair_bwd(struct backward *w, int64_t i, int64_t j, const void
 }
 
 enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention *a,
-                            const struct mds_far *f, const float *lse)
+                            const struct mds_chunked *f, const float *lse)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct backward w = {.c = chunks_of(p, a, f), .lse = lse};
@@ -259,9 +259,9 @@ enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention 
 
 /* ---- tiles of rows ---- */
 
-enum mds_rc mds_far_open(const struct mds_par *p, const struct mds_attention *a,
-                         const struct mds_far *f, int64_t rows,
-                         struct mds_far_rows *out)
+enum mds_rc mds_chunked_open(const struct mds_par *p, const struct mds_attention *a,
+                             const struct mds_chunked *f, int64_t rows,
+                             struct mds_chunked_rows *out)
 {
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
     int64_t q = a->A * a->D * e, kv = 2 * a->G * a->D * e, all = mds_par_rows(p);
@@ -270,7 +270,7 @@ enum mds_rc mds_far_open(const struct mds_par *p, const struct mds_attention *a,
     return mds_window_open(p, f->kv, all * kv, rows * kv, 2, &out->kv);
 }
 
-void mds_far_close(struct mds_far_rows *r)
+void mds_chunked_close(struct mds_chunked_rows *r)
 {
     mds_window_close(&r->q);
     mds_window_close(&r->kv);
@@ -283,31 +283,32 @@ static int64_t piece_at(const struct mds_par *p, const struct mds_attention *a,
     return row * a->A * a->D * (int64_t)mdsk_dtype_size(p->dtype) / q->piece_bytes;
 }
 
-enum mds_rc mds_far_put(const struct mds_par *tile, const struct mds_attention *a,
-                        struct mds_far_rows *r, int64_t row, void *qkv)
+enum mds_rc mds_chunked_put(const struct mds_par *tile, const struct mds_attention *a,
+                            struct mds_chunked_rows *r, int64_t row, void *qkv)
 {
-    int64_t q = a->A * a->D, kv = 2 * a->G * a->D;
+    int64_t q = a->A * a->D, kv = 2 * a->G * a->D, R = mds_par_rows(tile);
     int64_t piece = piece_at(tile, a, &r->q, row);
 
     MDS_TRY(mds_attention_rotate(tile, a, qkv, 0));
-    MDS_TRY(mds_par_copy(tile, q, qkv, q + kv, mds_window_fill(&r->q, piece), q));
-    MDS_TRY(mds_par_copy(tile, kv, mds_par_at(tile, qkv, q), q + kv,
-                         mds_window_fill(&r->kv, piece), kv));
+    MDS_TRY(
+        mds_par_copy_rows(tile, R, q, qkv, q + kv, mds_window_fill(&r->q, piece), q));
+    MDS_TRY(mds_par_copy_rows(tile, R, kv, mds_par_at(tile, qkv, q), q + kv,
+                              mds_window_fill(&r->kv, piece), kv));
     mds_window_put(&r->q);
     mds_window_put(&r->kv);
     return MDS_OK;
 }
 
-enum mds_rc mds_far_get(const struct mds_par *tile, const struct mds_attention *a,
-                        struct mds_far_rows *r, int64_t row, void *dqkv)
+enum mds_rc mds_chunked_get(const struct mds_par *tile, const struct mds_attention *a,
+                            struct mds_chunked_rows *r, int64_t row, void *dqkv)
 {
-    int64_t q = a->A * a->D, kv = 2 * a->G * a->D;
+    int64_t q = a->A * a->D, kv = 2 * a->G * a->D, R = mds_par_rows(tile);
     int64_t piece = piece_at(tile, a, &r->q, row);
     const void *dq = mds_window_get(&r->q, piece), *dkv = mds_window_get(&r->kv, piece);
 
     mds_window_bring(&r->q, piece + 1);
     mds_window_bring(&r->kv, piece + 1);
-    MDS_TRY(mds_par_copy(tile, q, dq, q, dqkv, q + kv));
-    MDS_TRY(mds_par_copy(tile, kv, dkv, kv, mds_par_at(tile, dqkv, q), q + kv));
+    MDS_TRY(mds_par_copy_rows(tile, R, q, dq, q, dqkv, q + kv));
+    MDS_TRY(mds_par_copy_rows(tile, R, kv, dkv, kv, mds_par_at(tile, dqkv, q), q + kv));
     return mds_attention_rotate(tile, a, dqkv, 1);
 }

@@ -1,8 +1,9 @@
 /* Attention of sequences whose q, k and v do not fit on the device: they are in host
- * memory, and a chunk of queries meets a chunk of keys at a time.  Forward, results are
- * merged by their log-sum-exp; backward, with the merged ones, each pair of chunks
- * gives its part of the gradients, which are summed in f32.  What the next pair needs
- * is on its way while one is computed.  Source: Yao et al. 2024, arXiv:2408.16978.
+ * memory, and one chunk of queries and one of keys are on the device at a time.
+ * Forward, the results of a chunk of queries are merged by their log-sum-exp.
+ * Backward, each pair of chunks gives its part of the gradients, which are summed in
+ * f32.  While a pair is computed the next one is copied.  Source: Yao et al. 2024,
+ * arXiv:2408.16978.
  *
  * For one rank's whole sequences: Ulysses and ring groups of one. */
 #ifndef MDS_PARALLEL_CHUNKED_H
@@ -11,41 +12,43 @@
 #include "parallel/attention.h"
 #include "parallel/window.h"
 
-/* Host memory; n: tokens here. */
-struct mds_far {
-    void *q;       /* [n,B,A D]; after backward its gradient, as kv */
-    void *kv;      /* [n,B,2 G D]: keys' heads, then values' */
+/* Buffers in host memory, borrowed; n tokens, of p->dtype unless said. */
+struct mds_chunked {
+    void *q;       /* [n,B,A D]; backward leaves its gradient there */
+    void *kv;      /* [n,B,2 G D]: keys' heads, then values'; likewise */
     void *o;       /* [n,B,A D] */
-    void *d_o;     /* [n,B,A D]; backward alone, as dq */
-    float *dq;     /* [n,B,A D]: sums */
-    int64_t chunk; /* tokens on the device at a time */
+    void *d_o;     /* [n,B,A D]: gradient of o; for backward */
+    float *dq;     /* [n,B,A D]: working memory of backward, sums in f32 */
+    int64_t chunk; /* tokens of a chunk; the last may have fewer */
 };
 
-/* q, kv -> o, and lse [B,A,n] f32 on the device. */
+/* q, kv -> o, and its log-sum-exp lse [B,A,n] f32 on the device. */
 enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention *a,
-                            const struct mds_far *f, float *lse);
+                            const struct mds_chunked *f, float *lse);
 
-/* All of it -> gradients in q and kv. */
+/* q, kv, o, d_o, lse -> gradients, in place of q and kv. */
 enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention *a,
-                            const struct mds_far *f, const float *lse);
+                            const struct mds_chunked *f, const float *lse);
 
-/* ---- tiles of rows between the device and those buffers ---- */
+/* ---- tiles of rows, between the device and q and kv ---- */
 
-struct mds_far_rows {
+struct mds_chunked_rows {
     struct mds_window q, kv;
 };
 
-/* Room for tiles of `rows` rows of p's. */
-enum mds_rc mds_far_open(const struct mds_par *p, const struct mds_attention *a,
-                         const struct mds_far *f, int64_t rows,
-                         struct mds_far_rows *out);
-void mds_far_close(struct mds_far_rows *r);
+/* Take room on the device for tiles of `rows` rows each, out of p's.  close: what is
+ * queued from here on finds the buffers complete. */
+enum mds_rc mds_chunked_open(const struct mds_par *p, const struct mds_attention *a,
+                             const struct mds_chunked *f, int64_t rows,
+                             struct mds_chunked_rows *out);
+void mds_chunked_close(struct mds_chunked_rows *r);
 
-/* qkv [rows, (A + 2G) D] of the tile that begins at row `row`: rotate, and put. */
-enum mds_rc mds_far_put(const struct mds_par *tile, const struct mds_attention *a,
-                        struct mds_far_rows *r, int64_t row, void *qkv);
-/* Gradients of the same: get, and rotate back. */
-enum mds_rc mds_far_get(const struct mds_par *tile, const struct mds_attention *a,
-                        struct mds_far_rows *r, int64_t row, void *dqkv);
+/* Rotate qkv [rows, (A + 2G) D] of the tile that begins at row `row`, and store it in
+ * the buffers. */
+enum mds_rc mds_chunked_put(const struct mds_par *tile, const struct mds_attention *a,
+                            struct mds_chunked_rows *r, int64_t row, void *qkv);
+/* Fetch the gradients of such a tile from the buffers, and rotate them back. */
+enum mds_rc mds_chunked_get(const struct mds_par *tile, const struct mds_attention *a,
+                            struct mds_chunked_rows *r, int64_t row, void *dqkv);
 
 #endif

@@ -111,9 +111,10 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
     return sum;
 }
 
-/* The ways of data between GPUs.  Messages: keys and values, then their gradients, on
- * around the ring; activations on along the pipeline, gradients back.  The world has
- * none, its calls are the host's; and whether `ends` needs any depends on the model. */
+/* What GPUs exchange.  Lanes: keys and values, and their gradients, to the next rank of
+ * the ring; activations to the next stage, their gradients to the previous one.  The
+ * world exchanges host memory only; whether `ends` needs collectives depends on the
+ * model (engine.c). */
 static enum mds_rc connect(const struct mds_groups *g)
 {
     MDS_TRY(mds_comm_add_collectives(g->tp));

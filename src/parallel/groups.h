@@ -24,7 +24,7 @@ struct mds_groups {
     struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
 };
 
-/* The same as a list. */
+/* The groups as a list. */
 enum mds_group {
     MDS_GROUP_TP,
     MDS_GROUP_ULYSSES,
@@ -37,17 +37,19 @@ enum mds_group {
 };
 void mds_groups_list(const struct mds_groups *g, const struct mds_comm *of[MDS_GROUPS]);
 
-/* How their ranks lie; those of ends as if it were stages that are neighbours. */
+/* Size of each group and distance of its ranks, for estimates of its traffic; `ends`
+ * counts as two neighbouring stages. */
 void mds_groups_spans(const struct mds_groups *g, struct mds_span of[MDS_GROUPS]);
 
-/* What NCCL takes of a GPU after what the groups were used for (comm/comm.h), where
- * nodes have per_node ranks. */
+/* GPU memory that NCCL takes for the calls that the groups have counted (comm/comm.h),
+ * with per_node ranks on a node. */
 int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
                               struct mds_comm_channels n);
 
-/* The groups of `rank` among `world` ranks that each have such a device (borrowed):
- * over NCCL between GPUs, else over MPI.  Collective over the world.  dev NULL: as seen
- * by that rank alone, without any transport. */
+/* The groups of rank `rank` of `world` ranks.  dev, borrowed, is this rank's device:
+ * GPUs talk over NCCL, others over MPI, and the call is collective over the world.
+ * With dev NULL the groups are dry (comm/comm.h), and the call is this process's alone.
+ * MDS_EUSER if the sizes of *c do not divide world. */
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out);
 

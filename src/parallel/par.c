@@ -48,16 +48,11 @@ void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
         tile->tokens = (struct mds_shard_tokens){.n = n * mds_comm_size(p->groups->tp)};
 }
 
-enum mds_rc mds_par_copy(const struct mds_par *p, int64_t width, const void *x,
-                         int64_t ldx, void *y, int64_t ldy)
+enum mds_rc mds_par_copy_rows(const struct mds_par *p, int64_t R, int64_t width,
+                              const void *x, int64_t ldx, void *y, int64_t ldy)
 {
-    struct mdsk_copy_rows a = {.R = mds_par_rows(p),
-                               .C = width,
-                               .ldx = ldx,
-                               .ldy = ldy,
-                               .dtype = p->dtype,
-                               .x = x,
-                               .y = y};
+    struct mdsk_copy_rows a = {
+        .R = R, .C = width, .ldx = ldx, .ldy = ldy, .dtype = p->dtype, .x = x, .y = y};
 
     return mds_op_copy_rows(p->dev, &a);
 }

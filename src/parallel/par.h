@@ -8,30 +8,34 @@
 #include "parallel/shard.h"
 
 struct mds_par {
-    struct mds_dev *dev;     /* borrowed, as are the others */
-    struct mds_arena *arena; /* working memory; all is given back */
-    const struct mds_groups *groups;
-    enum mdsk_dtype dtype; /* of weights and activations */
-    int sequence_parallel; /* rows between matrix products are shared over tp */
-    int chunks;            /* in which rows travel between tensor ranks; 0: in one */
-    int64_t B;             /* sequences */
-    int64_t first_sample;  /* of the run */
-    struct mds_shard_tokens ring; /* tokens of the Ulysses group: where attention is */
-    struct mds_shard_tokens tokens; /* this rank's, in matrix products */
-    struct mds_shard_tokens slice;  /* this rank's, between them */
+    struct mds_dev *dev;             /* borrowed */
+    struct mds_arena *arena;         /* borrowed: working memory */
+    const struct mds_groups *groups; /* borrowed */
+    enum mdsk_dtype dtype;           /* of weights and activations */
+    int sequence_parallel; /* rows between matrix products are split over tp */
+    int chunks; /* rows travel between tensor ranks in so many messages, 1 .. 8 */
+    int64_t B;  /* sequences of the micro-batch */
+    int64_t first_sample;           /* number of the first of them in the run */
+    struct mds_shard_tokens ring;   /* of the Ulysses group: attention's queries */
+    struct mds_shard_tokens tokens; /* of this rank in matrix products */
+    struct mds_shard_tokens slice;  /* of this rank between them: all of `tokens`, or
+                                       with sequence parallelism 1/tp of them */
 };
 
-/* Tokens of this rank, for B sequences of S tokens, in p->chunks chunks; no more than
- * there are tokens. */
+/* Set B, first_sample and the three shares for B sequences of S tokens.  groups and
+ * sequence_parallel are set already, and chunks to how many are wanted: it becomes at
+ * least 1, at most MDS_SHARD_CHUNKS and the slice's tokens. */
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
-/* Of p, which has one chunk, tokens at .. at + n - 1 of its slice, as if they were all:
- * for what treats each row by itself.  With sequence parallelism, `tokens` counts such
- * stretches of all tensor ranks, and does not say which they are. */
+/* Copy p, which has one chunk, with tokens at .. at + n - 1 of its slice as the only
+ * ones: for operations that treat each row by itself.  With sequence parallelism
+ * tile->tokens are those of all tensor ranks' tiles; it has their number, not which
+ * they are. */
 void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
                       int64_t n);
 
-/* The same tile in chunks, between whose rows there is no order. */
+/* Let the rows of a tile travel in `chunks` chunks, within the limits above.  In matrix
+ * products they then lie chunk by chunk, and within each rank by rank. */
 void mds_par_set_chunks(struct mds_par *tile, int chunks);
 
 /* Rows [token, sequence] in matrix products, and between them. */
@@ -45,8 +49,8 @@ static inline int64_t mds_par_slice_rows(const struct mds_par *p)
     return p->slice.n * p->B;
 }
 
-/* Rows in matrix products before chunk i; those of a slice are as many times fewer as
- * the slice is. */
+/* Rows in matrix products before chunk i; i = p->chunks: all rows.  Before its part in
+ * the slice lie as many, divided by the number of slices. */
 int64_t mds_par_chunk(const struct mds_par *p, int i);
 
 /* Element i of a buffer of the pass's dtype. */
@@ -55,11 +59,12 @@ static inline void *mds_par_at(const struct mds_par *p, const void *buf, int64_t
     return (char *)buf + i * (int64_t)mdsk_dtype_size(p->dtype);
 }
 
-/* The first `width` columns of x's rows [mds_par_rows, ldx] to y's [.., ldy]. */
-enum mds_rc mds_par_copy(const struct mds_par *p, int64_t width, const void *x,
-                         int64_t ldx, void *y, int64_t ldy);
+/* The first `width` columns of R rows, from x [R, ldx] to y [R, ldy], of p->dtype. */
+enum mds_rc mds_par_copy_rows(const struct mds_par *p, int64_t R, int64_t width,
+                              const void *x, int64_t ldx, void *y, int64_t ldy);
 
-/* Working memory for `elements` of dtype (of f32). */
+/* Working memory for `elements` elements of p->dtype (_f32: of f32); the caller marks
+ * the arena before, and releases it after. */
 enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
                          int64_t elements, void **out);
 enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,

@@ -19,9 +19,9 @@ struct ring {
     const void *inside; /* [n, B, row] */
 };
 
-/* One block under way: what it was made of is `bytes` long. */
+/* A block of keys and values, or of their gradients, on its way around the ring. */
 struct parcel {
-    void *here, *next; /* the block to use now, and where the next one arrives */
+    void *here, *next; /* [bytes] each: the block to use, and where the next arrives */
     int64_t bytes;
     int tag;
     struct mds_comm_p2p send, recv;
@@ -72,28 +72,6 @@ static enum mds_rc arrived(struct parcel *k)
     return MDS_OK;
 }
 
-static enum mds_rc copy(const struct ring *r, const void *x, int64_t ldx, void *y,
-                        int64_t ldy, int64_t width)
-{
-    struct mdsk_copy_rows a = {.R = r->in.n * r->p->B,
-                               .C = width,
-                               .ldx = ldx,
-                               .ldy = ldy,
-                               .dtype = r->p->dtype,
-                               .x = x,
-                               .y = y};
-
-    return mds_op_copy_rows(r->p->dev, &a);
-}
-
-static enum mds_rc cast(const struct ring *r, int64_t n, enum mdsk_dtype from,
-                        const void *x, enum mdsk_dtype to, void *y)
-{
-    struct mdsk_cast a = {.n = n, .from = from, .to = to, .x = x, .y = y};
-
-    return mds_op_cast(r->p->dev, &a);
-}
-
 /* The parcel of keys and values, holding this rank's own. */
 static enum mds_rc take_kv(const struct ring *r, struct parcel *k)
 {
@@ -103,7 +81,8 @@ static enum mds_rc take_kv(const struct ring *r, struct parcel *k)
     k->bytes = n * (int64_t)mdsk_dtype_size(r->p->dtype);
     MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->here));
     MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->next));
-    return copy(r, own, r->in.row, k->here, r->kv_row, r->kv_row);
+    return mds_par_copy_rows(r->p, r->in.n * r->p->B, r->kv_row, own, r->in.row,
+                             k->here, r->kv_row);
 }
 
 /* The shape of chunk qc here against chunk kc of a passing block; 0 if it sees nothing.
@@ -159,8 +138,7 @@ static enum mds_rc merge_block(const struct ring_fwd *f, int qc, int first)
         .lse2_stride = r->chunk};
 
     if (first)
-        return cast(r, r->chunk * r->p->B * row, r->p->dtype, f->o2, MDSK_F32,
-                    m.acc.data);
+        return mds_sum(r->p, 1, r->chunk * r->p->B * row, f->o2, m.acc.data);
     return mds_op_attention_merge(r->p->dev, &m);
 }
 
@@ -218,7 +196,7 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
             MDS_TRY(arrived(&kv));
     }
     if (p->dtype != MDSK_F32)
-        MDS_TRY(cast(&f.r, n, MDSK_F32, f.acc, p->dtype, o));
+        MDS_TRY(mds_sum_store(p, n, f.acc, o));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -294,13 +272,14 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, const float *dkv, void *d
     if (p->dtype != MDSK_F32) {
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * q_row, &narrow));
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
-        MDS_TRY(cast(r, rows * q_row, MDSK_F32, dq, p->dtype, narrow));
-        MDS_TRY(cast(r, rows * r->kv_row, MDSK_F32, dk, p->dtype, narrow_kv));
+        MDS_TRY(mds_sum_store(p, rows * q_row, b->dq, narrow));
+        MDS_TRY(mds_sum_store(p, rows * r->kv_row, dkv, narrow_kv));
         dq = narrow;
         dk = narrow_kv;
     }
-    MDS_TRY(copy(r, dq, q_row, dinside, r->in.row, q_row));
-    return copy(r, dk, r->kv_row, mds_par_at(p, dinside, q_row), r->in.row, r->kv_row);
+    MDS_TRY(mds_par_copy_rows(p, rows, q_row, dq, q_row, dinside, r->in.row));
+    return mds_par_copy_rows(p, rows, r->kv_row, dk, r->kv_row,
+                             mds_par_at(p, dinside, q_row), r->in.row);
 }
 
 /* A block's gradient travels behind it and is home after P hand-overs. */

@@ -26,24 +26,25 @@ struct mds_shard_tokens {
 /* All of a sequence of S tokens. */
 struct mds_shard_tokens mds_shard_whole(int64_t S);
 
-/* A ring rank's share of a whole sequence; S divides by 2P (by 1 if P is 1). */
+/* A ring rank's share of a sequence of S tokens; 2P divides S, unless P is 1. */
 struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank);
 
 /* Tokens at .. at + n - 1 of a share. */
 struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_t at,
                                         int64_t n);
 
-/* The part-th of `parts` equal slices; s->n divides by parts. */
+/* The part-th of `parts` equal slices; parts divides s->n. */
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part);
 
-/* The same of each of `chunks` chunks, one after the other: chunk i is `parts` times
- * tokens mds_shard_chunk .. of a slice. */
+/* Cut s in `chunks` chunks, and each chunk in `parts` equal slices: the part-th slice
+ * of every chunk, one after the other.  Where a chunk's slice begins among these is
+ * mds_shard_chunk(s->n / parts, chunks, i). */
 struct mds_shard_tokens mds_shard_slices(const struct mds_shard_tokens *s, int parts,
                                          int part, int chunks);
 
-/* Of a slice of n tokens, those before chunk i: no two chunks differ by more than one.
- */
+/* How many of n tokens lie before chunk i of `chunks`, whose lengths differ by one at
+ * most. */
 static inline int64_t mds_shard_chunk(int64_t n, int chunks, int i)
 {
     return n * i / chunks;

@@ -4,12 +4,12 @@
 
 #include "parallel/par.h"
 
-/* sum[n] f32 (=: first, else +=) x[n] of p's dtype.  With working memory for a stretch
- * of x at a time. */
+/* sum[n] += x[n], or with `first` sum[n] = x[n]; sum in f32, x of p->dtype.  Takes
+ * working memory for 2^24 floats at most. */
 enum mds_rc mds_sum(const struct mds_par *p, int first, int64_t n, const void *x,
                     float *sum);
 
-/* The sum as the type of activations: y[n]. */
+/* y[n] = sum[n], rounded to p->dtype. */
 enum mds_rc mds_sum_store(const struct mds_par *p, int64_t n, const float *sum,
                           void *y);
 

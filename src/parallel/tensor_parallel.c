@@ -1,12 +1,12 @@
 #include "parallel/tensor_parallel.h"
 
-/* Whether rows between products are others than in them. */
+/* Whether a rank has a slice of the rows only, between products. */
 static int is_cut(const struct mds_par *p)
 {
     return p->sequence_parallel && mds_comm_size(p->groups->tp) > 1;
 }
 
-/* Whether what leaves is summed. */
+/* Whether products give partial sums. */
 static int is_shared(const struct mds_par *p)
 {
     return mds_comm_size(p->groups->tp) > 1;

@@ -9,9 +9,10 @@
  *     enter    nothing         all-gather rows
  *     leave    all-reduce      reduce-scatter rows
  *
- * Rows travel in a few chunks (mds_par.chunks): each sets out when it is made, and is
- * waited for where it is read, so that products of others run meanwhile.  Who leaves a
- * flow that has not ended, because something failed, ends the run.
+ * Rows travel in a few chunks (mds_par.chunks): each is sent when it is complete, and
+ * waited for where it is read, so that products of other chunks run meanwhile.  A
+ * failure between start and wait leaves requests that refer to the flow and its
+ * buffers: the run has to end.
  *
  * Sources: Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti et al. 2022,
  * arXiv:2205.05198.  All are collective over the tp group. */
@@ -20,50 +21,50 @@
 
 #include "parallel/par.h"
 
-/* In how many chunks rows of so many bytes should travel.  wanted 0: two hide half of
- * what a product waits for, and half of what waits for it; short messages would only
- * become slower. */
+/* In how many chunks rows of so many bytes should travel: `wanted`, or by default (0)
+ * two, which hide half of each message behind the products of the other half, and one
+ * below 16 MiB, where messages would only become slower. */
 int mds_tp_chunks(int64_t wanted, int64_t bytes);
 
-/* Rows on their way into products, or out of them. */
+/* Rows on their way into products, or out of them; in: a gather's, out: a sum's. */
 struct mds_tp_flow {
     void *rows; /* [rows, width]: what products read, or the partial sums they write */
-    void *y;    /* out: [slice rows, width], borrowed */
+    void *y;    /* out: [slice rows, width], borrowed: where the sums go */
     int64_t width;
-    void *work[MDS_SHARD_CHUNKS]; /* out: of the sums */
+    void *work[MDS_SHARD_CHUNKS]; /* out: working memory of each chunk's sum */
     struct mds_comm_req req[MDS_SHARD_CHUNKS];
-    int started, met; /* chunks */
+    int started, met; /* chunks sent; chunks waited for */
 };
 
-/* x [slice rows, width] sets out for in->rows, which is x itself or working memory.
- * wait: the first `rows` rows are there.  Until all are, x stays as it is, and *in
- * where it is. */
+/* start: begin to gather x [slice rows, width] into in->rows, which is x itself or
+ * working memory.  wait: the first `rows` rows of in->rows may be read.  Until all have
+ * been waited for, x must not change and *in must not move. */
 enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t width,
                                struct mds_tp_flow *in);
 enum mds_rc mds_tp_enter_wait(const struct mds_par *p, struct mds_tp_flow *in,
                               int64_t rows);
 
-/* out->rows, for the partial sums of what becomes y [slice rows, width]: y itself if
- * that is where they stay, else working memory.  start: the first `rows` rows are
- * complete, and set out; wait, after the last: y is the sum. */
+/* open: out->rows is where products write their partial sums: y [slice rows, width]
+ * itself, or working memory.  start: the first `rows` rows are written; begin to sum
+ * the chunks that are complete.  wait, after the last start: y holds the sums. */
 enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
                               struct mds_tp_flow *out);
 enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
                                int64_t rows);
 enum mds_rc mds_tp_leave_wait(struct mds_tp_flow *out);
 
-/* From row `at` on, how many rows arrive together, and set out together; 0 behind the
- * last. */
+/* How many rows from row `at` on become readable (leave: are sent) together: the rest
+ * of its chunk; 0 behind the last row. */
 int64_t mds_tp_enter_rows(const struct mds_par *p, int64_t at);
 int64_t mds_tp_leave_rows(const struct mds_par *p, int64_t at);
 
-/* start and wait, all rows. */
+/* start and wait, for all rows. */
 enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
                          struct mds_tp_flow *in);
 enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out);
 
-/* x [n], of parameters that each tp rank applied to its own slice of rows, becomes the
- * sum over the group. */
+/* x [n] becomes the sum over the group: for gradients of parameters that are on every
+ * tp rank, each of which saw its own slice of rows only (norms, biases). */
 enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n);
 
 #endif

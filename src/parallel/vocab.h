@@ -17,12 +17,12 @@ struct mds_embedding {
     int sliced;
 };
 
-/* y [slice rows, H] = word[token] + position[its place];  token [rows] i32, of all
- * tokens in matrix products. */
+/* y [slice rows, H] = word[token] + position[its place in the sequence]; token [rows]
+ * i32: those of p->tokens, the same on all tp ranks. */
 enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embedding *e,
                               const int32_t *token, void *y);
 
-/* dy [slice rows, H] -> the gradients. */
+/* dword and dposition += what dy [slice rows, H] gives. */
 enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embedding *e,
                               const int32_t *token, const void *dy);
 
@@ -31,15 +31,16 @@ struct mds_head {
     int64_t first_word, words; /* this rank's, padding included */
     const void *weight;        /* [words, H] dtype */
     float *dweight;            /* gradient, or NULL: loss alone */
-    int blank;                 /* it is to be written, not added to */
+    int blank;                 /* dweight is to be written, not added to */
     int64_t tile;              /* rows of logits that exist at a time; 0: all */
-    float grad_scale;
+    float grad_scale;          /* of the loss, before it is differentiated */
 };
 
-/* Loss of x [slice rows, H] against target [rows] i32 (-1: none), in tiles along the
- * sequence: a tile's gradient takes the place of its logits.  *loss_sum, *count (f64,
- * on the device) are added to, on every tp rank alike.  dx [slice rows, H] is written
- * if dweight is there, which is blank no more. */
+/* Cross-entropy of x [slice rows, H] weight^T against target [rows] i32 (-1: none), in
+ * tiles along the sequence: a tile's gradient takes the place of its logits.  The loss
+ * in nats is added to *loss_sum and the number of targets to *count (f64, on the
+ * device), on every tp rank alike.  With dweight, dx [slice rows, H] is written,
+ * dweight added to, and h->blank cleared. */
 enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
                           const int32_t *target, double *loss_sum, double *count,
                           void *dx);

@@ -1,5 +1,6 @@
-/* A long buffer in host memory, seen in pieces through panes on the device: one to work
- * on while another's piece comes or goes; of three, while one comes and one goes. */
+/* A buffer in host memory of which a few pieces at a time are on the device, in panes:
+ * while the piece of one pane is worked on another is copied in or out; with three
+ * panes one is copied in and one out. */
 #ifndef MDS_PARALLEL_WINDOW_H
 #define MDS_PARALLEL_WINDOW_H
 
@@ -7,8 +8,8 @@
 
 struct mds_pane {
     void *data;
-    int64_t piece;                  /* what is in it, -1: nothing */
-    struct mds_dev_copying in, out; /* under way */
+    int64_t piece;                  /* whose copy it has; -1: none's */
+    struct mds_dev_copying in, out; /* copies under way */
 };
 
 struct mds_window {
@@ -21,23 +22,26 @@ struct mds_window {
     int now; /* the pane that was asked for last */
 };
 
-/* 2 or 3 panes are working memory of p. */
+/* host [bytes] is borrowed; 2 or 3 panes are taken from p's arena. */
 enum mds_rc mds_window_open(const struct mds_par *p, void *host, int64_t bytes,
                             int64_t piece_bytes, int panes, struct mds_window *out);
 
-/* Begin to bring a piece to the pane that has been out of use for longest; nothing if
- * it is in one, or lies behind the last.  What is still on its way from that pane is
- * met first: of two panes, what was put just now. */
+/* Begin to copy a piece into the pane after the one asked for last, once that pane's
+ * own copies are done.  Nothing to do if the piece is in a pane already, or there is no
+ * such piece. */
 void mds_window_bring(struct mds_window *w, int64_t piece);
 
-/* The pane with the piece, brought now if it was not before. */
+/* The pane with the piece, brought now if it was not before; it may be changed.  What
+ * is queued on the device next comes after the copy. */
 void *mds_window_get(struct mds_window *w, int64_t piece);
 
-/* A pane to fill with a piece; and what was filled, or changed, goes to the host. */
+/* A pane to write a piece into.  put: begin to copy the pane of the last get or fill to
+ * the host. */
 void *mds_window_fill(struct mds_window *w, int64_t piece);
 void mds_window_put(struct mds_window *w);
 
-/* What is queued from here on finds the host's side complete. */
+/* Wait for all copies: what is queued on the device next finds the host's side
+ * complete. */
 void mds_window_close(struct mds_window *w);
 
 #endif

@@ -268,12 +268,12 @@ static void rotate_share(struct share *s)
 static void look_at_qkv(struct layer *l, const struct tiled_room *w, const void *rows,
                         struct part to[3])
 {
-    if (w->far.chunk == 0) {
+    if (w->chunked.chunk == 0) {
         look_at(l, rows, 0, to, 3);
         return;
     }
-    look_at(l, w->far.q, 1, to, 1);
-    look_at(l, w->far.kv, 1, to + 1, 2);
+    look_at(l, w->chunked.q, 1, to, 1);
+    look_at(l, w->chunked.kv, 1, to + 1, 2);
 }
 
 static void look_at_lse(struct layer *l, const float *lse)
@@ -318,7 +318,7 @@ void layer_run(struct layer *l)
     put_noise(l, 2, y);
     must(mds_gpt_tiled_bwd(g, l->id, &w, &nothing, NULL, x, y), "backward");
     look_at(l, y, 0, &l->dx, 1);
-    look_at(l, far ? w.far.d_o : w.d_o, far, &l->d_o, 1);
+    look_at(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
     look_at_qkv(l, &w, w.dqkv, l->dqkv);
     for (int p = 0; p < 2 && far; p++) /* tiles would do it on their way */
         in_shares(l, SHARES, rotate_share, &l->dqkv[p], share, NULL);
