@@ -60,13 +60,32 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *q,
                        mds_clock_text(q->max_s, most, sizeof most));
 }
 
+/* The job would run here and now; who names a queue or more nodes than there are did
+ * not mean that, and may be on the login node of a machine without a profile. */
+static void check_no_scheduler(const struct mds_job *j, struct mds_diag *diag)
+{
+    const struct mds_machine *m = j->launch->machine;
+    int64_t asked = j->launch->options->nodes_asked;
+    static const char remedy[] = "give the profile of the one you mean (--machine, "
+                                 "MACHINE), or write it (docs/new-machine.md)";
+
+    if (j->queue)
+        mds_diag_fault(diag, NULL, "queue %s: %s has no batch system; %s", j->queue,
+                       m->name, remedy);
+    else if (asked > m->node.count)
+        mds_diag_fault(diag, NULL, "%lld nodes: %s has %lld; %s", (long long)asked,
+                       m->name, (long long)m->node.count, remedy);
+}
+
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue) : NULL;
 
-    if (m->batch.scheduler == MDS_SCHEDULER_NONE)
+    if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
+        check_no_scheduler(j, diag);
         return;
+    }
     if (!mds_is_plain(j->folder))
         mds_diag_fault(diag, NULL,
                        "folder '%s' (--runs, --name): batch systems take no such name; "

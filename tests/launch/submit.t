@@ -85,6 +85,12 @@ test_expect_success 'a folder with blanks, where a shell starts the job' '
         mds_launch submit --runs "my runs" --name bad -- $tiny --data-path gone 2>err &&
     grep "the job ended with status 1: see my runs/bad/job.log" err
 '
+test_expect_success 'a queue, or many nodes, where no batch system is: nothing starts' '
+    local="env MACHINE=localhost NGPUS=1 MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=1 mds_launch submit" &&
+    test_must_fail $local prod 1 1:00:00 me -- $tiny 2>err &&
+    grep "queue prod: localhost has no batch system; give the profile" err &&
+    test_must_fail $local --job-nodes 3 -- $tiny 2>err && grep "3 nodes: localhost has 1;" err
+'
 # A run that leaves after two steps, and after two more: without a batch system, here.
 losses() {
     sed -n "s/.*\"event\":\"step\".*\"iteration\":\([0-9]*\),.*\"lm_loss\":\([^,]*\).*/\1 \2/p" "$1"
