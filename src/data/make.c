@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "data/fasta.h"
+#include "data/id_lines.h"
 #include "data/spool.h"
 #include "data/token_file.h"
 #include "io/reader.h"
@@ -26,6 +27,11 @@ struct work {
     double started_s, reported_s;
 };
 
+static enum mds_tokenizer tokenizer_of(const struct work *w)
+{
+    return w->m->vocabulary.tokenizer;
+}
+
 static void report(struct work *w)
 {
     char bytes[32], tokens[32];
@@ -43,8 +49,8 @@ static void report(struct work *w)
 
 static enum mds_rc add_ids(struct work *w, size_t n)
 {
-    int32_t unknown = w->m->tokenizer == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
-                      : w->m->tokenizer == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
+    int32_t unknown = tokenizer_of(w) == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
+                      : tokenizer_of(w) == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
                                                                     : -1;
 
     for (size_t i = 0; i < n; i++)
@@ -56,7 +62,7 @@ static enum mds_rc add_ids(struct work *w, size_t n)
 /* bases[n] -> ids; returns how many. */
 static size_t encode(struct work *w, size_t n)
 {
-    if (w->m->tokenizer == MDS_TOKENIZER_CODON) {
+    if (tokenizer_of(w) == MDS_TOKENIZER_CODON) {
         mds_codon_encode(w->bases, n, w->ids);
         return n / 3;
     }
@@ -69,7 +75,7 @@ static size_t encode(struct work *w, size_t n)
  * what does not fill a token at its end. */
 static enum mds_rc add_document(struct work *w, int reverse, int frame)
 {
-    int64_t per_token = w->m->tokenizer == MDS_TOKENIZER_CODON ? 3 : 1;
+    int64_t per_token = tokenizer_of(w) == MDS_TOKENIZER_CODON ? 3 : 1;
     int64_t whole = (w->spool.length - frame) / per_token * per_token;
 
     for (int64_t done = 0; done < whole;) {
@@ -87,7 +93,7 @@ static enum mds_rc add_document(struct work *w, int reverse, int frame)
 
 static enum mds_rc add_record(struct work *w)
 {
-    int codon = w->m->tokenizer == MDS_TOKENIZER_CODON;
+    int codon = tokenizer_of(w) == MDS_TOKENIZER_CODON;
     unsigned frames = codon ? w->m->frames : 1;
     int per_token = codon ? 3 : 1, documents = 0;
 
@@ -172,13 +178,53 @@ static enum mds_rc add_bytes(struct work *w)
     return mds_token_file_end_document(w->file);
 }
 
+/* One line; *more is 0 behind the last. */
+static enum mds_rc add_line(struct work *w, struct mds_id_lines *lines, int *more)
+{
+    enum mds_id_lines_at at = MDS_ID_LINES_INSIDE;
+    int32_t last = -1;
+    size_t n;
+
+    while (at == MDS_ID_LINES_INSIDE) {
+        MDS_TRY(mds_id_lines_read(lines, w->ids, BLOCK, &n, &at));
+        if (n == 0)
+            continue;
+        last = w->ids[n - 1];
+        MDS_TRY(add_ids(w, n));
+    }
+    *more = at != MDS_ID_LINES_END;
+    if (last < 0)
+        return MDS_OK; /* an empty line */
+    w->stats.records++;
+    return last == w->m->vocabulary.eod ? mds_token_file_ended_document(w->file)
+                                        : mds_token_file_end_document(w->file);
+}
+
+static enum mds_rc add_id_lines(struct work *w)
+{
+    struct mds_id_lines lines;
+    int more = 1;
+
+    mds_id_lines_init(&lines, w->reader, w->m->vocabulary.size);
+    while (more)
+        MDS_TRY(add_line(w, &lines, &more));
+    return MDS_OK;
+}
+
+static enum mds_rc add_tokens(struct work *w)
+{
+    if (tokenizer_of(w) == MDS_TOKENIZER_IDS)
+        return add_id_lines(w);
+    return tokenizer_of(w) == MDS_TOKENIZER_BYTES ? add_bytes(w) : add_fasta(w);
+}
+
 static enum mds_rc add_input(struct work *w, const char *path)
 {
     char sha256[65];
     enum mds_rc rc;
 
     MDS_TRY(mds_reader_open(path, &w->reader));
-    rc = w->m->tokenizer == MDS_TOKENIZER_BYTES ? add_bytes(w) : add_fasta(w);
+    rc = add_tokens(w);
     if (!rc) {
         mds_reader_sha256(w->reader, sha256);
         rc = mds_token_file_input(w->file, path, mds_reader_raw_bytes(w->reader),
@@ -194,8 +240,8 @@ static enum mds_rc add_inputs(struct work *w)
         MDS_TRY(add_input(w, w->m->inputs[i]));
     if (mds_token_file_documents(w->file) == 0)
         return mds_fail(MDS_EUSER,
-                        "%s: nothing to write: no input holds as much as one %s",
-                        w->m->output, mds_tokenizer_names[w->m->tokenizer]);
+                        "%s: nothing to write: no input holds a single token (%s)",
+                        w->m->output, mds_tokenizer_names[tokenizer_of(w)]);
     return MDS_OK;
 }
 
@@ -208,7 +254,7 @@ enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out
     w.ids = mds_zalloc(BLOCK, sizeof *w.ids);
     if (!w.bases || !w.ids)
         goto free_buffers;
-    rc = mds_token_file_create(m->output, m->tokenizer, &w.file);
+    rc = mds_token_file_create(m->output, &m->vocabulary, &w.file);
     if (rc)
         goto free_buffers;
     rc = mds_spool_init(m->output, &w.spool);

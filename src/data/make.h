@@ -12,11 +12,12 @@ enum { MDS_STRAND_FORWARD = 1, MDS_STRAND_REVERSE = 2 };
 /* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document:
  * strands in the order forward, reverse, frames 0, 1, 2 within a strand, counted from
  * the strand's own 5' end; one or two bases left over at the end are dropped.  bytes
- * takes each input as one document of the bytes it unpacks to. */
+ * takes each input as one document of the bytes it unpacks to, ids each line (see
+ * data/id_lines.h). */
 struct mds_make {
-    enum mds_tokenizer tokenizer;
+    struct mds_vocabulary vocabulary;
     unsigned frames;  /* bit f: reading frame f; codon only */
-    unsigned strands; /* MDS_STRAND_* or'ed; not for bytes */
+    unsigned strands; /* MDS_STRAND_* or'ed; of FASTA */
     const char *output;
     const char *const *inputs; /* [n_inputs]; "-" is standard input */
     int n_inputs;
@@ -24,7 +25,7 @@ struct mds_make {
 };
 
 struct mds_make_stats {
-    int64_t records; /* FASTA records, or inputs of bytes */
+    int64_t records; /* FASTA records, inputs of bytes, lines of ids */
     int64_t documents, tokens;
     int64_t unknown; /* <unk> or N tokens */
     int64_t skipped; /* records without a whole codon or base */

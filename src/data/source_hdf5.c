@@ -130,8 +130,15 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
     MDS_TRY(mds_h5_get_string(h->h5, "tokenizer", &s->tokenizer));
     MDS_TRY(mds_h5_get_int(h->h5, "vocab_size", &s->vocab));
     MDS_TRY(mds_h5_get_int(h->h5, "eod", &s->eod));
+    if (s->vocab < 1 || s->vocab > MDS_VOCAB_MAX)
+        return mds_fail(MDS_EUSER,
+                        "%s: vocab_size is %lld: make it again with mds_data "
+                        "make",
+                        s->path, (long long)s->vocab);
+    if (strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_IDS]) == 0)
+        return MDS_OK;
     MDS_TRY(mds_h5_get_strings(h->h5, "/vocab", &s->words, &s->n_words));
-    if (s->vocab < 1 || s->vocab > MDS_VOCAB_MAX || s->n_words != s->vocab)
+    if (s->n_words != s->vocab)
         return mds_fail(MDS_EUSER,
                         "%s: vocab_size is %lld, but /vocab has %lld words: make it "
                         "again with mds_data make",

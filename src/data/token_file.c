@@ -18,11 +18,11 @@ struct input {
 };
 
 struct mds_token_file {
-    enum mds_tokenizer tokenizer;
+    struct mds_vocabulary vocabulary;
     struct mds_output output;
     struct mds_h5 *h5;
     struct mds_h5_set *tokens, *documents;
-    int wide;              /* ids stored in two bytes; else one */
+    enum mds_h5_type type; /* of ids as stored */
     unsigned char *buffer; /* [BUFFERED] ids as stored */
     size_t buffered;
     int64_t starts[DOCUMENTS_BUFFERED];
@@ -34,14 +34,12 @@ struct mds_token_file {
 
 static enum mds_rc create_sets(struct mds_token_file *f)
 {
-    enum mds_h5_type type = f->wide ? MDS_H5_U16 : MDS_H5_U8;
-
     MDS_TRY(mds_h5_create(f->output.partial, f->output.path, &f->h5));
-    MDS_TRY(mds_h5_set_create(f->h5, "/tokens", type, &f->tokens));
+    MDS_TRY(mds_h5_set_create(f->h5, "/tokens", f->type, &f->tokens));
     return mds_h5_set_create(f->h5, "/documents", MDS_H5_I64, &f->documents);
 }
 
-enum mds_rc mds_token_file_create(const char *path, enum mds_tokenizer t,
+enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
                                   struct mds_token_file **out)
 {
     struct mds_token_file *f = mds_zalloc(1, sizeof *f);
@@ -49,9 +47,9 @@ enum mds_rc mds_token_file_create(const char *path, enum mds_tokenizer t,
 
     if (!f)
         return MDS_EMEM;
-    f->tokenizer = t;
-    f->wide = mds_tokenizer_vocab(t) > 256;
-    f->buffer = mds_zalloc(BUFFERED, 2);
+    f->vocabulary = *v;
+    f->type = v->size <= 256 ? MDS_H5_U8 : v->size <= 65536 ? MDS_H5_U16 : MDS_H5_I32;
+    f->buffer = mds_zalloc(BUFFERED, sizeof(int32_t));
     f->starts_buffered = 1; /* the first document starts at 0 */
     rc = f->buffer ? mds_output_open(path, &f->output) : MDS_EMEM;
     if (!rc)
@@ -84,7 +82,9 @@ static void narrow(struct mds_token_file *f, const int32_t *ids, size_t n)
     unsigned char *bytes = f->buffer + f->buffered;
     uint16_t *words = (uint16_t *)f->buffer + f->buffered;
 
-    if (f->wide)
+    if (f->type == MDS_H5_I32)
+        memcpy((int32_t *)f->buffer + f->buffered, ids, n * sizeof *ids);
+    else if (f->type == MDS_H5_U16)
         for (size_t i = 0; i < n; i++)
             words[i] = (uint16_t)ids[i];
     else
@@ -110,9 +110,12 @@ enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, siz
 
 enum mds_rc mds_token_file_end_document(struct mds_token_file *f)
 {
-    int32_t eod = mds_tokenizer_eod(f->tokenizer);
+    MDS_TRY(mds_token_file_add(f, &f->vocabulary.eod, 1));
+    return mds_token_file_ended_document(f);
+}
 
-    MDS_TRY(mds_token_file_add(f, &eod, 1));
+enum mds_rc mds_token_file_ended_document(struct mds_token_file *f)
+{
     f->document_count++;
     if (f->starts_buffered == DOCUMENTS_BUFFERED)
         MDS_TRY(flush_documents(f));
@@ -152,14 +155,14 @@ int64_t mds_token_file_documents(const struct mds_token_file *f)
 
 static enum mds_rc write_words(struct mds_token_file *f)
 {
-    int64_t n = mds_tokenizer_vocab(f->tokenizer);
+    int64_t n = f->vocabulary.size;
     char(*words)[8] = mds_zalloc((size_t)n, sizeof *words);
     const char **list = mds_zalloc((size_t)n, sizeof *list);
     enum mds_rc rc = MDS_EMEM;
 
     if (words && list) {
         for (int64_t i = 0; i < n; i++)
-            list[i] = mds_tokenizer_word(f->tokenizer, (int32_t)i, words[i]);
+            list[i] = mds_tokenizer_word(f->vocabulary.tokenizer, (int32_t)i, words[i]);
         rc = mds_h5_put_strings(f->h5, "/vocab", list, n);
     }
     free(list);
@@ -208,9 +211,10 @@ static enum mds_rc write_attributes(struct mds_token_file *f, const char *option
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
     MDS_TRY(mds_h5_put_string(f->h5, "format", MDS_TOKEN_FORMAT));
     MDS_TRY(mds_h5_put_int(f->h5, "format_version", MDS_TOKEN_FORMAT_VERSION));
-    MDS_TRY(mds_h5_put_string(f->h5, "tokenizer", mds_tokenizer_names[f->tokenizer]));
-    MDS_TRY(mds_h5_put_int(f->h5, "vocab_size", mds_tokenizer_vocab(f->tokenizer)));
-    MDS_TRY(mds_h5_put_int(f->h5, "eod", mds_tokenizer_eod(f->tokenizer)));
+    MDS_TRY(mds_h5_put_string(f->h5, "tokenizer",
+                              mds_tokenizer_names[f->vocabulary.tokenizer]));
+    MDS_TRY(mds_h5_put_int(f->h5, "vocab_size", f->vocabulary.size));
+    MDS_TRY(mds_h5_put_int(f->h5, "eod", f->vocabulary.eod));
     MDS_TRY(mds_h5_put_string(f->h5, "options", options));
     MDS_TRY(mds_h5_put_string(f->h5, "command", command));
     MDS_TRY(mds_h5_put_string(f->h5, "created", created));
@@ -236,7 +240,7 @@ enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
 
     if (!rc)
         rc = flush_documents(f);
-    if (!rc)
+    if (!rc && f->vocabulary.tokenizer != MDS_TOKENIZER_IDS)
         rc = write_words(f);
     if (!rc)
         rc = write_inputs(f);

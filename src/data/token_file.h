@@ -2,7 +2,7 @@
  *
  *   /tokens        uint8, uint16 or int32 (the smallest that holds the vocabulary)
  *   /documents     int64: where each document starts, then the number of tokens
- *   /vocab         UTF-8 strings: the word of each id
+ *   /vocab         UTF-8 strings: the word of each id; not with tokenizer ids
  *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input,
  *                  as stored (a .gz is not unpacked for its sum)
  *   attributes     format "mds-tokens", format_version 1, tokenizer, vocab_size, eod,
@@ -23,12 +23,14 @@ enum { MDS_TOKEN_FORMAT_VERSION = 1 };
 struct mds_token_file;
 
 /* Create path (as path.partial until finished), and fail now if that cannot be. */
-enum mds_rc mds_token_file_create(const char *path, enum mds_tokenizer t,
+enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
                                   struct mds_token_file **out);
 
 enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n);
 /* Add the <eod> that ends a document. */
 enum mds_rc mds_token_file_end_document(struct mds_token_file *f);
+/* The same where the last id was it. */
+enum mds_rc mds_token_file_ended_document(struct mds_token_file *f);
 /* Remember an input; sha256 is 64 hex digits. */
 enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
                                  int64_t bytes, const char *sha256);

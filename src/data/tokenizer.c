@@ -4,27 +4,25 @@
 #include <stdio.h>
 
 const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1] = {"codon", "nucleotide",
-                                                             "bytes", NULL};
+                                                             "bytes", "ids", NULL};
 
-int64_t mds_tokenizer_vocab(enum mds_tokenizer t)
+static const struct mds_vocabulary vocabularies[MDS_TOKENIZERS] = {
+    {MDS_TOKENIZER_CODON, 66, MDS_CODON_EOD},
+    {MDS_TOKENIZER_NUCLEOTIDE, 6, 5},
+    {MDS_TOKENIZER_BYTES, 257, 256},
+    {MDS_TOKENIZER_IDS, 0, -1},
+};
+
+struct mds_vocabulary mds_tokenizer_vocabulary(enum mds_tokenizer t)
 {
-    static const int64_t vocab[MDS_TOKENIZERS] = {66, 6, 257};
-
-    return vocab[t];
-}
-
-int32_t mds_tokenizer_eod(enum mds_tokenizer t)
-{
-    static const int32_t eod[MDS_TOKENIZERS] = {MDS_CODON_EOD, 5, 256};
-
-    return eod[t];
+    return vocabularies[t];
 }
 
 const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8])
 {
     static const char letters[] = "ACGTN";
 
-    if (id == mds_tokenizer_eod(t))
+    if (id == vocabularies[t].eod)
         snprintf(word, 8, "<eod>");
     else if (t == MDS_TOKENIZER_CODON && id == MDS_CODON_UNK)
         snprintf(word, 8, "<unk>");

@@ -3,7 +3,8 @@
  *   codon       AAA AAC .. TTT are 0 .. 63 (16 a + 4 b + c with A C G T = 0 1 2 3),
  *               <eod> 64, <unk> 65 for a codon with an ambiguous base
  *   nucleotide  A C G T N are 0 .. 4, <eod> 5
- *   bytes       0 .. 255 as they are, <eod> 256 */
+ *   bytes       0 .. 255 as they are, <eod> 256
+ *   ids         ids that another tokenizer made; vocabulary and <eod> are its own */
 #ifndef MDS_DATA_TOKENIZER_H
 #define MDS_DATA_TOKENIZER_H
 
@@ -16,6 +17,7 @@ enum mds_tokenizer {
     MDS_TOKENIZER_CODON,
     MDS_TOKENIZER_NUCLEOTIDE,
     MDS_TOKENIZER_BYTES,
+    MDS_TOKENIZER_IDS,
     MDS_TOKENIZERS
 };
 
@@ -23,11 +25,17 @@ enum { MDS_CODON_EOD = 64, MDS_CODON_UNK = 65 };
 
 extern const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1]; /* ends with NULL */
 
-int64_t mds_tokenizer_vocab(enum mds_tokenizer t);
-int32_t mds_tokenizer_eod(enum mds_tokenizer t);
+struct mds_vocabulary {
+    enum mds_tokenizer tokenizer;
+    int64_t size; /* ids are below it */
+    int32_t eod;  /* the id that ends a document */
+};
 
-/* The word of an id below the vocabulary size; returns word.  Bytes outside ! .. ~ are
- * written <0a>. */
+/* Of a tokenizer but ids. */
+struct mds_vocabulary mds_tokenizer_vocabulary(enum mds_tokenizer t);
+
+/* The word of an id below the vocabulary's size, of a tokenizer but ids; returns word.
+ * Bytes outside ! .. ~ are written <0a>. */
 const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8]);
 
 /* n / 3 codons of bases[n] (enum mds_base); a rest of one or two bases is dropped. */

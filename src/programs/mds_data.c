@@ -22,6 +22,8 @@ static const char usage_text[] =
     "  --tokenizer codon       FASTA, plain or .gz -> 64 codons, <unk>, <eod>\n"
     "              nucleotide  FASTA, plain or .gz -> A C G T N, <eod>\n"
     "              bytes       any file -> its 256 bytes, <eod>; a document each\n"
+    "              ids         numbers of any tokenizer, a document a line\n"
+    "  --vocab-size N --eod N  ids: how many there are, and which ends a document\n"
     "  --output FILE.h5        where the tokens go; appears when complete\n"
     "  --frame 0|1|2|all       codon: reading frame(s), a document each (default 0)\n"
     "  --strand forward|reverse|both\n"
@@ -44,6 +46,7 @@ static const char usage_text[] =
 struct mds_arguments {
     int tokenizer, frame, strand; /* -1: not given */
     int64_t from, count;          /* count -1: all */
+    int64_t vocab, eod;           /* -1: not given */
     int ids, text;
     const char *output;
     const char *command; /* the whole line */
@@ -57,6 +60,8 @@ static const char *const strands[] = {"forward", "reverse", "both", NULL};
 static const struct mds_argument make_arguments[] = {
     {.name = "--tokenizer", MDS_ARG_CHOICE, AT(tokenizer), mds_tokenizer_names},
     {.name = "--output", MDS_ARG_TEXT, AT(output)},
+    {.name = "--vocab-size", MDS_ARG_COUNT, AT(vocab)},
+    {.name = "--eod", MDS_ARG_COUNT, AT(eod)},
     {.name = "--frame", MDS_ARG_CHOICE, AT(frame), frames},
     {.name = "--strand", MDS_ARG_CHOICE, AT(strand), strands},
     {0},
@@ -72,21 +77,51 @@ static const struct mds_argument dump_arguments[] = {
 
 /* ---- make ------------------------------------------------------------------------ */
 
+static int is_fasta(int tokenizer)
+{
+    return tokenizer == MDS_TOKENIZER_CODON || tokenizer == MDS_TOKENIZER_NUCLEOTIDE;
+}
+
+static enum mds_rc check_vocabulary(const struct mds_arguments *a,
+                                    struct mds_vocabulary *v)
+{
+    *v = mds_tokenizer_vocabulary((enum mds_tokenizer)a->tokenizer);
+    if (a->tokenizer != MDS_TOKENIZER_IDS)
+        return a->vocab < 0 && a->eod < 0
+                   ? MDS_OK
+                   : mds_fail(MDS_EUSER,
+                              "--vocab-size and --eod are for --tokenizer ids");
+    if (a->vocab < 0 || a->eod < 0)
+        return mds_fail(MDS_EUSER, "--tokenizer ids needs --vocab-size, how many words "
+                                   "the tokenizer has, and --eod, which of them ends a "
+                                   "document");
+    if (a->vocab < 1 || a->vocab > MDS_VOCAB_MAX || a->eod >= a->vocab)
+        return mds_fail(
+            MDS_EUSER,
+            "--vocab-size %lld --eod %lld: the first must be from 1 to %lld, "
+            "the other below it",
+            (long long)a->vocab, (long long)a->eod, (long long)MDS_VOCAB_MAX);
+    v->size = a->vocab;
+    v->eod = (int32_t)a->eod;
+    return MDS_OK;
+}
+
 static enum mds_rc check_make(const struct mds_arguments *a, struct mds_make *m)
 {
     if (a->tokenizer < 0)
-        return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide or bytes is "
-                                   "missing");
+        return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide, bytes or ids "
+                                   "is missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
     if (a->frame >= 0 && a->tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
                         mds_tokenizer_names[a->tokenizer]);
-    if (a->strand >= 0 && a->tokenizer == MDS_TOKENIZER_BYTES)
-        return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer bytes");
+    if (a->strand >= 0 && !is_fasta(a->tokenizer))
+        return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
+                        mds_tokenizer_names[a->tokenizer]);
+    MDS_TRY(check_vocabulary(a, &m->vocabulary));
     m->frames = a->frame < 0 ? 1 : a->frame == 3 ? 7 : 1u << a->frame;
     m->strands = a->strand < 0 ? MDS_STRAND_FORWARD : (unsigned)a->strand + 1;
-    m->tokenizer = (enum mds_tokenizer)a->tokenizer;
     m->output = a->output;
     m->command = a->command;
     return MDS_OK;
@@ -103,10 +138,9 @@ static void report_make(const struct mds_make *m, const struct mds_make_stats *s
     printf("%s: %lld token%s (%s, %lld words), %lld document%s from %lld record%s of "
            "%d file%s\n",
            m->output, (long long)s->tokens, mds_plural(s->tokens),
-           mds_tokenizer_names[m->tokenizer],
-           (long long)mds_tokenizer_vocab(m->tokenizer), (long long)s->documents,
-           mds_plural(s->documents), (long long)s->records, mds_plural(s->records),
-           m->n_inputs, mds_plural(m->n_inputs));
+           mds_tokenizer_names[m->vocabulary.tokenizer], (long long)m->vocabulary.size,
+           (long long)s->documents, mds_plural(s->documents), (long long)s->records,
+           mds_plural(s->records), m->n_inputs, mds_plural(m->n_inputs));
 }
 
 static enum mds_rc run_make(const struct mds_arguments *a, int n, char **operand)
@@ -119,9 +153,9 @@ static enum mds_rc run_make(const struct mds_arguments *a, int n, char **operand
     MDS_TRY(check_make(a, &m));
     if (n == 0)
         return mds_fail(MDS_EUSER, "make: no input given");
-    if (m.tokenizer == MDS_TOKENIZER_CODON)
+    if (a->tokenizer == MDS_TOKENIZER_CODON)
         mds_str_add(&options, "frame %s, ", frames[a->frame < 0 ? 0 : a->frame]);
-    if (m.tokenizer != MDS_TOKENIZER_BYTES)
+    if (is_fasta(a->tokenizer))
         mds_str_add(&options, "strand %s", strands[a->strand < 0 ? 0 : a->strand]);
     m.options = options.s ? options.s : "";
     rc = options.failed ? MDS_EMEM : mds_make_tokens(&m, &stats);
@@ -332,7 +366,12 @@ static const struct mds_program program = {"mds_data", usage_text, verbs};
 
 int main(int argc, char **argv)
 {
-    struct mds_arguments a = {.tokenizer = -1, .frame = -1, .strand = -1, .count = -1};
+    struct mds_arguments a = {.tokenizer = -1,
+                              .frame = -1,
+                              .strand = -1,
+                              .count = -1,
+                              .vocab = -1,
+                              .eod = -1};
     struct mds_str line = {0};
     int status;
 

@@ -94,6 +94,37 @@ test_expect_success 'text goes in and comes out, a document a file' '
     test_cmp want got
 '
 
+ids() {
+    mds_data make --tokenizer ids --vocab-size 70000 --eod 50256 --output i.h5 "$@"
+}
+test_expect_success 'ids of another tokenizer: a document a line, blanks or lists of JSON' '
+    printf "5 4,3\n\n[1, 69999]\r\n7 50256\n0" >lines && ids lines >out &&
+    grep "i.h5: 11 tokens (ids, 70000 words), 4 documents from 4 records of 1 file" out &&
+    printf "%s\n" "5 4 3 50256" "1 69999 50256" "7 50256" "0 50256" >want &&
+    mds_data dump i.h5 >got && test_cmp want got &&
+    mds_data info i.h5 | grep "^tokenizer *ids" &&
+    mds_pretrain --data-path i.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
+        --seq-length 4 --split 1,0,0 --eval-iters 0 --train-iters 1 2>&1 | grep "70000 words"
+'
+test_expect_success 'ids: long lines, and what dump prints' '
+    seq -s " " 1 50255 >long && seq -s " " 1 9 >>long && ids - <long >/dev/null &&
+    mds_data dump --ids i.h5 >one && sed "s/ 50256\$//" one | test_cmp long - &&
+    ids one && mds_data dump i.h5 | test_cmp one -
+'
+test_expect_success 'ids: what is none, and options that are missing' '
+    printf "1 2\n3 hello\n" >bad &&
+    fails "is no part of a token id; text has to go through its tokenizer" ids bad &&
+    printf "1 2\n70000\n" >bad &&
+    fails "bad:2: an id of 70000 or more, but --vocab-size is 70000" ids bad &&
+    printf "99999999999999999999999\n" >bad && fails "bad:1: an id of 99999 or more" ids bad &&
+    printf "\n \n" >bad && fails "nothing to write" ids bad &&
+    fails "needs --vocab-size" mds_data make --tokenizer ids --output i.h5 bad &&
+    fails "the other below it" \
+        mds_data make --tokenizer ids --vocab-size 5 --eod 5 --output i.h5 bad &&
+    fails "are for --tokenizer ids" \
+        mds_data make --tokenizer bytes --eod 5 --output i.h5 bad
+'
+
 test_expect_success 'plain, gzip and CRLF inputs give the same tokens' '
     gunzip -c "$lambda" >l.fna &&
     sed "s/\$/$(printf "\r")/" l.fna | tr ACGT acgt >crlf.fna &&

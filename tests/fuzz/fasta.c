@@ -35,7 +35,7 @@ static uint64_t digest(const uint8_t *data, size_t size, size_t room, enum mds_r
             mds_codon_encode(bases, n, ids);
             for (size_t i = 0; i < n / 3; i++)
                 FUZZ_CHECK(ids[i] >= 0 &&
-                           ids[i] < mds_tokenizer_vocab(MDS_TOKENIZER_CODON));
+                           ids[i] < mds_tokenizer_vocabulary(MDS_TOKENIZER_CODON).size);
             mds_bases_reverse(bases, n);
         }
         if (*rc)

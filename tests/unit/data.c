@@ -88,7 +88,7 @@ static enum mds_rc make(enum mds_tokenizer t, unsigned frames, unsigned strands,
                         const char *input, const char *output)
 {
     struct mds_make_stats stats;
-    struct mds_make m = {.tokenizer = t,
+    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
                          .frames = frames,
                          .strands = strands,
                          .output = output,

@@ -332,7 +332,7 @@ static void test_short_splits_are_named(void **state)
 static enum mds_rc make(enum mds_tokenizer t, const char *input, const char *output)
 {
     struct mds_make_stats stats;
-    struct mds_make m = {.tokenizer = t,
+    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
                          .frames = 1,
                          .strands = MDS_STRAND_FORWARD,
                          .output = output,
