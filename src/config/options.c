@@ -534,12 +534,10 @@ const struct mds_option_set mds_pretrain_options = {
         "Trains a GPT on tokens made by mds_data; start it with mpiexec, one rank per "
         "share of the batch.\n"
         "An option may stand on the command line, in the environment (names in "
-        "brackets), "
-        "in a file given by --config or --deepspeed_config, in the model table under "
-        "the "
-        "--model-size-key, or in the machine's profile; the first of these wins, and "
-        "--show-config prints what came from where. Counts may be written 128k or 1e9, "
-        "sizes 32MiB, times 90s or 2h.",
+        "brackets), in a file given by --config or --deepspeed_config, in the model "
+        "table under the --model-size-key, or in the machine's profile; the first of "
+        "these wins, and --show-config prints what came from where. Counts may be "
+        "written 128k or 1e9, sizes 32MiB, times 90s or 2h.",
     .options = rows,
     .aliases = aliases,
     .needless = mds_megatron_needless,

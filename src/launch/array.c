@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run's script asks for. */
+/* What a run's script asks the batch system for. */
 struct request {
     enum mds_scheduler scheduler;
-    struct mds_str head; /* directives, without those of its own */
+    struct mds_str head; /* directives, but for the job's name and log */
     char warning[64];    /* the --signal directive */
     int taken;
 };
@@ -81,7 +81,8 @@ static long seconds(const char *warning)
     return at ? atol(at + 1) : 0;
 }
 
-/* The script of runs member[0 .. n-1]; of their warnings the earliest. */
+/* The script of the array of runs member[0 .. n-1].  It is warned as early before the
+ * walltime as any of them has to be. */
 static void write_script(const struct request *all, char *const *folder,
                          const int *member, int n, const char *place,
                          struct mds_str *out)
@@ -137,13 +138,14 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
     snprintf(path, sizeof path, "%s/array.sh", place);
     if (!rc)
         rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, id, sizeof id);
-    for (int i = 0; i < n && !rc; i++) {
+    if (rc)
+        return rc;
+    printf("%s: %s, an array of %d runs\n", place, id, n);
+    for (int i = 0; i < n; i++) {
         job_of(id, i, job, sizeof job);
-        rc = mds_job_record(folder[member[i]], job);
+        mds_job_record(folder[member[i]], job);
     }
-    if (!rc)
-        printf("%s: %s, an array of %d runs\n", place, id, n);
-    return rc;
+    return MDS_OK;
 }
 
 /* ---- all ---- */

@@ -4,21 +4,23 @@
 
 #include "plan/machine.h"
 
-/* NULL: it has no such thing. */
+/* What one batch system writes; NULL where it has no such thing. */
 struct mds_dialect {
     const char *prefix; /* of a directive: "#PBS " */
 
     /* Directives, before their value. */
     const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *array;
-    const char *fixed;      /* whole */
-    const char *rerun[2];   /* whole: that a job may not, or may, be started twice */
+    const char *fixed; /* whole */
+    const char
+        *rerun[2]; /* whole: [0] the job is not to be started twice, [1] it may */
     const char *log, *logs; /* the output's name in a folder; that of an array's jobs */
-    const char *folder,
-        *index; /* variables: where it was submitted; which of an array */
+    const char *folder;     /* the variable with the folder it was submitted in */
+    const char *index;      /* the variable that says which job of an array this is */
 
-    const char *submit, *after; /* a script; that it waits for a job */
-    const char *again; /* the same from within the job, the script is to follow; NULL:
-                          scontrol requeue */
+    const char *submit; /* the command that submits a script */
+    const char *after;  /* its option to wait for a job, before that one's id */
+    const char *again;  /* submits the job's script from within the job; NULL: scontrol
+                           requeue does */
 };
 
 const struct mds_dialect *mds_dialect_of(enum mds_scheduler scheduler);

@@ -10,9 +10,8 @@ static const struct verb {
 } verbs[] = {
     {"run", "[run] [option]... [-- mds_pretrain's option...]",
      "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
-     "layout "
-     "where none is given, checks by a dry run that it fits in memory, prints the "
-     "launcher's line and becomes it. --print prints it only.",
+     "layout where none is given, checks by a dry run that it fits in memory, prints "
+     "the launcher's line and becomes it. --print prints it only.",
      "General Where Planning"},
     {"where", "where [option]...",
      "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
@@ -32,22 +31,19 @@ static const struct verb {
      "submit [QUEUE [NODES [WALLTIME [PROJECT]]]] [option]... [-- mds_pretrain's "
      "option...]",
      "Checks the queue's limits, plans, makes a folder for the run with its job.sh, "
-     "and "
-     "calls qsub or sbatch. The job saves, leaves before the walltime, and goes on "
-     "until "
-     "the run is done.\n"
-     "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch submit "
-     "prod 16 6:00:00 MyProject",
+     "and calls qsub or sbatch. The job saves, leaves before the walltime, and goes "
+     "on until the run is done.\n"
+     "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
+     "submit prod 16 6:00:00 MyProject",
      "General Where Planning Jobs"},
     {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
-     "combination "
-     "is planned; those that fit are submitted, as arrays where they ask for the same.",
+     "combination is planned; those that fit are submitted, as arrays where they ask "
+     "for the same.",
      "General Where Planning Jobs"},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
-     "and, "
-     "with gnuplot, longest.svg and speed.svg there.",
+     "and, with gnuplot, longest.svg and speed.svg there.",
      "General"},
 };
 

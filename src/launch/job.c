@@ -1,4 +1,5 @@
 #include "launch/job.h"
+#include "base/log.h"
 #include "launch/dialect.h"
 #include "launch/folder.h"
 
@@ -159,7 +160,7 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     return rc;
 }
 
-enum mds_rc mds_job_record(const char *folder, const char *ids)
+void mds_job_record(const char *folder, const char *ids)
 {
     struct mds_str text = {0};
     enum mds_rc rc;
@@ -167,8 +168,10 @@ enum mds_rc mds_job_record(const char *folder, const char *ids)
     mds_str_add(&text, "jobs: [%s]\n", ids);
     rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
                      : mds_folder_write(folder, "run.yaml", 1, 0644, text.s);
+    if (rc)
+        mds_warn("%s: job %s is submitted, but not written down: %s", folder, ids,
+                 mds_fail_text());
     mds_str_fini(&text);
-    return rc;
 }
 
 enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n)
@@ -186,8 +189,10 @@ enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int6
         if (!rc)
             mds_str_add(&ids, "%s%s", i ? ", " : "", id);
     }
-    if (ids.len && mds_job_record(folder, ids.s) == MDS_OK)
+    if (ids.len) {
         printf("%s: %s\n", folder, ids.s);
+        mds_job_record(folder, ids.s);
+    }
     mds_str_fini(&ids);
     return rc;
 }

@@ -29,12 +29,13 @@ void mds_job_script(const struct mds_job *j, struct mds_str *out);
 enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
                            const char *path, const char *after, char *id, size_t size);
 
-/* Submit folder/job.sh n times, each after the one before; record and print the jobs.
- */
+/* Submit folder/job.sh n times, each after the one before; record and print those that
+ * were, also when a later one is refused. */
 enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n);
 
-/* Write into folder/run.yaml which jobs the run is: "12", or "12, 13". */
-enum mds_rc mds_job_record(const char *folder, const char *ids);
+/* Write into folder/run.yaml which jobs the run is: "12", or "12, 13".  They are
+ * submitted already, so a failure is a warning that names them. */
+void mds_job_record(const char *folder, const char *ids);
 
 /* "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

@@ -93,8 +93,8 @@ static enum mds_rc count_ranks(struct mds_launch *l)
     return MDS_OK;
 }
 
-/* A profile for whatever host this is says nothing of GPUs: they tell for themselves,
- * unless all are hidden. */
+/* localhost's profile says nothing of GPUs: what this host has is taken from nvidia-smi
+ * and the profile that knows such GPUs, unless all are hidden. */
 static enum mds_rc take_gpus(struct mds_launch *l, const struct mds_gpus *here,
                              struct mds_diag *diag)
 {
@@ -187,8 +187,8 @@ static enum mds_rc check_gpus(const struct mds_launch *l,
         (long long)l->per_node, l->machine->name, (long long)there, (long long)there);
 }
 
-/* States that are to be on disk, nobody said where: on what the profile calls a node's
- * own, as the ALCF scripts have it. */
+/* Optimizer states that are to be on disk, without --nvme-path: they go to what the
+ * profile calls a node's own disk, as with the ALCF scripts. */
 static void default_nvme_path(const struct mds_launch *l, struct mds_config_run *run,
                               int say, struct mds_diag *diag)
 {
@@ -222,8 +222,9 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
         mds_words_add(&argv, "%s", l->asked.v[i]);
     for (size_t i = 0; extra && i < extra->n; i++)
         mds_words_add(&argv, "%s", extra->v[i]);
-    rc = argv.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
-                     : mds_config_read((int)argv.n, argv.v, &diag, out);
+    rc = argv.failed || l->asked.failed
+             ? mds_fail(MDS_EMEM, "no host memory for arguments")
+             : mds_config_read((int)argv.n, argv.v, &diag, out);
     if (!rc) {
         default_nvme_path(l, *out, say, &diag);
         mds_launch_vocab(*out, say);
@@ -308,7 +309,7 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
     return mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, e);
 }
 
-/* Does what is given fit?  On the ranks themselves mds_pretrain asks again. */
+/* Whether the layout fits, by the profile; mds_pretrain asks again on the nodes. */
 static enum mds_rc check_memory(const struct mds_estimate *e)
 {
     char need[32], have[32];

@@ -101,20 +101,15 @@ const struct mds_option_set mds_launch_options = {
     .synopsis = "[verb] [option]... [-- mds_pretrain's option...]",
     .about =
         "Without a verb: starts mds_pretrain on the nodes of this job with the "
-        "launcher "
-        "of this machine.\n"
+        "launcher of this machine.\n"
         "Verbs: where prints what nodes and GPUs were found, and by whom; plan prints "
         "the layouts that fit, fastest first, and why others do not; check-profile "
-        "FILE "
-        "checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
-        "writes "
-        "and submits a job; sweep FILE submits one for each cell of a table; report "
-        "DIR collects the results of run folders as CSV, Markdown and plots.\n"
+        "FILE checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
+        "writes and submits a job; sweep FILE submits one for each cell of a table; "
+        "report DIR collects the results of run folders as CSV, Markdown and plots.\n"
         "What mds_pretrain reads from the environment (MODEL_SIZE_KEY, SEQ_LEN, ...) "
-        "is "
-        "read here, too, and passed on as options. A machine is described by a file, "
-        "see "
-        "docs/new-machine.md. mds_launch VERB --help says more of each.",
+        "is read here, too, and passed on as options. A machine is described by a "
+        "file, see docs/new-machine.md. mds_launch VERB --help says more of each.",
     .options = rows,
     .operands = "verb",
     .behind = &mds_pretrain_options,

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-double mds_result_flops(const struct mds_result *r)
+/* Per rank and second; 0 before the first step. */
+static double flops_of(const struct mds_result *r)
 {
     return r->elapsed_s > 0 && r->ranks > 0 ? r->flops / r->elapsed_s / r->ranks : 0;
 }
 
-double mds_result_tokens(const struct mds_result *r)
+static double tokens_of(const struct mds_result *r)
 {
     return r->elapsed_s > 0 && r->ranks > 0
                ? r->global * (double)r->seq / r->elapsed_s / r->ranks
@@ -51,8 +52,8 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
         const struct mds_result *r = &all->v[i];
 
         fprintf(f, "%s,%s,%d,%ld,%ld,%.6g,%.6g,%.6g,%.6g\n", r->run, r->model, r->ranks,
-                r->seq, r->steps, r->elapsed_s, mds_result_tokens(r),
-                mds_result_flops(r) / 1e12, r->loss);
+                r->seq, r->steps, r->elapsed_s, tokens_of(r), flops_of(r) / 1e12,
+                r->loss);
     }
     return close_in(f, "report.csv");
 }
@@ -65,8 +66,8 @@ static void print_markdown(const struct mds_results *all, FILE *f)
         const struct mds_result *r = &all->v[i];
 
         fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.4g | %.4g | %.4f |\n", r->run,
-                r->model, r->ranks, r->seq, r->steps, r->elapsed_s,
-                mds_result_tokens(r), mds_result_flops(r) / 1e12, r->loss);
+                r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_of(r),
+                flops_of(r) / 1e12, r->loss);
     }
 }
 
@@ -150,11 +151,11 @@ static int goes_on(const struct mds_results *all, size_t i)
  * run of another length, or line. */
 static double fastest(const struct mds_results *all, size_t i, size_t *next)
 {
-    double most = mds_result_flops(&all->v[i]);
+    double most = flops_of(&all->v[i]);
 
     for (*next = i + 1; goes_on(all, *next) && all->v[*next].seq == all->v[i].seq;
          (*next)++)
-        most = fmax(most, mds_result_flops(&all->v[*next]));
+        most = fmax(most, flops_of(&all->v[*next]));
     return most;
 }
 
@@ -204,7 +205,7 @@ static void write_lines(const struct mds_results *all, FILE *f)
 static int any_step(const struct mds_results *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        if (mds_result_flops(&all->v[i]) > 0)
+        if (flops_of(&all->v[i]) > 0)
             return 1;
     return 0;
 }

@@ -20,10 +20,6 @@ struct mds_results {
     size_t n;
 };
 
-/* Per rank and second; 0 before the first step. */
-double mds_result_flops(const struct mds_result *r);
-double mds_result_tokens(const struct mds_result *r);
-
 /* report.csv and report.md (also on standard output), and, where gnuplot is found,
  * longest.svg (longest sequence by ranks, a bar for each model) and speed.svg (TFLOP/s
  * by sequence length, a line for each model on as many ranks; of runs of one length the

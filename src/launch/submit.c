@@ -15,14 +15,10 @@
 
 /* ---- what stands behind the verb ---- */
 
-/* The strings are borrowed from the command line; those they replace are the settings'.
- */
-static enum mds_rc take_operands(struct mds_launch_options *o, const char *const *word,
-                                 size_t n)
+static enum mds_rc read_nodes(const char *text, int64_t *out)
 {
-    if (n > 1 && (mds_parse_count(word[1], &o->nodes_asked) || o->nodes_asked < 1))
-        return mds_fail(MDS_EUSER, "submit: NODES '%s' must be a number from 1",
-                        word[1]);
+    if (mds_parse_count(text, out) || *out < 1)
+        return mds_fail(MDS_EUSER, "submit: NODES '%s' must be a number from 1", text);
     return MDS_OK;
 }
 
@@ -77,7 +73,7 @@ static enum mds_rc check(const struct mds_job *j)
     return rc;
 }
 
-/* folder is made, or only named where the script is but printed. */
+/* With --print the folder of the run has a name only. */
 static enum mds_rc write_and_submit(const struct mds_job *j)
 {
     const struct mds_launch_options *o = j->launch->options;
@@ -244,7 +240,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
     return rc;
 }
 
-/* asked: the configuration as the user has it. */
+/* asked: the configuration as the user gave it. */
 static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
                           const struct mds_config_run *asked)
 {
@@ -281,7 +277,8 @@ enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *op
     struct mds_job j;
     enum mds_rc rc;
 
-    MDS_TRY(take_operands(options, operands, operand_count));
+    if (operand_count > 1)
+        MDS_TRY(read_nodes(operands[1], &options->nodes_asked));
     if (walltime)
         MDS_TRY(read_walltime(walltime, &walltime_s));
     MDS_TRY(mds_launch_open(options, 1, argc, argv, &l));

@@ -51,6 +51,25 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     grep "4 of 4 cells written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
     unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
 '
+test_expect_success 'a job that cannot be written down is submitted all the same' '
+    mkdir lossy && cat >lossy/qsub <<-EOF && chmod +x lossy/qsub &&
+	#!/bin/sh
+	for f in lost/GPT*/run.yaml; do rm -rf "\$f"; mkdir "\$f"; done
+	exec "$PWD/bin/qsub" "\$@"
+	EOF
+    cat >call <<-EOF &&
+	QUEUE=preemptable DURATION=1:00:00 PROJECT=me MACHINE=polaris MODEL_SIZE_KEY=GPT1_5B
+	TRAIN_ITERS=5 MPSIZE=4
+	EOF
+    rm -f qsub.log && PATH=$PWD/lossy:$PATH env $(cat call) \
+        mds_launch sweep --runs lost grid.yaml >out 2>err && cat out err &&
+    grep "4 of 4 cells submitted" out && grep "^lost/sweep: 1..\.polaris-pbs, an array" out &&
+    ! grep "is not submitted" err &&
+    grep "lost/GPT1_5B-4096-1n: job .1.1.\.polaris-pbs. is submitted, but .*run.yaml" err &&
+    PATH=$PWD/lossy:$PATH env $(cat call) SEQ_LEN=2048 NUM_NODES=1 \
+        mds_launch submit --runs lost >out 2>err && cat out err &&
+    grep "^lost/GPT1_5B-2048-1n-2: 3.polaris-pbs" out && grep "is submitted, but" err
+'
 test_expect_success 'a cell has its own number of ranks, not that of the last' '
     rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 SEQ_LEN=2048 mds_launch sweep \
