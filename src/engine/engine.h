@@ -114,6 +114,12 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
 
 /* ---- measuring (measure.c) ---- */
 
+/* An engine on dry devices (both borrowed), with as much memory as it asks for. */
+enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_dev *dry,
+                                  struct mds_dev *dry_host,
+                                  const struct mds_groups *groups,
+                                  struct mds_engine **out);
+
 /* What a run with this configuration needs on rank `rank` of `world`, per_node of them
  * on a node: measured by one step, and one evaluation if there are any, on a dry
  * device.  rehearse: the same with a dry device and dry groups of the caller's, in

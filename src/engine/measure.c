@@ -15,23 +15,35 @@ static enum mds_rc rehearse(struct mds_engine *e)
     return MDS_OK;
 }
 
-enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
-                                const struct mds_groups *groups,
-                                struct mds_engine_need *need)
+enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_dev *dry,
+                                  struct mds_dev *dry_host,
+                                  const struct mds_groups *groups,
+                                  struct mds_engine **out)
 {
     const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 52,
                                            .step_bytes = INT64_C(1) << 52,
                                            .host_bytes = INT64_C(1) << 52};
+    const struct mds_engine_spec spec = {.config = config,
+                                         .dev = dry,
+                                         .host = dry_host,
+                                         .groups = groups,
+                                         .need = &plenty,
+                                         .threads = 1};
+
+    return mds_engine_create(&spec, out);
+}
+
+enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
+                                const struct mds_groups *groups,
+                                struct mds_engine_need *need)
+{
     const struct mds_dev_spec host_spec = {.name = "dry"};
-    struct mds_engine_spec spec = {
-        .config = config, .dev = dry, .groups = groups, .need = &plenty, .threads = 1};
     struct mds_engine *e = NULL;
     struct mds_dev *host = NULL;
     enum mds_rc rc;
 
     MDS_TRY(mds_dev_create(&host_spec, &host));
-    spec.host = host;
-    rc = mds_engine_create(&spec, &e);
+    rc = mds_engine_create_dry(config, dry, host, groups, &e);
     if (!rc)
         rc = rehearse(e);
     if (!rc)

@@ -115,19 +115,7 @@ static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
     return fixed;
 }
 
-unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
-                          struct mds_layout *now)
-{
-    *now = mds_layout_of(&run->config);
-    return fix_by_sp_type(run, world, set_by_user(run), now);
-}
-
-const char *mds_layout_flag(int member)
-{
-    return member < MEMBERS ? members[member].flag : NULL;
-}
-
-struct mds_layout mds_layout_of(const struct mds_config *c)
+static struct mds_layout layout_of(const struct mds_config *c)
 {
     return (struct mds_layout){.tensor = c->parallel.tensor,
                                .pipeline = c->parallel.pipeline,
@@ -148,6 +136,18 @@ struct mds_layout mds_layout_of(const struct mds_config *c)
                                .device_inputs = c->train.device_inputs,
                                .micro = c->batch.micro,
                                .global = c->batch.global};
+}
+
+unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
+                          struct mds_layout *now)
+{
+    *now = layout_of(&run->config);
+    return fix_by_sp_type(run, world, set_by_user(run), now);
+}
+
+const char *mds_layout_flag(int member)
+{
+    return member < MEMBERS ? members[member].flag : NULL;
 }
 
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,

@@ -1,6 +1,5 @@
-/* A layout: what a plan chooses, and the model table's rows of layouts known to be
- * good.
- */
+/* A layout: what a plan chooses; and the rows of the model table that are known to be
+ * good. */
 #ifndef MDS_PLAN_LAYOUT_H
 #define MDS_PLAN_LAYOUT_H
 
@@ -22,21 +21,20 @@ struct mds_layout {
     int64_t micro, global; /* 0: as the configuration has them */
 };
 
-/* Which members of a layout the user has fixed, by options or SP_TYPE: a bit for each
- * row of the list in layout.c; and the layout that this is of, for `world` ranks. */
+/* Which members of a layout the user has fixed, by options or SP_TYPE, as bits: bit i
+ * is that of mds_layout_flag(i).  *now: the configuration's layout, for `world` ranks.
+ */
 unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
                           struct mds_layout *now);
 
-/* The option of a bit, NULL past the last. */
+/* The option of member i, NULL past the last. */
 const char *mds_layout_flag(int member);
-
-/* The layout that a configuration has now. */
-struct mds_layout mds_layout_of(const struct mds_config *c);
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
 
-/* `l` with what is fixed taken from `now`, without what then cannot be: resting weights
- * without ZeRO 3 or a host that updates, inputs on the host without full recompute. */
+/* l, with the members that are fixed taken from *now, and without what then makes no
+ * sense: weights on the host without ZeRO 3 or an update on the host, inputs on the
+ * host without full recompute, and the like. */
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed);
 

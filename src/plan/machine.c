@@ -30,39 +30,45 @@ static const char *origin_of(struct reader *r, const struct mds_node *n)
 /* Sections that are no rows of facts. */
 static const char *const others[] = {"environment", "queues", "settings", "attention"};
 
+/* `what` key is unknown; near: the nearest known one, or NULL. */
+static void unknown(struct reader *r, const struct mds_node *n, const char *what,
+                    const char *key, const char *near)
+{
+    mds_diag_fault(r->diag, origin_of(r, n), "unknown %s %s; %s%s%s", what, key,
+                   near ? "did you mean " : "docs/new-machine.md lists them",
+                   near ? near : "", near ? "?" : "");
+}
+
+enum { MOST_FACTS = 128 };
+
 static void unknown_section(struct reader *r, const struct mds_node *n)
 {
-    const char *names[64];
+    char text[MOST_FACTS][32];
+    const char *names[MOST_FACTS], *near;
     size_t count = 0;
-    const char *near;
 
-    for (const struct mds_option *o = mds_machine_facts.options; o->help; o++) {
-        size_t length = strcspn(o->key, ".");
-
-        if (count == 0 || strncmp(names[count - 1], o->key, length) != 0)
-            names[count++] = strndup(o->key, length);
+    for (const struct mds_option *o = mds_machine_facts.options;
+         o->help && count < MOST_FACTS; o++) {
+        snprintf(text[count], sizeof text[count], "%.*s", (int)strcspn(o->key, "."),
+                 o->key);
+        names[count] = text[count];
+        count++;
     }
     near = mds_str_nearest(n->key, names, count);
     if (!near)
         near = mds_str_nearest(n->key, others, sizeof others / sizeof *others);
-    mds_diag_fault(r->diag, origin_of(r, n), "unknown section %s; %s%s%s", n->key,
-                   near ? "did you mean " : "docs/new-machine.md lists them",
-                   near ? near : "", near ? "?" : "");
-    while (count > 0)
-        free((char *)names[--count]);
+    unknown(r, n, "section", n->key, near);
 }
 
 static void unknown_fact(struct reader *r, const struct mds_node *n, const char *key)
 {
-    const char *names[64], *near;
+    const char *names[MOST_FACTS];
     size_t count = 0;
 
-    for (const struct mds_option *o = mds_machine_facts.options; o->help; o++)
+    for (const struct mds_option *o = mds_machine_facts.options;
+         o->help && count < MOST_FACTS; o++)
         names[count++] = o->key;
-    near = mds_str_nearest(key, names, count);
-    mds_diag_fault(r->diag, origin_of(r, n), "unknown fact %s; %s%s%s", key,
-                   near ? "did you mean " : "docs/new-machine.md lists them",
-                   near ? near : "", near ? "?" : "");
+    unknown(r, n, "fact", key, mds_str_nearest(key, names, count));
 }
 
 /* ---- sources ---- */

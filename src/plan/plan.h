@@ -11,9 +11,10 @@ struct mds_plan_request {
     const struct mds_machine *machine; /* borrowed, as is run */
     const struct mds_config_run *run;  /* read, not resolved */
     int64_t world, per_node;
-    unsigned
-        freed; /* members of layouts that are searched although the user fixed them */
-    double budget_s; /* no dry run begins later, but that of a row of the table */
+    /* Members of layouts (bits as of mds_layout_fixed) that are searched although the
+     * user fixed them. */
+    unsigned freed;
+    double budget_s; /* no dry run begins later, but that of the model table's row */
 };
 
 struct mds_plan_entry {
@@ -33,8 +34,7 @@ struct mds_plan {
      * the table before all, unless half as fast. */
     struct mds_plan_entry *fits;
     size_t fit_count;
-    struct mds_plan_reject
-        *out; /* smallest need first, then those that do not divide */
+    struct mds_plan_reject *out; /* smallest need first, then what does not divide */
     size_t out_count;
     unsigned fixed;      /* mds_layout_fixed */
     char origin[256];    /* where the table has a row for this, or "" */
@@ -48,8 +48,9 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
                             struct mds_plan *out);
 void mds_plan_fini(struct mds_plan *p);
 
-/* Whether any layout fits at that length, and the first found; a sixteenth of the
- * budget is spent at most, after which the answer is no. */
+/* Whether a layout was found that fits at that length; then *best is it.  Looks for a
+ * sixteenth of the budget.  *rc is set in any case: MDS_OK, or why the search failed.
+ */
 int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
                   struct mds_plan_entry *best, enum mds_rc *rc);
 
@@ -71,11 +72,11 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
 void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
                     int64_t rows, FILE *f);
 
-/* Nothing fits: lines that say what would, each tried. */
+/* For a plan without a fit: lines that say what would fit, each of it tried. */
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f);
 
-/* MDS_EUSER and, in a sentence, why nothing is left of a plan without a fit. */
+/* For a plan without a fit: MDS_EUSER, with the reason as mds_fail_text(). */
 enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_plan *p);
 
 /* "tensor 4, pipeline 2, data 4, ZeRO 1, full recompute": what differs from 1 and none.

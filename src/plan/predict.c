@@ -54,55 +54,49 @@ static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
 static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups *g,
                             struct mds_rehearsal *out)
 {
-    const struct mds_engine_need plenty = {.state_bytes = INT64_C(1) << 52,
-                                           .step_bytes = INT64_C(1) << 52,
-                                           .host_bytes = INT64_C(1) << 52};
     const struct mds_dev_spec dry = {.name = "dry"};
-    struct mds_engine_spec spec = {
-        .config = c, .groups = g, .need = &plenty, .threads = 1};
+    struct mds_dev *dev = NULL, *host = NULL;
     struct mds_engine *e = NULL;
-    enum mds_rc rc;
+    enum mds_rc rc = mds_dev_create(&dry, &dev);
 
-    MDS_TRY(mds_dev_create(&dry, &spec.dev));
-    rc = mds_dev_create(&dry, &spec.host);
-    if (rc)
-        goto destroy_dev;
-    rc = mds_engine_create(&spec, &e);
     if (!rc)
-        rc = step(e, spec.dev, g, out);
+        rc = mds_dev_create(&dry, &host);
+    if (!rc)
+        rc = mds_engine_create_dry(c, dev, host, g, &e);
+    if (!rc)
+        rc = step(e, dev, g, out);
     if (!rc) {
         struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
 
         out->host_weights = z.weights;
-        out->host_bytes = z.memory_bytes + mds_dev_ledger(spec.host)->memory.total_peak;
+        out->host_bytes = z.memory_bytes + mds_dev_ledger(host)->memory.total_peak;
     }
     mds_engine_destroy(e);
-    mds_dev_destroy(spec.host);
-destroy_dev:
-    mds_dev_destroy(spec.dev);
+    mds_dev_destroy(host);
+    mds_dev_destroy(dev);
     return rc;
 }
 
 /* ---- both ---- */
 
-int64_t mds_device_limit(const struct mds_machine *m, int per_node)
-{
-    return m->node.gpus > 0 ? m->gpu.memory : mds_host_limit(m, per_node);
-}
-
 /* A tenth is the system's.  A machine without a queue is this host, whatever the
  * profile says. */
-int64_t mds_host_limit(const struct mds_machine *m, int per_node)
+static int64_t host_limit(const struct mds_machine *m, int per_node)
 {
     if (mds_machine_is_here(m))
         return mds_host_memory_available() / per_node;
     return m->node.memory / 10 * 9 / per_node;
 }
 
+static int64_t device_limit(const struct mds_machine *m, int per_node)
+{
+    return m->node.gpus > 0 ? m->gpu.memory : host_limit(m, per_node);
+}
+
 static void limit(const struct mds_machine *m, int per_node, struct mds_estimate *e)
 {
-    e->device_limit = mds_device_limit(m, per_node);
-    e->host_limit = mds_host_limit(m, per_node);
+    e->device_limit = device_limit(m, per_node);
+    e->host_limit = host_limit(m, per_node);
     e->fits = e->device_bytes <= e->device_limit &&
               e->host_bytes + (m->node.gpus > 0 ? 0 : e->device_bytes) <= e->host_limit;
 }

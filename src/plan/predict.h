@@ -20,9 +20,9 @@ struct mds_beside {
 struct mds_estimate {
     struct mds_mem_account memory; /* by tag, as the ledger sees it */
     struct mds_beside beside;
-    int64_t device_bytes; /* memory.total_peak and all that is beside it */
-    int64_t host_bytes;   /* of one rank, on the host */
-    int64_t device_limit, host_limit;
+    int64_t device_bytes;             /* memory.total_peak and all that is beside it */
+    int64_t host_bytes;               /* of one rank, on the host */
+    int64_t device_limit, host_limit; /* memory that a rank may take of each */
     int fits;
 
     double step_s; /* the sum of the following */
@@ -39,9 +39,5 @@ struct mds_estimate {
  * quarter shows (time.c); links are shared fairly. */
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
-
-/* Memory that a rank may take of a device and of its host. */
-int64_t mds_device_limit(const struct mds_machine *m, int per_node);
-int64_t mds_host_limit(const struct mds_machine *m, int per_node);
 
 #endif

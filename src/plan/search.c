@@ -14,7 +14,7 @@ struct search {
     struct mds_layout now; /* the user's */
     struct mds_plan *plan;
     double end_s;
-    int only_frugal; /* the most frugal layout of a grid alone: whether anything fits */
+    int only_frugal; /* each grid's most frugal layout alone: does anything fit? */
     struct {         /* of the grid that is searched */
         struct mds_layout layout;
         int fits;
@@ -73,19 +73,22 @@ static int try(struct search *s, struct mds_plan_entry *e)
     return runs > 0 && !s->rc;
 }
 
-/* ---- what room is left for ---- */
+/* ---- using the room that is left ---- */
 
-/* The largest number of blocks that a member of a layout that fits may have. */
-static void grow(struct search *s, struct mds_plan_entry *e, size_t member)
+/* Keep attention's results of as many blocks as fit, in a layout that fits. */
+static void keep_attention(struct search *s, struct mds_plan_entry *e)
 {
     int64_t good = 0, bad = s->r->run->config.model.layers + 1;
     struct mds_plan_entry best = *e;
 
+    if (e->layout.recompute != MDS_RECOMPUTE_FULL || e->layout.sequence_tile == 0 ||
+        e->layout.recompute_layers != 1)
+        return;
     while (bad - good > 1 && !s->rc && !is_late(s)) {
         struct mds_plan_entry at = *e;
         int64_t n = good + (bad - good) / 2;
 
-        memcpy((char *)&at.layout + member, &n, sizeof n);
+        at.layout.keep_attention = n;
         if (try(s, &at) && at.estimate.fits) {
             best = at;
             good = n;
@@ -96,18 +99,9 @@ static void grow(struct search *s, struct mds_plan_entry *e, size_t member)
     *e = best;
 }
 
-/* What fits with room to spare keeps attention's results of as many blocks as it can.
- */
-static void keep_more(struct search *s, struct mds_plan_entry *e)
-{
-    if (e->layout.recompute == MDS_RECOMPUTE_FULL && e->layout.sequence_tile > 0 &&
-        e->layout.recompute_layers == 1)
-        grow(s, e, offsetof(struct mds_layout, keep_attention));
-}
-
-/* What does not fit for what it keeps on the host alone keeps inputs of some blocks on
- * the device: as few as will do. */
-static void leave_some(struct search *s, struct mds_plan_entry *e)
+/* A layout that fits but for what it keeps on the host gets the inputs of some blocks
+ * back on the device: as few as will do. */
+static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
     int64_t few = 0, enough = s->r->run->config.model.layers + 1;
@@ -132,8 +126,8 @@ static void leave_some(struct search *s, struct mds_plan_entry *e)
     *e = best;
 }
 
-/* What is fixed makes many layouts of a grid the same: 1 if this one fitted, 0 if it
- * did not, -1 if it was not tried. */
+/* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
+ * was not tried.  Many are the same because of what is fixed. */
 static int find_tried(const struct search *s, const struct mds_layout *l)
 {
     for (int i = 0; i < s->tried_count; i++)
@@ -150,8 +144,8 @@ static void note_tried(struct search *s, const struct mds_layout *l, int fits)
     s->tried[s->tried_count++].fits = fits;
 }
 
-/* Rungs change what is kept of activations, and tiles; if all else is too much, none of
- * them will do. */
+/* Whether weights, gradients and states are too much already: no level of activations
+ * will do then. */
 static int is_hopeless(const struct mds_estimate *e)
 {
     const int64_t *peak = e->memory.peak;
@@ -160,19 +154,19 @@ static int is_hopeless(const struct mds_estimate *e)
            e->device_limit;
 }
 
-/* The rungs up to the first that fits; those above it are slower. */
-static void try_home(struct search *s, const struct mds_layout *grid, int home,
-                     int64_t tile)
+/* The levels of activations up to the first that fits: those behind it are slower. */
+static void try_place(struct search *s, const struct mds_layout *grid, int place,
+                      int64_t tile)
 {
     int fits = 0;
 
-    for (int rung = 0; rung < MDS_PLAN_RUNGS && !fits && !s->rc && !is_late(s);
-         rung++) {
+    for (int level = 0; level < MDS_PLAN_LEVELS && !fits && !s->rc && !is_late(s);
+         level++) {
         struct mds_plan_entry e = {.layout = *grid};
         struct mds_layout asked;
 
-        mds_plan_settle(&e.layout, home);
-        mds_plan_climb(&e.layout, rung, tile);
+        mds_plan_set_states(&e.layout, place);
+        mds_plan_set_activations(&e.layout, level, tile);
         e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
         asked = e.layout;
         fits = find_tried(s, &asked);
@@ -180,14 +174,14 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
             continue;
         fits = 0;
         if (try(s, &e)) {
-            leave_some(s, &e);
+            keep_inputs_on_device(s, &e);
             fits = e.estimate.fits;
         }
         note_tried(s, &asked, fits);
         if (is_hopeless(&e.estimate))
             break;
         if (fits) {
-            keep_more(s, &e);
+            keep_attention(s, &e);
             add_fit(s, &e);
         }
     }
@@ -195,11 +189,12 @@ static void try_home(struct search *s, const struct mds_layout *grid, int home,
 
 /* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
  * 3 are what offload goes with. */
-static int is_pointless(const struct search *s, const struct mds_layout *grid, int home)
+static int is_pointless(const struct search *s, const struct mds_layout *grid,
+                        int place)
 {
     int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
 
-    return holders == 1 && mds_plan_shares(home);
+    return holders == 1 && mds_plan_shares(place);
 }
 
 /* ---- grids ---- */
@@ -216,7 +211,7 @@ static int try_least(struct search *s, const struct mds_layout *grid, int64_t ti
             if (divides && is_late(s))
                 return divides;
             *e = (struct mds_plan_entry){.layout = *grid};
-            mds_plan_save(&e->layout, where, step, tile);
+            mds_plan_set_least(&e->layout, where, step, tile);
             divides = try(s, e);
             if (!divides || e->estimate.fits)
                 return divides;
@@ -252,9 +247,9 @@ static void try_grid(struct search *s, struct mds_layout grid)
         add_fit(s, &least);
     } else {
         s->tried_count = 0;
-        for (int home = 0; home < MDS_PLAN_HOMES && !s->rc; home++)
-            if (!is_pointless(s, &grid, home))
-                try_home(s, &grid, home, tile);
+        for (int place = 0; place < MDS_PLAN_PLACES && !s->rc; place++)
+            if (!is_pointless(s, &grid, place))
+                try_place(s, &grid, place, tile);
     }
 }
 

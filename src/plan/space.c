@@ -9,7 +9,9 @@ static const struct {
     enum mds_recompute recompute;
     int modules, tiles, on_host;
     int64_t every;
-} rungs[MDS_PLAN_RUNGS] = {
+} levels[MDS_PLAN_LEVELS] = {
+    /* recompute, modules, tiles, inputs on the host, blocks
+                                 per kept input */
     {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
     {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
     {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
@@ -22,43 +24,43 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
-/* Whether blocks keep their insides, or but for a few of them. */
-static int keeps_insides(int rung)
+/* Whether blocks keep all that backward reads, or all but a few modules' results. */
+static int keeps_insides(int level)
 {
-    return rungs[rung].recompute == MDS_RECOMPUTE_NONE || rungs[rung].modules;
+    return levels[level].recompute == MDS_RECOMPUTE_NONE || levels[level].modules;
 }
 
-void mds_plan_climb(struct mds_layout *l, int rung, int64_t tile)
+void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile)
 {
-    l->mlp_tile = rungs[rung].tiles ? tile : 0;
+    l->mlp_tile = levels[level].tiles ? tile : 0;
     l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
-    l->recompute = rungs[rung].recompute;
-    l->recompute_modules = rungs[rung].modules;
-    l->sequence_tile = keeps_insides(rung) ? 0 : l->mlp_tile;
-    l->offload_activations = rungs[rung].on_host;
-    l->recompute_layers = rungs[rung].every;
+    l->recompute = levels[level].recompute;
+    l->recompute_modules = levels[level].modules;
+    l->sequence_tile = keeps_insides(level) ? 0 : l->mlp_tile;
+    l->offload_activations = levels[level].on_host;
+    l->recompute_layers = levels[level].every;
 }
 
 static const struct {
     int64_t zero;
     enum mds_place_kind optimizer, params;
-} homes[MDS_PLAN_HOMES] = {
+} places[MDS_PLAN_PLACES] = {
     {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
     {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
     {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE},    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
     {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
 };
 
-void mds_plan_settle(struct mds_layout *l, int home)
+void mds_plan_set_states(struct mds_layout *l, int place)
 {
-    l->zero = homes[home].zero;
-    l->offload_optimizer = homes[home].optimizer;
-    l->offload_params = homes[home].params;
+    l->zero = places[place].zero;
+    l->offload_optimizer = places[place].optimizer;
+    l->offload_params = places[place].params;
 }
 
-int mds_plan_shares(int home)
+int mds_plan_shares(int place)
 {
-    return homes[home].zero > 0 && homes[home].optimizer == MDS_PLACE_DEVICE;
+    return places[place].zero > 0 && places[place].optimizer == MDS_PLACE_DEVICE;
 }
 
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
@@ -66,12 +68,12 @@ int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
     return seq / (l->ulysses * l->ring) > 4096 ? 4096 : 0;
 }
 
-void mds_plan_save(struct mds_layout *l, int where, int step, int64_t tile)
+void mds_plan_set_least(struct mds_layout *l, int where, int step, int64_t tile)
 {
-    static const int home[MDS_PLAN_WHERES] = {6, 5, 3};
+    static const int place[MDS_PLAN_WHERES] = {6, 5, 3};
 
-    mds_plan_settle(l, home[where]);
-    mds_plan_climb(l, MDS_PLAN_RUNGS - MDS_PLAN_STEPS + step, tile);
+    mds_plan_set_states(l, place[where]);
+    mds_plan_set_activations(l, MDS_PLAN_LEVELS - MDS_PLAN_STEPS + step, tile);
 }
 
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
@@ -99,7 +101,8 @@ struct lister {
     struct mds_plan_grids *out;
 };
 
-static int64_t rank_of(const struct lister *s, const struct mds_layout *l)
+/* The lower, the earlier the grid is tried. */
+static int64_t order_of(const struct lister *s, const struct mds_layout *l)
 {
     int64_t per_node = s->r->per_node;
 
@@ -109,8 +112,8 @@ static int64_t rank_of(const struct lister *s, const struct mds_layout *l)
            (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
 }
 
-/* Until they are sorted `global` is the rank. */
-static int by_rank(const void *a, const void *b)
+/* Until the grids are sorted, `global` holds their order. */
+static int by_order(const void *a, const void *b)
 {
     const struct mds_layout *x = a, *y = b;
 
@@ -132,7 +135,7 @@ static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
     g->v = more;
     l.sequence_parallel = l.tensor > 1;
     l.micro = s->now->micro;
-    l.global = rank_of(s, &l);
+    l.global = order_of(s, &l);
     g->v[g->n++] = l;
     return MDS_OK;
 }
@@ -177,7 +180,7 @@ enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
         return rc;
     }
     if (g.n > 0)
-        qsort(g.v, g.n, sizeof *g.v, by_rank);
+        qsort(g.v, g.n, sizeof *g.v, by_order);
     for (size_t i = 0; i < g.n; i++)
         g.v[i].global = now->global;
     *out = g;

@@ -8,34 +8,36 @@
 /* ---- ways to save memory ---- */
 
 enum {
-    MDS_PLAN_RUNGS = 10,
-    MDS_PLAN_HOMES = 7,
-    MDS_PLAN_STEPS = 4,
-    MDS_PLAN_WHERES = 3
+    MDS_PLAN_LEVELS = 10, /* of memory for activations */
+    MDS_PLAN_PLACES = 7,  /* of weights, gradients and optimizer states */
+    MDS_PLAN_WHERES = 3,  /* of those places, the ones that need least on the device */
+    MDS_PLAN_STEPS = 4    /* of those levels, the last ones */
 };
 
-/* Tiles, and what blocks keep and where: each rung needs less memory than the one
- * before, on the device or on the host, and takes more time. */
-void mds_plan_climb(struct mds_layout *l, int rung, int64_t tile);
+/* Set tiles and what blocks keep of activations, and where, to one of the levels: each
+ * needs less memory than the one before, on the device or on the host, and takes more
+ * time. */
+void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile);
 
-/* Where the optimizer and the weights are, and the stage of ZeRO. */
-void mds_plan_settle(struct mds_layout *l, int home);
+/* Set the stage of ZeRO, and where weights and optimizer states are, to one of the
+ * places. */
+void mds_plan_set_states(struct mds_layout *l, int place);
 
-/* 1 for a home that shares weights among several holders, on the device: pointless
- * where there is one. */
-int mds_plan_shares(int home);
+/* Whether a place shares states among ranks with the same weights, on the device:
+ * pointless where there is one such rank. */
+int mds_plan_shares(int place);
 
 /* Tokens of a tile for sequences of `seq`: 4096 rows fill a GPU, shorter shares need
  * none (0). */
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq);
 
-/* What needs least.  where 0 has most on the host and least on the device, where
- * MDS_PLAN_WHERES - 1 the other way round; of the last MDS_PLAN_STEPS rungs the first
- * needs least on the device, the last least on the host. */
-void mds_plan_save(struct mds_layout *l, int where, int step, int64_t tile);
+/* Set both to what needs least memory.  where 0 has most states on the host and fewest
+ * on the device, MDS_PLAN_WHERES - 1 the other way round; step 0 needs least for
+ * activations on the device, MDS_PLAN_STEPS - 1 least on the host. */
+void mds_plan_set_least(struct mds_layout *l, int where, int step, int64_t tile);
 
-/* Keep what is fixed, and run it dry: *runs is the number of dry runs, 0 if the model
- * does not divide so; then mds_fail_text() says why. */
+/* Apply what is fixed to e->layout, run it dry and fill in e->estimate.  *runs: dry
+ * runs made; 0 if the model does not divide so, and then mds_fail_text() says why. */
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
                               const struct mds_layout *now, unsigned fixed,
                               struct mds_plan_entry *e, int64_t *runs);
@@ -47,9 +49,10 @@ struct mds_plan_grids {
     size_t n;
 };
 
-/* All that have the members of `now` that are fixed.  The order is for when time is
- * short: groups that stay in a node first, or, frugal, those that share most.  No grid
- * has more pipeline ranks than blocks or more tensor ranks than heads. */
+/* All grids of r->world ranks with the sizes that are fixed in *now, and no more
+ * pipeline ranks than blocks nor tensor ranks than heads.  In the order in which to try
+ * them, as time may be short: groups that stay in a node first, or with `frugal` those
+ * that share most. */
 enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
                                 const struct mds_layout *now, unsigned fixed,
                                 int frugal, struct mds_plan_grids *out);
