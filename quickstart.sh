@@ -35,6 +35,19 @@ logged() {
     die "'$*' failed; all of its output: $log"
 }
 
+# make_all: as logged, and says how far it is
+make_all() {
+    log=$logs/make.log
+    {
+        make -C "$build" -j "$jobs" all 2>&1
+        echo $? > "$logs/make.status"
+    } | tee "$log" | awk '
+        / (CC|NVCC|CXX)  / && ++n % 50 == 0 { print "    " n " files compiled"; fflush() }'
+    [ "$(cat "$logs/make.status")" -eq 0 ] && return
+    tail -n 25 "$log" >&2
+    die "make failed; all of its output: $log"
+}
+
 # ---- what the machine has --------------------------------------------------------------
 
 # Those of the packages named that are not installed.
@@ -167,8 +180,8 @@ build() {
         logged configure configure
         sed -n '/will be built in/,$p' "$logs/configure.log"
     fi
-    say "building with $jobs jobs"
-    logged make make -C "$build" -j "$jobs" all
+    say "building with $jobs jobs: some minutes"
+    make_all
 }
 
 # ---- the two commands ------------------------------------------------------------------
@@ -231,6 +244,7 @@ report() {
         printf "==> validation loss %.4f, unigram entropy %.4f (nats per token): ", loss, entropy
         print loss < entropy ? "the model uses context" : "not below it yet"
     }' "$run/run.jsonl"
+    say "to go on: export PATH=$build/src/programs:$src/scripts:\$PATH; then README.md, 'Use it'"
 }
 
 check() {

@@ -23,9 +23,10 @@ AS_CASE([$with_libyaml],
   [yes], [PKG_CHECK_MODULES([YAML], [yaml-0.1], [:], [YAML_LIBS=-lyaml])],
   [MDS_LIB_PREFIX([YAML], [$with_libyaml])
    YAML_LIBS="$YAML_LIBS -lyaml"])
+AS_IF([test "x$with_libyaml" = xyes], [mds_below=], [mds_below=" below $with_libyaml"])
 MDS_LINKS([YAML], [[#include <yaml.h>]], [[yaml_parser_t p; return yaml_parser_initialize(&p);]],
   [yaml_summary=yes],
-  [AC_MSG_ERROR([libyaml not found. Debian/Ubuntu: apt-get install libyaml-dev;
+  [AC_MSG_ERROR([libyaml not found$mds_below. Debian/Ubuntu: apt-get install libyaml-dev;
   elsewhere: --with-libyaml=DIR])])
 AC_SUBST([YAML_CFLAGS]) AC_SUBST([YAML_LIBS])
 ])
@@ -47,9 +48,10 @@ AS_CASE([$with_hdf5],
     AS_IF([test -z "$mds_h5"], [HDF5_LIBS=-lhdf5])],
   [MDS_LIB_PREFIX([HDF5], [$with_hdf5])
    HDF5_LIBS="$HDF5_LIBS -lhdf5"])
+AS_IF([test "x$with_hdf5" = xyes], [mds_below=], [mds_below=" below $with_hdf5"])
 MDS_LINKS([HDF5], [[#include <hdf5.h>]], [[return H5open();]],
   [hdf5_summary=yes],
-  [AC_MSG_ERROR([HDF5 not found. Debian/Ubuntu: apt-get install libhdf5-dev;
+  [AC_MSG_ERROR([HDF5 not found$mds_below. Debian/Ubuntu: apt-get install libhdf5-dev;
   a cluster: module load hdf5; elsewhere: --with-hdf5=DIR])])
 AC_SUBST([HDF5_CFLAGS]) AC_SUBST([HDF5_LIBS])
 ])

@@ -22,6 +22,8 @@ AS_CASE([$with_mpi],
 AS_IF([test -z "$mds_mpicc"],
   [AC_MSG_ERROR([no MPI compiler found. Debian/Ubuntu: apt-get install mpich libmpich-dev;
   a cluster: module load its MPI; elsewhere: --with-mpi=DIR])])
+AS_IF([test "x$with_mpi" != xyes && ! command -v "${mds_mpicc%% *}" >/dev/null 2>&1],
+  [AC_MSG_ERROR([--with-mpi=$with_mpi: there is no $mds_mpicc])])
 AS_IF([test -z "$CC" || test "x$with_mpi" != xyes], [CC=$mds_mpicc])
 ])
 

@@ -71,9 +71,12 @@ prints() {
     "$@" >out || return 1
     tr -s " " <out | grep -F -e "$words" || { cat out && false; }
 }
-test_expect_success 'README: settings by the names of the ALCF scripts' '
-    prints "zero_stage: 3" env MODEL_SIZE_KEY=GPT13B SEQ_LEN=8192 ZERO_STAGE=3 \
-        mds_pretrain --show-config
+test_expect_success 'README: the commands for a cluster' '
+    sed -n "s/^    \(export MODEL_SIZE_KEY.*\)/\1/p" "$srcdir/README.md" >cluster &&
+    sed -n "s/^    \(mds_launch [ps][^#]*\).*/\1/p" "$srcdir/README.md" >>cluster &&
+    test "$(wc -l <cluster)" -eq 3 && cat cluster &&
+    MACHINE=polaris sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
+    grep "^#PBS -l select=10:system=polaris" out
 '
 test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
     said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
