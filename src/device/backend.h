@@ -15,7 +15,7 @@ struct mds_recorder;
 struct mds_dev_ops {
     const char *name;
     const char *missing;              /* why this row cannot be used, NULL if it can */
-    const struct mds_dev_ops *beside; /* host memory for it; NULL: memory of its own */
+    const struct mds_dev_ops *beside; /* for spec.beside; NULL: this one */
 
     /* Fill in dev's memory_bytes (if 0), kern, stream and description. */
     enum mds_rc (*open)(struct mds_dev *dev, const struct mds_dev_spec *spec);
@@ -29,9 +29,6 @@ struct mds_dev_ops {
     void (*copy_in)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
     enum mds_rc (*copy_out)(struct mds_dev *dev, void *to, const void *from,
                             int64_t bytes);
-    /* Queued copies to and from memory of the device beside; NULL: the two above. */
-    void (*save)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
-    void (*restore)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
     /* Until all that was queued is done.  NULL: nothing is ever queued. */
     enum mds_rc (*wait)(struct mds_dev *dev);
     /* The moment when the stream (NULL: dev's) comes to this point; seconds from a to
@@ -42,8 +39,9 @@ struct mds_dev_ops {
     void (*free_instant)(struct mds_dev *dev, struct mds_instant *t);
     /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
     void (*capture)(struct mds_dev *dev, int on);
-    /* The same beside the queue, as copy c; make the queue wait for it; whether it is
-     * done.  NULL, all three: queued, and done at once. */
+    /* Copies to and from memory of the device beside, on a queue of their own: begin
+     * copy c; make the device's queue wait for it; whether it is done.  NULL, all
+     * three:  copy_in and copy_out serve, and are done when they return. */
     void (*start)(struct mds_dev *dev, struct mds_dev_copying c, void *to,
                   const void *from, int64_t bytes);
     void (*meet)(struct mds_dev *dev, struct mds_dev_copying c);

@@ -422,18 +422,6 @@ static void cuda_capture(struct mds_dev *dev, int on)
         cudaProfilerStop();
 }
 
-static void cuda_save(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
-{
-    note(dev, "saving to the host",
-         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
-}
-
-static void cuda_restore(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
-{
-    note(dev, "restoring from the host",
-         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
-}
-
 static void cuda_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
                        const void *from, int64_t bytes)
 {
@@ -540,8 +528,6 @@ const struct mds_dev_ops mds_dev_cuda = {
     .owns = cuda_owns,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
-    .save = cuda_save,
-    .restore = cuda_restore,
     .wait = cuda_wait,
     .take_instant = cuda_take_instant,
     .between = cuda_between,

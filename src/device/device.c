@@ -227,10 +227,16 @@ enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p)
     return MDS_OK;
 }
 
+/* Bytes are read at one end, and written at the other. */
+static void charge_copy(struct mds_dev *dev, enum mds_op op, int64_t bytes)
+{
+    mds_dev_charge(dev, op, (struct mdsk_cost){0, 2.0 * (double)bytes});
+}
+
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {
-    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    charge_copy(dev, MDS_OP_COPY_IN, bytes);
     dev->ops->copy_in(dev, to, from_host, bytes);
     mds_dev_launched(dev);
 }
@@ -250,64 +256,42 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
     enum mds_rc rc;
 
     MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory would block unwatched */
-    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    charge_copy(dev, MDS_OP_COPY_OUT, bytes);
     rc = dev->ops->copy_out(dev, to_host, from, bytes);
     mds_dev_launched(dev);
     return rc;
 }
 
-static void save(struct mds_dev *dev, void *to_host, const void *from, int64_t bytes)
+/* way as in mds_dev_copying.  Dry is charged for a copy that nobody makes: the host's
+ * memory is not there either. */
+static struct mds_dev_copying start_copy(struct mds_dev *dev, int way, void *to,
+                                         const void *from, int64_t bytes)
 {
-    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    if (!dev->kern)
-        return;
-    if (dev->ops->save)
-        dev->ops->save(dev, to_host, from, bytes);
-    else
-        dev->ops->copy_out(dev, to_host, from, bytes);
-    mds_dev_launched(dev);
-}
+    struct mds_dev_copying c = {way, ++dev->copies[way]};
 
-static void restore(struct mds_dev *dev, void *to, const void *from_host, int64_t bytes)
-{
-    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    charge_copy(dev, way == 0 ? MDS_OP_COPY_OUT : MDS_OP_COPY_IN, bytes);
     if (!dev->kern)
-        return;
-    if (dev->ops->restore)
-        dev->ops->restore(dev, to, from_host, bytes);
+        return c;
+    if (dev->ops->start)
+        dev->ops->start(dev, c, to, from, bytes);
+    else if (way == 0)
+        dev->ops->copy_out(dev, to, from, bytes);
     else
-        dev->ops->copy_in(dev, to, from_host, bytes);
+        dev->ops->copy_in(dev, to, from, bytes);
     mds_dev_launched(dev);
+    return c;
 }
 
 struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
                                           const void *from, int64_t bytes)
 {
-    struct mds_dev_copying c = {0, ++dev->copies[0]};
-
-    if (!dev->ops->start || !dev->kern) {
-        save(dev, to_host, from, bytes);
-        return c;
-    }
-    mds_dev_charge(dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    dev->ops->start(dev, c, to_host, from, bytes);
-    mds_dev_launched(dev);
-    return c;
+    return start_copy(dev, 0, to_host, from, bytes);
 }
 
 struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
                                              const void *from_host, int64_t bytes)
 {
-    struct mds_dev_copying c = {1, ++dev->copies[1]};
-
-    if (!dev->ops->start || !dev->kern) {
-        restore(dev, to, from_host, bytes);
-        return c;
-    }
-    mds_dev_charge(dev, MDS_OP_COPY_IN, (struct mdsk_cost){0, 2.0 * (double)bytes});
-    dev->ops->start(dev, c, to, from_host, bytes);
-    mds_dev_launched(dev);
-    return c;
+    return start_copy(dev, 1, to, from_host, bytes);
 }
 
 void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy)

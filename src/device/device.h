@@ -68,10 +68,12 @@ struct mds_dev_spec {
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
     int repeatable;       /* cuda: the same bits in every run, at some cost */
-    int beside;           /* not the device, but host memory that is fast to copy to */
+    int beside;           /* not the device itself, but host memory for its copies:
+                             pinned with cuda, else memory of the named device */
 };
 
-/* MDS_EDEVICE where a GPU is asked for and there is none, or not enough of them. */
+/* MDS_EUSER: no device of that name, or more ranks on the node than GPUs; MDS_ENOSUP:
+ * not in this build; MDS_EDEVICE: no GPU, or one that these kernels do not run on. */
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out);
 
 /* What "auto" stands for here; other names stand for themselves. */
@@ -93,11 +95,13 @@ void *mds_dev_stream(const struct mds_dev *dev);
 
 const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
 
-/* Around the launch of an operation: into the ledger, and it is queued now. */
+/* Around the launch of an operation: charge enters it in the ledger and, while a
+ * profile is taken, begins its time; launched ends that. */
 void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
 void mds_dev_launched(struct mds_dev *dev);
 
-/* What an operation's kernels would take of a GPU, into the ledger's scratch_bytes. */
+/* An operation's kernels take so much of a GPU by themselves: raises the ledger's
+ * scratch_bytes. */
 void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes);
 
 /* Zeroed memory, aligned to 256 bytes; for arenas only (device/arena.h), which do the
@@ -122,17 +126,17 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes);
 
-/* Until all that was queued is done; fails as copy_out does. */
+/* Wait until all that was queued is done; fails as copy_out does. */
 enum mds_rc mds_dev_wait(struct mds_dev *dev);
 
-/* Called some times a second while copy_out or wait waits; a failure ends the wait, and
- * is what copy_out returns.  For those who queue what may never end: NULL for nobody.
- */
+/* Have `watch` called several times a second while copy_out, wait or rest wait; its
+ * failure ends the wait, and is what they return.  For comm/, which queues what may
+ * never end.  NULL: nobody watches. */
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
-/* Between two looks of a loop that waits for the device: rests, and calls the watch
- * when its time has come.  Zero p where the wait begins. */
+/* For a loop that waits for the device: call it between two looks.  Sleeps a little,
+ * and calls the watch when that is due.  p: zeroed where the wait begins. */
 struct mds_dev_patience {
     double begun, watched; /* mds_clock_s */
 };
@@ -144,25 +148,27 @@ struct mds_dev_copying {
     int64_t number; /* from 1 */
 };
 
-/* The same, beside: the copy begins when all that is queued now is done, and what is
- * queued after mds_dev_meet begins when the copy is done.  Neither side of it may be
- * used in between.  A restore of what a save has not finished waits for nothing: meet
- * the save first. */
+/* Copies between the device and host memory (save: to the host), beside what is queued:
+ * the copy begins when all that is queued now is done, and what is queued after
+ * mds_dev_meet begins when the copy is done.  Neither end may be used in between.
+ * Copies of the two ways do not wait for each other: to restore what is being saved,
+ * meet the save first. */
 struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
                                           const void *from, int64_t bytes);
 struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
                                              const void *from_host, int64_t bytes);
 void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy);
 
-/* Whether it is done, so that the host may read what arrived there, or replace what
- * left.  A failure counts as done: who waits for all that was queued hears of it. */
+/* Whether the copy is done, so that the host may use its end of it.  A failed one
+ * counts as done: mds_dev_wait and copy_out tell of it. */
 int mds_dev_copied(struct mds_dev *dev, struct mds_dev_copying copy);
 
 /* Cores this process may run on. */
 int mds_host_cores(void);
 
-/* Zeroed host memory for much at a time, or NULL: page-aligned, on large pages where
- * there are any, placed by who touches it first.  Unmapping NULL is fine. */
+/* Zeroed host memory, or NULL: for large blocks.  Page-aligned, on huge pages where the
+ * system has them, on the NUMA node of the thread that touches it first.  unmap: bytes
+ * as for map; NULL is fine. */
 void *mds_host_map(int64_t bytes);
 void mds_host_unmap(void *p, int64_t bytes);
 
@@ -174,10 +180,10 @@ int64_t mds_host_memory_available(void);
  * not say. */
 void mds_host_memory_used(int64_t *now, int64_t *peak);
 
-/* GPUs that this process could use; 0 too where that cannot be asked. */
+/* GPUs that this process may use; 0 also if the driver does not answer. */
 int mds_cuda_count(void);
 
-/* What the cuda kernel that failed last says of it, "" if none has. */
+/* What the cuda library or kernel that failed last says of it; "" if none has. */
 const char *mds_cuda_why(void);
 
 #endif

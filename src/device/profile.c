@@ -5,9 +5,8 @@
 
 #include <stdlib.h>
 
-enum {
-    MARKS = 8192
-}; /* when so many are there, they are read: the device is waited for */
+/* When so many are there they are read, for which the device is waited for. */
+enum { MARKS = 8192 };
 
 struct mark {
     enum mds_profile_kind kind;
@@ -16,9 +15,8 @@ struct mark {
     struct mds_instant begin, end;
 };
 
-/* The part that is seen first. */
 struct mds_recorder {
-    struct mds_profile seen;
+    struct mds_profile seen;   /* first: to destroy it frees the recorder */
     struct mds_dev *dev;       /* borrowed */
     int most;                  /* steps */
     struct mds_instant *bound; /* [most + 1] */
