@@ -14,7 +14,7 @@ int mds_parse_count(const char *text, int64_t *out);
 int mds_parse_bytes(const char *text, int64_t *out);
 int mds_parse_seconds(const char *text, double *out);
 
-/* A whole number or a whole real, nothing after it. */
+/* A finite number in decimals, 1.5 or 1e-3, and nothing after it. */
 int mds_parse_real(const char *text, double *out);
 
 /* "1.50 GiB", "950 B"; "1.32 G", "17"; "1 h 02 min", "48 s".  Returns buf. */
@@ -22,7 +22,7 @@ const char *mds_format_bytes(double bytes, char *buf, size_t size);
 const char *mds_format_count(double count, char *buf, size_t size);
 const char *mds_format_seconds(double s, char *buf, size_t size);
 
-/* What a noun has at its end behind n: "" or "s". */
+/* The ending of a noun after the number n: "" for 1, else "s". */
 const char *mds_plural(int64_t n);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "io/jsonl.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -16,19 +17,6 @@ struct mds_st_writer {
     uint64_t declared, written;       /* bytes of data */
     int started;                      /* the header is written */
 };
-
-static void add_json_text(struct mds_str *out, const char *s)
-{
-    mds_str_add(out, "\"");
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            mds_str_add(out, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            mds_str_add(out, "\\u%04x", (unsigned)*s);
-        else
-            mds_str_add(out, "%c", *s);
-    mds_str_add(out, "\"");
-}
 
 static enum mds_rc put(struct mds_st_writer *w, const void *data, size_t bytes)
 {
@@ -68,9 +56,9 @@ enum mds_rc mds_st_writer_metadata(struct mds_st_writer *w, const char *key,
                         key);
     if (w->metadata.len)
         mds_str_add(&w->metadata, ",");
-    add_json_text(&w->metadata, key);
+    mds_json_quote(key, &w->metadata);
     mds_str_add(&w->metadata, ":");
-    add_json_text(&w->metadata, value);
+    mds_json_quote(value, &w->metadata);
     return w->metadata.failed ? MDS_EMEM : MDS_OK;
 }
 
@@ -85,7 +73,7 @@ enum mds_rc mds_st_writer_declare(struct mds_st_writer *w, const char *name,
                         w->out.path, name, ndim,
                         w->started ? "after the first data" : "");
     mds_str_add(&w->tensors, ",");
-    add_json_text(&w->tensors, name);
+    mds_json_quote(name, &w->tensors);
     mds_str_add(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[",
                 mds_st_dtype_name(dtype));
     for (int i = 0; i < ndim; i++) {

@@ -74,8 +74,7 @@ enum mds_rc mds_source_open(const char *path, struct mds_source **out)
 
     if (!megatron)
         MDS_TRY(check_content(path));
-    MDS_TRY(megatron ? open_megatron(path, out) : mds_source_open_hdf5(path, out));
-    return MDS_OK;
+    return megatron ? open_megatron(path, out) : mds_source_open_hdf5(path, out);
 }
 
 void mds_source_close(struct mds_source *s)

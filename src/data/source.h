@@ -30,16 +30,15 @@ struct mds_source {
     char *path;      /* as given */
     char *tokenizer; /* "codon"; NULL where the format does not say */
     int64_t tokens, documents;
-    int64_t vocab;   /* words; where vocab_seen: MDS_VOCAB_MAX, until set */
-    int vocab_seen;  /* the format states no vocabulary: the largest id + 1 */
+    int64_t vocab;   /* words; with vocab_seen MDS_VOCAB_MAX, until somebody sets it */
+    int vocab_seen;  /* the format states no vocabulary: it is the largest id + 1 */
     char **words;    /* [vocab], or NULL */
     int64_t n_words; /* of words: vocab or 0 */
     int64_t eod;     /* -1: unknown */
 };
 
-enum {
-    MDS_VOCAB_MAX = 1 << 24
-}; /* more is a damaged file, or one that is no token file */
+/* Words at most: more is a damaged file, or one that is no token file. */
+enum { MDS_VOCAB_MAX = 1 << 24 };
 
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
  * and by content. */

@@ -10,8 +10,7 @@
 extern const char *const mds_split_names[MDS_SPLITS]; /* "training", ... */
 
 /* "949,50,1", "90,10", "100" or the same with '/', as Megatron takes it; shares[] sum
- * to
- * 1.  MDS_EUSER for anything else. */
+ * to 1.  MDS_EUSER for anything else. */
 enum mds_rc mds_split_parse(const char *text, double shares[MDS_SPLITS]);
 
 /* Split s of tokens is bounds[s] .. bounds[s + 1]; bounds rise from 0 to tokens. */

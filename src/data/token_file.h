@@ -1,6 +1,6 @@
 /* The HDF5 token file that mds_data writes:
  *
- *   /tokens        uint8, uint16 or int32 (the smallest that holds the vocabulary)
+ *   /tokens        uint8 or uint16 (the smaller one that holds the vocabulary)
  *   /documents     int64: where each document starts, then the number of tokens
  *   /vocab         UTF-8 strings: the word of each id; not with tokenizer ids
  *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input,

@@ -1,6 +1,5 @@
 #include "io/jsonl.h"
 #include "base/alloc.h"
-#include "base/str.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -129,7 +128,7 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-static void add_quoted(struct mds_str *b, const char *text)
+void mds_json_quote(const char *text, struct mds_str *b)
 {
     const unsigned char *s = (const unsigned char *)text;
 
@@ -160,7 +159,7 @@ static void add_key(struct mds_jsonl *j, const char *key)
 {
     if (j->line.len > 1)
         mds_str_add(&j->line, ",");
-    add_quoted(&j->line, key);
+    mds_json_quote(key, &j->line);
     mds_str_add(&j->line, ":");
 }
 
@@ -168,7 +167,7 @@ void mds_jsonl_add_string(struct mds_jsonl *j, const char *key, const char *valu
 {
     add_key(j, key);
     if (value)
-        add_quoted(&j->line, value);
+        mds_json_quote(value, &j->line);
     else
         mds_str_add(&j->line, "null");
 }

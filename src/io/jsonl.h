@@ -3,6 +3,7 @@
 #define MDS_IO_JSONL_H
 
 #include "base/status.h"
+#include "base/str.h"
 
 #include <stdint.h>
 
@@ -26,7 +27,10 @@ void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value);
 void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value);
 enum mds_rc mds_jsonl_end(struct mds_jsonl *j);
 
-enum mds_rc
-mds_jsonl_close(struct mds_jsonl *j); /* frees j in any case; NULL is fine */
+/* Frees j in any case; NULL is fine. */
+enum mds_rc mds_jsonl_close(struct mds_jsonl *j);
+
+/* Add text to out as a JSON string, quotes included, escaped as above. */
+void mds_json_quote(const char *text, struct mds_str *out);
 
 #endif

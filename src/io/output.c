@@ -1,8 +1,8 @@
 #include "io/output.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "io/durable.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,24 +53,19 @@ void mds_output_abandon(struct mds_output *o)
     forget(o);
 }
 
-/* Make the new name itself survive a crash; file systems that cannot are not an error.
- */
-static void sync_directory(const char *path)
+/* Make the new name itself survive a crash.  The file is there in any case, so what
+ * cannot be synced is no failure. */
+static void sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *dir = mds_strdup(slash ? path : ".");
-    int fd;
+    char *folder = mds_strdup(slash ? path : ".");
 
-    if (!dir)
+    if (!folder)
         return;
     if (slash)
-        dir[slash == path ? 1 : slash - path] = '\0';
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(dir);
+        folder[slash == path ? 1 : slash - path] = '\0';
+    (void)mds_durable_folder(folder);
+    free(folder);
 }
 
 enum mds_rc mds_output_commit(struct mds_output *o)
@@ -85,7 +80,7 @@ enum mds_rc mds_output_commit(struct mds_output *o)
         mds_output_abandon(o);
         return rc;
     }
-    sync_directory(o->path);
+    sync_folder_of(o->path);
     fclose(o->file);
     forget(o);
     return MDS_OK;
