@@ -26,10 +26,10 @@ struct zero_unit {
     int64_t first, n, at, block;
     int range, ranges;          /* of z->range */
     int bucket;                 /* stages 0, 1 */
-    int begun;                  /* in this step; stages 0, 1 */
-    int summed;                 /* the sum of a pass of this step is there; 2, 3 */
-    int pass;                   /* the last one it was ready in; 0: none of this step */
-    int complete;               /* and that was its last */
+    int begun;                  /* gradient cleared in this step; stages 0, 1 */
+    int summed;                 /* own slice has a sum of this step; stages 2, 3 */
+    int pass;                   /* of this step it was last ready in; 0: none yet */
+    int complete;               /* that pass was the unit's last one */
     int grad_slot;              /* stages 2, 3: of z->grad_pool; -1: no gradient now */
     struct mds_comm_req gather; /* stages 1, 2: of the updated weights */
 };
@@ -40,7 +40,7 @@ struct zero_bucket {
     int first_unit, units;
     int64_t first, n; /* elements of the flat buffer */
     int waiting;      /* units of it that are not complete */
-    int sent;
+    int sent;         /* its sum was started */
 };
 
 /* A sum under way. */
@@ -53,7 +53,7 @@ struct zero_flight {
 };
 
 struct zero_file;
-struct zero_behind;
+struct zero_offload;
 
 struct mds_zero {
     struct mds_zero_spec spec;
@@ -78,7 +78,7 @@ struct mds_zero {
     struct mds_pool weight_pool;
     struct mds_comm_req fetch[MDS_POOL_SLOTS];
     int *follower;      /* [2, units + 1, units]: zero_weights.c */
-    int before, latest; /* units acquired, -1: none */
+    int before, latest; /* the two units acquired last, -1: none */
 
     /* Gradients.  Stages 0, 1: all of them, [span]; then sums of own slices, [own]. */
     float *grad;
@@ -95,8 +95,8 @@ struct mds_zero {
     float *master, *m, *v;
     struct mds_spill *file;
     int64_t steps;
-    struct zero_behind *behind; /* the host's update, or NULL */
-    struct zero_file *stream;   /* of states in a file, or NULL */
+    struct zero_offload *offload; /* the update on the host, or NULL */
+    struct zero_file *stream;     /* of states in a file, or NULL */
     struct mds_zero_host host_bytes;
 };
 
@@ -116,15 +116,22 @@ int64_t mds_zero_piece_at(const struct mds_zero *z, const struct zero_piece *p);
 /* Parts, ranges and buckets (zero_layout.c).  Arithmetic only. */
 enum mds_rc mds_zero_lay_out(struct mds_zero *z);
 
-/* Taking memory from the arena, and placing what lasts. */
+/* Take memory from the arena, and tell the registry where what lasts is. */
 enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena);
 enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
 enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena);
 void mds_zero_states_fini(struct mds_zero *z);
 
-/* Host memory, zeroed by all threads now, not page by page in the first update; counted
- * only and NULL on dry. */
+/* *(void **)out = host memory, zeroed by all threads at once so that each page is near
+ * those who update it; on dry only counted, and NULL. */
 enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
+
+/* Buffers in which any `slots` units at once have count(z, unit) elements of `elem`
+ * bytes each; zero.c. */
+enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
+                               enum mds_mem_tag tag, int64_t elem,
+                               int64_t (*count)(const struct mds_zero *z, int unit),
+                               int slots, struct mds_pool *out);
 
 /* Hooks; ctx is the mds_zero. */
 enum mds_rc mds_zero_acquire(void *ctx, int unit);
@@ -132,53 +139,54 @@ enum mds_rc mds_zero_release(void *ctx, int unit);
 enum mds_rc mds_zero_grad_begin(void *ctx, int unit);
 enum mds_rc mds_zero_grad_ready(void *ctx, int unit);
 
-/* A piece's weights where they rest, and its gradient. */
+/* A piece's weights where they are stored, and its gradient. */
 char *mds_zero_weight_at(const struct mds_zero *z, const struct zero_piece *p);
 float *mds_zero_grad_at(const struct mds_zero *z, const struct zero_piece *p);
 int mds_zero_weights_on_host(const struct mds_zero *z);
 
-/* Wait until own weights may be changed, and forget copies of them. */
+/* Wait until own weights may be changed, and drop gathered copies of them. */
 enum mds_rc mds_zero_weights_settle(struct mds_zero *z);
 
-/* Own weights of a unit are new: let the others have them. */
+/* Own weights of a unit are new: begin to gather them on the other ranks, at stages
+ * that keep all weights everywhere. */
 enum mds_rc mds_zero_weights_publish(struct mds_zero *z, int unit);
 
-/* A piece of a state (get: or of the gradient), to or from host memory. */
+/* Copy a piece of a state (get: or of the gradient) to host memory, or from it. */
 enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
                                const struct zero_piece *p, float *host);
 enum mds_rc mds_zero_state_put(struct mds_zero *z, enum mds_zero_what what,
                                const struct zero_piece *p, const float *host);
 
-/* Where state `what` is in the file. */
+/* Byte of the file where element `at` of the own part of state `what` is. */
 int64_t mds_zero_file_offset(const struct mds_zero *z, enum mds_zero_what what,
                              int64_t at);
 
-/* The ranges of a piece one after the other.  a: the update with its tensors at the
- * piece's first element. */
+/* Update a piece: call launch for its ranges, as many at once as one launch takes.  *a
+ * has its tensors at the piece's first element. */
 enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_piece *p,
                                   const struct mdsk_adamw *a,
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a));
 
-/* The same of a piece whose states, gradient and weights are in host memory. */
+/* The same where states, gradient and weights are in host memory. */
 enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
                                     const struct zero_piece *p,
                                     const struct mdsk_adamw *a);
 
-/* The host's update (zero_behind.c).  update begins it.  deliver: the
- * weights of the last update are on the device when what is queued next begins, and the
- * unit's gradient may be replaced; as collective as mds_zero_weights_publish.  wait:
- * states may be read and changed; not collective. */
-enum mds_rc mds_zero_behind_create(struct mds_zero *z);
-void mds_zero_behind_destroy(struct mds_zero *z);
-enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a);
-enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit);
-enum mds_rc mds_zero_behind_wait(struct mds_zero *z);
+/* The update on the host (zero_offload.c).  update begins it.  deliver waits for a
+ * unit:  what is queued on the device next finds its new weights there, and may replace
+ * its gradient; collective where mds_zero_weights_publish is.  wait: for all units, so
+ * that states may be read and changed; not collective. */
+enum mds_rc mds_zero_offload_create(struct mds_zero *z);
+void mds_zero_offload_destroy(struct mds_zero *z);
+enum mds_rc mds_zero_offload_update(struct mds_zero *z, const struct mdsk_adamw *a);
+enum mds_rc mds_zero_offload_deliver(struct mds_zero *z, int unit);
+enum mds_rc mds_zero_offload_wait(struct mds_zero *z);
 
-/* States in a file on their way to that update and back (zero_file.c).  begin: the
- * first set out.  update: those of all units in turn, but for empty ones, by the
- * update's thread; all else is called while that has nothing to do.  a: of the unit,
- * with its gradient and weights.  settle: the file has what was updated. */
+/* That update where states are in a file (zero_file.c).  begin: start to read the first
+ * ones.  update: a unit's, from its gradient and to its weights in *a; called by the
+ * update's thread, for all units in order but the empty ones, and all else only while
+ * that thread is idle.  settle: wait until the file has what was updated. */
 enum mds_rc mds_zero_file_create(struct mds_zero *z);
 void mds_zero_file_destroy(struct mds_zero *z);
 enum mds_rc mds_zero_file_begin(struct mds_zero *z);

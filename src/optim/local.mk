@@ -7,10 +7,10 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/pool.c src/optim/pool.h \
   src/optim/schedule.c src/optim/schedule.h \
   src/optim/zero.c src/optim/zero.h \
-  src/optim/zero_behind.c \
   src/optim/zero_file.c \
   src/optim/zero_grads.c \
   src/optim/zero_layout.c \
+  src/optim/zero_offload.c \
   src/optim/zero_resume.c \
   src/optim/zero_states.c \
   src/optim/zero_update.c \

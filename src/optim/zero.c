@@ -43,6 +43,28 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
     z->units = mds_params_units(z->params);
 }
 
+enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
+                               enum mds_mem_tag tag, int64_t elem,
+                               int64_t (*count)(const struct mds_zero *z, int unit),
+                               int slots, struct mds_pool *out)
+{
+    int64_t *counts = mds_zalloc((size_t)z->units, sizeof *counts);
+
+    if (!counts)
+        return MDS_EMEM;
+    for (int i = 0; i < z->units; i++)
+        counts[i] = count(z, i);
+    mds_pool_plan(out, counts, z->units, slots);
+    free(counts);
+    for (int s = 0; s < out->slots; s++) {
+        void *p = NULL;
+
+        MDS_TRY(mds_arena_take(arena, tag, out->slot[s].count * elem, &p));
+        out->slot[s].base = p;
+    }
+    return MDS_OK;
+}
+
 /* States first: weights that rest on the host may be among them. */
 static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
 {
@@ -61,7 +83,7 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
     if (z->spec.optimizer == MDS_PLACE_NVME)
         MDS_TRY(mds_zero_file_create(z));
     if (z->spec.optimizer != MDS_PLACE_DEVICE)
-        MDS_TRY(mds_zero_behind_create(z));
+        MDS_TRY(mds_zero_offload_create(z));
     mds_params_hook(z->params, &hooks);
     return MDS_OK;
 }
@@ -105,7 +127,7 @@ void mds_zero_destroy(struct mds_zero *z)
         return;
     finish_gathers(z);
     mds_params_hook(z->params, &none);
-    mds_zero_behind_destroy(z);
+    mds_zero_offload_destroy(z);
     mds_zero_file_destroy(z);
     mds_zero_states_fini(z);
     free(z->follower);

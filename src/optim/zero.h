@@ -51,35 +51,36 @@ struct mds_zero_spec {
     struct mds_comm *group;               /* borrowed: ranks with the same weights */
     int stage;                            /* 0 .. 3 */
     enum mds_place_kind optimizer;        /* where master weights and moments live */
-    /* Where slices of weights rest: NONE, or CPU at stage 3 with the optimizer
+    /* Where slices of weights are stored: DEVICE, or CPU at stage 3 with the optimizer
      * offloaded. */
     enum mds_place_kind weights;
     const char *nvme_path; /* folder for MDS_PLACE_NVME; borrowed for create */
     int64_t bucket_bytes;  /* stage 0: neighbouring units travel together up to it */
     int overlap; /* 0: stages 0, 1 reduce at the end; no gathers ahead of time */
-    struct mds_dev
-        *host;   /* memory beside dev, for MDS_PLACE_CPU; borrowed; NULL: dev's */
-    int threads; /* of the host's update; 0: as many as the cpu kernels have */
+    struct mds_dev *host; /* host memory for offload; borrowed; NULL: dev itself */
+    int threads; /* of an update on the host; 0: as many as the cpu kernels have */
 };
 
 /* Takes all memory from the arena, places the units, hooks into the registry.  Weights
  * are not set yet.  On a dry device host memory and files are counted, not taken.
- * MDS_EUSER: the combination is none, or nvme_path has no room. */
+ * MDS_EUSER: the stage and the places do not go together, or nvme_path has no room. */
 enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *arena,
                             struct mds_zero **out);
 void mds_zero_destroy(struct mds_zero *z); /* NULL is fine */
 
-/* Bytes on the host that offload takes: states, resting weights and buffers on the way;
- * and in the file.  How many weights the host updates. */
+/* What offload takes of the host. */
 struct mds_zero_host {
-    int64_t memory_bytes, file_bytes, weights;
+    int64_t memory_bytes; /* states, stored weights, buffers for copies */
+    int64_t file_bytes;
+    int64_t weights; /* number of weights that the host updates */
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 
 /* Start values, or those that `fill` gives, in f32, of elements first .. first + n - 1
  * of a unit (gaps 0).  Each rank asks for its own slices only.  Moments become 0, and
- * the next update is the first.  On a dry device fill is not called.  Where fill fails
- * on some ranks, weights are of no use, and all ranks can load again. */
+ * the next update is the first.  On a dry device fill is not called.  If fill fails on
+ * a rank, its failure is returned there, the weights are undefined, and all ranks may
+ * load again. */
 enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed);
 enum mds_rc mds_zero_load(struct mds_zero *z,
                           enum mds_rc (*fill)(void *ctx, int unit, int64_t first,
@@ -95,8 +96,8 @@ enum mds_rc mds_zero_step_begin(struct mds_zero *z);
  * this step, so that their sums may travel. */
 void mds_zero_pass_begin(struct mds_zero *z, int last);
 
-/* Block until each rank's gradients (stage 0: all, else its slices) are sums.  Every
- * unit must have been ready in some pass. */
+/* Wait until each rank's gradients (stage 0: all, else its slices) are sums over the
+ * group.  Every unit must have been ready in some pass. */
 enum mds_rc mds_zero_finish(struct mds_zero *z);
 
 /* Add up another group's gradients of one unit, slice by slice: the tied embedding on a
@@ -110,9 +111,9 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
 enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum);
 int mds_zero_owns_slices(const struct mds_zero *z);
 
-/* Update with the gradients times grad_scale, and give every rank the new weights (by
- * acquire, at the latest).  On the host this only begins, and goes on behind whatever
- * comes next.  Counts the steps for the bias corrections. */
+/* Update with the gradients times grad_scale, and give every rank the new weights, by
+ * acquire at the latest.  An update on the host only begins here, and goes on beside
+ * what is called next.  Counts the updates for the bias corrections. */
 enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale);
 
 /* A unit's master weights, gradient (between finish and step_begin) or moments in f32,
@@ -128,7 +129,8 @@ enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
  * + n - 1; n may be 0.  Over the group, each element is one rank's. */
 void mds_zero_share(const struct mds_zero *z, int unit, int64_t *first, int64_t *n);
 
-/* Some of them, in f32, to host memory; not gradients.  Not collective. */
+/* Elements first .. first + n - 1 of such a share, in f32, to host memory; `what` is no
+ * gradient.  Not collective. */
 enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int unit,
                                 int64_t first, int64_t n, float *host);
 

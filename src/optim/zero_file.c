@@ -131,7 +131,7 @@ static enum mds_rc update_piece(struct mds_zero *z, const struct mdsk_adamw *uni
     return MDS_OK;
 }
 
-/* ---- for zero_behind.c ---- */
+/* ---- for zero_offload.c ---- */
 
 enum mds_rc mds_zero_file_begin(struct mds_zero *z)
 {

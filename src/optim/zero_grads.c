@@ -1,10 +1,7 @@
 /* Gradients: where they are added up, and their sums over the group. */
-#include "base/alloc.h"
 #include "base/minmax.h"
 #include "optim/internal.h"
 #include "tensor/op.h"
-
-#include <stdlib.h>
 
 /* Units whose gradients can be alive at once at stages 2 and 3: the one being computed;
  * one that another needs too, as the embedding does from the head on, if they are tied;
@@ -38,25 +35,9 @@ static int64_t grad_floats(const struct mds_zero *z)
     return z->stage < 2 ? mds_params_span(z->params) : z->own;
 }
 
-static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
+static int64_t unit_count(const struct mds_zero *z, int unit)
 {
-    int64_t *count = mds_zalloc((size_t)z->units, sizeof *count);
-
-    if (!count)
-        return MDS_EMEM;
-    for (int i = 0; i < z->units; i++)
-        count[i] = mds_params_unit(z->params, i)->count;
-    mds_pool_plan(&z->grad_pool, count, z->units, alive_at_once(z));
-    free(count);
-    for (int s = 0; s < z->grad_pool.slots; s++) {
-        struct mds_pool_slot *slot = &z->grad_pool.slot[s];
-        void *p = NULL;
-
-        MDS_TRY(mds_arena_take(arena, MDS_MEM_GRAD,
-                               slot->count * (int64_t)sizeof(float), &p));
-        slot->base = p;
-    }
-    return MDS_OK;
+    return mds_params_unit(z->params, unit)->count;
 }
 
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
@@ -102,7 +83,8 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
     for (int i = 0; i < z->units && z->stage < 2; i++)
         place(z, i, z->grad + mds_params_unit(z->params, i)->first);
     if (z->stage >= 2)
-        MDS_TRY(take_pool(z, arena));
+        MDS_TRY(mds_zero_pool_take(z, arena, MDS_MEM_GRAD, sizeof(float), unit_count,
+                                   alive_at_once(z), &z->grad_pool));
     return take_flights(z, arena);
 }
 

@@ -150,8 +150,8 @@ enum mds_rc mds_zero_state_get(struct mds_zero *z, enum mds_zero_what what,
 {
     const float *from = state_at(z, what, p);
 
-    if (z->behind)
-        MDS_TRY(mds_zero_behind_wait(z));
+    if (z->offload)
+        MDS_TRY(mds_zero_offload_wait(z));
     if (!on_host(z, what))
         return copy_out(z, host, from, p->n * f32);
     if (!from)

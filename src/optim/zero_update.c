@@ -129,8 +129,8 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     struct mdsk_adamw a = mds_adamw_at(&z->optim, ++z->steps, lr, grad_scale);
 
     MDS_TRY(mds_zero_weights_settle(z));
-    if (z->behind)
-        return mds_zero_behind_update(z, &a);
+    if (z->offload)
+        return mds_zero_offload_update(z, &a);
     for (int i = 0; i < z->units; i++)
         MDS_TRY(update_unit(z, i, a));
     return MDS_OK;

@@ -34,24 +34,9 @@ char *mds_zero_weight_at(const struct mds_zero *z, const struct zero_piece *p)
 
 /* ---- memory ---- */
 
-static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
+static int64_t gathered_count(const struct mds_zero *z, int unit)
 {
-    int64_t *count = mds_zalloc((size_t)z->units, sizeof *count);
-
-    if (!count)
-        return MDS_EMEM;
-    for (int i = 0; i < z->units; i++)
-        count[i] = z->unit[i].block * z->size;
-    mds_pool_plan(&z->weight_pool, count, z->units, alive_at_once(z));
-    free(count);
-    for (int s = 0; s < z->weight_pool.slots; s++) {
-        struct mds_pool_slot *slot = &z->weight_pool.slot[s];
-        void *p = NULL;
-
-        MDS_TRY(mds_arena_take(arena, MDS_MEM_PARAM, slot->count * z->elem, &p));
-        slot->base = p;
-    }
-    return MDS_OK;
+    return z->unit[unit].block * z->size;
 }
 
 /* For who follows whom: 2 (n + 1) n numbers, for n units. */
@@ -90,7 +75,8 @@ enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
     if (z->stage == 3) {
         MDS_TRY(take_slices(z, arena));
         MDS_TRY(take_followers(z));
-        return take_pool(z, arena);
+        return mds_zero_pool_take(z, arena, MDS_MEM_PARAM, z->elem, gathered_count,
+                                  alive_at_once(z), &z->weight_pool);
     }
     MDS_TRY(
         mds_arena_take(arena, MDS_MEM_PARAM, mds_params_span(z->params) * z->elem, &p));
@@ -130,8 +116,8 @@ static enum mds_rc start_fetch(struct mds_zero *z, int unit, int s)
     char *to = z->weight_pool.slot[s].base;
     const char *from = mds_zero_weight_at(z, &own);
 
-    if (z->behind)
-        MDS_TRY(mds_zero_behind_deliver(z, unit));
+    if (z->offload)
+        MDS_TRY(mds_zero_offload_deliver(z, unit));
     if (mds_zero_weights_on_host(z)) {
         mds_dev_copy_in(z->dev, to + z->rank * bytes, from, u->n * z->elem);
         from = to + z->rank * bytes;
@@ -147,7 +133,7 @@ static enum mds_rc bring(struct mds_zero *z, int unit, int *slot)
     *slot = mds_pool_find(pool, unit);
     if (*slot >= 0)
         return MDS_OK;
-    *slot = mds_pool_pick(pool, z->unit[unit].block * z->size);
+    *slot = mds_pool_pick(pool, gathered_count(z, unit));
     if (*slot < 0)
         return MDS_OK;
     MDS_TRY(mds_comm_wait(&z->fetch[*slot])); /* brought for nothing */
@@ -191,8 +177,8 @@ enum mds_rc mds_zero_acquire(void *ctx, int unit)
 
     if (z->stage == 3)
         return acquire_slices(z, unit);
-    if (z->behind)
-        MDS_TRY(mds_zero_behind_deliver(z, unit));
+    if (z->offload)
+        MDS_TRY(mds_zero_offload_deliver(z, unit));
     return mds_comm_wait(&z->unit[unit].gather);
 }
 
@@ -219,8 +205,8 @@ enum mds_rc mds_zero_release(void *ctx, int unit)
 
 enum mds_rc mds_zero_weights_settle(struct mds_zero *z)
 {
-    for (int i = 0; z->behind && i < z->units; i++)
-        MDS_TRY(mds_zero_behind_deliver(z, i));
+    for (int i = 0; z->offload && i < z->units; i++)
+        MDS_TRY(mds_zero_offload_deliver(z, i));
     for (int i = 0; i < z->units; i++)
         MDS_TRY(mds_comm_wait(&z->unit[i].gather));
     for (int s = 0; s < z->weight_pool.slots; s++) {

@@ -1,18 +1,17 @@
-/* The update on the host, of states in memory or in a file, behind what the device
- * does.
+/* The update on the host (ZeRO-Offload), of states in memory or in a file, while the
+ * device goes on with the next step.
  *
- *   update        only begins: gradients of the first units set out
- *   next forward  acquire waits for its unit, whose weights travel back
+ *   mds_zero_update   only begins: gradients of the first units are copied to the host
+ *   next forward      acquire waits for its unit's weights to be copied back
  *
  * Units go in the order in which forward passes want them, a few at a time, each
- * through a slot of pinned memory, 4 bytes for the gradient and a weight for the way
- * back:
+ * through a slot of pinned memory with room for its gradient and its new weights:
  *
- *   gradient to the slot | job, done by a helper thread | weights to the device
+ *   gradient to the slot | update, by a helper thread | weights to the device
  *
- * Whoever waits here moves the others on.  Gradients stay on the device until then: the
- * norm that they are clipped by needs all of them, and backward passes write those of a
- * unit after they acquired it. */
+ * Whoever waits for a unit here moves all of them on.  A unit's gradient stays where it
+ * is on the device until it is copied: all of them are needed for the norm they are
+ * clipped by, and backward writes a unit's only after it has acquired the unit. */
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "optim/internal.h"
@@ -33,17 +32,17 @@ struct slot {
     int64_t room;                        /* elements; the host's memory for them: */
     float *grad;                         /* NULL on dry */
     char *weight;                        /* NULL on dry, and where weights rest here */
-    struct mds_dev_copying sent, coming; /* gradient; the latest weights */
+    struct mds_dev_copying sent, coming; /* copies: of the gradient, of the weights */
 };
 
-struct zero_behind {
+struct zero_offload {
     struct mds_worker *worker; /* NULL on dry */
     struct mdsk_adamw update;  /* what is the same for all units */
     struct slot slot[SLOTS];   /* unit i's is i % SLOTS */
-    /* Gradients of units below `sent` have set out, jobs below `begun` have been
-     * started, weights below `returned` have set out. */
+    /* Of this update: for units below `sent` the copy of the gradient was started,
+     * below `begun` the update, below `returned` the copy of the weights. */
     int sent, begun, returned;
-    char *settled; /* [units]: they have been given to the group */
+    char *settled; /* [units]: the new weights were given to the group */
 };
 
 /* ---- life ---- */
@@ -56,7 +55,7 @@ static enum mds_rc take(struct mds_zero *z, int64_t bytes, void **out)
 
 static enum mds_rc take_slot(struct mds_zero *z, int index)
 {
-    struct slot *s = &z->behind->slot[index];
+    struct slot *s = &z->offload->slot[index];
     void *grad = NULL, *weight = NULL;
 
     s->z = z;
@@ -70,13 +69,13 @@ static enum mds_rc take_slot(struct mds_zero *z, int index)
     return MDS_OK;
 }
 
-enum mds_rc mds_zero_behind_create(struct mds_zero *z)
+enum mds_rc mds_zero_offload_create(struct mds_zero *z)
 {
-    struct zero_behind *b = mds_zalloc(1, sizeof *b);
+    struct zero_offload *b = mds_zalloc(1, sizeof *b);
 
     if (!b)
         return MDS_EMEM;
-    z->behind = b;
+    z->offload = b;
     b->sent = b->begun = b->returned = z->units;
     b->settled = mds_zalloc((size_t)z->units, 1);
     if (!b->settled)
@@ -88,9 +87,9 @@ enum mds_rc mds_zero_behind_create(struct mds_zero *z)
 }
 
 /* Copies may still be under way. */
-void mds_zero_behind_destroy(struct mds_zero *z)
+void mds_zero_offload_destroy(struct mds_zero *z)
 {
-    struct zero_behind *b = z->behind;
+    struct zero_offload *b = z->offload;
 
     if (!b)
         return;
@@ -116,10 +115,11 @@ void mds_zero_behind_destroy(struct mds_zero *z)
 
 static struct slot *slot_of(const struct mds_zero *z, int unit)
 {
-    return &z->behind->slot[unit % SLOTS];
+    return &z->offload->slot[unit % SLOTS];
 }
 
-/* The unit that had the slot before has left it, but for its weights. */
+/* Start the copy of a unit's gradient.  The slot's last unit is done with it, but for
+ * the copy of its weights. */
 static void send(struct mds_zero *z, int unit)
 {
     const struct zero_unit *u = &z->unit[unit];
@@ -143,12 +143,13 @@ static void update(struct mds_job *job)
         snprintf(s->why, sizeof s->why, "%s", mds_fail_text());
 }
 
-static void aim(const struct mds_zero *z, struct slot *s)
+/* s->update for the slot's unit. */
+static void set_update(const struct mds_zero *z, struct slot *s)
 {
     int64_t at = z->unit[s->piece.unit].at;
     struct mdsk_adamw *a = &s->update;
 
-    *a = z->behind->update;
+    *a = z->offload->update;
     a->grad = s->grad;
     a->dtype = z->dtype;
     a->weight =
@@ -162,17 +163,17 @@ static void aim(const struct mds_zero *z, struct slot *s)
         a->weight = NULL;
 }
 
-/* Both copies of the slot are done. */
+/* Start the update: both copies of the slot are done. */
 static void begin(struct mds_zero *z, struct slot *s)
 {
     if (z->dry || s->piece.n == 0)
         return;
-    aim(z, s);
+    set_update(z, s);
     s->job.run = update;
-    mds_worker_start(z->behind->worker, &s->job);
+    mds_worker_start(z->offload->worker, &s->job);
 }
 
-/* The job is done. */
+/* Start the copy of the weights: the update is done. */
 static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 {
     if (s->rc)
@@ -185,13 +186,13 @@ static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 
 static int is_updated(const struct mds_zero *z, struct slot *s)
 {
-    return z->dry || mds_worker_done(z->behind->worker, &s->job);
+    return z->dry || mds_worker_done(z->offload->worker, &s->job);
 }
 
-/* As far as all of them get without waiting. */
+/* Move all units on as far as they get without waiting. */
 static enum mds_rc advance(struct mds_zero *z)
 {
-    struct zero_behind *b = z->behind;
+    struct zero_offload *b = z->offload;
 
     for (; b->returned < b->begun; b->returned++) {
         struct slot *s = slot_of(z, b->returned);
@@ -212,14 +213,14 @@ static enum mds_rc advance(struct mds_zero *z)
     return MDS_OK;
 }
 
-/* Until the weights of units below `end` have set out.  Copies wait for what was queued
- * before them, which may be a message of a peer that died. */
+/* Wait until the copies of the weights of units below `end` are started.  They wait for
+ * what was queued before them, which may be a message of a peer that died. */
 static enum mds_rc wait_below(struct mds_zero *z, int end)
 {
     struct mds_dev_patience p = {0};
 
     MDS_TRY(advance(z));
-    while (z->behind->returned < end) {
+    while (z->offload->returned < end) {
         MDS_TRY(mds_dev_rest(z->dev, &p));
         MDS_TRY(advance(z));
     }
@@ -228,9 +229,9 @@ static enum mds_rc wait_below(struct mds_zero *z, int end)
 
 /* ---- for the others ---- */
 
-enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *a)
+enum mds_rc mds_zero_offload_update(struct mds_zero *z, const struct mdsk_adamw *a)
 {
-    struct zero_behind *b = z->behind;
+    struct zero_offload *b = z->offload;
 
     if (z->file)
         MDS_TRY(mds_zero_file_begin(z));
@@ -240,9 +241,9 @@ enum mds_rc mds_zero_behind_update(struct mds_zero *z, const struct mdsk_adamw *
     return advance(z);
 }
 
-enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit)
+enum mds_rc mds_zero_offload_deliver(struct mds_zero *z, int unit)
 {
-    struct zero_behind *b = z->behind;
+    struct zero_offload *b = z->offload;
 
     MDS_TRY(wait_below(z, unit + 1));
     if (b->settled[unit])
@@ -252,7 +253,7 @@ enum mds_rc mds_zero_behind_deliver(struct mds_zero *z, int unit)
     return mds_zero_weights_publish(z, unit);
 }
 
-enum mds_rc mds_zero_behind_wait(struct mds_zero *z)
+enum mds_rc mds_zero_offload_wait(struct mds_zero *z)
 {
     return wait_below(z, z->units);
 }
