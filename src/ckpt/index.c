@@ -132,6 +132,9 @@ static int same_but_padding(const struct mds_ckpt_index *ix,
            s->rows == padded_vocab;
 }
 
+static const char remedy[] =
+    "; give the settings that it was saved with: mds_ckpt info --config prints them";
+
 enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
                                        const struct mds_params *whole, int64_t vocab,
                                        int64_t padded_vocab)
@@ -142,20 +145,20 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
         const struct mds_ckpt_tensor *t = id < 0 ? NULL : &ix->tensor[id];
 
         if (!t)
-            return mds_fail(MDS_EUSER, "%s: has no %s: it is of another model",
-                            ix->path, s->name);
+            return mds_fail(MDS_EUSER, "%s: has no %s: it is of another model%s",
+                            ix->path, s->name, remedy);
         if (t->cols != s->cols ||
             (t->rows != s->rows && !same_but_padding(ix, t, s, vocab, padded_vocab)))
             return mds_fail(MDS_EUSER,
                             "%s: %s is %" PRId64 " x %" PRId64
-                            ", this model's is %" PRId64 " x %" PRId64,
+                            ", this model's is %" PRId64 " x %" PRId64 "%s",
                             ix->path, s->name, t->rows, t->cols ? t->cols : 1, s->rows,
-                            s->cols ? s->cols : 1);
+                            s->cols ? s->cols : 1, remedy);
     }
     for (int64_t i = 0; i < ix->tensors; i++)
         if (mds_params_find(whole, ix->tensor[i].name) < 0)
-            return mds_fail(MDS_EUSER, "%s: has %s, which this model has not", ix->path,
-                            ix->tensor[i].name);
+            return mds_fail(MDS_EUSER, "%s: has %s, which this model has not%s",
+                            ix->path, ix->tensor[i].name, remedy);
     return MDS_OK;
 }
 

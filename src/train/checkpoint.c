@@ -71,9 +71,20 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     return rc;
 }
 
-/* The index, found to be whole and of this model; on the first rank. */
+/* Padding may hide that ids mean something else now. */
+static void warn_of_words(const struct run *r, const struct mds_ckpt_index *ix)
+{
+    if (ix->state.iteration > 0 && ix->state.vocab != r->config->model.vocab)
+        mds_warn("%s was trained on data of %" PRId64
+                 " words, and this run's has %" PRId64
+                 ": the data of another tokenizer?",
+                 ix->path, ix->state.vocab, r->config->model.vocab);
+}
+
+/* The index, found to be whole and of this model; on the first rank.  *other: it is
+ * whole, but of another model. */
 static enum mds_rc open_index(const struct run *r, const char *path,
-                              struct mds_ckpt_index **ix)
+                              struct mds_ckpt_index **ix, int *other)
 {
     const struct mds_model_config *m = &r->config->model;
     struct mds_params *whole = NULL;
@@ -82,18 +93,26 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     MDS_TRY(mds_ckpt_index_read(path, ix));
     MDS_TRY(mds_ckpt_index_check_files(*ix));
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
+    warn_of_words(r, *ix);
     rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
+    *other = rc == MDS_EUSER;
     mds_params_destroy(whole);
     return rc;
 }
 
-static enum mds_rc load_parts(struct run *r, const char *path, struct taking taking)
+/* *other, on all ranks: path is of another model, as those before it will be. */
+static enum mds_rc load_parts(struct run *r, const char *path, struct taking taking,
+                              int *other)
 {
     struct mds_ckpt_index *ix = NULL;
     double begin = mds_clock_s();
-    enum mds_rc rc = speaks(r) ? open_index(r, path, &ix) : MDS_OK;
+    enum mds_rc rc;
 
+    *other = 0;
+    rc = speaks(r) ? open_index(r, path, &ix, other) : MDS_OK;
     rc = mds_ckpt_agree(r->groups.world, rc);
+    if (mds_ckpt_is_of_files(rc))
+        MDS_TRY(mds_comm_broadcast(r->groups.world, other, sizeof *other, 0));
     if (!rc)
         rc = mds_ckpt_index_share(r->groups.world, &ix);
     if (!rc)
@@ -107,12 +126,12 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
     return rc;
 }
 
-static enum mds_rc load(struct run *r, const char *path)
+static enum mds_rc load(struct run *r, const char *path, int *other)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    struct taking taking = {!c->finetune && !c->no_load_optim, !c->finetune};
 
-    return load_parts(r, path,
-                      (struct taking){!c->finetune && !c->no_load_optim, !c->finetune});
+    return load_parts(r, path, taking, other);
 }
 
 /* ---- which ---- */
@@ -161,11 +180,12 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     char path[MDS_CKPT_PATH], why[2048];
     enum mds_rc rc;
+    int other;
 
     for (;;) {
         MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
-        rc = load(r, path);
-        if (!mds_ckpt_is_of_files(rc))
+        rc = load(r, path, &other);
+        if (!mds_ckpt_is_of_files(rc) || other)
             return rc;
         snprintf(why, sizeof why, "%s", mds_fail_text());
         MDS_TRY(find(r, look_before, &iteration));
@@ -219,6 +239,7 @@ enum mds_rc mds_run_begin(struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     int64_t iteration = -1;
+    int other;
 
     if (!c->load) {
         MDS_TRY(warn_of_others(r));
@@ -226,7 +247,7 @@ enum mds_rc mds_run_begin(struct run *r)
     }
     MDS_TRY(find(r, look_latest, &iteration));
     if (iteration == ITSELF)
-        return load(r, c->load);
+        return load(r, c->load, &other);
     if (iteration < 0)
         return begin_chain(r);
     MDS_TRY(load_newest(r, iteration));
@@ -238,13 +259,14 @@ enum mds_rc mds_run_begin(struct run *r)
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration)
 {
     char path[MDS_CKPT_PATH];
+    int other;
 
     *iteration = -1;
     MDS_TRY(find(r, look_good, iteration));
     if (*iteration < 0)
         return MDS_OK;
     MDS_TRY(mds_ckpt_path(r->config->checkpoint.save, *iteration, 0, path));
-    MDS_TRY(load_parts(r, path, (struct taking){.moments = 1, .place = 1}));
+    MDS_TRY(load_parts(r, path, (struct taking){.moments = 1, .place = 1}, &other));
     r->saved = *iteration;
     return MDS_OK;
 }

@@ -118,7 +118,15 @@ test_expect_success 'a different model' '
     test_must_fail pretrain --train-iters 6 --load ck --num-layers 1 &&
     grep "error: ck/iter_0000004: has layer.1.*which this model has not" out &&
     test_must_fail pretrain --train-iters 6 --load ck --ffn-hidden-size 96 &&
-    grep "is 128 x 32, this model.s is 96 x 32" out
+    grep "is 128 x 32, this model.s is 96 x 32; give the settings" out &&
+    ! grep "load-fallback" out && test "$(grep -c "error:" out)" -eq 1 &&
+    test_must_fail pretrain --train-iters 6 --load ck --ffn-hidden-size 96 --load-fallback &&
+    ! grep "trying" out
+'
+test_expect_success 'data of another tokenizer: a warning where padding hides it' '
+    mds_data make --tokenizer nucleotide --output n.h5 "$srcdir/tests/data/lambda.fna.gz" &&
+    fresh && pretrain --train-iters 5 --load ck --data-path n.h5 &&
+    grep "warn: ck/iter_0000004 was trained on data of 66 words, and this run.s has 6" out
 '
 
 # ---- writing ----

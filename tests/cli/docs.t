@@ -28,6 +28,14 @@ test_expect_success 'every option is one of ours' '
     done >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
+command -v python3 >/dev/null && test_set_prereq PYTHON
+# -S: without installed libraries
+test_expect_success PYTHON 'the program that needs PyTorch says how it is used, and what it needs' '
+    convert="python3 -S $srcdir/scripts/mds_from_megatron" &&
+    $convert --help | grep "num-attention-heads N" &&
+    test_expect_code 1 $convert --num-attention-heads 2 . out.safetensors 2>err &&
+    grep "mds_from_megatron: error: .*has no PyTorch" err && test "$(wc -l <err)" -eq 1
+'
 test_expect_success 'every variable is read by something' '
     for text in $texts; do
         text $text | grep -o -w -E "MDS_[A-Z_]*[A-Z]" | sort -u | while read -r name; do
