@@ -1,4 +1,4 @@
-/* Causal softmax attention without the S x S matrix. */
+/* Causal softmax attention, as a rule without the S x S matrix. */
 #ifndef MDSK_ATTENTION_H
 #define MDSK_ATTENTION_H
 
@@ -20,7 +20,10 @@ struct mdsk_heads {
  * query i, key j) of sample first_sample + b takes word (first_key + j) % 4 of
  * mdsk_dropout_block(seed, site, step, sample, token = (first_head + h) * 2^32 +
  * first_query + i, block = (first_key + j) / 4), and survivors are scaled by 1 / (1 -
- * p). */
+ * p).
+ *
+ * plain: not by fused kernels, but with the scores of some queries at a time in memory
+ * (plain/attention.h): the same to rounding, slower, for any D. */
 struct mdsk_attention_shape {
     int64_t B, A, G, Sq, Sk, D;
     int64_t q_offset;
@@ -28,6 +31,7 @@ struct mdsk_attention_shape {
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key dropout;
     int64_t first_sample, first_head, first_query, first_key;
+    int plain;
 };
 
 /* o = softmax(scale * q k^T, masked) v
@@ -37,7 +41,7 @@ struct mdsk_attention_shape {
  *                 sum of exponentials of the scaled, masked scores, kept for the
  *                 backward pass
  *
- * Working memory is per thread and independent of S.
+ * Working memory is per thread and independent of S, unless plain.
  * Source: Dao, Fu, Ermon, Rudra, Re 2022, arXiv:2205.14135. */
 struct mdsk_attention_fwd {
     struct mdsk_attention_shape shape;
@@ -96,8 +100,10 @@ struct mdsk_attention_part {
 struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
                                                    int64_t bytes_per_head);
 
-/* Bytes of working memory of that pass, for 16-bit numbers: dq in f32, lse and delta of
- * a part, and o, d_o and dq where they are copied.  0 for f32. */
+/* Bytes of working memory on GPUs.  Fused: forward 0; backward, for 16-bit numbers, dq
+ * in f32, lse and delta of a part, and o, d_o and dq where they are copied; 0 for f32.
+ * Plain: mdsk_plain_attention_bytes. */
+int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a);
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
 
 int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);

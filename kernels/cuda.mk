@@ -5,6 +5,7 @@ kernels_cuda_c = \
   kernels/cuda/attention.c kernels/cuda/attention.h \
   kernels/cuda/common.c kernels/cuda/cuda.h kernels/cuda/grid.h \
   kernels/cuda/linear.c kernels/cuda/linear.h \
+  kernels/cuda/plain.c kernels/cuda/plain.h \
   kernels/cuda/product.c kernels/cuda/product.h \
   kernels/cuda/table.c
 kernels_cudnn_c = \
@@ -23,6 +24,7 @@ kernels_cuda_cu = \
   kernels/cuda/norm_bwd.cu \
   kernels/cuda/norm_fwd.cu \
   kernels/cuda/optimizer.cu \
+  kernels/cuda/plain_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
   kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/parts.cuh kernels/cuda/storage.cuh
@@ -59,7 +61,7 @@ endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
-  kernels/cuda/linear.c kernels/cuda/product.c
+  kernels/cuda/linear.c kernels/cuda/plain.c kernels/cuda/product.c
 tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm

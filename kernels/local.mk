@@ -22,6 +22,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/norm.c \
   kernels/cpu/normal.c \
   kernels/cpu/optimizer.c \
+  kernels/cpu/plain.c kernels/cpu/plain.h \
   kernels/cpu/product.c kernels/cpu/product.h \
   kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
@@ -29,7 +30,8 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/table.c \
   kernels/cpu/team.c \
   kernels/cpu/tile.c kernels/cpu/tile.h kernels/cpu/tile_body.h \
-  kernels/cpu/vmath.h
+  kernels/cpu/vmath.h \
+  kernels/plain/attention.c kernels/plain/attention.h
 EXTRA_DIST += kernels/README.md
 
 if HAVE_CMOCKA

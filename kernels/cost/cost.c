@@ -3,6 +3,7 @@
  * flops count the multiply-adds of products, two each, as the whole field does; sums,
  * exponentials and the like count nothing: what they take is bytes.  bytes count every
  * input read once and every output written once; what is added to is both. */
+#include "kernels/plain/attention.h"
 #include "kernels/table.h"
 
 static double size_of(enum mdsk_dtype t)
@@ -93,19 +94,31 @@ static double heads_bytes(const struct mdsk_attention_shape *s, int q, int kv,
            stats * queries * (double)sizeof(float);
 }
 
-/* Two products: q k^T and p v. */
+/* Bytes that plain attention moves for each visible pair: so many f32 numbers, and so
+ * many of the type, written or read. */
+static double plain_bytes(const struct mdsk_attention_shape *s, int wide, int narrow)
+{
+    if (!s->plain)
+        return 0;
+    return visible(s) * (wide * (double)sizeof(float) + narrow * size_of(s->dtype));
+}
+
+/* Two products: q k^T and p v.  Plain: scores are read for their maximum, for their sum
+ * and for p. */
 struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a)
 {
     return (struct mdsk_cost){4 * visible(&a->shape) * (double)a->shape.D,
-                              heads_bytes(&a->shape, 2, 2, 1)};
+                              heads_bytes(&a->shape, 2, 2, 1) +
+                                  plain_bytes(&a->shape, 4, 2)};
 }
 
 /* Five products: q k^T again, d_o v^T, and one each for dq, dk, dv.  delta is written
- * and read. */
+ * and read.  Plain: two make scores, which become p, read once, and ds, read twice. */
 struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
 {
     return (struct mdsk_cost){10 * visible(&a->shape) * (double)a->shape.D,
-                              heads_bytes(&a->shape, 4, 4, 3)};
+                              heads_bytes(&a->shape, 4, 4, 3) +
+                                  plain_bytes(&a->shape, 4, 5)};
 }
 
 /* Whether 32 bits do not count `unit` bytes for each element up to the end of the last
@@ -148,6 +161,13 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
     return part;
 }
 
+int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+
+    return s->plain ? mdsk_plain_attention_bytes(s, s->dtype, 0) : 0;
+}
+
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
@@ -155,6 +175,8 @@ int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
     struct mdsk_attention_part part;
     int64_t copies;
 
+    if (s->plain)
+        return mdsk_plain_attention_bytes(s, s->dtype, 1);
     if (s->dtype == MDSK_F32)
         return 0;
     part = mdsk_attention_bwd_part(a, sum * s->Sq * s->D);

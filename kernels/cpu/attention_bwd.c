@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kernels/cpu/plain.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
@@ -324,14 +325,13 @@ static void two_walks(const struct mdsk_attention_bwd *a, float *scratch)
     }
 }
 
-int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
+static int fused_bwd(const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int threads = threads_for(a);
     int64_t tasks = s->B * s->G;
     float *scratch = mdsk_scratch(threads * room_floats(s));
 
-    (void)stream;
     if (!scratch)
         return -ENOMEM;
     row_sums(a, scratch);
@@ -341,4 +341,11 @@ int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
     else
         two_walks(a, scratch);
     return 0;
+}
+
+int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
+{
+    if (a->shape.plain)
+        return mdsk_plain_attention_bwd(&mdsk_plain_steps_cpu, stream, a);
+    return fused_bwd(a);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cpu/plain.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
@@ -255,7 +256,7 @@ static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
 }
 
 /* Long runs of a causal mask come first, so that the last to finish is a short one. */
-int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
+static int fused_fwd(const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t runs = mdsk_ceil_div(s->Sq, RUN), heads = s->B * s->A;
@@ -263,7 +264,6 @@ int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
     int threads = mdsk_threads_for(heads * s->Sq * s->D);
     float *room = mdsk_scratch(threads * floats);
 
-    (void)stream;
     if (!room)
         return -ENOMEM;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -274,4 +274,11 @@ int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
         run(a, h / s->A, h % s->A, first, mdsk_min(first + RUN, s->Sq), &w);
     }
     return 0;
+}
+
+int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
+{
+    if (a->shape.plain)
+        return mdsk_plain_attention_fwd(&mdsk_plain_steps_cpu, stream, a);
+    return fused_fwd(a);
 }

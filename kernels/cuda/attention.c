@@ -1,34 +1,50 @@
-/* Attention on the GPU: cuDNN's where it can, the project's own otherwise. */
+/* Attention on the GPU: cuDNN's where it can, the project's own otherwise; or, where it
+ * is asked for, the plain one. */
 #include "config.h"
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/plain.h"
 
 #include <errno.h>
 
 #ifdef HAVE_CUDNN
 #include "kernels/cuda/cudnn_attention.h"
 
-int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a)
+static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
     int err = mdsk_cudnn_attention_fwd(stream, a);
 
     return err == -ENOTSUP ? mdsk_own_attention_fwd(stream, a) : err;
 }
 
-int mdsk_attention_bwd_cuda(void *stream, const struct mdsk_attention_bwd *a)
+static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
     int err = mdsk_cudnn_attention_bwd(stream, a);
 
     return err == -ENOTSUP ? mdsk_own_attention_bwd(stream, a) : err;
 }
 #else
-int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a)
+static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
     return mdsk_own_attention_fwd(stream, a);
 }
 
-int mdsk_attention_bwd_cuda(void *stream, const struct mdsk_attention_bwd *a)
+static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
     return mdsk_own_attention_bwd(stream, a);
 }
 #endif
+
+int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a)
+{
+    if (a->shape.plain)
+        return mdsk_plain_attention_fwd(&mdsk_plain_steps_cuda, stream, a);
+    return fused_fwd(stream, a);
+}
+
+int mdsk_attention_bwd_cuda(void *stream, const struct mdsk_attention_bwd *a)
+{
+    if (a->shape.plain)
+        return mdsk_plain_attention_bwd(&mdsk_plain_steps_cuda, stream, a);
+    return fused_bwd(stream, a);
+}

@@ -205,7 +205,7 @@ template <class F> int with_tiles(enum mdsk_dtype dtype, int64_t D, F f)
             return f(type, std::integral_constant<int, 128>());
         if (D <= 256)
             return f(type, std::integral_constant<int, 256>());
-        mdsk_cuda_fail("attention", "heads of more than 256 are not supported");
+        mdsk_cuda_fail("attention", "heads of more than 256 need the plain one");
         return -ENOTSUP;
     };
 

@@ -125,6 +125,7 @@ enum mds_rc mds_op_attention_fwd(struct mds_dev *dev,
         return mds_front_broken("attention_fwd", "lse_stride 0 or >= Sq");
     MDS_TRY(mds_front_dtype(dev, "attention_fwd", a->shape.dtype));
     mds_dev_charge(dev, MDS_OP_ATTENTION_FWD, mdsk_attention_fwd_cost(a));
+    mds_dev_charge_scratch(dev, mdsk_attention_fwd_scratch(a));
     if (!kern)
         return MDS_OK;
     return mds_front_launched(dev, "attention_fwd",

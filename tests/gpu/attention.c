@@ -1,5 +1,5 @@
-/* gpu: attention as the cuda backend chooses it, beside the project's own kernels,
- * which tests/kernels/attention compares with plain loops. */
+/* gpu: attention as the cuda backend chooses it, and the plain one, beside the
+ * project's own kernels, which tests/kernels/attention compares with plain loops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,6 +150,22 @@ static int chosen_backward(cudaStream_t stream, const struct mdsk_attention_bwd 
     return mdsk_attention_bwd_cuda(stream, a);
 }
 
+static int plain_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+{
+    struct mdsk_attention_fwd b = *a;
+
+    b.shape.plain = 1;
+    return mdsk_attention_fwd_cuda(stream, &b);
+}
+
+static int plain_backward(cudaStream_t stream, const struct mdsk_attention_bwd *a)
+{
+    struct mdsk_attention_bwd b = *a;
+
+    b.shape.plain = 1;
+    return mdsk_attention_bwd_cuda(stream, &b);
+}
+
 static void run_forward(const struct problem *p, forward_fn *f)
 {
     struct mdsk_attention_fwd a = {p->s, p->x[Q], p->x[K], p->x[V], p->x[O], p->lse, 0};
@@ -192,7 +208,8 @@ static void assert_close(const struct problem *p, int i, uint16_t *want,
                  (int)c->Sk, (int)c->D, (int)c->q_offset, (int)c->pad);
 }
 
-static void compare(const struct shape *c, enum mdsk_dtype t)
+static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forward,
+                    backward_fn *backward)
 {
     uint16_t *want[ARRAYS];
     struct problem p;
@@ -203,9 +220,9 @@ static void compare(const struct shape *c, enum mdsk_dtype t)
     run_backward(&p, mdsk_own_attention_bwd);
     for (int i = DQ; i <= DV; i++)
         want[i] = fetch(&p, i);
-    run_forward(&p, chosen_forward);
+    run_forward(&p, forward);
     assert_close(&p, O, want[O], c);
-    run_backward(&p, chosen_backward);
+    run_backward(&p, backward);
     for (int i = DQ; i <= DV; i++)
         assert_close(&p, i, want[i], c);
     problem_fini(&p);
@@ -215,8 +232,17 @@ static void test_against_own(void **state)
 {
     (void)state;
     for (int i = 0; i < SHAPES; i++) {
-        compare(&shapes[i], MDSK_BF16);
-        compare(&shapes[i], MDSK_F16);
+        compare(&shapes[i], MDSK_BF16, chosen_forward, chosen_backward);
+        compare(&shapes[i], MDSK_F16, chosen_forward, chosen_backward);
+    }
+}
+
+static void test_plain_against_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        compare(&shapes[i], MDSK_BF16, plain_forward, plain_backward);
+        compare(&shapes[i], MDSK_F16, plain_forward, plain_backward);
     }
 }
 
@@ -242,7 +268,7 @@ static void test_repeatable(void **state)
     }
     problem_fini(&p);
     mdsk_cuda_set_repeatable(0);
-    compare(&c, MDSK_BF16);
+    compare(&c, MDSK_BF16, chosen_forward, chosen_backward);
 }
 
 /* lse in rows that are longer than Sq, as a ring has them. */
@@ -271,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_own),
+        cmocka_unit_test(test_plain_against_own),
         cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_lse_stride),
     };

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/cpu/plain.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/product.h"
 #include "tests/kernels/fake_cublas.h"
 
@@ -156,6 +158,62 @@ static int start(void **state)
     return 0;
 }
 
+/* Plain attention of A heads of which two share a head of keys, by the cuda backend's
+ * steps and the cpu's. */
+static void attend(enum mdsk_dtype t, float drops)
+{
+    enum { B = 2, A = 4, G = 2, S = 37, D = 11 };
+    static struct numbers q, k, v, d_o, o[2], lse[2], dq[2], dk[2], dv[2], delta[2];
+    const struct mdsk_attention_shape s = {.B = B,
+                                           .A = A,
+                                           .G = G,
+                                           .Sq = S,
+                                           .Sk = S,
+                                           .D = D,
+                                           .scale = 0.3f,
+                                           .dtype = t,
+                                           .dropout = {drops, 1, 2, 3}};
+    const struct mdsk_plain_steps *const steps[] = {&mdsk_plain_steps_cuda,
+                                                    &mdsk_plain_steps_cpu};
+
+    fill(&q, t, B * S * A * D, 1);
+    fill(&k, t, B * S * G * D, 2);
+    fill(&v, t, B * S * G * D, 3);
+    fill(&d_o, t, B * S * A * D, 4);
+    for (int i = 0; i < 2; i++) {
+        const struct mdsk_heads queries = {NULL, S * A * D, A * D, D};
+        const struct mdsk_heads keys = {NULL, S * G * D, G * D, D};
+        struct mdsk_attention_fwd f = {.shape = s, .lse = lse[i].f};
+        struct mdsk_attention_bwd b = {.shape = s, .lse = lse[0].f};
+
+        fill(&o[i], t, B * S * A * D, 5);
+        fill(&lse[i], MDSK_F32, B * A * S, 5);
+        fill(&delta[i], MDSK_F32, B * A * S, 5);
+        fill(&dq[i], t, B * S * A * D, 5);
+        fill(&dk[i], t, B * S * G * D, 5);
+        fill(&dv[i], t, B * S * G * D, 5);
+        f.q = f.o = b.q = b.o = b.d_o = b.dq = queries;
+        f.k = f.v = b.k = b.v = b.dk = b.dv = keys;
+        f.q.data = b.q.data = q.f;
+        f.k.data = b.k.data = k.f;
+        f.v.data = b.v.data = v.f;
+        f.o.data = o[i].f;
+        b.o.data = o[0].f;
+        b.d_o.data = d_o.f;
+        b.dq.data = dq[i].f;
+        b.dk.data = dk[i].f;
+        b.dv.data = dv[i].f;
+        b.delta = delta[i].f;
+        assert_int_equal(mdsk_plain_attention_fwd(steps[i], NULL, &f), 0);
+        assert_int_equal(mdsk_plain_attention_bwd(steps[i], NULL, &b), 0);
+    }
+    assert_close("o", &o[0], &o[1]);
+    assert_close("lse", &lse[0], &lse[1]);
+    assert_close("dq", &dq[0], &dq[1]);
+    assert_close("dk", &dk[0], &dk[1]);
+    assert_close("dv", &dv[0], &dv[1]);
+}
+
 /* ---- tests ---- */
 
 /* Twice each: the first call searches. */
@@ -283,6 +341,16 @@ static void addresses_have_plans_of_their_own(void **state)
     assert_int_equal(fake.searches, 2);
 }
 
+/* Products that add are timed beside what they add to. */
+static void attention_is_products(void **state)
+{
+    (void)state;
+    for (int t = MDSK_F32; t <= MDSK_F16; t++) {
+        attend((enum mdsk_dtype)t, 0);
+        attend((enum mdsk_dtype)t, 0.25f);
+    }
+}
+
 static void no_algorithm_is_said(void **state)
 {
     (void)state;
@@ -302,6 +370,7 @@ int main(void)
         cmocka_unit_test_setup(work_goes_along_if_that_is_faster, start),
         cmocka_unit_test_setup(odd_shapes_have_no_gelu_epilogue, start),
         cmocka_unit_test_setup(addresses_have_plans_of_their_own, start),
+        cmocka_unit_test_setup(attention_is_products, start),
         cmocka_unit_test_setup(no_algorithm_is_said, start),
     };
 

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/cpu/plain.h"
 #include "kernels/cuda/linear.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/product.h"
 #include "kernels/half.h"
 
@@ -335,11 +337,19 @@ int mdsk_cuda_fail(const char *library, const char *why)
 
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
 {
-    static char product[1], bias[1 << 14];
+    static _Alignas(256) char product[1], bias[1 << 14], attend[1 << 20];
 
     (void)stream;
-    assert_true(use == MDSK_CUDA_PRODUCT || bytes <= (int64_t)sizeof bias);
-    return use == MDSK_CUDA_PRODUCT ? product : bias;
+    if (use == MDSK_CUDA_PRODUCT)
+        return product;
+    assert_true(bytes <=
+                (int64_t)(use == MDSK_CUDA_BIAS ? sizeof bias : sizeof attend));
+    return use == MDSK_CUDA_BIAS ? bias : attend;
+}
+
+int mdsk_cuda_rc(cudaError_t code)
+{
+    return code == cudaSuccess ? 0 : -EIO;
 }
 
 void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
@@ -395,4 +405,75 @@ int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x, float *su
     for (int64_t i = 0; i < n; i++)
         sum[i] += x[i];
     return 0;
+}
+
+/* ---- plain attention's kernels, of the cpu's, whose operands are f32 ---- */
+
+/* n numbers of a type, to f32 and from it. */
+static float *widened(enum mdsk_dtype t, const void *x, int64_t n)
+{
+    float *y = malloc((size_t)n * sizeof *y);
+
+    assert_non_null(y);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = fake_get(t, x, i);
+    return y;
+}
+
+static void narrow(enum mdsk_dtype t, float *x, int64_t n, void *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        fake_put(t, y, i, x[i]);
+    free(x);
+}
+
+int mdsk_cuda_plain_pack(void *stream, const struct mdsk_plain_tokens *t, void *packed)
+{
+    int64_t n = t->rows * t->width;
+    float *wide = widened(t->dtype, packed, n);
+    int err = mdsk_plain_steps_cpu.pack(stream, t, wide);
+
+    narrow(t->dtype, wide, n, packed);
+    return err;
+}
+
+int mdsk_cuda_plain_unpack(void *stream, const struct mdsk_plain_tokens *t,
+                           const float *packed)
+{
+    return mdsk_plain_steps_cpu.unpack(stream, t, packed);
+}
+
+int mdsk_cuda_plain_softmax(void *stream, const struct mdsk_plain_block *x,
+                            const struct mdsk_plain_softmax *a)
+{
+    const enum mdsk_dtype t = x->shape.dtype;
+    struct mdsk_plain_softmax wide = *a;
+    int err;
+
+    wide.p = widened(t, a->p, x->m * x->n);
+    err = mdsk_plain_steps_cpu.softmax(stream, x, &wide);
+    narrow(t, wide.p, x->m * x->n, a->p);
+    return err;
+}
+
+int mdsk_cuda_plain_slopes(void *stream, const struct mdsk_plain_block *x,
+                           const struct mdsk_plain_slopes *a)
+{
+    const enum mdsk_dtype t = x->shape.dtype;
+    const int64_t scores = x->m * x->n;
+    float *o = widened(t, a->o, x->m * a->width);
+    float *d_o = widened(t, a->d_o, x->m * a->width);
+    struct mdsk_plain_slopes wide = *a;
+    int err;
+
+    wide.o = o;
+    wide.d_o = d_o;
+    wide.p = widened(t, a->p, scores);
+    wide.ds = widened(t, a->ds, scores);
+    err = mdsk_plain_steps_cpu.slopes(stream, x, &wide);
+    narrow(t, wide.p, scores, a->p);
+    narrow(t, wide.ds, scores, a->ds);
+    free(o);
+    free(d_o);
+    return err;
 }

@@ -1,0 +1,176 @@
+/* Plain attention's steps, in f32 whatever is stored. */
+#include "kernels/cpu/plain.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/product.h"
+#include "kernels/philox.h"
+
+static void *room(void *stream, int64_t bytes)
+{
+    (void)stream;
+    return mdsk_scratch(mdsk_ceil_div(bytes, (int64_t)sizeof(float)));
+}
+
+static int clear(void *stream, void *p, int64_t bytes)
+{
+    (void)stream;
+    memset(p, 0, (size_t)bytes);
+    return 0;
+}
+
+static int pack(void *stream, const struct mdsk_plain_tokens *t, void *packed)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static)                                              \
+    num_threads(mdsk_threads_for(t->rows * t->width))
+    for (int64_t i = 0; i < t->rows; i++) {
+        float *row = (float *)packed + i * t->width;
+        int64_t there = i < t->n ? t->D : 0;
+
+        if (there > 0)
+            mdsk_widen(t->dtype, t->heads.data,
+                       mdsk_head_at(&t->heads, t->b, t->first + i, t->h), there, row);
+        memset(row + there, 0, (size_t)(t->width - there) * sizeof *row);
+    }
+    return 0;
+}
+
+static int unpack(void *stream, const struct mdsk_plain_tokens *t, const float *packed)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(t->n * t->D))
+    for (int64_t i = 0; i < t->n; i++)
+        mdsk_narrow(t->dtype, packed + i * t->width, t->D, t->heads.data,
+                    mdsk_head_at(&t->heads, t->b, t->first + i, t->h));
+    return 0;
+}
+
+static int product(void *stream, const struct mdsk_plain_product *p)
+{
+    const struct mdsk_operand a = {p->a, p->flip_a ? p->m : p->k, p->flip_a};
+    const struct mdsk_operand b = {p->b, p->flip_b ? p->k : p->n, p->flip_b};
+
+    (void)stream;
+    return mdsk_product(p->m, p->n, p->k, &a, &b, p->c, p->n, p->add);
+}
+
+/* How many keys query i of the block sees. */
+static int64_t seen_by(const struct mdsk_plain_block *x, int64_t i)
+{
+    return mdsk_min(x->shape.Sk, x->first + i + x->shape.q_offset + 1);
+}
+
+/* What dropout multiplies the probabilities of query i by, into factor[n]. */
+static void factors(const struct mdsk_plain_block *x, int64_t i, int64_t n,
+                    float *factor)
+{
+    const struct mdsk_attention_shape *s = &x->shape;
+    const struct mdsk_dropout_key *d = &s->dropout;
+    const uint32_t threshold = mdsk_dropout_threshold(d->p);
+    int64_t token = (s->first_head + x->h) * 4294967296 + s->first_query + x->first + i;
+    uint32_t word[4] = {0};
+
+    for (int64_t j = 0; j < n; j++) {
+        int64_t key = s->first_key + j;
+
+        if (j == 0 || key % 4 == 0)
+            mdsk_dropout_block(d->seed, d->site, d->step, s->first_sample + x->b, token,
+                               key / 4, word);
+        factor[j] = word[key % 4] >= threshold ? 1 / (1 - d->p) : 0;
+    }
+}
+
+/* p [n] first holds dropout's factors, if there are any. */
+static void softmax_row(int64_t seen, int64_t n, float scale, int drops,
+                        const float *scores, float *p, float *lse)
+{
+    float top = -INFINITY;
+    double sum = 0;
+
+    for (int64_t j = 0; j < seen; j++)
+        top = fmaxf(top, scores[j] * scale);
+    for (int64_t j = 0; j < seen; j++)
+        sum += (double)expf(scores[j] * scale - top);
+    for (int64_t j = 0; j < seen; j++) {
+        float prob = expf(scores[j] * scale - top) / (float)sum;
+
+        p[j] = drops ? prob * p[j] : prob;
+    }
+    for (int64_t j = seen; j < n; j++)
+        p[j] = 0;
+    *lse = top + logf((float)sum);
+}
+
+static int softmax(void *stream, const struct mdsk_plain_block *x,
+                   const struct mdsk_plain_softmax *a)
+{
+    const int drops = x->shape.dropout.p > 0;
+
+    (void)stream;
+#pragma omp parallel for schedule(dynamic) num_threads(mdsk_threads_for(x->m * x->n))
+    for (int64_t i = 0; i < x->m; i++) {
+        float *p = (float *)a->p + i * x->n;
+
+        if (drops)
+            factors(x, i, seen_by(x, i), p);
+        softmax_row(seen_by(x, i), x->n, x->shape.scale, drops, a->scores + i * x->n, p,
+                    &a->lse[i]);
+    }
+    return 0;
+}
+
+static float dot(int64_t n, const float *x, const float *y)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)y[i];
+    return (float)sum;
+}
+
+/* Row i; p as in softmax_row. */
+static void slope_row(const struct mdsk_plain_block *x,
+                      const struct mdsk_plain_slopes *a, int64_t i)
+{
+    const float *o = (const float *)a->o + i * a->width;
+    const float *d_o = (const float *)a->d_o + i * a->width;
+    const float *scores = a->scores + i * x->n, *d_p = a->d_p + i * x->n;
+    float *p = (float *)a->p + i * x->n, *ds = (float *)a->ds + i * x->n;
+    const int drops = x->shape.dropout.p > 0;
+    const float scale = x->shape.scale, delta = dot(a->width, o, d_o);
+    const int64_t seen = seen_by(x, i);
+
+    if (drops)
+        factors(x, i, seen, p);
+    for (int64_t j = 0; j < seen; j++) {
+        float prob = expf(scores[j] * scale - a->lse[i]), f = drops ? p[j] : 1;
+
+        p[j] = prob * f;
+        ds[j] = prob * (f * d_p[j] - delta) * scale;
+    }
+    for (int64_t j = seen; j < x->n; j++)
+        p[j] = ds[j] = 0;
+    a->delta[i] = delta;
+}
+
+static int slopes(void *stream, const struct mdsk_plain_block *x,
+                  const struct mdsk_plain_slopes *a)
+{
+    (void)stream;
+#pragma omp parallel for schedule(dynamic) num_threads(mdsk_threads_for(x->m * x->n))
+    for (int64_t i = 0; i < x->m; i++)
+        slope_row(x, a, i);
+    return 0;
+}
+
+const struct mdsk_plain_steps mdsk_plain_steps_cpu = {.wide = 1,
+                                                      .room = room,
+                                                      .clear = clear,
+                                                      .pack = pack,
+                                                      .unpack = unpack,
+                                                      .product = product,
+                                                      .softmax = softmax,
+                                                      .slopes = slopes};

@@ -1,0 +1,195 @@
+/* What plain attention does between its products: heads in and out of matrices; softmax
+ * and its slope, a block of threads for each query. */
+#include "kernels/cuda/plain.h"
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/philox.h"
+
+namespace
+{
+
+using namespace mdsk;
+
+constexpr int threads = 256;
+
+/* ---- heads ---- */
+
+/* Of token i of t. */
+__host__ __device__ inline int64_t at(const struct mdsk_plain_tokens &t, int64_t i)
+{
+    return t.b * t.heads.batch_stride + (t.first + i) * t.heads.token_stride +
+           t.h * t.heads.head_stride;
+}
+
+template <class T> struct packing {
+    struct mdsk_plain_tokens t;
+    T *packed;
+
+    template <int N> __device__ void run(int64_t row, int64_t d) const
+    {
+        const T *x = (const T *)t.heads.data;
+        bool there = row < t.n && d < t.D;
+
+        packed[row * t.width + d] = there ? x[at(t, row) + d] : narrow<T>(0.0f);
+    }
+};
+
+template <class T> struct unpacking {
+    struct mdsk_plain_tokens t;
+    const float *packed;
+
+    template <int N> __device__ void run(int64_t row, int64_t d) const
+    {
+        T *x = (T *)t.heads.data;
+
+        x[at(t, row) + d] = narrow<T>(packed[row * t.width + d]);
+    }
+};
+
+/* ---- rows of scores ---- */
+
+/* A block of queries as its kernels need it. */
+struct rows {
+    struct mdsk_plain_block x;
+    uint32_t threshold; /* of dropout */
+    float keep;         /* what survivors are scaled by */
+};
+
+struct rows rows_of(const struct mdsk_plain_block *x)
+{
+    float p = x->shape.dropout.p;
+
+    return {*x, mdsk_dropout_threshold(p), 1 / (1 - p)};
+}
+
+/* How many keys query i of the block sees. */
+__device__ inline int64_t seen_by(const struct mdsk_plain_block &x, int64_t i)
+{
+    return min(x.shape.Sk, x.first + i + x.shape.q_offset + 1);
+}
+
+/* What dropout multiplies the probability of query i and key j by. */
+__device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
+{
+    const struct mdsk_attention_shape &s = r.x.shape;
+    int64_t key = s.first_key + j;
+    int64_t token = (s.first_head + r.x.h) * 4294967296 + s.first_query + r.x.first + i;
+    uint32_t word[4];
+
+    if (!(s.dropout.p > 0))
+        return 1;
+    mdsk_dropout_block(s.dropout.seed, s.dropout.site, s.dropout.step,
+                       s.first_sample + r.x.b, token, key / 4, word);
+    return word[key % 4] >= r.threshold ? r.keep : 0;
+}
+
+/* Every thread gets the largest of the block's. */
+__device__ float block_max(float v)
+{
+    __shared__ float room[threads / 32];
+
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2)
+        v = fmaxf(v, __shfl_xor_sync(~0u, v, other));
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    for (int i = 0; i < threads / 32; i++)
+        v = fmaxf(v, room[i]);
+    return v;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    softmax_kernel(struct rows r, struct mdsk_plain_softmax a)
+{
+    const int64_t i = blockIdx.x, n = r.x.n, seen = seen_by(r.x, i);
+    const float *scores = a.scores + i * n, scale = r.x.shape.scale;
+    T *p = (T *)a.p + i * n;
+    float top = -INFINITY, sum = 0;
+
+    for (int64_t j = threadIdx.x; j < seen; j += threads)
+        top = fmaxf(top, scores[j] * scale);
+    top = block_max(top);
+    for (int64_t j = threadIdx.x; j < seen; j += threads)
+        sum += expf(scores[j] * scale - top);
+    sum = team_sum<threads>(sum);
+    for (int64_t j = threadIdx.x; j < n; j += threads) {
+        float prob = j < seen ? expf(scores[j] * scale - top) / sum : 0;
+
+        p[j] = narrow<T>(j < seen ? prob * factor(r, i, j) : 0);
+    }
+    if (threadIdx.x == 0)
+        a.lse[i] = top + logf(sum);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    slopes_kernel(struct rows r, struct mdsk_plain_slopes a)
+{
+    const int64_t i = blockIdx.x, n = r.x.n, seen = seen_by(r.x, i);
+    const float *scores = a.scores + i * n, *d_p = a.d_p + i * n;
+    const float scale = r.x.shape.scale, lse = a.lse[i];
+    const T *o = (const T *)a.o + i * a.width, *d_o = (const T *)a.d_o + i * a.width;
+    T *p = (T *)a.p + i * n, *ds = (T *)a.ds + i * n;
+    float delta = 0;
+
+    for (int64_t d = threadIdx.x; d < a.width; d += threads)
+        delta += widen(o[d]) * widen(d_o[d]);
+    delta = team_sum<threads>(delta);
+    for (int64_t j = threadIdx.x; j < n; j += threads) {
+        float prob = 0, slope = 0;
+
+        if (j < seen) {
+            float f = factor(r, i, j);
+
+            prob = expf(scores[j] * scale - lse);
+            slope = prob * (f * d_p[j] - delta) * scale;
+            prob *= f;
+        }
+        p[j] = narrow<T>(prob);
+        ds[j] = narrow<T>(slope);
+    }
+    if (threadIdx.x == 0)
+        a.delta[i] = delta;
+}
+
+} // namespace
+
+extern "C" int mdsk_cuda_plain_pack(void *stream, const struct mdsk_plain_tokens *t,
+                                    void *packed)
+{
+    return with_storage(t->dtype, false, [&](auto type, auto width) {
+        using T = decltype(type);
+
+        return each_row<width()>(stream, t->rows, t->width,
+                                 packing<T>{*t, (T *)packed});
+    });
+}
+
+extern "C" int mdsk_cuda_plain_unpack(void *stream, const struct mdsk_plain_tokens *t,
+                                      const float *packed)
+{
+    return with_storage(t->dtype, false, [&](auto type, auto width) {
+        return each_row<width()>(stream, t->n, t->D,
+                                 unpacking<decltype(type)>{*t, packed});
+    });
+}
+
+extern "C" int mdsk_cuda_plain_softmax(void *stream, const struct mdsk_plain_block *x,
+                                       const struct mdsk_plain_softmax *a)
+{
+    return with_storage(x->shape.dtype, false, [&](auto type, auto) {
+        return launch(softmax_kernel<decltype(type)>, mdsk_cuda_blocks(x->m), threads,
+                      stream, rows_of(x), *a);
+    });
+}
+
+extern "C" int mdsk_cuda_plain_slopes(void *stream, const struct mdsk_plain_block *x,
+                                      const struct mdsk_plain_slopes *a)
+{
+    return with_storage(x->shape.dtype, false, [&](auto type, auto) {
+        return launch(slopes_kernel<decltype(type)>, mdsk_cuda_blocks(x->m), threads,
+                      stream, rows_of(x), *a);
+    });
+}
