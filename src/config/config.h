@@ -119,6 +119,7 @@ struct mds_train_config {
     int overlap_grad_reduce;
     int comm_check;    /* compare collectives of all ranks before each */
     int deterministic; /* the same bits in every run */
+    int flash_attn;    /* fused attention; else scores pass through memory */
     int profile;       /* measure the steps after profile_start, up to profile_end */
     int64_t profile_start, profile_end;
     int dry_run; /* no MPI, no computing: print what a rank would need */

@@ -47,8 +47,6 @@ static const char *const data_impls[] = {"mmap", "infer", NULL};
 static const char tokens_only[] =
     "text becomes tokens before the run: mds_data makes the "
     "file for --data-path";
-static const char fused[] =
-    "attention is always fused and never stores an S x S matrix";
 
 static const struct mds_option rows[] = {
     {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
@@ -359,9 +357,11 @@ static const struct mds_option rows[] = {
     {memory, "train.threads", "--threads", "MDS_THREADS", MDS_OPT_INT, "0", 0, 4096,
      NULL, AT(train.threads), "threads",
      .help = "threads per rank; 0: the node's cores / its ranks"},
-    {memory, "model.flash_attn", "--use-flash-attn", NULL, MDS_OPT_FLAG, "1", 0, 0,
-     NULL, MDS_OPT_UNSTORED, NULL, "fused attention without an S x S matrix",
-     .support = MDS_ALWAYS, .reason = fused},
+    {memory, "model.flash_attn", "--use-flash-attn", "USE_FLASH_ATTN", MDS_OPT_FLAG,
+     "1", 0, 0, NULL, AT(train.flash_attn), NULL,
+     .help = "fused attention, without an S x S matrix; --no-use-flash-attn: products "
+             "and a softmax that share nothing with it, to hold it against or where it "
+             "fails: slower, the scores of some queries at a time in memory"},
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
      .help = "compare all ranks' collectives before each; slow, for finding faults"},
@@ -508,8 +508,7 @@ static const struct mds_option_alias aliases[] = {
     {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},
     {"--use-flash-attn-v2", "--use-flash-attn", NULL, NULL},
     {"--use-flash-attn-triton", "--use-flash-attn", NULL, NULL},
-    /* Scripts turn one of these on and the others off. */
-    {"USE_FLASH_ATTN", "--use-flash-attn", "1", NULL},
+    /* Scripts turn one of these versions on and the others off. */
     {"USE_FLASH_ATTN1", "--use-flash-attn", "1", NULL},
     {"USE_FLASH_ATTN_V1", "--use-flash-attn", "1", NULL},
     {"USE_FLASH_ATTN2", "--use-flash-attn", "1", NULL},

@@ -200,7 +200,7 @@ static void check_row(const struct mds_settings *s, size_t row, struct mds_diag 
     union mds_value fallback = {0};
     struct mds_str name = {0}, why = {0};
 
-    if (o->support == MDS_SUPPORTED)
+    if (o->support != MDS_REFUSED)
         return;
     if (o->fallback)
         mds_option_parse(o, o->fallback, &fallback, &why);
@@ -208,12 +208,8 @@ static void check_row(const struct mds_settings *s, size_t row, struct mds_diag 
     if (mds_value_equal(o, fallback, mds_settings_value(s, row)))
         return;
     name_value(s, row, &name);
-    if (o->support == MDS_REFUSED)
-        mds_diag_fault(diag, place(is->level, is->origin),
-                       "%s: not in this version (%s)", name.s, o->reason);
-    else if (o->type == MDS_OPT_FLAG)
-        mds_diag_warn(diag, place(is->level, is->origin), "%s: it stays on (%s)",
-                      name.s, o->reason);
+    mds_diag_fault(diag, place(is->level, is->origin), "%s: not in this version (%s)",
+                   name.s, o->reason);
     mds_str_fini(&name);
 }
 

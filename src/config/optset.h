@@ -36,7 +36,7 @@ enum mds_option_type {
 enum mds_option_support {
     MDS_SUPPORTED,
     MDS_REFUSED, /* any value but the fallback is a fault that quotes `reason` */
-    MDS_ALWAYS,  /* what it asks for always holds; a flag that turns it off warns */
+    MDS_ALWAYS,  /* what it asks for always holds */
 };
 
 /* What a path names, if anything is there already. */
@@ -156,8 +156,7 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
                       enum mds_level level, const char *origin, const char *spelled,
                       struct mds_diag *diag);
 
-/* Faults for MDS_REFUSED options that are not at their default, warnings for MDS_ALWAYS
- * ones that were turned off. */
+/* Faults for MDS_REFUSED options that are not at their default. */
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
 
 /* Faults for folders where a file is meant, and the other way round. */

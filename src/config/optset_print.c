@@ -76,7 +76,7 @@ static void add_usage(const struct mds_option *o, struct mds_str *out)
 static void add_default(const struct mds_option *o, struct mds_str *out)
 {
     if (o->support == MDS_ALWAYS)
-        mds_str_add(out, "; always %s", o->type == MDS_OPT_FLAG ? "on" : "so");
+        mds_str_add(out, "; always so");
     else if (o->support == MDS_REFUSED && (o->type == MDS_OPT_FLAG || !o->fallback))
         mds_str_add(out, "; not in this version");
     else if (o->support == MDS_REFUSED)

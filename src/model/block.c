@@ -10,7 +10,8 @@ struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
     struct mds_comm *tp = g->groups->tp;
     struct mds_attention a = {.A = c->heads / mds_comm_size(tp),
                               .G = c->kv_heads / mds_comm_size(tp),
-                              .D = c->head_dim};
+                              .D = c->head_dim,
+                              .plain = !g->run.train->flash_attn};
 
     a.first_head = mds_comm_rank(tp) * a.A;
     a.dropout =

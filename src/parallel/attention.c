@@ -20,7 +20,8 @@ struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
                                          .dtype = p->dtype,
                                          .dropout = a->dropout,
                                          .first_sample = p->first_sample,
-                                         .first_head = in.first_head};
+                                         .first_head = in.first_head,
+                                         .plain = a->plain};
 }
 
 /* ---- rotation ---- */

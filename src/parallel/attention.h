@@ -17,6 +17,7 @@ struct mds_attention {
     double rotary_base; /* 0: no rotation */
     int64_t rot;        /* elements of a head that rotate */
     struct mdsk_dropout_key dropout;
+    int plain; /* not by fused kernels: mdsk_attention_shape */
 };
 
 /* Where the product that makes q, k, v is to put them, [rows, (A + 2G) D]: `inside`

@@ -23,6 +23,8 @@ static enum mds_rc open_device(struct run *r)
     MDS_TRY(mds_dev_create(&spec, &r->host));
     if (speaks(r))
         mds_info("device: %s", mds_dev_describe(r->dev));
+    if (speaks(r) && !r->config->train.flash_attn)
+        mds_info("attention: plain, not fused");
     return MDS_OK;
 }
 

@@ -90,6 +90,13 @@ test_expect_success '--deterministic-mode changes nothing on cpu, and runs repea
     pretrain --deterministic-mode --metrics-jsonl d.jsonl >out 2>&1 &&
     losses d.jsonl >d && test_cmp a d
 '
+test_expect_success 'USE_FLASH_ATTN=0: losses are the same to rounding, and the log says so' '
+    ! grep "attention: plain" out &&
+    USE_FLASH_ATTN=0 pretrain --metrics-jsonl n.jsonl >out 2>&1 &&
+    grep "attention: plain, not fused" out && ! grep "warn" out &&
+    losses n.jsonl >n && paste a n >both && test "$(wc -l <both)" -eq 6 &&
+    awk "{ d = \$1 - \$2; if (d > 1e-5 || d < -1e-5) exit 1 }" both
+'
 test_expect_success '--profile on two ranks: communication, and what is not overlapped' '
     ranks 2 --zero-stage 3 --metrics-jsonl p.jsonl --profile --profile-step-start 1 \
         --profile-step-end 2 >out 2>&1 &&

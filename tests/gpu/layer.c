@@ -98,6 +98,7 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
                                         .recompute_layers = 1,
                                         .sequence_tile = tile,
                                         .attention_chunk = chunk,
+                                        .flash_attn = 1,
                                         .bucket_bytes = 1 << 20};
     return c;
 }

@@ -8,8 +8,9 @@
 # The product: tensor x Megatron's sequence parallelism x Ulysses x ring x pipeline (also
 # interleaved) x data x ZeRO x offload x recompute x model.  Dropout, tiles and blocks per
 # kept input take turns along the rows.  Recompute of modules alone (mod), which changes
-# nothing about where states are, meets no offload but the optimizer's to the host.  Left out are ZeRO without ranks that have the same
-# weights, parts that divide no heads, and shapes with more ranks than 8.
+# nothing about where states are, meets no offload but the optimizer's to the host; plain
+# attention meets Ulysses and rings alone.  Left out are ZeRO without ranks that have the
+# same weights, parts that divide no heads, and shapes with more ranks than 8.
 #
 # Models: gpt has 8 blocks and 8 heads; llama 6 blocks (which 4 stages share unevenly), 8
 # heads and 4 key/value heads.
@@ -96,6 +97,19 @@ function long(recompute, host, turn, chunk_tokens,    reference) {
     print name, ranks, reference options
 }
 
+# Attention that is not fused, against that which is.
+function plain(turn,    reference) {
+    name = reference = model
+    options = ""
+    add_grid()
+    add("plain", "--no-use-flash-attn")
+    if (turn % 2 == 1) {
+        add("drop", "")
+        reference = reference "+drop"
+    }
+    print name, ranks, reference options
+}
+
 function half(type, zero, recompute) {
     name = model
     options = ""
@@ -128,6 +142,7 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
         long("part", 0, turn)
         long("part", 1, turn + 1)
     }
+    if (tp * pp * dp == 1) plain(turn)
     half("bf16", shared ? turn % 4 : 0, turn % 2 ? "none" : "full")
     half("fp16", shared ? (turn + 2) % 4 : 0, turn % 2 ? "full" : "none")
 }

@@ -290,7 +290,6 @@ static void test_refused_flags(void **state)
         {"--save-interval -1", "must be between 0 and"},
         {"--device gpu", "must be one of auto, cpu, cuda"},
     };
-    struct reading r;
 
     (void)state;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
@@ -298,10 +297,39 @@ static void test_refused_flags(void **state)
     setenv("SAVE_INTERVAL", "soon", 1);
     expect_fault("", "environment: SAVE_INTERVAL 'soon': must be");
     setup(state);
-    r = read_config("--no-use-flash-attn");
-    assert_int_equal(r.rc, MDS_OK);
-    assert_said(&r.diag, "it stays on");
-    close_reading(&r);
+}
+
+/* A variable of one version that is off says nothing about the others. */
+static void test_flash_attention(void **state)
+{
+    static const struct {
+        const char *flags, *env;
+        int on;
+    } cases[] = {{"", NULL, 1},
+                 {"--no-use-flash-attn", NULL, 0},
+                 {"--use-flash-attn-v2", "USE_FLASH_ATTN=0", 1},
+                 {"", "USE_FLASH_ATTN=0", 0},
+                 {"", "USE_FLASH_ATTN_V1=0", 1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char env[64] = "";
+        struct reading r;
+
+        setup(state);
+        if (cases[i].env) {
+            snprintf(env, sizeof env, "%s", cases[i].env);
+            *strchr(env, '=') = '\0';
+            setenv(env, strchr(cases[i].env, '=') + 1, 1);
+        }
+        r = read_config(cases[i].flags);
+        assert_int_equal(r.rc, MDS_OK);
+        assert_int_equal(r.diag.count, 0);
+        assert_int_equal(r.run->config.train.flash_attn, cases[i].on);
+        close_reading(&r);
+    }
+    setenv("USE_FLASH_ATTN", "0", 1);
+    setenv("USE_FLASH_ATTN_V2", "1", 1);
+    expect_fault("", "USE_FLASH_ATTN");
 }
 
 /* Every variable of the ALCF scripts, alone, with a value this version takes. */
@@ -323,7 +351,7 @@ static void test_alcf_variables(void **state)
                                           {"GAS", "4"},
                                           {"GRAD_ACC_STEPS", "4"},
                                           {"GLOBAL_BATCH", "16"},
-                                          {"USE_FLASH_ATTN", "0"},
+                                          {"USE_FLASH_ATTN", "1"},
                                           {"USE_FLASH_ATTN1", "1"},
                                           {"USE_FLASH_ATTN_V1", "0"},
                                           {"USE_FLASH_ATTN2", "1"},
@@ -579,6 +607,7 @@ static int run_all(void)
         cmocka_unit_test_setup(test_megatron_flags, setup),
         cmocka_unit_test_setup(test_refused_flags, setup),
         cmocka_unit_test_setup(test_alcf_variables, setup),
+        cmocka_unit_test_setup(test_flash_attention, setup),
         cmocka_unit_test_setup(test_deepspeed, setup),
         cmocka_unit_test_setup(test_help_and_man_name_every_option, setup),
         cmocka_unit_test_setup(test_show_reads_back, setup),
