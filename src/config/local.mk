@@ -9,6 +9,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/config_resolve.c \
   src/config/deepspeed.c \
   src/config/diag.c src/config/diag.h \
+  src/config/examples.c \
   src/config/megatron.c \
   src/config/model_size.c \
   src/config/model_table.c \

@@ -530,8 +530,9 @@ const struct mds_option_set mds_pretrain_options = {
     .purpose = "pre-train a GPT on long sequences",
     .synopsis = "[option]...",
     .about =
-        "Trains a GPT on tokens made by mds_data; start it with mpiexec, one rank per "
-        "share of the batch.\n"
+        "Trains a GPT on tokens that mds_data or Megatron made. mpiexec starts its "
+        "ranks, "
+        "as a rule one for each GPU; mds_launch finds the nodes and writes that line.\n"
         "An option may stand on the command line, in the environment (names in "
         "brackets), in a file given by --config or --deepspeed_config, in the model "
         "table under the --model-size-key, or in the machine's profile; the first of "
@@ -540,6 +541,8 @@ const struct mds_option_set mds_pretrain_options = {
     .options = rows,
     .aliases = aliases,
     .needless = mds_megatron_needless,
+    .examples = mds_pretrain_examples,
+    .exit_status = mds_pretrain_exit_status,
     .env_prefix = "MDS_",
     .env_others = script_variables,
 };

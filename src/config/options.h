@@ -36,6 +36,9 @@ struct mds_config_run {
 
 extern const struct mds_option_set mds_pretrain_options;
 
+extern const struct mds_option_example mds_pretrain_examples[];
+extern const char mds_pretrain_exit_status[];
+
 /* What scripts for Megatron-DeepSpeed give, and nothing here needs. */
 extern const struct mds_option_needless mds_megatron_needless[];
 

@@ -84,6 +84,11 @@ struct mds_option_needless {
     const char *why;  /* half a sentence behind "leave it out:" */
 };
 
+struct mds_option_example {
+    const char *what; /* a sentence */
+    const char *line; /* for a shell; its lines end in a backslash but for the last */
+};
+
 struct mds_option_set {
     const char *program;  /* "mds_pretrain" */
     const char *version;  /* "0.1.0" */
@@ -96,6 +101,8 @@ struct mds_option_set {
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
     const struct mds_option_needless *needless; /* ends with a row of zeros; or NULL */
+    const struct mds_option_example *examples;  /* ends with a row of zeros; or NULL */
+    const char *exit_status; /* paragraphs for the man page; NULL: 0 or 1 */
     const char *env_prefix; /* environment names that start so must be known; or NULL */
     const char *const *env_others; /* NULL-terminated names in the environment that
                                       belong to other programs; may be NULL */

@@ -142,6 +142,17 @@ static void print_about(const struct mds_option_set *set, FILE *f, const char *b
     }
 }
 
+static void help_example(const struct mds_option_example *e, FILE *f)
+{
+    fprintf(f, "  %s\n", e->what);
+    for (const char *p = e->line; *p;) {
+        size_t n = strcspn(p, "\n");
+
+        fprintf(f, "      %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
 void mds_settings_help(const struct mds_option_set *set, FILE *f)
 {
     const char *group = NULL;
@@ -156,6 +167,10 @@ void mds_settings_help(const struct mds_option_set *set, FILE *f)
         group = o->group;
         help_row(set, o, f);
     }
+    if (set->examples)
+        fputs("\nExamples:\n", f);
+    for (const struct mds_option_example *e = set->examples; e && e->what; e++)
+        help_example(e, f);
 }
 
 void mds_settings_version(const struct mds_option_set *set, FILE *f)
@@ -263,6 +278,21 @@ static void man_environment(const struct mds_option_set *set, FILE *f)
     mds_str_fini(&others);
 }
 
+static void man_examples(const struct mds_option_set *set, FILE *f)
+{
+    const struct mds_option_example *e = set->examples;
+
+    for (; e && e->what; e++) {
+        struct mds_str line = {0};
+
+        add_roff(&line, e->line);
+        fputs(e == set->examples ? ".SH EXAMPLES\n" : ".PP\n", f);
+        fprintf(f, "%s\n.sp\n.RS 4\n.nf\n%s\n.fi\n.RE\n", e->what,
+                line.s ? line.s : "");
+        mds_str_fini(&line);
+    }
+}
+
 void mds_settings_man(const struct mds_option_set *set, FILE *f)
 {
     fputs(".\\\" Generated from the table of options.\n.TH ", f);
@@ -288,9 +318,11 @@ void mds_settings_man(const struct mds_option_set *set, FILE *f)
     man_options(set, f);
     man_environment(set, f);
     man_keys(set, f);
-    fputs(".SH EXIT STATUS\n0 on success, 1 after a failure, which standard error "
-          "explains.\n",
-          f);
+    fputs(".SH EXIT STATUS\n", f);
+    roff(f, set->exit_status
+                ? set->exit_status
+                : "0 on success, 1 after a failure, which standard error explains.");
+    man_examples(set, f);
 }
 
 static size_t prefix_length(const char *key)

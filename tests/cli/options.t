@@ -83,6 +83,15 @@ test_expect_success 'all faults at once, each in its line' '
     grep -e "--merge-file here: not in this version" err
 '
 
+test_expect_success 'the examples of --help' '
+    mds_pretrain --help | sed "1,/^Examples:/d" | grep "^      " |
+        sed "s/^ *//; :join; /\\\\$/ { N; s/\\\\\n */ /; b join; }" >examples &&
+    cat examples && test "$(wc -l <examples)" -eq 4 &&
+    sed "s/mpiexec -n \([0-9]*\) \(.*\)/\2 --world-size \1/; s/ --load run//;
+        s/mds_pretrain/& --show-config/" examples >lines && sh -e lines >shown &&
+    test "$(grep -c "^#   parameters" shown)" -eq 4
+'
+
 test_expect_success 'a variable that looks like a slip is a warning' '
     SEQLEN=5 MODEL_SIZE_KEY=GPT125M mds_pretrain --show-config >out 2>err &&
     grep "SEQLEN is not read; did you mean SEQ_LEN?" err
