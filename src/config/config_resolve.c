@@ -242,30 +242,37 @@ static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)
                        "--adam-beta2 must be below 1");
 }
 
-/* One to three proportions, not all zero. */
-static int is_split(const char *text)
+int mds_split_shares(const char *text, double shares[3])
 {
-    double sum = 0;
+    double v[3] = {0}, sum = 0;
     int parts = 0;
-    char *end;
 
-    do {
-        double part = strtod(text, &end);
+    for (;; text++) {
+        char *end;
 
-        if (end == text || !isfinite(part) || part < 0)
+        if (parts == 3)
             return 0;
-        sum += part;
-        parts++;
+        v[parts] = strtod(text, &end);
+        if (end == text || !isfinite(v[parts]) || v[parts] < 0)
+            return 0;
+        sum += v[parts++];
         text = end + strspn(end, " ");
-    } while (*text++ == ',');
-    return text[-1] == '\0' && parts <= 3 && sum > 0;
+        if (*text != ',' && *text != '/')
+            break;
+    }
+    if (*text || sum <= 0 || !isfinite(sum))
+        return 0;
+    for (int s = 0; s < 3; s++)
+        shares[s] = v[s] / sum;
+    return 1;
 }
 
 static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
+    double shares[3];
 
-    if (!d->split || !is_split(d->split))
+    if (!d->split || !mds_split_shares(d->split, shares))
         mds_diag_fault(diag, mds_config_origin(run, "data.split"),
                        "--split '%s': must be proportions such as 949,50,1",
                        d->split ? d->split : "");

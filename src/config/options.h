@@ -93,6 +93,10 @@ enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
  * V is padded_vocab, P max_positions, F ffn_hidden (letters: kernels/README.md). */
 int64_t mds_model_params(const struct mds_model_config *m);
 
+/* --split: one to three proportions, ',' or '/' between them as Megatron takes them;
+ * what is left out is 0.  shares[] sum to 1.  Returns 0 if text is no such thing. */
+int mds_split_shares(const char *text, double shares[3]);
+
 /* words rounded up to a multiple of vocab_divisor * tensor, as Megatron does. */
 int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor);
 

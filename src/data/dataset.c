@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "config/options.h"
 #include "data/mix.h"
 #include "data/paths.h"
 #include "data/permute.h"
@@ -157,7 +158,9 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
 {
     double shares[MDS_SPLITS];
 
-    MDS_TRY(mds_split_parse(c->split, shares));
+    if (!mds_split_shares(c->split, shares))
+        return mds_fail(MDS_EUSER, "--split '%s': must be proportions such as 949,50,1",
+                        c->split);
     d->split = mds_strdup(c->split);
     if (!d->split)
         return MDS_EMEM;

@@ -25,4 +25,6 @@ tests_unit_data_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
 unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_dataset_LDADD = $(tests_unit_data_LDADD)
+tests_unit_dataset_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
+  $(CMOCKA_LIBS)

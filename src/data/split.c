@@ -1,40 +1,8 @@
 #include "data/split.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 
 const char *const mds_split_names[MDS_SPLITS] = {"training", "validation", "test"};
-
-static enum mds_rc refuse(const char *text)
-{
-    return mds_fail(MDS_EUSER,
-                    "--split '%s': give up to three shares, as in 949,50,1 (training, "
-                    "validation, test)",
-                    text);
-}
-
-enum mds_rc mds_split_parse(const char *text, double shares[MDS_SPLITS])
-{
-    double v[MDS_SPLITS] = {0}, total = 0;
-    const char *p = text;
-    char *end;
-
-    for (int s = 0; s < MDS_SPLITS; s++) {
-        if (!isdigit((unsigned char)p[*p == '.']))
-            return refuse(text);
-        v[s] = strtod(p, &end);
-        total += v[s];
-        if (*end != ',' && *end != '/')
-            break;
-        p = end + 1;
-    }
-    if (*end != '\0' || !isfinite(total) || total <= 0)
-        return refuse(text);
-    for (int s = 0; s < MDS_SPLITS; s++)
-        shares[s] = v[s] / total;
-    return MDS_OK;
-}
 
 void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
                       int64_t bounds[MDS_SPLITS + 1])

@@ -239,9 +239,32 @@ static void test_misfits(void **state)
     expect_misfit("--adam-beta2 1", 1, "--adam-beta2 must be below 1");
     expect_misfit("--lr-warmup-iters 11", 1, "more than the 10 steps");
     expect_misfit("--lr-decay-style WSD --lr-wsd-decay-iters 11", 1, "does not fit");
+}
+
+/* The texts that the data are cut by are those that the options take. */
+static void test_split(void **state)
+{
+    static const char *const bad[] = {"",   ",",     "a",       "1,",  "1,2,3,4",
+                                      "-1", "1,-1",  "0,0,0",   "1;2", "nan",
+                                      "1/", "1e400", "inf,0,0", " ",   "1,2,"};
+    static const char *const parts[] = {"2,1,1", "2/1/1", " 50, 25 ,25 ", ".5,.25,.25"};
+    struct reading fits;
+    double v[3];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        assert_true(mds_split_shares(parts[i], v));
+        assert_true(v[0] == 0.5 && v[1] == 0.25 && v[2] == 0.25);
+    }
+    assert_true(mds_split_shares("100", v));
+    assert_true(v[0] == 1 && v[1] == 0 && v[2] == 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(mds_split_shares(bad[i], v));
     expect_misfit("--split 1,-2", 1, "--split '1,-2': must be proportions");
-    expect_misfit("--split 0,0,0", 1, "--split '0,0,0': must be proportions");
     expect_misfit("--split 1,2,3,4", 1, "must be proportions");
+    fits = resolve("--split 949/50/1", 1);
+    assert_fine(&fits);
+    close_reading(&fits);
 }
 
 /* ---- who holds what ---- */
@@ -532,6 +555,7 @@ static int run_all(void)
         cmocka_unit_test_setup(test_derived_batch, setup),
         cmocka_unit_test_setup(test_derived_length, setup),
         cmocka_unit_test_setup(test_misfits, setup),
+        cmocka_unit_test_setup(test_split, setup),
         cmocka_unit_test_setup(test_grids, setup),
         cmocka_unit_test_setup(test_impossible_grids, setup),
         cmocka_unit_test_setup(test_unshareable_models, setup),
