@@ -10,6 +10,10 @@ enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
  * layers.  Also finds the table, unless --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 
+/* Of a file or folder that comes with mds, whether the one in the source tree counts:
+ * for a program that runs from its build tree, and where `installed` is not there. */
+int mds_config_is_in_source(const char *installed, const char *in_source);
+
 /* Where the value of key came from, for faults. */
 const char *mds_config_origin(const struct mds_config_run *run, const char *key);
 

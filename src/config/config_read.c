@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void read_config(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -32,20 +31,6 @@ static void read_deepspeed(struct mds_config_run *run, struct mds_diag *diag)
     mds_tree_destroy(t);
 }
 
-/* A path as it is; a name stands for a file under machines/. */
-static void machine_path(const char *name, struct mds_str *path)
-{
-    if (strchr(name, '/') || strstr(name, ".yaml") || strstr(name, ".yml")) {
-        mds_str_add(path, "%s", name);
-        return;
-    }
-    mds_str_add(path, "%s/machines/%s.yaml", MDS_PKGDATADIR, name);
-    if (path->s && access(path->s, R_OK) != 0) {
-        mds_str_fini(path);
-        mds_str_add(path, "%s/machines/%s.yaml", MDS_SRCDIR, name);
-    }
-}
-
 /* A profile of mds_launch has what concerns a run under `settings`; any other file is
  * settings altogether. */
 static void read_profile(struct mds_config_run *run, const struct mds_tree *t,
@@ -65,20 +50,17 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
 {
     const char *name = run->config.sources.machine;
     int exported = getenv("MACHINE") && strcmp(getenv("MACHINE"), name) == 0;
-    int gone;
     struct mds_str path = {0};
     struct mds_tree *t = NULL;
+    int is_there = mds_machine_path(name, &path);
 
-    machine_path(name, &path);
-    gone = path.s && strcmp(path.s, name) != 0 && access(path.s, R_OK) != 0;
     if (path.failed)
         mds_diag_fault(diag, NULL, "%s", mds_fail_text());
-    else if (gone && exported)
+    else if (!is_there && exported)
         mds_diag_warn(diag, "environment",
-                      "MACHINE=%s: no such profile (%s); going on "
-                      "without",
-                      name, path.s);
-    else if (gone)
+                      "MACHINE=%s: no such profile (%s); going on without", name,
+                      path.s);
+    else if (!is_there)
         mds_diag_fault(diag, "command line",
                        "--machine %s: no such profile (%s); the names are those of the "
                        "files beside it, and a file will do",

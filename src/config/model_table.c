@@ -10,39 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static const char in_source[] = MDS_SRCDIR "/ALCF/models.yaml";
 static const char installed[] = MDS_PKGDATADIR "/models.yaml";
-
-/* folder as it was named when mds was built: maybe by a symbolic link. */
-static int is_below(const char *path, const char *folder)
-{
-    char real[PATH_MAX];
-
-    return realpath(folder, real) && mds_path_is_in(path, real);
-}
-
-/* Whether this program, or this test, runs from where it was built.  The build tree may
- * hold the installed one as well. */
-static int is_uninstalled(void)
-{
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-
-    if (n < 0)
-        return 0;
-    exe[n] = '\0';
-    return is_below(exe, MDS_BUILDDIR "/src") || is_below(exe, MDS_BUILDDIR "/tests");
-}
 
 static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
 {
     size_t row = mds_settings_row(&run->settings, "model.table");
 
     if (!run->config.output.model_table) {
-        int local = is_uninstalled() ||
-                    (access(installed, R_OK) != 0 && access(in_source, R_OK) == 0);
+        int local = mds_config_is_in_source(installed, in_source);
 
         mds_settings_put(
             &run->settings, row, local ? in_source : installed, MDS_LEVEL_DERIVED,

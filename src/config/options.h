@@ -11,6 +11,7 @@
 #ifndef MDS_CONFIG_OPTIONS_H
 #define MDS_CONFIG_OPTIONS_H
 
+#include "base/str.h"
 #include "config/config.h"
 #include "config/diag.h"
 #include "config/optset.h"
@@ -56,6 +57,14 @@ void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
 enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
                                   char *const *argv, struct mds_diag *diag,
                                   struct mds_config_run **out);
+
+/* Where the profiles of machines are that come with mds. */
+const char *mds_machine_folder(void);
+
+/* Add to path the profile that `name` means: name itself if it is a path or ends as one
+ * (.yaml, .yml), otherwise a file of mds_machine_folder().  Returns 0 if that folder
+ * has none of this name. */
+int mds_machine_path(const char *name, struct mds_str *path);
 
 /* The ranks to resolve for where none were started: --world-size, or as few as the
  * sizes given allow. */

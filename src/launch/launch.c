@@ -161,13 +161,6 @@ void mds_launch_close(struct mds_launch *l)
 
 /* ---- what ---- */
 
-static void log_warnings(const struct mds_diag *diag)
-{
-    for (size_t i = 0; i < diag->count; i++)
-        if (diag->entries[i].warning)
-            mds_warn("%s", diag->entries[i].text);
-}
-
 /* A GPU for each rank; ranks on CPUs may be as many as they like.  Where a list of
  * visible GPUs is wrong the profile counts. */
 static enum mds_rc check_gpus(const struct mds_launch *l,
@@ -230,7 +223,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
         mds_launch_vocab(*out, say);
     }
     if (!rc && say)
-        log_warnings(&diag);
+        mds_diag_log(&diag);
     if (!rc && (*out)->action != MDS_ACTION_RUN)
         rc = mds_fail(MDS_EUSER, "%s prints and leaves: call mds_pretrain itself",
                       l->asked.n ? l->asked.v[0] : "");
@@ -360,7 +353,7 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
         rc = mds_diag_verdict(&diag);
     }
     if (!rc)
-        log_warnings(&diag);
+        mds_diag_log(&diag);
     if (!rc && !printed)
         warn_of_data(run->config.data.paths);
     mds_diag_fini(&diag);

@@ -1,6 +1,6 @@
 /* Which profile is meant. */
 #include "base/str.h"
-#include "config/tree.h"
+#include "config/options.h"
 #include "plan/machine_impl.h"
 
 #include <dirent.h>
@@ -9,23 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* Where profiles lie: those of the source tree for a program that runs from its build
- * folder, or where none are installed. */
-static const char *folder(void)
-{
-    static const char in_source[] = MDS_SRCDIR "/machines";
-    static const char installed[] = MDS_PKGDATADIR "/machines";
-    static const char build[] = MDS_BUILDDIR "/";
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-
-    exe[n > 0 ? n : 0] = '\0';
-    if (strncmp(exe, build, sizeof build - 1) == 0 || access(installed, R_OK) != 0)
-        return in_source;
-    return installed;
-}
 
 static int is_profile(const struct dirent *d)
 {
@@ -52,7 +35,7 @@ int mds_machine_matches(const char *patterns, const char *name)
 static enum mds_rc unknown(const char *name)
 {
     struct dirent **files = NULL;
-    int count = scandir(folder(), &files, is_profile, alphasort);
+    int count = scandir(mds_machine_folder(), &files, is_profile, alphasort);
     const char *names[256], *near;
     char text[256][64];
     size_t n = 0;
@@ -70,8 +53,9 @@ static enum mds_rc unknown(const char *name)
     return mds_fail(MDS_EUSER,
                     "machine '%s' has no profile in %s; %s%s%s (docs/new-machine.md "
                     "tells how to write one)",
-                    name, folder(), near ? "did you mean " : "ls lists them",
-                    near ? near : "", near ? "?" : "");
+                    name, mds_machine_folder(),
+                    near ? "did you mean " : "ls lists them", near ? near : "",
+                    near ? "?" : "");
 }
 
 struct wanted {
@@ -93,26 +77,29 @@ static enum mds_rc look_at_hosts(struct mds_machine **m, void *ctx)
 static enum mds_rc by_name(const char *name, struct mds_diag *diag,
                            struct mds_machine **out)
 {
-    char path[PATH_MAX];
+    struct mds_str path = {0};
+    enum mds_rc rc;
 
-    if (strchr(name, '/') || strstr(name, ".yaml"))
-        return mds_machine_load(name, diag, out);
-    snprintf(path, sizeof path, "%s/%s.yaml", folder(), name);
-    return access(path, R_OK) == 0 ? mds_machine_load(path, diag, out) : unknown(name);
+    if (!mds_machine_path(name, &path))
+        rc = unknown(name);
+    else
+        rc = path.failed ? MDS_EMEM : mds_machine_load(path.s, diag, out);
+    mds_str_fini(&path);
+    return rc;
 }
 
 enum mds_rc mds_machine_each(enum mds_rc (*look)(struct mds_machine **m, void *ctx),
                              void *ctx, struct mds_diag *diag)
 {
     struct dirent **files = NULL;
-    int count = scandir(folder(), &files, is_profile, alphasort), done = 0;
+    int count = scandir(mds_machine_folder(), &files, is_profile, alphasort), done = 0;
     enum mds_rc rc = MDS_OK;
 
     for (int i = 0; i < count; i++) {
         struct mds_machine *m = NULL;
         char path[PATH_MAX];
 
-        snprintf(path, sizeof path, "%s/%s", folder(), files[i]->d_name);
+        snprintf(path, sizeof path, "%s/%s", mds_machine_folder(), files[i]->d_name);
         if (!rc && !done)
             rc = mds_machine_load(path, diag, &m);
         if (!rc && m) {

@@ -439,6 +439,7 @@ static void test_alcf_variables(void **state)
     assert_int_equal(r.rc, MDS_OK);
     assert_said(&r.diag, "no such profile");
     close_reading(&r);
+    assert_string_equal(mds_machine_folder(), MDS_SRCDIR "/machines");
     expect_fault("--machine ./gone.yaml", "machine profile ./gone.yaml: No such file");
 }
 
