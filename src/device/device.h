@@ -58,7 +58,7 @@ struct mds_ledger {
     } op[MDS_OPS];
     struct mds_mem_account memory;
     /* The most that one operation's kernels take by themselves, on GPUs; no tag has it,
-     * and other devices do not take it. */
+     * and other devices do not take it, but for plain attention. */
     int64_t scratch_bytes;
 };
 

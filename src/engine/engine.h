@@ -27,7 +27,9 @@ struct mds_engine_need {
                            background */
     struct mds_mem_account memory; /* on the device, by tag */
     struct mds_mem_account host;   /* host_bytes, by tag */
-    int64_t beside_bytes; /* GPU memory that NCCL and attention's library take */
+    int64_t attention_bytes; /* working memory of attention's kernels: on GPUs, and of
+                                the plain one everywhere */
+    int64_t beside_bytes;    /* GPU memory that NCCL and attention's kernels take */
 };
 
 struct mds_engine_spec {

@@ -53,6 +53,8 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
                                          .zero = mds_zero_host_bytes(e->zero),
                                          .save_bytes = mds_engine_save_bytes(e),
                                          .copy_bytes = e->save.peak,
+                                         .attention_bytes =
+                                             mds_dev_ledger(dry)->scratch_bytes,
                                          .memory = mds_dev_ledger(dry)->memory,
                                          .host = mds_dev_ledger(host)->memory};
     mds_engine_destroy(e);
@@ -75,7 +77,7 @@ enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int r
     if (!rc)
         need->beside_bytes =
             mds_groups_nccl_bytes(&groups, per_node, MDS_COMM_CHANNELS) +
-            mds_dev_ledger(dev)->scratch_bytes;
+            need->attention_bytes;
     mds_groups_fini(&groups);
     mds_dev_destroy(dev);
     return rc;

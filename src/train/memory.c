@@ -46,10 +46,14 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
-static int64_t sum_of_need(const struct mds_engine_need *n)
+/* On the cpu: all in one place. */
+static int64_t sum_of_need(const struct run *r)
 {
+    const struct mds_engine_need *n = &r->need;
+    int64_t attention = r->config->train.flash_attn ? 0 : n->attention_bytes;
+
     return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes +
-           n->copy_bytes;
+           n->copy_bytes + attention;
 }
 
 /* Before the first step, and beside a step if the run goes back. */
@@ -62,7 +66,7 @@ int64_t mds_run_load_bytes(const struct mds_config *c)
 
 void mds_run_print_memory(const struct run *r)
 {
-    int64_t now, peak, predicted = r->memory_before + sum_of_need(&r->need);
+    int64_t now, peak, predicted = r->memory_before + sum_of_need(r);
     char had[32], thought[32];
 
     printf("memory of rank 0 by purpose:\n");
@@ -185,7 +189,7 @@ enum mds_rc mds_run_check_memory(const struct run *r)
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (!is_on_gpus(r))
-        return check_place(r, "memory", sum_of_need(n) + load, there);
+        return check_place(r, "memory", sum_of_need(r) + load, there);
     MDS_TRY(check_place(r, "GPU memory",
                         n->state_bytes + n->step_bytes + n->beside_bytes, there));
     return check_place(r, "host memory", host,
