@@ -54,5 +54,6 @@ AS_IF([test -z "$MPIEXEC"],
    done])
 AS_IF([test -z "$MPIEXEC"], [MPIEXEC=mpiexec])
 AC_SUBST([MPIEXEC])
+AC_DEFINE_UNQUOTED([MDS_MPIEXEC], ["$MPIEXEC"], [What starts programs of it])
 AC_DEFINE_UNQUOTED([MDS_MPI_NAME], ["$mds_mpi_name"], [The MPI this was built with])
 ])

@@ -1,4 +1,5 @@
 /* One function per launcher. */
+#include "config.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
 #include "launch/near.h"
@@ -272,6 +273,17 @@ static void add_program(const struct mds_launch *l, struct mds_words *out)
         mds_words_add(out, "mds_pretrain");
 }
 
+/* Without a word from profile or user: the launcher of the MPI that mds_pretrain was
+ * built with, which where there are several may not be the mpiexec found first. */
+static const char *launcher_of(const struct mds_launch *l)
+{
+    if (l->options->command)
+        return l->options->command;
+    if (l->machine->launcher.command)
+        return l->machine->launcher.command;
+    return MDS_MPIEXEC[0] == '/' && access(MDS_MPIEXEC, X_OK) ? "mpiexec" : MDS_MPIEXEC;
+}
+
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_words *arguments, struct mds_words *out)
 {
@@ -292,8 +304,7 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
         mds_words_add(out, "env");
         add_environment(l, "", out);
     }
-    mds_words_split(out,
-                    l->options->command ? l->options->command : m->launcher.command);
+    mds_words_split(out, launcher_of(l));
     write[m->launcher.kind](l, out);
     add_program(l, out);
     for (size_t i = 0; i < arguments->n; i++)

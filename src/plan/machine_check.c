@@ -105,6 +105,7 @@ static void check_queues(const struct mds_machine *m, struct mds_diag *diag)
 
 void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
 {
+    static const char *const command[] = {"launcher.command"};
     static const char *const keys[] = {
         "machine.name",
         "machine.about",
@@ -121,10 +122,11 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
         "links.net_bytes_s",
         "links.host_bytes_s",
         "links.host_memory_bytes_s",
-        "launcher.command",
     };
 
     need(m, keys, sizeof keys / sizeof *keys, "; every profile must give it", diag);
+    if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
+        need(m, command, 1, "; launchers but plain must have it", diag);
     check_gpu(m, diag);
     check_node(m, diag);
     check_binding(m, diag);

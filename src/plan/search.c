@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "plan/space.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct search {
     struct mds_layout now; /* the user's */
     struct mds_plan *plan;
     double end_s;
+    double told_s;   /* when something was last said of it */
     int only_frugal; /* each grid's most frugal layout alone: does anything fit? */
     struct {         /* of the grid that is searched */
         struct mds_layout layout;
@@ -63,6 +65,19 @@ static int is_late(const struct search *s)
     return mds_clock_s() > s->end_s;
 }
 
+/* A search may take its budget of 20 s. */
+static void tell(struct search *s)
+{
+    double now = mds_clock_s();
+
+    if (s->only_frugal || now - s->told_s < 5)
+        return;
+    s->told_s = now;
+    mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
+             (long long)s->plan->rehearsed, s->plan->fit_count,
+             s->end_s > now ? s->end_s - now : 0);
+}
+
 /* 0 if the model does not divide so; then mds_fail_text() says why. */
 static int try(struct search *s, struct mds_plan_entry *e)
 {
@@ -70,6 +85,7 @@ static int try(struct search *s, struct mds_plan_entry *e)
 
     s->rc = mds_plan_rehearse(s->r, &s->now, s->plan->fixed, e, &runs);
     s->plan->rehearsed += runs;
+    tell(s);
     return runs > 0 && !s->rc;
 }
 
@@ -361,7 +377,8 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
 {
     struct mds_plan plan = {0};
     double start = mds_clock_s();
-    struct search s = {.r = r, .plan = &plan, .end_s = start + r->budget_s};
+    struct search s = {
+        .r = r, .plan = &plan, .end_s = start + r->budget_s, .told_s = start};
     struct mds_layout_row row;
 
     plan.fixed = mds_layout_fixed(r->run, r->world, &s.now) & ~r->freed;

@@ -22,7 +22,7 @@ printf 'node1\n\nnode2\n' > blank.nodes
 answer() {
     env -i PATH="$scratch/bin:$PATH" HOME="$scratch" OMP_NUM_THREADS=1 SRC="$srcdir" \
         sh -c "$1" 2>&1 | grep -v 'mds: info:\|no data: DATA_PATH' | sed "s,$given/,\$SRC/,g
-            s,$srcdir/,\$SRC/,g"
+            s,$srcdir/,\$SRC/,g; s,${MPIEXEC:-mpiexec} -n,mpiexec -n,"
 }
 
 # compare WANT: run the case; line becomes what UPDATE=1 writes down.

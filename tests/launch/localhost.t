@@ -131,10 +131,10 @@ test_expect_success 'a host with four GPUs and no profile: a rank for each' '
 test_expect_success 'ALCF/train-gpt3.sh and train-genome.sh on its GPUs' '
     with_gpus "NVIDIA H200" 143771 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=4096 \
         OFFLOAD_DEVICE=none "$srcdir/ALCF/train-gpt3.sh" --print >out &&
-    grep "mpiexec -n 4 .*mds_pretrain --device cuda .*--dtype bf16" out &&
+    grep "mpiexec[^ ]* -n 4 .*mds_pretrain --device cuda .*--dtype bf16" out && grep -F "$MPIEXEC -n 4" out &&
     with_gpus "NVIDIA H200" 143771 "$srcdir/ALCF/train-genome.sh" \
         "$srcdir/tests/data/lambda.fna.gz" --print >out 2>err &&
-    grep "mpiexec -n 4 .*mds_pretrain --device cuda .*--ds-sequence-parallel-size 4" out
+    grep "mpiexec[^ ]* -n 4 .*mds_pretrain --device cuda .*--ds-sequence-parallel-size 4" out
 '
 test_expect_success 'more memory than the profile has, and GPUs that no profile knows' '
     with_gpus "NVIDIA A100-SXM4-80GB" 81920 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 \
