@@ -20,35 +20,23 @@ static const char stem[] = "iter_", partial_end[] = ".partial", old_end[] = ".ol
 
 /* ---- names ---- */
 
-static enum mds_rc too_long(const char *dir)
-{
-    return mds_fail(MDS_EUSER, "%s: the path is too long", dir);
-}
-
-static enum mds_rc join(const char *dir, const char *name, char path[MDS_CKPT_PATH])
-{
-    return snprintf(path, MDS_CKPT_PATH, "%s/%s", dir, name) < MDS_CKPT_PATH
-               ? MDS_OK
-               : too_long(dir);
-}
-
 enum mds_rc mds_ckpt_path(const char *dir, int64_t iteration, int partial,
-                          char path[MDS_CKPT_PATH])
+                          char path[MDS_PATH_SIZE])
 {
     char name[64];
 
     snprintf(name, sizeof name, "%s%07" PRId64 "%s", stem, iteration,
              partial ? partial_end : "");
-    return join(dir, name, path);
+    return mds_path_join(dir, name, path);
 }
 
-enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_CKPT_PATH])
+enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZE])
 {
     char name[64] = "index.h5";
 
     if (rank >= 0)
         snprintf(name, sizeof name, "rank_%05" PRId64 ".h5", rank);
-    return join(path, name, file);
+    return mds_path_join(path, name, file);
 }
 
 /* errno's sentence about a path in dir that cannot be opened. */
@@ -84,28 +72,36 @@ static int ascending(const void *a, const void *b)
     return (*s > *t) - (*s < *t);
 }
 
-static enum mds_rc collect(DIR *d, int64_t **out, int64_t *n)
+/* *name: the next of d, which is the folder dir; NULL after the last. */
+static enum mds_rc next_name(DIR *d, const char *dir, const char **name)
 {
-    int64_t *list = NULL, count = 0;
+    const struct dirent *e;
 
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        int64_t iteration = parse(e->d_name, ""), *more;
+    errno = 0;
+    e = readdir(d);
+    *name = e ? e->d_name : NULL;
+    return !e && errno ? mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno)) : MDS_OK;
+}
 
+/* Append to *list, of *n. */
+static enum mds_rc collect(DIR *d, const char *dir, int64_t **list, int64_t *n)
+{
+    for (;;) {
+        const char *name;
+        int64_t iteration, *more;
+
+        MDS_TRY(next_name(d, dir, &name));
+        if (!name)
+            return MDS_OK;
+        iteration = parse(name, "");
         if (iteration < 0)
             continue;
-        more = mds_grow(list, (size_t)count, sizeof *list);
-        if (!more) {
-            free(list);
+        more = mds_grow(*list, (size_t)*n, sizeof **list);
+        if (!more)
             return MDS_EMEM;
-        }
-        list = more;
-        list[count++] = iteration;
+        *list = more;
+        more[(*n)++] = iteration;
     }
-    if (count)
-        qsort(list, (size_t)count, sizeof *list, ascending);
-    *out = list;
-    *n = count;
-    return MDS_OK;
 }
 
 enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
@@ -119,8 +115,15 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
         return MDS_OK;
     if (!d)
         return unreadable(dir, dir);
-    rc = collect(d, iterations, n);
+    rc = collect(d, dir, iterations, n);
     closedir(d);
+    if (rc) {
+        free(*iterations);
+        *iterations = NULL;
+        *n = 0;
+    }
+    if (*n > 0)
+        qsort(*iterations, (size_t)*n, sizeof **iterations, ascending);
     return rc;
 }
 
@@ -140,10 +143,10 @@ enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)
  * file. */
 static enum mds_rc read_name(const char *dir, const char *name, int64_t *iteration)
 {
-    char path[MDS_CKPT_PATH], line[64] = "";
+    char path[MDS_PATH_SIZE], line[64] = "";
     FILE *f;
 
-    MDS_TRY(join(dir, name, path));
+    MDS_TRY(mds_path_join(dir, name, path));
     *iteration = -1;
     f = fopen(path, "re");
     if (!f && errno == ENOENT)
@@ -168,7 +171,7 @@ enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
 
 enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(read_name(dir, good_name, iteration));
@@ -182,25 +185,33 @@ enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
 
 /* ---- removing ---- */
 
-/* A folder of plain files.  empty: HDF5 may have one open still that it failed to
- * finish, which would keep its place on the disk. */
+static enum mds_rc remove_file(const char *dir, const char *name, int empty)
+{
+    char file[MDS_PATH_SIZE];
+
+    MDS_TRY(mds_path_join(dir, name, file));
+    if (empty && truncate(file, 0))
+        return MDS_OK; /* whatever it is: rmdir will tell */
+    if (unlink(file) && errno != ENOENT)
+        return mds_fail(MDS_EIO, "%s: cannot be removed: %s", file, strerror(errno));
+    return MDS_OK;
+}
+
+/* A folder of plain files.  empty: truncate each first, since HDF5 may still have one
+ * open that it failed to finish, which would keep its place on the disk. */
 static enum mds_rc remove_files(const char *path, int empty)
 {
-    char file[MDS_CKPT_PATH];
     DIR *d = opendir(path);
+    const char *name = "";
     enum mds_rc rc = MDS_OK;
 
     if (!d)
         return errno == ENOENT ? MDS_OK
                                : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    for (struct dirent *e = readdir(d); e && !rc; e = readdir(d)) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        rc = join(path, e->d_name, file);
-        if (!rc && empty && truncate(file, 0))
-            continue; /* whatever it is: rmdir will tell */
-        if (!rc && unlink(file) && errno != ENOENT)
-            rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", file, strerror(errno));
+    while (!rc && name) {
+        rc = next_name(d, path, &name);
+        if (!rc && name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            rc = remove_file(path, name, empty);
     }
     closedir(d);
     if (!rc && rmdir(path))
@@ -216,7 +227,7 @@ static enum mds_rc remove_folder(const char *path)
 /* It loses its name first: a half-removed one is never taken for a checkpoint. */
 static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 {
-    char path[MDS_CKPT_PATH], aside[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE], aside[MDS_PATH_SIZE];
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, aside));
@@ -231,22 +242,27 @@ static enum mds_rc each_left(const char *dir, const char *end,
                              enum mds_rc (*deal)(const char *dir, const char *path,
                                                  int64_t iteration))
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     DIR *d = opendir(dir);
-    enum mds_rc rc = MDS_OK;
+    enum mds_rc first = MDS_OK;
 
     if (!d)
         return mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        int64_t iteration = parse(e->d_name, end);
-        enum mds_rc of = iteration < 0 ? MDS_OK : join(dir, e->d_name, path);
+    for (;;) {
+        const char *name;
+        enum mds_rc rc = next_name(d, dir, &name);
+        int64_t iteration = rc || !name ? -1 : parse(name, end);
 
-        if (iteration >= 0 && !of)
-            of = deal(dir, path, iteration);
-        rc = rc ? rc : of;
+        if (iteration >= 0)
+            rc = mds_path_join(dir, name, path);
+        if (iteration >= 0 && !rc)
+            rc = deal(dir, path, iteration);
+        first = first ? first : rc;
+        if (!name)
+            break;
     }
     closedir(d);
-    return rc;
+    return first;
 }
 
 static enum mds_rc remove_left(const char *dir, const char *path, int64_t iteration)
@@ -258,7 +274,7 @@ static enum mds_rc remove_left(const char *dir, const char *path, int64_t iterat
 /* It was about to be replaced; if it was, the new one has the name. */
 static enum mds_rc put_back(const char *dir, const char *path, int64_t iteration)
 {
-    char name[MDS_CKPT_PATH];
+    char name[MDS_PATH_SIZE];
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, name));
     if (rename(path, name) == 0)
@@ -296,11 +312,11 @@ enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_ever
 
 enum mds_rc mds_ckpt_prepare(const char *dir)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_output probe = {0};
 
     MDS_TRY(mds_folder_ensure(dir));
-    MDS_TRY(join(dir, latest_name, path));
+    MDS_TRY(mds_path_join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);
     return each_left(dir, old_end, put_back);
@@ -308,7 +324,7 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
 
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     if (each_left(dir, partial_end, remove_left))
         mds_warn("%s", mds_fail_text()); /* it takes room, but not this one's place */
@@ -320,7 +336,7 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 
 void mds_ckpt_abandon(const char *dir, int64_t iteration)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     if (!mds_ckpt_path(dir, iteration, 1, path))
         (void)remove_files(path, 1);
@@ -328,10 +344,10 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
 
 static enum mds_rc write_name(const char *dir, const char *name, int64_t iteration)
 {
-    char path[MDS_CKPT_PATH], checkpoint[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE], checkpoint[MDS_PATH_SIZE];
     struct mds_output out = {0};
 
-    MDS_TRY(join(dir, name, path));
+    MDS_TRY(mds_path_join(dir, name, path));
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, checkpoint));
     MDS_TRY(mds_output_open(path, &out));
     fprintf(out.file, "%s\n", strrchr(checkpoint, '/') + 1);
@@ -346,36 +362,48 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
 /* What is about to be replaced is not what was found to be good.  *was: it was this. */
 static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     int64_t good;
 
     MDS_TRY(mds_ckpt_good(dir, &good));
-    MDS_TRY(join(dir, good_name, path));
+    MDS_TRY(mds_path_join(dir, good_name, path));
     *was = good == iteration;
     if (*was && unlink(path))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     return MDS_OK;
 }
 
+/* What was replaced takes room, but nobody's place. */
+static void drop(const char *replaced)
+{
+    if (remove_folder(replaced))
+        mds_warn("%s", mds_fail_text());
+}
+
 /* One that is there already changes places with the new one at once, where the file
  * system knows how to; where it does not, it loses its name first. */
 static enum mds_rc put_in_place(const char *partial, const char *path)
 {
-    char old[MDS_CKPT_PATH];
+    char old[MDS_PATH_SIZE];
 
     if (rename(partial, path) == 0)
         return MDS_OK;
     if (errno != EEXIST && errno != ENOTEMPTY)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
-        return remove_folder(partial);
+    if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
+        drop(partial);
+        return MDS_OK;
+    }
     if (snprintf(old, sizeof old, "%s%s", path, old_end) >= (int)sizeof old)
-        return too_long(path);
+        return mds_fail(MDS_EUSER, "the path is longer than %d bytes: %s%s",
+                        MDS_PATH_SIZE - 1, path, old_end);
     MDS_TRY(remove_folder(old));
     if (rename(path, old))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    if (rename(partial, path) == 0)
-        return remove_folder(old);
+    if (rename(partial, path) == 0) {
+        drop(old);
+        return MDS_OK;
+    }
     mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     (void)rename(old, path);
     return MDS_EIO;
@@ -383,7 +411,7 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
 
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
 {
-    char partial[MDS_CKPT_PATH], path[MDS_CKPT_PATH];
+    char partial[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
     int was_good;
     enum mds_rc rc;
 

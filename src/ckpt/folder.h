@@ -16,17 +16,16 @@
 #define MDS_CKPT_FOLDER_H
 
 #include "base/status.h"
+#include "io/folder.h"
 
 #include <stdint.h>
 
-enum { MDS_CKPT_PATH = 4096 };
-
 /* "dir/iter_0000100", "dir/iter_0000100.partial". */
 enum mds_rc mds_ckpt_path(const char *dir, int64_t iteration, int partial,
-                          char path[MDS_CKPT_PATH]);
+                          char path[MDS_PATH_SIZE]);
 
 /* "path/rank_00007.h5"; rank -1: "path/index.h5". */
-enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_CKPT_PATH]);
+enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZE]);
 
 /* Iterations of the complete checkpoints, ascending; the caller's to free.  None, if
  * there is no folder. */
@@ -52,7 +51,7 @@ enum mds_rc mds_ckpt_prepare(const char *dir);
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
 
 /* Give it its name, for good, and move `latest`.  A checkpoint of that iteration that
- * was there is replaced. */
+ * was there is replaced, and removed as far as that works. */
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration);
 
 /* Remove the .partial, as far as that works. */

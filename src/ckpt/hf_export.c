@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 /* Numbers in memory at a time, twice; a tensor's row at least. */
-enum { ROOM = 8 << 20, PATH = 4096 };
+enum { ROOM = 8 << 20 };
 
 struct out {
     const struct mds_hf_export *e;
@@ -124,13 +124,6 @@ static void name_file(const struct out *o, int file, char name[64])
         snprintf(name, 64, "model-%05d-of-%05d.safetensors", file + 1, o->files);
 }
 
-static enum mds_rc place(const struct out *o, const char *name, char path[PATH])
-{
-    return snprintf(path, PATH, "%s/%s", o->e->dir, name) < PATH
-               ? MDS_OK
-               : mds_fail(MDS_EUSER, "%s: the path is too long", o->e->dir);
-}
-
 /* In order, as many as fit. */
 static void spread(struct out *o)
 {
@@ -165,11 +158,11 @@ static enum mds_rc declare(struct out *o, int file)
 
 static enum mds_rc write_file(struct out *o, int file)
 {
-    char name[64], path[PATH];
+    char name[64], path[MDS_PATH_SIZE];
     enum mds_rc rc;
 
     name_file(o, file, name);
-    MDS_TRY(place(o, name, path));
+    MDS_TRY(mds_path_join(o->e->dir, name, path));
     MDS_TRY(mds_st_writer_create(path, &o->writer));
     rc = declare(o, file);
     for (int i = 0; !rc && i < o->tensors.n; i++)
@@ -184,12 +177,12 @@ static enum mds_rc write_file(struct out *o, int file)
 static enum mds_rc write_text(const struct out *o, const char *name,
                               const struct mds_str *text)
 {
-    char path[PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_output f = {0};
 
     if (text->failed)
         return mds_fail(MDS_EMEM, "no host memory");
-    MDS_TRY(place(o, name, path));
+    MDS_TRY(mds_path_join(o->e->dir, name, path));
     MDS_TRY(mds_output_open(path, &f));
     fputs(text->s, f.file);
     return mds_output_commit(&f);
@@ -233,11 +226,11 @@ static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
 
 static enum mds_rc make_folder(const struct out *o)
 {
-    char path[PATH];
+    char path[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(mds_folder_ensure(o->e->dir));
-    MDS_TRY(place(o, "config.json", path));
+    MDS_TRY(mds_path_join(o->e->dir, "config.json", path));
     if (stat(path, &st) == 0)
         return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
     return MDS_OK;

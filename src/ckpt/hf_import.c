@@ -2,14 +2,13 @@
 #include "base/alloc.h"
 #include "ckpt/hf.h"
 #include "config/tree.h"
+#include "io/folder.h"
 #include "kernels/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { PATH = 4096 };
 
 /* Where a parameter of ours is. */
 struct where {
@@ -32,13 +31,14 @@ struct mds_hf_weights {
 static enum mds_rc add_file(struct mds_hf_weights *w, const char *name)
 {
     struct mds_safetensors **more = mds_grow(w->file, (size_t)w->files, sizeof *more);
-    char path[PATH];
+    char path[MDS_PATH_SIZE];
 
     if (!more)
         return MDS_EMEM;
     w->file = more;
-    if (strchr(name, '/') || snprintf(path, PATH, "%s/%s", w->dir, name) >= PATH)
+    if (strchr(name, '/'))
         return mds_fail(MDS_EUSER, "%s: '%s' is no name of a file there", w->dir, name);
+    MDS_TRY(mds_path_join(w->dir, name, path));
     MDS_TRY(mds_safetensors_open(path, &w->file[w->files]));
     w->files++;
     return MDS_OK;
@@ -68,16 +68,16 @@ static enum mds_rc add_listed(struct mds_hf_weights *w, const struct mds_tree *t
     return MDS_OK;
 }
 
-static int is_there(const char *dir, const char *name, char path[PATH])
+static int is_there(const char *dir, const char *name, char path[MDS_PATH_SIZE])
 {
     struct stat st;
 
-    return snprintf(path, PATH, "%s/%s", dir, name) < PATH && stat(path, &st) == 0;
+    return !mds_path_join(dir, name, path) && stat(path, &st) == 0;
 }
 
 static enum mds_rc open_files(struct mds_hf_weights *w)
 {
-    char path[PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_tree *t;
     enum mds_rc rc;
 

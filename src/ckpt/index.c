@@ -164,7 +164,7 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
 
 enum mds_rc mds_ckpt_index_check_files(const struct mds_ckpt_index *ix)
 {
-    char file[MDS_CKPT_PATH];
+    char file[MDS_PATH_SIZE];
     struct stat st;
 
     for (int64_t i = 0; i < ix->ranks; i++) {

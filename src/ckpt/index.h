@@ -35,7 +35,7 @@ struct mds_ckpt_tensor {
 };
 
 struct mds_ckpt_index {
-    char path[MDS_CKPT_PATH]; /* of the checkpoint */
+    char path[MDS_PATH_SIZE]; /* of the checkpoint */
     struct mds_ckpt_state state;
     int64_t save; /* a number of this save, the same in all its files */
     int64_t ranks, tensors, parts;

@@ -116,7 +116,7 @@ static enum mds_rc put_wholes(struct mds_h5 *f, const struct mds_ckpt_index *ix)
 enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *folder,
                                  const char *configuration, const char *provenance)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_h5 *f;
     enum mds_rc rc, closed;
 
@@ -212,7 +212,7 @@ static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
 
 static enum mds_rc open_index(const char *path, struct mds_h5 **f)
 {
-    char file[MDS_CKPT_PATH];
+    char file[MDS_PATH_SIZE];
 
     MDS_TRY(mds_ckpt_file(path, -1, file));
     return mds_h5_open(file, NULL, f);

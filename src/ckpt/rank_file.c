@@ -22,7 +22,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const int64_t held_back = INT64_C(16) << 20;
 
 struct mds_rank_file {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     int fd;
     uint64_t *checksum; /* [checksums] */
     int64_t checksums, checksums_place;

@@ -33,7 +33,7 @@ struct fetch {
 };
 
 struct mds_rank_file_reader {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_h5 *h5;
     int fd, around; /* the second one around the page cache, or -1 */
     struct mds_rank_file_workers workers;

@@ -89,7 +89,7 @@ static enum mds_rc open_file(struct mds_ckpt_reader *r, int64_t rank,
     const struct mds_rank_file_id id = {
         .save = r->ix->save, .rank = rank, .iteration = r->ix->state.iteration};
     struct slot *s = pick_slot(r, rank);
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     s->stamp = ++r->clock;
     if (!s->file) {

@@ -38,7 +38,7 @@ enum mds_rc mds_saving_lay_out(struct mds_saving *w)
     const struct mds_ckpt_save *s = &w->spec;
     const struct mds_rank_file_id id = {
         .save = w->save, .rank = w->rank, .iteration = s->state.iteration};
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     MDS_TRY(mds_rank_file_plan(s->local, s->whole, w->rank, &s->source, &w->plan));
     if (w->plan.lists == 0)
@@ -127,7 +127,7 @@ static enum mds_rc receive_parts(const struct mds_saving *w, struct mds_ckpt_ind
 enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *ix)
 {
     const struct mds_ckpt_save *s = &w->spec;
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct stat st;
 
     ix->state = s->state;
@@ -189,7 +189,7 @@ enum mds_rc mds_saving_read(const struct mds_saving *w,
 
 enum mds_rc mds_saving_commit(const struct mds_saving *w)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     MDS_TRY(mds_ckpt_file(w->folder, -1, path));
     MDS_TRY(mds_durable_file(path));

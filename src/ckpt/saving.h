@@ -9,7 +9,7 @@
 
 struct mds_saving {
     struct mds_ckpt_save spec;  /* of its strings and registries none outlives begin */
-    char folder[MDS_CKPT_PATH]; /* .partial */
+    char folder[MDS_PATH_SIZE]; /* .partial */
     int64_t save, rank;
     struct mds_rank_file_plan plan;
     struct mds_rank_file *file; /* NULL: this rank has nothing to write */

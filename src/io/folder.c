@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,5 +37,13 @@ enum mds_rc mds_folder_ensure(const char *path)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return mds_fail(MDS_EIO, "%s: a file; it must be a folder", path);
+    return MDS_OK;
+}
+
+enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_SIZE])
+{
+    if (snprintf(path, MDS_PATH_SIZE, "%s/%s", dir, name) >= MDS_PATH_SIZE)
+        return mds_fail(MDS_EUSER, "the path is longer than %d bytes: %s/%s",
+                        MDS_PATH_SIZE - 1, dir, name);
     return MDS_OK;
 }

@@ -1,4 +1,4 @@
-/* Folders for results. */
+/* Folders for results, and the paths of files in them. */
 #ifndef MDS_IO_FOLDER_H
 #define MDS_IO_FOLDER_H
 
@@ -7,5 +7,10 @@
 /* Make the folder, and those above it, unless they are there.  MDS_EIO: there is a
  * file, or the place cannot be written. */
 enum mds_rc mds_folder_ensure(const char *path);
+
+enum { MDS_PATH_SIZE = 4096 };
+
+/* path: "dir/name".  MDS_EUSER if that does not fit. */
+enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_SIZE]);
 
 #endif

@@ -149,7 +149,7 @@ static void print_configuration(const char *text)
 
 static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
 {
-    char path[MDS_CKPT_PATH], *configuration, *provenance;
+    char path[MDS_PATH_SIZE], *configuration, *provenance;
     struct mds_ckpt_index *ix;
     enum mds_rc rc;
 
@@ -211,7 +211,7 @@ static enum mds_rc verify(const char *path)
 static enum mds_rc verify_all(const char *dir)
 {
     int64_t *list, n, bad = 0;
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
     for (int64_t i = 0; i < n; i++)
@@ -229,7 +229,7 @@ static enum mds_rc verify_all(const char *dir)
 
 static enum mds_rc run_verify(const struct mds_arguments *a, int n, char **operand)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
 
     MDS_TRY(mds_operands_check("verify", "checkpoint", n, 1));
     if (a->all)

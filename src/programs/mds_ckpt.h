@@ -26,7 +26,7 @@ struct mds_opened {
 };
 
 /* One of them itself, or the newest of a folder. */
-enum mds_rc mds_opened_find(const char *given, char path[MDS_CKPT_PATH]);
+enum mds_rc mds_opened_find(const char *given, char path[MDS_PATH_SIZE]);
 
 /* The same, opened, all its files there.  close: a zeroed one is fine. */
 enum mds_rc mds_opened_open(const char *given, struct mds_opened *out);

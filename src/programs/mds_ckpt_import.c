@@ -64,7 +64,7 @@ enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand
 {
     struct mds_str settings = {0};
     struct mds_config_run *run;
-    char path[MDS_CKPT_PATH], name[MDS_CKPT_PATH + 16];
+    char path[MDS_PATH_SIZE], name[MDS_PATH_SIZE + 16];
     enum mds_hf_kind kind;
     enum mds_rc rc;
 
@@ -72,8 +72,7 @@ enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand
     if (n < 2 || operand[0][0] == '-' || operand[1][0] == '-')
         return mds_fail(MDS_EUSER, "import: give the folder of a model and one for the "
                                    "checkpoint, then the layout");
-    if (snprintf(path, sizeof path, "%s/config.json", operand[0]) >= (int)sizeof path)
-        return mds_fail(MDS_EUSER, "%s: the path is too long", operand[0]);
+    MDS_TRY(mds_path_join(operand[0], "config.json", path));
     snprintf(name, sizeof name, "import of %s", operand[0]);
     rc = mds_hf_get_config(path, &kind, &settings);
     if (!rc)

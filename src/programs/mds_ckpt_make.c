@@ -67,7 +67,7 @@ static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local
 /* A checkpoint that is there is never replaced. */
 static enum mds_rc check_place(const char *dir, int64_t iteration)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum mds_rc mds_opened_find(const char *given, char path[MDS_CKPT_PATH])
+enum mds_rc mds_opened_find(const char *given, char path[MDS_PATH_SIZE])
 {
     struct stat st;
     int64_t latest;
 
     MDS_TRY(mds_ckpt_file(given, -1, path));
     if (stat(path, &st) == 0) {
-        snprintf(path, MDS_CKPT_PATH, "%s", given);
+        snprintf(path, MDS_PATH_SIZE, "%s", given);
         return MDS_OK;
     }
     MDS_TRY(mds_ckpt_latest(given, &latest));
@@ -25,7 +25,7 @@ enum mds_rc mds_opened_find(const char *given, char path[MDS_CKPT_PATH])
 
 enum mds_rc mds_opened_open(const char *given, struct mds_opened *out)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     struct mds_opened o = {0};
     enum mds_rc rc;
 

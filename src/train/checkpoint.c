@@ -142,7 +142,7 @@ enum { ITSELF = -2 };
 static enum mds_rc look_latest(const struct run *r, int64_t *iteration)
 {
     const char *load = r->config->checkpoint.load;
-    char index[MDS_CKPT_PATH];
+    char index[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(mds_ckpt_file(load, -1, index));
@@ -178,7 +178,7 @@ static enum mds_rc find(const struct run *r,
 static enum mds_rc load_newest(struct run *r, int64_t iteration)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    char path[MDS_CKPT_PATH], why[2048];
+    char path[MDS_PATH_SIZE], why[2048];
     enum mds_rc rc;
     int other;
 
@@ -258,7 +258,7 @@ enum mds_rc mds_run_begin(struct run *r)
 
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration)
 {
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     int other;
 
     *iteration = -1;

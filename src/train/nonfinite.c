@@ -34,7 +34,7 @@ static void record(const struct run *r, const struct mds_step_result *s,
 static void add_last_good(const struct run *r, struct mds_str *text)
 {
     const char *dir = r->config->checkpoint.save;
-    char path[MDS_CKPT_PATH];
+    char path[MDS_PATH_SIZE];
     int64_t good;
 
     if (!dir || !speaks(r) || mds_ckpt_good(dir, &good))

@@ -65,7 +65,7 @@ static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
 static void report(const struct run *r, int64_t iteration, int64_t bytes, double s,
                    double waited_s)
 {
-    char size[32], rate[32], waited[64] = "", path[MDS_CKPT_PATH];
+    char size[32], rate[32], waited[64] = "", path[MDS_PATH_SIZE];
 
     if (!speaks(r) || mds_ckpt_path(r->config->checkpoint.save, iteration, 0, path))
         return;

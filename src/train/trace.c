@@ -4,20 +4,6 @@
 #include "io/folder.h"
 #include "train/run.h"
 
-#include <stdio.h>
-
-enum { PATH_SIZE = 4096 };
-
-static enum mds_rc trace_path(const struct run *r, const char *name, char *path)
-{
-    int n = snprintf(path, PATH_SIZE, "%s/%s", r->config->output.trace_dir, name);
-
-    if (n >= PATH_SIZE)
-        return mds_fail(MDS_EUSER, "--trace-dir %s: the path is too long",
-                        r->config->output.trace_dir);
-    return MDS_OK;
-}
-
 /* Steps to trace: as many as asked for, and not more than are made. */
 static int64_t traced_steps(const struct run *r)
 {
@@ -43,11 +29,11 @@ static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
 
 static enum mds_rc save_batches(const struct run *r)
 {
-    char path[PATH_SIZE];
+    char path[MDS_PATH_SIZE];
     struct mds_st_writer *w = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(trace_path(r, "batches.safetensors", path));
+    MDS_TRY(mds_path_join(r->config->output.trace_dir, "batches.safetensors", path));
     MDS_TRY(mds_st_writer_create(path, &w));
     rc = write_batches(r, w, r->rows);
     if (rc) {
@@ -60,23 +46,23 @@ static enum mds_rc save_batches(const struct run *r)
 enum mds_rc mds_run_trace_start(const struct run *r)
 {
     const char *dir = r->config->output.trace_dir;
-    char path[PATH_SIZE];
+    char path[MDS_PATH_SIZE];
 
     if (!dir)
         return MDS_OK;
     if (speaks(r))
         MDS_TRY(mds_folder_ensure(dir));
-    MDS_TRY(trace_path(r, "weights.safetensors", path));
+    MDS_TRY(mds_path_join(dir, "weights.safetensors", path));
     MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, path));
     return speaks(r) ? save_batches(r) : MDS_OK;
 }
 
 enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step)
 {
-    char path[PATH_SIZE];
+    char path[MDS_PATH_SIZE];
 
     if (!r->config->output.trace_dir || step != 1)
         return MDS_OK;
-    MDS_TRY(trace_path(r, "grads.safetensors", path));
+    MDS_TRY(mds_path_join(r->config->output.trace_dir, "grads.safetensors", path));
     return mds_run_save(r, MDS_ZERO_GRAD, path);
 }

@@ -412,6 +412,13 @@ static void test_good(void **state)
     assert_int_equal(access("c/iter_10000000", F_OK), -1);
     commit(20); /* another one under the name: not known to be good */
     assert_int_equal(good_of("c"), -1);
+    assert_int_equal(mds_ckpt_mark_good("c", 20), MDS_OK);
+    assert_int_equal(mkdir("c/iter_0000020/mine", 0777), 0);
+    commit(20); /* what was there cannot be removed, but it has lost the name */
+    assert_int_equal(good_of("c"), -1);
+    assert_int_equal(latest_of("c"), 20);
+    assert_true(rmdir("c/iter_0000020.partial/mine") == 0 ||
+                rmdir("c/iter_0000020.old/mine") == 0);
     assert_int_equal(mds_ckpt_mark_good("c", 10000001), MDS_OK);
     assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, NULL), MDS_OK);
     assert_int_equal(rmdir("c/iter_10000001"), 0);

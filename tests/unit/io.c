@@ -281,6 +281,18 @@ static void test_folders_are_made(void **state)
                  "a/f/g: this folder cannot be made: Not a directory");
 }
 
+static void test_path_join(void **state)
+{
+    static char longest[MDS_PATH_SIZE - 2], path[MDS_PATH_SIZE];
+
+    (void)state;
+    memset(longest, 'd', sizeof longest - 1);
+    assert_int_equal(mds_path_join(longest, "f", path), MDS_OK);
+    assert_int_equal(strlen(path), MDS_PATH_SIZE - 1);
+    assert_fails(mds_path_join(longest, "ff", path), MDS_EUSER,
+                 "the path is longer than 4095 bytes: dd");
+}
+
 /* ---- reader ---------------------------------------------------------------------- */
 
 /* Everything the reader gives, or its failure. */
@@ -470,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_output_appears_when_complete),
         cmocka_unit_test(test_output_refuses_early),
         cmocka_unit_test(test_folders_are_made),
+        cmocka_unit_test(test_path_join),
         cmocka_unit_test(test_reader_plain),
         cmocka_unit_test(test_reader_other_compressions),
 #if HAVE_ZLIB
