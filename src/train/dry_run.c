@@ -22,7 +22,7 @@ static void print_memory(const struct mds_config *c, const struct mds_engine_nee
                          FILE *f)
 {
     int64_t load_bytes = mds_run_load_bytes(c);
-    int64_t bytes = n->host_bytes + n->zero.memory_bytes + n->copy_bytes + load_bytes;
+    int64_t bytes = mds_run_host_bytes(n) + load_bytes;
     char host[32], file[32], copy[32], load[32];
 
     mds_run_memory_table(&n->memory, f);

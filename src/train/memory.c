@@ -46,17 +46,20 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
     mds_str_fini(&table);
 }
 
+int64_t mds_run_host_bytes(const struct mds_engine_need *n)
+{
+    return n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
+}
+
 /* On the cpu: all in one place. */
 static int64_t sum_of_need(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
     int64_t attention = r->config->train.flash_attn ? 0 : n->attention_bytes;
 
-    return n->state_bytes + n->step_bytes + n->host_bytes + n->zero.memory_bytes +
-           n->copy_bytes + attention;
+    return n->state_bytes + n->step_bytes + mds_run_host_bytes(n) + attention;
 }
 
-/* Before the first step, and beside a step if the run goes back. */
 int64_t mds_run_load_bytes(const struct mds_config *c)
 {
     int loads = c->checkpoint.load || c->train.on_nonfinite == MDS_NONFINITE_ROLLBACK;
@@ -185,13 +188,12 @@ enum mds_rc mds_run_check_memory(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
     int64_t load = mds_run_load_bytes(r->config);
-    int64_t host = n->host_bytes + n->zero.memory_bytes + n->copy_bytes + load;
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (!is_on_gpus(r))
         return check_place(r, "memory", sum_of_need(r) + load, there);
     MDS_TRY(check_place(r, "GPU memory",
                         n->state_bytes + n->step_bytes + n->beside_bytes, there));
-    return check_place(r, "host memory", host,
+    return check_place(r, "host memory", mds_run_host_bytes(n) + load,
                        mds_host_memory_available() / r->spec->world->local_ranks);
 }

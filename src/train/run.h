@@ -63,8 +63,14 @@ struct mds_dev_spec mds_run_device(const struct run *r);
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r);
 
-/* Host memory for reading checkpoints, 0 if none is asked for. */
+/* Host memory that an engine takes, whatever its device is. */
+int64_t mds_run_host_bytes(const struct mds_engine_need *n);
+
+/* Host memory for reading checkpoints: before the first step, and beside a step if the
+ * run may go back; 0 if it reads none. */
 int64_t mds_run_load_bytes(const struct mds_config *c);
+
+/* What rank 0 had, by purpose, on standard output. */
 void mds_run_print_memory(const struct run *r);
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 
@@ -101,9 +107,10 @@ enum mds_rc mds_run_should_stop(const struct run *r, const char **reason);
 /* Start values, or those of --init-weights. */
 enum mds_rc mds_run_start_weights(const struct run *r);
 
-/* Write all weights (gradients, moments) as one file, by rank 0.  Collective. */
-enum mds_rc mds_run_save(const struct run *r, enum mds_zero_what what,
-                         const char *path);
+/* Write all weights (or gradients, moments) as one safetensors file, by rank 0.
+ * Collective. */
+enum mds_rc mds_run_export(const struct run *r, enum mds_zero_what what,
+                           const char *path);
 
 /* ---- checkpoint.c: going on ---- */
 

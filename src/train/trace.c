@@ -53,7 +53,7 @@ enum mds_rc mds_run_trace_start(const struct run *r)
     if (speaks(r))
         MDS_TRY(mds_folder_ensure(dir));
     MDS_TRY(mds_path_join(dir, "weights.safetensors", path));
-    MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, path));
+    MDS_TRY(mds_run_export(r, MDS_ZERO_WEIGHT, path));
     return speaks(r) ? save_batches(r) : MDS_OK;
 }
 
@@ -64,5 +64,5 @@ enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step)
     if (!r->config->output.trace_dir || step != 1)
         return MDS_OK;
     MDS_TRY(mds_path_join(r->config->output.trace_dir, "grads.safetensors", path));
-    return mds_run_save(r, MDS_ZERO_GRAD, path);
+    return mds_run_export(r, MDS_ZERO_GRAD, path);
 }

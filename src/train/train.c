@@ -230,7 +230,7 @@ static enum mds_rc finish(struct run *r, const char *reason)
         MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
     summary.valid_loss = r->valid_loss;
     if (weights)
-        MDS_TRY(mds_run_save(r, MDS_ZERO_WEIGHT, weights));
+        MDS_TRY(mds_run_export(r, MDS_ZERO_WEIGHT, weights));
     if (!speaks(r))
         return MDS_OK;
     mds_run_print_memory(r);

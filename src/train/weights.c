@@ -42,7 +42,8 @@ static enum mds_rc ignore(void *ctx, const struct mds_param *p, const float *val
     return MDS_OK;
 }
 
-enum mds_rc mds_run_save(const struct run *r, enum mds_zero_what what, const char *path)
+enum mds_rc mds_run_export(const struct run *r, enum mds_zero_what what,
+                           const char *path)
 {
     struct mds_params *whole = NULL;
     struct mds_weights_writer *w = NULL;
