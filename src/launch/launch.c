@@ -303,7 +303,8 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
 }
 
 /* Whether the layout fits, by the profile; mds_pretrain asks again on the nodes. */
-static enum mds_rc check_memory(const struct mds_estimate *e)
+static enum mds_rc check_memory(const struct mds_launch *l,
+                                const struct mds_estimate *e)
 {
     char need[32], have[32];
 
@@ -317,9 +318,9 @@ static enum mds_rc check_memory(const struct mds_estimate *e)
     }
     return mds_fail(
         MDS_EUSER,
-        "this does not fit: a rank needs %s of %s; `mds_launch plan` shows "
+        "this does not fit on %s: a rank needs %s of %s; `mds_launch plan` shows "
         "what does, --layout plan takes it, --no-check-memory starts anyway",
-        need, have);
+        l->machine->name, need, have);
 }
 
 /* A job that waits for hours should find its data. */
@@ -380,7 +381,7 @@ enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *argu
     if (!rc)
         rc = predict(l, run, out);
     if (!rc && l->options->check_memory)
-        rc = check_memory(out);
+        rc = check_memory(l, out);
     if (!rc)
         rc = mds_launch_arguments(l, run, arguments);
     mds_config_run_destroy(run);
