@@ -34,7 +34,6 @@ struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a)
 struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *a)
 {
     double R = (double)a->R, in = (double)a->in, out = (double)a->out;
-
     double elements = (a->u ? 2 : 1) * R * in + in * out + R * out;
 
     return (struct mdsk_cost){product(a->R, a->in, a->out),

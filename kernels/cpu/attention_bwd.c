@@ -63,13 +63,6 @@ static struct room room_of(const struct mdsk_attention_shape *s, float *scratch)
     return w;
 }
 
-MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
 MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
 {
     float sum = 0;
@@ -196,8 +189,8 @@ static void add_to_queries(const struct mdsk_attention_bwd *a,
 {
     query_gradient(a->shape.D, pair, w, w->dq, 0);
     for (int64_t r = 0; r < pair->m; r++)
-        add(a->shape.D, w->dq + r * w->width,
-            mdsk_head(&a->dq, pair->b, pair->i + r, pair->h));
+        mdsk_add_to(a->shape.D, w->dq + r * w->width,
+                    mdsk_head(&a->dq, pair->b, pair->i + r, pair->h));
 }
 
 static void clear_queries(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,

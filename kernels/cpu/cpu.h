@@ -1,5 +1,5 @@
-/* What the files of the cpu backend share: threads, scratch memory, and the choice of
- * instruction set. */
+/* What the files of the cpu backend share: threads, scratch memory, sums, and the
+ * choice of instruction set. */
 #ifndef MDSK_CPU_CPU_H
 #define MDSK_CPU_CPU_H
 
@@ -57,6 +57,9 @@ float *mdsk_scratch(int64_t floats);
 /* The same, beside it: for products, which operations call that hold scratch. */
 float *mdsk_scratch_product(int64_t floats);
 
+/* y[i] += x[i] for i < n, by the calling thread. */
+void mdsk_add_to(int64_t n, const float *x, float *y);
+
 /* Row sums run in parts whose number depends on the rows alone, so that the order of
  * additions, and with it every bit, is the same for any number of threads. */
 static inline int64_t mdsk_parts(int64_t rows)
@@ -64,7 +67,7 @@ static inline int64_t mdsk_parts(int64_t rows)
     return mdsk_min(64, mdsk_ceil_div(rows, 128));
 }
 
-/* out[0..n-1] += sum over `parts` rows of partial[][n], in row order. */
+/* out[i] += sum of partial[p][i] over p < parts, in that order; partial [parts, n]. */
 void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *out);
 
 #endif

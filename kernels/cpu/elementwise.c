@@ -5,13 +5,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-MDSK_DISPATCH static void add(int64_t n, const float *x, float *y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
 static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
@@ -21,7 +14,7 @@ static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
         int64_t m = mdsk_min(step, at + n - i);
         float *y = mdsk_edit(a->dtype, a->y, i, m, room);
 
-        add(m, mdsk_read(a->dtype, a->x, i, m, room + MDSK_PIECE), y);
+        mdsk_add_to(m, mdsk_read(a->dtype, a->x, i, m, room + MDSK_PIECE), y);
         mdsk_put(a->dtype, y, m, a->y, i);
     }
 }

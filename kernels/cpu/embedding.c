@@ -6,13 +6,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
 /* room [2H] */
 static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room)
 {
@@ -26,7 +19,7 @@ static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room
     if (a->position) {
         int64_t at = (a->first_token + r / a->B) * H;
 
-        add_to(H, mdsk_read(a->dtype, a->position, at, H, room + H), y);
+        mdsk_add_to(H, mdsk_read(a->dtype, a->position, at, H, room + H), y);
     }
     mdsk_put(a->dtype, y, H, a->y, r * H);
 }
@@ -55,9 +48,9 @@ static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n
         const float *dy = mdsk_read(a->dtype, a->dy, r * a->H + c, n, room);
 
         if (w >= 0 && w < a->words)
-            add_to(n, dy, a->dword + w * a->H + c);
+            mdsk_add_to(n, dy, a->dword + w * a->H + c);
         if (a->dposition)
-            add_to(n, dy, a->dposition + s * a->H + c);
+            mdsk_add_to(n, dy, a->dposition + s * a->H + c);
     }
 }
 

@@ -68,7 +68,7 @@ static int block(const struct mdsk_half_product *p, int64_t i, int64_t j, float 
             part(p->dtype, p->a.data, p->a.ld, p->a.transposed, i, m, q, k, a_room);
         struct mdsk_operand b =
             part(p->dtype, p->b.data, p->b.ld, p->b.transposed, q, k, j, n, b_room);
-        int add = q > 0 || p->bias || p->to == MDSK_F32;
+        int add = q > 0 || p->bias || p->add;
         int err = mdsk_product(m, n, k, &a, &b, c, ldc, add);
 
         if (err)

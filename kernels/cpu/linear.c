@@ -85,13 +85,6 @@ int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *
     return err || !a->u ? err : mdsk_activation_bwd_cpu(stream, &act);
 }
 
-MDSK_DISPATCH static void add_to(int64_t n, const float *x, float *y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
 /* sum += column sums of rows r0 .. r1-1 of dy, through blocks of 64 rows, so that
  * rounding grows with the blocks and not with the rows.  block, room [out] */
 static void sum_rows(const struct mdsk_linear_bwd_weight *a, int64_t r0, int64_t r1,
@@ -104,8 +97,8 @@ static void sum_rows(const struct mdsk_linear_bwd_weight *a, int64_t r0, int64_t
 
         memset(block, 0, (size_t)n * sizeof *block);
         for (int64_t r = b0; r < b1; r++)
-            add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, room), block);
-        add_to(n, block, sum);
+            mdsk_add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, room), block);
+        mdsk_add_to(n, block, sum);
     }
 }
 
@@ -135,10 +128,9 @@ static int half_bwd_weight(const struct mdsk_linear_bwd_weight *a)
                                   .to = MDSK_F32,
                                   .a = {a->dy, a->out, 1},
                                   .b = {a->x, a->in, 0},
-                                  .c = a->dw};
+                                  .c = a->dw,
+                                  .add = !a->write};
 
-    if (a->write)
-        memset(a->dw, 0, (size_t)(a->in * a->out) * sizeof *a->dw);
     return mdsk_half_product(&p);
 }
 

@@ -24,7 +24,8 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
 
 /* C = A B + bias of operands in 16 bits: A [m, k], B [k, n] and the row bias [n] (NULL:
  * 0) of dtype; ld and transposed as in mdsk_operand.  C [m, n], packed, is of type
- * to: dtype, rounded once; or f32, and then A B is added to it and bias is NULL. */
+ * to: dtype, rounded once; or f32, and then bias is NULL, and A B is added to C where
+ * add is set. */
 struct mdsk_half_product {
     int64_t m, n, k;
     enum mdsk_dtype dtype, to;
@@ -35,6 +36,7 @@ struct mdsk_half_product {
     } a, b;
     const void *bias;
     void *c;
+    int add;
 };
 
 /* Returns 0 or -ENOMEM. */

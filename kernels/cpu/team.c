@@ -1,4 +1,4 @@
-/* Threads and scratch memory. */
+/* Threads, scratch memory, and sums over threads. */
 #include "kernels/cpu/cpu.h"
 
 #include <pthread.h>
@@ -106,13 +106,11 @@ float *mdsk_scratch_product(int64_t floats)
     return s ? at_least(&s->product, floats) : NULL;
 }
 
-MDSK_DISPATCH static void add_rows(int64_t parts, int64_t n, int64_t ld,
-                                   const float *partial, float *out)
+MDSK_DISPATCH void mdsk_add_to(int64_t n, const float *x, float *y)
 {
-    for (int64_t p = 0; p < parts; p++)
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            out[i] += partial[p * ld + i];
+    for (int64_t i = 0; i < n; i++)
+        y[i] += x[i];
 }
 
 void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *out)
@@ -121,5 +119,6 @@ void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *ou
 
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(parts *n))
     for (int64_t i = 0; i < n; i += WIDE)
-        add_rows(parts, mdsk_min(WIDE, n - i), n, partial + i, out + i);
+        for (int64_t p = 0; p < parts; p++)
+            mdsk_add_to(mdsk_min(WIDE, n - i), partial + p * n + i, out + i);
 }

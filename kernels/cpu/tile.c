@@ -5,7 +5,7 @@
 #include "config.h"
 #include "kernels/cpu/cpu.h"
 
-/* One copy of the inner product per register width, chosen when first called: GCC keeps
+/* One copy of the inner product per register width, chosen at each call: GCC keeps
  * the accumulators of a vector type wider than the target's registers in memory, so
  * target_clones over one width would be slow everywhere else. */
 #if defined MDS_SIMD_DISPATCH && defined __x86_64__
