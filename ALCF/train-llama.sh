@@ -15,6 +15,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 : "${MODEL_SIZE_KEY:=LLAMA7B}" "${DTYPE:=bf16}" "${LR:=2e-4}" "${LR_DECAY_STYLE:=cosine}"
 : "${LR_WARMUP_FRAC:=0.05}" "${WEIGHT_DECAY:=0.1}" "${ADAM_BETA2:=0.95}" "${ADAM_EPS:=1e-5}"
 : "${EVAL_INTERVAL:=100}" "${EVAL_ITERS:=20}" "${LOG_INTERVAL:=1}"
+# A list has a weight, a path and the name of a corpus in each line.
+if [ -z "$DATA_PATH" ] && [ -n "$DATA_FILE_LIST" ]; then
+    DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' "$DATA_FILE_LIST") || exit
+    export DATA_PATH
+fi
 if [ -z "$TRAIN_ITERS$TRAIN_ITER$TRAIN_TOKENS" ]; then
     TRAIN_TOKENS=10e9
 fi

@@ -26,4 +26,4 @@ EXTRA_DIST += \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/profiling.md
 # What manual pages and messages refer to is installed.
-dist_doc_DATA += docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md
+dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md

@@ -33,10 +33,12 @@ void mds_words_add(struct mds_words *w, const char *fmt, ...)
     take(w, word);
 }
 
+static const char blanks[] = " \t\n"; /* as --data-path has them */
+
 void mds_words_split(struct mds_words *w, const char *text)
 {
-    while (text && *(text += strspn(text, " "))) {
-        size_t n = strcspn(text, " ");
+    while (text && *(text += strspn(text, blanks))) {
+        size_t n = strcspn(text, blanks);
 
         take(w, strndup(text, n));
         text += n;
