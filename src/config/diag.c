@@ -13,27 +13,18 @@ enum { VERDICT_ROOM = 1900 }; /* what mds_fail keeps, less a line for the rest *
 
 static void add(struct mds_diag *d, int warning, const char *origin, const char *what)
 {
+    struct mds_diag_entry *more;
     struct mds_str text = {0};
 
     d->faults += !warning;
-    if (d->count == d->cap) {
-        size_t cap = d->cap ? 2 * d->cap : 8;
-        struct mds_diag_entry *more = mds_realloc(d->entries, cap, sizeof *more);
-
-        if (!more) {
-            d->out_of_mem = 1;
-            return;
-        }
+    more = mds_grow(d->entries, d->count, sizeof *more);
+    if (more)
         d->entries = more;
-        d->cap = cap;
-    }
     mds_str_add(&text, "%s%s%s", origin ? origin : "", origin ? ": " : "", what);
-    if (text.failed) {
-        d->out_of_mem = 1;
+    if (more && !text.failed)
+        more[d->count++] = (struct mds_diag_entry){warning, text.s};
+    else
         mds_str_fini(&text);
-        return;
-    }
-    d->entries[d->count++] = (struct mds_diag_entry){warning, text.s};
 }
 
 void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...)

@@ -14,9 +14,8 @@ struct mds_diag_entry {
 /* Zero-initialise. */
 struct mds_diag {
     struct mds_diag_entry *entries;
-    size_t count, cap;
-    size_t faults;  /* those that are no warnings */
-    int out_of_mem; /* an entry was lost */
+    size_t count;
+    size_t faults; /* those that are no warnings, and those there was no memory for */
 };
 
 /* Add a fault or a warning.  origin says where: "command line", "run.yaml:12",
@@ -27,7 +26,7 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* MDS_OK if there are no faults; else MDS_EUSER, and mds_fail_text() holds the faults,
- * one per line (as many as fit, then their number). */
+ * one per line (as many as fit, then how many more). */
 enum mds_rc mds_diag_verdict(const struct mds_diag *d);
 
 /* Log every entry at its level (base/log.h), in the order met. */

@@ -111,17 +111,6 @@ void mds_settings_fini(struct mds_settings *s)
     *s = (struct mds_settings){0};
 }
 
-enum mds_rc mds_settings_read(struct mds_settings *s, int argc, char *const *argv,
-                              struct mds_diag *diag)
-{
-    mds_settings_read_args(s, argc, argv, diag);
-    if (s->action)
-        return mds_diag_verdict(diag);
-    mds_settings_read_env(s, diag);
-    mds_settings_check(s, diag);
-    return mds_diag_verdict(diag);
-}
-
 /* "environment LR" names the variable already. */
 static const char *place(enum mds_level level, const char *origin)
 {

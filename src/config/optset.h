@@ -1,8 +1,8 @@
 /* Options of a program: one table drives the command line, the environment, YAML files,
  * --help, the man page and --show-config.
  *
- * A program writes its table and a struct for the values, and calls mds_settings_read
- * (or, with files to read as well, the parts below it).  mds_pretrain's table is in
+ * A program writes its table and a struct for the values; it calls mds_settings_init,
+ * reads each source, and calls mds_settings_check.  mds_pretrain's table is in
  * options.c, its calls in config_read.c. */
 #ifndef MDS_CONFIG_OPTSET_H
 #define MDS_CONFIG_OPTSET_H
@@ -143,14 +143,9 @@ enum mds_rc mds_settings_init(struct mds_settings *s, const struct mds_option_se
                               void *values);
 void mds_settings_fini(struct mds_settings *s);
 
-/* The common case: command line, environment, then mds_settings_check.  MDS_EUSER if
- * diag has faults. */
-enum mds_rc mds_settings_read(struct mds_settings *s, int argc, char *const *argv,
-                              struct mds_diag *diag);
-
-/* The parts.  They may be called in any order: the level decides.  At one level, two
- * spellings of an option with different values are a fault; the same spelling twice on
- * the command line is not, and the last one counts. */
+/* Read one source.  They may be read in any order: the level decides.  At one level,
+ * two spellings of an option with different values are a fault; the same spelling twice
+ * on the command line is not, and the last one counts. */
 void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
                             struct mds_diag *diag);
 void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag);

@@ -35,12 +35,6 @@ static inline int mds_option_is_text(const struct mds_option *o)
     return o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS;
 }
 
-/* Whether several words are one value. */
-static inline int mds_option_is_list(const struct mds_option *o)
-{
-    return o->type == MDS_OPT_WORDS || o->type == MDS_OPT_SET;
-}
-
 /* 0 and *v set, or -1 and `why` says what the value must be. */
 int mds_option_parse(const struct mds_option *o, const char *text, union mds_value *v,
                      struct mds_str *why);
@@ -51,6 +45,7 @@ int mds_parse_flag(const char *text);
 /* The present value: of the field, or of the text where there is no field. */
 union mds_value mds_settings_value(const struct mds_settings *s, size_t row);
 int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_value b);
+
 /* Append it as a user (and YAML) would write it; "~" for an unset string or set. */
 void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out);

@@ -12,6 +12,12 @@ extern char **environ;
 
 static const char *const cli = "command line";
 
+/* Whether several words are one value. */
+static int is_list(const struct mds_option *o)
+{
+    return o->type == MDS_OPT_WORDS || o->type == MDS_OPT_SET;
+}
+
 struct args {
     int count, at; /* at: the next one */
     char *const *v;
@@ -131,7 +137,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
         read_flag(s, &n, name, value, diag);
     } else if (value) {
         mds_settings_put_name(s, &n, value, MDS_LEVEL_CLI, cli, name, diag);
-    } else if (mds_option_is_list(o)) {
+    } else if (is_list(o)) {
         read_words(s, &n, name, a, diag);
     } else if (a->at >= a->count || strncmp(a->v[a->at], "--", 2) == 0) {
         mds_diag_fault(diag, cli, "%s needs a value", name);
@@ -337,15 +343,14 @@ static void read_leaf(struct mds_settings *s, enum mds_level level,
     }
     o = &s->set->options[name.row];
     if (n->kind == MDS_NODE_LIST) {
-        joined = mds_option_is_list(o) ? join_list(n) : NULL;
+        joined = is_list(o) ? join_list(n) : NULL;
         if (joined)
             mds_settings_put_name(s, &name, joined, level, origin, path, diag);
         else
             mds_diag_fault(diag, origin, "%s: %s", path,
-                           mds_option_is_list(o) ? "must be words"
-                                                 : "must not be a list");
+                           is_list(o) ? "must be words" : "must not be a list");
         free(joined);
-    } else if (!*n->text && !mds_option_is_text(o) && !mds_option_is_list(o)) {
+    } else if (!*n->text && !mds_option_is_text(o) && !is_list(o)) {
         mds_diag_fault(diag, origin, "%s has no value", path);
     } else {
         mds_settings_put_name(s, &name, n->text, level, origin, path, diag);

@@ -10,10 +10,10 @@
 struct mds_params {
     enum mdsk_dtype dtype;
     struct mds_param *list;
-    uint64_t *hash; /* [cap], of their names: many are compared, few are equal */
-    int n, cap;
+    uint64_t *hash; /* [n], of their names: many are compared, few are equal */
+    int n;
     struct mds_param_unit *unit;
-    int units, unit_cap;
+    int units;
     int64_t count;
     struct mds_param_hooks hooks;
 };
@@ -44,52 +44,29 @@ void mds_params_destroy(struct mds_params *ps)
     free(ps);
 }
 
-/* The next capacity of a list that may be full. */
-static int more(int n, int cap)
-{
-    return n < cap ? cap : cap ? 2 * cap : 64;
-}
-
+/* Room for one more parameter. */
 static enum mds_rc grow_params(struct mds_params *ps)
 {
-    int cap = more(ps->n, ps->cap);
-    void *list, *hash;
+    void *list = mds_grow(ps->list, (size_t)ps->n, sizeof *ps->list), *hash;
 
-    if (cap == ps->cap)
-        return MDS_OK;
-    list = mds_realloc(ps->list, (size_t)cap, sizeof *ps->list);
     if (!list)
         return MDS_EMEM;
     ps->list = list;
-    hash = mds_realloc(ps->hash, (size_t)cap, sizeof *ps->hash);
+    hash = mds_grow(ps->hash, (size_t)ps->n, sizeof *ps->hash);
     if (!hash)
         return MDS_EMEM;
     ps->hash = hash;
-    ps->cap = cap;
-    return MDS_OK;
-}
-
-static enum mds_rc grow_units(struct mds_params *ps)
-{
-    int cap = more(ps->units, ps->unit_cap);
-    void *unit;
-
-    if (cap == ps->unit_cap)
-        return MDS_OK;
-    unit = mds_realloc(ps->unit, (size_t)cap, sizeof *ps->unit);
-    if (!unit)
-        return MDS_EMEM;
-    ps->unit = unit;
-    ps->unit_cap = cap;
     return MDS_OK;
 }
 
 enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit)
 {
-    struct mds_param_unit *u;
+    struct mds_param_unit *u = mds_grow(ps->unit, (size_t)ps->units, sizeof *u);
 
-    MDS_TRY(grow_units(ps));
-    u = &ps->unit[ps->units];
+    if (!u)
+        return MDS_EMEM;
+    ps->unit = u;
+    u += ps->units;
     *u = (struct mds_param_unit){.first_param = ps->n, .first = mds_params_span(ps)};
     snprintf(u->name, sizeof u->name, "%s", name);
     *unit = ps->units++;

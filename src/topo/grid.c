@@ -5,8 +5,7 @@
 
 #include <stdint.h>
 
-/* Sizes of tensor parallelism that would fit beside sp and pp: the divisors of what
- * they leave of the world. */
+/* "1, 2, 4": the divisors of n. */
 static void add_divisors(struct mds_str *s, int n)
 {
     const char *comma = "";
@@ -29,7 +28,7 @@ static enum mds_rc fail_world(int world, int tp, int sp, int pp)
     if (below > 0)
         mds_str_add(&s, "%lld or ", (long long)below);
     mds_str_add(&s, "%lld ranks", (long long)(below + share));
-    if (world % rest == 0) {
+    if (world % rest == 0) { /* tensor ranks may be any share of what is left */
         mds_str_add(&s, ", or use a tensor parallel size of ");
         add_divisors(&s, (int)(world / rest));
     }

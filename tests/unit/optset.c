@@ -202,7 +202,12 @@ static void demo(struct demo_run *d, const char *const *argv)
         argc++;
     *d = (struct demo_run){0};
     assert_int_equal(mds_settings_init(&d->s, &demo_set, &d->v), MDS_OK);
-    d->rc = mds_settings_read(&d->s, argc, (char *const *)(uintptr_t)argv, &d->diag);
+    mds_settings_read_args(&d->s, argc, (char *const *)(uintptr_t)argv, &d->diag);
+    if (!d->s.action) {
+        mds_settings_read_env(&d->s, &d->diag);
+        mds_settings_check(&d->s, &d->diag);
+    }
+    d->rc = mds_diag_verdict(&d->diag);
 }
 
 static void demo_end(struct demo_run *d)
