@@ -34,7 +34,8 @@ const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c)
     return &c->stats;
 }
 
-int64_t mds_comm_call_bytes(const struct mds_comm_call *call)
+/* Payload in bytes. */
+static int64_t payload_bytes(const struct mds_comm_call *call)
 {
     return call->count * (call->dtype < 0 ? 1 : (int64_t)mdsk_dtype_size(call->dtype));
 }
@@ -43,7 +44,7 @@ int64_t mds_comm_call_bytes(const struct mds_comm_call *call)
  * tree's edges number one less than its ranks; small numbers go to everyone whole. */
 static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *call)
 {
-    int64_t bytes = mds_comm_call_bytes(call), others = c->size - 1;
+    int64_t bytes = payload_bytes(call), others = c->size - 1;
 
     switch (call->kind) {
     case MDS_COMM_ALL_REDUCE:
@@ -101,7 +102,7 @@ static void charge(struct mds_comm *c, const struct mds_comm_call *call)
     int64_t wire = wire_bytes(c, call);
 
     n->calls++;
-    n->payload_bytes += mds_comm_call_bytes(call);
+    n->payload_bytes += payload_bytes(call);
     n->wire_bytes += wire;
     c->stats.calls++;
     c->stats.wire_bytes += wire;

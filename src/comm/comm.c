@@ -101,6 +101,7 @@ void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes
         memcpy(to, from, (size_t)bytes);
 }
 
+/* Not after a failure. */
 static enum mds_rc check_whole(const struct mds_comm *c)
 {
     return c->broken

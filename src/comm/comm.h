@@ -238,11 +238,6 @@ enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, vo
                                           int64_t per_rank, enum mdsk_dtype dtype,
                                           enum mds_comm_op op, void *work);
 
-/* The same in f32; work in floats. */
-int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank);
-enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *out,
-                                    int64_t per_rank, enum mds_comm_op op, float *work);
-
 /* all_reduce of f32, bf16 or f16: 16-bit numbers are added in f32 and rounded once.
  * work: mds_comm_all_reduce_typed_work bytes. */
 int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,

@@ -85,12 +85,8 @@ enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, in
 
 /* The beginning of every call, of which the caller filled in what it asks for: count
  * it, number it, note its place, compare it with the other members' if so wanted
- * (account.c).
- */
+ * (account.c). */
 enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call);
-
-/* Payload in bytes. */
-int64_t mds_comm_call_bytes(const struct mds_comm_call *call);
 
 /* The failure of every call but the first that failed. */
 enum mds_rc mds_comm_fail_broken(const struct mds_comm *c,

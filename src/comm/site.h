@@ -21,7 +21,6 @@ void mds_comm_at(const char *file, int line);
 #define mds_comm_all_reduce_typed MDS_COMM_HERE(mds_comm_all_reduce_typed)
 #define mds_comm_all_gather MDS_COMM_HERE(mds_comm_all_gather)
 #define mds_comm_all_to_all MDS_COMM_HERE(mds_comm_all_to_all)
-#define mds_comm_reduce_scatter MDS_COMM_HERE(mds_comm_reduce_scatter)
 #define mds_comm_reduce_scatter_typed MDS_COMM_HERE(mds_comm_reduce_scatter_typed)
 #define mds_comm_all_reduce_f64 MDS_COMM_HERE(mds_comm_all_reduce_f64)
 #define mds_comm_broadcast MDS_COMM_HERE(mds_comm_broadcast)

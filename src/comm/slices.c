@@ -59,11 +59,6 @@ int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
     return work_for(c, longest_of(c, count), e) * e;
 }
 
-int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank)
-{
-    return work_for(c, per_rank, sizeof(float));
-}
-
 int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per_rank,
                                            enum mdsk_dtype dtype)
 {
@@ -185,7 +180,7 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
         .stages = MDS_COMM_REDUCING,
     };
 
-    ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank) == 0);
+    ok = ok && (work || mds_comm_reduce_scatter_typed_work(c, per_rank, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
     if (c->size == 1 && !c->dry && in != out && count > 0)
         mds_comm_copy(c, out, in, count * e);
@@ -279,12 +274,6 @@ enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t cou
 
     MDS_TRY(mds_comm_all_reduce_typed_start(c, buf, count, dtype, op, work, &req));
     return mds_comm_wait(&req);
-}
-
-enum mds_rc mds_comm_reduce_scatter(struct mds_comm *c, const float *in, float *out,
-                                    int64_t per_rank, enum mds_comm_op op, float *work)
-{
-    return mds_comm_reduce_scatter_typed(c, in, out, per_rank, MDSK_F32, op, work);
 }
 
 enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,

@@ -104,8 +104,8 @@ static void test_all_gather(void)
 static void test_reduce_scatter(void)
 {
     static float in[64 * 500], out[500];
-    float *work =
-        calloc((size_t)mds_comm_reduce_scatter_work(all, 500) + 1, sizeof *work);
+    void *work =
+        calloc((size_t)mds_comm_reduce_scatter_typed_work(all, 500, MDSK_F32) + 1, 1);
     int bad = 0;
 
     for (int64_t n = 0; n <= 500; n = n * 3 + 1)
@@ -113,7 +113,8 @@ static void test_reduce_scatter(void)
             float *to = inside ? in + world.rank * n : out;
 
             fill(in, world.rank, n * world.ranks);
-            must(mds_comm_reduce_scatter(all, in, to, n, MDS_COMM_SUM, work),
+            must(mds_comm_reduce_scatter_typed(all, in, to, n, MDSK_F32, MDS_COMM_SUM,
+                                               work),
                  "reduce_scatter");
             bad += wrong(to, world.rank * n, n, MDS_COMM_SUM);
         }
@@ -240,7 +241,7 @@ static void use_all(struct mds_comm *c, float *buf, float *work)
     must(mds_comm_all_reduce_f64(c, d, 3, MDS_COMM_MAX), "all_reduce_f64");
     must(mds_comm_broadcast(c, buf, 999, 0), "broadcast");
     must(mds_comm_all_gather(c, buf, buf, 12), "all_gather");
-    must(mds_comm_reduce_scatter(c, buf, buf, 10, MDS_COMM_SUM, work),
+    must(mds_comm_reduce_scatter_typed(c, buf, buf, 10, MDSK_F32, MDS_COMM_SUM, work),
          "reduce_scatter");
     must(mds_comm_barrier(c), "barrier");
 }

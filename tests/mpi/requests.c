@@ -296,7 +296,8 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
     must(mds_comm_wait(&req), "wait");
     must(mds_comm_gather_slices_start(c, a, 999, 2, &req), "slices");
     must(mds_comm_wait(&req), "wait");
-    must(mds_comm_reduce_scatter(c, a, b, 10, MDS_COMM_SUM, w), "reduce_scatter");
+    must(mds_comm_reduce_scatter_typed(c, a, b, 10, MDSK_F32, MDS_COMM_SUM, w),
+         "reduce_scatter");
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
     must(mds_comm_all_to_all(c, a, b, 20), "all_to_all");
     must(mds_comm_broadcast(c, a, 333, 0), "broadcast");
