@@ -2,6 +2,14 @@
 # Sourced by the scripts beside it: find mds_launch, and give names of older scripts their
 # present meaning.
 : "${here:?set by the script that sources this}"
+# What a script says of itself at its head is its help.
+case ${1-} in
+-h | --help)
+    sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "$0"
+    printf '\nOptions: mds_launch --help.  Variables: mds_pretrain --help.\n'
+    exit
+    ;;
+esac
 launch=$(command -v mds_launch)
 for folder in "$here/../src/programs" "$here/../build/src/programs" "$here/../../../bin"; do
     if [ -z "$launch" ] && [ -x "$folder/mds_launch" ]; then

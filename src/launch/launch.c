@@ -355,7 +355,7 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     }
     if (!rc)
         mds_diag_log(&diag);
-    if (!rc && !printed)
+    if (!rc && run->config.data.paths)
         warn_of_data(run->config.data.paths);
     mds_diag_fini(&diag);
     return rc;

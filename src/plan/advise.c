@@ -81,6 +81,8 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
 {
     struct mds_plan_longest l;
 
+    if (p->out_count > 0 && !p->out[0].divides)
+        return; /* a fault of the settings, not of room: mds_plan_refuse says it */
     fprintf(f, "nothing fits\n");
     if (mds_plan_max_seq(r, &l) == MDS_OK && l.seq > 0)
         fprintf(f, "  %lld tokens would, here\n", (long long)l.seq);

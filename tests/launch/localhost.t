@@ -36,6 +36,21 @@ test_expect_success 'ALCF/train-gpt3.sh trains on two ranks: all of them tensor 
     grep "mpiexec.*-n 2 .*--tensor-model-parallel-size 2 --sequence-parallel" out &&
     grep "iteration  *3/" out
 '
+test_expect_success 'the help of the scripts in ALCF' '
+    for script in train-gpt3 train-llama train-genome sweep; do
+        "$srcdir/ALCF/$script.sh" --help >out && cat out && grep "ALCF/$script.sh " out &&
+            grep "^Options: mds_launch --help" out && ! grep "^#" out || return 1
+    done
+'
+test_expect_success 'a data file that is not there is warned of, also where nothing starts' '
+    MODEL_SIZE_KEY=GENSLM_25M DATA_PATH=gone.h5 TRAIN_ITERS=1 mds_launch --print 2>err &&
+    grep "warn: no data here: gone.h5: No such file" err
+'
+test_expect_success 'a batch that nothing divides: its fault alone' '
+    test_must_fail env MODEL_SIZE_KEY=GENSLM_25M MICRO_BATCH=3 GLOBAL_BATCH=16 TRAIN_ITERS=1 NGPUS=2 \
+        mds_launch --layout plan --print >out 2>err &&
+    grep "no multiple of micro-batch 3" err && cat out err >both && ! grep "nothing fits" both
+'
 test_expect_success 'SP_TYPE=ds: Ulysses and ZeRO 3' '
     train TRAIN_ITERS=2 SP_TYPE=ds && cat out err &&
     grep -e "--ds-sequence-parallel-size 2 .*--zero-stage 3" out && grep "iteration  *2/" out
