@@ -11,6 +11,7 @@
  *     FAULTFS=late:MS       fsync takes so long
  *     FAULTFS=readonly      no folder or file can be made
  *     FAULTFS=read:BYTES    reads beyond so many bytes, all together, fail
+ *     FAULTFS=hold          fflush makes a file held, and waits while there is a hold
  *     FAULTFS=gone          files and folders are not there
  *     FAULTFS=flush:N       fflush finds no room, from the call after the Nth on
  *     FAULTFS=noexchange    names cannot change places
@@ -207,12 +208,23 @@ int fallocate(int fd, int mode, off_t at, off_t n)
     return fallocate64(fd, mode, at, n);
 }
 
+/* Signals interrupt a sleep, not the wait. */
+static void wait_while_held(void)
+{
+    while (access("hold", F_OK) == 0) {
+        mknod("held", S_IFREG | 0600, 0);
+        usleep(10000);
+    }
+}
+
 int fflush(FILE *f)
 {
     static int (*next)(FILE *);
     static long long calls;
     char path[4096];
 
+    if (f && is("hold") && is_meant(path_of(fileno(f), path)))
+        wait_while_held();
     if (f && is("flush:") && is_meant(path_of(fileno(f), path)) &&
         calls++ >= amount()) {
         errno = ENOSPC;

@@ -155,9 +155,16 @@ test_expect_success 'time is up: the same' '
     pretrain --train-iters 100000000 --save u --exit-duration-in-mins 0.5s
     test $? -eq 85 && grep "ended by duration" out && mds_ckpt verify u
 '
-# The next step takes many seconds.
+# in_a_step COMMAND...: what it begins is then in a step that waits for a disk, for good
+in_a_step() {
+    rm -f hold held
+    FAULTFS=hold FAULTFS_PATH=held.jsonl ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        LD_PRELOAD=$builddir/tests/ckpt/faultfs.so "$@" --metrics-jsonl held.jsonl
+    : >hold
+    until test -e held || ! kill -0 "$pid"; do sleep 0.05; done
+}
 test_expect_success 'a second signal leaves at once' '
-    begin v --exit-signal-handler --micro-batch-size 4096 --global-batch-size 32768 &&
+    in_a_step begin v --exit-signal-handler &&
     kill -TERM $pid && sleep 0.2 && kill -TERM $pid && sleep 2.2 && kill -TERM $pid &&
     { wait $pid; test $? -eq 143; } && test ! -e v/latest
 '
@@ -181,7 +188,7 @@ test_expect_success 'time is up for several: the same' '
     grep "ended by duration" out && mds_ckpt verify s
 '
 test_expect_success 'a second signal to one of several ends the job at once, without a word of death' '
-    start --micro-batch-size 4096 --global-batch-size 32768 && kill -TERM $rank && sleep 2.2 &&
+    in_a_step start && kill -TERM $rank && sleep 2.2 &&
     kill -TERM $rank && { wait $pid; status=$?; } && test $status -ne 0 && test $status -ne 85 &&
     test ! -e s/latest && ! grep "last collective" out
 '

@@ -59,12 +59,13 @@ test_expect_success 'HDF5 of somebody else' '
     grep "make one with mds_data make" err
 '
 test_expect_success 'a sequence longer than the data' '
-    fails "t.h5: 16168 tokens in all, but a window takes 20001" \
-        pretrain --seq-length 20000 &&
+    gzip -dc "$srcdir/tests/data/lambda.fna.gz" | head -n 20 >short.fna &&
+    mds_data make --tokenizer codon --output short.h5 short.fna &&
+    fails "short.h5: 444 tokens in all, but a window takes 2001" \
+        pretrain --data-path short.h5 --seq-length 2000 &&
     longest=$(sed -n "s/.*use --seq-length \([0-9]*\) or less/\1/p" err) &&
-    fails "t.h5: --split" pretrain --seq-length $((longest + 1)) &&
-    pretrain --seq-length "$longest" --num-attention-heads 1 --hidden-size 8 \
-        --micro-batch-size 1 --global-batch-size 1 --train-iters 1
+    fails "short.h5: --split" pretrain --data-path short.h5 --seq-length $((longest + 1)) &&
+    pretrain --data-path short.h5 --seq-length "$longest" --train-iters 1
 '
 test_expect_success 'a validation split that is too short' '
     fails "t.h5: --split" pretrain --split 9990,9,1 --eval-iters 2
