@@ -27,4 +27,4 @@ installcheck-local:
 
 # What failed tests leave behind.
 clean-local:
-	rm -rf tests/cli/trash*
+	rm -rf tests/*/trash*
