@@ -508,6 +508,8 @@ static const struct mds_option_alias aliases[] = {
     {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},
     {"--use-flash-attn-v2", "--use-flash-attn", NULL, NULL},
     {"--use-flash-attn-triton", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-builder", "--use-flash-attn", NULL, NULL},
+    {"NO_FLASH_ATTN", "--use-flash-attn", "0", NULL},
     /* Scripts turn one of these versions on and the others off. */
     {"USE_FLASH_ATTN1", "--use-flash-attn", "1", NULL},
     {"USE_FLASH_ATTN_V1", "--use-flash-attn", "1", NULL},

@@ -48,6 +48,7 @@ train-gpt3.sh USE_FLASH_ATTN_V1=perhaps |
 train-gpt3.sh USE_FLASH_ATTN2=perhaps |
 train-gpt3.sh USE_FLASH_ATTN_V2=perhaps |
 train-gpt3.sh USE_FLASH_ATTN_TRITON=perhaps |
+train-gpt3.sh NO_FLASH_ATTN=1 | --use-flash-attn=0
 train-gpt3.sh USE_ACTIVATION_CHECKPOINTING=0 | --recompute-granularity none
 train-gpt3.sh ACT_CKPT_NUM_LAYERS=2 | --checkpoint-num-layers 2
 train-gpt3.sh OFFLOAD_DEVICE=none | --offload-device none

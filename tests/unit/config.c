@@ -309,6 +309,7 @@ static void test_flash_attention(void **state)
                  {"--no-use-flash-attn", NULL, 0},
                  {"--use-flash-attn-v2", "USE_FLASH_ATTN=0", 1},
                  {"", "USE_FLASH_ATTN=0", 0},
+                 {"", "NO_FLASH_ATTN=1", 0},
                  {"", "USE_FLASH_ATTN_V1=0", 1}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -357,6 +358,7 @@ static void test_alcf_variables(void **state)
                                           {"USE_FLASH_ATTN2", "1"},
                                           {"USE_FLASH_ATTN_V2", "1"},
                                           {"USE_FLASH_ATTN_TRITON", "0"},
+                                          {"NO_FLASH_ATTN", "0"},
                                           {"USE_ACTIVATION_CHECKPOINTING", "1"},
                                           {"ACT_CKPT_NUM_LAYERS", "2"},
                                           {"OFFLOAD_DEVICE", "nvme"},
