@@ -114,12 +114,6 @@ destroy_run:
     return rc;
 }
 
-/* A line of mds_settings_show: is its value one that was derived? */
-static int is_derived(const char *line, size_t n)
-{
-    return memmem(line, n, "  # derived: ", 13) != NULL;
-}
-
 static int begins(const char *line, const char *word)
 {
     return strncmp(line, word, strlen(word)) == 0;
@@ -130,7 +124,7 @@ static int has_passes(const char *text)
 {
     const char *line = strstr(text, "\n  accumulation:");
 
-    return line && !is_derived(line + 1, strcspn(line + 1, "\n"));
+    return line && !mds_settings_is_derived(line + 1, strcspn(line + 1, "\n"));
 }
 
 /* The lines of text but for derived values and the layout; *out is the caller's to
@@ -142,7 +136,8 @@ static enum mds_rc lasting_lines(const char *text, char **out)
 
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
-        int lasts = !is_derived(line, n) && !begins(line, "  accumulation:");
+        int lasts =
+            !mds_settings_is_derived(line, n) && !begins(line, "  accumulation:");
 
         if (*line != ' ')
             in_layout = begins(line, "parallel:");

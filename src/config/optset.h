@@ -188,6 +188,9 @@ void mds_settings_version(const struct mds_option_set *set, FILE *f);
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);
 
+/* Whether a line of n bytes of that tells a derived value. */
+int mds_settings_is_derived(const char *line, size_t n);
+
 /* Each value as a line, "--flag value", but for those whose keys are in `but`, which
  * ends with NULL; of a path only whether there is one. */
 void mds_settings_lines(const struct mds_settings *s, const char *const *but,

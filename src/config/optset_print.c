@@ -379,6 +379,13 @@ void mds_settings_show(const struct mds_settings *s, FILE *f)
     }
 }
 
+int mds_settings_is_derived(const char *line, size_t n)
+{
+    static const char mark[] = "  # derived: ";
+
+    return memmem(line, n, mark, sizeof mark - 1) != NULL;
+}
+
 static int is_in(const char *key, const char *const *list)
 {
     while (*list && strcmp(*list, key) != 0)

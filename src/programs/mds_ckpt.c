@@ -139,7 +139,7 @@ static void print_configuration(const char *text)
 {
     while (*text) {
         int n = (int)strcspn(text, "\n");
-        int is_derived = memmem(text, (size_t)n, "  # derived: ", 13) != NULL;
+        int is_derived = mds_settings_is_derived(text, (size_t)n);
 
         printf("%s%.*s\n", is_derived ? "  #" : "", is_derived ? n - 1 : n,
                is_derived ? text + 1 : text);
@@ -195,7 +195,7 @@ static enum mds_rc verify(const char *path)
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_index_read(path, &ix));
-    rc = mds_ckpt_index_texts(path, &configuration, &provenance);
+    rc = mds_ckpt_index_texts(path, &configuration, &provenance); /* and their sums */
     if (!rc) {
         free(configuration);
         free(provenance);
