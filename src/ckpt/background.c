@@ -1,5 +1,6 @@
 #include "ckpt/background.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/agree.h"
 #include "ckpt/saving.h"
 #include "io/worker.h"
@@ -68,7 +69,7 @@ static enum mds_rc write_lists(const struct mds_ckpt_background *b)
 
         for (int64_t at = 0; at < list->n; at += MDS_RANK_FILE_BLOCK) {
             int64_t left = list->n - at;
-            int64_t n = left < MDS_RANK_FILE_BLOCK ? left : MDS_RANK_FILE_BLOCK;
+            int64_t n = mds_min(left, MDS_RANK_FILE_BLOCK);
 
             MDS_TRY(mds_rank_file_put(w->file, list, at, n, from + at));
         }

@@ -1,5 +1,6 @@
 /* A checkpoint's weights as a folder that transformers loads. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/hf.h"
 #include "io/folder.h"
 #include "io/output.h"
@@ -54,8 +55,8 @@ static enum mds_rc gather_rows(const struct out *o, const struct mds_hf_tensor *
 
     for (int64_t ours = 0; ours < p->rows; ours += p->block) {
         int64_t theirs = p->first + ours / p->block * p->step;
-        int64_t from = theirs > row ? theirs : row;
-        int64_t to = theirs + p->block < row + rows ? theirs + p->block : row + rows;
+        int64_t from = mds_max(theirs, row);
+        int64_t to = mds_min(theirs + p->block, row + rows);
         struct mds_part part = {
             .row = ours + from - theirs, .rows = to - from, .cols = width};
 
@@ -101,7 +102,7 @@ static enum mds_rc write_tensor(struct out *o, const struct mds_hf_tensor *t)
     int64_t most = o->room / width_of(t);
 
     for (int64_t row = 0; row < t->rows; row += most) {
-        int64_t rows = t->rows - row < most ? t->rows - row : most;
+        int64_t rows = mds_min(t->rows - row, most);
 
         for (int i = 0; i < t->pieces; i++)
             MDS_TRY((t->transposed ? gather_columns : gather_rows)(o, t, &t->piece[i],

@@ -1,5 +1,6 @@
 /* Writing a rank's file. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/folder.h"
 #include "ckpt/rank_file.h"
 #include "io/exact.h"
@@ -157,7 +158,7 @@ enum mds_rc mds_rank_file_put(struct mds_rank_file *f,
     int64_t block = list->checksum + at / MDS_RANK_FILE_BLOCK;
 
     for (int64_t i = 0; i < n; i += MDS_RANK_FILE_BLOCK) {
-        int64_t m = n - i < MDS_RANK_FILE_BLOCK ? n - i : MDS_RANK_FILE_BLOCK;
+        int64_t m = mds_min(n - i, MDS_RANK_FILE_BLOCK);
 
         f->checksum[block++] = mds_xxh64(values + i, (size_t)m * sizeof *values);
     }

@@ -1,5 +1,6 @@
 /* Reading a rank's file: whole blocks, compared with their checksums. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/folder.h"
 #include "ckpt/rank_file.h"
 #include "io/exact.h"
@@ -70,7 +71,7 @@ static int64_t block_length(const struct mds_rank_file_reader *r, int64_t block)
 {
     int64_t left = r->n - block * MDS_RANK_FILE_BLOCK;
 
-    return left < MDS_RANK_FILE_BLOCK ? left : MDS_RANK_FILE_BLOCK;
+    return mds_min(left, MDS_RANK_FILE_BLOCK);
 }
 
 static int64_t block_place(const struct mds_rank_file_reader *r, int64_t block)

@@ -1,5 +1,6 @@
 #include "ckpt/reader.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/folder.h"
 #include "ckpt/rank_file.h"
 
@@ -194,7 +195,7 @@ int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,
     int64_t most = elements / (t->cols ? t->cols : 1);
 
     part->row += part->rows;
-    part->rows = t->rows - part->row < most ? t->rows - part->row : most;
+    part->rows = mds_min(t->rows - part->row, most);
     part->cols = t->cols ? t->cols : 1;
     if (part->rows < 1)
         part->rows = part->row < t->rows;

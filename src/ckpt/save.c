@@ -2,6 +2,7 @@
  * meanwhile. */
 #include "ckpt/save.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/agree.h"
 #include "ckpt/saving.h"
 #include "io/worker.h"
@@ -73,7 +74,7 @@ static enum mds_rc write_list(struct writing *wr, const struct mds_saving *w,
         p->file = w->file;
         p->list = list;
         p->at = at;
-        p->n = list->n - at < PIECE ? list->n - at : PIECE;
+        p->n = mds_min(list->n - at, PIECE);
         MDS_TRY(mds_saving_read(w, list, at, p->n, p->values));
         mds_worker_start(wr->worker, &p->job);
     }

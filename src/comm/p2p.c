@@ -1,5 +1,6 @@
 /* Messages between two ranks, outside of collectives. */
 #include "comm/internal.h"
+#include "base/minmax.h"
 
 #include <stddef.h>
 
@@ -9,7 +10,7 @@ static int64_t most_of_a_piece(void)
     const int64_t segments = 64, limit = 1 << 30; /* MPI counts bytes in an int */
     int64_t bytes = mds_comm_segment() * (int64_t)sizeof(float) * segments;
 
-    return bytes < limit ? bytes : limit;
+    return mds_min(bytes, limit);
 }
 
 /* Whether an earlier message that has the same name still has pieces to post: those of
@@ -31,7 +32,7 @@ static enum mds_rc start_piece(struct mds_comm_p2p *m)
 
     if (is_behind(m))
         return MDS_OK;
-    m->piece = left < most ? left : most;
+    m->piece = mds_min(left, most);
     return m->comm->ops->start_piece(m->comm, m);
 }
 

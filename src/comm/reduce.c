@@ -1,4 +1,5 @@
 #include "comm/internal.h"
+#include "base/minmax.h"
 #include "kernels/half.h"
 
 #include <string.h>
@@ -64,7 +65,7 @@ void mds_comm_reduce(const struct mds_comm_sum *s)
     float acc[BLOCK], wide[BLOCK];
 
     for (int64_t at = 0; at < s->len; at += BLOCK) {
-        int64_t part = s->len - at < BLOCK ? s->len - at : BLOCK;
+        int64_t part = mds_min(s->len - at, BLOCK);
 
         for (int r = 0; r < s->n; r++) {
             const float *x = widen(numbers_of(s, r), at, part, s->dtype, wide);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "data/fasta.h"
 #include "data/id_lines.h"
@@ -79,7 +80,7 @@ static enum mds_rc add_document(struct work *w, int reverse, int frame)
     int64_t whole = (w->spool.length - frame) / per_token * per_token;
 
     for (int64_t done = 0; done < whole;) {
-        int64_t n = whole - done < BLOCK ? whole - done : BLOCK;
+        int64_t n = mds_min(whole - done, BLOCK);
         int64_t at = reverse ? w->spool.length - frame - done - n : frame + done;
 
         MDS_TRY(mds_spool_read(&w->spool, at, w->bases, (size_t)n));

@@ -1,4 +1,5 @@
 #include "data/split.h"
+#include "base/minmax.h"
 
 #include <math.h>
 
@@ -15,7 +16,7 @@ void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
 
         share += shares[s];
         at = llround(share * (double)tokens);
-        bounds[s + 1] = at < tokens ? at : tokens;
+        bounds[s + 1] = mds_min(at, tokens);
     }
     /* What rounding of the shares left over goes to the last split that has any. */
     for (int s = MDS_SPLITS; s > 0 && bounds[s] != tokens; s--) {

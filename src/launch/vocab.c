@@ -1,6 +1,7 @@
 /* The vocabulary of data that are here, for plans: embedding and logits of 66 codons
  * are not those of GPT-2's 50,257 words. */
 #include "base/log.h"
+#include "base/minmax.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "launch/launch.h"
@@ -20,7 +21,7 @@ static int64_t count_words(const struct mds_paths *p)
         mds_source_close(s);
         if (!words)
             return 0;
-        most = words > most ? words : most;
+        most = mds_max(words, most);
     }
     return most;
 }

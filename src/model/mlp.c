@@ -2,6 +2,7 @@
  * layer has no room for g, or for u and g, they exist for one tile at a time, and
  * backward makes them again. */
 #include "model/parts.h"
+#include "base/minmax.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
 
@@ -34,7 +35,7 @@ static enum mds_rc take_tile(const struct mds_gpt *g, const struct layer_ids *id
 
     *t = (struct mlp_tile){0};
     for (int64_t at = 0, n; (n = tile_rows(g, at)) > 0; at += n)
-        most = n > most ? n : most;
+        most = mds_max(n, most);
     if (!s->u)
         MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, most * id->up.out, &t->own_u));
     if (!s->g)

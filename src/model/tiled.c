@@ -4,6 +4,7 @@
  * the stream's gradient and those of q k v and of attention's result.  What a tile
  * needs of forward is computed again from the layer's input. */
 #include "model/rows.h"
+#include "base/minmax.h"
 #include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
@@ -17,7 +18,7 @@ int mds_gpt_tile_at(const struct mds_gpt *g, int64_t at, struct tile *t)
     if (left <= 0)
         return 0;
     n = n < 1 ? 1 : n;
-    n = n < left ? n : left;
+    n = mds_min(n, left);
     t->g = *g;
     mds_par_set_tile(&t->g.par, &g->par, at, n);
     t->row = t->place = at * B;

@@ -1,5 +1,6 @@
 /* A piece whose blocks run in tiles: its layers forward and backward, and the head. */
 #include "model/parts.h"
+#include "base/minmax.h"
 #include "parallel/vocab.h"
 #include "tensor/op.h"
 
@@ -41,7 +42,7 @@ static enum mds_rc take_input(const struct mds_gpt *g, void **out)
 {
     int64_t n = mds_gpt_stream_size(g), o = o_size(g);
 
-    return mds_gpt_take(g, MDS_MEM_WORK, n > o ? n : o, out);
+    return mds_gpt_take(g, MDS_MEM_WORK, mds_max(n, o), out);
 }
 
 /* In host memory: q, k, v and attention's result, and for backward gradients. */

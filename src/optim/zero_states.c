@@ -1,6 +1,7 @@
 /* Optimizer states: on the device, on the host or in a file; and how weights get in and
  * everything gets out. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
@@ -308,7 +309,7 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
         int64_t first, count;
 
         mds_comm_slice(pu->count, z->size, r, &first, &count);
-        count = count - at < n ? count - at : n;
+        count = mds_min(count - at, n);
         if (count > 0)
             memcpy(host + first + at, row + r * n, (size_t)count * sizeof *host);
     }
@@ -325,8 +326,7 @@ static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int 
     if (!row)
         return MDS_EMEM;
     for (int64_t at = 0; !rc && at < block; at += step)
-        rc = read_row(z, what, unit, at, block - at < step ? block - at : step, host,
-                      row);
+        rc = read_row(z, what, unit, at, mds_min(block - at, step), host, row);
     free(row);
     return rc;
 }

@@ -1,4 +1,5 @@
 #include "parallel/chunked.h"
+#include "base/minmax.h"
 #include "parallel/attention_parts.h"
 #include "parallel/sums.h"
 #include "tensor/op.h"
@@ -28,7 +29,7 @@ static int64_t tokens(const struct chunks *c, int64_t i)
 {
     int64_t left = c->in.n - i * c->f->chunk;
 
-    return left < c->f->chunk ? left : c->f->chunk;
+    return mds_min(left, c->f->chunk);
 }
 
 /* Elements of chunk i, in rows of `row`; no chunk is longer than the first. */

@@ -1,4 +1,5 @@
 #include "parallel/par.h"
+#include "base/minmax.h"
 
 #include "tensor/op.h"
 
@@ -11,7 +12,7 @@ static int slices(const struct mds_par *p)
 void mds_par_set_chunks(struct mds_par *p, int chunks)
 {
     int64_t tokens = p->tokens.n / slices(p);
-    int64_t most = tokens < MDS_SHARD_CHUNKS ? tokens : MDS_SHARD_CHUNKS;
+    int64_t most = mds_min(tokens, MDS_SHARD_CHUNKS);
 
     p->chunks = chunks < 1 ? 1 : chunks > most ? (int)most : chunks;
 }

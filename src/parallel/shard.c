@@ -1,4 +1,5 @@
 #include "parallel/shard.h"
+#include "base/minmax.h"
 
 /* Append tokens, as part of the last run where they follow it. */
 static void append(struct mds_shard_tokens *s, int64_t first, int64_t n)
@@ -40,8 +41,8 @@ struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_
     struct mds_shard_tokens range = {0};
 
     for (int i = 0; i < s->runs; i++) {
-        int64_t from = at < s->run[i].n ? at : s->run[i].n;
-        int64_t take = s->run[i].n - from < n ? s->run[i].n - from : n;
+        int64_t from = mds_min(at, s->run[i].n);
+        int64_t take = mds_min(s->run[i].n - from, n);
 
         append(&range, s->run[i].first + from, take);
         at -= from;

@@ -1,4 +1,5 @@
 #include "parallel/sums.h"
+#include "base/minmax.h"
 #include "tensor/op.h"
 
 static enum mds_rc cast(const struct mds_par *p, int64_t n, enum mdsk_dtype from,
@@ -25,9 +26,9 @@ static enum mds_rc add_wide(const struct mds_par *p, int64_t n, const void *x,
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     float *wide = NULL;
 
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, n < most ? n : most, &wide));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, mds_min(n, most), &wide));
     for (int64_t at = 0; at < n; at += most) {
-        int64_t m = n - at < most ? n - at : most;
+        int64_t m = mds_min(n - at, most);
 
         MDS_TRY(cast(p, m, p->dtype, mds_par_at(p, x, at), MDSK_F32, wide));
         MDS_TRY(add(p, m, wide, sum + at));

@@ -1,4 +1,5 @@
 #include "parallel/vocab.h"
+#include "base/minmax.h"
 #include "parallel/tensor_parallel.h"
 #include "tensor/op.h"
 
@@ -136,7 +137,7 @@ static int64_t valid_words(const struct mds_head *h)
 
     if (valid < 0)
         return 0;
-    return valid < h->words ? valid : h->words;
+    return mds_min(valid, h->words);
 }
 
 static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h,
@@ -247,7 +248,7 @@ static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h,
 
     MDS_TRY(take_tile(p, h, &t));
     for (int64_t at = 0; at < rows; at += t.rows) {
-        int64_t n = rows - at < t.rows ? rows - at : t.rows;
+        int64_t n = mds_min(rows - at, t.rows);
         const void *xt = mds_par_at(p, x->rows, at * h->H);
 
         MDS_TRY(mds_tp_enter_wait(p, x, at + n));

@@ -1,9 +1,10 @@
 #include "parallel/window.h"
+#include "base/minmax.h"
 
 enum mds_rc mds_window_open(const struct mds_par *p, void *host, int64_t bytes,
                             int64_t piece_bytes, int panes, struct mds_window *out)
 {
-    int64_t most = piece_bytes < bytes ? piece_bytes : bytes;
+    int64_t most = mds_min(piece_bytes, bytes);
 
     *out = (struct mds_window){.dev = p->dev,
                                .host = host,
@@ -24,7 +25,7 @@ static int64_t size_of(const struct mds_window *w, int64_t piece)
 
     if (left < 0)
         return 0;
-    return left < w->piece_bytes ? left : w->piece_bytes;
+    return mds_min(left, w->piece_bytes);
 }
 
 static void *host_of(const struct mds_window *w, int64_t piece)

@@ -1,6 +1,7 @@
 /* mds_data: make, describe and print token files. */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -208,7 +209,7 @@ static enum mds_rc longest_document(struct mds_source *s, int64_t *longest)
 
     *longest = 0;
     for (int64_t first = 0; first < s->documents; first += BLOCK) {
-        int64_t n = s->documents - first < BLOCK ? s->documents - first : BLOCK;
+        int64_t n = mds_min(s->documents - first, BLOCK);
 
         MDS_TRY(mds_source_starts(s, first, n + 1, starts));
         for (int64_t i = 0; i < n; i++)
@@ -315,7 +316,7 @@ static enum mds_rc dump(struct mds_source *s, int64_t from, int64_t count, int t
     int line_begun = 0;
 
     while (count > 0 && !ferror(stdout)) {
-        int64_t n = count < DUMP_BLOCK ? count : DUMP_BLOCK;
+        int64_t n = mds_min(count, DUMP_BLOCK);
 
         MDS_TRY(mds_source_read(s, from, n, ids));
         (text ? print_text : print_ids)(s, ids, n, &line_begun);

@@ -1,5 +1,6 @@
 /* Start values of parameters. */
 #include "kernels/normal.h"
+#include "base/minmax.h"
 #include "tensor/params.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static void fill_normal(const struct mds_param *p, struct mdsk_normal a, int64_t
 
         a.first = mds_param_whole_index(p, first);
         a.rows = at == 0 && n >= cols ? n / cols : 1;
-        a.cols = n < rest ? n : rest;
+        a.cols = mds_min(n, rest);
         a.out = out;
         mdsk_normal_fill(&a);
         first += a.rows * a.cols;

@@ -1,5 +1,6 @@
 /* Loss over a held-out split. */
 #include "train/run.h"
+#include "base/minmax.h"
 
 /* The split's first windows, as many global batches of them as asked for and there. */
 static int64_t eval_batches(const struct run *r, enum mds_split split)
@@ -9,7 +10,7 @@ static int64_t eval_batches(const struct run *r, enum mds_split split)
 
     if (there < 1)
         there = 1;
-    return asked < there ? asked : there;
+    return mds_min(asked, there);
 }
 
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)

@@ -1,5 +1,6 @@
 /* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/safetensors.h"
 #include "io/folder.h"
 #include "train/run.h"
@@ -9,7 +10,7 @@ static int64_t traced_steps(const struct run *r)
 {
     int64_t steps = r->config->output.trace_steps;
 
-    return steps < r->config->train.iters ? steps : r->config->train.iters;
+    return mds_min(steps, r->config->train.iters);
 }
 
 /* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks. */
