@@ -86,6 +86,27 @@ test_expect_success 'README: the commands for a cluster' '
     MACHINE=polaris sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
     grep "^#PBS -l select=10:system=polaris" out
 '
+test_expect_success 'docs/from-megatron-deepspeed.md: what is said of a flag' '
+    said=$(sed -n "s/^    \(mds: error: command line: option --deepspeed.*\)/\1/p" \
+        "$srcdir/docs/from-megatron-deepspeed.md") && test -n "$said" &&
+    test_must_fail mds_pretrain --deepspeed --no-masked-softmax-fusion --num-workers 2 2>err &&
+    grep -F -x -e "$said" err && test "$(grep -c "leave it out" err)" -eq 3
+'
+test_expect_success 'docs/running.md: what a run prints and writes' '
+    mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz" &&
+    mds_pretrain --data-path t.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
+        --seq-length 32 --train-iters 2 --eval-iters 1 --log-interval 1 --threads 1 \
+        --metrics-jsonl m.jsonl >out 2>&1 &&
+    sed -n "/^Then, every/,/^A loss/p" "$srcdir/docs/running.md" | grep "^| " | cut -d"|" -f2 |
+        grep -o "\`[^\`]*\`" | tr -d "\`" | sed "s/^iteration .*/iteration/" >fields &&
+    test "$(wc -l <fields)" -gt 10 &&
+    while read -r field; do
+        grep -q -F -e " $field" out || { echo "no $field" && return 1; }
+    done <fields &&
+    for event in run step eval end; do
+        grep -q "\"event\":\"$event\"" m.jsonl || return 1
+    done
+'
 test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
     said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
     grep -q -F "$said" "$srcdir/docs/checkpoints.md" &&
