@@ -8,7 +8,6 @@
 #include "launch/job.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,11 +49,11 @@ static void take_line(const char *line, struct request *r)
 
 static enum mds_rc read_request(const char *folder, struct request *r)
 {
-    char path[PATH_MAX], line[1024];
+    char path[MDS_PATH_SIZE], line[1024];
     FILE *f;
 
     r->scheduler = MDS_SCHEDULER_NONE;
-    snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, folder);
+    MDS_TRY(mds_path_join(folder, "job.sh", path));
     f = fopen(path, "re");
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
@@ -127,15 +126,15 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
                                 const int *member, int n)
 {
     struct mds_str script = {0};
-    char place[PATH_MAX], path[PATH_MAX + 16], id[128], job[192];
+    char place[MDS_PATH_SIZE], path[MDS_PATH_SIZE], id[128], job[192];
     enum mds_rc rc;
 
-    MDS_TRY(mds_folder_make(o->folder, "sweep", place, sizeof place));
+    MDS_TRY(mds_folder_make(o->folder, "sweep", place));
+    MDS_TRY(mds_path_join(place, "array.sh", path));
     write_script(all, folder, member, n, place, &script);
     rc = script.failed ? mds_fail(MDS_EMEM, "no host memory for a script")
                        : mds_folder_write(place, "array.sh", 0, 0755, script.s);
     mds_str_fini(&script);
-    snprintf(path, sizeof path, "%s/array.sh", place);
     if (!rc)
         rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, id, sizeof id);
     if (rc)

@@ -1,5 +1,4 @@
 #include "launch/folder.h"
-#include "io/folder.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,17 +20,15 @@ int mds_folder_of_program(char *path, size_t size)
     return 0;
 }
 
-enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
-                            size_t size)
+enum mds_rc mds_folder_make(const char *parent, const char *name,
+                            char path[MDS_PATH_SIZE])
 {
     MDS_TRY(mds_folder_ensure(parent));
     for (int i = 1; i < 10000; i++) {
-        char suffix[16] = "";
+        char numbered[NAME_MAX + 16];
 
-        if (i > 1)
-            snprintf(suffix, sizeof suffix, "-%d", i);
-        if ((size_t)snprintf(path, size, "%s/%s%s", parent, name, suffix) >= size)
-            return mds_fail(MDS_EUSER, "%s/%s: too long a name", parent, name);
+        snprintf(numbered, sizeof numbered, i > 1 ? "%s-%d" : "%s", name, i);
+        MDS_TRY(mds_path_join(parent, numbered, path));
         if (mkdir(path, 0777) == 0)
             return MDS_OK;
         if (errno != EEXIST)
@@ -43,11 +40,11 @@ enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
 enum mds_rc mds_folder_write(const char *folder, const char *name, int append,
                              unsigned mode, const char *text)
 {
-    char path[PATH_MAX];
+    char path[MDS_PATH_SIZE];
     FILE *f;
     int bad;
 
-    snprintf(path, sizeof path, "%.*s/%s", PATH_MAX - 32, folder, name);
+    MDS_TRY(mds_path_join(folder, name, path));
     f = fopen(path, append ? "ae" : "we");
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));

@@ -3,13 +3,14 @@
 #define MDS_LAUNCH_FOLDER_H
 
 #include "base/status.h"
+#include "io/folder.h"
 
 #include <stddef.h>
 
 /* Make parent (and what is above it), and in it name, or name-2 and so on where that is
  * taken; path receives which. */
-enum mds_rc mds_folder_make(const char *parent, const char *name, char *path,
-                            size_t size);
+enum mds_rc mds_folder_make(const char *parent, const char *name,
+                            char path[MDS_PATH_SIZE]);
 
 /* Where this program is: 0, or -1 if that is not known. */
 int mds_folder_of_program(char *path, size_t size);

@@ -4,7 +4,6 @@
 #include "launch/folder.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -177,10 +176,10 @@ void mds_job_record(const char *folder, const char *ids)
 enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n)
 {
     struct mds_str ids = {0};
-    char id[128] = "", path[PATH_MAX];
+    char id[128] = "", path[MDS_PATH_SIZE];
     enum mds_rc rc = MDS_OK;
 
-    snprintf(path, sizeof path, "%.*s/job.sh", PATH_MAX - 16, folder);
+    MDS_TRY(mds_path_join(folder, "job.sh", path));
     for (int64_t i = 0; i < n && !rc; i++) {
         char after[128];
 

@@ -1,6 +1,7 @@
 #include "launch/results.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "io/folder.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,9 +25,9 @@ static double tokens_of(const struct mds_result *r)
 
 static enum mds_rc open_in(const char *folder, const char *name, FILE **out)
 {
-    char path[PATH_MAX];
+    char path[MDS_PATH_SIZE];
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    MDS_TRY(mds_path_join(folder, name, path));
     *out = fopen(path, "we");
     return *out ? MDS_OK : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }

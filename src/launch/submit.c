@@ -246,16 +246,16 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
 {
     const struct mds_launch_options *o = l->options;
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
-    char name[128], folder[PATH_MAX], checkpoints[PATH_MAX + 16];
+    char name[128], folder[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
     enum mds_rc rc;
 
     MDS_TRY(name_run(l, asked, name, sizeof name));
     j->name = name;
     j->folder = folder;
-    snprintf(folder, sizeof folder, "%s/%s", o->folder, name);
+    MDS_TRY(mds_path_join(o->folder, name, folder));
     MDS_TRY(check(j));
     if (!o->print)
-        MDS_TRY(mds_folder_make(o->folder, name, folder, sizeof folder));
+        MDS_TRY(mds_folder_make(o->folder, name, folder));
     warn_of_scratch(j);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     j->checkpoints = c->save ? c->save : checkpoints;
