@@ -7,11 +7,8 @@ die() {
     exit 1
 }
 
-# ask_gpus WHAT,...: a line for each GPU that this process may use
-ask_gpus() {
-    nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
-        --query-gpu="$1" --format=csv,noheader,nounits
-}
+# shellcheck source=tests/gpu/build.sh
+. "$here/../tests/gpu/build.sh"
 
 # The build directory, and a folder to work in.
 open_build() {
@@ -19,22 +16,11 @@ open_build() {
     [ -x "$build/src/programs/mds_pretrain" ] ||
         die "$build: no src/programs/mds_pretrain there; give the build directory"
     build=$(cd "$build" && pwd) || exit 1
-    own_mpiexec=${MPIEXEC-}
-    # shellcheck disable=SC1091
-    . "$build/tests/env.sh" || exit 1
-    # where it was built may not be where it is
-    srcdir=$(cd "$here/.." && pwd) PATH=$build/src/programs:$PATH
-    MPIEXEC=${own_mpiexec:-$MPIEXEC}
-    [ -n "$(command -v "${MPIEXEC%% *}")" ] || MPIEXEC=mpiexec
-    # Open MPI would bind a lone rank and all of its threads to one core
-    OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
-    PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
-    export OMPI_MCA_hwloc_base_binding_policy PRTE_MCA_hwloc_default_binding_policy
+    use_build "$(cd "$here/.." && pwd)" "$build" || exit 1
     work=$(mktemp -d "${TMPDIR:-/tmp}/mds-bench.XXXXXX") || exit 1
     sampler=
     trap 'stop_watching; rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
-    here_gpus=$(ask_gpus index 2> "$work/null" | grep -c '^[0-9]')
     "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
 }
 

@@ -1,0 +1,26 @@
+# shellcheck shell=sh
+# For scripts on machines with GPUs, of tests and of benchmarks; sourced.
+
+# ask_gpus WHAT,...: a line for each GPU that this process may use
+ask_gpus() {
+    nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
+        --query-gpu="$1" --format=csv,noheader,nounits
+}
+
+# use_build SOURCES BUILD: the environment of a build that may not be where it was made, with
+# the user's MPIEXEC if there is one; here_gpus becomes the number of GPUs
+use_build() {
+    own_mpiexec=${MPIEXEC-}
+    # shellcheck disable=SC1091
+    . "$2/tests/env.sh" || return
+    srcdir=$1 builddir=$2 PATH=$2/src/programs:$PATH
+    MPIEXEC=${own_mpiexec:-$MPIEXEC}
+    [ -n "$(command -v "${MPIEXEC%% *}")" ] || MPIEXEC=mpiexec
+    # Open MPI would bind a lone rank and all of its threads to one core
+    OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
+    PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
+    export srcdir builddir PATH MPIEXEC OMPI_MCA_hwloc_base_binding_policy \
+        PRTE_MCA_hwloc_default_binding_policy
+    # shellcheck disable=SC2034  # for those that source this
+    here_gpus=$(ask_gpus index 2> /dev/null | awk '/^[0-9]/ { n++ } END { print n + 0 }')
+}
