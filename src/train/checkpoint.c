@@ -100,6 +100,17 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     return rc;
 }
 
+/* Where the batch follows from the ranks, other ranks change it. */
+static void tell_batch(const struct run *r, const struct mds_ckpt_state *s)
+{
+    int64_t now = r->config->batch.global;
+
+    if (s->iteration > 0 && s->samples != s->iteration * now)
+        mds_info("a step had %.4g sequences before, and has %" PRId64
+                 " now; --global-batch-size sets it",
+                 (double)s->samples / (double)s->iteration, now);
+}
+
 /* *other, on all ranks: path is of another model, as those before it will be. */
 static enum mds_rc load_parts(struct run *r, const char *path, struct taking taking,
                               int *other)
@@ -122,6 +133,8 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
     if (!rc && speaks(r))
         mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
                  ix->state.iteration, mds_clock_s() - begin);
+    if (!rc && speaks(r) && taking.place)
+        tell_batch(r, &ix->state);
     mds_ckpt_index_destroy(ix);
     return rc;
 }

@@ -67,7 +67,9 @@ test_expect_success 'records of iterations after it are replaced, those before a
 '
 test_expect_success 'another micro-batch, and another global batch: no sample is lost or repeated' '
     pretrain --train-iters 5 --load c/iter_0000004 --micro-batch-size 1 --global-batch-size 8 \
-        --metrics-jsonl e.jsonl && grep "\"consumed_samples\":24," e.jsonl
+        --metrics-jsonl e.jsonl && grep "\"consumed_samples\":24," e.jsonl &&
+    grep "a step had 4 sequences before, and has 8 now; --global-batch-size sets it" out &&
+    pretrain --train-iters 5 --load c/iter_0000004 && ! grep "a step had" out
 '
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "the run begins" out &&
