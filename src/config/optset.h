@@ -196,6 +196,11 @@ int mds_settings_is_derived(const char *line, size_t n);
 void mds_settings_lines(const struct mds_settings *s, const char *const *but,
                         struct mds_str *out);
 
+/* Append the value as one gives it behind its flag: every digit of a number, the words
+ * of a list or a set with blanks between, "true" or "false".  Nothing if it is unset.
+ */
+void mds_settings_plain(const struct mds_settings *s, size_t row, struct mds_str *out);
+
 /* What mds_settings_show prints, to be freed; or NULL after mds_fail(MDS_EMEM). */
 char *mds_settings_text(const struct mds_settings *s);
 

@@ -235,17 +235,17 @@ static void format_string(const char *s, struct mds_str *out)
     mds_str_add(out, "'");
 }
 
-static void format_set(const struct mds_option *o, int set, struct mds_str *out)
+/* The words of a set, with `between` between them. */
+static void format_set(const struct mds_option *o, int set, const char *between,
+                       struct mds_str *out)
 {
     const char *before = "";
 
     for (int i = 0; o->choices[i]; i++)
         if (set & 1 << i) {
             mds_str_add(out, "%s%s", before, o->choices[i]);
-            before = ",";
+            before = between;
         }
-    if (!set)
-        mds_str_add(out, "~");
 }
 
 void mds_value_format(const struct mds_option *o, union mds_value v,
@@ -264,7 +264,10 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
         mds_str_add(out, "%s", o->choices[v.n]);
         break;
     case MDS_OPT_SET:
-        format_set(o, v.n, out);
+        if (v.n)
+            format_set(o, v.n, ",", out);
+        else
+            mds_str_add(out, "~");
         break;
     case MDS_OPT_STRING:
     case MDS_OPT_WORDS:
@@ -284,4 +287,17 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
         mds_str_add(out, "s");
         break;
     }
+}
+
+void mds_settings_plain(const struct mds_settings *s, size_t row, struct mds_str *out)
+{
+    const struct mds_option *o = &s->set->options[row];
+    union mds_value v = mds_settings_value(s, row);
+
+    if (o->type == MDS_OPT_SET)
+        format_set(o, v.n, " ", out);
+    else if (!mds_option_is_text(o))
+        mds_value_format(o, v, out);
+    else if (v.s)
+        mds_str_add(out, "%s", v.s);
 }

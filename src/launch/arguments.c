@@ -36,90 +36,28 @@ static int is_said(const struct mds_settings *s, size_t row)
            is_among(o->key, always, sizeof always / sizeof *always);
 }
 
-static void add_set(const struct mds_option *o, int set, struct mds_words *out)
-{
-    for (int i = 0; o->choices[i]; i++)
-        if (set & 1 << i)
-            mds_words_add(out, "%s", o->choices[i]);
-}
-
-static void add_value(const struct mds_option *o, const char *field,
-                      struct mds_words *out)
-{
-    const char *text;
-    int64_t i;
-    double r;
-    int n;
-
-    switch (o->type) {
-    case MDS_OPT_INT:
-    case MDS_OPT_COUNT:
-    case MDS_OPT_BYTES:
-        memcpy(&i, field, sizeof i);
-        mds_words_add(out, "%lld", (long long)i);
-        break;
-    case MDS_OPT_REAL:
-        memcpy(&r, field, sizeof r);
-        mds_words_add(out, "%.15g", r);
-        break;
-    case MDS_OPT_SECONDS:
-    case MDS_OPT_MINUTES:
-        memcpy(&r, field, sizeof r);
-        mds_words_add(out, "%.15gs", r);
-        break;
-    case MDS_OPT_ENUM:
-        memcpy(&n, field, sizeof n);
-        mds_words_add(out, "%s", o->choices[n]);
-        break;
-    case MDS_OPT_SET:
-        memcpy(&n, field, sizeof n);
-        add_set(o, n, out);
-        break;
-    case MDS_OPT_STRING:
-    case MDS_OPT_WORDS:
-        memcpy(&text, field, sizeof text);
-        if (o->type == MDS_OPT_WORDS)
-            mds_words_split(out, text);
-        else
-            mds_words_add(out, "%s", text);
-        break;
-    case MDS_OPT_FLAG:
-    case MDS_OPT_ACTION:
-        break;
-    }
-}
-
-static int is_unset(const struct mds_option *o, const char *field)
-{
-    const char *text;
-    int n;
-
-    if (o->type == MDS_OPT_SET) {
-        memcpy(&n, field, sizeof n);
-        return n == 0;
-    }
-    if (o->type != MDS_OPT_STRING && o->type != MDS_OPT_WORDS)
-        return 0;
-    memcpy(&text, field, sizeof text);
-    return !text;
-}
-
 static void add_row(const struct mds_settings *s, size_t row, struct mds_words *out)
 {
     const struct mds_option *o = &s->set->options[row];
-    const char *field = (const char *)s->values + o->offset;
-    int on;
+    struct mds_str value = {0};
 
-    if (o->offset == MDS_OPT_UNSTORED || is_unset(o, field))
+    if (o->offset == MDS_OPT_UNSTORED)
         return;
-    if (o->type == MDS_OPT_FLAG) {
-        memcpy(&on, field, sizeof on);
-        on = (on != 0) ^ (o->inverted != 0);
+    mds_settings_plain(s, row, &value);
+    if (value.failed) {
+        out->failed = 1;
+    } else if (o->type == MDS_OPT_FLAG) {
+        int on = (strcmp(value.s, "true") == 0) ^ (o->inverted != 0);
+
         mds_words_add(out, "%s%s", o->flag, on ? "" : "=0");
-        return;
+    } else if (value.s) {
+        mds_words_add(out, "%s", o->flag);
+        if (o->type == MDS_OPT_WORDS || o->type == MDS_OPT_SET)
+            mds_words_split(out, value.s);
+        else
+            mds_words_add(out, "%s", value.s);
     }
-    mds_words_add(out, "%s", o->flag);
-    add_value(o, field, out);
+    mds_str_fini(&value);
 }
 
 enum mds_rc mds_launch_arguments(const struct mds_launch *l,
