@@ -165,20 +165,22 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
     struct mds_batch_config *b = &run->config.batch;
     size_t before = diag->faults;
     int64_t dp = run->config.parallel.data;
+    int64_t micro = b->micro ? b->micro : 1;
+    int64_t accumulation = b->accumulation ? b->accumulation : 1;
 
+    if (micro * accumulation > 100000000 / dp) {
+        mds_diag_fault(diag, NULL,
+                       "a global batch of %lld x %lld x %lld ranks is beyond "
+                       "a hundred million sequences",
+                       (long long)micro, (long long)accumulation, (long long)dp);
+        return 0;
+    }
     if (b->global) {
         split_global(run, diag);
         return diag->faults == before;
     }
     derive(run, "batch.micro", &b->micro, 1, "default 1");
     derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
-    if (b->micro * b->accumulation > 100000000 / dp) {
-        mds_diag_fault(diag, NULL,
-                       "a global batch of %lld x %lld x %lld ranks is beyond "
-                       "a hundred million sequences",
-                       (long long)b->micro, (long long)b->accumulation, (long long)dp);
-        return 0;
-    }
     derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
            "micro x accumulation x data-parallel ranks");
     return 1;

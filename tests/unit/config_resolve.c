@@ -205,6 +205,9 @@ static void test_derived_batch(void **state)
                   "is not micro-batch 2 x accumulation 2 x 2 data-parallel ranks = 8");
     expect_misfit("--micro-batch-size 1000000 --gradient-accumulation-steps 1000000", 2,
                   "beyond a hundred million");
+    expect_misfit("--micro-batch-size 524288 --gradient-accumulation-steps 524288 "
+                  "--global-batch-size 64",
+                  1 << 26, "beyond a hundred million"); /* 2^64 */
 }
 
 static void test_derived_length(void **state)
