@@ -211,8 +211,14 @@ static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
 
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 {
+    const int64_t most = 100000000; /* as --world-size: ranks are counted in an int */
     int64_t copy;
 
+    if (run->world > most) {
+        mds_diag_fault(diag, NULL, "%lld ranks: a run has %lld at most",
+                       (long long)run->world, (long long)most);
+        return 0;
+    }
     apply_sp_type(run);
     drop_sequence_parallel(run, diag);
     check_chunks(run, diag);

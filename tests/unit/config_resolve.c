@@ -401,6 +401,8 @@ static void test_unshareable_models(void **state)
     expect_misfit(STAGES "3", 3,
                   "--pipeline-model-parallel-size 3 is more than the 2 "
                   "blocks of the model; 2 would do");
+    expect_misfit(TENSOR "10000 " STAGES "100 " RING "10000", 10000000000,
+                  "10000000000 ranks: a run has 100000000 at most");
 }
 
 static void test_interleaving(void **state)
