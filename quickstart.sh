@@ -250,8 +250,8 @@ report() {
 check() {
     say 'building the tests'
     logged make-check make -C "$build" -j "$jobs" check TESTS=
-    say 'running the tests (make check)'
-    make -C "$build" check || die "some tests failed; see $build/test-suite.log"
+    say "running the tests (make check), $jobs at a time"
+    make -C "$build" -j "$jobs" check || die "some tests failed; see $build/test-suite.log"
 }
 
 usage() {

@@ -5,13 +5,15 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
 EXTRA_DIST += tests/tap tests/unit/none.sh
+AM_TESTS_ENVIRONMENT = . tests/env.sh;
+include tests/style/local.mk
+include tests/fuzz/local.mk
+include tests/parity/local.mk
+
+# Last, as what is left for one core while the other ends a long test.
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 else
 TESTS += tests/unit/none.sh
 endif
-AM_TESTS_ENVIRONMENT = . tests/env.sh;
-include tests/style/local.mk
-include tests/fuzz/local.mk
-include tests/parity/local.mk
