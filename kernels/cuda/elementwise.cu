@@ -50,7 +50,9 @@ template <class W> struct copy {
     }
 };
 
-/* Neighbours share a block of random words where four of them are at hand. */
+/* Neighbours share a block of random words where four of them are at hand.  c is a
+ * multiple of N, so blocks are told apart by low bits, and the compiler sees that the
+ * others are the same: rounds of the generator that have only those are done once. */
 template <class T> struct dropout {
     struct mdsk_dropout a;
     uint32_t threshold;
@@ -69,7 +71,8 @@ template <class T> struct dropout {
             uint32_t word[4];
 
             mdsk_dropout_block(a.key.seed, a.key.site, a.key.step, sample,
-                               a.rows.first_token + s, (c + j) / 4, word);
+                               a.rows.first_token + s,
+                               (int64_t)((uint64_t)c / 4 | j / 4), word);
 #pragma unroll
             for (int k = 0; k < M; k++) {
                 uint32_t w = N == 1 ? word[c % 4] : word[k];
@@ -153,11 +156,14 @@ extern "C" int mdsk_dropout_cuda(void *stream, const struct mdsk_dropout *a)
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
+        constexpr int N = width();
         dropout<T> f = {*a, threshold, keep};
         int64_t R = a->rows.B * a->rows.S;
 
-        if (a->H % width() != 0)
-            return each_row<1>(stream, R, a->H, f);
-        return each_row<width()>(stream, R, a->H, f);
+        if (a->H % (2 * N) == 0)
+            return each_row<2 * N>(stream, R, a->H, f);
+        if (a->H % N == 0)
+            return each_row<N>(stream, R, a->H, f);
+        return each_row<1>(stream, R, a->H, f);
     });
 }

@@ -90,17 +90,18 @@ template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, 
 /* f.run<M>(r, c) works on columns c .. c+M-1 of row r < R: M is N, and 1 at the end. */
 template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const F &f)
 {
-    constexpr unsigned threads = 256;
-    unsigned across = 1, y, z;
+    constexpr int64_t threads = 256;
+    int64_t pieces = ceil_div(C, N), across = pieces < threads ? pieces : threads, rows;
+    unsigned y, z;
 
     if (R < 1 || C < 1)
         return 0;
-    while (across < threads && (int64_t)across * N < C)
-        across *= 2;
-    mdsk_cuda_fold(ceil_div(C, (int64_t)across * N), &y, &z);
+    rows = threads / across;
+    rows = rows > 8 ? rows / 8 * 8 : rows; /* blocks begin where lines of memory do */
+    mdsk_cuda_fold(ceil_div(pieces, across), &y, &z);
     return launch(each_row_kernel<N, F>,
-                  dim3(mdsk_cuda_blocks(ceil_div(R, threads / across)), y, z),
-                  dim3(across, threads / across), stream, R, C, f);
+                  dim3(mdsk_cuda_blocks(ceil_div(R, rows)), y, z),
+                  dim3((unsigned)across, (unsigned)rows), stream, R, C, f);
 }
 
 /* ---- sums in a fixed order ---- */

@@ -178,6 +178,8 @@ extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
             return launch_rows<T, N, 2, 128>(stream, a);
         if (pieces <= 4 * 256)
             return launch_rows<T, N, 4, 256>(stream, a);
+        if (pieces <= 4 * 512)
+            return launch_rows<T, N, 4, 512>(stream, a);
         if (pieces <= 8 * 512)
             return launch_rows<T, N, 8, 512>(stream, a);
         return launch(norm_fwd_long<T, N, 512>, mdsk_cuda_blocks(a->R), 512, stream,
