@@ -353,15 +353,21 @@ static void report_loss(const struct bench *b, int64_t rows, int32_t words)
                               .target = s.target,
                               .lse = s.max,
                               .scale = 1};
-    struct laps l[2] = {0};
+    struct mdsk_xent_stats both = s;
+    struct laps l[3] = {0};
     char text[40];
 
+    both.gradient = 1;
+    both.scale = 1;
     TIME(b, &l[0], xent_stats, &s);
     TIME(b, &l[1], xent_bwd, &g);
+    TIME(b, &l[2], xent_stats, &both);
     snprintf(text, sizeof text, "loss of %d stats", words);
     report(b, text, &l[0], mdsk_xent_stats_cost(&s));
     snprintf(text, sizeof text, "loss of %d bwd", words);
     report(b, text, &l[1], mdsk_xent_bwd_cost(&g));
+    snprintf(text, sizeof text, "loss of %d, both at once", words);
+    report(b, text, &l[2], mdsk_xent_stats_cost(&both));
     b->dev->give_back();
 }
 

@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/launch.cuh"
 
+#include <cuda_pipeline_primitives.h>
+
 namespace
 {
 
@@ -66,7 +68,21 @@ template <class T, int P> __device__ partial team_join(partial p)
     return warp_join<T>(lane < P / 32 ? room[lane] : partial{-INFINITY, 0});
 }
 
-/* Gradients of columns c .. c+N-1 of a row. */
+/* Logits of columns c .. c+N-1 of a row become their gradients. */
+template <class T, int N>
+__device__ void to_gradient(float (&v)[N], int64_t c, int64_t live, int64_t hit,
+                            float lse, float scale)
+{
+    int left = (int)(live - c < N ? live - c : N);
+    int at = (int)(hit >= c && hit < c + N ? hit - c : -1);
+
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        v[j] = scale * exp_for<T>(v[j] - lse) - (j == at ? scale : 0);
+        v[j] = j < left ? v[j] : 0;
+    }
+}
+
 template <class T, int N>
 __device__ void put_gradient(T *x, int64_t c, int64_t live, int64_t hit, float lse,
                              float scale)
@@ -75,15 +91,66 @@ __device__ void put_gradient(T *x, int64_t c, int64_t live, int64_t hit, float l
 
     if (c < live) {
         load(x + c, v);
-#pragma unroll
-        for (int j = 0; j < N; j++) {
-            float p = scale * exp_for<T>(v[j] - lse);
-
-            p -= c + j == hit ? scale : 0;
-            v[j] = c + j < live ? p : 0;
-        }
+        to_gradient<T>(v, c, live, hit, lse, scale);
     }
     store(v, x + c);
+}
+
+/* Gradients at once: a block takes a row and keeps it in shared memory, where each
+ * thread finds again what it has brought itself. */
+template <class T, int N, int P>
+__global__ __launch_bounds__(P) void kept_stats(struct mdsk_xent_stats a)
+{
+    extern __shared__ __align__(16) char shared[];
+    int64_t r = a.R - 1 - (int64_t)blockIdx.x;
+    T *x = (T *)a.logits + r * a.ld, *row = (T *)shared;
+    int words = (int)a.words, valid = (int)a.valid, i;
+    partial p = {-INFINITY, 0};
+    float lse, target_logit = 0;
+    int64_t hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word, live;
+
+    for (i = threadIdx.x * N; i + N <= words; i += P * N)
+        __pipeline_memcpy_async(row + i, x + i, sizeof(pack<T, N>));
+    for (int end = min(i + N, words); i < end; i++)
+        row[i] = x[i];
+    __pipeline_commit();
+    if (threadIdx.x == 0 && hit >= 0 && hit < valid)
+        target_logit = widen(x[hit]);
+    __pipeline_wait_prior(0);
+#pragma unroll 2
+    for (i = threadIdx.x * N; i + N <= valid; i += P * N) {
+        float v[N];
+
+        load(row + i, v);
+        p = add_piece<T>(p, v);
+    }
+    for (int end = min(i + N, valid); i < end; i++) {
+        float v[1] = {widen(row[i])};
+
+        p = add_piece<T>(p, v);
+    }
+    p = team_join<T, P>(p); /* nobody writes before all have read */
+    if (threadIdx.x == 0) {
+        a.max[r] = p.max;
+        a.sum[r] = p.sum;
+        a.target_logit[r] = target_logit;
+    }
+    lse = (float)((double)p.max + log((double)p.sum));
+    live = a.target[r] < 0 ? 0 : valid;
+#pragma unroll 2
+    for (i = threadIdx.x * N; i + N <= words; i += P * N) {
+        float v[N];
+
+        load(row + i, v);
+        to_gradient<T>(v, i, live, hit, lse, a.scale);
+        store(v, x + i);
+    }
+    for (int end = min(i + N, words); i < end; i++) {
+        float v[1] = {widen(row[i])};
+
+        to_gradient<T>(v, i, live, hit, lse, a.scale);
+        store(v, x + i);
+    }
 }
 
 /* P threads take a row.  Rows go from the last to the first: the product has just made
@@ -129,16 +196,109 @@ __global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stat
         put_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
 }
 
-/* Few words: a warp a row, eight rows a block.  Gradients: as few rows at a time as
- * keep a processor busy, so that the cache holds them. */
+constexpr int few_threads = 128;
+
+/* A piece of a row of which `left` columns count. */
+template <class T, int N>
+__device__ void words_of(const pack<T, N> &p, int left, float (&v)[N])
+{
+    unpack(p, v);
+    if (left < N) {
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            v[j] = j < left ? v[j] : -INFINITY;
+    }
+}
+
+/* Few words: a block brings as many rows as it has threads to shared memory, piece by
+ * piece, and each thread takes one whole.  There they are an odd number of pieces
+ * apart, so that neighbours do not read the same banks.  A block is as wide as a row
+ * has pieces. */
+template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
+{
+    extern __shared__ __align__(16) char shared[];
+    int apart = (int)(blockDim.x | 1), rows = (int)(blockDim.x * blockDim.y);
+    int t = (int)(threadIdx.y * blockDim.x + threadIdx.x), valid = (int)a.valid;
+    int64_t first = a.R - ((int64_t)blockIdx.x + 1) * rows, r = first + t;
+    int64_t step = blockDim.y * a.ld;
+    pack<T, N> *at = (pack<T, N> *)shared + threadIdx.y * apart + threadIdx.x;
+    pack<T, N> *mine = (pack<T, N> *)shared + t * apart;
+    T *x = (T *)a.logits + (first + threadIdx.y) * a.ld + threadIdx.x * N;
+    int32_t target = r >= 0 ? a.target[r] : -1;
+    int64_t hit = target < 0 ? -1 : target - a.first_word;
+
+    for (int i = (int)threadIdx.y, k = 0; i < rows; i += (int)blockDim.y, k++)
+        if (first + i >= 0)
+            __pipeline_memcpy_async(at + k * (int)blockDim.y * apart, x + k * step,
+                                    sizeof *at);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    if (r >= 0) {
+        float max = -INFINITY, sum = 0, v[N];
+
+        for (int k = 0; k * N < valid; k++) {
+            words_of(mine[k], valid - k * N, v);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                max = fmaxf(max, v[j]);
+        }
+        for (int k = 0; k * N < valid; k++) {
+            words_of(mine[k], valid - k * N, v);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum += exp_for<T>(v[j] - base(max));
+        }
+        a.max[r] = max;
+        a.sum[r] = sum;
+        a.target_logit[r] = hit >= 0 && hit < valid ? widen(((T *)mine)[hit]) : 0;
+        if (a.gradient) {
+            float lse = (float)((double)max + log((double)sum));
+
+            for (int k = 0; k < (int)blockDim.x; k++) {
+                unpack(mine[k], v);
+                to_gradient<T>(v, k * N, target < 0 ? 0 : valid, hit, lse, a.scale);
+                store(v, (T *)(mine + k));
+            }
+        }
+    }
+    if (!a.gradient)
+        return;
+    __syncthreads();
+    for (int i = (int)threadIdx.y, k = 0; i < rows; i += (int)blockDim.y, k++)
+        if (first + i >= 0)
+            *(pack<T, N> *)(x + k * step) = at[k * (int)blockDim.y * apart];
+}
+
+template <class T, int N> int launch_few(void *stream, const struct mdsk_xent_stats *a)
+{
+    unsigned across = (unsigned)(a->words / N), down = few_threads / across;
+    unsigned rows = across * down;
+
+    return launch_with(rows * (across | 1) * sizeof(pack<T, N>), few_stats<T, N>,
+                       mdsk_cuda_blocks(ceil_div(a->R, rows)), dim3(across, down),
+                       stream, *a);
+}
+
+/* Some words: a warp a row, eight rows a block.  Gradients of many: rows that two
+ * blocks of a processor can keep, or as few at a time as keep it busy, so that the
+ * cache does. */
 template <class T, int N>
 int launch_stats(void *stream, const struct mdsk_xent_stats *a)
 {
     constexpr int P = 512, Q = 1024;
+    size_t row = (size_t)a->words * sizeof(T);
 
+    if constexpr (N > 1)
+        if (a->words % N == 0 && a->words <= 32 * N)
+            return launch_few<T, N>(stream, a);
     if (a->valid <= 2048)
         return launch(stats<T, N, 32>, mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8),
                       stream, *a);
+    if constexpr (N > 1)
+        if (a->gradient && row <= ((size_t)mdsk_cuda_shared_bytes() - 4096) / 2)
+            return launch_with(row, kept_stats<T, N, P>, mdsk_cuda_blocks(a->R), P,
+                               stream, *a);
     if (a->gradient)
         return launch(stats<T, N, Q>, mdsk_cuda_blocks(a->R), Q, stream, *a);
     return launch(stats<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
