@@ -2,6 +2,7 @@
 #ifndef MDSK_ATTENTION_H
 #define MDSK_ATTENTION_H
 
+#include "kernels/inline.h"
 #include "kernels/types.h"
 
 /* Where element d of head h of token s of sequence b lies:
@@ -33,6 +34,13 @@ struct mdsk_attention_shape {
     int64_t first_sample, first_head, first_query, first_key;
     int plain;
 };
+
+/* The token of dropout's counter that query i of head h has. */
+MDSK_INLINE int64_t mdsk_attention_token(const struct mdsk_attention_shape *s,
+                                         int64_t h, int64_t i)
+{
+    return (s->first_head + h) * 4294967296 + s->first_query + i;
+}
 
 /* o = softmax(scale * q k^T, masked) v
  *

@@ -67,11 +67,4 @@ static inline void mdsk_pair_clip(const struct mdsk_attention_shape *s,
     p->n = mdsk_min(p->n, p->i + p->m + s->q_offset - p->j);
 }
 
-/* The token number that the pair's first query has in the dropout counter. */
-static inline int64_t mdsk_pair_token(const struct mdsk_attention_shape *s,
-                                      const struct mdsk_pair *p)
-{
-    return (s->first_head + p->h) * 4294967296 + s->first_query + p->i;
-}
-
 #endif

@@ -90,8 +90,8 @@ static const float *mask_of(const struct mdsk_attention_shape *s,
     int64_t key = s->first_key + p->j, first = key / 4 * 4;
 
     for (int64_t e = first; e < key + p->n; e += MDSK_MASK_SPAN)
-        mdsk_mask_span(&s->dropout, s->first_sample + p->b, mdsk_pair_token(s, p) + r,
-                       e, room + e - first);
+        mdsk_mask_span(&s->dropout, s->first_sample + p->b,
+                       mdsk_attention_token(s, p->h, p->i + r), e, room + e - first);
     return room + key - first;
 }
 

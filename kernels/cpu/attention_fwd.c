@@ -138,7 +138,8 @@ static void drop(const struct mdsk_attention_shape *s, const struct mdsk_pair *p
     for (int64_t block = first / 4; block * 4 < last; block++) {
         for (int64_t q = 0; q < pair->m; q += MDSK_MASK_LANES) {
             mdsk_mask_tokens(&s->dropout, s->first_sample + pair->b,
-                             mdsk_pair_token(s, pair) + q, block, factor);
+                             mdsk_attention_token(s, pair->h, pair->i + q), block,
+                             factor);
             for (int64_t key = block * 4; key < block * 4 + 4; key++)
                 if (key >= first && key < last)
                     multiply(factor + key % 4 * MDSK_MASK_LANES,

@@ -57,12 +57,6 @@ static int product(void *stream, const struct mdsk_plain_product *p)
     return mdsk_product(p->m, p->n, p->k, &a, &b, p->c, p->n, p->add);
 }
 
-/* How many keys query i of the block sees. */
-static int64_t seen_by(const struct mdsk_plain_block *x, int64_t i)
-{
-    return mdsk_min(x->shape.Sk, x->first + i + x->shape.q_offset + 1);
-}
-
 /* What dropout multiplies the probabilities of query i by, into factor[n]. */
 static void factors(const struct mdsk_plain_block *x, int64_t i, int64_t n,
                     float *factor)
@@ -70,7 +64,7 @@ static void factors(const struct mdsk_plain_block *x, int64_t i, int64_t n,
     const struct mdsk_attention_shape *s = &x->shape;
     const struct mdsk_dropout_key *d = &s->dropout;
     const uint32_t threshold = mdsk_dropout_threshold(d->p);
-    int64_t token = (s->first_head + x->h) * 4294967296 + s->first_query + x->first + i;
+    int64_t token = mdsk_attention_token(s, x->h, x->first + i);
     uint32_t word[4] = {0};
 
     for (int64_t j = 0; j < n; j++) {
@@ -115,9 +109,9 @@ static int softmax(void *stream, const struct mdsk_plain_block *x,
         float *p = (float *)a->p + i * x->n;
 
         if (drops)
-            factors(x, i, seen_by(x, i), p);
-        softmax_row(seen_by(x, i), x->n, x->shape.scale, drops, a->scores + i * x->n, p,
-                    &a->lse[i]);
+            factors(x, i, mdsk_plain_seen(x, i), p);
+        softmax_row(mdsk_plain_seen(x, i), x->n, x->shape.scale, drops,
+                    a->scores + i * x->n, p, &a->lse[i]);
     }
     return 0;
 }
@@ -141,7 +135,7 @@ static void slope_row(const struct mdsk_plain_block *x,
     float *p = (float *)a->p + i * x->n, *ds = (float *)a->ds + i * x->n;
     const int drops = x->shape.dropout.p > 0;
     const float scale = x->shape.scale, delta = dot(a->width, o, d_o);
-    const int64_t seen = seen_by(x, i);
+    const int64_t seen = mdsk_plain_seen(x, i);
 
     if (drops)
         factors(x, i, seen, p);

@@ -181,7 +181,7 @@ __device__ inline void dropout_factors(const struct attention_view &v, int64_t b
 
     for (int i = thread; i < t::side * groups; i += 256) {
         int r = i / groups, g = i % groups;
-        int64_t token = (v.s.first_head + h) * 4294967296 + v.s.first_query + q + r;
+        int64_t token = mdsk_attention_token(&v.s, h, q + r);
         uint32_t word[4];
 
         mdsk_dropout_block(v.s.dropout.seed, v.s.dropout.site, v.s.dropout.step,

@@ -62,18 +62,12 @@ struct rows rows_of(const struct mdsk_plain_block *x)
     return {*x, mdsk_dropout_threshold(p), 1 / (1 - p)};
 }
 
-/* How many keys query i of the block sees. */
-__device__ inline int64_t seen_by(const struct mdsk_plain_block &x, int64_t i)
-{
-    return min(x.shape.Sk, x.first + i + x.shape.q_offset + 1);
-}
-
 /* What dropout multiplies the probability of query i and key j by. */
 __device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
 {
     const struct mdsk_attention_shape &s = r.x.shape;
     int64_t key = s.first_key + j;
-    int64_t token = (s.first_head + r.x.h) * 4294967296 + s.first_query + r.x.first + i;
+    int64_t token = mdsk_attention_token(&s, r.x.h, r.x.first + i);
     uint32_t word[4];
 
     if (!(s.dropout.p > 0))
@@ -103,7 +97,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     softmax_kernel(struct rows r, struct mdsk_plain_softmax a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = seen_by(r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_plain_seen(&r.x, i);
     const float *scores = a.scores + i * n, scale = r.x.shape.scale;
     T *p = (T *)a.p + i * n;
     float top = -INFINITY, sum = 0;
@@ -127,7 +121,7 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     slopes_kernel(struct rows r, struct mdsk_plain_slopes a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = seen_by(r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_plain_seen(&r.x, i);
     const float *scores = a.scores + i * n, *d_p = a.d_p + i * n;
     const float scale = r.x.shape.scale, lse = a.lse[i];
     const T *o = (const T *)a.o + i * a.width, *d_o = (const T *)a.d_o + i * a.width;

@@ -16,6 +16,14 @@ struct mdsk_plain_block {
     int64_t b, h, first, m, n;
 };
 
+/* How many keys query i of the block sees. */
+MDSK_INLINE int64_t mdsk_plain_seen(const struct mdsk_plain_block *x, int64_t i)
+{
+    int64_t causal = x->first + i + x->shape.q_offset + 1;
+
+    return causal < x->shape.Sk ? causal : x->shape.Sk;
+}
+
 /* Tokens first .. first + n - 1 of head h of sequence b, where they lie, and packed: a
  * matrix [rows, width].  Elements from D on, and rows from n on, are 0 there. */
 struct mdsk_plain_tokens {
