@@ -59,4 +59,12 @@ test_expect_success 'weights to begin with that one rank cannot see' '
     ends "rank 1 .*w.st: No such" 1 gone w.st --init-weights w.st --train-iters 6
 '
 
+# ---- whole tensors, which the first rank writes and all others hand over ----
+
+test_expect_success 'a file of whole tensors that the first rank cannot make' '
+    mkdir -p trace/grads.safetensors &&
+    ends "grads.safetensors: cannot be written: a folder" 0 "" "" --train-iters 2 \
+        --trace-dir trace --tensor-model-parallel-size 2
+'
+
 test_done

@@ -1,4 +1,5 @@
 /* parallel: who holds which tokens, and which groups a rank is in. */
+#include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 
 #include <setjmp.h>
@@ -289,6 +290,86 @@ static void chunks_have_rows(void **state)
     mds_groups_fini(&g);
 }
 
+/* ---- the ring ---- */
+
+/* One rank of ring 4 x Ulysses 2 x tensor 1: two sequences of 64 tokens, 6 heads of 8
+ * of which each key/value head serves 3, on a device that is not there. */
+struct ring_rank {
+    struct mds_groups g;
+    struct mds_arena arena;
+    struct mds_dev *dev;
+    struct mds_par p;
+    struct mds_attention a;
+    void *rows, *heads;
+};
+
+enum { RING_R = 4, RING_U = 2, RING_B = 2, RING_S = 64, RING_BYTES = 1 << 20 };
+
+static void ring_init(struct ring_rank *r, int rank, enum mdsk_dtype dtype)
+{
+    struct mds_parallel_config c = {
+        .tensor = 1, .pipeline = 1, .ulysses = RING_U, .ring = RING_R};
+    const struct mds_dev_spec dry = {.name = "dry"};
+
+    *r = (struct ring_rank){.a = {.A = 6, .G = 2, .D = 8}};
+    assert_int_equal(mds_groups_create(&c, RING_R * RING_U, rank, NULL, &r->g), MDS_OK);
+    assert_int_equal(mds_dev_create(&dry, &r->dev), MDS_OK);
+    assert_int_equal(mds_arena_init(&r->arena, r->dev, "test", RING_BYTES), MDS_OK);
+    r->p = (struct mds_par){
+        .dev = r->dev, .arena = &r->arena, .groups = &r->g, .dtype = dtype};
+    mds_par_set_batch(&r->p, RING_B, RING_S, 0);
+    assert_int_equal(mds_arena_take(&r->arena, MDS_MEM_WORK, 1 << 14, &r->rows),
+                     MDS_OK);
+    assert_int_equal(mds_arena_take(&r->arena, MDS_MEM_WORK, 1 << 14, &r->heads),
+                     MDS_OK);
+}
+
+static void ring_fini(struct ring_rank *r)
+{
+    mds_arena_fini(&r->arena);
+    mds_dev_destroy(r->dev);
+    mds_groups_fini(&r->g);
+}
+
+/* What the rank has sent, which is what it was sent; nothing else travels there. */
+static int64_t ring_sent(const struct ring_rank *r, int64_t calls)
+{
+    const struct mds_comm_stats *s = mds_comm_stats(r->g.ring);
+
+    assert_int_equal(s->of[MDS_COMM_SEND].calls, calls);
+    assert_int_equal(s->of[MDS_COMM_RECV].calls, calls);
+    assert_int_equal(s->of[MDS_COMM_RECV].payload_bytes,
+                     s->of[MDS_COMM_SEND].payload_bytes);
+    assert_int_equal(s->wire_bytes, s->of[MDS_COMM_SEND].payload_bytes);
+    return s->wire_bytes;
+}
+
+/* By docs/parallelism.md: keys and values R - 1 times in either direction, as wide as
+ * activations; their gradients R times, in f32. */
+static void a_ring_sends_what_the_formula_says(void **state)
+{
+    static const enum mdsk_dtype dtypes[] = {MDSK_F32, MDSK_BF16};
+
+    (void)state;
+    for (int i = 0; i < 2 * RING_R * RING_U; i++) {
+        enum mdsk_dtype dtype = dtypes[i % 2];
+        int64_t w = (int64_t)mdsk_dtype_size(dtype), fwd;
+        int64_t kv = 2 * (RING_S * RING_B / (RING_R * RING_U)) * 8 * 2; /* 2 r D G */
+        struct ring_rank r;
+        void *x, *o;
+
+        ring_init(&r, i / 2, dtype);
+        x = r.rows, o = r.heads;
+        assert_int_equal(mds_attention_fwd_inside(&r.p, &r.a, x, o, x), MDS_OK);
+        fwd = ring_sent(&r, RING_R - 1);
+        assert_int_equal(fwd, (RING_R - 1) * w * kv);
+        assert_int_equal(mds_attention_bwd_inside(&r.p, &r.a, x, o, x, o, x), MDS_OK);
+        assert_int_equal(ring_sent(&r, 3 * RING_R - 2) - fwd,
+                         (RING_R - 1) * w * kv + RING_R * 4 * kv);
+        ring_fini(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +383,7 @@ int main(void)
         cmocka_unit_test(batches_have_rows),
         cmocka_unit_test(rows_travel_in_chunks),
         cmocka_unit_test(chunks_have_rows),
+        cmocka_unit_test(a_ring_sends_what_the_formula_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
