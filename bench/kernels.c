@@ -8,7 +8,8 @@
  *
  * WORK, if any, is timed instead: product=ROWS,IN,OUT or
  * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM, in seconds, or copy, in bytes read and
- * written a second; for bench/ceiling.py and bench/account.py. */
+ * written a second, for bench/ceiling.py and bench/account.py; or step=PARAMETERS, the
+ * optimizer's part of a step, beside its floor. */
 #include "bench/kernels.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
             "[product=ROWS,IN,OUT | attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM | "
-            "copy]...\n");
+            "step=PARAMETERS | copy]...\n");
     return 1;
 }
 
@@ -57,6 +58,8 @@ static int do_work(const struct bench *b, const char *word)
     else if (sscanf(word, "attention=%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
                     &n[3]) == 4)
         bench_attention(b, n[0], n[1], n[2], n[3]);
+    else if (sscanf(word, "step=%lld", &n[0]) == 1 && n[0] > 0)
+        bench_step(b, n[0]);
     else if (strcmp(word, "copy") == 0)
         printf("copy %.6g\n", 1e9 / b->dev->copy_s(1e9));
     else

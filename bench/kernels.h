@@ -69,6 +69,9 @@ struct bench {
 /* Every operation at the device's sizes, a line each. */
 void bench_operations(const struct bench *b);
 
+/* What an optimizer's step does with that many parameters, a line each. */
+void bench_step(const struct bench *b, int64_t parameters);
+
 /* A line of seconds, for bench/ceiling.py and bench/account.py: "product ROWS IN OUT"
  * forward, gradient of the input, of the weight; "attention SEQUENCES TOKENS HEADS
  * HEAD_DIM" forward, backward. */

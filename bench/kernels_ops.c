@@ -425,10 +425,8 @@ static void report_merge(const struct bench *b)
     b->dev->give_back();
 }
 
-/* What an optimizer's step does, over all parameters. */
-static void report_step(const struct bench *b)
+void bench_step(const struct bench *b, int64_t n)
 {
-    int64_t n = b->dev->sizes.parameters;
     float *master = floats(b, n), *grad = floats(b, n);
     void *weight = b->dtype == MDSK_F32 ? NULL : stored(b, n);
     struct mdsk_sum_squares squares = {n, grad, b->dev->take(sizeof(double))};
@@ -474,7 +472,7 @@ void bench_operations(const struct bench *b)
         report_loss(b, z->vocab[i].rows, z->vocab[i].words);
     }
     report_elements(b);
-    report_step(b);
+    bench_step(b, z->parameters);
     report_merge(b);
     report_linear(b, "qkv", z->rows, z->hidden, 3 * z->hidden);
     report_linear(b, "out", z->rows, z->hidden, z->hidden);

@@ -57,7 +57,7 @@ def mds(o):
     steps = [e for e in events if e["event"] == "step"]
     last = min(o.last, len(steps) - 1) if o.partial else o.last
     if len(steps) <= last or last < 1:
-        return record | {"error": f"{len(steps)} steps"}
+        return record | {"error": f"{len(steps)} of {o.last + 1} steps made"}
     timed = [s["elapsed_s"] for s in steps[-last:]]
     step, ranks = statistics.median(timed), run["ranks"]
     tokens = run["global_batch_size"] * run["seq_length"] / ranks
