@@ -1,6 +1,10 @@
 #!/bin/sh
-# ALCF/submit-pbs.sh QUEUE NODES WALLTIME PROJECT: the same, on Polaris unless MACHINE says else.
+# Submit a run on Polaris, or on MACHINE, with the variables of train-gpt3.sh:
+#
+#     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ALCF/submit-pbs.sh QUEUE NODES WALLTIME PROJECT
 here=$(cd "$(dirname "$0")" && pwd)
-MACHINE=${MACHINE:-polaris}
+# shellcheck source=ALCF/setup.sh
+. "$here/setup.sh"
+: "${MACHINE:=polaris}"
 export MACHINE
 exec "$here/submit.sh" "$@"

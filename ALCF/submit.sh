@@ -1,5 +1,10 @@
 #!/bin/sh
-# Submit a run to the batch system of this machine: QUEUE=debug NUM_NODES=2 DURATION=1:00:00
-# PROJECT=me MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ALCF/submit.sh [QUEUE NODES WALLTIME PROJECT]
+# Submit a run to the batch system of this machine, with the variables of train-gpt3.sh:
+#
+#     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ALCF/submit.sh QUEUE NODES WALLTIME PROJECT
+#
+# QUEUE, NUM_NODES, DURATION and PROJECT may stand in the environment instead.
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=ALCF/setup.sh
+. "$here/setup.sh"
 exec "$here/train-gpt3.sh" submit "$@"

@@ -3,9 +3,10 @@
 #
 #     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ZERO_STAGE=1 ALCF/train-gpt3.sh
 #
-# Every variable of those scripts counts; what is not set here is as it is there.  Options go
-# to mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
-# With --layout plan nothing is assumed: mds_launch chooses what is not set.
+# Every variable of those scripts counts; what is not set here is as it is there, but that the
+# learning rate decays over this run, and DTYPE is that of the machine's profile.  Options go to
+# mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
+# With --layout plan the layout is not assumed: mds_launch chooses what is not set.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
@@ -17,6 +18,13 @@ if [ -z "$SEQ_LEN$SEQ" ]; then
 fi
 unset TRAIN_ITER
 [ -z "$TRAIN_TOKENS" ] || unset TRAIN_ITERS
+: "${MDS_LR_DECAY_STYLE:=${LR_DECAY_STYLE:-cosine}}"
+[ -n "$LR" ] || : "${MDS_MIN_LR:=${MIN_LR:-1e-5}}"
+: "${MDS_LR_WARMUP_FRACTION:=${LR_WARMUP_FRAC:-0.01}}" "${MDS_LOG_INTERVAL:=${LOG_INTERVAL:-1}}"
+if [ -z "$EVAL_INTERVAL$MDS_EVAL_INTERVAL" ]; then
+    : "${MDS_EVAL_ITERS:=${EVAL_ITERS:-0}}"
+    export MDS_EVAL_ITERS
+fi
 
 planned=
 previous=
@@ -32,6 +40,8 @@ if [ -z "$planned" ]; then
     : "${SP_TYPE:=megatron}" "${OFFLOAD_DEVICE:=cpu}" "${USE_ACTIVATION_CHECKPOINTING:=1}"
 fi
 export MODEL_SIZE_KEY TRAIN_ITERS SP_TYPE OFFLOAD_DEVICE USE_ACTIVATION_CHECKPOINTING
+[ -z "$MDS_MIN_LR" ] || export MDS_MIN_LR
+export MDS_LR_DECAY_STYLE MDS_LR_WARMUP_FRACTION MDS_LOG_INTERVAL
 [ -n "$TRAIN_ITERS" ] || unset TRAIN_ITERS
 
 exec "$launch" "$@"

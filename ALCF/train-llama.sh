@@ -3,18 +3,34 @@
 #
 #     DATA_PATH=corpus.h5 TRAIN_ITERS=1000 ALCF/train-llama.sh
 #
-# The variables of its ALCF/helpers.sh count, and what is not set is as it is there, but for
-# the layout: mds_launch chooses TP, PP, SP and ZERO_STAGE unless one of the first three is
-# set.  Options go to mds_launch, and behind -- to mds_pretrain.  As a batch job:
+# The variables of its ALCF/helpers.sh count.  What is not set is as it is there, but for the
+# layout (mds_launch chooses TP, PP, SP and ZERO_STAGE unless one of the first three is set),
+# the base of the rotary frequencies (10000; ROPE_THETA), the initial weights (Megatron's) and
+# the length (TRAIN_TOKENS, 10e9).  Options go to mds_launch, and behind -- to mds_pretrain.
+# As a batch job:
 #
 #     ALCF/train-llama.sh submit QUEUE NODES WALLTIME PROJECT
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 
-: "${MODEL_SIZE_KEY:=LLAMA7B}" "${DTYPE:=bf16}" "${LR:=2e-4}" "${LR_DECAY_STYLE:=cosine}"
-: "${LR_WARMUP_FRAC:=0.05}" "${WEIGHT_DECAY:=0.1}" "${ADAM_BETA2:=0.95}" "${ADAM_EPS:=1e-5}"
-: "${EVAL_INTERVAL:=100}" "${EVAL_ITERS:=20}" "${LOG_INTERVAL:=1}"
+: "${MODEL_SIZE_KEY:=${MODEL_ARCH:-LLAMA7B}}" "${DTYPE:=bf16}" "${LR:=2e-4}"
+: "${MDS_LR_DECAY_STYLE:=${LR_DECAY_STYLE:-cosine}}" "${MDS_WEIGHT_DECAY:=${WEIGHT_DECAY:-0.1}}"
+: "${MDS_LR_WARMUP_FRACTION:=${LR_WARMUP_FRAC:-0.05}}" "${MDS_ADAM_BETA2:=${ADAM_BETA2:-0.95}}"
+: "${MDS_ADAM_EPS:=${ADAM_EPS:-1e-5}}" "${MDS_EVAL_INTERVAL:=${EVAL_INTERVAL:-100}}"
+: "${MDS_EVAL_ITERS:=${EVAL_ITERS:-20}}" "${MDS_LOG_INTERVAL:=${LOG_INTERVAL:-1}}"
+: "${MDS_SPLIT:=${TRAIN_SPLIT:-990},${VAL_SPLIT:-10},${TEST_SPLIT:-0}}"
+# A GPT of the same size.
+if [ -n "$NO_LLAMA" ]; then
+    MDS_POSITION_EMBEDDING_TYPE=learned_absolute MDS_NORMALIZATION=LayerNorm MDS_SWIGLU=0
+    MDS_LINEAR_BIAS=1 MDS_TIED_HEAD=1 NUM_KV_HEAD=0 FFN_HIDDEN_SIZE=0
+    export MDS_POSITION_EMBEDDING_TYPE MDS_NORMALIZATION MDS_SWIGLU MDS_LINEAR_BIAS \
+        MDS_TIED_HEAD NUM_KV_HEAD FFN_HIDDEN_SIZE
+fi
+if [ -n "$CKPT_DIR" ]; then
+    : "${MDS_SAVE:=${SAVE:-$CKPT_DIR}}" "${MDS_LOAD:=${LOAD:-$CKPT_DIR}}"
+    export MDS_SAVE MDS_LOAD
+fi
 # A list has a weight, a path and the name of a corpus in each line.
 if [ -z "$DATA_PATH" ] && [ -n "$DATA_FILE_LIST" ]; then
     DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' "$DATA_FILE_LIST") || exit
@@ -26,7 +42,9 @@ fi
 if [ -z "$GLOBAL_BATCH$GAS$GRAD_ACC_STEPS" ]; then
     GRAD_ACC_STEPS=8
 fi
-export MODEL_SIZE_KEY DTYPE LR LR_DECAY_STYLE LR_WARMUP_FRAC WEIGHT_DECAY ADAM_BETA2 ADAM_EPS
-export EVAL_INTERVAL EVAL_ITERS LOG_INTERVAL TRAIN_TOKENS GRAD_ACC_STEPS
+unset NO_LLAMA MODEL_ARCH TRAIN_SPLIT VAL_SPLIT TEST_SPLIT CKPT_DIR DATA_FILE_LIST
+export MODEL_SIZE_KEY DTYPE LR MDS_LR_DECAY_STYLE MDS_WEIGHT_DECAY MDS_LR_WARMUP_FRACTION
+export MDS_ADAM_BETA2 MDS_ADAM_EPS MDS_EVAL_INTERVAL MDS_EVAL_ITERS MDS_LOG_INTERVAL MDS_SPLIT
+export TRAIN_TOKENS GRAD_ACC_STEPS
 
 exec "$launch" "$@"

@@ -186,12 +186,31 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
+/* Two ways to say one thing: what is nearer to the user counts. */
+static void choose_length(struct mds_config_run *run)
+{
+    struct mds_train_config *t = &run->config.train;
+    enum mds_level tokens = mds_settings_of(&run->settings, "train.tokens")->level;
+    enum mds_level iters = mds_settings_of(&run->settings, "train.iters")->level;
+
+    if (!t->tokens || !t->iters)
+        return;
+    if (tokens > iters) {
+        t->iters = 0;
+    } else if (iters > tokens) {
+        t->tokens = 0;
+        mds_settings_derived(&run->settings, "train.tokens", "--train-iters counts");
+    }
+}
+
 static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_train_config *t = &run->config.train;
     int64_t per_step = run->config.batch.global * run->config.model.seq_length;
-    int64_t iters = t->tokens / per_step + (t->tokens % per_step != 0);
+    int64_t iters;
 
+    choose_length(run);
+    iters = t->tokens / per_step + (t->tokens % per_step != 0);
     if (t->tokens && t->iters && t->iters != iters)
         mds_diag_fault(diag, mds_config_origin(run, "train.tokens"),
                        "--train-tokens %lld is %lld steps of %lld tokens, but "

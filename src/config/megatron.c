@@ -9,9 +9,11 @@ static const char mixed[] = "samples of all files are always mixed and shuffled"
 static const char no_index[] = "files are mapped, and samples need no index";
 static const char schedule[] = "the schedule is always that of this run's options";
 static const char keyed[] = "random numbers are keyed by position and have no state";
+static const char splits[] = "ALCF/train-llama.sh does; here: MDS_SPLIT=990,10,0";
 static const char timers[] = "--profile measures where the time of steps goes";
 
-/* Of megatron/arguments.py and deepspeed/__init__.py, what scripts commonly give. */
+/* Of megatron/arguments.py and deepspeed/__init__.py, what scripts commonly give; and
+ * variables of ALCF/helpers.sh there that only a script can give a meaning. */
 const struct mds_option_needless mds_megatron_needless[] = {
     {"--deepspeed", "ZeRO and offload are this program's own"},
     {"--no-pipeline-parallel", "--pipeline-model-parallel-size 1 is the default"},
@@ -46,5 +48,14 @@ const struct mds_option_needless mds_megatron_needless[] = {
     {"--timing-log-level", timers},
     {"--log-timers-to-tensorboard", timers},
     {"--log-optimizer-states-to-tensorboard", "--tensorboard-dir has what there is"},
-    {.flag = NULL},
+    {"TRAIN_SPLIT", splits},
+    {"VAL_SPLIT", splits},
+    {"TEST_SPLIT", splits},
+    {"NO_LLAMA",
+     "ALCF/train-llama.sh does; here a GPT is what is not asked to be else"},
+    {"MODEL_ARCH", "ALCF/train-llama.sh does; here it is MODEL_SIZE_KEY"},
+    {"CKPT_DIR", "ALCF/train-llama.sh does; here it is SAVE and LOAD"},
+    {"DATA_FILE_LIST",
+     "ALCF/train-llama.sh does; here DATA_PATH takes weights and paths"},
+    {.name = NULL},
 };

@@ -77,11 +77,11 @@ struct mds_option_alias {
     const char *on, *off;
 };
 
-/* An option of the program that this one stands in for, which has no place here: given,
- * it is a fault that says why it may be left out. */
+/* What the program that this one stands in for takes, and has no place here.  A flag is
+ * a fault that says why it may be left out, a variable a warning. */
 struct mds_option_needless {
-    const char *flag; /* "--deepspeed" */
-    const char *why;  /* half a sentence behind "leave it out:" */
+    const char *name; /* "--deepspeed", or "NO_LLAMA" in the environment */
+    const char *why;  /* half a sentence behind "leave it out:" or "is not read:" */
 };
 
 struct mds_option_example {

@@ -91,8 +91,8 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
 
 static const char *why_needless(const struct mds_option_set *set, const char *name)
 {
-    for (const struct mds_option_needless *n = set->needless; n && n->flag; n++)
-        if (strcmp(n->flag, name) == 0)
+    for (const struct mds_option_needless *n = set->needless; n && n->name; n++)
+        if (strcmp(n->name, name) == 0)
             return n->why;
     return NULL;
 }
@@ -255,7 +255,7 @@ static int is_other(const struct mds_option_set *set, const char *name)
 static void judge_variable(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
-    const char *prefix = set->env_prefix, *near;
+    const char *prefix = set->env_prefix, *why = why_needless(set, name), *near;
     struct mds_name n;
 
     if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 || is_other(set, name))
@@ -265,6 +265,8 @@ static void judge_variable(const struct mds_option_set *set, const char *name,
         mds_diag_fault(diag, "environment", "unknown variable %s; %s%s%s", name,
                        near ? "did you mean " : "unset it", near ? near : "",
                        near ? "?" : "");
+    } else if (why) {
+        mds_diag_warn(diag, "environment", "%s is not read: %s", name, why);
     } else if ((near = find_slip(set, name)) != NULL) {
         mds_diag_warn(diag, "environment", "%s is not read; did you mean %s?", name,
                       near);

@@ -37,7 +37,7 @@ test_expect_success 'ALCF/train-gpt3.sh trains on two ranks: all of them tensor 
     grep "iteration  *3/" out
 '
 test_expect_success 'the help of the scripts in ALCF' '
-    for script in train-gpt3 train-llama train-genome sweep; do
+    for script in train-gpt3 train-llama train-genome submit submit-pbs sweep; do
         "$srcdir/ALCF/$script.sh" --help >out && cat out && grep "ALCF/$script.sh " out &&
             grep "^Options: mds_launch --help" out && ! grep "^#" out || return 1
     done

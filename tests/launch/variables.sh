@@ -56,13 +56,32 @@ train-gpt3.sh NVME_PATH=/scratch OFFLOAD_DEVICE=nvme | --offload-device nvme .*-
 train-gpt3.sh OFFLOAD_DEVICE=nvme | --offload-device nvme --nvme-path /local/scratch
 train-llama.sh MODEL_SIZE_KEY= | --model-size-key LLAMA7B .*--num-key-value-heads 8 .*--swiglu
 train-llama.sh MODEL_SIZE_KEY= TP=4 DATA_PATH= DATA_FILE_LIST=list.txt | --data-path 0.3 a_text_document 0.7 b_text_document
-train-llama.sh MODEL_SIZE_KEY= TP=4 | --tensor-model-parallel-size 4 .*--lr-decay-style cosine .*--train-tokens 10000000000 .*--dtype bf16
+train-llama.sh MODEL_SIZE_KEY= TP=4 | --seq-length 4096 .*--tensor-model-parallel-size 4 .*--lr-decay-style cosine .*--train-tokens 10000000000 .*--dtype bf16 .*--split 990,10,0
+train-llama.sh MODEL_SIZE_KEY= TP=4 NO_LLAMA=1 | --seq-length 4096 --position-embedding-type learned_absolute --normalization LayerNorm --swiglu=0 --disable-bias-linear=0
+train-llama.sh MODEL_SIZE_KEY= TP=4 MODEL_ARCH=2B | --num-layers 12 .*--num-key-value-heads 4 .*--seq-length 8192
+train-llama.sh MODEL_SIZE_KEY= TP=4 MODEL_ARCH=AuroraGPT-70B NLAYERS=2 | --hidden-size 8192 .*--ffn-hidden-size 28672 .*--seq-length 8192
+train-llama.sh MODEL_SIZE_KEY= TP=4 MODEL_ARCH=llama3-3B NLAYERS=24 | --num-layers 24 --hidden-size 3072
+train-llama.sh MODEL_SIZE_KEY= TP=4 TRAIN_SPLIT=8 VAL_SPLIT=1 TEST_SPLIT=1 | --split 8,1,1
+train-llama.sh MODEL_SIZE_KEY= TP=4 CKPT_DIR=new | --save new --load new
+train-llama.sh MODEL_SIZE_KEY= TP=4 CPU_OPTIMIZER=1 | --offload-device cpu
+train-gpt3.sh MODEL_SIZE_KEY=GPT6_7B | --min-lr 1e-05 --lr-decay-style cosine --lr-warmup-fraction 0.01 .*--eval-iters 0
+train-gpt3.sh MODEL_SIZE_KEY=GPT6_7B EVAL_INTERVAL=5 | --train-iters 10 --eval-interval 5 --dtype
 train-llama.sh MODEL_SIZE_KEY= TP=4 GAS=2 WEIGHT_DECAY=0.2 TRAIN_ITER=7 | --gradient-accumulation-steps 2 .*--weight-decay 0.2 .*--train-iters 7
 train-gpt3.sh DDP_IMPL=FSDP |
 train-gpt3.sh OPT=lamb |
+train-gpt3.sh OPTIMIZER=lamb |
+train-gpt3.sh OPTIM=lamb |
+train-gpt3.sh MDS_EVAL_ITERS=3 | --eval-iters 3
+train-llama.sh MODEL_SIZE_KEY= TP=4 MDS_WEIGHT_DECAY=0.3 SAVE=a CKPT_DIR=new | --weight-decay 0.3 .*--save a --load new
+train-gpt3.sh LR=1e-6 MIN_LR=1e-7 | --lr 1e-06 --min-lr 1e-07
+train-gpt3.sh LR=1e-6 | --lr 1e-06 --lr-decay
+train-gpt3.sh MIN_LR=1e-6 | --min-lr 1e-06
+train-gpt3.sh ROPE_THETA=50000 | --rotary-base 50000
+train-gpt3.sh TRAIN_SPLIT=9 | warn: environment: TRAIN_SPLIT is not read
+train-gpt3.sh NO_LLAMA=1 | warn: environment: NO_LLAMA is not read
 train-gpt3.sh NUM_LAYERS=30 | --num-layers 30
 train-gpt3.sh NHEADS=32 | --num-attention-heads 32
-train-gpt3.sh LR_DECAY_STYLE=cosine | --lr-decay-style cosine
+train-gpt3.sh LR_DECAY_STYLE=linear | --lr-decay-style linear
 train-gpt3.sh LR_DECAY_ITERS=9 | --lr-decay-iters 9
 train-gpt3.sh LR_WARMUP_FRAC=0.05 | --lr-warmup-fraction 0.05
 train-gpt3.sh WEIGHT_DECAY=0.1 | --weight-decay 0.1
@@ -72,7 +91,7 @@ train-gpt3.sh ADAM_EPS=0.001 | --adam-eps 0.001
 train-gpt3.sh CLIP_GRAD=0.5 | --clip-grad 0.5
 train-gpt3.sh EVAL_INTERVAL=100 | --eval-interval 100
 train-gpt3.sh EVAL_ITERS=20 | --eval-iters 20
-train-gpt3.sh LOG_INTERVAL=1 | --log-interval 1
+train-gpt3.sh LOG_INTERVAL=2 | --log-interval 2
 train-gpt3.sh SAVE=new | --save new
 train-gpt3.sh LOAD=new SAVE=new | --load new
 train-gpt3.sh MODEL_TYPE=bert |

@@ -226,6 +226,22 @@ static void test_derived_length(void **state)
     assert_origin(&r, "train.iters", "derived: tokens / (global x sequence)");
     close_reading(&r);
     expect_misfit("--train-tokens 1e6", 1, "but --train-iters says 10; leave one out");
+
+    setenv("TRAIN_ITERS", "9", 1); /* the command line counts */
+    r = read_config(tokens);
+    unsetenv("TRAIN_ITERS");
+    assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
+    assert_int_equal(r.run->config.train.iters, 6);
+    close_reading(&r);
+    setenv("TRAIN_TOKENS", "1e6", 1);
+    r = read_config(
+        "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --data-path d "
+        "--train-iters 3");
+    unsetenv("TRAIN_TOKENS");
+    assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
+    assert_int_equal(r.run->config.train.iters, 3);
+    assert_int_equal(r.run->config.train.tokens, 0);
+    close_reading(&r);
 }
 
 static void test_misfits(void **state)
