@@ -24,6 +24,7 @@ struct parcel {
     void *here, *next; /* [bytes] each: the block to use, and where the next arrives */
     int64_t bytes;
     int tag;
+    int travels; /* from pass_on to arrived */
     struct mds_comm_p2p send, recv;
 };
 
@@ -57,18 +58,23 @@ static enum mds_rc pass_on(const struct ring *r, struct parcel *k)
     struct mds_comm *c = r->p->groups->ring;
     int next = (r->me + 1) % r->P, before = (r->me + r->P - 1) % r->P;
 
+    k->travels = 1;
     MDS_TRY(mds_comm_recv_start(c, k->next, k->bytes, before, k->tag, &k->recv));
     return mds_comm_send_start(c, k->here, k->bytes, next, k->tag, &k->send);
 }
 
+/* If one is on its way it is the block here from now on. */
 static enum mds_rc arrived(struct parcel *k)
 {
     void *used = k->here;
 
+    if (!k->travels)
+        return MDS_OK;
     MDS_TRY(mds_comm_p2p_wait(&k->recv));
     MDS_TRY(mds_comm_p2p_wait(&k->send));
     k->here = k->next;
     k->next = used;
+    k->travels = 0;
     return MDS_OK;
 }
 
@@ -187,13 +193,10 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
     if (p->dtype != MDSK_F32)
         MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, n, &f.acc));
     for (int round = 0; round < f.r.P; round++) {
-        int more = round + 1 < f.r.P;
-
-        if (more)
+        if (round + 1 < f.r.P)
             MDS_TRY(pass_on(&f.r, &kv));
         MDS_TRY(round_fwd(&f, kv.here, round));
-        if (more)
-            MDS_TRY(arrived(&kv));
+        MDS_TRY(arrived(&kv));
     }
     if (p->dtype != MDSK_F32)
         MDS_TRY(mds_sum_store(p, n, f.acc, o));
@@ -205,18 +208,21 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
 
 struct ring_bwd {
     struct ring r;
-    const void *o, *d_o; /* [n, B, A D] */
-    const float *lse;    /* [B, A, n] */
-    float *dq;           /* [n, B, A D], summed up here */
-    void *dq2, *dkv2;    /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
-    float *delta;        /* [B, A, chunk] */
+    struct parcel kv, dkv; /* a block, and behind it its gradient, in f32 */
+    const void *o, *d_o;   /* [n, B, A D] */
+    const float *lse;      /* [B, A, n] */
+    float *dq;             /* [n, B, A D], summed up here */
+    void *dq2, *dkv2;      /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
+    float *delta;          /* [B, A, chunk] */
 };
 
-static enum mds_rc block_bwd(const struct ring_bwd *b, const void *kv, float *dkv,
-                             int from, int qc, int kc)
+/* The block's gradient of the ranks before arrives while the first part of this one's
+ * is computed. */
+static enum mds_rc block_bwd(struct ring_bwd *b, int from, int qc, int kc)
 {
     const struct ring *r = &b->r;
     const struct mds_par *p = r->p;
+    const void *kv = b->kv.here;
     int64_t D = r->in.D, row = r->in.A * D, q = qc * r->chunk, k = kc * r->chunk;
     struct mdsk_attention_bwd a = {
         .q = attention_heads(p, r->inside, r->in.row, q, 0, D),
@@ -235,21 +241,23 @@ static enum mds_rc block_bwd(const struct ring_bwd *b, const void *kv, float *dk
         return MDS_OK;
     MDS_TRY(mds_op_attention_bwd(p->dev, &a));
     MDS_TRY(mds_sum(p, 0, r->chunk * p->B * row, b->dq2, b->dq + q * p->B * row));
+    MDS_TRY(arrived(&b->dkv));
     return mds_sum(p, 0, r->chunk * p->B * r->kv_row, b->dkv2,
-                   dkv + k * p->B * r->kv_row);
+                   (float *)b->dkv.here + k * p->B * r->kv_row);
 }
 
-static enum mds_rc take_bwd(struct ring_bwd *b, struct parcel *kv, struct parcel *dkv)
+static enum mds_rc take_bwd(struct ring_bwd *b)
 {
     const struct mds_par *p = b->r.p;
     int64_t nq = b->r.in.n * p->B * b->r.in.A * b->r.in.D;
     int64_t nkv = b->r.in.n * p->B * b->r.kv_row;
     float *here = NULL, *next = NULL;
 
-    MDS_TRY(take_kv(&b->r, kv));
+    MDS_TRY(take_kv(&b->r, &b->kv));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &here));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &next));
-    *dkv = (struct parcel){here, next, nkv * (int64_t)sizeof *here, 1, {0}, {0}};
+    b->dkv = (struct parcel){
+        .here = here, .next = next, .bytes = nkv * (int64_t)sizeof *here, .tag = 1};
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq, &b->dq));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nq / 2, &b->dq2));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nkv / 2, &b->dkv2));
@@ -261,19 +269,19 @@ static enum mds_rc take_bwd(struct ring_bwd *b, struct parcel *kv, struct parcel
 }
 
 /* Sums in f32 become the gradient inside, [n, B, row]. */
-static enum mds_rc store_bwd(const struct ring_bwd *b, const float *dkv, void *dinside)
+static enum mds_rc store_bwd(const struct ring_bwd *b, void *dinside)
 {
     const struct ring *r = &b->r;
     const struct mds_par *p = r->p;
     int64_t q_row = r->in.A * r->in.D, rows = r->in.n * p->B;
-    const void *dq = b->dq, *dk = dkv;
+    const void *dq = b->dq, *dk = b->dkv.here;
     void *narrow = NULL, *narrow_kv = NULL;
 
     if (p->dtype != MDSK_F32) {
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * q_row, &narrow));
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
         MDS_TRY(mds_sum_store(p, rows * q_row, b->dq, narrow));
-        MDS_TRY(mds_sum_store(p, rows * r->kv_row, dkv, narrow_kv));
+        MDS_TRY(mds_sum_store(p, rows * r->kv_row, b->dkv.here, narrow_kv));
         dq = narrow;
         dk = narrow_kv;
     }
@@ -290,22 +298,20 @@ enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
 {
     struct ring_bwd b = {.r = ring_of(p, a, inside), .o = o, .d_o = d_o, .lse = lse};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct parcel kv = {.tag = 0}, dkv;
 
-    MDS_TRY(take_bwd(&b, &kv, &dkv));
+    MDS_TRY(take_bwd(&b));
     for (int round = 0; round < b.r.P; round++) {
-        int from = owner(&b.r, round), more = round + 1 < b.r.P;
+        int from = owner(&b.r, round);
 
-        if (more)
-            MDS_TRY(pass_on(&b.r, &kv));
+        if (round + 1 < b.r.P)
+            MDS_TRY(pass_on(&b.r, &b.kv));
         for (int i = 0; i < 4; i++)
-            MDS_TRY(block_bwd(&b, kv.here, dkv.here, from, i / 2, i % 2));
-        MDS_TRY(pass_on(&b.r, &dkv));
-        if (more)
-            MDS_TRY(arrived(&kv));
-        MDS_TRY(arrived(&dkv));
+            MDS_TRY(block_bwd(&b, from, i / 2, i % 2));
+        MDS_TRY(pass_on(&b.r, &b.dkv));
+        MDS_TRY(arrived(&b.kv));
     }
-    MDS_TRY(store_bwd(&b, dkv.here, dinside));
+    MDS_TRY(arrived(&b.dkv));
+    MDS_TRY(store_bwd(&b, dinside));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
