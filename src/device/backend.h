@@ -67,6 +67,10 @@ extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
 /* For the profile: the host waited that long for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);
 
+/* mds_host_memory_available, where the kernel's files stand below root: "", or what a
+ * test has written. */
+int64_t mds_host_memory_below(const char *root);
+
 /* Used by arenas: the account follows what is taken from them. */
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes);
 

@@ -173,7 +173,8 @@ void *mds_host_map(int64_t bytes);
 void mds_host_unmap(void *p, int64_t bytes);
 
 /* Host memory that may still be taken, in bytes: the least of what the kernel calls
- * available and what the control group leaves. */
+ * available and what this process's control groups leave, a job's for one.  What they
+ * hold of files counts as left, as it goes when memory is wanted. */
 int64_t mds_host_memory_available(void);
 
 /* Memory this process has in use now, and the most it ever had; 0 if the system does

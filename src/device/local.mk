@@ -4,13 +4,14 @@ src_device_libmds_device_a_SOURCES = \
   src/device/backend.h \
   src/device/cpu.c src/device/cuda.c src/device/dry.c \
   src/device/device.c src/device/device.h \
+  src/device/host.c \
   src/device/memory.h \
   src/device/profile.c src/device/profile.h \
   src/device/range.c
 src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 
 unit_tests += tests/unit/device
-tests_unit_device_SOURCES = tests/unit/device.c
+tests_unit_device_SOURCES = tests/unit/device.c tests/unit/scratch.h
 tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
   src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)

@@ -1,19 +1,14 @@
-/* device: arenas, the account by tag, the dry device. */
-#include "base/status.h"
+/* device: arenas, the account by tag, the dry device, the host's memory. */
+#include "tests/unit/scratch.h"
+
 #include "device/arena.h"
+#include "device/backend.h"
 #include "device/profile.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 static struct mds_dev *open_dev(const char *name, int64_t bytes)
 {
@@ -264,6 +259,72 @@ static void every_name_is_there(void **state)
     assert_true(mds_host_memory_available() > 0);
 }
 
+/* ---- the host's memory ---- */
+
+/* A file below `root`, in folders that are made for it. */
+static void put(const char *root, const char *path, const char *text)
+{
+    char all[256];
+
+    snprintf(all, sizeof all, "%s/%s", root, path);
+    for (char *p = all; (p = strchr(p, '/')); *p++ = '/') {
+        *p = '\0';
+        (void)mkdir(all, 0700);
+    }
+    write_file(all, text, strlen(text));
+}
+
+static void meminfo(const char *root)
+{
+    put(root, "proc/meminfo", "MemTotal:  9000 kB\nMemAvailable:   4000 kB\n");
+}
+
+/* A job's group has the limit, the step's in it none; files that it has read can go. */
+static void a_job_has_less_than_its_node(void **state)
+{
+    (void)state;
+    meminfo("v2");
+    assert_int_equal(mds_host_memory_below("v2"), 4000 << 10);
+    put("v2", "proc/self/cgroup", "0::/slurm/job_5/step_0\n");
+    put("v2", "sys/fs/cgroup/slurm/job_5/step_0/memory.max", "max\n");
+    put("v2", "sys/fs/cgroup/slurm/job_5/step_0/memory.current", "4096\n");
+    assert_int_equal(mds_host_memory_below("v2"), 4000 << 10);
+    put("v2", "sys/fs/cgroup/slurm/job_5/memory.max", "1000000\n");
+    put("v2", "sys/fs/cgroup/slurm/job_5/memory.current", "900000\n");
+    assert_int_equal(mds_host_memory_below("v2"), 100000);
+    put("v2", "sys/fs/cgroup/slurm/job_5/memory.stat",
+        "anon 100000\nfile 800000\ninactive_file 600000\nactive_file 150000\n");
+    assert_int_equal(mds_host_memory_below("v2"), 850000);
+    put("v2", "sys/fs/cgroup/slurm/job_5/memory.stat", "active_file 990000\n");
+    assert_int_equal(mds_host_memory_below("v2"), 1000000);
+    put("v2", "sys/fs/cgroup/slurm/job_5/memory.current", "2990000\n");
+    assert_int_equal(mds_host_memory_below("v2"), 0);
+    /* a container shows its own group as the top one, whatever the path says */
+    put("container", "proc/self/cgroup", "0::/docker/1f\n");
+    put("container", "sys/fs/cgroup/memory.max", "700000\n");
+    put("container", "sys/fs/cgroup/memory.current", "0\n");
+    meminfo("container");
+    assert_int_equal(mds_host_memory_below("container"), 700000);
+}
+
+static void groups_of_version_1_count_too(void **state)
+{
+    const char *job = "sys/fs/cgroup/memory/slurm/uid_7/job_5/memory.limit_in_bytes";
+
+    (void)state;
+    meminfo("v1");
+    put("v1", "proc/self/cgroup",
+        "9:name=systemd:/\n4:memory:/slurm/uid_7/job_5/step_0\n3:cpuset:/\n0::/\n");
+    put("v1", job, "9223372036854771712\n");
+    put("v1", "sys/fs/cgroup/memory/slurm/uid_7/job_5/memory.usage_in_bytes", "90\n");
+    assert_int_equal(mds_host_memory_below("v1"), 4000 << 10);
+    put("v1", job, "3000\n");
+    assert_int_equal(mds_host_memory_below("v1"), 2910);
+    put("v1", "sys/fs/cgroup/memory/slurm/uid_7/job_5/memory.stat",
+        "inactive_file 5\ntotal_inactive_file 20\ntotal_active_file 30\n");
+    assert_int_equal(mds_host_memory_below("v1"), 2960);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,7 +337,9 @@ int main(void)
         cmocka_unit_test(a_profile_adds_up),
         cmocka_unit_test(a_long_profile_is_whole),
         cmocka_unit_test(every_name_is_there),
+        cmocka_unit_test(a_job_has_less_than_its_node),
+        cmocka_unit_test(groups_of_version_1_count_too),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

@@ -1,0 +1,179 @@
+/* The host: its cores, and its memory. */
+#include "device/backend.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096 };
+
+int mds_host_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void *mds_host_map(int64_t bytes)
+{
+    size_t n = bytes > 0 ? (size_t)bytes : 1;
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, n, MADV_HUGEPAGE);
+    return p;
+}
+
+void mds_host_unmap(void *p, int64_t bytes)
+{
+    if (p)
+        munmap(p, bytes > 0 ? (size_t)bytes : 1);
+}
+
+/* The number behind `name` on a line of its own; -1 if there is none.  name "": the
+ * file's first. */
+static int64_t find_number(const char *path, const char *name)
+{
+    FILE *f = fopen(path, "re");
+    char line[512];
+    int64_t n = -1;
+    int found = 0;
+
+    while (f && !found && fgets(line, sizeof line, f))
+        found = strncmp(line, name, strlen(name)) == 0 &&
+                sscanf(line + strlen(name), "%" SCNd64, &n) == 1;
+    if (f)
+        fclose(f);
+    return found ? n : -1;
+}
+
+/* ---- control groups ---- */
+
+/* Control groups of version 2, or the memory controller's of version 1. */
+static const struct version {
+    const char *controllers; /* in /proc/self/cgroup: 4:memory:/slurm/uid_7/job_5 */
+    const char *mount, *limit, *used;
+    const char *cached[2]; /* of what is used, in memory.stat: files, which can go */
+} versions[] = {
+    {":",
+     "/sys/fs/cgroup",
+     "memory.max",
+     "memory.current",
+     {"inactive_file ", "active_file "}},
+    {"memory:",
+     "/sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"total_inactive_file ", "total_active_file "}},
+};
+
+static int64_t number_of(const char *folder, const char *file, const char *name)
+{
+    char path[PATH_SIZE + 64];
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return find_number(path, name);
+}
+
+/* What one group leaves its members. */
+static int64_t left_in(const struct version *v, const char *folder)
+{
+    int64_t limit = number_of(folder, v->limit, "");
+    int64_t used = number_of(folder, v->used, "");
+
+    if (limit < 0 || used < 0)
+        return INT64_MAX;
+    for (int i = 0; i < 2; i++) {
+        int64_t cached = number_of(folder, "memory.stat", v->cached[i]);
+
+        used -= cached > 0 ? cached : 0;
+    }
+    if (used < 0)
+        used = 0;
+    return limit > used ? limit - used : 0;
+}
+
+/* The same of a group and all that it is in.  What a container does not show of its
+ * path is passed over. */
+static int64_t left_up_from(const struct version *v, const char *root, const char *path)
+{
+    char folder[PATH_SIZE];
+    int top = snprintf(folder, sizeof folder, "%s%s", root, v->mount);
+    int n = snprintf(folder, sizeof folder, "%s%s%s", root, v->mount, path);
+    int64_t least = INT64_MAX;
+
+    if (n >= PATH_SIZE)
+        return least;
+    for (;;) {
+        int64_t left = left_in(v, folder);
+        char *slash = strrchr(folder, '/');
+
+        least = left < least ? left : least;
+        if (!slash || slash - folder < top)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* What the groups of this process leave it. */
+static int64_t left_in_groups(const char *root)
+{
+    char line[PATH_SIZE];
+    int64_t least = INT64_MAX;
+    FILE *f;
+
+    snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+    f = fopen(line, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *controllers = strchr(line, ':'), *path = strchr(line, '/');
+
+        line[strcspn(line, "\n")] = '\0';
+        for (int i = 0; controllers && path && i < 2; i++) {
+            const struct version *v = &versions[i];
+            size_t n = strlen(v->controllers);
+            int64_t left;
+
+            if (strncmp(controllers + 1, v->controllers, n) != 0)
+                continue;
+            left = left_up_from(v, root, path);
+            least = left < least ? left : least;
+        }
+    }
+    if (f)
+        fclose(f);
+    return least;
+}
+
+/* ---- memory ---- */
+
+int64_t mds_host_memory_below(const char *root)
+{
+    char path[PATH_SIZE];
+    int64_t kib, bytes, left = left_in_groups(root);
+
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    kib = find_number(path, "MemAvailable:");
+    bytes = kib >= 0 ? kib * 1024
+                     : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    return left < bytes ? left : bytes;
+}
+
+int64_t mds_host_memory_available(void)
+{
+    return mds_host_memory_below("");
+}
+
+void mds_host_memory_used(int64_t *now, int64_t *peak)
+{
+    int64_t now_kib = find_number("/proc/self/status", "VmRSS:");
+    int64_t peak_kib = find_number("/proc/self/status", "VmHWM:");
+
+    *now = now_kib > 0 ? now_kib * 1024 : 0;
+    *peak = peak_kib > 0 ? peak_kib * 1024 : 0;
+}
