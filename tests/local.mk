@@ -6,6 +6,8 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 LOG_COMPILER = $(top_srcdir)/tests/tap
 EXTRA_DIST += tests/tap tests/unit/none.sh
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
+TESTS += tests/cli/configure.t
+dist_check_SCRIPTS += tests/cli/configure.t
 include tests/style/local.mk
 include tests/fuzz/local.mk
 include tests/parity/local.mk
