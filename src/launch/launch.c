@@ -180,6 +180,21 @@ static enum mds_rc check_gpus(const struct mds_launch *l,
         (long long)l->per_node, l->machine->name, (long long)there, (long long)there);
 }
 
+static enum mds_rc check_type(const struct mds_launch *l,
+                              const struct mds_config_run *run)
+{
+    const struct mds_machine *m = l->machine;
+
+    if (mds_machine_has_type(m, run->config.train.type) ||
+        strcmp(run->config.output.device, "cpu") == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: bf16 needs GPUs of compute capability 8.0, and %s of %s has "
+                    "%.1f; give --fp16 (DTYPE=fp16)",
+                    mds_settings_of(&run->settings, "model.dtype")->origin, m->gpu.kind,
+                    m->name, m->gpu.capability);
+}
+
 /* Optimizer states that are to be on disk, without --nvme-path: they go to what the
  * profile calls a node's own disk, as with the ALCF scripts. */
 static void default_nvme_path(const struct mds_launch *l, struct mds_config_run *run,
@@ -229,6 +244,8 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
                       l->asked.n ? l->asked.v[0] : "");
     if (!rc)
         rc = check_gpus(l, *out);
+    if (!rc)
+        rc = check_type(l, *out);
     if (rc && *out) {
         mds_config_run_destroy(*out);
         *out = NULL;

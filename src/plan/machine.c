@@ -293,7 +293,7 @@ static enum mds_rc read_attention(struct reader *r, const struct mds_node *secti
     return mds_machine_read_attention(r->t, section, r->m, r->diag);
 }
 
-/* What mds_pretrain will take from here: its faults are the profile's. */
+/* What mds_pretrain will take from here: its faults are the profile's.  After facts. */
 static enum mds_rc check_settings(struct reader *r, const struct mds_node *section)
 {
     struct mds_tree part = *r->t;
@@ -304,6 +304,11 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
     part.root = (struct mds_node *)section;
     mds_settings_read_tree(&s, MDS_LEVEL_MACHINE, &part, r->diag);
     mds_settings_check(&s, r->diag);
+    if (!mds_machine_has_type(r->m, values.train.type))
+        mds_diag_fault(r->diag, mds_settings_of(&s, "model.dtype")->origin,
+                       "model.dtype bf16: needs gpu.capability 8.0, and this is %.1f; "
+                       "fp16 would do",
+                       r->m->gpu.capability);
     mds_settings_fini(&s);
     return MDS_OK;
 }
@@ -327,11 +332,8 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
         return MDS_OK;
     }
     for (const struct mds_node *n = root->first; n; n = n->next) {
-        if (strcmp(n->key, "settings") == 0) {
-            MDS_TRY(check_settings(r, n));
-            continue;
-        }
-        if (sections && is_listed(sections, n->key) == but)
+        if (strcmp(n->key, "settings") == 0 ||
+            (sections && is_listed(sections, n->key) == but))
             continue;
         if (n->kind != MDS_NODE_MAP)
             mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a map", n->key);
@@ -344,7 +346,9 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
         else
             read_section(r, n);
     }
-    return MDS_OK;
+    return mds_node_get(root, "settings")
+               ? check_settings(r, mds_node_get(root, "settings"))
+               : MDS_OK;
 }
 
 enum mds_rc mds_machine_create(const char *path, struct mds_machine **out)

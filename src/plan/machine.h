@@ -3,6 +3,7 @@
 #ifndef MDS_PLAN_MACHINE_H
 #define MDS_PLAN_MACHINE_H
 
+#include "config/config.h"
 #include "config/diag.h"
 #include "config/optset.h"
 
@@ -61,7 +62,8 @@ struct mds_machine {
         char *kind;  /* "A100-40GB"; NULL without GPUs */
         char *names; /* shell patterns of nvidia-smi's names for such GPUs, or NULL */
         int64_t memory;
-        int order; /* enum mds_gpu_order: which GPU local rank 0 takes */
+        double capability; /* CUDA's compute capability, 8.0; 0: not known */
+        int order;         /* enum mds_gpu_order: which GPU local rank 0 takes */
     } gpu;
     struct { /* what programs reach, not what data sheets promise; per GPU (or rank) */
         double matmul_flops, matmul_fp32_flops, attention_flops;
@@ -135,6 +137,9 @@ int mds_machine_is_here(const struct mds_machine *m);
  * by that of both; left as it is, with MDS_OK, where no profile knows them. */
 enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
                                   struct mds_machine **m);
+
+/* Whether its GPUs compute with that type, as far as is known. */
+int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type);
 
 /* FLOP/s of attention for that head size and length: between the measured rows, or
  * rates.attention_flops where there are none. */

@@ -42,6 +42,8 @@ static const struct mds_option rows[] = {
      "pattern...", .help = "what nvidia-smi calls them, for hosts without a profile"},
     {g, "gpu.memory", NULL, NULL, MDS_OPT_BYTES, NULL, 1 << 28, 1e13, NULL,
      AT(gpu.memory), "bytes", .help = "memory of a GPU"},
+    {g, "gpu.capability", NULL, NULL, MDS_OPT_REAL, "0", 0, 100, NULL,
+     AT(gpu.capability), "version", .help = "CUDA's compute capability: 8.0 has bf16"},
     {g, "gpu.order", NULL, NULL, MDS_OPT_ENUM, "forward", 0, 0, orders, AT(gpu.order),
      "order", .help = "reverse: local rank 0 sits nearest to the last GPU"},
 
