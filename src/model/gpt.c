@@ -77,68 +77,91 @@ static struct norm_ids add_norm(struct registrar *reg, const char *name, int pla
     return id;
 }
 
-/* n linears of one input, side by side: first all weights, then all biases.  Those
- * split by rows share their outputs among ranks, biases included, those by columns
- * their input. */
-static struct linear_ids add_linears(struct registrar *reg, const char *layer,
-                                     const char *const *name, int n, int64_t in,
-                                     const int64_t *out, enum mds_shard shard,
-                                     double std)
+/* n linears of one input, side by side.  Those split by rows share their outputs among
+ * ranks, biases included, those by columns their input. */
+struct linears {
+    const char *const *name;
+    int n;
+    int64_t in;
+    const int64_t *out;
+    enum mds_shard shard;
+    double std;
+};
+
+static struct linear_ids add_weights(struct registrar *reg, const char *layer,
+                                     const struct linears *l)
 {
     int tp = mds_comm_size(reg->g->groups->tp);
     struct linear_ids id = {.weight = -1, .bias = -1};
     char full[48];
 
-    id.in = shard == MDS_SHARD_COLS ? in / tp : in;
-    for (int i = 0; i < n; i++) {
+    id.in = l->shard == MDS_SHARD_COLS ? l->in / tp : l->in;
+    for (int i = 0; i < l->n; i++) {
         int w;
 
-        snprintf(full, sizeof full, "%s.%s", layer, name[i]);
-        w = add_matrix(reg, full, out[i], in, shard, std, i > 0);
+        snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);
+        w = add_matrix(reg, full, l->out[i], l->in, l->shard, l->std, i > 0);
         if (i == 0)
             id.weight = w;
-        id.out += shard == MDS_SHARD_ROWS ? out[i] / tp : out[i];
-    }
-    for (int i = 0; i < n && reg->g->cfg.linear_bias; i++) {
-        enum mds_shard s = shard == MDS_SHARD_ROWS ? shard : MDS_SHARD_NONE;
-        int b;
-
-        snprintf(full, sizeof full, "%s.%s", layer, name[i]);
-        b = add_vector(reg, full, "bias", out[i], MDS_INIT_ZERO, s, i > 0);
-        if (i == 0)
-            id.bias = b;
+        id.out += l->shard == MDS_SHARD_ROWS ? l->out[i] / tp : l->out[i];
     }
     return id;
 }
 
-/* Branches' last linears start smaller, by 1/sqrt(2L), so that the stream's variance
+/* The first one's; -1 where there are none. */
+static int add_biases(struct registrar *reg, const char *layer, const struct linears *l)
+{
+    enum mds_shard s = l->shard == MDS_SHARD_ROWS ? l->shard : MDS_SHARD_NONE;
+    int first = -1;
+    char full[48];
+
+    for (int i = 0; i < l->n && reg->g->cfg.linear_bias; i++) {
+        int b;
+
+        snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);
+        b = add_vector(reg, full, "bias", l->out[i], MDS_INIT_ZERO, s, i > 0);
+        if (i == 0)
+            first = b;
+    }
+    return first;
+}
+
+/* First all matrices: of the gradients only the rest, one run, is to be zero at first.
+ * Branches' last linears start smaller, by 1/sqrt(2L), so that the stream's variance
  * does not grow with depth: Radford et al. 2019, section 2.3. */
 static void add_layer(struct registrar *reg, int number, struct layer_ids *id)
 {
-    static const char *const qkv[] = {"attention.q", "attention.k", "attention.v"};
-    static const char *const out[] = {"attention.out"}, *const down[] = {"mlp.down"};
-    static const char *const up[] = {"mlp.gate", "mlp.up"};
+    static const char *const inputs[] = {"attention.q", "attention.k", "attention.v"};
+    static const char *const result[] = {"attention.out"}, *const last[] = {"mlp.down"};
+    static const char *const first[] = {"mlp.gate", "mlp.up"};
     const struct mds_model_config *cfg = &reg->g->cfg;
     int64_t q = cfg->heads * cfg->head_dim, kv = cfg->kv_heads * cfg->head_dim;
     int64_t ffn = cfg->ffn_hidden, hidden = cfg->hidden;
+    const int64_t heads[] = {q, kv, kv}, wide[] = {ffn, ffn};
     double std = cfg->init_std, small = std / sqrt(2.0 * (double)cfg->layers);
+    struct linears qkv = {inputs, 3, hidden, heads, MDS_SHARD_ROWS, std};
+    struct linears out = {result, 1, q, &hidden, MDS_SHARD_COLS, small};
+    struct linears up = {first, 2, hidden, wide, MDS_SHARD_ROWS, std};
+    struct linears down = {last, 1, ffn, &hidden, MDS_SHARD_COLS, small};
     char name[24], full[48];
 
+    if (!cfg->swiglu)
+        up = (struct linears){first + 1, 1, hidden, wide, MDS_SHARD_ROWS, std};
     snprintf(name, sizeof name, "layer.%d", number);
     id->number = number;
     id->unit = add_unit(reg, name);
+    id->qkv = add_weights(reg, name, &qkv);
+    id->out = add_weights(reg, name, &out);
+    id->up = add_weights(reg, name, &up);
+    id->down = add_weights(reg, name, &down);
     snprintf(full, sizeof full, "%s.norm1", name);
     id->norm1 = add_norm(reg, full, 0);
-    id->qkv = add_linears(reg, name, qkv, 3, hidden, (int64_t[]){q, kv, kv},
-                          MDS_SHARD_ROWS, std);
-    id->out = add_linears(reg, name, out, 1, q, &hidden, MDS_SHARD_COLS, small);
+    id->qkv.bias = add_biases(reg, name, &qkv);
+    id->out.bias = add_biases(reg, name, &out);
     snprintf(full, sizeof full, "%s.norm2", name);
     id->norm2 = add_norm(reg, full, 1);
-    id->up = cfg->swiglu
-                 ? add_linears(reg, name, up, 2, hidden, (int64_t[]){ffn, ffn},
-                               MDS_SHARD_ROWS, std)
-                 : add_linears(reg, name, up + 1, 1, hidden, &ffn, MDS_SHARD_ROWS, std);
-    id->down = add_linears(reg, name, down, 1, ffn, &hidden, MDS_SHARD_COLS, small);
+    id->up.bias = add_biases(reg, name, &up);
+    id->down.bias = add_biases(reg, name, &down);
 }
 
 static void add_word(struct registrar *reg, int is_copy, int with_head)

@@ -185,6 +185,28 @@ static void the_host_updates_alike(void **state)
     }
 }
 
+static int64_t zeroed(struct mds_config c, int layers)
+{
+    struct fixture f;
+    int64_t calls;
+
+    c.model.layers = layers;
+    open_on(&f, &c, "dry");
+    calls = mds_dev_ledger(f.dev)->op[MDS_OP_ZERO].calls;
+    backward(&f);
+    calls = mds_dev_ledger(f.dev)->op[MDS_OP_ZERO].calls - calls;
+    close_all(&f);
+    return calls;
+}
+
+/* Gradients that are added to lie side by side; products write the others. */
+static void a_layer_is_zeroed_in_one_go(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(zeroed(shapes[k](), 5) - zeroed(shapes[k](), 2), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +216,7 @@ int main(void)
         cmocka_unit_test(dropout_is_off_in_evaluation),
         cmocka_unit_test(training_learns),
         cmocka_unit_test(the_host_updates_alike),
+        cmocka_unit_test(a_layer_is_zeroed_in_one_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
