@@ -51,7 +51,8 @@ static const struct mds_option rows[] = {
     {plan, "launch.layout", "--layout", NULL, MDS_OPT_ENUM, "auto", 0, 0, layouts,
      AT(layout), "how",
      .help = "plan searches for the fastest that fits, around what is set; given takes "
-             "what is set alone; auto plans unless a parallel size or SP_TYPE is set"},
+             "what is set alone; auto plans unless a parallel size or SP_TYPE is set, "
+             "or there are no GPUs"},
     {plan, "launch.check_memory", "--no-check-memory", NULL, MDS_OPT_FLAG, "1", 0, 0,
      NULL, AT(check_memory), NULL, "start even what will not fit", .inverted = 1},
     {plan, "launch.max_seq", "--max-seq", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL,
@@ -86,7 +87,10 @@ static const struct mds_option rows[] = {
      .help = "with sweep: a job for each cell, not arrays of those that ask for the "
              "same"},
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
-     "name", .help = "with submit: of the job; unset: model and length"},
+     "name", .help = "with submit: of the job; unset: model, length and nodes"},
+    {job, "launch.tag", "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag),
+     "word",
+     .help = "with submit: what ends the name; a sweep gives what its cells differ in"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
      AT(folder), "folder", .help = "with submit and sweep: run folders are made there",
      .path = MDS_PATH_FOLDER},

@@ -29,7 +29,7 @@ struct mds_launch_options {
     int64_t rows; /* of the plan's table */
     double plan_s;
 
-    char *queue, *project, *name, *folder, *walltime;
+    char *queue, *project, *name, *tag, *folder, *walltime;
     double margin_s; /* 0: by prediction */
     int requeue, write, array;
     int64_t nodes_asked, chain;

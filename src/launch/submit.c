@@ -99,22 +99,24 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
                          j->folder, o->chain);
 }
 
-/* "GPT25B-128000-8n" */
+/* "GPT25B-128000-8n", and the tag */
 static enum mds_rc name_run(const struct mds_launch *l,
                             const struct mds_config_run *asked, char *name, size_t size)
 {
     const struct mds_model_config *m = &asked->config.model;
+    const char *tag = l->options->tag ? l->options->tag : "";
+    char base[128];
 
-    if (l->options->name) {
-        snprintf(name, size, "%s", l->options->name);
-        return name[strspn(name, "/")] && !strchr(name, '/')
-                   ? MDS_OK
-                   : mds_fail(MDS_EUSER, "--name '%s': must be no path",
-                              l->options->name);
-    }
-    snprintf(name, size, "%.60s-%lld-%lldn", m->size_key ? m->size_key : "gpt",
-             (long long)m->seq_length, (long long)l->nodes);
-    return MDS_OK;
+    if (l->options->name)
+        snprintf(base, sizeof base, "%s", l->options->name);
+    else
+        snprintf(base, sizeof base, "%.60s-%lld-%lldn",
+                 m->size_key ? m->size_key : "gpt", (long long)m->seq_length,
+                 (long long)l->nodes);
+    snprintf(name, size, "%s%s%s", base, *tag ? "-" : "", tag);
+    return *base && !strchr(name, '/')
+               ? MDS_OK
+               : mds_fail(MDS_EUSER, "--name '%s': must be no path", name);
 }
 
 /* ---- what a job needs to go on ---- */
@@ -246,7 +248,7 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
 {
     const struct mds_launch_options *o = l->options;
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
-    char name[128], folder[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
+    char name[256], folder[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
     enum mds_rc rc;
 
     MDS_TRY(name_run(l, asked, name, sizeof name));

@@ -5,6 +5,7 @@
 #include "launch/submit.h"
 #include "launch/words.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -89,8 +90,33 @@ static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
 
 /* ---- cells ---- */
 
+/* What the name of a run says anyway. */
+static int is_in_name(const char *variable)
+{
+    return strcmp(variable, "MODEL_SIZE_KEY") == 0 ||
+           strcmp(variable, "SEQ_LEN") == 0 || strcmp(variable, "SEQ") == 0 ||
+           strcmp(variable, "NUM_NODES") == 0;
+}
+
+/* "LR3e-4": what tells this cell's run from the others; of a path its end. */
+static void add_tag(const struct axis *a, struct mds_str *tag)
+{
+    const char *value = getenv(a->variable), *slash = strrchr(value, '/');
+    char *word;
+
+    if (a->count == 1 || is_in_name(a->variable))
+        return;
+    word = strdup(slash ? slash + 1 : value);
+    for (char *p = word; p && *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._+-", *p))
+            *p = '_';
+    mds_str_add(tag, "%s%s%.24s", tag->len ? "-" : "", a->variable, word ? word : "");
+    free(word);
+}
+
 /* The last variable runs fastest. */
-static void set_cell(const struct table *t, int cell, struct mds_str *said)
+static void set_cell(const struct table *t, int cell, struct mds_str *said,
+                     struct mds_str *tag)
 {
     for (int i = t->axes; i-- > 0;) {
         const struct mds_node *v = t->axis[i].first;
@@ -100,9 +126,11 @@ static void set_cell(const struct table *t, int cell, struct mds_str *said)
         cell /= t->axis[i].count;
         setenv(t->axis[i].variable, v->text, 1);
     }
-    for (int i = 0; i < t->axes; i++)
+    for (int i = 0; i < t->axes; i++) {
         mds_str_add(said, "%s%s=%s", i ? " " : "", t->axis[i].variable,
                     getenv(t->axis[i].variable));
+        add_tag(&t->axis[i], tag);
+    }
 }
 
 /* The folder in a line "FOLDER: written\n", cut out; or NULL. */
@@ -136,11 +164,12 @@ static char *read_folder(int fd)
 }
 
 /* Never returns. */
-static void become_submit(int argc, char *const *argv, int out)
+static void become_submit(int argc, char *const *argv, const char *tag, int out)
 {
     struct mds_words w = {0};
 
-    mds_words_split(&w, "mds_launch submit --write");
+    mds_words_split(&w, "mds_launch submit --write --tag");
+    mds_words_add(&w, "%s", tag);
     for (int i = 0; i < argc; i++)
         mds_words_add(&w, "%s", argv[i]);
     if (!w.failed && dup2(out, STDOUT_FILENO) >= 0)
@@ -150,7 +179,8 @@ static void become_submit(int argc, char *const *argv, int out)
 
 /* This program once more, in the environment of a cell: *done if it did not refuse;
  * *folder is what it wrote, NULL with --print. */
-static enum mds_rc write_cell(int argc, char *const *argv, int *done, char **folder)
+static enum mds_rc write_cell(int argc, char *const *argv, const char *tag, int *done,
+                              char **folder)
 {
     int ends[2], status = 0;
     pid_t child;
@@ -161,7 +191,7 @@ static enum mds_rc write_cell(int argc, char *const *argv, int *done, char **fol
     child = fork();
     if (child == 0) {
         close(ends[0]);
-        become_submit(argc, argv, ends[1]);
+        become_submit(argc, argv, tag, ends[1]);
     }
     close(ends[1]);
     *folder = read_folder(ends[0]);
@@ -178,18 +208,19 @@ static enum mds_rc write_cells(const struct table *t, int argc, char *const *arg
     enum mds_rc rc = MDS_OK;
 
     for (int cell = 0; cell < t->cells && !rc; cell++) {
-        struct mds_str said = {0};
+        struct mds_str said = {0}, tag = {0};
         char *folder = NULL;
         int done = 0;
 
-        set_cell(t, cell, &said);
+        set_cell(t, cell, &said, &tag);
         printf("cell %d of %d: %s\n", cell + 1, t->cells, said.s ? said.s : "");
-        rc = write_cell(argc, argv, &done, &folder);
+        rc = write_cell(argc, argv, tag.s ? tag.s : "", &done, &folder);
         if (folder)
             mds_words_add(folders, "%s", folder);
         if (!rc && !done)
             mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
         free(folder);
+        mds_str_fini(&tag);
         mds_str_fini(&said);
     }
     return rc                ? rc

@@ -15,7 +15,8 @@ test_expect_success 'without a batch system a sweep runs its cells, and leaves o
     grep "cell 8 of 8: MODEL_SIZE_KEY=WIDE SEQ_LEN=64 MPSIZE=4" out &&
     grep "4 of 8 cells submitted" out &&
     test "$(grep -c "is left out" err)" -eq 4 &&
-    test -s here/TINY-32-1n/metrics.jsonl && test -s here/WIDE-64-1n/job.log
+    test -s here/TINY-32-1n-MPSIZE1/metrics.jsonl && test -s here/WIDE-64-1n-MPSIZE1/job.log &&
+    mds_launch report here | grep "TINY-64-1n-MPSIZE1 | TINY"
 '
 test_expect_success 'cells that ask for the same are an array' '
     rm -f sbatch.log && cat >grid.yaml <<-EOF &&
@@ -76,24 +77,24 @@ test_expect_success 'a cell has its own number of ranks, not that of the last' '
         --write --runs ranks --queue batch --walltime 1h --project me ranks.yaml >out && cat out &&
     SLURM_JOB_NODELIST=n1 NGPUS=16 NHOSTS=2 \
         sh -c "$(sed -n "/mds_launch .$/,/^    --exit-dur/{ s/.*mds_launch/mds_launch --print/; s/&$//; p; }" \
-        ranks/GPT6_7B-2048-1n/job.sh)" >line && grep -e "-N 1 -n 8 " line
+        ranks/GPT6_7B-2048-1n-NGPUS8/job.sh)" >line && grep -e "-N 1 -n 8 " line
 '
 test_expect_success 'a report of them' '
     mds_launch report here >out && cat out &&
     test "$(wc -l <here/report.csv)" -eq 5 &&
-    grep "^TINY-32-1n,TINY,2,32,3," here/report.csv &&
+    grep "^TINY-32-1n-MPSIZE1,TINY,2,32,3," here/report.csv &&
     awk -F, "NR > 1 && !(\$6 > 0 && \$7 > 0 && \$8 > 0 && \$9 > 0) { exit 1 }" \
         here/report.csv &&
-    grep "^| WIDE-64-1n | WIDE | 2 | 64 | 3 |" here/report.md &&
+    grep "^| WIDE-64-1n-MPSIZE1 | WIDE | 2 | 64 | 3 |" here/report.md &&
     if command -v gnuplot; then
         grep "</svg>" here/longest.svg && grep "</svg>" here/speed.svg
     fi
 '
 test_expect_success 'a report survives a run that was killed in a line' '
-    printf "{\"event\":\"step\",\"elap" >>here/TINY-32-1n/metrics.jsonl &&
+    printf "{\"event\":\"step\",\"elap" >>here/TINY-32-1n-MPSIZE1/metrics.jsonl &&
     mds_launch report here >out && grep "TINY-32-1n" out &&
     test_must_fail mds_launch report nowhere 2>err && grep "nowhere is no folder" err &&
-    test_must_fail mds_launch report here/TINY-32-1n 2>err && grep "is a run; give the folder it is in" err
+    test_must_fail mds_launch report here/TINY-32-1n-MPSIZE1 2>err && grep "is a run; give the folder it is in" err
 '
 # a run folder of one step: NAME MODEL RANKS SEQ SECONDS
 made() {
