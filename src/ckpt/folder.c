@@ -1,6 +1,7 @@
 #include "ckpt/folder.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "ckpt/claim.h"
 #include "io/durable.h"
 #include "io/folder.h"
 #include "io/output.h"
@@ -316,6 +317,7 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
     struct mds_output probe = {0};
 
     MDS_TRY(mds_folder_ensure(dir));
+    MDS_TRY(mds_ckpt_claim(dir));
     MDS_TRY(mds_path_join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);
@@ -326,6 +328,7 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 {
     char path[MDS_PATH_SIZE];
 
+    MDS_TRY(mds_folder_ensure(dir)); /* somebody may have put it elsewhere */
     if (each_left(dir, partial_end, remove_left))
         mds_warn("%s", mds_fail_text()); /* it takes room, but not this one's place */
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, path));

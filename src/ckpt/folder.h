@@ -10,6 +10,7 @@
  *                               looks at it
  *     iter_0000200.old/         was about to be replaced when a run died, on a file
  *                               system where names cannot change places
+ *     .lock                     whose process saves here (ckpt/claim.h)
  *
  * Functions that write are for one rank. */
 #ifndef MDS_CKPT_FOLDER_H
@@ -43,11 +44,12 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration);
 /* The newest below `iteration`; -1 if there is none. */
 enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before);
 
-/* The folder is there and can be written: made if need be.  An iter_*.old gets its name
- * back, unless another has it now. */
+/* The folder is there and can be written, by this process alone (ckpt/claim.h): made if
+ * need be.  An iter_*.old gets its name back, unless another has it now. */
 enum mds_rc mds_ckpt_prepare(const char *dir);
 
-/* An empty iter_*.partial, and no other, as far as others can be removed. */
+/* An empty iter_*.partial, and no other, as far as others can be removed.  The folder
+ * is made again if it is gone. */
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
 
 /* Give it its name, for good, and move `latest`.  A checkpoint of that iteration that

@@ -2,6 +2,7 @@ noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
 src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/agree.c src/ckpt/agree.h \
   src/ckpt/background.c src/ckpt/background.h \
+  src/ckpt/claim.c src/ckpt/claim.h \
   src/ckpt/compare.c src/ckpt/compare.h \
   src/ckpt/folder.c src/ckpt/folder.h \
   src/ckpt/hf.h src/ckpt/hf_config.c src/ckpt/hf_export.c src/ckpt/hf_import.c \

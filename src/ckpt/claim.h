@@ -1,0 +1,14 @@
+/* One run saves to a folder at a time: two would remove what the other is writing, and
+ * mix their files. */
+#ifndef MDS_CKPT_CLAIM_H
+#define MDS_CKPT_CLAIM_H
+
+#include "base/status.h"
+
+/* Nobody else may save to this folder until this process ends; by a lock of dir/.lock,
+ * a file that stays.  Where another process has it, wait some seconds, as a killed job
+ * may still be dying, then MDS_EUSER with that process's name.  Where the file system
+ * has no locks, or the file cannot be made, MDS_OK all the same. */
+enum mds_rc mds_ckpt_claim(const char *dir);
+
+#endif
