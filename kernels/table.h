@@ -45,6 +45,10 @@ const struct mdsk_table *mdsk_cpu(void);
 /* Threads the cpu backend uses from now on (its own loops and the BLAS); n >= 1. */
 void mdsk_cpu_set_threads(int n);
 
+/* The same, and whatever else the first product needs: before anything is computed.
+ * Returns 0, or -ENOMEM: there is no room for the BLAS. */
+int mdsk_cpu_start(int n);
+
 /* Zero bytes, by all threads. */
 void mdsk_cpu_zero(void *p, int64_t bytes);
 

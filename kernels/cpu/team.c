@@ -34,6 +34,12 @@ void mdsk_cpu_set_threads(int n)
     mdsk_product_set_threads(n);
 }
 
+int mdsk_cpu_start(int n)
+{
+    threads = n;
+    return mdsk_product_start(n);
+}
+
 struct scratch {
     float *data;
     int64_t floats;

@@ -1,5 +1,6 @@
 /* The cpu device: host memory and kernels/cpu. */
 #include "base/status.h"
+#include "base/units.h"
 #include "device/backend.h"
 #include "kernels/table.h"
 
@@ -10,7 +11,12 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
 {
     int threads = spec->threads > 0 ? spec->threads : mds_host_cores();
 
-    mdsk_cpu_set_threads(threads);
+    if (mdsk_cpu_start(threads))
+        return mds_fail(MDS_EMEM,
+                        "host memory: matrix products of %d thread%s want 136 MiB of "
+                        "addresses each, refused: raise the limit (ulimit -v), or give "
+                        "fewer --threads",
+                        threads, mds_plural(threads));
     dev->kern = mdsk_cpu();
     if (dev->memory_bytes <= 0)
         dev->memory_bytes = mds_host_memory_available();

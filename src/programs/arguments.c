@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "config.h"
 #include "programs/finish.h"
+#include "programs/start.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,6 +212,7 @@ int mds_program_run(const struct mds_program *p, int argc, char **argv,
     enum mds_rc rc = MDS_OK;
     int n = 0;
 
+    mds_program_start();
     if (!print_action(p, argc, argv)) {
         if (read_all(p, argc, argv, &v, &n, a)) {
             mds_error("%s (%s --help tells more)", mds_fail_text(), p->name);

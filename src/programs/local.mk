@@ -1,6 +1,6 @@
 bin_PROGRAMS += src/programs/mds_pretrain
 src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
-  src/programs/finish.c src/programs/finish.h
+  src/programs/finish.c src/programs/finish.h src/programs/start.c src/programs/start.h
 # Rooms in link order: each before those it uses.
 src_programs_mds_pretrain_LDADD = \
   src/train/libmds_train.a src/engine/libmds_engine.a src/model/libmds_model.a \
@@ -16,8 +16,8 @@ include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk
 
-TESTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
-dist_check_SCRIPTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+TESTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+dist_check_SCRIPTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh tests/cli/tworanks.sh tests/forget.sh
 
 # An installed program takes the installed model table.

@@ -10,6 +10,7 @@
 #include "launch/submit.h"
 #include "plan/plan.h"
 #include "programs/finish.h"
+#include "programs/start.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -303,6 +304,7 @@ int main(int argc, char **argv)
     struct mds_diag diag = {0};
     struct call c = {.argc = 0};
 
+    mds_program_start();
     if (read_call(&c, argc, argv, &diag))
         leave();
     if (!print_action(&c) && call_verb(&c))

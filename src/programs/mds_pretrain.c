@@ -6,9 +6,11 @@
 #include "comm/world.h"
 #include "config/options.h"
 #include "programs/finish.h"
+#include "programs/start.h"
 #include "train/dry_run.h"
 #include "train/pretrain.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -83,14 +85,18 @@ int main(int argc, char **argv)
     struct mds_diag diag = {0};
     struct mds_config_run *run = NULL;
     int unfinished = 0;
-    enum mds_rc rc = mds_config_read(argc, argv, &diag, &run);
+    enum mds_rc rc;
 
+    mds_program_start();
+    rc = mds_config_read(argc, argv, &diag, &run);
     if (!rc && run->action != MDS_ACTION_RUN)
         print_and_leave(run, &diag);
     if (!rc && run->config.train.dry_run)
         dry_run_and_leave(run, &diag);
     if (rc && !mds_world_is_parallel())
         leave(&world);
+    signal(SIGPIPE,
+           SIG_IGN); /* who reads our output may leave before the run is over */
     if (mds_world_init(&world))
         leave(&world);
     start_log(&world, run ? &run->config : NULL);
