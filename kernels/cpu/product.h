@@ -44,7 +44,8 @@ int mdsk_half_product(const struct mdsk_half_product *p);
 
 void mdsk_product_set_threads(int n);
 
-/* The same, and the memory that the library works in is taken.  Returns 0 or -ENOMEM. */
+/* The same, and the memory that the library works in is taken.  Returns 0 or -ENOMEM.
+ */
 int mdsk_product_start(int n);
 
 #endif

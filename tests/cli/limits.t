@@ -1,0 +1,91 @@
+#!/bin/sh
+# shellcheck disable=SC2016,SC2034,SC2154  # test bodies are evaluated by sharness, variables too
+test_description='what the shell, the system or another run takes away'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+# shellcheck source=tests/cli/tworanks.sh
+. "${srcdir:?}/tests/cli/tworanks.sh"
+
+one() {
+    # shellcheck disable=SC2086  # a list of words
+    timeout 20 mds_pretrain --data-path t.h5 $small --zero-stage 0 "$@"
+}
+genome=$srcdir/tests/data/lambda.fna.gz
+
+# ---- descriptors ----
+
+test_expect_success 'closed descriptors: what would be printed goes into no file' '
+    one --train-iters 2 --save ck --metrics-jsonl m.jsonl 2>&- >out &&
+    mds_ckpt verify ck && ! grep -v "^{.*}$" m.jsonl &&
+    rm -r ck m.jsonl &&
+    test_expect_code 1 one --train-iters 2 --save ck --metrics-jsonl m.jsonl <&- >&- 2>&- &&
+    ! grep -v "^{.*}$" m.jsonl &&
+    test_expect_code 1 one --train-iters 2 >&- 2>err && grep "error: standard output: Bad file" err &&
+    test_expect_code 1 mds_data make --tokenizer codon --output t2.h5 "$genome" <&- >&- 2>&- &&
+    test_expect_code 1 mds_launch where <&- >&- 2>&- &&
+    mds_data info t2.h5
+'
+test_expect_success 'nobody reads what is printed any more: all is saved, then it fails' '
+    mkfifo pipe && { head -n 1 <pipe & } &&
+    test_expect_code 1 one --train-iters 20 --save ck >pipe 2>err && wait &&
+    test "$(grep -c "error: standard output: Broken pipe" err)" -eq 1 &&
+    test "$(cat ck/latest)" = iter_0000020 && mds_ckpt verify ck
+'
+
+# ---- limits ----
+
+# ulimit counts in blocks of 512 bytes or of 1024; MPI wants files of 5 MiB.
+test_expect_success 'a file that may not grow so large: the run goes on, and fails at its end' '
+    (ulimit -f 12000 && test_expect_code 1 one --train-iters 2 --hidden-size 256 --save big \
+        --save-interval 1 --metrics-jsonl m.jsonl >out 2>&1) &&
+    grep "warn: no checkpoint at iteration 1, the run goes on: .*File too large" out &&
+    test "$(grep -c "error: " out)" -eq 1 && test "$(ls big)" = "" &&
+    (ulimit -f 10 && test_expect_code 1 mds_data make --tokenizer codon --output t3.h5 \
+        "$genome" 2>err) &&
+    grep "error: t3.h5: .*File too large" err && ! ls t3*
+'
+# Not where a sanitizer needs addresses without end.
+# shellcheck disable=SC3045  # ulimit knows -v wherever Linux is
+(ulimit -v 500000 && mds_data --version) >/dev/null 2>&1 && test_set_prereq LIMIT_AS
+test_expect_success LIMIT_AS 'few addresses: an error where libraries would ask for ever' '
+    for kib in 250000 300000 350000 400000 450000; do
+        (ulimit -v $kib && one --train-iters 2 >out 2>&1)
+        status=$?
+        cat out
+        test $status -ne 124 || return 1
+        test $status -eq 0 || test "$(grep -c "mds: error: " out)" -eq 1 ||
+            ! grep "mds: " out || return 1 # the loader, or MPI, ended it
+    done
+'
+
+# ---- two runs ----
+
+# start: two ranks that go on until a signal, and have saved; their process ids are in pids/,
+# the job's is job, what it printed is in first
+start() {
+    rm -rf pids ck && mkdir pids && : >first
+    # shellcheck disable=SC2086
+    timeout 60 $MPIEXEC -n 2 sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh --data-path t.h5 $small \
+        --train-iters 100000000 --save ck --save-interval 1 --keep-last 1 \
+        --exit-signal-handler >first 2>&1 </dev/null &
+    job=$!
+    until grep -q "info: saved" first || ! kill -0 $job; do sleep 0.1; done
+}
+# stopped: it ends in order
+stopped() {
+    for pid in pids/*; do kill -USR1 "${pid#pids/}"; done
+    wait "$job"
+    test $? -eq 85
+}
+test_expect_success 'a run that saves to the folder of another is refused' '
+    start && { pretrain --save ck --load ck --train-iters 100; test $? -eq 1; } &&
+    test "$(grep -c "error: " out)" -eq 1 &&
+    grep "error: ck: another run saves there (process [0-9]* on .*, since 20.* UTC): wait" out &&
+    stopped && ! grep "warn: no checkpoint" first && mds_ckpt verify --all ck &&
+    { pretrain --train-iters 100000000 --save ck --load ck --exit-interval 1; test $? -eq 85; }
+'
+test_expect_success 'a folder that is taken away: the next save makes it again' '
+    start && mv ck aside && test -e aside/latest && stopped && mds_ckpt verify ck
+'
+
+test_done
