@@ -278,6 +278,27 @@ static void test_order_depends_on_seed_alone(void **state)
     mds_dataset_close(other);
 }
 
+/* A checkpoint holds how many samples were seen, not which: whoever resumes with a
+ * later version counts on the same order, over epochs and mixes. */
+static void test_order_is_as_ever(void **state)
+{
+    enum { S = 10 };
+    int32_t window[S + 1];
+    uint64_t hash = UINT64_C(14695981039346656037);
+    struct mds_dataset *d;
+
+    (void)state;
+    make_counting("small", 106);
+    make_counting("large", 10009);
+    d = open_data("1 small 3 large 2.5 large", "8,1,1", S, 0x123456789abc);
+    for (int64_t i = 0; i < 3 * MDS_MIX_PERIOD; i += 1 + i / 97) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, window), MDS_OK);
+        hash = (hash ^ (uint64_t)window[0]) * UINT64_C(1099511628211);
+    }
+    assert_true(hash == UINT64_C(0x916f2312f5386ca0));
+    mds_dataset_close(d);
+}
+
 static void test_short_splits_are_named(void **state)
 {
     struct mds_data_config c = {.paths = "c", .split = "90,9,1"};
@@ -394,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_epochs_cover_tokens_once),
         cmocka_unit_test(test_evaluation_windows_stay),
         cmocka_unit_test(test_order_depends_on_seed_alone),
+        cmocka_unit_test(test_order_is_as_ever),
         cmocka_unit_test(test_short_splits_are_named),
         cmocka_unit_test(test_mixed_data),
         cmocka_unit_test(test_entropy),
