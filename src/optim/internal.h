@@ -46,8 +46,7 @@ struct zero_bucket {
 /* A sum under way. */
 struct zero_flight {
     int busy;
-    const struct zero_bucket *bucket; /* stages 0, 1 */
-    int unit, slot;                   /* stages 2, 3 */
+    int unit, slot; /* stages 2, 3 */
     float *work;
     struct mds_comm_req req;
 };

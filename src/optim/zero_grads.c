@@ -148,7 +148,6 @@ static enum mds_rc send_bucket(struct mds_zero *z, struct zero_bucket *b)
     MDS_TRY(next_flight(z, &f));
     b->sent = 1;
     f->busy = 1;
-    f->bucket = b;
     if (z->stage == 0)
         return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n,
                                          MDS_COMM_SUM, f->work, &f->req);

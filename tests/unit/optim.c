@@ -57,26 +57,63 @@ static void clipping(void **state)
     near(mds_clip_scale(1, 4), 1 / (4 + 1e-6));
 }
 
+static struct mds_train_config f16_config(void)
+{
+    return (struct mds_train_config){.type = MDS_TYPE_F16,
+                                     .initial_loss_scale = 8,
+                                     .min_loss_scale = 2,
+                                     .loss_scale_window = 3,
+                                     .hysteresis = 2};
+}
+
+static void updates(struct mds_loss_scale *s, int n, int overflow, double want)
+{
+    for (int i = 0; i < n; i++)
+        assert_true(mds_loss_scale_update(s, overflow));
+    near(s->scale, want);
+}
+
 static void loss_scales(void **state)
 {
-    struct mds_train_config c = {.type = MDS_TYPE_F16,
-                                 .initial_loss_scale = 8,
-                                 .min_loss_scale = 2,
-                                 .loss_scale_window = 3,
-                                 .hysteresis = 2};
+    struct mds_train_config c = f16_config();
     struct mds_loss_scale s = mds_loss_scale_start(&c);
 
     (void)state;
-    for (int i = 0; i < 3; i++)
-        assert_true(mds_loss_scale_update(&s, 0));
-    near(s.scale, 16);
-    assert_true(mds_loss_scale_update(&s, 1)); /* the first one is forgiven */
-    near(s.scale, 16);
-    for (int i = 0; i < 8 && mds_loss_scale_update(&s, 1); i++)
-        assert_in_range((int)s.scale, 2, 16);
+    updates(&s, 2, 0, 8);
+    updates(&s, 1, 0, 16);
+    updates(&s, 2, 0, 16);
+    updates(&s, 1, 1, 16); /* the first one is forgiven, but the count begins anew */
+    updates(&s, 2, 0, 16);
+    updates(&s, 1, 1, 8); /* the second is not, though good ones lie between */
+    updates(&s, 1, 1, 4);
+    updates(&s, 3, 0, 8);
+    updates(&s, 1, 1, 8); /* growth forgives again */
+    updates(&s, 1, 1, 4);
+    updates(&s, 1, 1, 2);
+    assert_false(mds_loss_scale_update(&s, 1)); /* nothing is left to lower */
     near(s.scale, 2);
+    c.min_loss_scale = 3;
+    s = mds_loss_scale_start(&c);
+    updates(&s, 2, 1, 4);
+    updates(&s, 1, 1, 3);
+    assert_false(mds_loss_scale_update(&s, 1));
+}
+
+static void loss_scales_that_stay(void **state)
+{
+    struct mds_train_config c = f16_config();
+    struct mds_loss_scale s;
+
+    (void)state;
+    c.loss_scale = 4;
+    s = mds_loss_scale_start(&c);
+    updates(&s, 7, 0, 4);
+    assert_false(mds_loss_scale_update(&s, 1));
+    near(s.scale, 4);
     c.type = MDS_TYPE_BF16;
     s = mds_loss_scale_start(&c);
+    updates(&s, 7, 0, 1);
+    assert_false(mds_loss_scale_update(&s, 1));
     near(s.scale, 1);
 }
 
@@ -129,6 +166,7 @@ int main(void)
         cmocka_unit_test(schedules),
         cmocka_unit_test(clipping),
         cmocka_unit_test(loss_scales),
+        cmocka_unit_test(loss_scales_that_stay),
         cmocka_unit_test(slots_are_as_large_as_the_largest_units),
         cmocka_unit_test(slots_go_to_who_fits_best),
     };
