@@ -4,21 +4,44 @@
 #include "data/token_file.h"
 #include "io/h5.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct hdf5_source {
     struct mds_source base;
     struct mds_h5 *h5;
     struct mds_h5_set *tokens, *documents;
+    int fd;       /* of the same file */
+    int64_t size; /* that it had when it was opened */
 };
+
+/* HDF5 reads what was cut off as zeros. */
+static enum mds_rc check_size(const struct hdf5_source *h)
+{
+    struct stat st;
+
+    if (fstat(h->fd, &st))
+        return mds_fail(MDS_EIO, "%s: cannot be read: %s", h->base.path,
+                        strerror(errno));
+    if (st.st_size != h->size)
+        return mds_fail(MDS_EIO,
+                        "%s: was changed while this program reads it: it had %lld "
+                        "bytes, and has %lld",
+                        h->base.path, (long long)h->size, (long long)st.st_size);
+    return MDS_OK;
+}
 
 static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    return mds_h5_set_read_i32(h->tokens, first, count, ids);
+    MDS_TRY(mds_h5_set_read_i32(h->tokens, first, count, ids));
+    return check_size(h);
 }
 
 static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
@@ -86,6 +109,8 @@ static void close_hdf5(struct mds_source *s)
     (void)mds_h5_set_close(h->tokens);
     (void)mds_h5_set_close(h->documents);
     (void)mds_h5_close(h->h5);
+    if (h->fd >= 0)
+        close(h->fd);
 }
 
 static const struct mds_source_ops hdf5_ops = {
@@ -166,6 +191,18 @@ static enum mds_rc open_sets(struct hdf5_source *h)
     return MDS_OK;
 }
 
+static enum mds_rc open_file(struct hdf5_source *h, const char *path)
+{
+    struct stat st;
+
+    MDS_TRY(mds_h5_open(path, "mds_data make", &h->h5));
+    h->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (h->fd < 0 || fstat(h->fd, &st))
+        return mds_fail_open(MDS_EUSER, path);
+    h->size = st.st_size;
+    return MDS_OK;
+}
+
 enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
 {
     struct hdf5_source *h = mds_zalloc(1, sizeof *h);
@@ -175,7 +212,8 @@ enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
         return MDS_EMEM;
     h->base.ops = &hdf5_ops;
     h->base.path = mds_strdup(path);
-    rc = h->base.path ? mds_h5_open(path, "mds_data make", &h->h5) : MDS_EMEM;
+    h->fd = -1;
+    rc = h->base.path ? open_file(h, path) : MDS_EMEM;
     if (!rc)
         rc = check_format(h);
     if (!rc)

@@ -58,6 +58,18 @@ test_expect_success LIMIT_AS 'few addresses: an error where libraries would ask 
     done
 '
 
+# ---- files that change meanwhile ----
+
+test_expect_success 'tokens that are cut, or replaced in place, while they are read' '
+    for with in /dev/null "$genome"; do
+        cp t.h5 now.h5 && : >out &&
+        { one --data-path now.h5 --train-iters 100000000 >out 2>&1 & } && job=$! &&
+        until grep -q "iteration  *3/" out; do sleep 0.05; done &&
+        cat "$with" >now.h5 && test_expect_code 1 wait $job &&
+        grep "error: now.h5: was changed while this program reads it: it had" out || return 1
+    done
+'
+
 # ---- two runs ----
 
 # start: two ranks that go on until a signal, and have saved; their process ids are in pids/,
