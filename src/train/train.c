@@ -267,6 +267,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
     }
     if (!rc)
         rc = finish(&r, reason);
+    if (!rc) /* MPI's end would wait for a rank that is stuck, without end */
+        rc = mds_comm_barrier(r.groups.world);
     if (rc)
         return give_up(&r, rc);
     *unfinished = r.saved >= 0 && r.iteration < r.config->train.iters;

@@ -70,6 +70,14 @@ test_expect_success 'tokens that are cut, or replaced in place, while they are r
     done
 '
 
+# ---- the end ----
+
+test_expect_success 'a rank that is stuck in the last file is not waited for without end' '
+    on 0 late:15000 w.st --train-iters 2 --export-weights w.st --distributed-timeout-minutes 0.02
+    test $status -ne 0 && test $status -ne 124 &&
+    grep "rank 1 .*error: world: rank 0 has been silent for 1.2 s" out
+'
+
 # ---- two runs ----
 
 # start: two ranks that go on until a signal, and have saved; their process ids are in pids/,
