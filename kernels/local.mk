@@ -46,6 +46,7 @@ kernels_ldadd = tests/kernels/libcheck.a $(kernels_cuda_libs) kernels/libmdsk.a 
 kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \
+  tests/kernels/attention_parts \
   tests/kernels/cuda_grid \
   tests/kernels/elements \
   tests/kernels/half \
@@ -53,9 +54,13 @@ kernels_tests = \
   tests/kernels/products \
   tests/kernels/rows
 unit_tests += $(kernels_tests)
-tests_kernels_attention_SOURCES = tests/kernels/attention.c
+attention_problem = tests/kernels/problem.c tests/kernels/problem.h
+tests_kernels_attention_SOURCES = tests/kernels/attention.c $(attention_problem)
 tests_kernels_attention_CFLAGS = $(kernels_cflags)
 tests_kernels_attention_LDADD = $(kernels_ldadd)
+tests_kernels_attention_parts_SOURCES = tests/kernels/attention_parts.c $(attention_problem)
+tests_kernels_attention_parts_CFLAGS = $(kernels_cflags)
+tests_kernels_attention_parts_LDADD = $(kernels_ldadd)
 tests_kernels_cuda_grid_SOURCES = tests/kernels/cuda_grid.c
 tests_kernels_cuda_grid_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_kernels_cuda_grid_LDADD = $(CMOCKA_LIBS)

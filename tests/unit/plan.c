@@ -1,169 +1,8 @@
-/* Machine profiles, and plans made with them. */
-#include "tests/unit/scratch.h"
+/* plan: plans for a toy machine. */
+#include "tests/unit/toy_machine.h"
 
 #include "engine/engine.h"
 #include "plan/plan.h"
-
-/* A profile that is well, but for what a test changes. */
-static const char whole[] =
-    "machine: {name: toy, about: a toy, hosts: [toy*, t-?], source: s, date: "
-    "2026-01-02}\n"
-    "node: {count: 4, gpus: 2, cores: 8, threads: 16, memory: 64GB, source: s,\n"
-    "       date: 2026-01-02}\n"
-    "gpu: {kind: T-1GB, memory: 1400MiB, source: s, date: 2026-01-02}\n"
-    "rates: {matmul_flops: 1e12, matmul_fp32_flops: 1e11, attention_flops: 5e11,\n"
-    "        memory_bytes_s: 1e11, source: s, date: 2026-01-02}\n"
-    "links: {gpu_bytes_s: 1e10, net_bytes_s: 1e10, host_bytes_s: 1e10,\n"
-    "        host_memory_bytes_s: 1e10, source: s, date: 2026-01-02}\n"
-    "overhead: {bytes: 100MiB, channels: 1, peer_channels: 1, source: s,\n"
-    "           date: 2026-01-02}\n"
-    "launcher: {kind: pals, command: mpiexec, flags: [-v, --envall], source: s,\n"
-    "           date: 2026-01-02}\n"
-    "batch: {scheduler: pbs, directives: [-l a=b, -l c], source: s, date: 2026-01-02}\n"
-    "queues: {debug: {max_nodes: 2, walltime: 1h}, source: s, date: 2026-01-02}\n"
-    "environment: {A: 1, source: s, date: 2026-01-02}\n";
-
-/* The profile with `more` at its end, loaded. */
-static enum mds_rc load(const char *more, struct mds_machine **out)
-{
-    char text[4096];
-    struct mds_diag diag = {0};
-    enum mds_rc rc;
-
-    snprintf(text, sizeof text, "%s%s", whole, more);
-    write_file("m.yaml", text, strlen(text));
-    rc = mds_machine_load("m.yaml", &diag, out);
-    mds_diag_fini(&diag);
-    return rc;
-}
-
-static void a_profile_is_read(void **state)
-{
-    struct mds_machine *m = NULL;
-
-    (void)state;
-    assert_int_equal(load("", &m), MDS_OK);
-    assert_string_equal(m->name, "toy");
-    assert_string_equal(m->hosts, "toy* t-?");
-    assert_int_equal(m->node.gpus, 2);
-    assert_int_equal(mds_machine_ranks(m), 2);
-    assert_int_equal(m->gpu.memory, 1400 << 20);
-    assert_int_equal(m->launcher.kind, MDS_LAUNCHER_PALS);
-    assert_string_equal(m->launcher.flags, "-v --envall");
-    assert_string_equal(m->batch.directives, "-l a=b\n-l c");
-    assert_int_equal(m->queue_count, 1);
-    assert_int_equal(mds_machine_queue(m, "debug")->max_nodes, 2);
-    assert_null(mds_machine_queue(m, "prod"));
-    assert_string_equal(m->environment[0].name, "A");
-    mds_machine_destroy(m);
-}
-
-static void faults_name_lines_and_the_nearest_name(void **state)
-{
-    static const struct {
-        const char *more, *says;
-    } cases[] = {
-        {"node2: {a: 1}\n", "m.yaml:16: unknown section node2; did you mean node?"},
-        {"quees: {source: s, date: 2026-01-02}\n", "did you mean queues?"},
-        {"nonsense: 5\n", "m.yaml:16: nonsense: must be a map"},
-        {"settings: {model: {dytpe: bf16}}\n", "m.yaml:16: unknown key model.dytpe"},
-        {"settings: {model: {dtype: bf8}}\n", "m.yaml:16: model.dtype 'bf8': must be"},
-        {"settings: bf16\n", "m.yaml: must be a map of settings"},
-    };
-    struct mds_machine *m = NULL;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_fails(load(cases[i].more, &m), MDS_EUSER, cases[i].says);
-}
-
-static void all_faults_come_at_once(void **state)
-{
-    static const char text[] =
-        "machine: {name: toy, abot: x, source: s, date: 2026-13-02}\n"
-        "node: {count: 4, gpus: 2, cores: many, threads: 1}\n"
-        "queues: {debug: {max_node: 2}, source: s, date: 2026-01-02}\n"
-        "environment: {A-B: 1, source: s, date: 2026-01-02}\n"
-        "batch: {directives: ['-l n={nodes}', '-l x={node}'], source: s, date: "
-        "2026-01-02}\n";
-    static const char *const says[] = {
-        "m.yaml:1: date '2026-13-02': must be YYYY-MM-DD",
-        "m.yaml:1: unknown fact machine.abot; did you mean machine.about?",
-        "m.yaml:2: node.count has no source and date",
-        "m.yaml:2: node.cores 'many': must be",
-        "m.yaml:3: queue debug: unknown key max_node; did you mean max_nodes?",
-        "m.yaml:3: queue debug: must give max_nodes",
-        "m.yaml:4: environment: A-B is no variable",
-        "m.yaml:5: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
-        "m.yaml: no gpu.kind",
-        "m.yaml: no rates.matmul_flops",
-    };
-    struct mds_machine *m = NULL;
-    struct mds_diag diag = {0};
-
-    (void)state;
-    write_file("m.yaml", text, strlen(text));
-    assert_int_equal(mds_machine_load("m.yaml", &diag, &m), MDS_EUSER);
-    for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
-        int found = 0;
-
-        for (size_t k = 0; k < diag.count; k++)
-            found |= strstr(diag.entries[k].text, says[i]) != NULL;
-        if (!found)
-            fail_msg("no fault says '%s'", says[i]);
-    }
-    mds_diag_fini(&diag);
-}
-
-static void our_profiles_are_well(void **state)
-{
-    static const char *const names[] = {"polaris", "thetagpu", "dgx2",     "perlmutter",
-                                        "h200",    "h100",     "localhost"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct mds_machine *m = NULL;
-        struct mds_diag diag = {0};
-
-        if (mds_machine_find(names[i], "", &diag, &m))
-            fail_msg("%s", mds_fail_text());
-        assert_string_equal(m->name, names[i]);
-        mds_machine_destroy(m);
-        mds_diag_fini(&diag);
-    }
-}
-
-static void a_host_name_finds_its_profile(void **state)
-{
-    static const char *const hosts[][2] = {{"x3004c0s13b0n0", "polaris"},
-                                           {"thetagpu07", "thetagpu"},
-                                           {"nid001234", "perlmutter"},
-                                           {"my-laptop", "localhost"}};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-        struct mds_machine *m = NULL;
-        struct mds_diag diag = {0};
-
-        assert_int_equal(mds_machine_find(NULL, hosts[i][0], &diag, &m), MDS_OK);
-        assert_string_equal(m->name, hosts[i][1]);
-        mds_machine_destroy(m);
-        mds_diag_fini(&diag);
-    }
-}
-
-static void an_unknown_machine_gets_the_nearest_name(void **state)
-{
-    struct mds_machine *m = NULL;
-    struct mds_diag diag = {0};
-
-    (void)state;
-    assert_fails(mds_machine_find("polari", "", &diag, &m), MDS_EUSER,
-                 "did you mean polaris?");
-    mds_diag_fini(&diag);
-}
-
-/* ---- plans ---- */
 
 /* A small GPT's configuration with those options (one blank between them), read. */
 static struct mds_config_run *read_run(const char *options)
@@ -197,7 +36,7 @@ static struct toy open_toy(const char *options)
 {
     struct toy t = {.run = read_run(options)};
 
-    assert_int_equal(load("", &t.m), MDS_OK);
+    assert_int_equal(load_toy("", &t.m), MDS_OK);
     return t;
 }
 
@@ -428,33 +267,6 @@ static void what_would_fit_is_said(void **state)
     close_toy(&t);
 }
 
-static void attention_is_as_fast_as_measured(void **state)
-{
-    static const char rows[] =
-        "attention:\n"
-        "  b: {head: 64, seq: 4000, forward: 200e12, backward: 100e12}\n"
-        "  a: {head: 64, seq: 1000, forward: 100e12, backward: 50e12}\n"
-        "  c: {head: 128, seq: 1000, forward: 300e12, backward: 30e12}\n"
-        "  source: s\n  date: 2026-01-02\n";
-    struct mds_machine *m = NULL;
-
-    (void)state;
-    assert_int_equal(load(rows, &m), MDS_OK);
-    assert_float_equal(mds_machine_attention_flops(m, 64, 1000, 0), 100e12, 1);
-    assert_float_equal(mds_machine_attention_flops(m, 64, 2000, 0), 150e12, 1e6);
-    assert_float_equal(mds_machine_attention_flops(m, 72, 4000, 1), 100e12, 1);
-    assert_float_equal(mds_machine_attention_flops(m, 64, 1e6, 0), 200e12, 1);
-    assert_float_equal(mds_machine_attention_flops(m, 128, 500, 0), 200e12, 1e6);
-    mds_machine_destroy(m);
-    m = NULL;
-    assert_int_equal(load("", &m), MDS_OK);
-    assert_float_equal(mds_machine_attention_flops(m, 64, 1000, 1),
-                       m->rates.attention_flops, 1);
-    mds_machine_destroy(m);
-    assert_fails(load("attention: {a: {head: 64}, source: s, date: 2026-01-02}\n", &m),
-                 MDS_EUSER, "m.yaml:16: attention: a: must be");
-}
-
 /* The plan's memory is the engine's own. */
 static void memory_is_what_the_engine_measures(void **state)
 {
@@ -590,19 +402,12 @@ int main(void)
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(what_would_fit_is_said),
-        cmocka_unit_test(attention_is_as_fast_as_measured),
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(what_does_not_fit_says_why),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
         cmocka_unit_test(the_longest_is_that_of_all_layouts),
         cmocka_unit_test(there_may_be_no_longest),
         cmocka_unit_test(a_row_of_the_table_goes_first),
-        cmocka_unit_test(a_profile_is_read),
-        cmocka_unit_test(faults_name_lines_and_the_nearest_name),
-        cmocka_unit_test(all_faults_come_at_once),
-        cmocka_unit_test(our_profiles_are_well),
-        cmocka_unit_test(a_host_name_finds_its_profile),
-        cmocka_unit_test(an_unknown_machine_gets_the_nearest_name),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

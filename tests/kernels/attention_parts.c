@@ -1,0 +1,222 @@
+/* kernels: attention by parts: of the keys, of the queries, and merged. */
+#include "tests/kernels/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of lse that lie further apart: the same numbers, and nothing between them. */
+static void lse_stride(int plain)
+{
+    static const struct shape c = {2, 3, 3, 65, 65, 8, 0, 0, PACKED};
+    enum { STRIDE = 70, ROWS = 6, SQ = 65 };
+    struct vec wide = vec_zero(ROWS * STRIDE);
+    struct problem p, apart;
+
+    problem_init(&p, &c);
+    problem_init(&apart, &c);
+    p.s.plain = apart.s.plain = plain;
+    run_fwd(&p);
+    run_bwd(&p);
+    vec_free(&apart.lse);
+    apart.lse = wide;
+    apart.lse_stride = STRIDE;
+    run_fwd(&apart);
+    run_bwd(&apart);
+    for (int i = 0; i < ROWS * STRIDE; i++)
+        assert_true(wide.f[i] ==
+                    (i % STRIDE < SQ ? p.lse.f[i / STRIDE * SQ + i % STRIDE] : 0));
+    assert_memory_equal(p.dq.f, apart.dq.f, (size_t)p.dq.n * sizeof(float));
+    assert_memory_equal(p.dv.f, apart.dv.f, (size_t)p.dv.n * sizeof(float));
+    problem_fini(&p);
+    problem_fini(&apart);
+}
+
+static void test_lse_stride(void **state)
+{
+    (void)state;
+    lse_stride(0);
+    lse_stride(1);
+}
+
+/* Keys from .. from+n-1 of p alone, for its queries from `query` on, merged into acc
+ * and lse, which have the layout of p. */
+static void merge_keys(struct problem *p, int64_t from, int64_t n, int64_t query,
+                       struct vec *acc, struct vec *lse)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    int64_t stride = s->Sq + 3, rows = s->B * s->A;
+    int64_t size = (int64_t)mdsk_dtype_size(s->dtype);
+    struct vec o2 = vec_unset(acc->n), lse2 = vec_unset(rows * stride);
+    struct mdsk_attention_fwd f = {.shape = *s,
+                                   .q = heads(p->s.dtype, &p->q, p->at_q),
+                                   .k = heads(p->s.dtype, &p->k, p->at_k),
+                                   .v = heads(p->s.dtype, &p->v, p->at_k),
+                                   .o = heads(p->s.dtype, &o2, p->at_q),
+                                   .lse = lse2.f,
+                                   .lse_stride = stride};
+    struct mdsk_attention_merge m = {.B = s->B,
+                                     .A = s->A,
+                                     .Sq = s->Sq - query,
+                                     .D = s->D,
+                                     .dtype = s->dtype,
+                                     .acc = heads(MDSK_F32, acc, p->at_q),
+                                     .o2 = f.o,
+                                     .lse = lse->f + query,
+                                     .lse2 = lse2.f,
+                                     .lse_stride = s->Sq,
+                                     .lse2_stride = stride};
+
+    f.shape.Sq -= query;
+    f.shape.Sk = n;
+    f.shape.q_offset += query - from;
+    f.q.data = (char *)f.q.data + query * p->at_q.token_stride * size;
+    f.k.data = (char *)f.k.data + from * p->at_k.token_stride * size;
+    f.v.data = (char *)f.v.data + from * p->at_k.token_stride * size;
+    m.acc.data = acc->f + query * p->at_q.token_stride;
+    assert_int_equal(backend()->attention_fwd(NULL, &f), 0);
+    assert_int_equal(backend()->attention_merge(NULL, &m), 0);
+    vec_free(&o2);
+    vec_free(&lse2);
+}
+
+/* Three parts of the keys, of which later ones serve later queries only, one after the
+ * other make what all keys make at once; the first meets no keys so far. */
+static void test_merge(void **state)
+{
+    /* the parts come rounded, the sum is f32 */
+    static const double merged[] = {
+        [MDSK_F32] = 0, [MDSK_BF16] = 0x1p-9, [MDSK_F16] = 0x1p-12};
+    static const struct shape cases[] = {{2, 4, 2, 150, 150, 17, 0, 0, FUSED},
+                                         {1, 2, 2, 100, 177, 16, 77, 0, HEAD_MAJOR}};
+
+    (void)state;
+    for (int t = 0; t < 4 * DTYPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        const struct shape *c = &cases[t / DTYPES % 2];
+        struct problem p;
+        struct vec acc, lse;
+        int64_t first = c->q_offset;
+
+        problem_init(&p, c);
+        p.s.dtype = type;
+        p.s.plain = t / DTYPES / 2;
+        acc = vec_unset(p.o.n);
+        lse = vec_unset(p.lse.n);
+        for (int64_t i = 0; i < lse.n; i++)
+            lse.f[i] = -INFINITY;
+        merge_keys(&p, 0, first + 30, 0, &acc, &lse);
+        merge_keys(&p, first + 30, 35, 30, &acc, &lse);
+        merge_keys(&p, first + 65, p.s.Sk - first - 65, 65, &acc, &lse);
+        reference_fwd(&p); /* of q, k, v as they were rounded */
+        for (int64_t i = 0; i < acc.n; i++) {
+            acc.d[i] = p.o.d[i];
+            acc.f[i] = isnan(acc.f[i]) ? 0 : acc.f[i]; /* between the heads */
+        }
+        memcpy(lse.d, p.lse.d, (size_t)lse.n * sizeof *lse.d);
+        assert_near("merged o", &acc, tolerance.o + merged[type] + spare(type));
+        assert_near("merged lse", &lse, tolerance.lse + spare(type) / 100);
+        problem_fini(&p);
+        vec_free(&acc);
+        vec_free(&lse);
+    }
+}
+
+/* With o and lse of all keys, the gradients by parts of the keys are those of the
+ * whole: dk and dv lie side by side, dq is their sum. */
+static void backward_by_parts(int plain)
+{
+    static const struct shape c = {1, 2, 2, 100, 177, 16, 77, 0, PACKED};
+    static const int64_t cut[] = {0, 90, 150, 177};
+    struct problem p, parts;
+    struct vec dq;
+
+    problem_init(&p, &c);
+    problem_init(&parts, &c);
+    p.s.plain = plain;
+    dq = vec_zero(p.q.n);
+    run_fwd(&p);
+    run_bwd(&p);
+    for (int t = 0; t < 3; t++) {
+        int64_t query = cut[t] > c.q_offset ? cut[t] - c.q_offset : 0;
+        int64_t q = query * parts.at_q.token_stride;
+        int64_t k = cut[t] * parts.at_k.token_stride;
+        struct mdsk_attention_bwd a = {.shape = p.s,
+                                       .q = heads(MDSK_F32, &p.q, p.at_q),
+                                       .k = heads(MDSK_F32, &p.k, p.at_k),
+                                       .v = heads(MDSK_F32, &p.v, p.at_k),
+                                       .o = heads(MDSK_F32, &p.o, p.at_q),
+                                       .d_o = heads(MDSK_F32, &p.d_o, p.at_q),
+                                       .dq = heads(MDSK_F32, &parts.dq, p.at_q),
+                                       .dk = heads(MDSK_F32, &parts.dk, p.at_k),
+                                       .dv = heads(MDSK_F32, &parts.dv, p.at_k),
+                                       .lse = p.lse.f + query,
+                                       .lse_stride = c.Sq,
+                                       .delta = parts.delta.f};
+        struct mdsk_heads *at_q[] = {&a.q, &a.o, &a.d_o, &a.dq};
+        struct mdsk_heads *at_k[] = {&a.k, &a.v, &a.dk, &a.dv};
+
+        for (int i = 0; i < 4; i++) {
+            at_q[i]->data = (float *)at_q[i]->data + q;
+            at_k[i]->data = (float *)at_k[i]->data + k;
+        }
+        a.shape.Sq -= query;
+        a.shape.Sk = cut[t + 1] - cut[t];
+        a.shape.q_offset += query - cut[t];
+        assert_int_equal(backend()->attention_bwd(NULL, &a), 0);
+        for (int64_t i = q; i < dq.n; i++)
+            dq.f[i] += parts.dq.f[i];
+    }
+    for (int64_t i = 0; i < dq.n; i++)
+        dq.d[i] = (double)p.dq.f[i];
+    for (int64_t i = 0; i < p.k.n; i++) {
+        parts.dk.d[i] = (double)p.dk.f[i];
+        parts.dv.d[i] = (double)p.dv.f[i];
+    }
+    assert_near("dq of parts", &dq, tolerance.dq);
+    assert_near("dk of parts", &parts.dk, tolerance.dk);
+    assert_near("dv of parts", &parts.dv, tolerance.dv);
+    vec_free(&dq);
+    problem_fini(&p);
+    problem_fini(&parts);
+}
+
+static void test_backward_by_parts(void **state)
+{
+    (void)state;
+    backward_by_parts(0);
+    backward_by_parts(1);
+}
+
+/* No keys on either side: nothing happens, and what is not set is not read. */
+static void test_merge_nothing(void **state)
+{
+    float acc[4] = {1, 2, 3, 4}, o2[4] = {NAN, NAN, NAN, NAN};
+    float lse[2] = {0.5f, -INFINITY}, lse2[2] = {-INFINITY, -INFINITY};
+    struct mdsk_attention_merge m = {.B = 1,
+                                     .A = 1,
+                                     .Sq = 2,
+                                     .D = 2,
+                                     .acc = {acc, 4, 2, 2},
+                                     .o2 = {o2, 4, 2, 2},
+                                     .lse = lse,
+                                     .lse2 = lse2};
+
+    (void)state;
+    assert_int_equal(backend()->attention_merge(NULL, &m), 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(acc[i] == (float)(i + 1));
+    assert_true(lse[0] == 0.5f && lse[1] == -INFINITY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lse_stride),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_backward_by_parts),
+        cmocka_unit_test(test_merge_nothing),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,360 @@
+/* config: what other programs call things: Megatron's flags, ALCF's variables,
+ * DeepSpeed's JSON. */
+#include "reading.h"
+
+/* Every flag of Megatron-DeepSpeed that users know, with a value this version takes. */
+static void test_megatron_flags(void **state)
+{
+    static const char *const flags[] = {"--num-layers 2",
+                                        "--hidden-size 64",
+                                        "--ffn-hidden-size 128",
+                                        "--num-attention-heads 4",
+                                        "--num-key-value-heads 2",
+                                        "--seq-length 128",
+                                        "--max-position-embeddings 128",
+                                        "--micro-batch-size 1",
+                                        "--global-batch-size 2",
+                                        "--train-iters 5",
+                                        "--train-tokens 1000",
+                                        "--lr 1e-4",
+                                        "--min-lr 1e-5",
+                                        "--lr-decay-style cosine",
+                                        "--lr-decay-iters 5",
+                                        "--lr-warmup-fraction 0.1",
+                                        "--lr-warmup-iters 1",
+                                        "--weight-decay 0.1",
+                                        "--adam-beta1 0.9",
+                                        "--adam-beta2 0.95",
+                                        "--adam-eps 1e-8",
+                                        "--clip-grad 1.0",
+                                        "--seed 42",
+                                        "--init-method-std 0.006",
+                                        "--fp16",
+                                        "--bf16",
+                                        "--loss-scale 1024",
+                                        "--initial-loss-scale 65536",
+                                        "--loss-scale-window 500",
+                                        "--hysteresis 3",
+                                        "--min-loss-scale 2.0",
+                                        "--tensor-model-parallel-size 2",
+                                        "--pipeline-model-parallel-size 2",
+                                        "--num-layers-per-virtual-pipeline-stage 1",
+                                        "--ds-sequence-parallel-size 2",
+                                        "--context-parallel-size 2",
+                                        "--sequence-parallel",
+                                        "--use-flash-attn-v1",
+                                        "--use-flash-attn-v2",
+                                        "--use-flash-attn-triton",
+                                        "--use-rotary-position-embeddings",
+                                        "--rotary-percent 0.5",
+                                        "--normalization rmsnorm",
+                                        "--swiglu",
+                                        "--disable-bias-linear",
+                                        "--untie-embeddings-and-output-weights",
+                                        "--zero-stage 3",
+                                        "--cpu-optimizer",
+                                        "--deepspeed-activation-checkpointing",
+                                        "--checkpoint-activations",
+                                        "--checkpoint-num-layers 2",
+                                        "--recompute-num-layers 2",
+                                        "--partition-activations",
+                                        "--checkpoint-in-cpu",
+                                        "--distributed-timeout-minutes 5",
+                                        "--recompute-granularity full",
+                                        "--recompute-activations",
+                                        "--recompute-granularity selective "
+                                        "--recompute-modules layernorm",
+                                        "--data-path 0.5 a 0.5 b",
+                                        "--split 969,30,1",
+                                        "--data-impl mmap",
+                                        "--data-impl infer",
+                                        "--eval-interval 10",
+                                        "--eval-iters 1",
+                                        "--log-interval 1",
+                                        "--tensorboard-dir t",
+                                        "--exit-duration-in-mins 5",
+                                        "--exit-signal-handler"};
+    struct reading r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        r = read_config(flags[i]);
+        assert_fine(&r);
+        close_reading(&r);
+    }
+    r = read_config("--checkpoint-activations --disable-bias-linear --bf16 "
+                    "--untie-embeddings-and-output-weights --dtype fp32");
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_int_equal(r.diag.faults, 1);
+    assert_said(&r.diag, "--dtype 'fp32' disagrees with --bf16");
+    close_reading(&r);
+    r = read_config(
+        "--checkpoint-activations --disable-bias-linear --exit-duration-in-mins "
+        "2 --untie-embeddings-and-output-weights --no-overlap-grad-reduce "
+        "--use-rotary-position-embeddings --distributed-timeout-minutes 30");
+    assert_fine(&r);
+    assert_true(r.run->config.parallel.timeout_s == 1800);
+    assert_int_equal(r.run->config.train.loss_tile, MDS_DEFAULT_LOSS_TILE);
+    assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
+    assert_int_equal(r.run->config.model.linear_bias, 0);
+    assert_int_equal(r.run->config.model.tied_head, 0);
+    assert_int_equal(r.run->config.model.position, MDS_POSITION_ROPE);
+    assert_int_equal(r.run->config.train.overlap_grad_reduce, 0);
+    assert_true(r.run->config.train.exit_duration_s == 120);
+    close_reading(&r);
+}
+
+static void test_refused_flags(void **state)
+{
+    static const char *const flags[][2] = {
+        {"--zero-stage 4", "must be between 0 and 3"},
+        {"--offload-param-device nvme", "must be one of none, cpu"},
+        {"--tensor-model-parallel-size 0", "must be between 1 and 10000"},
+        {"--vocab-file v.json", "mds_data makes the file"},
+        {"--merge-file m.txt", "mds_data makes the file"},
+        {"--data-impl lazy", "must be one of mmap, infer"},
+        {"--save-interval -1", "must be between 0 and"},
+        {"--device gpu", "must be one of auto, cpu, cuda"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        expect_fault(flags[i][0], flags[i][1]);
+    setenv("SAVE_INTERVAL", "soon", 1);
+    expect_fault("", "environment: SAVE_INTERVAL 'soon': must be");
+    setup(state);
+}
+
+/* A variable of one version that is off says nothing about the others. */
+static void test_flash_attention(void **state)
+{
+    static const struct {
+        const char *flags, *env;
+        int on;
+    } cases[] = {{"", NULL, 1},
+                 {"--no-use-flash-attn", NULL, 0},
+                 {"--use-flash-attn-v2", "USE_FLASH_ATTN=0", 1},
+                 {"", "USE_FLASH_ATTN=0", 0},
+                 {"", "NO_FLASH_ATTN=1", 0},
+                 {"", "USE_FLASH_ATTN_V1=0", 1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char env[64] = "";
+        struct reading r;
+
+        setup(state);
+        if (cases[i].env) {
+            snprintf(env, sizeof env, "%s", cases[i].env);
+            *strchr(env, '=') = '\0';
+            setenv(env, strchr(cases[i].env, '=') + 1, 1);
+        }
+        r = read_config(cases[i].flags);
+        assert_int_equal(r.rc, MDS_OK);
+        assert_int_equal(r.diag.count, 0);
+        assert_int_equal(r.run->config.train.flash_attn, cases[i].on);
+        close_reading(&r);
+    }
+    setenv("USE_FLASH_ATTN", "0", 1);
+    setenv("USE_FLASH_ATTN_V2", "1", 1);
+    expect_fault("", "USE_FLASH_ATTN");
+}
+
+/* Every variable of the ALCF scripts, alone, with a value this version takes. */
+static void test_alcf_variables(void **state)
+{
+    static const char *const vars[][2] = {{"MODEL_SIZE_KEY", "GPT25B"},
+                                          {"SEQ_LEN", "128000"},
+                                          {"SEQ", "128000"},
+                                          {"MPSIZE", "2"},
+                                          {"TP", "2"},
+                                          {"PPSIZE", "2"},
+                                          {"PP", "2"},
+                                          {"SPSIZE", "2"},
+                                          {"SP", "2"},
+                                          {"SP_TYPE", "megatron"},
+                                          {"USE_SEQUENCE_PARALLEL", "1"},
+                                          {"ZERO_STAGE", "3"},
+                                          {"MICRO_BATCH", "2"},
+                                          {"GAS", "4"},
+                                          {"GRAD_ACC_STEPS", "4"},
+                                          {"GLOBAL_BATCH", "16"},
+                                          {"USE_FLASH_ATTN", "1"},
+                                          {"USE_FLASH_ATTN1", "1"},
+                                          {"USE_FLASH_ATTN_V1", "0"},
+                                          {"USE_FLASH_ATTN2", "1"},
+                                          {"USE_FLASH_ATTN_V2", "1"},
+                                          {"USE_FLASH_ATTN_TRITON", "0"},
+                                          {"NO_FLASH_ATTN", "0"},
+                                          {"USE_ACTIVATION_CHECKPOINTING", "1"},
+                                          {"ACT_CKPT_NUM_LAYERS", "2"},
+                                          {"OFFLOAD_DEVICE", "nvme"},
+                                          {"NVME_PATH", "/raid"},
+                                          {"DDP_IMPL", "local"},
+                                          {"MODEL_TYPE", "gpt"},
+                                          {"DATA_PATH", "/d"},
+                                          {"HOSTFILE", "h"},
+                                          {"NHOSTS", "2"},
+                                          {"NGPU_PER_HOST", "4"},
+                                          {"NGPUS", "8"},
+                                          {"DTYPE", "bf16"},
+                                          {"LR", "3e-4"},
+                                          {"TRAIN_ITERS", "10"},
+                                          {"TRAIN_ITER", "10"},
+                                          {"TRAIN_TOKENS", "1e9"},
+                                          {"NUM_LAYERS", "3"},
+                                          {"NHEADS", "6"},
+                                          {"OPT", "adamw"},
+                                          {"LR_DECAY_STYLE", "cosine"},
+                                          {"LR_DECAY_ITERS", "9"},
+                                          {"LR_WARMUP_FRAC", "0.05"},
+                                          {"WEIGHT_DECAY", "0.1"},
+                                          {"ADAM_BETA1", "0.8"},
+                                          {"ADAM_BETA2", "0.95"},
+                                          {"ADAM_EPS", "1e-5"},
+                                          {"CLIP_GRAD", "0.5"},
+                                          {"EVAL_INTERVAL", "100"},
+                                          {"EVAL_ITERS", "20"},
+                                          {"LOG_INTERVAL", "1"},
+                                          {"SAVE", "new"},
+                                          {"LOAD", "old"},
+                                          {"SAVE_INTERVAL", "0"},
+                                          {"NLAYERS", "3"},
+                                          {"HIDDEN", "96"},
+                                          {"HEADS", "6"},
+                                          {"NUM_KV_HEAD", "2"},
+                                          {"FFN_HIDDEN_SIZE", "200"},
+                                          {"QUEUE", "debug"},
+                                          {"PROJECT", "p"},
+                                          {"DURATION", "1:00"},
+                                          {"NUM_NODES", "2"}};
+    struct reading r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof vars / sizeof *vars; i++) {
+        setup(state);
+        setenv(vars[i][0], vars[i][1], 1);
+        r = read_config("");
+        assert_fine(&r);
+        close_reading(&r);
+    }
+    setup(state);
+    for (size_t i = 0; i < sizeof vars / sizeof *vars; i++)
+        setenv(vars[i][0], vars[i][1], 1);
+    r = read_config("");
+    assert_fine(&r);
+    assert_int_equal(r.run->config.model.layers, 3);
+    assert_int_equal(r.run->config.model.seq_length, 128000);
+    assert_int_equal(r.run->config.batch.accumulation, 4);
+    assert_int_equal(r.run->config.train.tokens, 1000000000);
+    assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
+    assert_int_equal(r.run->config.train.recompute_layers, 2);
+    assert_int_equal(r.run->config.train.type, MDS_TYPE_BF16);
+    assert_int_equal(r.run->config.parallel.sp_type, MDS_SP_MEGATRON);
+    assert_int_equal(r.run->config.parallel.tensor, 2);
+    assert_int_equal(r.run->config.parallel.pipeline, 2);
+    assert_int_equal(r.run->config.parallel.ulysses, 2);
+    assert_int_equal(r.run->config.parallel.sequence_parallel, 1);
+    assert_int_equal(r.run->config.parallel.zero_stage, 3);
+    assert_int_equal(r.run->config.parallel.offload_optimizer, MDS_PLACE_NVME);
+    assert_string_equal(r.run->config.parallel.nvme_path, "/raid");
+    assert_string_equal(r.run->config.data.paths, "/d");
+    close_reading(&r);
+    setenv("SEQ", "4096", 1);
+    expect_fault("", "SEQ '4096' disagrees with SEQ_LEN '128000'");
+    setup(state);
+    setenv("MACHINE", "polaris-of-nowhere", 1);
+    r = read_config("");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "no such profile");
+    close_reading(&r);
+    assert_string_equal(mds_machine_folder(), MDS_SRCDIR "/machines");
+    expect_fault("--machine ./gone.yaml", "machine profile ./gone.yaml: No such file");
+}
+
+static void test_deepspeed(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    write_file(
+        "ds.json",
+        "{\"train_micro_batch_size_per_gpu\": 2,\n"
+        " \"gradient_accumulation_steps\": 3, \"train_batch_size\": \"auto\",\n"
+        " \"gradient_clipping\": 0.5, \"steps_per_print\": 10,\n"
+        " \"wall_clock_breakdown\": false,\n"
+        " \"fp16\": {\"enabled\": false, \"loss_scale_window\": 7},\n"
+        " \"zero_optimization\": {\"stage\": 0, \"overlap_comm\": true,\n"
+        "   \"contiguous_gradients\": true, \"reduce_bucket_size\": 5e8,\n"
+        "   \"offload_param\": {\"device\": \"none\", \"pin_memory\": true}}}\n");
+    r = read_config("--deepspeed_config ds.json");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.batch.micro, 2);
+    assert_int_equal(r.run->config.batch.accumulation, 3);
+    assert_true(r.run->config.optim.clip_grad == 0.5);
+    assert_int_equal(r.run->config.train.type, MDS_TYPE_F32);
+    assert_int_equal(r.run->config.train.loss_scale_window, 7);
+    assert_origin(&r, "optim.clip_grad", "ds.json:3");
+    assert_said(&r.diag, "ds.json: DeepSpeed's own, not used here: steps_per_print, "
+                         "wall_clock_breakdown, zero_optimization.overlap_comm, ");
+    assert_int_equal(r.diag.count, 1);
+    close_reading(&r);
+    write_file(
+        "ds.json",
+        "{\"zero_optimization\": {\"stage\": 3,\n"
+        "  \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/n\"},\n"
+        "  \"offload_param\": {\"device\": \"cpu\", \"buffer_count\": 5}},\n"
+        " \"fp16\": {\"enabled\": true, \"initial_scale_power\": 16,\n"
+        "   \"hysteresis\": 3, \"min_loss_scale\": 2, \"loss_scale\": 0},\n"
+        " \"activation_checkpointing\": {\"partition_activations\": true,\n"
+        "   \"cpu_checkpointing\": true}}");
+    r = read_config("--deepspeed-config ds.json --zero-stage 2");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.parallel.zero_stage, 2);
+    assert_int_equal(r.run->config.parallel.offload_optimizer, MDS_PLACE_NVME);
+    assert_int_equal(r.run->config.parallel.offload_params, MDS_PLACE_CPU);
+    assert_string_equal(r.run->config.parallel.nvme_path, "/n");
+    assert_int_equal(r.run->config.train.type, MDS_TYPE_F16);
+    assert_true(r.run->config.train.initial_loss_scale == 65536);
+    assert_true(r.run->config.train.min_loss_scale == 2);
+    assert_int_equal(r.run->config.train.hysteresis, 3);
+    assert_int_equal(r.run->config.train.partition_activations, 1);
+    assert_int_equal(r.run->config.train.offload_activations, 1);
+    close_reading(&r);
+    write_file("ds.json", "{\"gradient_cliping\": 1, \"fp16\": {\"enabled\": true,\n"
+                          "\"initial_scale_power\": 64, \"histeresis\": 1}}");
+    r = read_config("--deepspeed-config ds.json --bf16");
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_int_equal(r.diag.faults, 3);
+    assert_said(&r.diag, "ds.json:1: unknown key gradient_cliping; did you mean "
+                         "gradient_clipping?");
+    assert_said(&r.diag, "ds.json:2: fp16.initial_scale_power '64': must be between 0 "
+                         "and 62");
+    assert_said(&r.diag, "unknown key fp16.histeresis; did you mean hysteresis?");
+    close_reading(&r);
+    write_file("ds.json", "{\"zero_optimisation\": {\"stage\": 1}, \"fp16\": 1}");
+    expect_fault("--deepspeed_config ds.json", "did you mean zero_optimization?");
+    expect_fault("--deepspeed_config ds.json", "ds.json:1: fp16 must be an object");
+    write_file("run.yaml", "batch: {micro: 2}\n");
+    write_file("ds.json", "{\"train_micro_batch_size_per_gpu\": 4}");
+    expect_fault("--config run.yaml --deepspeed_config ds.json",
+                 "train_micro_batch_size_per_gpu '4' disagrees with batch.micro '2' "
+                 "(run.yaml:1)");
+}
+
+static int run_all(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_megatron_flags, setup),
+        cmocka_unit_test_setup(test_refused_flags, setup),
+        cmocka_unit_test_setup(test_alcf_variables, setup),
+        cmocka_unit_test_setup(test_flash_attention, setup),
+        cmocka_unit_test_setup(test_deepspeed, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void)
+{
+    return run_in_scratch(run_all);
+}
