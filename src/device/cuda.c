@@ -38,6 +38,8 @@ struct way {
 struct own {
     cudaError_t failed; /* the first failure, told at the next copy_out */
     const char *what;   /* of what; a literal */
+    enum mds_rc ended;  /* the watch's failure, in which a copy_in's wait ended; */
+    char why[512];      /* its sentence */
     char *staging;      /* [TURNS, TURN_BYTES] */
     cudaEvent_t used[TURNS];
     int turn;
@@ -335,13 +337,33 @@ static int cuda_owns(const struct mds_dev *dev, const void *p)
            at.type == cudaMemoryTypeDevice;
 }
 
+/* Until the turn's last copy is over.  It stands in a queue that may wait for a peer's
+ * message: if the watch has that peer for lost, nothing is copied in any more. */
+static void await_turn(struct mds_dev *dev)
+{
+    struct own *own = dev->own;
+    struct mds_dev_patience p = {0};
+    cudaError_t code = cudaSuccess;
+
+    while (!own->ended &&
+           (code = cudaEventQuery(own->used[own->turn])) == cudaErrorNotReady) {
+        own->ended = mds_dev_rest(dev, &p);
+        if (own->ended)
+            snprintf(own->why, sizeof own->why, "%s", mds_fail_text());
+    }
+    if (!own->ended)
+        note(dev, "waiting for a copy", code);
+}
+
 /* The piece goes to pinned memory now, and to the GPU in its turn. */
 static void copy_in_turn(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     struct own *own = dev->own;
     char *stage = own->staging + (int64_t)own->turn * TURN_BYTES;
 
-    note(dev, "waiting for a copy", cudaEventSynchronize(own->used[own->turn]));
+    await_turn(dev);
+    if (own->ended)
+        return;
     memcpy(stage, from, (size_t)bytes);
     note(
         dev, "copying to the GPU",
@@ -369,6 +391,8 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
     while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady)
         MDS_TRY(mds_dev_rest(dev, &p));
     note(dev, "something that was queued", code);
+    if (own->ended)
+        return mds_fail(own->ended, "%s", own->why);
     return check(own->what, own->failed);
 }
 

@@ -313,6 +313,32 @@ static void a_wait_is_watched(void **state)
     close_gpu(dev);
 }
 
+/* So does who waits for its turn to copy; those behind do not wait again, and the next
+ * wait says why. */
+static void a_copy_in_is_watched(void **state)
+{
+    enum { MORE_THAN_TURNS = 16 };
+    struct mds_dev *dev = open_gpu(0);
+    char *p = take(dev, 8), back[8];
+
+    (void)state;
+    mds_dev_set_watch(dev, watch);
+    mds_dev_copy_in(dev, p, "in time", 8);
+    fake_cuda.stuck = 1;
+    looks = 0;
+    for (int i = 0; i < MORE_THAN_TURNS; i++)
+        mds_dev_copy_in(dev, p, "in time", 8);
+    assert_int_equal(looks, 2);
+    mds_dev_set_watch(dev, NULL);
+    fake_cuda.stuck = 0;
+    mds_dev_copy_in(dev, p, "no more", 8);
+    assert_int_equal(mds_dev_wait(dev), MDS_ECOMM);
+    assert_non_null(strstr(mds_fail_text(), "a peer is gone"));
+    assert_int_equal(mds_dev_copy_out(dev, back, p, 8), MDS_ECOMM);
+    mds_dev_free(dev, p, 8);
+    close_gpu(dev);
+}
+
 /* ---- the profile, and memory beside ---- */
 
 static void a_profile_is_of_events(void **state)
@@ -367,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup(the_first_failure_is_told, start),
         cmocka_unit_test_setup(later_failures_are_not, start),
         cmocka_unit_test_setup(a_wait_is_watched, start),
+        cmocka_unit_test_setup(a_copy_in_is_watched, start),
         cmocka_unit_test_setup(a_profile_is_of_events, start),
         cmocka_unit_test_setup(pinned_memory_is_the_hosts, start),
     };
