@@ -140,11 +140,6 @@ const char *mds_comm_tag(const struct mds_comm *c)
     return c->tag;
 }
 
-const struct mds_comm *mds_comm_next(const struct mds_comm *c)
-{
-    return c ? c->next : live;
-}
-
 static enum mds_rc advance(struct mds_comm *c, int *moved)
 {
     if (c->first_message)
@@ -281,28 +276,6 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
         c->broken = rc;
     c->stats.wait_s += mds_clock_s() - start;
     return rc;
-}
-
-static enum mds_rc poll_device(struct mds_comm_flight f)
-{
-    int done = 0;
-
-    MDS_TRY(f.test(*f.comm, f.what, &done));
-    if (done)
-        *f.comm = NULL;
-    return MDS_OK;
-}
-
-enum mds_rc mds_comm_flight_poll(struct mds_comm_flight f)
-{
-    struct mds_comm *c = *f.comm;
-    int moved = 0;
-
-    if (!c)
-        return MDS_OK;
-    if (c->broken)
-        return mds_comm_fail_broken(c, f.call);
-    return f.ticket ? poll_device(f) : mds_comm_progress(&moved);
 }
 
 enum mds_rc mds_comm_flight_wait(struct mds_comm_flight f)

@@ -134,10 +134,6 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
 /* The name it was given. */
 const char *mds_comm_tag(const struct mds_comm *c);
 
-/* The groups that exist, in order of creation; NULL stands before the first and after
- * the last. */
-const struct mds_comm *mds_comm_next(const struct mds_comm *c);
-
 /* Which call: for those who ask what a rank is doing. */
 struct mds_comm_call {
     enum mds_comm_kind kind;
@@ -286,9 +282,7 @@ enum mds_rc mds_comm_send_start(struct mds_comm *c, const void *buf, int64_t byt
 enum mds_rc mds_comm_recv_start(struct mds_comm *c, void *buf, int64_t bytes, int peer,
                                 int tag, struct mds_comm_p2p *req);
 
-/* As mds_comm_poll, mds_comm_done and mds_comm_wait. */
-enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req);
-int mds_comm_p2p_done(const struct mds_comm_p2p *req);
+/* As mds_comm_wait. */
 enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req);
 
 /* How long a peer may be silent; 600 until called (Megatron's

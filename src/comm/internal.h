@@ -47,8 +47,6 @@ struct mds_comm_direct {
     /* Messages have lanes, and tickets of their own; m->message is the lane's. */
     enum mds_rc (*start_message)(struct mds_comm *c, struct mds_comm_p2p *m);
     enum mds_rc (*wait_message)(struct mds_comm *c, const struct mds_comm_p2p *m);
-    enum mds_rc (*test_message)(struct mds_comm *c, const struct mds_comm_p2p *m,
-                                int *done);
     enum mds_rc (*add_collectives)(struct mds_comm *c);
     enum mds_rc (*add_lane)(struct mds_comm *c, int tag, int step);
     void (*close)(struct mds_comm *c); /* its own part; before the transport's */
@@ -105,17 +103,15 @@ enum mds_rc mds_comm_advance_messages(struct mds_comm *c, int *moved);
 enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
                            struct mds_comm *const *until);
 
-/* What is polled and waited for: a request or a message, `what`, in flight while *comm
- * is not NULL.  ticket > 0: on the device, which test and wait ask. */
+/* What is waited for: a request or a message, `what`, in flight while *comm is not
+ * NULL.  ticket > 0: on the device, which wait asks. */
 struct mds_comm_flight {
     struct mds_comm **comm;
     const struct mds_comm_call *call;
     int64_t ticket;
     const void *what;
-    enum mds_rc (*test)(struct mds_comm *c, const void *what, int *done);
     enum mds_rc (*wait)(struct mds_comm *c, const void *what);
 };
-enum mds_rc mds_comm_flight_poll(struct mds_comm_flight f);
 enum mds_rc mds_comm_flight_wait(struct mds_comm_flight f);
 
 /* Whether p is device memory of a group that has a device. */

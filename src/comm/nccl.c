@@ -241,13 +241,6 @@ static enum mds_rc nccl_wait_message(struct mds_comm *c, const struct mds_comm_p
     return mds_nccl_line_wait(c, find_line(c, &m->call), m->ticket);
 }
 
-static enum mds_rc nccl_test_message(struct mds_comm *c, const struct mds_comm_p2p *m,
-                                     int *done)
-{
-    *done = mds_nccl_line_test(find_line(c, &m->call), m->ticket);
-    return MDS_OK;
-}
-
 /* The first message of a pair is where NCCL connects it, and that keeps the host until
  * the peer comes: it is made here, where both are, and not where each may send first.
  */
@@ -457,7 +450,6 @@ static const struct mds_comm_direct direct = {
     .test = nccl_test,
     .start_message = nccl_start_message,
     .wait_message = nccl_wait_message,
-    .test_message = nccl_test_message,
     .add_collectives = nccl_add_collectives,
     .add_lane = nccl_add_lane,
     .close = nccl_close,

@@ -124,10 +124,9 @@ void mds_nccl_line_look(struct mds_nccl_line *l)
         l->over_up_to++;
 }
 
-int mds_nccl_line_test(struct mds_nccl_line *l, int64_t ticket)
+int mds_nccl_line_test(const struct mds_nccl_line *l, int64_t ticket)
 {
-    mds_nccl_line_look(l);
-    return ticket <= l->over_up_to;
+    return cudaEventQuery(l->over[ticket % MDS_NCCL_EVENTS]) == cudaSuccess;
 }
 
 #else

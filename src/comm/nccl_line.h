@@ -50,8 +50,10 @@ enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l
 enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,
                                int64_t ticket);
 
-/* Bring over_up_to up to date; whether the call is over. */
+/* Bring over_up_to up to date. */
 void mds_nccl_line_look(struct mds_nccl_line *l);
-int mds_nccl_line_test(struct mds_nccl_line *l, int64_t ticket);
+
+/* Whether the call is over; of one whose event a later call has, whether that is. */
+int mds_nccl_line_test(const struct mds_nccl_line *l, int64_t ticket);
 
 #endif

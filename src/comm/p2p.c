@@ -114,33 +114,13 @@ enum mds_rc mds_comm_recv_start(struct mds_comm *c, void *buf, int64_t bytes, in
     return start(c, MDS_COMM_RECV, buf, bytes, peer, tag, req);
 }
 
-int mds_comm_p2p_done(const struct mds_comm_p2p *req)
-{
-    return !req->comm;
-}
-
-static enum mds_rc test_direct(struct mds_comm *c, const void *what, int *done)
-{
-    return c->direct->test_message(c, what, done);
-}
-
 static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
 {
     return c->direct->wait_message(c, what);
 }
 
-static struct mds_comm_flight flight_of(struct mds_comm_p2p *m)
-{
-    return (struct mds_comm_flight){&m->comm, &m->call,    m->ticket,
-                                    m,        test_direct, wait_direct};
-}
-
-enum mds_rc mds_comm_p2p_poll(struct mds_comm_p2p *req)
-{
-    return mds_comm_flight_poll(flight_of(req));
-}
-
 enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req)
 {
-    return mds_comm_flight_wait(flight_of(req));
+    return mds_comm_flight_wait((struct mds_comm_flight){
+        &req->comm, &req->call, req->ticket, req, wait_direct});
 }

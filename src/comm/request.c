@@ -175,9 +175,26 @@ int mds_comm_done(const struct mds_comm_req *req)
     return !req->comm;
 }
 
-static enum mds_rc test_direct(struct mds_comm *c, const void *what, int *done)
+static enum mds_rc poll_device(struct mds_comm_req *req)
 {
-    return c->direct->test(c, ((const struct mds_comm_req *)what)->ticket, done);
+    struct mds_comm *c = req->comm;
+    int done = 0;
+
+    MDS_TRY(c->direct->test(c, req->ticket, &done));
+    if (done)
+        req->comm = NULL;
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_poll(struct mds_comm_req *req)
+{
+    int moved = 0;
+
+    if (!req->comm)
+        return MDS_OK;
+    if (req->comm->broken)
+        return mds_comm_fail_broken(req->comm, &req->call);
+    return req->ticket ? poll_device(req) : mds_comm_progress(&moved);
 }
 
 static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
@@ -185,18 +202,8 @@ static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
     return c->direct->wait(c, ((const struct mds_comm_req *)what)->ticket);
 }
 
-static struct mds_comm_flight flight_of(struct mds_comm_req *r)
-{
-    return (struct mds_comm_flight){&r->comm, &r->call,    r->ticket,
-                                    r,        test_direct, wait_direct};
-}
-
-enum mds_rc mds_comm_poll(struct mds_comm_req *req)
-{
-    return mds_comm_flight_poll(flight_of(req));
-}
-
 enum mds_rc mds_comm_wait(struct mds_comm_req *req)
 {
-    return mds_comm_flight_wait(flight_of(req));
+    return mds_comm_flight_wait((struct mds_comm_flight){
+        &req->comm, &req->call, req->ticket, req, wait_direct});
 }

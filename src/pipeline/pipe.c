@@ -84,17 +84,6 @@ void mds_pipe_destroy(struct mds_pipe *p)
     free(p);
 }
 
-int64_t mds_pipe_bytes(const struct mds_pipe *p)
-{
-    int64_t each = (p->spec.boundary_bytes + MDS_ARENA_ALIGN - 1) / MDS_ARENA_ALIGN *
-                   MDS_ARENA_ALIGN;
-    int64_t bytes = 0;
-
-    for (int i = 0; i < CHANNELS; i++)
-        bytes += p->channel[i].buffers * each;
-    return bytes;
-}
-
 enum mds_rc mds_pipe_take(struct mds_pipe *p, struct mds_arena *arena)
 {
     for (int i = 0; i < CHANNELS; i++) {

@@ -23,9 +23,8 @@ struct mds_pipe_spec {
 enum mds_rc mds_pipe_create(const struct mds_pipe_spec *spec, struct mds_pipe **out);
 void mds_pipe_destroy(struct mds_pipe *p);
 
-/* Bytes of message buffers, at most 4 * MDS_PIPE_BUFFERS tensors; and taking them (tag
- * comm).  They hold nothing between runs, so they may be taken anew for each. */
-int64_t mds_pipe_bytes(const struct mds_pipe *p);
+/* Take the message buffers, at most 4 * MDS_PIPE_BUFFERS tensors (tag comm).  They hold
+ * nothing between runs, so they may be taken anew for each. */
 enum mds_rc mds_pipe_take(struct mds_pipe *p, struct mds_arena *arena);
 
 /* What a stage computes.  Tensors of boundary_bytes on the device, the pipe's: they are

@@ -184,13 +184,14 @@ static void run(const struct mds_schedule *s, struct stage *st, int steps)
     struct mds_dev_spec cpu = {.name = "cpu", .threads = 1};
     struct mds_pipe_spec spec = {
         .schedule = s, .comm = all, .boundary_bytes = st->n * (int64_t)sizeof(double)};
+    int64_t most = 4 * MDS_PIPE_BUFFERS * (spec.boundary_bytes + MDS_ARENA_ALIGN);
     struct mds_dev *dev = NULL;
     struct mds_arena arena = {0};
     struct mds_pipe *pipe = NULL;
 
     must(mds_dev_create(&cpu, &dev), "device");
     must(mds_pipe_create(&spec, &pipe), "pipe");
-    must(mds_arena_init(&arena, dev, "pipe", mds_pipe_bytes(pipe)), "arena");
+    must(mds_arena_init(&arena, dev, "pipe", most), "arena");
     must(mds_pipe_take(pipe, &arena), "take");
     for (int i = 0; i < steps; i++)
         must(mds_pipe_run(pipe, &callbacks), "run");
