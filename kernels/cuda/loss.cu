@@ -198,16 +198,21 @@ __global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stat
 
 constexpr int few_threads = 128;
 
-/* A piece of a row of which `left` columns count. */
+/* Columns of a piece from the left-th on become `to`. */
+template <int N> __device__ void set_rest(float (&v)[N], int left, float to)
+{
+    if (left < N) {
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            v[j] = j < left ? v[j] : to;
+    }
+}
+
 template <class T, int N>
 __device__ void words_of(const pack<T, N> &p, int left, float (&v)[N])
 {
     unpack(p, v);
-    if (left < N) {
-#pragma unroll
-        for (int j = 0; j < N; j++)
-            v[j] = j < left ? v[j] : -INFINITY;
-    }
+    set_rest(v, left, -INFINITY);
 }
 
 /* Few words: a block brings as many rows as it has threads to shared memory, piece by
@@ -235,6 +240,8 @@ template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
     __pipeline_wait_prior(0);
     __syncthreads();
     if (r >= 0) {
+        bool is_hit = hit >= 0 && hit < valid;
+        float target_logit = is_hit ? widen(((const T *)mine)[hit]) : 0;
         float max = -INFINITY, sum = 0, v[N];
 
         for (int k = 0; k * N < valid; k++) {
@@ -251,15 +258,22 @@ template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
         }
         a.max[r] = max;
         a.sum[r] = sum;
-        a.target_logit[r] = hit >= 0 && hit < valid ? widen(((T *)mine)[hit]) : 0;
+        a.target_logit[r] = target_logit;
         if (a.gradient) {
-            float lse = (float)((double)max + log((double)sum));
+            float factor = a.scale / sum;
+            int live = target < 0 ? 0 : valid;
 
             for (int k = 0; k < (int)blockDim.x; k++) {
                 unpack(mine[k], v);
-                to_gradient<T>(v, k * N, target < 0 ? 0 : valid, hit, lse, a.scale);
+#pragma unroll
+                for (int j = 0; j < N; j++)
+                    v[j] = factor * exp_for<T>(v[j] - base(max));
+                set_rest(v, live - k * N, 0);
                 store(v, (T *)(mine + k));
             }
+            if (is_hit)
+                ((T *)mine)[hit] =
+                    narrow<T>(factor * exp_for<T>(target_logit - base(max)) - a.scale);
         }
     }
     if (!a.gradient)
@@ -280,7 +294,99 @@ template <class T, int N> int launch_few(void *stream, const struct mdsk_xent_st
                        stream, *a);
 }
 
-/* Some words: a warp a row, eight rows a block.  Gradients of many: rows that two
+/* Some words: a row by L lanes of a warp, each of which keeps K pieces of it. */
+template <class T, int N, int L, int K>
+__global__ __launch_bounds__(256) void lane_stats(struct mdsk_xent_stats a)
+{
+    int64_t r = a.R - 1 - ((int64_t)blockIdx.x * blockDim.y + threadIdx.y), hit;
+    int words = (int)a.words, valid = (int)a.valid, live, c[K];
+    T *x = (T *)a.logits + r * a.ld;
+    float v[K][N], max = -INFINITY, sum = 0, target_logit = 0, factor;
+    pack<T, N> piece[K];
+    bool is_hit, mine;
+
+    if (r < 0)
+        return;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        c[k] = (k * L + (int)threadIdx.x) * N;
+        if (c[k] < words)
+            piece[k] = fetch<N>(x + c[k]);
+    }
+    hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word;
+    is_hit = hit >= 0 && hit < valid;
+    mine = (int)threadIdx.x == (is_hit ? (int)hit / N % L : 0); /* the target */
+    if (mine && is_hit)
+        target_logit = widen(x[hit]);
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        words_of(piece[k], valid - c[k], v[k]);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            max = fmaxf(max, v[k][j]);
+    }
+#pragma unroll
+    for (int other = L / 2; other > 0; other /= 2)
+        max = fmaxf(max, __shfl_xor_sync(~0u, max, other));
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            v[k][j] = exp_for<T>(v[k][j] - base(max));
+            sum += v[k][j];
+        }
+#pragma unroll
+    for (int other = L / 2; other > 0; other /= 2)
+        sum += __shfl_xor_sync(~0u, sum, other);
+    if (mine) {
+        a.max[r] = max;
+        a.sum[r] = sum;
+        a.target_logit[r] = target_logit;
+    }
+    if (!a.gradient)
+        return;
+    factor = a.scale / sum;
+    live = a.target[r] < 0 ? 0 : valid;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            v[k][j] *= factor;
+        set_rest(v[k], live - c[k], 0);
+        if (c[k] < words)
+            store(v[k], x + c[k]);
+    }
+    if (mine && is_hit)
+        x[hit] = narrow<T>(factor * exp_for<T>(target_logit - base(max)) - a.scale);
+}
+
+template <class T, int N, int L, int K>
+int launch_lanes(void *stream, const struct mdsk_xent_stats *a)
+{
+    constexpr int rows = 256 / L;
+
+    return launch(lane_stats<T, N, L, K>, mdsk_cuda_blocks(ceil_div(a->R, rows)),
+                  dim3(L, rows), stream, *a);
+}
+
+/* Rows whose pieces make them whole, and are not too many to be kept by a warp. */
+template <class T, int N>
+int launch_pieces(void *stream, const struct mdsk_xent_stats *a)
+{
+    int64_t pieces = a->words / N;
+
+    if (pieces <= 16)
+        return launch_few<T, N>(stream, a);
+    if (pieces <= 8 * 4)
+        return launch_lanes<T, N, 8, 4>(stream, a);
+    if (pieces <= 16 * 4)
+        return launch_lanes<T, N, 16, 4>(stream, a);
+    if (pieces <= 32 * 4)
+        return launch_lanes<T, N, 32, 4>(stream, a);
+    return launch_lanes<T, N, 32, 8>(stream, a);
+}
+
+/* In general: a warp a row, eight rows a block.  Gradients of many: rows that two
  * blocks of a processor can keep, or as few at a time as keep it busy, so that the
  * cache does. */
 template <class T, int N>
@@ -290,8 +396,8 @@ int launch_stats(void *stream, const struct mdsk_xent_stats *a)
     size_t row = (size_t)a->words * sizeof(T);
 
     if constexpr (N > 1)
-        if (a->words % N == 0 && a->words <= 32 * N)
-            return launch_few<T, N>(stream, a);
+        if (a->words % N == 0 && a->words <= 32 * 8 * N)
+            return launch_pieces<T, N>(stream, a);
     if (a->valid <= 2048)
         return launch(stats<T, N, 32>, mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8),
                       stream, *a);

@@ -21,10 +21,12 @@ struct xent {
 
 static const struct {
     int64_t R, words, valid, ld, first_word;
-} shapes[] = {{1, 1, 1, 1, 0},          {3, 3, 3, 3, 0},          {17, 80, 65, 83, 0},
-              {129, 17, 17, 17, 40},    {65, 640, 513, 700, 100}, {5, 16, 1, 16, 3},
-              {9, 3000, 2900, 3008, 0}, {255, 72, 69, 72, 0},     {33, 21, 19, 24, 7},
-              {100, 256, 250, 264, 0}};
+} shapes[] = {
+    {1, 1, 1, 1, 0},          {3, 3, 3, 3, 0},          {17, 80, 65, 83, 0},
+    {129, 17, 17, 17, 40},    {65, 640, 513, 700, 100}, {5, 16, 1, 16, 3},
+    {9, 3000, 2900, 3008, 0}, {255, 72, 69, 72, 0},     {33, 21, 19, 24, 7},
+    {100, 256, 250, 264, 0},  {9, 2048, 2041, 2048, 0}, {35, 1000, 999, 1008, 5},
+    {34, 400, 393, 400, 0},   {77, 120, 118, 128, 0}};
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -35,7 +37,7 @@ static void xent_init(struct xent *x, int t)
                        .valid = shapes[t].valid,
                        .ld = shapes[t].ld,
                        .first_word = shapes[t].first_word,
-                       .scale = 0.37f};
+                       .scale = 0.375f};
     x->logits = vec_random(x->R * x->ld, 1, 3);
     x->max = vec_unset(x->R);
     x->sum = vec_unset(x->R);
@@ -204,6 +206,28 @@ static void test_gradient_at_once(void **state)
     }
 }
 
+/* Rows without a target and columns that are no words become 0, whatever they held. */
+static void test_nothing_becomes_zero(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES * SHAPES; t++) {
+        struct xent x;
+
+        xent_init(&x, t / DTYPES);
+        x.dtype = dtypes[t % DTYPES];
+        x.at_once = 1;
+        for (int64_t i = 0; i < x.R * x.ld; i++)
+            if (i / x.ld % 3 == 0 && i % x.ld < x.words)
+                x.logits.f[i] = NAN;
+        run_stats(&x);
+        vec_back(x.dtype, &x.logits);
+        for (int64_t i = 0; i < x.R * x.ld; i++)
+            if ((x.target[i / x.ld] < 0 || i % x.ld >= x.valid) && i % x.ld < x.words)
+                assert_true(x.logits.f[i] == 0);
+        xent_fini(&x);
+    }
+}
+
 /* The only gradient the kernel knows is that of targets on this rank. */
 static void test_slopes(void **state)
 {
@@ -346,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_reference),
         cmocka_unit_test(test_gradient_at_once),
+        cmocka_unit_test(test_nothing_becomes_zero),
         cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_lse_in_place),
         cmocka_unit_test(test_parts_make_the_whole),
