@@ -115,6 +115,28 @@ test_expect_success 'a path of more than a thousand letters' '
     pretrain --train-iters 8 --load $long/a && grep "loaded .*iter_0000007" out
 '
 
+# fp16 begins with a loss scale that is too high by half, and doubles it after each two
+# steps: every second overflow halves it.
+scales() {
+    for i in 1 2 3 4 5 6 7 8; do
+        mds_ckpt info "$1/iter_000000$i" | awk '{ v[$1] = $NF }
+            END { printf "%d:%d:%.0f ", v["iteration:"], v["updates:"], v["loss"] }'
+    done
+}
+test_expect_success 'fp16: overflows lower the loss scale and change no weight; both go on where they were' '
+    scaled="--fp16 --initial-loss-scale 3500000 --loss-scale-window 2 --train-iters 8" &&
+    pretrain $scaled --save h --save-interval 1 && scales h &&
+    test "$(scales h)" = "1:0:3500000 2:0:1750000 3:1:1750000 4:2:3500000 \
+5:2:3500000 6:2:1750000 7:3:1750000 8:4:3500000 " &&
+    mds_ckpt info h/iter_0000006 | grep "^samples: 24$" &&
+    test_must_fail mds_ckpt diff h/iter_0000004 h/iter_0000006 >same &&
+    grep "^[1-9][0-9]* lists of numbers compared, 0 differ" same &&
+    for i in 3 5; do
+        pretrain $scaled --load h/iter_000000$i --save h$i &&
+        mds_ckpt diff h/iter_0000008 h$i >same && grep " 0 differ" same || return 1
+    done
+'
+
 # ---- in the background ----
 
 test_expect_success 'saved in the background: the same files, and every interval has one' '
