@@ -10,9 +10,9 @@ struct mds_world {
     char host[256];
 };
 
-/* Whether a launcher says that it started several copies of this program.  Answers
- * before MPI is started. */
-int mds_world_is_parallel(void);
+/* How many copies of this program a launcher says that it started, and which of them
+ * this is: 1 and 0 if none says so.  Answers before MPI is started. */
+int mds_world_copies(int *rank);
 
 /* Start MPI.  Also works without a launcher: one rank.
  *

@@ -249,6 +249,18 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
     mds_str_fini(&params);
 }
 
+static enum mds_rc show(const struct mds_config_run *run, FILE *f)
+{
+    char *text = mds_settings_text(&run->settings);
+
+    if (!text)
+        return MDS_EMEM;
+    mds_settings_show_text(text, f);
+    free(text);
+    show_derived(run, f);
+    return MDS_OK;
+}
+
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, FILE *f)
 {
     switch (run->action) {
@@ -264,9 +276,7 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, 
     case MDS_ACTION_SHOW:
         if (!run->world)
             MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
-        mds_settings_show(&run->settings, f);
-        show_derived(run, f);
-        return MDS_OK;
+        return show(run, f);
     case MDS_ACTION_RUN:
         break;
     }

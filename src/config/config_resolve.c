@@ -335,6 +335,13 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
 }
 
+void mds_config_started(struct mds_config_run *run, int ranks)
+{
+    if (ranks > 1)
+        derive(run, "train.dry_world", &run->config.train.dry_world, ranks,
+               "as many as were started");
+}
+
 int64_t mds_config_world(const struct mds_config_run *run)
 {
     int64_t world = run->config.train.dry_world;

@@ -70,6 +70,9 @@ int mds_machine_path(const char *name, struct mds_str *path);
  * sizes given allow. */
 int64_t mds_config_world(const struct mds_config_run *run);
 
+/* Without --world-size that is `ranks`, if it is more than one. */
+void mds_config_started(struct mds_config_run *run, int ranks);
+
 /* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for
  * mds_config_world() ranks unless that was done.  MDS_ACTION_RUN is MDS_EBUG. */
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag,

@@ -204,4 +204,8 @@ void mds_settings_plain(const struct mds_settings *s, size_t row, struct mds_str
 /* What mds_settings_show prints, to be freed; or NULL after mds_fail(MDS_EMEM). */
 char *mds_settings_text(const struct mds_settings *s);
 
+/* Print such a text with its derived values as comments: whoever reads it back, on
+ * other ranks perhaps, derives them anew. */
+void mds_settings_show_text(const char *text, FILE *f);
+
 #endif

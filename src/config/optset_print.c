@@ -427,3 +427,15 @@ char *mds_settings_text(const struct mds_settings *s)
     mds_fail(MDS_EMEM, "no host memory for the settings");
     return NULL;
 }
+
+void mds_settings_show_text(const char *text, FILE *f)
+{
+    while (*text) {
+        int n = (int)strcspn(text, "\n");
+        int is_derived = mds_settings_is_derived(text, (size_t)n);
+
+        fprintf(f, "%s%.*s\n", is_derived ? "  #" : "", is_derived ? n - 1 : n,
+                is_derived ? text + 1 : text);
+        text += n + (text[n] == '\n');
+    }
+}

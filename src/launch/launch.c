@@ -216,6 +216,21 @@ static void default_nvme_path(const struct mds_launch *l, struct mds_config_run 
                  scratch, l->machine->name);
 }
 
+/* What prints and leaves would do so on every rank, or be a run after all. */
+static enum mds_rc check_action(const struct mds_launch *l,
+                                const struct mds_config_run *run)
+{
+    if (run->config.train.dry_run)
+        return mds_fail(MDS_EUSER,
+                        "--dry-run: `mds_launch plan` makes them; or call mds_pretrain "
+                        "itself, with --world-size %lld",
+                        (long long)l->ranks);
+    if (run->action != MDS_ACTION_RUN)
+        return mds_fail(MDS_EUSER, "what prints and leaves, as --show-config does, is "
+                                   "nothing to launch: call mds_pretrain itself");
+    return MDS_OK;
+}
+
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
                               int say, struct mds_config_run **out)
 {
@@ -233,15 +248,14 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
     rc = argv.failed || l->asked.failed
              ? mds_fail(MDS_EMEM, "no host memory for arguments")
              : mds_config_read((int)argv.n, argv.v, &diag, out);
+    if (!rc)
+        rc = check_action(l, *out);
     if (!rc) {
         default_nvme_path(l, *out, say, &diag);
         mds_launch_vocab(*out, say);
     }
     if (!rc && say)
         mds_diag_log(&diag);
-    if (!rc && (*out)->action != MDS_ACTION_RUN)
-        rc = mds_fail(MDS_EUSER, "%s prints and leaves: call mds_pretrain itself",
-                      l->asked.n ? l->asked.v[0] : "");
     if (!rc)
         rc = check_gpus(l, *out);
     if (!rc)
@@ -335,9 +349,11 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     }
     return mds_fail(
         MDS_EUSER,
-        "this does not fit on %s: a rank needs %s of %s; `mds_launch plan` shows "
-        "what does, --layout plan takes it, --no-check-memory starts anyway",
-        l->machine->name, need, have);
+        "this does not fit on %lld node%s of %s (%lld rank%s): a rank needs %s of %s; "
+        "`mds_launch plan` shows what does, --layout plan takes it, --no-check-memory "
+        "starts anyway",
+        (long long)l->nodes, mds_plural(l->nodes), l->machine->name,
+        (long long)l->ranks, mds_plural(l->ranks), need, have);
 }
 
 /* A job that waits for hours should find its data. */

@@ -66,7 +66,7 @@ static void print_markdown(const struct mds_results *all, FILE *f)
     for (size_t i = 0; i < all->n; i++) {
         const struct mds_result *r = &all->v[i];
 
-        fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.4g | %.4g | %.4f |\n", r->run,
+        fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.0f | %.4g | %.4f |\n", r->run,
                 r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_of(r),
                 flops_of(r) / 1e12, r->loss);
     }

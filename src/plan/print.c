@@ -108,7 +108,7 @@ static void print_row(const struct mds_plan_request *r, const struct mds_plan_en
     char bytes[32];
 
     mds_layout_describe(&e->layout, r->world, &text);
-    fprintf(f, "%4zu %10.4g %10.4g %8.1f %11s  %s\n", number, e->estimate.step_s,
+    fprintf(f, "%4zu %10.4g %10.0f %8.1f %11s  %s\n", number, e->estimate.step_s,
             e->estimate.tokens_s, e->estimate.model_flops / 1e12,
             mds_format_bytes((double)e->estimate.device_bytes, bytes, sizeof bytes),
             text.s ? text.s : "");

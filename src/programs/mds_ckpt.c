@@ -133,20 +133,6 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
-/* What was derived is shown, but left to be derived again: it would contradict other
- * options of a run that begins with the rest. */
-static void print_configuration(const char *text)
-{
-    while (*text) {
-        int n = (int)strcspn(text, "\n");
-        int is_derived = mds_settings_is_derived(text, (size_t)n);
-
-        printf("%s%.*s\n", is_derived ? "  #" : "", is_derived ? n - 1 : n,
-               is_derived ? text + 1 : text);
-        text += n + (text[n] == '\n');
-    }
-}
-
 static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
 {
     char path[MDS_PATH_SIZE], *configuration, *provenance;
@@ -158,7 +144,7 @@ static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
-        print_configuration(configuration);
+        mds_settings_show_text(configuration, stdout);
     else if (!rc)
         print_index(ix, provenance);
     if (!rc && a->tensors)

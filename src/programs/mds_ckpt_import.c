@@ -27,6 +27,15 @@ static enum mds_rc fill(void *ctx, const struct mds_params *local,
     return MDS_OK;
 }
 
+/* Of what the model's file does not say nothing is kept for its runs: a default written
+ * down would go before a machine's profile. */
+static void forget_defaults(struct mds_settings *s)
+{
+    for (size_t row = 0; row < s->rows; row++)
+        if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
+            mds_settings_derived(s, s->set->options[row].key, "default");
+}
+
 static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights *w,
                         enum mds_hf_kind kind, const char *dir, const char *folder)
 {
@@ -36,6 +45,7 @@ static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights 
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 
+    forget_defaults(&run->settings);
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(kind));
     if (!origin.failed)
         rc = mds_checkpoint_make(run, folder, &state, origin.s, &source);

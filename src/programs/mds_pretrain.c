@@ -49,29 +49,28 @@ static void close_output(const struct mds_world *w)
         leave(w);
 }
 
-/* --help and its like: no MPI needed, so that they work on a login node. */
-static void print_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+/* Any rank of any number can be played. */
+static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct mds_world alone = {.ranks = 1};
-
-    if (mds_config_print(run, diag, stdout))
-        leave(&alone);
-    close_output(&alone);
+    if (run->action != MDS_ACTION_RUN) {
+        MDS_TRY(mds_config_print(run, diag, stdout));
+        mds_diag_log(diag);
+        return MDS_OK;
+    }
+    MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
     mds_diag_log(diag);
-    mds_config_run_destroy(run);
-    mds_diag_fini(diag);
-    exit(EXIT_SUCCESS);
+    return mds_dry_run(&run->config, stdout);
 }
 
-/* No MPI here either: any rank of any number can be played on a login node. */
-static void dry_run_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+/* --help and its like, and dry runs: without MPI, so that they work on a login node.
+ * Of copies that a launcher started all the same the first speaks. */
+static void answer_and_leave(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_world alone = {.ranks = 1};
+    int rank, copies = mds_world_copies(&rank);
 
-    if (mds_config_resolve(run, mds_config_world(run), diag))
-        leave(&alone);
-    mds_diag_log(diag);
-    if (mds_dry_run(&run->config, stdout))
+    mds_config_started(run, copies);
+    if (rank == 0 && answer(run, diag))
         leave(&alone);
     close_output(&alone);
     mds_config_run_destroy(run);
@@ -84,16 +83,14 @@ int main(int argc, char **argv)
     struct mds_world world = {.ranks = 1};
     struct mds_diag diag = {0};
     struct mds_config_run *run = NULL;
-    int unfinished = 0;
+    int unfinished = 0, rank;
     enum mds_rc rc;
 
     mds_program_start();
     rc = mds_config_read(argc, argv, &diag, &run);
-    if (!rc && run->action != MDS_ACTION_RUN)
-        print_and_leave(run, &diag);
-    if (!rc && run->config.train.dry_run)
-        dry_run_and_leave(run, &diag);
-    if (rc && !mds_world_is_parallel())
+    if (!rc && (run->action != MDS_ACTION_RUN || run->config.train.dry_run))
+        answer_and_leave(run, &diag);
+    if (rc && mds_world_copies(&rank) == 1)
         leave(&world);
     signal(SIGPIPE,
            SIG_IGN); /* who reads our output may leave before the run is over */

@@ -46,7 +46,7 @@ for kind in gpt2 gpt_neox llama; do
     '
     test_expect_success "$kind: a run goes on from it, with --load and with --finetune" '
         pretrain $options --train-iters 2 --load $kind-ours --finetune --metrics-jsonl a.jsonl &&
-        mds_ckpt info --config $kind-back >run.yaml &&
+        mds_ckpt info --config $kind-back >run.yaml && grep "# dtype: " run.yaml &&
         mds_pretrain --config run.yaml --train-iters 2 --global-batch-size 4 --lr 1e-2 \
             --eval-iters 0 --threads 1 --data-path t.h5 --load $kind-two \
             --metrics-jsonl b.jsonl >out 2>&1 &&

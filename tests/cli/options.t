@@ -47,8 +47,10 @@ test_expect_success 'what --show-config prints is a file for --config' '
     SEQ_LEN=4k mds_pretrain --model-size-key GPT1T_20L --lr 3e-4 --show-config >a.yaml &&
     mds_pretrain --config a.yaml --show-config >b.yaml &&
     grep "seq_length: 4000 .*# a.yaml:" b.yaml &&
-    sed "s/ *#.*//" a.yaml >a && sed "s/ *#.*//" b.yaml >b &&
-    test_cmp a b
+    sed "s/ *# .*//" a.yaml >a && sed "s/ *# .*//" b.yaml >b &&
+    test_cmp a b &&
+    mds_pretrain --config a.yaml --hidden-size 2560 --world-size 4 --show-config >c.yaml &&
+    grep "# ffn_hidden: 10240 " c.yaml && grep "# global: 4 " c.yaml
 '
 
 test_expect_success 'variables of options that turn something off' '
@@ -109,9 +111,11 @@ test_expect_success 'who would hold what, without starting ranks' '
     grep "sequence_parallel: true .*# derived: SP_TYPE megatron" shown &&
     grep "ranks  *8 = pipeline 1 x data 1 x ring 1 x Ulysses 1 x tensor 8" shown &&
     mds_pretrain --config shown --world-size 8 --show-config >again &&
-    grep "tensor: 8 .*# shown:" again &&
+    grep "# tensor: 8 .*# derived: SP_TYPE" again &&
+    mds_pretrain --config shown --world-size 16 --show-config | grep "# tensor: 16 " &&
     says "start 8 or 16; or give --tensor-model-parallel-size 4" \
-        mds_pretrain --config shown --world-size 12 --show-config
+        mds_pretrain --config shown --sp-type none --tensor-model-parallel-size 8 \
+        --world-size 12 --show-config
 '
 
 test_expect_success 'files that are not there, or no YAML' '

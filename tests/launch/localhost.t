@@ -69,6 +69,8 @@ test_expect_success 'the line that --print prints runs by itself' '
 test_expect_success 'a plan of a tiny model' '
     MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan >out && cat out &&
     grep "layouts fit" out && grep "optimizer" out && grep "a step of" out &&
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan --machine polaris >out &&
+    ! grep -E "[0-9]e.[0-9]" out && # 12345 tokens/s, not 1.234e+04
     MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
     grep "longest sequence: [1-9]" out
 '
