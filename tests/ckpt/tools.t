@@ -11,7 +11,7 @@ test_expect_success 'a checkpoint' '
 '
 # alone FAULT COMMAND...: one process, whose files cannot be written, says so in a line
 alone() {
-    FAULTFS=$1 FAULTFS_PATH=new ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+    FAULTFS=$1 FAULTFS_PATH=${meant:-new} ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
         LD_PRELOAD=$builddir/tests/ckpt/faultfs.so
     export FAULTFS FAULTFS_PATH ASAN_OPTIONS LD_PRELOAD
     shift
@@ -49,7 +49,7 @@ test_expect_success 'one write of many finds no room: it is noticed, whichever i
     rm -rf new new.* && awk "BEGIN { print \">r\"; for (i = 0; i < 5000; i++) print \
         \"ACGTTGCAACGTCATGCATGTTTACGCATCGGCATCAGCAGCATGACGTAGCATCAG\" }" >long.fa &&
     blinks new.h5 1 mds_data make --tokenizer codon --output new.h5 long.fa &&
-    blinks new/iter_0000004 13 mds_ckpt reshard good new --world-size 2 && mds_ckpt verify new
+    meant=new/iter blinks new/iter_0000004 13 mds_ckpt reshard good new --world-size 2 && mds_ckpt verify new
 '
 
 test_done
