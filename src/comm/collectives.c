@@ -54,6 +54,14 @@ static enum mds_rc spread_f64(struct mds_comm *c, int n)
     return MDS_OK;
 }
 
+/* Of a and b the sum, or the larger one, or the one that is NaN. */
+static double fold(double a, double b, enum mds_comm_op op)
+{
+    if (op == MDS_COMM_SUM)
+        return a + b;
+    return b > a || b != b ? b : a;
+}
+
 static enum mds_rc reduce_f64(struct mds_comm *c, double *buf, int n,
                               enum mds_comm_op op)
 {
@@ -63,7 +71,7 @@ static enum mds_rc reduce_f64(struct mds_comm *c, double *buf, int n,
         const double *x = c->f64 + (size_t)((r + c->size - c->rank) % c->size) * n;
 
         for (int i = 0; i < n; i++)
-            buf[i] = r == 0 ? x[i] : mds_comm_fold(buf[i], x[i], op);
+            buf[i] = r == 0 ? x[i] : fold(buf[i], x[i], op);
     }
     return MDS_OK;
 }

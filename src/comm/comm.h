@@ -4,7 +4,7 @@
  * independent of each other.  A group of one rank counts nothing.
  *
  * Sums are made in rank order: the result has the same bits on every rank, in every
- * run, with any MPI and any order of arrival.  A maximum is NaN if any value is.
+ * run, with any MPI and any order of arrival.
  *
  * Everything that blocks fails with MDS_ECOMM once a peer has been silent for longer
  * than the limit (mds_comm_set_timeout_s).  After a failure the group is of no more use
@@ -34,8 +34,6 @@
 #include "kernels/types.h"
 
 #include <stdint.h>
-
-enum mds_comm_op { MDS_COMM_SUM, MDS_COMM_MAX };
 
 struct mds_comm;
 
@@ -168,7 +166,7 @@ struct mds_comm_req {
  * ones are what NCCL knows.)  Arithmetic only; count >= 0, 0 <= rank < size. */
 void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n);
 
-/* buf[count] becomes the sum (maximum) over the group, on every rank.
+/* buf[count] becomes the sum over the group, on every rank.
  *
  * work: mds_comm_all_reduce_work floats, at most about 16 MiB whatever the count.
  *
@@ -179,14 +177,12 @@ void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *
  * Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521, sections 4.4 and 4.5. */
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count);
 enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t count,
-                                      enum mds_comm_op op, float *work,
-                                      struct mds_comm_req *req);
+                                      float *work, struct mds_comm_req *req);
 
 /* The first half of an all-reduce: this rank's slice (mds_comm_slice) of buf[count]
  * becomes the sum; the rest of buf keeps what it was.  work as for all_reduce. */
 enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
-                                         enum mds_comm_op op, float *work,
-                                         struct mds_comm_req *req);
+                                         float *work, struct mds_comm_req *req);
 
 /* The other half: every rank's slice of buf, count elements of elem_bytes bytes,
  * reaches all. */
@@ -205,8 +201,7 @@ int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per
                                            enum mdsk_dtype dtype);
 enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, void *out,
                                           int64_t per_rank, enum mdsk_dtype dtype,
-                                          enum mds_comm_op op, void *work,
-                                          struct mds_comm_req *req);
+                                          void *work, struct mds_comm_req *req);
 
 /* out[p] = rank p's in[this rank], blocks of `bytes` bytes: in[size x bytes] and
  * out[size x bytes] do not overlap. */
@@ -225,14 +220,14 @@ enum mds_rc mds_comm_wait(struct mds_comm_req *req);
 
 /* start and wait. */
 enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
-                                enum mds_comm_op op, float *work);
+                                float *work);
 enum mds_rc mds_comm_all_gather(struct mds_comm *c, const void *in, void *out,
                                 int64_t bytes);
 enum mds_rc mds_comm_all_to_all(struct mds_comm *c, const void *in, void *out,
                                 int64_t bytes);
 enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
                                           int64_t per_rank, enum mdsk_dtype dtype,
-                                          enum mds_comm_op op, void *work);
+                                          void *work);
 
 /* all_reduce of f32, bf16 or f16: 16-bit numbers are added in f32 and rounded once.
  * work: mds_comm_all_reduce_typed_work bytes. */
@@ -240,13 +235,13 @@ int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
                                        enum mdsk_dtype dtype);
 enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
                                             int64_t count, enum mdsk_dtype dtype,
-                                            enum mds_comm_op op, void *work,
-                                            struct mds_comm_req *req);
+                                            void *work, struct mds_comm_req *req);
 enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
-                                      enum mdsk_dtype dtype, enum mds_comm_op op,
-                                      void *work);
+                                      enum mdsk_dtype dtype, void *work);
 
-/* buf[n], for a few numbers: losses, norms, flags.  Blocking. */
+/* buf[n], for a few numbers: losses, norms, flags.  A maximum is NaN if any value is.
+ * Blocking. */
+enum mds_comm_op { MDS_COMM_SUM, MDS_COMM_MAX };
 enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
                                     enum mds_comm_op op);
 

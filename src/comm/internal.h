@@ -225,7 +225,7 @@ enum mds_comm_alarm { MDS_COMM_GIVES_UP = 1, MDS_COMM_ENDS };
 void mds_comm_alarm_ring(enum mds_comm_alarm why);
 int mds_comm_alarm_heard(enum mds_comm_alarm why); /* by which rank; -1: by none */
 
-/* out[len] = x_0 op x_1 op ... op x_{n-1}, in that order and in f32, for rank r's
+/* out[len] = x_0 + x_1 + ... + x_{n-1}, in that order and in f32, for rank r's
  * numbers x_r: x_me is own[len], the others stand in rank order in others[n - 1,
  * stride].  out may be own.  dtype: f32, bf16 or f16; rounded once. */
 struct mds_comm_sum {
@@ -234,11 +234,7 @@ struct mds_comm_sum {
     int64_t stride, len;
     int me, n;
     enum mdsk_dtype dtype;
-    enum mds_comm_op op;
 };
 void mds_comm_reduce(const struct mds_comm_sum *s);
-
-/* a op b. */
-double mds_comm_fold(double a, double b, enum mds_comm_op op);
 
 #endif

@@ -48,11 +48,6 @@ static ncclDataType_t type_of(int dtype)
     return dtype == MDSK_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
-static ncclRedOp_t op_of(int op)
-{
-    return op == MDS_COMM_SUM ? ncclSum : ncclMax;
-}
-
 /* Elements of rank p's slice: the last ones may be shorter, or empty. */
 static size_t slice(const struct mds_comm_req *r, int p)
 {
@@ -71,17 +66,16 @@ static ncclResult_t reduce_slices(struct mds_comm *c, const struct mds_comm_req 
 {
     const struct mds_nccl_line *l = &((struct own *)c->own)->all;
     ncclDataType_t type = type_of(r->call.dtype);
-    ncclRedOp_t op = op_of(r->call.op);
     ncclResult_t code;
 
     if (is_even(c, r))
-        return ncclReduceScatter(r->in, r->sum, (size_t)r->chunk, type, op, l->comm,
-                                 l->stream);
+        return ncclReduceScatter(r->in, r->sum, (size_t)r->chunk, type, ncclSum,
+                                 l->comm, l->stream);
     code = ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < c->size; p++)
         if (slice(r, p) > 0)
             code = ncclReduce(r->in + p * r->chunk * r->elem_bytes, r->sum, slice(r, p),
-                              type, op, p, l->comm, l->stream);
+                              type, ncclSum, p, l->comm, l->stream);
     return code == ncclSuccess ? ncclGroupEnd() : code;
 }
 
@@ -129,7 +123,7 @@ static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
     switch (r->stages) {
     case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
         return ncclAllReduce(r->in, r->out, (size_t)r->count, type_of(r->call.dtype),
-                             op_of(r->call.op), l->comm, l->stream);
+                             ncclSum, l->comm, l->stream);
     case MDS_COMM_REDUCING:
         return reduce_slices(c, r);
     case MDS_COMM_GATHERING:

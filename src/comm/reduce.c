@@ -6,16 +6,10 @@
 
 enum { BLOCK = 1024 }; /* floats: stays in the first-level cache for all ranks */
 
-/* a + b, or the larger one, or the one that is NaN. */
-static void fold_into(float *restrict acc, const float *restrict x, int64_t len,
-                      enum mds_comm_op op)
+static void add_to(float *restrict acc, const float *restrict x, int64_t len)
 {
-    if (op == MDS_COMM_SUM)
-        for (int64_t i = 0; i < len; i++)
-            acc[i] += x[i];
-    else
-        for (int64_t i = 0; i < len; i++)
-            acc[i] = ((x[i] > acc[i]) | (x[i] != x[i])) ? x[i] : acc[i];
+    for (int64_t i = 0; i < len; i++)
+        acc[i] += x[i];
 }
 
 /* len numbers of x from the at-th on, in f32: there, or in block. */
@@ -73,15 +67,8 @@ void mds_comm_reduce(const struct mds_comm_sum *s)
             if (r == 0)
                 memcpy(acc, x, (size_t)part * sizeof *acc);
             else
-                fold_into(acc, x, part, s->op);
+                add_to(acc, x, part);
         }
         narrow(s->out, at, part, s->dtype, acc);
     }
-}
-
-double mds_comm_fold(double a, double b, enum mds_comm_op op)
-{
-    if (op == MDS_COMM_SUM)
-        return a + b;
-    return b > a || b != b ? b : a;
 }

@@ -87,7 +87,6 @@ static void sum_up(struct mds_comm_req *r)
         .me = c->rank,
         .n = c->size,
         .dtype = (enum mdsk_dtype)r->call.dtype,
-        .op = (enum mds_comm_op)r->call.op,
     });
 }
 

@@ -105,8 +105,8 @@ static int copies_own(const struct mds_comm *c, int64_t bytes, const void *in)
 
 /* Both halves of an all-reduce, or one. */
 static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
-                                enum mdsk_dtype dtype, enum mds_comm_op op, void *work,
-                                int stages, struct mds_comm_req *req)
+                                enum mdsk_dtype dtype, void *work, int stages,
+                                struct mds_comm_req *req)
 {
     int64_t first, n, e = (int64_t)mdsk_dtype_size(dtype);
     int ok = fits(req, count, buf, buf) && can_add(dtype);
@@ -114,7 +114,7 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
     struct mds_comm_req made = {
         .call = {.kind = both ? MDS_COMM_ALL_REDUCE : MDS_COMM_REDUCE_SCATTER,
                  .dtype = dtype,
-                 .op = op,
+                 .op = MDS_COMM_SUM,
                  .peer = -1,
                  .count = count},
         .in = buf,
@@ -135,39 +135,35 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
 }
 
 enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t count,
-                                      enum mds_comm_op op, float *work,
-                                      struct mds_comm_req *req)
+                                      float *work, struct mds_comm_req *req)
 {
-    return mds_comm_all_reduce_typed_start(c, buf, count, MDSK_F32, op, work, req);
+    return mds_comm_all_reduce_typed_start(c, buf, count, MDSK_F32, work, req);
 }
 
 enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
                                             int64_t count, enum mdsk_dtype dtype,
-                                            enum mds_comm_op op, void *work,
-                                            struct mds_comm_req *req)
+                                            void *work, struct mds_comm_req *req)
 {
-    return reduce_start(c, buf, count, dtype, op, work,
+    return reduce_start(c, buf, count, dtype, work,
                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, req);
 }
 
 enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
-                                         enum mds_comm_op op, float *work,
-                                         struct mds_comm_req *req)
+                                         float *work, struct mds_comm_req *req)
 {
-    return reduce_start(c, buf, count, MDSK_F32, op, work, MDS_COMM_REDUCING, req);
+    return reduce_start(c, buf, count, MDSK_F32, work, MDS_COMM_REDUCING, req);
 }
 
 enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, void *out,
                                           int64_t per_rank, enum mdsk_dtype dtype,
-                                          enum mds_comm_op op, void *work,
-                                          struct mds_comm_req *req)
+                                          void *work, struct mds_comm_req *req)
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype), count = c->size * per_rank;
     int ok = fits(req, per_rank, in, out) && can_add(dtype);
     struct mds_comm_req made = {
         .call = {.kind = MDS_COMM_REDUCE_SCATTER,
                  .dtype = dtype,
-                 .op = op,
+                 .op = MDS_COMM_SUM,
                  .peer = -1,
                  .count = count},
         .in = in,
@@ -261,28 +257,27 @@ enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *
 }
 
 enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
-                                enum mds_comm_op op, float *work)
+                                float *work)
 {
-    return mds_comm_all_reduce_typed(c, buf, count, MDSK_F32, op, work);
+    return mds_comm_all_reduce_typed(c, buf, count, MDSK_F32, work);
 }
 
 enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
-                                      enum mdsk_dtype dtype, enum mds_comm_op op,
-                                      void *work)
+                                      enum mdsk_dtype dtype, void *work)
 {
     struct mds_comm_req req = {0};
 
-    MDS_TRY(mds_comm_all_reduce_typed_start(c, buf, count, dtype, op, work, &req));
+    MDS_TRY(mds_comm_all_reduce_typed_start(c, buf, count, dtype, work, &req));
     return mds_comm_wait(&req);
 }
 
 enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
                                           int64_t per_rank, enum mdsk_dtype dtype,
-                                          enum mds_comm_op op, void *work)
+                                          void *work)
 {
     struct mds_comm_req req = {0};
 
-    MDS_TRY(mds_comm_reduce_scatter_start(c, in, out, per_rank, dtype, op, work, &req));
+    MDS_TRY(mds_comm_reduce_scatter_start(c, in, out, per_rank, dtype, work, &req));
     return mds_comm_wait(&req);
 }
 

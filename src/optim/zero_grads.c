@@ -149,10 +149,10 @@ static enum mds_rc send_bucket(struct mds_zero *z, struct zero_bucket *b)
     b->sent = 1;
     f->busy = 1;
     if (z->stage == 0)
-        return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n,
-                                         MDS_COMM_SUM, f->work, &f->req);
-    return mds_comm_reduce_slices_start(z->group, z->grad + b->first, b->n,
-                                        MDS_COMM_SUM, f->work, &f->req);
+        return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n, f->work,
+                                         &f->req);
+    return mds_comm_reduce_slices_start(z->group, z->grad + b->first, b->n, f->work,
+                                        &f->req);
 }
 
 static enum mds_rc send_unit(struct mds_zero *z, int unit)
@@ -168,7 +168,7 @@ static enum mds_rc send_unit(struct mds_zero *z, int unit)
     place(z, unit, NULL);
     MDS_TRY(mds_comm_reduce_slices_start(
         z->group, (float *)z->grad_pool.slot[f->slot].base,
-        mds_params_unit(z->params, unit)->count, MDS_COMM_SUM, f->work, &f->req));
+        mds_params_unit(z->params, unit)->count, f->work, &f->req));
     return z->spec.overlap ? MDS_OK : land(z, f);
 }
 
@@ -315,7 +315,7 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
         if (mds_comm_all_reduce_work(group, p.n) > z->work_floats)
             return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
                             mds_comm_tag(group), unit_name(z, unit));
-        MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n, MDS_COMM_SUM,
+        MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n,
                                     z->flight[0].work));
     }
     return MDS_OK;

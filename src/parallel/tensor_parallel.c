@@ -126,10 +126,10 @@ static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out,
     int64_t n = c.slice_rows * out->width;
 
     if (is_cut(p))
-        return mds_comm_reduce_scatter_start(tp, part, sum, n, p->dtype, MDS_COMM_SUM,
-                                             out->work[i], &out->req[i]);
-    return mds_comm_all_reduce_typed_start(tp, part, n, p->dtype, MDS_COMM_SUM,
-                                           out->work[i], &out->req[i]);
+        return mds_comm_reduce_scatter_start(tp, part, sum, n, p->dtype, out->work[i],
+                                             &out->req[i]);
+    return mds_comm_all_reduce_typed_start(tp, part, n, p->dtype, out->work[i],
+                                           &out->req[i]);
 }
 
 enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
@@ -164,7 +164,7 @@ enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n)
     void *work = NULL;
 
     MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, bytes, &work));
-    MDS_TRY(mds_comm_all_reduce(tp, x, n, MDS_COMM_SUM, work));
+    MDS_TRY(mds_comm_all_reduce(tp, x, n, work));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

@@ -84,13 +84,12 @@ static void test_sums(enum mdsk_dtype t)
     static float work[MOST];
 
     put(a, t, n);
-    must(mds_comm_all_reduce_typed(group, a, n, t, MDS_COMM_SUM, work), "all_reduce");
+    must(mds_comm_all_reduce_typed(group, a, n, t, work), "all_reduce");
     get(a, t, n);
     for (int64_t i = 0; i < n; i++)
         expect("all_reduce", i, host[i], sum_at(i));
     put(a, t, per * world.ranks);
-    must(mds_comm_reduce_scatter_typed(group, a, b, per, t, MDS_COMM_SUM, work),
-         "reduce_scatter");
+    must(mds_comm_reduce_scatter_typed(group, a, b, per, t, work), "reduce_scatter");
     get(b, t, per);
     for (int64_t i = 0; i < per; i++)
         expect("reduce_scatter", i, host[i], sum_at(world.rank * per + i));
@@ -105,7 +104,7 @@ static void test_slices(int64_t n)
 
     mds_comm_slice(n, world.ranks, world.rank, &first, &mine);
     put(a, MDSK_F32, n);
-    must(mds_comm_reduce_slices_start(group, a, n, MDS_COMM_SUM, work, &req), "reduce");
+    must(mds_comm_reduce_slices_start(group, a, n, work, &req), "reduce");
     must(mds_comm_wait(&req), "reduce");
     get(a, MDSK_F32, n);
     for (int64_t i = 0; i < n; i++)
@@ -178,7 +177,7 @@ static void test_host(void)
     double one = 1;
 
     put(a, MDSK_F32, n);
-    must(mds_comm_all_reduce(group, host, n, MDS_COMM_SUM, work), "host all_reduce");
+    must(mds_comm_all_reduce(group, host, n, work), "host all_reduce");
     for (int64_t i = 0; i < n; i++)
         expect("host all_reduce", i, host[i], sum_at(i));
     must(mds_comm_all_reduce_f64(group, &one, 1, MDS_COMM_SUM), "f64");
@@ -196,8 +195,8 @@ static void test_bare(const int *ranks)
     must(mds_comm_all_reduce_f64(bare, &sum, 1, MDS_COMM_SUM), "all_reduce_f64");
     expect("all_reduce_f64", 0, (float)sum, (float)world.ranks);
     if (world.ranks > 1)
-        expect("collectives refused", 0,
-               (float)mds_comm_all_reduce(bare, a, 1, MDS_COMM_SUM, NULL), MDS_EBUG);
+        expect("collectives refused", 0, (float)mds_comm_all_reduce(bare, a, 1, NULL),
+               MDS_EBUG);
     mds_comm_destroy(bare);
 }
 

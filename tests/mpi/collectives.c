@@ -7,7 +7,7 @@
 
 enum { MOST = 5000, BUCKETS = 20 };
 
-static int all_reduce_count(int64_t n, enum mds_comm_op op)
+static int all_reduce_count(int64_t n)
 {
     float *buf = calloc((size_t)n + 1, sizeof *buf);
     float *work = calloc((size_t)mds_comm_all_reduce_work(all, n) + 1, sizeof *work);
@@ -15,8 +15,8 @@ static int all_reduce_count(int64_t n, enum mds_comm_op op)
 
     fill(buf, world.rank, n);
     buf[n] = 77;
-    must(mds_comm_all_reduce(all, buf, n, op, work), "all_reduce");
-    bad = wrong(buf, 0, n, op) + (buf[n] != 77);
+    must(mds_comm_all_reduce(all, buf, n, work), "all_reduce");
+    bad = wrong(buf, 0, n) + (buf[n] != 77);
     free(work);
     free(buf);
     return bad;
@@ -27,23 +27,19 @@ static void test_all_reduce(const char *name)
     static const int64_t counts[] = {0, 1, 2, 3, 5, 64, 127, 1000, MOST};
     int bad = 0;
 
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        bad += all_reduce_count(counts[i], MDS_COMM_SUM);
-        bad += all_reduce_count(counts[i], MDS_COMM_MAX);
-    }
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        bad += all_reduce_count(counts[i]);
     check(bad, name);
 }
 
 static void test_nan_is_the_maximum(void)
 {
     int last = world.ranks - 1, bad;
-    float x[3] = {world.rank == 0 ? NAN : 1, world.rank == last ? NAN : 1, 1};
-    double d[2] = {world.rank == last ? (double)NAN : 1, world.rank};
-    float work[256];
+    double x[4] = {world.rank == 0 ? (double)NAN : 1,
+                   world.rank == last ? (double)NAN : 1, 1, world.rank};
 
-    must(mds_comm_all_reduce(all, x, 3, MDS_COMM_MAX, work), "max");
-    must(mds_comm_all_reduce_f64(all, d, 2, MDS_COMM_MAX), "max f64");
-    bad = !isnan(x[0]) + !isnan(x[1]) + (x[2] != 1) + !isnan(d[0]) + (d[1] != last);
+    must(mds_comm_all_reduce_f64(all, x, 4, MDS_COMM_MAX), "max f64");
+    bad = !isnan(x[0]) + !isnan(x[1]) + (x[2] != 1) + (x[3] != last);
     check(bad, "a maximum is NaN if any value is");
 }
 
@@ -113,10 +109,9 @@ static void test_reduce_scatter(void)
             float *to = inside ? in + world.rank * n : out;
 
             fill(in, world.rank, n * world.ranks);
-            must(mds_comm_reduce_scatter_typed(all, in, to, n, MDSK_F32, MDS_COMM_SUM,
-                                               work),
+            must(mds_comm_reduce_scatter_typed(all, in, to, n, MDSK_F32, work),
                  "reduce_scatter");
-            bad += wrong(to, world.rank * n, n, MDS_COMM_SUM);
+            bad += wrong(to, world.rank * n, n);
         }
     free(work);
     check(bad, "reduce_scatter, to outside and in place");
@@ -133,7 +128,7 @@ static void start_bucket(struct mds_comm *c, int b, float *buf,
     int64_t n = bucket_count(b);
 
     fill(buf, world.rank, n);
-    must(mds_comm_all_reduce_start(c, buf, n, MDS_COMM_SUM, buf + MOST, req), "start");
+    must(mds_comm_all_reduce_start(c, buf, n, buf + MOST, req), "start");
 }
 
 /* Like gradients in a backward pass: more buckets than move at once, ranks that are
@@ -163,7 +158,7 @@ static void test_overlap(const char *name)
             bad += !mds_comm_done(&reqs[b]);
         }
         for (int b = 0; b < BUCKETS; b++)
-            bad += wrong(buf[b], 0, bucket_count(b), MDS_COMM_SUM);
+            bad += wrong(buf[b], 0, bucket_count(b));
     }
     check(bad, name);
 }
@@ -176,7 +171,7 @@ static void test_poll_alone_finishes(void)
     start_bucket(all, 1, buf, &req);
     while (!mds_comm_done(&req))
         must(mds_comm_poll(&req), "poll");
-    check(wrong(buf, 0, bucket_count(1), MDS_COMM_SUM), "polling alone finishes");
+    check(wrong(buf, 0, bucket_count(1)), "polling alone finishes");
 }
 
 static void test_subgroups(void)
@@ -227,7 +222,7 @@ static void test_waiting_moves_other_groups(void)
     must(mds_comm_wait(&req), "wait");
     mds_comm_destroy(p);
     mds_comm_destroy(q);
-    check(wrong(buf, 0, bucket_count(2), MDS_COMM_SUM), "waiting moves other groups");
+    check(wrong(buf, 0, bucket_count(2)), "waiting moves other groups");
 }
 
 static void use_all(struct mds_comm *c, float *buf, float *work)
@@ -235,13 +230,13 @@ static void use_all(struct mds_comm *c, float *buf, float *work)
     double d[3] = {0};
     struct mds_comm_req req = {0};
 
-    must(mds_comm_all_reduce(c, buf, 1001, MDS_COMM_SUM, work), "all_reduce");
-    must(mds_comm_all_reduce_start(c, buf, 0, MDS_COMM_SUM, work, &req), "start");
+    must(mds_comm_all_reduce(c, buf, 1001, work), "all_reduce");
+    must(mds_comm_all_reduce_start(c, buf, 0, work, &req), "start");
     must(mds_comm_wait(&req), "wait");
     must(mds_comm_all_reduce_f64(c, d, 3, MDS_COMM_MAX), "all_reduce_f64");
     must(mds_comm_broadcast(c, buf, 999, 0), "broadcast");
     must(mds_comm_all_gather(c, buf, buf, 12), "all_gather");
-    must(mds_comm_reduce_scatter_typed(c, buf, buf, 10, MDSK_F32, MDS_COMM_SUM, work),
+    must(mds_comm_reduce_scatter_typed(c, buf, buf, 10, MDSK_F32, work),
          "reduce_scatter");
     must(mds_comm_barrier(c), "barrier");
 }
@@ -272,9 +267,9 @@ static void test_wrong_arguments(void)
     int self[] = {-1}, bad = 0;
     float x = 0;
 
-    bad += mds_comm_all_reduce(all, &x, -1, MDS_COMM_SUM, &x) != MDS_EBUG;
-    bad += mds_comm_all_reduce(all, NULL, 1, MDS_COMM_SUM, &x) != MDS_EBUG;
-    bad += mds_comm_all_reduce_start(all, &x, 1, MDS_COMM_SUM, &x, &busy) != MDS_EBUG;
+    bad += mds_comm_all_reduce(all, &x, -1, &x) != MDS_EBUG;
+    bad += mds_comm_all_reduce(all, NULL, 1, &x) != MDS_EBUG;
+    bad += mds_comm_all_reduce_start(all, &x, 1, &x, &busy) != MDS_EBUG;
     bad += mds_comm_broadcast(all, &x, 4, world.ranks) != MDS_EBUG;
     bad += mds_comm_create_mpi(self, 1, "none", &none) != MDS_EBUG || none;
     bad += mds_comm_create_dry(3, 3, "none", &none) != MDS_EBUG || none;

@@ -17,12 +17,12 @@ while read -r prog n want; do
     printf '%s\n' "$out" | grep -qx "hash $want" || printf 'not '
     echo "ok $t - the same bits as ever from $prog on $n ranks"
 done <<EOF
-collectives 1 9f80de66bda443e4
-collectives 2 4110d7bad70db996
-collectives 3 9a09df43ce56d122
-collectives 4 de586378652092f2
-requests 1 50b9ff89e409e599
-requests 2 3aa7815895160d30
-requests 3 604e32ff5103225a
-requests 4 5906f145a05cbd2a
+collectives 1 f219f4e93cac6904
+collectives 2 f4c1954e042edc42
+collectives 3 b5125660190efc3e
+collectives 4 8043afcf3ba34302
+requests 1 1e1e2691521bbbb8
+requests 2 0412d2ae1e0d3584
+requests 3 08f55aff2db119f6
+requests 4 ee7fde9c26c5ecf8
 EOF

@@ -32,11 +32,11 @@ float number(int r, int64_t i);
 void fill(float *buf, int r, int64_t n);
 
 /* What all ranks make of their i-th numbers, in rank order, in float. */
-float expected(int64_t i, enum mds_comm_op op);
+float expected(int64_t i);
 
 /* How many of buf[n], which begins at the i0-th number, are not the expected bits, or
  * are far from the sum in double. */
-int wrong(const float *buf, int64_t i0, int64_t n, enum mds_comm_op op);
+int wrong(const float *buf, int64_t i0, int64_t n);
 
 void hash_bytes(const void *p, size_t n);
 

@@ -49,7 +49,7 @@ static void test_slice_arithmetic(void)
     check(bad, "slices follow each other");
 }
 
-static int slices_of(int64_t count, enum mds_comm_op op)
+static int slices_of(int64_t count)
 {
     static float buf[MOST + 1];
     struct mds_comm_req req = {0};
@@ -58,7 +58,7 @@ static int slices_of(int64_t count, enum mds_comm_op op)
 
     fill(buf, world.rank, count);
     buf[count] = 77;
-    must(mds_comm_reduce_slices_start(all, buf, count, op, work, &req), "reduce");
+    must(mds_comm_reduce_slices_start(all, buf, count, work, &req), "reduce");
     must(mds_comm_wait(&req), "wait");
     mds_comm_slice(count, world.ranks, world.rank, &first, &n);
     for (int64_t i = 0; i < count; i++)
@@ -66,7 +66,7 @@ static int slices_of(int64_t count, enum mds_comm_op op)
             bad += buf[i] != number(world.rank, i);
     must(mds_comm_gather_slices_start(all, buf, count, sizeof *buf, &req), "gather");
     must(mds_comm_wait(&req), "wait");
-    return bad + wrong(buf, 0, count, op) + (buf[count] != 77);
+    return bad + wrong(buf, 0, count) + (buf[count] != 77);
 }
 
 static void test_slices(const char *name)
@@ -74,7 +74,7 @@ static void test_slices(const char *name)
     int bad = 0;
 
     for (int i = 0; i < COUNTS; i++)
-        bad += slices_of(counts[i], MDS_COMM_SUM) + slices_of(counts[i], MDS_COMM_MAX);
+        bad += slices_of(counts[i]);
     check(bad, name);
 }
 
@@ -119,11 +119,10 @@ static int reduce16(int64_t n, enum mdsk_dtype t)
     int bad;
 
     fill16(buf, world.rank, n, t);
-    must(mds_comm_all_reduce_typed(all, buf, n, t, MDS_COMM_SUM, own), "all_reduce");
+    must(mds_comm_all_reduce_typed(all, buf, n, t, own), "all_reduce");
     bad = wrong16(buf, 0, n, t);
     fill16(buf, world.rank, n * world.ranks, t);
-    must(mds_comm_reduce_scatter_typed(all, buf, out, n, t, MDS_COMM_SUM, work),
-         "reduce_scatter");
+    must(mds_comm_reduce_scatter_typed(all, buf, out, n, t, work), "reduce_scatter");
     bad += wrong16(out, world.rank * n, n, t);
     free(own);
     return bad;
@@ -182,13 +181,12 @@ static void take_off(struct flight *f)
     mds_comm_slice(FLOATS, world.ranks, world.rank, &first, &n);
     for (int64_t i = first; i < first + n; i++)
         f->params[i] = number(99, i);
-    must(mds_comm_reduce_slices_start(all, f->grads, FLOATS, MDS_COMM_SUM, f->work[0],
-                                      &f->reduce),
+    must(mds_comm_reduce_slices_start(all, f->grads, FLOATS, f->work[0], &f->reduce),
          "reduce_slices");
     must(mds_comm_gather_slices_start(all, f->params, FLOATS, 4, &f->gather),
          "gather_slices");
-    must(mds_comm_reduce_scatter_start(all, f->in, f->part, 300, MDSK_F32, MDS_COMM_SUM,
-                                       f->work[1], &f->scatter),
+    must(mds_comm_reduce_scatter_start(all, f->in, f->part, 300, MDSK_F32, f->work[1],
+                                       &f->scatter),
          "reduce_scatter");
     must(mds_comm_all_gather_start(all, f->in, f->shared, bytes, &f->share), "gather");
     must(mds_comm_all_to_all_start(all, f->in, f->swapped, bytes, &f->swap), "swap");
@@ -204,8 +202,8 @@ static int land(struct flight *f, int turn)
     for (int i = 0; i < 5; i++)
         must(mds_comm_wait(reqs[(i * 2 + turn + world.rank) % 5]), "wait");
     mds_comm_slice(FLOATS, world.ranks, world.rank, &first, &n);
-    bad += wrong(f->grads + first, first, n, MDS_COMM_SUM);
-    bad += wrong(f->part, world.rank * 300, 300, MDS_COMM_SUM);
+    bad += wrong(f->grads + first, first, n);
+    bad += wrong(f->part, world.rank * 300, 300);
     for (int64_t i = 0; i < FLOATS; i++)
         bad += f->params[i] != number(99, i);
     for (int p = 0; p < world.ranks; p++)
@@ -289,14 +287,13 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
     struct mds_comm_req req = {0};
     double d[3] = {0};
 
-    must(mds_comm_all_reduce(c, a, 1001, MDS_COMM_SUM, w), "all_reduce");
-    must(mds_comm_all_reduce_typed(c, a, 77, MDSK_BF16, MDS_COMM_SUM, w), "typed");
-    must(mds_comm_reduce_slices_start(c, a, 999, MDS_COMM_SUM, w, &req), "slices");
+    must(mds_comm_all_reduce(c, a, 1001, w), "all_reduce");
+    must(mds_comm_all_reduce_typed(c, a, 77, MDSK_BF16, w), "typed");
+    must(mds_comm_reduce_slices_start(c, a, 999, w, &req), "slices");
     must(mds_comm_wait(&req), "wait");
     must(mds_comm_gather_slices_start(c, a, 999, 2, &req), "slices");
     must(mds_comm_wait(&req), "wait");
-    must(mds_comm_reduce_scatter_typed(c, a, b, 10, MDSK_F32, MDS_COMM_SUM, w),
-         "reduce_scatter");
+    must(mds_comm_reduce_scatter_typed(c, a, b, 10, MDSK_F32, w), "reduce_scatter");
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
     must(mds_comm_all_to_all(c, a, b, 20), "all_to_all");
     must(mds_comm_broadcast(c, a, 333, 0), "broadcast");
@@ -375,8 +372,8 @@ static void test_wrong_arguments(void)
     bad += mds_comm_recv_start(all, NULL, 4, peer, 0, &m) != MDS_EBUG;
     bad += mds_comm_all_to_all(all, x, x, 4) != MDS_EBUG;
     bad += mds_comm_gather_slices_start(all, x, 4, 4, &busy) != MDS_EBUG;
-    bad += mds_comm_reduce_slices_start(all, x, -1, MDS_COMM_SUM, x, &req) != MDS_EBUG;
-    bad += mds_comm_all_reduce_typed(all, x, 4, MDSK_I32, MDS_COMM_SUM, x) != MDS_EBUG;
+    bad += mds_comm_reduce_slices_start(all, x, -1, x, &req) != MDS_EBUG;
+    bad += mds_comm_all_reduce_typed(all, x, 4, MDSK_I32, x) != MDS_EBUG;
     bad += strstr(mds_fail_text(), "requests.c:") == NULL;
     check(bad, "wrong arguments are refused");
 }
