@@ -81,7 +81,8 @@ static int is_date(const char *text)
            text[n] == '\0' && m >= 1 && m <= 12 && d >= 1 && d <= 31;
 }
 
-/* Whether map says where its facts are from and of when; faults for what is wrong. */
+/* Whether map says where its facts are from and of when; a date that is none is a fault
+ * by itself. */
 static int has_source(struct reader *r, const struct mds_node *map)
 {
     const struct mds_node *source = mds_node_get(map, "source");
@@ -133,9 +134,10 @@ static void put(struct reader *r, size_t row, const struct mds_node *n, const ch
     free(joined);
 }
 
-/* One fact: a value, or {value: , source: , date: }. */
+/* One fact: a value, or {value: , source: , date: }.  *sourced says whether the section
+ * has a source for it; if not, one fault is enough for all of the section. */
 static void read_fact(struct reader *r, const struct mds_node *section,
-                      const struct mds_node *n, int sourced)
+                      const struct mds_node *n, int *sourced)
 {
     const struct mds_node *value = mds_node_get(n, "value");
     char key[128];
@@ -149,13 +151,13 @@ static void read_fact(struct reader *r, const struct mds_node *section,
         unknown_fact(r, n, key);
         return;
     }
-    if (value)
-        sourced = has_source(r, n);
-    if (!sourced)
+    if (value ? !has_source(r, n) : !*sourced) {
         mds_diag_fault(r->diag, origin_of(r, n),
                        "%s has no source and date; give them to the section, or write "
                        "%s: {value: .., source: .., date: YYYY-MM-DD}",
                        key, n->key);
+        *sourced = 1;
+    }
     put(r, row, value ? value : n, key);
 }
 
@@ -167,7 +169,7 @@ static void read_section(struct reader *r, const struct mds_node *section)
     for (const struct mds_option *o = mds_machine_facts.options; o->help; o++)
         if (strncmp(o->key, section->key, length) == 0 && o->key[length] == '.') {
             for (const struct mds_node *n = section->first; n; n = n->next)
-                read_fact(r, section, n, sourced);
+                read_fact(r, section, n, &sourced);
             return;
         }
     unknown_section(r, section);

@@ -1,4 +1,5 @@
 /* What a profile must say, and what must agree in it. */
+#include "base/str.h"
 #include "plan/machine_impl.h"
 
 #include <string.h>
@@ -11,9 +12,14 @@ static int was_set(const struct mds_machine *m, const char *key)
 static void need(const struct mds_machine *m, const char *const *keys, size_t count,
                  const char *why, struct mds_diag *diag)
 {
+    struct mds_str missing = {0};
+
     for (size_t i = 0; i < count; i++)
         if (!was_set(m, keys[i]))
-            mds_diag_fault(diag, m->path, "no %s%s", keys[i], why);
+            mds_str_add(&missing, "%s%s", missing.len ? ", " : "", keys[i]);
+    if (missing.len)
+        mds_diag_fault(diag, m->path, "no %s%s", missing.s, why);
+    mds_str_fini(&missing);
 }
 
 static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
@@ -124,7 +130,7 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
         "links.host_memory_bytes_s",
     };
 
-    need(m, keys, sizeof keys / sizeof *keys, "; every profile must give it", diag);
+    need(m, keys, sizeof keys / sizeof *keys, "; every profile must give that", diag);
     if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
         need(m, command, 1, "; launchers but plain must have it", diag);
     check_gpu(m, diag);

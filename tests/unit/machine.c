@@ -60,7 +60,7 @@ static void all_faults_come_at_once(void **state)
         "m.yaml:4: environment: A-B is no variable",
         "m.yaml:5: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
         "m.yaml: no gpu.kind",
-        "m.yaml: no rates.matmul_flops",
+        ", rates.matmul_flops, rates.matmul_fp32_flops, ",
     };
     struct mds_machine *m = NULL;
     struct mds_diag diag = {0};
@@ -76,6 +76,8 @@ static void all_faults_come_at_once(void **state)
         if (!found)
             fail_msg("no fault says '%s'", says[i]);
     }
+    for (size_t k = 0; k < diag.count; k++) /* one for the section is enough */
+        assert_null(strstr(diag.entries[k].text, "node.gpus has no source"));
     mds_diag_fini(&diag);
 }
 
