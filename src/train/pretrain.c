@@ -55,6 +55,7 @@ static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *
     enum mds_rc rc;
 
     MDS_TRY(meet(spec, run));
+    mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
         mds_info("data: %s", mds_dataset_describe(spec->data));
@@ -79,7 +80,6 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);
     mds_comm_set_timeout_s(c->parallel.timeout_s);
-    mds_comm_set_check(c->train.comm_check);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = train_on(&spec, run, unfinished);
