@@ -1,12 +1,14 @@
 #include "train/alike.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "device/device.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* These are a node's own, or a rank's. */
+/* These are a node's own, or a rank's.  Of the device it is what becomes of it that all
+ * have alike. */
 static const char *const own[] = {"data.paths",    "output.log_level",   "train.device",
                                   "train.threads", "parallel.nvme_path", NULL};
 
@@ -17,6 +19,7 @@ static enum mds_rc describe(const struct mds_config_run *run,
 {
     mds_str_add(out, "the version %s\n", version);
     mds_settings_lines(&run->settings, own, out);
+    mds_str_add(out, "the device %s\n", mds_dev_resolve(run->config.output.device));
     mds_str_add(out, "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens\n",
                 mds_dataset_tokens(data, MDS_SPLIT_TRAIN),
                 mds_dataset_tokens(data, MDS_SPLIT_VALID),

@@ -38,7 +38,9 @@ test_expect_success 'an environment that one rank alone has, and other data, are
     alone "mds_pretrain --data-path t.h5 --save ck" "mds_pretrain --data-path t.h5" \
         "rank 1 .*this rank has --save no path, rank 0 has --save a path" &&
     alone "mds_pretrain --data-path t.h5" "MDS_COMM_CHECK=1 mds_pretrain --data-path t.h5" \
-        "rank 1 .*this rank has --comm-check true, rank 0 has --comm-check false"
+        "rank 1 .*this rank has --comm-check true, rank 0 has --comm-check false" &&
+    alone "mds_pretrain --data-path t.h5" "mds_pretrain --data-path t.h5 --device cuda" \
+        "rank 1 .*this rank has the device cuda, rank 0 has the device cpu"
 '
 test_expect_success 'what is a rank of its own may differ' '
     cp t.h5 copy.h5 && apart "mds_pretrain --data-path t.h5" "MDS_LOG_LEVEL=debug \
