@@ -61,6 +61,26 @@ test_expect_success 'a run trains, evaluates and reports' '
     ls tb/events.out.tfevents.* &&
     ! ls ./*.partial
 '
+# evaluated RANKS OPTIONS...: split, iteration and loss of each evaluation; weights stay
+evaluated() {
+    n=$1
+    shift
+    rm -f eval.jsonl && ranks "$n" --lr 0 --split 50,25,25 "$@" --metrics-jsonl eval.jsonl >out &&
+        sed -n 's/.*"eval",.*"split":"\([a-z]*\)","iteration":\([0-9]*\),"lm_loss":\([0-9.]*\),.*/\1 \2 \3/p' \
+            eval.jsonl | awk '{ printf "%s %d %.8f\n", $1, $2, $3 }'
+}
+# A quarter of the genome has 126 windows.
+test_expect_success 'evaluation: when asked for, over the first windows or all, for any ranks and batch' '
+    evaluated 1 --train-iters 5 --eval-interval 2 --eval-iters 3 >each &&
+    test "$(cut -d" " -f1,2 each | tr "\n" " ")" = "validation 2 validation 4 validation 5 test 5 " &&
+    tail -n 2 each | sed "s/ 5 / 1 /" >twelve && head -n 3 each | cut -d" " -f3 | uniq | wc -l | grep -x 1 &&
+    evaluated 1 --train-iters 1 --eval-iters 1 --global-batch-size 12 >got && test_cmp twelve got &&
+    evaluated 2 --train-iters 1 --eval-iters 3 >got && test_cmp twelve got &&
+    evaluated 1 --train-iters 1 --eval-iters 14 --global-batch-size 9 >all && ! cmp -s twelve all &&
+    evaluated 1 --train-iters 1 --eval-iters 15 --global-batch-size 9 >got && test_cmp all got &&
+    evaluated 2 --train-iters 1 --eval-iters 2 --global-batch-size 252 >got && test_cmp all got
+'
+
 test_expect_success 'exported weights start another run where the first ended' '
     pretrain --lr 0 --train-iters 1 --init-weights w.safetensors --eval-iters 2 >out2 2>&1 &&
     last=$(sed -n "s/.*validation loss at iteration 6 | lm loss value: \([^ ]*\) .*/\1/p" out) &&

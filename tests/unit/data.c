@@ -329,7 +329,9 @@ static void test_megatron_all_widths(void **state)
 {
     static const struct {
         int code, item;
-    } types[] = {{1, 1}, {2, 1}, {3, 2}, {4, 4}, {5, 8}, {8, 2}};
+        int32_t top; /* the last token, each byte of it another */
+    } types[] = {{1, 1, 0xfe},     {2, 1, 0x7e},     {3, 2, 0x7efd},
+                 {4, 4, 0xfedcba}, {5, 8, 0xfedcba}, {8, 2, 0xfedc}};
     static const char *const names[] = {"m", "m.bin", "m.idx"};
     unsigned char idx[256], bin[64], *p;
     struct mds_source *s;
@@ -341,7 +343,7 @@ static void test_megatron_all_widths(void **state)
         write_file("m.idx", idx, make_idx(idx, types[t].code, types[t].item));
         p = bin;
         for (int i = 0; i < 5; i++)
-            p = put(p, (uint64_t)(10 + i), types[t].item);
+            p = put(p, (uint64_t)(i < 4 ? 10 + i : types[t].top), types[t].item);
         write_file("m.bin", bin, (size_t)(p - bin));
         assert_int_equal(mds_source_open(names[t % 3], &s), MDS_OK);
         assert_int_equal(s->tokens, 5);
@@ -352,10 +354,11 @@ static void test_megatron_all_widths(void **state)
         assert_int_equal(mds_source_largest(s, 0, 4, &largest), MDS_OK);
         assert_int_equal(largest, 13);
         assert_int_equal(mds_source_largest(s, 4, 1, &largest), MDS_OK);
-        assert_int_equal(largest, 14);
+        assert_int_equal(largest, types[t].top);
         assert_int_equal(mds_source_read(s, 0, 5, ids), MDS_OK);
-        assert_int_equal(ids[0], 10);
-        assert_int_equal(ids[4], 14);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(ids[i], 10 + i);
+        assert_int_equal(ids[4], types[t].top);
         assert_int_equal(mds_source_starts(s, 0, 3, starts), MDS_OK);
         assert_int_equal(starts[1], 2);
         assert_int_equal(starts[2], 5);
@@ -368,12 +371,21 @@ static void test_megatron_all_widths(void **state)
     assert_fails(mds_source_read(s, 0, 5, ids), MDS_EIO,
                  "m.bin: cannot be read: it was");
     mds_source_close(s);
-    put(put(bin, 1, 8), UINT64_C(1) << 40, 8);
-    write_file("m.bin", bin, 40);
     write_file("m.idx", idx, make_idx(idx, 5, 8));
+    for (int byte = 4; byte < 8; byte++) {
+        put(put(bin, 1, 8), UINT64_C(1) << 8 * byte, 8);
+        write_file("m.bin", bin, 40);
+        assert_int_equal(mds_source_open("m", &s), MDS_OK);
+        assert_fails(mds_source_read(s, 0, 5, ids), MDS_EUSER,
+                     "m.bin: token 1 is -1, outside");
+        mds_source_close(s);
+    }
+    put(bin, UINT64_C(0xfffe), 2);
+    write_file("m.bin", bin, 10);
+    write_file("m.idx", idx, make_idx(idx, 3, 2));
     assert_int_equal(mds_source_open("m", &s), MDS_OK);
-    assert_fails(mds_source_read(s, 0, 5, ids), MDS_EUSER,
-                 "m.bin: token 1 is -1, outside");
+    assert_fails(mds_source_read(s, 0, 1, ids), MDS_EUSER,
+                 "m.bin: token 0 is -2, outside");
     mds_source_close(s);
     unlink("m.bin");
     assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: No such file");
