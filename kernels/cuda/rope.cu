@@ -74,8 +74,10 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
 
     if (a->B * a->S * a->A < 1)
         return 0;
-    if (half > most_turns || a->B * a->A * half > INT_MAX)
+    if (half > most_turns || a->B * a->A * half > INT_MAX) {
+        mdsk_cuda_fail("rope", "rotations of more than 2048, or too many heads");
         return -ENOTSUP;
+    }
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         int tokens = tokens_of(a, width());
 
