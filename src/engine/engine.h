@@ -53,9 +53,9 @@ struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
 struct mds_step_result {
-    double loss;      /* nats per token, over the global batch */
-    double grad_norm; /* of the summed gradient, before clipping */
-    double loss_scale;
+    double loss;       /* nats per token, over the global batch */
+    double grad_norm;  /* of the summed gradient, before clipping */
+    double loss_scale; /* that the gradients were made with; 1 but in f16 */
     int overflow; /* f16: gradients are not finite, update will leave the step out */
 };
 

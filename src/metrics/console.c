@@ -44,6 +44,8 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, " learning rate: %.3E |", s->lr);
     mds_str_add(out, " global batch size: %5" PRId64 " |", run->global_batch);
     mds_str_add(out, " lm loss: %.6E |", mean->loss);
+    if (s->loss_scale > 0)
+        mds_str_add(out, " loss scale: %.1f |", s->loss_scale);
     mds_str_add(out, " grad norm: %.3f |", s->grad_norm);
     mds_str_add(out, " number of skipped iterations: %3" PRId64 " |", mean->skipped);
     mds_str_add(out, " number of nan iterations: %3" PRId64 " |", mean->nan_steps);

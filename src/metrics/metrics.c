@@ -252,6 +252,8 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_int(j, "global_batch_size", m->run.global_batch);
     mds_jsonl_add_real(j, "lm_loss", s->loss);
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
+    if (s->loss_scale > 0)
+        mds_jsonl_add_real(j, "loss_scale", s->loss_scale);
     mds_jsonl_add_int(j, "skipped", s->skipped);
     mds_jsonl_add_real(j, "samples_per_s", now->samples_per_s);
     mds_jsonl_add_real(j, "tokens_per_s", now->tokens_per_s);
@@ -282,6 +284,8 @@ static void chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
 
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         chart(m, points[i].tag, s->iteration, points[i].value);
+    if (s->loss_scale > 0)
+        chart(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
 
 static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)

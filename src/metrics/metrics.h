@@ -41,7 +41,8 @@ struct mds_metrics_step {
     double lr;
     double loss; /* nats per token, mean over the global batch */
     double grad_norm;
-    int skipped; /* the update was left out (overflow, or not finite) */
+    double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
+    int skipped;       /* the update was left out (overflow, or not finite) */
 };
 
 /* A step whose loss or gradient is not finite, and what was done about it. */

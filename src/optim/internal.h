@@ -37,7 +37,7 @@ struct zero_unit {
 /* Neighbouring units, whose gradients travel together: one unit, where slices are
  * owned. */
 struct zero_bucket {
-    int first_unit, units;
+    int units;
     int64_t first, n; /* elements of the flat buffer */
     int waiting;      /* units of it that are not complete */
     int sent;         /* its sum was started */

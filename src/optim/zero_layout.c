@@ -63,7 +63,6 @@ static void fill_buckets(struct mds_zero *z)
         }
         b->n += b->first - pu->first;
         b->first = pu->first;
-        b->first_unit = i;
         b->units++;
         z->unit[i].bucket = z->buckets - 1;
     }

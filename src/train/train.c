@@ -147,6 +147,7 @@ static enum mds_rc load_rows(const struct run *r, int64_t first)
 static void report_step(struct run *r, const struct mds_step_result *s, int taken,
                         double lr, double elapsed_s)
 {
+    int fp16 = r->config->train.type == MDS_TYPE_F16;
     struct mds_metrics_step m = {.iteration = r->iteration,
                                  .consumed_samples = r->samples,
                                  .consumed_tokens =
@@ -155,6 +156,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .lr = lr,
                                  .loss = s->loss,
                                  .grad_norm = s->grad_norm,
+                                 .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};
 
     if (taken)

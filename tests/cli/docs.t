@@ -96,7 +96,7 @@ test_expect_success 'docs/from-megatron-deepspeed.md: what is said of a flag' '
 test_expect_success 'docs/running.md: what a run prints and writes' '
     mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     mds_pretrain --data-path t.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
-        --seq-length 32 --train-iters 2 --eval-iters 1 --log-interval 1 --threads 1 \
+        --seq-length 32 --train-iters 2 --eval-iters 1 --log-interval 1 --threads 1 --fp16 \
         --metrics-jsonl m.jsonl >out 2>&1 &&
     sed -n "/^Then, every/,/^A loss/p" "$srcdir/docs/running.md" | grep "^| " | cut -d"|" -f2 |
         grep -o "\`[^\`]*\`" | tr -d "\`" | sed "s/^iteration .*/iteration/" >fields &&

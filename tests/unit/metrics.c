@@ -152,6 +152,7 @@ static struct mds_metrics_step step_at(int64_t i, double loss)
         .lr = 1.5e-4,
         .loss = loss,
         .grad_norm = 1.25,
+        .loss_scale = i == 5 ? 65536 : 0, /* as if fp16 began there */
     };
 }
 
@@ -225,6 +226,7 @@ static void test_console(void **state)
              " number of skipped iterations:   0 | number of nan iterations:   1 |");
     contains(out,
              "\n iteration        5/       5 |"); /* the last one, off the interval */
+    contains(out, " | loss scale: 65536.0 | grad norm: 1.250 |");
     assert_null(strstr(out, "iteration        3/"));
     assert_null(strchr(out, '\r')); /* no terminal, no rewriting */
     contains(out, "---\n validation loss at iteration 5 | lm loss value: 3.125000E+00 |"
@@ -251,6 +253,8 @@ static void test_json(void **state)
     contains(text, "\"iteration\":3,\"consumed_samples\":12,\"consumed_tokens\":192,"
                    "\"elapsed_s\":0.25");
     contains(text, "\"lm_loss\":null"); /* step 4's NaN */
+    contains(text, "\"grad_norm\":1.25,\"skipped\":0");
+    contains(text, "\"grad_norm\":1.25,\"loss_scale\":65536,\"skipped\":0");
     contains(text, "\"tokens_per_s_per_rank\":128");
     contains(text, "\"event\":\"eval\"");
     contains(text, "\"split\":\"validation\"");
@@ -356,6 +360,8 @@ static void test_tensorboard(void **state)
     assert_memory_equal(version, "brain.Event:2", 13);
     assert_int_equal(sum_scalars(buf, n, "grad-norm/grad-norm", &sum), 5);
     assert_true(sum == 5 * 1.25);
+    assert_int_equal(sum_scalars(buf, n, "loss-scale/loss-scale", &sum), 1);
+    assert_true(sum == 65536);
     assert_int_equal(sum_scalars(buf, n, "lm-loss-training/lm loss", &sum), 5);
     assert_true(isnan(sum)); /* step 4 */
     assert_int_equal(sum_scalars(buf, n, "learning-rate/learning-rate", &sum), 5);
