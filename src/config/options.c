@@ -285,7 +285,8 @@ static const struct mds_option rows[] = {
     {length, "train.exit_duration", "--exit-duration-in-mins",
      "MDS_EXIT_DURATION_IN_MINS", MDS_OPT_MINUTES, "0", 0, 1e9, NULL,
      AT(train.exit_duration_s), "minutes",
-     .help = "leave after the step that ends past this time; also 90s, 2h; 0: never"},
+     .help = "leave after the step that ends past this time since the program began; "
+             "also 90s, 2h; 0: never"},
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,

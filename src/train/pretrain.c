@@ -1,5 +1,6 @@
 #include "train/pretrain.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
@@ -73,7 +74,8 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
                          struct mds_diag *diag, const char *version, int *unfinished)
 {
     const struct mds_config *c = &run->config;
-    struct mds_train_spec spec = {.config = c, .world = w, .version = version};
+    struct mds_train_spec spec = {
+        .config = c, .world = w, .began_s = mds_clock_s(), .version = version};
     enum mds_rc rc;
 
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));

@@ -18,10 +18,10 @@ struct run {
     struct mds_dev *dev, *host;
     struct mds_engine *engine;
     struct mds_engine_need need;
-    int64_t memory_before;       /* of this process, before the engine took any */
-    struct mds_metrics *metrics; /* rank 0's; else NULL */
-    int32_t *rows;               /* [accumulation * micro, S+1] */
-    double start_s;
+    int64_t memory_before;         /* of this process, before the engine took any */
+    struct mds_metrics *metrics;   /* rank 0's; else NULL */
+    int32_t *rows;                 /* [accumulation * micro, S+1] */
+    double start_s;                /* of the loop */
     double valid_loss, train_loss; /* latest; NAN: none */
     int64_t iteration;             /* done */
     int64_t samples;               /* consumed by then */

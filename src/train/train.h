@@ -10,8 +10,9 @@ struct mds_train_spec {
     const struct mds_config *config; /* resolved, vocabulary known; borrowed */
     const struct mds_world *world;   /* borrowed */
     struct mds_dataset *data;        /* borrowed */
-    const char *version;             /* of the program, for records */
-    const char *configuration;       /* as --show-config prints it; for checkpoints */
+    double began_s; /* mds_clock_s when the program set out: limits of time count so */
+    const char *version;       /* of the program, for records */
+    const char *configuration; /* as --show-config prints it; for checkpoints */
 };
 
 /* Train to the end that the configuration asks for: iterations, duration or signal.

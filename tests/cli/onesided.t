@@ -63,6 +63,14 @@ test_expect_success 'weights to begin with that one rank cannot see' '
     ends "rank 1 .*w.st: No such" 1 gone w.st --init-weights w.st --train-iters 6
 '
 
+# ---- time ----
+
+test_expect_success 'time that one rank takes before the first step is of --exit-duration-in-mins' '
+    mkdir slow && on 0 late:800 slow/ --trace-dir slow --train-iters 100000000 \
+        --log-interval 100000000 --exit-duration-in-mins 2s >out &&
+    grep "done: iteration 1 of 100000000 in .* (ended by duration)" out
+'
+
 # ---- whole tensors, which the first rank writes and all others hand over ----
 
 test_expect_success 'a file of whole tensors that the first rank cannot make' '
