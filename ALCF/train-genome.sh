@@ -18,6 +18,10 @@
 #
 #     TRAIN_ITERS=5 MINUTES=9 ALCF/train-genome.sh genome.fna.gz; [ $? -eq 85 ] && ...
 here=$(cd "$(dirname "$0")" && pwd)
+if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
+    cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
+    here=$PWD/ALCF
+fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 

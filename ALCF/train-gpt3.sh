@@ -8,6 +8,10 @@
 # mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
 # With --layout plan the layout is not assumed: mds_launch chooses what is not set.
 here=$(cd "$(dirname "$0")" && pwd)
+if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
+    cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
+    here=$PWD/ALCF
+fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 

@@ -11,6 +11,10 @@
 #
 #     ALCF/train-llama.sh submit QUEUE NODES WALLTIME PROJECT
 here=$(cd "$(dirname "$0")" && pwd)
+if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
+    cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
+    here=$PWD/ALCF
+fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 

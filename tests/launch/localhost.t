@@ -42,6 +42,15 @@ test_expect_success 'the help of the scripts in ALCF' '
             grep "^Options: mds_launch --help" out && ! grep "^#" out || return 1
     done
 '
+test_expect_success 'a script that qsub or sbatch has copied finds the others where it was submitted' '
+    mkdir -p spool job && ln -s "$srcdir/ALCF" job/ALCF && cp tokens.h5 job/near.h5 &&
+    for script in train-gpt3 train-llama; do
+        cp "$srcdir/ALCF/$script.sh" spool/copy &&
+        PBS_O_WORKDIR=$PWD/job MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=64 DATA_PATH=near.h5 NGPUS=2 \
+            spool/copy --print >out 2>err && cat out err && grep -e "--data-path near.h5" out &&
+            ! grep warn: err || return 1
+    done
+'
 test_expect_success 'a data file that is not there is warned of, also where nothing starts' '
     MODEL_SIZE_KEY=GENSLM_25M DATA_PATH=gone.h5 TRAIN_ITERS=1 mds_launch --print 2>err &&
     grep "warn: no data here: gone.h5: No such file" err
