@@ -1,7 +1,7 @@
 /* The GPUs of this host. */
+#include "launch/ask.h"
 #include "launch/placement.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,17 +45,19 @@ static int read_gpu(char *line, struct mds_gpus *g)
 
 int mds_gpus_ask(struct mds_gpus *g)
 {
-    FILE *f = popen("nvidia-smi --query-gpu=name,memory.total "
-                    "--format=csv,noheader,nounits 2>/dev/null",
-                    "re");
-    char line[512];
+    static const char *const command[] = {"nvidia-smi", "--query-gpu=name,memory.total",
+                                          "--format=csv,noheader,nounits", NULL};
+    struct mds_str answer = {0};
+    char *rest;
 
     *g = (struct mds_gpus){.count = 0};
-    if (!f)
+    if (mds_ask(command, MDS_NVIDIA_SMI_S, &answer))
         return 0;
-    while (fgets(line, sizeof line, f))
+    for (char *line = answer.s ? strtok_r(answer.s, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
         g->count += read_gpu(line, g);
-    return pclose(f) == 0;
+    mds_str_fini(&answer);
+    return 1;
 }
 
 int mds_gpus_visible(void)

@@ -3,6 +3,7 @@ src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/arguments.c \
   src/launch/array.c src/launch/array.h \
+  src/launch/ask.c src/launch/ask.h \
   src/launch/batch_nodes.c \
   src/launch/command.c \
   src/launch/dialect.c src/launch/dialect.h \

@@ -1,4 +1,5 @@
 /* GPUs by hwloc, the only home of hwloc.h; how launchers spell what is near them. */
+#include "launch/ask.h"
 #include "launch/near.h"
 
 #include <config.h>
@@ -28,19 +29,21 @@ static hwloc_topology_t load(void)
 /* In CUDA's order among equal GPUs, which is nvidia-smi's. */
 static int ask_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
 {
-    FILE *f = popen(
-        "nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader 2>/dev/null", "re");
-    char line[64];
+    static const char *const command[] = {"nvidia-smi", "--query-gpu=pci.bus_id",
+                                          "--format=csv,noheader", NULL};
+    struct mds_str answer = {0};
+    char *rest, *line;
     int n = 0;
 
-    if (!f)
+    if (mds_ask(command, MDS_NVIDIA_SMI_S, &answer))
         return 0;
-    while (n < MDS_NEAR_GPUS && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
+    line = answer.s ? strtok_r(answer.s, "\n", &rest) : NULL;
+    for (; line && n < MDS_NEAR_GPUS; line = strtok_r(NULL, "\n", &rest)) {
         gpu[n] = hwloc_get_pcidev_by_busidstring(t, line);
         n += gpu[n] != NULL;
     }
-    return pclose(f) == 0 ? n : 0;
+    mds_str_fini(&answer);
+    return n;
 }
 
 static int is_gpu(hwloc_obj_t o)

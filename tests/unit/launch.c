@@ -1,6 +1,8 @@
 /* Lists of nodes, placement, quoting. */
 #include "tests/unit/scratch.h"
 
+#include "base/clock.h"
+#include "launch/ask.h"
 #include "launch/hosts.h"
 #include "launch/near.h"
 #include "launch/placement.h"
@@ -459,6 +461,33 @@ static void a_shell_takes_lines_apart(void **state)
     mds_words_fini(&w);
 }
 
+/* By a shell.  limit_s: at most 1, and it is not waited for any longer. */
+static int ask(const char *script, double limit_s, struct mds_str *answer)
+{
+    const char *const command[] = {"/bin/sh", "-c", script, NULL};
+    double begin = mds_clock_s();
+    int rc = mds_ask(command, limit_s, answer);
+
+    assert_true(mds_clock_s() - begin < limit_s + 4);
+    return rc;
+}
+
+static void a_program_that_hangs_is_not_waited_for(void **state)
+{
+    static const char *const none[] = {"no-such-program", NULL};
+    struct mds_str answer = {0};
+
+    (void)state;
+    assert_int_equal(ask("echo one; echo two; echo three >&2", 5, &answer), 0);
+    assert_string_equal(answer.s, "one\ntwo\n");
+    mds_str_fini(&answer);
+    assert_int_equal(ask("echo one; exit 3", 5, &answer), -1);
+    assert_int_equal(ask("echo one; exec sleep 20", 0.2, &answer), -1);
+    assert_int_equal(ask("exec >&-; exec sleep 20", 0.2, &answer), -1);
+    assert_int_equal(mds_ask(none, 5, &answer), -1);
+    assert_null(answer.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +507,7 @@ int main(void)
         cmocka_unit_test(gpus_of_one_node_share_its_cores),
         cmocka_unit_test(a_host_without_gpus_says_so),
         cmocka_unit_test(a_shell_takes_lines_apart),
+        cmocka_unit_test(a_program_that_hangs_is_not_waited_for),
     };
 
     if (!realpath(getenv("srcdir") ? getenv("srcdir") : ".", srcdir))
