@@ -12,6 +12,7 @@
 #include "io/reader.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { BLOCK = 3 * 16384 }; /* bases at a time: whole codons */
 
@@ -235,6 +236,23 @@ static enum mds_rc add_input(struct work *w, const char *path)
     return rc;
 }
 
+/* What is read is not replaced by its own tokens. */
+static enum mds_rc check_output(const struct mds_make *m)
+{
+    struct stat out, in;
+
+    if (stat(m->output, &out))
+        return MDS_OK;
+    for (int i = 0; i < m->n_inputs; i++)
+        if (stat(m->inputs[i], &in) == 0 && in.st_dev == out.st_dev &&
+            in.st_ino == out.st_ino)
+            return mds_fail(MDS_EUSER,
+                            "%s: is an input, and would be replaced; give --output "
+                            "another name",
+                            m->output);
+    return MDS_OK;
+}
+
 static enum mds_rc add_inputs(struct work *w)
 {
     for (int i = 0; i < w->m->n_inputs; i++)
@@ -251,6 +269,7 @@ enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out
     struct work w = {.m = m, .spool.fd = -1, .started_s = mds_clock_s()};
     enum mds_rc rc = MDS_EMEM;
 
+    MDS_TRY(check_output(m));
     w.bases = mds_zalloc(BLOCK, 1);
     w.ids = mds_zalloc(BLOCK, sizeof *w.ids);
     if (!w.bases || !w.ids)

@@ -15,6 +15,15 @@ static void forget(struct mds_output *o)
     *o = (struct mds_output){0};
 }
 
+/* No other process has begun to write it since. */
+static int is_ours(const struct mds_output *o)
+{
+    struct stat open, named;
+
+    return fstat(fileno(o->file), &open) == 0 && stat(o->partial, &named) == 0 &&
+           open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)
 {
     struct mds_output o = {0};
@@ -31,7 +40,8 @@ enum mds_rc mds_output_open(const char *path, struct mds_output *out)
     o.path = mds_strdup(path);
     if (partial.failed || !o.path)
         goto forget_o;
-    o.file = fopen(o.partial, "w+e");
+    unlink(o.partial); /* a dead process's; a living one's has no name now */
+    o.file = fopen(o.partial, "w+xe");
     if (!o.file) {
         rc = mds_fail_write(MDS_EIO, path);
         goto forget_o;
@@ -48,8 +58,9 @@ void mds_output_abandon(struct mds_output *o)
 {
     if (!o->file)
         return;
+    if (is_ours(o))
+        unlink(o->partial);
     fclose(o->file);
-    unlink(o->partial);
     forget(o);
 }
 
@@ -70,13 +81,18 @@ static void sync_folder_of(const char *path)
 
 enum mds_rc mds_output_commit(struct mds_output *o)
 {
-    int failed = fflush(o->file) || fsync(fileno(o->file));
+    enum mds_rc rc = MDS_OK;
 
-    if (!failed)
-        failed = rename(o->partial, o->path);
-    if (failed) {
-        enum mds_rc rc = mds_fail_write(MDS_EIO, o->path);
-
+    if (fflush(o->file) || fsync(fileno(o->file)))
+        rc = mds_fail_write(MDS_EIO, o->path);
+    else if (!is_ours(o))
+        rc = mds_fail(MDS_EIO,
+                      "%s: another process has begun to write it, or %s was removed: "
+                      "nothing is written here; give each a name of its own",
+                      o->path, o->partial);
+    else if (rename(o->partial, o->path))
+        rc = mds_fail_write(MDS_EIO, o->path);
+    if (rc) {
         mds_output_abandon(o);
         return rc;
     }

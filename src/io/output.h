@@ -13,7 +13,9 @@ struct mds_output {
     FILE *file;    /* path.partial, open for writing and reading */
 };
 
-/* Create path.partial, so an unwritable place shows before any long work. */
+/* Create path.partial, so an unwritable place shows before any long work.  Of several
+ * processes that write one file the last to begin has it, and commits of the others
+ * fail. */
 enum mds_rc mds_output_open(const char *path, struct mds_output *out);
 
 /* Flush, sync, close and rename; on failure the partial file is removed.  Either way o

@@ -194,6 +194,12 @@ test_expect_success 'wrong usage names the nearest' '
     fails "one file, not 2" mds_data info l.h5 n.h5
 '
 
+test_expect_success 'an input is not replaced by its tokens' '
+    cp "$lambda" mine.gz && ln mine.gz linked.gz &&
+    test_expect_code 1 mds_data make --tokenizer codon --output mine.gz linked.gz 2>err &&
+    grep "error: mine.gz: is an input, and would be replaced; give" err && cmp mine.gz "$lambda"
+'
+
 test_expect_success 'help and version' '
     mds_data --help >out && grep "^usage: mds_data make" out &&
     mds_data dump --help | grep "^usage:" &&

@@ -31,7 +31,8 @@ test_expect_success 'a file system that does not reserve, and is full later' '
 
 test_expect_success 'no memory for the model on one rank' '
     UCX_MEM_EVENTS=n && export UCX_MEM_EVENTS && # its mmap would be called
-    ends "rank 1 .*memory: .* asked for" 1 memory:4000000 "" --train-iters 6 --hidden-size 256
+    ends "rank 1 .*memory: .* asked for" 1 memory:150000000 "" --train-iters 6 \
+            --num-layers 1 --hidden-size 2048
 '
 
 # ---- what the first rank alone writes ----

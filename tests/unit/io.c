@@ -258,6 +258,28 @@ static void test_output_appears_when_complete(void **state)
     assert_int_not_equal(access("o.txt.partial", F_OK), 0);
 }
 
+/* Two of one process stand for two processes. */
+static void test_outputs_do_not_mix(void **state)
+{
+    struct mds_output first, last;
+    char got[16];
+
+    (void)state;
+    assert_int_equal(mds_output_open("o.txt", &first), MDS_OK);
+    fputs("first, and longer", first.file);
+    assert_int_equal(mds_output_open("o.txt", &last), MDS_OK);
+    fputs("last", last.file);
+    assert_fails(mds_output_commit(&first), MDS_EIO,
+                 "o.txt: another process has begun");
+    assert_int_equal(mds_output_commit(&last), MDS_OK);
+    read_file("o.txt", got, sizeof got);
+    assert_string_equal(got, "last");
+    assert_int_equal(mds_output_open("o.txt", &first), MDS_OK);
+    assert_int_equal(mds_output_open("o.txt", &last), MDS_OK);
+    mds_output_abandon(&first); /* not the other's */
+    assert_int_equal(mds_output_commit(&last), MDS_OK);
+}
+
 static void test_output_refuses_early(void **state)
 {
     struct mds_output o;
@@ -480,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_jsonl_is_json),
         cmocka_unit_test(test_jsonl_reports_a_full_disk),
         cmocka_unit_test(test_output_appears_when_complete),
+        cmocka_unit_test(test_outputs_do_not_mix),
         cmocka_unit_test(test_output_refuses_early),
         cmocka_unit_test(test_folders_are_made),
         cmocka_unit_test(test_path_join),
