@@ -219,6 +219,11 @@ void mds_comm_sentinel_hush(void);
 void mds_comm_sentinel_hush_node(void);
 void mds_comm_sentinel_dismiss(void);
 
+/* Around MPI's start (late.c): if that lasts longer than a rank may be silent, this one
+ * says so and leaves.  rank, copies: as the launcher has them. */
+void mds_comm_late_start(long rank, long copies);
+void mds_comm_late_stop(void);
+
 /* Between all ranks of the run (alarm.c): one that gives up waiting, or ends the run,
  * tells the others, who look now and then. */
 enum mds_comm_alarm { MDS_COMM_GIVES_UP = 1, MDS_COMM_ENDS };

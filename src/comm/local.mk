@@ -9,6 +9,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/comm.c src/comm/comm.h \
   src/comm/dry.c \
   src/comm/internal.h \
+  src/comm/late.c \
   src/comm/mpi.c \
   src/comm/nccl.c \
   src/comm/nccl_line.c \

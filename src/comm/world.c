@@ -74,13 +74,20 @@ static void name_library(char *text, size_t size)
     snprintf(text, size, "%s", all);
 }
 
-/* The rank that the launcher meant this copy to be decides who says it first. */
-static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
+/* The rank that the launcher meant this copy to be. */
+static int meant_rank(const struct launcher *l)
 {
     const char *meant = getenv(l->rank);
+
+    return meant ? atoi(meant) : 0;
+}
+
+/* That decides who says it first. */
+static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
+{
     char library[128];
 
-    *rank = meant ? atoi(meant) : 0;
+    *rank = meant_rank(l);
     name_library(library, sizeof library);
     return mds_fail(
         MDS_ECOMM,
@@ -142,8 +149,10 @@ enum mds_rc mds_world_init(struct mds_world *w)
 
     if (ranks_up)
         return mds_fail(MDS_EBUG, "MPI started twice");
-    if (launcher)
+    if (launcher) {
         mds_comm_sentinel_start();
+        mds_comm_late_start(meant_rank(launcher), copies);
+    }
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return mds_fail(MDS_ECOMM, "MPI_Init_thread failed");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -152,6 +161,8 @@ enum mds_rc mds_world_init(struct mds_world *w)
     if (level < MPI_THREAD_FUNNELED)
         return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
     MDS_TRY(look_around(&found));
+    if (launcher)
+        mds_comm_late_stop();
     if (found.ranks == 1 && launcher)
         return fail_alone(launcher, copies, &w->rank);
     mds_comm_watch_start(found.rank, found.ranks);

@@ -14,7 +14,8 @@ struct mds_world {
  * this is: 1 and 0 if none says so.  Answers before MPI is started. */
 int mds_world_copies(int *rank);
 
-/* Start MPI.  Also works without a launcher: one rank.
+/* Start MPI.  Also works without a launcher: one rank.  With one this rank leaves, with
+ * a line, if the others do not come up within mds_comm_set_timeout_s's limit.
  *
  * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program
  * that each find themselves alone: launcher and program are then of different MPIs,

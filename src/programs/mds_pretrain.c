@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 #include "base/log.h"
+#include "comm/comm.h"
 #include "comm/world.h"
 #include "config/options.h"
 #include "programs/finish.h"
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
         leave(&world);
     signal(SIGPIPE,
            SIG_IGN); /* who reads our output may leave before the run is over */
+    if (run)
+        mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     if (mds_world_init(&world))
         leave(&world);
     start_log(&world, run ? &run->config : NULL);

@@ -81,7 +81,6 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);
-    mds_comm_set_timeout_s(c->parallel.timeout_s);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = train_on(&spec, run, unfinished);

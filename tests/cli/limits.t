@@ -51,10 +51,8 @@ test_expect_success LIMIT_AS 'few addresses: an error where libraries would ask 
     for kib in 250000 300000 350000 400000 450000; do
         (ulimit -v $kib && one --train-iters 2 >out 2>&1)
         status=$?
-        cat out
-        test $status -ne 124 || return 1
-        test $status -eq 0 || test "$(grep -c "mds: error: " out)" -eq 1 ||
-            ! grep "mds: " out || return 1 # the loader, or MPI, ended it
+        cat out # who refuses depends on the libraries
+        test $status -ne 124 && test "$(grep -c "mds: error: " out)" -le 1 || return 1
     done
 '
 
@@ -70,7 +68,24 @@ test_expect_success 'tokens that are cut, or replaced in place, while they are r
     done
 '
 
-# ---- the end ----
+# ---- start and end ----
+
+test_expect_success 'a rank that does not come up is not waited for without end' '
+    cat >one_of_two <<-\EOF &&
+	test "${PMI_RANK:-${OMPI_COMM_WORLD_RANK-}}" != 1 || exit 0
+	exec mds_pretrain "$@"
+	EOF
+    # shellcheck disable=SC2086
+    timeout 20 $MPIEXEC -n 2 sh one_of_two --data-path t.h5 $small --train-iters 2 \
+        --distributed-timeout-minutes 0.02 >out 2>&1 </dev/null
+    status=$?
+    cat out
+    test $status -ne 0 && test $status -ne 124 || return 1
+    case $MPIEXEC in
+    *openmpi*) ;; # finds out by itself
+    *) grep "rank 0 .*error: MPI has not started 2 ranks in 1.2 s" out ;;
+    esac
+'
 
 test_expect_success 'a rank that is stuck in the last file is not waited for without end' '
     on 0 late:15000 w.st --train-iters 2 --export-weights w.st --distributed-timeout-minutes 0.02
