@@ -287,7 +287,7 @@ void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag)
         char name[128];
         const char *equals = strchr(*e, '=');
 
-        if (equals && equals > *e && (size_t)(equals - *e) < sizeof name) {
+        if (equals && equals > *e && equals[1] && (size_t)(equals - *e) < sizeof name) {
             snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
             judge_variable(s->set, name, diag);
         }
