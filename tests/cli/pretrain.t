@@ -128,6 +128,12 @@ test_expect_success '--profile of steps that do not come is a warning, of no ste
     test_must_fail pretrain --profile --profile-step-end 10 >out 2>&1 &&
     grep "command line: --profile measures the steps after" out
 '
+test_expect_success '--log-level: errors alone, or what helps to find a fault too' '
+    pretrain --train-iters 1 --log-level error >out 2>err && test ! -s err && grep "iteration" out &&
+    pretrain --train-iters 1 --log-level debug >out 2>err && grep "mds: info: device: cpu" err &&
+    grep "mds: debug: .* per rank: " err && test_must_fail pretrain --log-level loud 2>err &&
+    grep "loud" err && grep "error, warn, info, debug" err
+'
 test_expect_success 'leaves after --exit-interval' '
     pretrain --exit-interval 4 >out 2>&1 &&
     grep "iteration 4 of 6" out && ! grep "iteration  *6/" out

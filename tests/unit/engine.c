@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -69,6 +70,54 @@ static void count_matches_the_formula(void **state)
         open_on(&f, &c, "cpu");
         assert_int_equal(mds_params_count(mds_engine_params(f.engine)),
                          mds_model_params(&c.model));
+        close_all(&f);
+    }
+}
+
+/* Matrices begin normal, those that end a branch by 1/sqrt(2L) smaller, and decay; of
+ * the rest only gammas are not 0. */
+static double start_std(const struct mds_model_config *c, const char *name)
+{
+    if (!strstr(name, ".weight"))
+        return 0;
+    return strstr(name, "attention.out.") || strstr(name, "mlp.down.")
+               ? c->init_std / sqrt(2.0 * (double)c->layers)
+               : c->init_std;
+}
+
+static void check_start(const struct mds_param *p, const float *w, double std)
+{
+    double sum = 0, squares = 0, n = (double)p->count;
+    float rest = strstr(p->spec.name, ".gamma") ? 1 : 0;
+
+    for (int64_t i = 0; i < p->count; i++) {
+        sum += (double)w[i];
+        squares += (double)(w[i] * w[i]);
+        if (std == 0 && w[i] != rest)
+            fail_msg("%s begins with %g", p->spec.name, (double)w[i]);
+    }
+    if (std > 0 && (fabs(sum / n) > 5 * std / sqrt(n) ||
+                    fabs(sqrt(squares / n) / std - 1) > 5 / sqrt(2 * n)))
+        fail_msg("%s: mean %g, deviation %g for %g", p->spec.name, sum / n,
+                 sqrt(squares / n), std);
+    assert_int_equal(p->spec.decay, std > 0);
+}
+
+static void weights_begin_as_told(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct fixture f;
+        struct mds_params *ps;
+
+        open_on(&f, &c, "cpu");
+        ps = mds_engine_params(f.engine);
+        for (int i = 0; i < mds_params_n(ps); i++) {
+            const struct mds_param *p = mds_params_get(ps, i);
+
+            check_start(p, mds_param_weight(ps, i), start_std(&c.model, p->spec.name));
+        }
         close_all(&f);
     }
 }
@@ -212,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(count_matches_the_formula),
+        cmocka_unit_test(weights_begin_as_told),
         cmocka_unit_test(gradients_begin_anew),
         cmocka_unit_test(dropout_is_off_in_evaluation),
         cmocka_unit_test(training_learns),
