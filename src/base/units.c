@@ -1,6 +1,7 @@
 #include "base/units.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,33 +60,41 @@ static int parse_with_units(const char *text, const struct unit *units, double *
     return -1;
 }
 
-static int parse_whole(const char *text, const struct unit *units, int64_t *out)
+/* cut: what a unit leaves behind the point may go. */
+static int parse_whole(const char *text, const struct unit *units, int cut,
+                       int64_t *out)
 {
     char *end;
     long long exact = strtoll(text, &end, 10);
-    double v;
+    double v, whole;
 
-    if (parse_with_units(text, units, &v) || v != floor(v) || fabs(v) > 9.2e18)
+    if (parse_with_units(text, units, &v) || fabs(v) > 9.2e18)
         return -1;
-    *out = end != text && *end == '\0' ? (int64_t)exact : (int64_t)v;
+    whole = rint(v);
+    if (fabs(v - whole) > fabs(v) * DBL_EPSILON) { /* 1.001M is not quite whole */
+        if (!cut || isdigit((unsigned char)text[strlen(text) - 1]))
+            return -1;
+        whole = trunc(v);
+    }
+    *out = end != text && *end == '\0' ? (int64_t)exact : (int64_t)whole;
     return 0;
 }
 
 int mds_parse_count(const char *text, int64_t *out)
 {
-    return parse_whole(text, count_units, out);
+    return parse_whole(text, count_units, 0, out);
 }
 
 int mds_parse_bytes(const char *text, int64_t *out)
 {
-    return parse_whole(text, byte_units, out);
+    return parse_whole(text, byte_units, 1, out);
 }
 
 int mds_parse_seconds(const char *text, double *out)
 {
     int h, m, s, used = 0;
 
-    if (sscanf(text, "%d:%2d:%2d%n", &h, &m, &s, &used) == 3 && text[used] == '\0' &&
+    if (sscanf(text, "%7d:%2d:%2d%n", &h, &m, &s, &used) == 3 && text[used] == '\0' &&
         h >= 0 && m >= 0 && m < 60 && s >= 0 && s < 60) {
         *out = 3600.0 * h + 60.0 * m + s;
         return 0;

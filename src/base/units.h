@@ -8,7 +8,8 @@
 /* Each returns 0 and sets *out, or -1 if text is not wholly such a number.
  *
  *   count    an integer, also with k, M, G, T (powers of 1000), or 1e9 if that is whole
- *   bytes    as count, also with KiB MiB GiB TiB (powers of 1024) and kB MB GB TB
+ *   bytes    as count, also with KiB MiB GiB TiB (powers of 1024) and kB MB GB TB;
+ *            0.3TiB is cut to whole bytes
  *   seconds  a number with s, min, h or d; or H:MM:SS; without a unit, seconds */
 int mds_parse_count(const char *text, int64_t *out);
 int mds_parse_bytes(const char *text, int64_t *out);

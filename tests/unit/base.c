@@ -103,6 +103,14 @@ static void test_units(void **state)
     assert_true(s == 1800);
     assert_int_equal(mds_parse_seconds("1:02:03", &s), 0);
     assert_true(s == 3723);
+    /* 1.001 times a million is 1000999.9999999999 */
+    assert_int_equal(mds_parse_count("1.001M", &n), 0);
+    assert_int_equal(n, 1001000);
+    assert_int_equal(mds_parse_count("1.0015k", &n), -1);
+    assert_int_equal(mds_parse_bytes("0.3TiB", &n), 0);
+    assert_int_equal(n, 329853488332);
+    assert_int_equal(mds_parse_bytes("1.5", &n), -1);
+    assert_int_equal(mds_parse_seconds("4294967297:00:00", &s), -1);
     static const char *const bad[] = {"",    "k",   "1.5", "12q", "0x10",
                                       "nan", "inf", "--3", "1 2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
