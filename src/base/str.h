@@ -16,6 +16,10 @@ void mds_str_add(struct mds_str *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void mds_str_fini(struct mds_str *b);
 
+/* Add text to out as a JSON string, quotes included, in one line; bytes that are not
+ * UTF-8 become U+FFFD. */
+void mds_json_quote(const char *text, struct mds_str *out);
+
 /* Of n candidates the one with the smallest edit distance to name, letter case aside;
  * NULL if none is near enough to be a likely slip. */
 const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n);

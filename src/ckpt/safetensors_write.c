@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "io/jsonl.h"
 #include "io/output.h"
 
 #include <errno.h>

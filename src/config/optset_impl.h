@@ -50,6 +50,9 @@ int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_val
 void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out);
 
+/* Whether there is anything but printable ASCII in it. */
+int mds_text_is_odd(const char *text);
+
 enum mds_name_kind mds_alias_kind(const char *name);
 
 /* 0 and *out set, or -1. */

@@ -346,12 +346,17 @@ static void show_row(const struct mds_settings *s, size_t row, FILE *f)
 {
     const struct mds_option *o = &s->set->options[row];
     size_t skip = prefix_length(o->key);
-    struct mds_str line = {0};
+    struct mds_str line = {0}, origin = {0};
 
     mds_str_add(&line, "%s%s: ", skip ? "  " : "", o->key + (skip ? skip + 1 : 0));
     mds_value_format(o, mds_settings_value(s, row), &line);
+    if (mds_text_is_odd(s->of[row].origin))
+        mds_json_quote(s->of[row].origin, &origin);
+    else
+        mds_str_add(&origin, "%s", s->of[row].origin);
     fprintf(f, "%-*s  # %s\n", ORIGIN_COLUMN - 2, line.s ? line.s : "",
-            s->of[row].origin);
+            origin.s ? origin.s : "");
+    mds_str_fini(&origin);
     mds_str_fini(&line);
 }
 

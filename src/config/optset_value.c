@@ -219,7 +219,15 @@ static void format_real(double v, struct mds_str *out)
     mds_str_add(out, "%s", text);
 }
 
-/* Single quotes where YAML might read something else into the text. */
+int mds_text_is_odd(const char *s)
+{
+    while (*s >= ' ' && *s <= '~')
+        s++;
+    return *s != '\0';
+}
+
+/* Single quotes where YAML might read something else into the text, or a JSON string.
+ */
 static void format_string(const char *s, struct mds_str *out)
 {
     size_t plain = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -227,6 +235,10 @@ static void format_string(const char *s, struct mds_str *out)
 
     if (s[plain] == '\0' && (isalnum((unsigned char)s[0]) || s[0] == '/')) {
         mds_str_add(out, "%s", s);
+        return;
+    }
+    if (mds_text_is_odd(s)) {
+        mds_json_quote(s, out);
         return;
     }
     mds_str_add(out, "'");

@@ -1,5 +1,6 @@
 #include "io/jsonl.h"
 #include "base/alloc.h"
+#include "base/str.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -107,46 +108,6 @@ free_path:
 free_j:
     free(j);
     return rc;
-}
-
-/* Bytes of the UTF-8 sequence at s, or 0 if it is none (RFC 3629: shortest form, no
- * surrogates, up to U+10FFFF). */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-
-    if (n == 1)
-        return 1;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-void mds_json_quote(const char *text, struct mds_str *b)
-{
-    const unsigned char *s = (const unsigned char *)text;
-
-    mds_str_add(b, "\"");
-    while (*s) {
-        int n = utf8_length(s);
-
-        if (n == 0)
-            mds_str_add(b, "\\ufffd");
-        else if (*s < 0x20 || *s == 0x7f)
-            mds_str_add(b, "\\u%04x", *s);
-        else if (*s == '"' || *s == '\\')
-            mds_str_add(b, "\\%c", *s);
-        else
-            mds_str_add(b, "%.*s", n, (const char *)s);
-        s += n > 0 ? n : 1;
-    }
-    mds_str_add(b, "\"");
 }
 
 void mds_jsonl_begin(struct mds_jsonl *j)

@@ -3,7 +3,6 @@
 #define MDS_IO_JSONL_H
 
 #include "base/status.h"
-#include "base/str.h"
 
 #include <stdint.h>
 
@@ -29,8 +28,5 @@ enum mds_rc mds_jsonl_end(struct mds_jsonl *j);
 
 /* Frees j in any case; NULL is fine. */
 enum mds_rc mds_jsonl_close(struct mds_jsonl *j);
-
-/* Add text to out as a JSON string, quotes included, escaped as above. */
-void mds_json_quote(const char *text, struct mds_str *out);
 
 #endif

@@ -300,6 +300,41 @@ static void test_engine_sets(void **state)
     demo_end(&d);
 }
 
+/* What is shown of a text, and where it is from, is YAML whatever the text. */
+static void test_engine_texts_are_read_back(void **state)
+{
+    static const struct {
+        const char *given, *back;
+    } texts[] = {
+        {"1 a\n1 b\n", "1 a\n1 b\n"},
+        {"\tx  # y\\", "\tx  # y\\"},
+        {"it's: #1 \"x\"", "it's: #1 \"x\""},
+        {"r\xc3\xa9sum\xc3\xa9", "r\xc3\xa9sum\xc3\xa9"},
+        {"r\xe9sum\xe9", "r\xef\xbf\xbdsum\xef\xbf\xbd"},
+        {"true", "true"},
+        {"- a", "- a"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct mds_tree *t = NULL;
+        struct demo_run d;
+        char *shown;
+
+        demo(&d, (const char *[]){"demo", NULL});
+        mds_settings_put(&d.s, mds_settings_row(&d.s, "name"), texts[i].given,
+                         MDS_LEVEL_FILE, texts[i].given, "name", &d.diag);
+        shown = mds_settings_text(&d.s);
+        demo_end(&d);
+        assert_non_null(shown);
+        assert_int_equal(mds_tree_parse(shown, strlen(shown), "t", &t), MDS_OK);
+        assert_string_equal(mds_node_get(t->root, "name")->text, texts[i].back);
+        assert_non_null(mds_node_get(t->root, "words"));
+        mds_tree_destroy(t);
+        free(shown);
+    }
+}
+
 static void test_engine_defaults_and_actions(void **state)
 {
     static const char *const argv[] = {"demo", "--help", "--count", "zero", NULL};
@@ -413,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_tree_load_names_the_file),
         cmocka_unit_test_setup(test_engine_types, setup),
         cmocka_unit_test_setup(test_engine_sets, setup),
+        cmocka_unit_test_setup(test_engine_texts_are_read_back, setup),
         cmocka_unit_test_setup(test_engine_defaults_and_actions, setup),
         cmocka_unit_test_setup(test_engine_reports_every_fault, setup),
         cmocka_unit_test_setup(test_engine_two_spellings, setup),
