@@ -119,16 +119,16 @@ static enum mds_rc check_stored(const struct mds_hf_weights *w,
                                 const struct mds_hf_tensor *t,
                                 const struct mds_st_tensor *s)
 {
-    int64_t cols = s && s->ndim == 2 ? s->shape[1] : 0;
+    int64_t rows = s && s->ndim > 0 ? s->shape[0] : 1;
+    int64_t cols = s && s->ndim > 1 ? s->shape[1] : 1, width = t->cols ? t->cols : 1;
 
     if (!s)
         return mds_fail(MDS_EUSER, "%s: has no tensor %s", w->dir, t->name);
-    if (s->ndim < 1 || s->ndim > 2 || s->shape[0] != t->rows || cols != t->cols)
+    if (s->ndim < 1 || s->ndim > 2 || rows != t->rows || cols != width)
         return mds_fail(MDS_EUSER,
                         "%s: %s is %lld x %lld, config.json says %lld x %lld", w->dir,
-                        s->name, (long long)(s->ndim > 0 ? s->shape[0] : 1),
-                        (long long)(cols ? cols : 1), (long long)t->rows,
-                        (long long)(t->cols ? t->cols : 1));
+                        s->name, (long long)rows, (long long)cols, (long long)t->rows,
+                        (long long)width);
     if (s->dtype != MDS_ST_F32 && s->dtype != MDS_ST_BF16 && s->dtype != MDS_ST_F16)
         return mds_fail(MDS_EUSER, "%s: %s is %s; F32, BF16 and F16 are read", w->dir,
                         s->name, mds_st_dtype_name(s->dtype));

@@ -121,6 +121,16 @@ test_expect_success 'tensors that are missing, of another shape, or surplus' '
     not_in "c_fc.weight is 32 x 80, config.json says 32 x 96" &&
     with llama "s/\"vocab_size\": 66/\"vocab_size\": 65/" && not_in "embed_tokens.weight is 66 x 32"
 '
+test_expect_success 'a vector of rows without columns' '
+    rm -rf changed && mkdir changed && cp gpt2/config.json changed &&
+    LC_ALL=C sed s/transformer.ln_f.bias/transformer.attn.bias/ gpt2/model.safetensors >changed/a.safetensors &&
+    printf "\\200\\0\\0\\0\\0\\0\\0\\0%-128s" \
+        "{\"transformer.ln_f.bias\": {\"dtype\": \"F32\", \"shape\": [32, 0], \"data_offsets\": [0, 0]}}" \
+        >changed/b.safetensors &&
+    echo "{\"weight_map\": {\"a\": \"a.safetensors\", \"b\": \"b.safetensors\"}}" \
+        >changed/model.safetensors.index.json &&
+    not_in "ln_f.bias is 32 x 0, config.json says 32 x 1"
+'
 test_expect_success 'files that are missing or damaged' '
     rm -rf changed && cp -r llama-many changed && rm changed/model-00002-* &&
     not_in "changed/model-00002-of-.*: No such file" &&
