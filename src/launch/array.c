@@ -49,7 +49,8 @@ static void take_line(const char *line, struct request *r)
 
 static enum mds_rc read_request(const char *folder, struct request *r)
 {
-    char path[MDS_PATH_SIZE], line[1024];
+    char path[MDS_PATH_SIZE], *line = NULL;
+    size_t size = 0;
     FILE *f;
 
     r->scheduler = MDS_SCHEDULER_NONE;
@@ -57,8 +58,9 @@ static enum mds_rc read_request(const char *folder, struct request *r)
     f = fopen(path, "re");
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    while (fgets(line, sizeof line, f) && line[0] == '#')
+    while (getline(&line, &size, f) > 0 && strchr("#\n", line[0]))
         take_line(line, r);
+    free(line);
     fclose(f);
     return r->head.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path) : MDS_OK;
 }

@@ -77,6 +77,12 @@ static void check_no_scheduler(const struct mds_job *j, struct mds_diag *diag)
                        m->name, (long long)m->node.count, remedy);
 }
 
+/* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j. */
+static int is_name(const char *text)
+{
+    return mds_is_plain(text) && !strpbrk(text, ":,%");
+}
+
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
@@ -86,7 +92,7 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
         check_no_scheduler(j, diag);
         return;
     }
-    if (!mds_is_plain(j->folder))
+    if (!is_name(j->folder))
         mds_diag_fault(diag, NULL,
                        "folder '%s' (--runs, --name): batch systems take no such name; "
                        "use letters, digits and _.-",

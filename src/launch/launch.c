@@ -1,6 +1,7 @@
 #include "launch/launch.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "data/paths.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -356,18 +357,31 @@ static enum mds_rc check_memory(const struct mds_launch *l,
         (long long)l->ranks, mds_plural(l->ranks), need, have);
 }
 
-/* A job that waits for hours should find its data. */
-static void warn_of_data(const char *path)
+static void warn_of_missing(const char *path)
 {
     struct mds_str bin = {0};
 
     mds_str_add(&bin, "%s.bin", path);
-    if (!strchr(path, ' ') && access(path, F_OK) && bin.s && access(bin.s, F_OK)) {
+    if (access(path, F_OK) && bin.s && access(bin.s, F_OK)) {
         mds_fail_open(MDS_EUSER, path);
         mds_warn("no data here: %s; a run that finds none ends at once",
                  mds_fail_text());
     }
     mds_str_fini(&bin);
+}
+
+/* A job that waits for hours should find its data. */
+static enum mds_rc check_data(const char *text)
+{
+    struct mds_paths paths;
+
+    if (!text)
+        return MDS_OK;
+    MDS_TRY(mds_paths_parse(text, &paths));
+    for (int i = 0; i < paths.n; i++)
+        warn_of_missing(paths.path[i]);
+    mds_paths_fini(&paths);
+    return MDS_OK;
 }
 
 /* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
@@ -388,8 +402,8 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     }
     if (!rc)
         mds_diag_log(&diag);
-    if (!rc && run->config.data.paths)
-        warn_of_data(run->config.data.paths);
+    if (!rc)
+        rc = check_data(run->config.data.paths);
     mds_diag_fini(&diag);
     return rc;
 }

@@ -27,14 +27,22 @@ static int is_event(const struct mds_node *map, const char *event)
     return n && n->text && strcmp(n->text, event) == 0;
 }
 
+/* A name as CSV, Markdown and gnuplot all take it. */
+static void take_name(const char *text, char *name, size_t size)
+{
+    snprintf(name, size, "%.*s", (int)size - 1, text);
+    for (char *p = name; (p = strpbrk(p, ",\"'|\\\t\n")) != NULL;)
+        *p = '_';
+}
+
 static void take_run(const struct mds_node *map, struct mds_result *r)
 {
     const struct mds_node *key = mds_node_get(map, "model_size_key");
 
-    snprintf(r->model, sizeof r->model, "%s",
-             key && key->text && *key->text && strcmp(key->text, "null") != 0
-                 ? key->text
-                 : "gpt");
+    take_name(key && key->text && *key->text && strcmp(key->text, "null") != 0
+                  ? key->text
+                  : "gpt",
+              r->model, sizeof r->model);
     r->seq = (long)number(map, "seq_length");
     r->ranks = (int)number(map, "ranks");
     r->global = number(map, "global_batch_size");
@@ -95,7 +103,7 @@ static int read_run(const char *folder, const char *name, struct mds_result *r)
     f = fopen(path, "re");
     if (!f)
         return -1;
-    snprintf(r->run, sizeof r->run, "%.*s", (int)sizeof r->run - 1, name);
+    take_name(name, r->run, sizeof r->run);
     while (getline(&line, &size, f) > 0)
         take_line(line, path, r, &t);
     free(line);

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "io/folder.h"
+#include "launch/words.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -213,8 +214,9 @@ static int any_step(const struct mds_results *all)
 
 static enum mds_rc write_plots(const struct mds_results *all, const char *folder)
 {
-    char command[PATH_MAX + 64];
+    struct mds_str command = {0};
     FILE *f;
+    int bad;
 
     if (!any_step(all)) {
         mds_warn("no plots: no run in %s made a step", folder);
@@ -224,14 +226,17 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     write_bars(all, f);
     write_lines(all, f);
     MDS_TRY(close_in(f, "report.gp"));
-    if (strchr(folder, '\''))
-        return mds_fail(MDS_EUSER, "report: a quote in the folder's name %s", folder);
-    snprintf(command, sizeof command, "cd '%s' && gnuplot report.gp", folder);
-    if (system("command -v gnuplot >/dev/null 2>&1") != 0)
+    if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
         mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
-    else if (system(command) != 0)
-        return mds_fail(MDS_EIO, "report: gnuplot refused %s/report.gp", folder);
-    return MDS_OK;
+        return MDS_OK;
+    }
+    mds_str_add(&command, "cd -- ");
+    mds_quote(folder, &command);
+    mds_str_add(&command, " && gnuplot report.gp");
+    bad = command.failed || system(command.s) != 0;
+    mds_str_fini(&command);
+    return bad ? mds_fail(MDS_EIO, "report: gnuplot refused %s/report.gp", folder)
+               : MDS_OK;
 }
 
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder)

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 struct mds_result {
-    char run[128], model[64];
-    long seq, steps; /* steps done */
+    char run[128], model[64]; /* nothing in them that tables or plots read as theirs */
+    long seq, steps;          /* steps done */
     int ranks;
     double global, flops; /* sequences, and FLOPs by Megatron's formula, of a step */
     double elapsed_s;     /* of a step, in the mean */

@@ -10,7 +10,8 @@ static double bigger(double a, double b)
 }
 
 /* What an operation that computes is bound by, if not by memory.  Ring attention works
- * on one rank's share of the sequence at a time. */
+ * on chunks of half a rank's share, most of them against all keys of another: a query
+ * meets as many as in a causal sequence of the share's length. */
 static double flops_rate(const struct mds_machine *m, const struct mds_config *c,
                          int op)
 {

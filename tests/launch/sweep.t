@@ -113,6 +113,12 @@ test_expect_success 'plots: a line for each model and number of ranks, the faste
     grep -o "title .A, [24] ranks\|title .B, 2 ranks" made/report.gp >got && test "$(wc -l <got)" -eq 3 &&
     rm -r made/[a-e] made/report.gp && mds_launch report made 2>err && grep "no plots: no run in made made a step" err
 '
+test_expect_success 'names that CSV, Markdown and gnuplot would read something into' '
+    mkdir -p "odd, it'"'"'s" && cd "odd, it'"'"'s" && made "x,1|\"y" "A'"'"'; print 1 #" 2 32 1 && cd .. &&
+    mds_launch report "odd, it'"'"'s/made" >out && cat out &&
+    grep "^| x_1__y | A_; print 1 # | 2 |" out && test -s "odd, it'"'"'s/made/longest.svg" &&
+    grep "^x_1__y,A_; print 1 #,2,32,1," "odd, it'"'"'s/made/report.csv"
+'
 test_expect_success 'sweeps that are none' '
     echo "SEQ_LEN: []" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err && grep "bad.yaml:1: SEQ_LEN must be" err &&
