@@ -174,6 +174,10 @@ struct mds_config {
     struct mds_sources_config sources;
 };
 
+/* By enum mds_place_kind and enum mds_recompute, as options have them; NULL at the end.
+ */
+extern const char *const mds_place_names[], *const mds_recompute_names[];
+
 /* Which large parts of blocks are computed again: NONE, too, where modules are named.
  */
 enum mds_recompute mds_recompute_of(const struct mds_train_config *t);

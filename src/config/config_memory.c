@@ -7,21 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum mds_recompute mds_recompute_of(const struct mds_train_config *t)
-{
-    return t->recompute == MDS_RECOMPUTE_SELECTIVE && t->recompute_modules
-               ? MDS_RECOMPUTE_NONE
-               : t->recompute;
-}
-
-const char *mds_recompute_modules_name(int modules)
-{
-    static const char *const names[] = {"", "layernorm", "mlp_act",
-                                        "layernorm,mlp_act"};
-
-    return names[modules];
-}
-
 /* Each rank looks at its own node's folder. */
 static void check_nvme_folder(const struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -69,14 +54,13 @@ static void check_offload(const struct mds_config_run *run, struct mds_diag *dia
 static void need_full(const struct mds_config_run *run, const char *key,
                       const char *what, struct mds_diag *diag)
 {
-    static const char *const names[] = {"none", "selective", "full"};
     enum mds_recompute is = run->config.train.recompute;
 
     if (is != MDS_RECOMPUTE_FULL)
         mds_diag_fault(diag, mds_config_origin(run, key),
                        "%s is about the inputs that full recompute keeps, and this is "
                        "%s; give --recompute-granularity full, or leave it out",
-                       what, names[is]);
+                       what, mds_recompute_names[is]);
 }
 
 static void check_modules(const struct mds_config_run *run, struct mds_diag *diag)

@@ -26,13 +26,11 @@ static const char checkpoints[] = "Checkpoints";
 /* In the order of the enums in config.h. */
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
-static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 
-static const char *const places[] = {"none", "cpu", "nvme", NULL};
 static const char *const rests[] = {"none", "cpu", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
@@ -175,7 +173,8 @@ static const struct mds_option rows[] = {
      .help = "what ranks with the same weights share: 1 optimizer states, 2 and "
              "gradients, 3 and weights"},
     {grid, "parallel.offload_optimizer", "--offload-device", "OFFLOAD_DEVICE",
-     MDS_OPT_ENUM, "none", 0, 0, places, AT(parallel.offload_optimizer), "place",
+     MDS_OPT_ENUM, "none", 0, 0, mds_place_names, AT(parallel.offload_optimizer),
+     "place",
      .help = "where optimizer states live, if not on the device; the host updates"},
     {grid, "parallel.offload_params", "--offload-param-device",
      "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, rests,
@@ -302,7 +301,7 @@ static const struct mds_option rows[] = {
      .help = "numbers of weights and activations; the optimizer has fp32 weights "
              "besides"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
-     MDS_OPT_ENUM, "none", 0, 0, recomputes, AT(train.recompute), "what",
+     MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.recompute), "what",
      .help = "what the backward pass computes again instead of keeping it: selective "
              "spares attention, or what --recompute-modules names alone, full keeps "
              "inputs of blocks only"},

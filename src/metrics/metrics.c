@@ -98,13 +98,6 @@ static void flush_charts(struct mds_metrics *m)
         give_up_charts(m);
 }
 
-static const char *recompute_name(enum mds_recompute r)
-{
-    static const char *const names[] = {"none", "selective", "full"};
-
-    return names[r];
-}
-
 static void add_model(struct mds_jsonl *j, const struct mds_flops_model *model)
 {
     mds_jsonl_add_int(j, "layers", model->layers);
@@ -131,7 +124,7 @@ static void record_run(struct mds_metrics *m)
     mds_jsonl_add_int(m->json, "vocab", run->vocab);
     mds_jsonl_add_int(m->json, "parameters", run->parameters);
     add_model(m->json, &run->model);
-    mds_jsonl_add_string(m->json, "recompute", recompute_name(run->recompute));
+    mds_jsonl_add_string(m->json, "recompute", mds_recompute_names[run->recompute]);
     mds_jsonl_add_string(m->json, "recompute_modules", run->recompute_modules);
     mds_jsonl_add_int(m->json, "ranks", run->ranks);
     mds_jsonl_add_int(m->json, "data_parallel_size", run->data_parallel);

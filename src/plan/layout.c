@@ -1,74 +1,100 @@
 #include "plan/layout.h"
+#include "base/minmax.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum kind { NUMBER, PLACE, RECOMPUTE, MODULES, FLAG };
-
-/* A member, the key of its setting and mds_pretrain's option for it. */
+/* A member, and the key of its setting. */
 struct member {
-    const char *key, *flag;
-    enum kind kind;
+    const char *key;
     size_t offset;
 };
 
 #define AT(field) offsetof(struct mds_layout, field)
 
 static const struct member members[] = {
-    {"parallel.tensor", "--tensor-model-parallel-size", NUMBER, AT(tensor)},
-    {"parallel.pipeline", "--pipeline-model-parallel-size", NUMBER, AT(pipeline)},
-    {"parallel.ulysses", "--ds-sequence-parallel-size", NUMBER, AT(ulysses)},
-    {"parallel.ring", "--context-parallel-size", NUMBER, AT(ring)},
-    {"parallel.zero_stage", "--zero-stage", NUMBER, AT(zero)},
-    {"parallel.offload_optimizer", "--offload-device", PLACE, AT(offload_optimizer)},
-    {"parallel.offload_params", "--offload-param-device", PLACE, AT(offload_params)},
-    {"train.recompute", "--recompute-granularity", RECOMPUTE, AT(recompute)},
-    {"train.recompute_modules", "--recompute-modules", MODULES, AT(recompute_modules)},
-    {"parallel.sequence_parallel", "--sequence-parallel", FLAG, AT(sequence_parallel)},
-    {"train.offload_activations", "--cpu-checkpointing", FLAG, AT(offload_activations)},
-    {"train.mlp_tile", "--mlp-tile", NUMBER, AT(mlp_tile)},
-    {"train.loss_tile", "--loss-tile", NUMBER, AT(loss_tile)},
-    {"train.sequence_tile", "--sequence-tile", NUMBER, AT(sequence_tile)},
-    {"train.recompute_layers", "--checkpoint-num-layers", NUMBER, AT(recompute_layers)},
-    {"train.keep_attention", "--keep-attention-layers", NUMBER, AT(keep_attention)},
-    {"train.device_inputs", "--device-checkpoint-layers", NUMBER, AT(device_inputs)},
-    {"batch.micro", "--micro-batch-size", NUMBER, AT(micro)},
-    {"batch.global", "--global-batch-size", NUMBER, AT(global)},
+    {"parallel.tensor", AT(tensor)},
+    {"parallel.pipeline", AT(pipeline)},
+    {"parallel.ulysses", AT(ulysses)},
+    {"parallel.ring", AT(ring)},
+    {"parallel.zero_stage", AT(zero)},
+    {"parallel.offload_optimizer", AT(offload_optimizer)},
+    {"parallel.offload_params", AT(offload_params)},
+    {"train.recompute", AT(recompute)},
+    {"train.recompute_modules", AT(recompute_modules)},
+    {"parallel.sequence_parallel", AT(sequence_parallel)},
+    {"train.offload_activations", AT(offload_activations)},
+    {"train.mlp_tile", AT(mlp_tile)},
+    {"train.loss_tile", AT(loss_tile)},
+    {"train.sequence_tile", AT(sequence_tile)},
+    {"train.recompute_layers", AT(recompute_layers)},
+    {"train.keep_attention", AT(keep_attention)},
+    {"train.device_inputs", AT(device_inputs)},
+    {"batch.micro", AT(micro)},
+    {"batch.global", AT(global)},
 };
 
 enum { MEMBERS = sizeof members / sizeof *members };
 
-static int64_t get(const struct mds_layout *l, const struct member *m)
-{
-    const char *at = (const char *)l + m->offset;
-    int64_t i;
-    int n;
+_Static_assert(sizeof(struct mds_layout) == MEMBERS * sizeof(int64_t),
+               "a layout is its members, which are numbers");
 
-    if (m->kind == NUMBER) {
-        memcpy(&i, at, sizeof i);
-        return i;
-    }
-    memcpy(&n, at, sizeof n); /* enums of config.h and flags are ints */
-    return n;
+static int64_t *at(struct mds_layout *l, const struct member *m)
+{
+    return (int64_t *)(void *)((char *)l + m->offset);
 }
 
-static void set(struct mds_layout *l, const struct member *m, int64_t value)
+static const struct mds_option *option_of(const struct member *m)
 {
-    char *at = (char *)l + m->offset;
-    int n = (int)value;
+    const struct mds_option *o = mds_pretrain_options.options;
 
-    if (m->kind == NUMBER)
-        memcpy(at, &value, sizeof value);
-    else
-        memcpy(at, &n, sizeof n);
+    while (!o->key || strcmp(o->key, m->key) != 0)
+        o++;
+    return o;
+}
+
+/* Whether a configuration has it as an int: choices, sets of words and flags. */
+static int is_int(const struct mds_option *o)
+{
+    return o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET || o->type == MDS_OPT_FLAG;
+}
+
+static struct mds_layout layout_of(const struct mds_config *c)
+{
+    struct mds_layout l;
+
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct mds_option *o = option_of(&members[i]);
+        const char *from = (const char *)c + o->offset;
+        int n;
+
+        memcpy(&n, from, sizeof n);
+        if (is_int(o))
+            *at(&l, &members[i]) = n;
+        else
+            memcpy(at(&l, &members[i]), from, sizeof(int64_t));
+    }
+    return l;
+}
+
+static void put_layout(struct mds_layout l, struct mds_config *c)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct mds_option *o = option_of(&members[i]);
+        const int64_t *value = at(&l, &members[i]);
+        char *to = (char *)c + o->offset;
+        int n = (int)*value;
+
+        if (is_int(o))
+            memcpy(to, &n, sizeof n);
+        else
+            memcpy(to, value, sizeof *value);
+    }
 }
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
 {
-    for (int i = 0; i < MEMBERS; i++)
-        if (get(a, &members[i]) != get(b, &members[i]))
-            return 0;
-    return 1;
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
 static unsigned bit(const char *key)
@@ -115,29 +141,6 @@ static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
     return fixed;
 }
 
-static struct mds_layout layout_of(const struct mds_config *c)
-{
-    return (struct mds_layout){.tensor = c->parallel.tensor,
-                               .pipeline = c->parallel.pipeline,
-                               .ulysses = c->parallel.ulysses,
-                               .ring = c->parallel.ring,
-                               .zero = c->parallel.zero_stage,
-                               .offload_optimizer = c->parallel.offload_optimizer,
-                               .offload_params = c->parallel.offload_params,
-                               .recompute = c->train.recompute,
-                               .recompute_modules = c->train.recompute_modules,
-                               .sequence_parallel = c->parallel.sequence_parallel,
-                               .offload_activations = c->train.offload_activations,
-                               .mlp_tile = c->train.mlp_tile,
-                               .loss_tile = c->train.loss_tile,
-                               .sequence_tile = c->train.sequence_tile,
-                               .recompute_layers = c->train.recompute_layers,
-                               .keep_attention = c->train.keep_attention,
-                               .device_inputs = c->train.device_inputs,
-                               .micro = c->batch.micro,
-                               .global = c->batch.global};
-}
-
 unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
                           struct mds_layout *now)
 {
@@ -147,15 +150,17 @@ unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
 
 const char *mds_layout_flag(int member)
 {
-    return member < MEMBERS ? members[member].flag : NULL;
+    return member < MEMBERS ? option_of(&members[member])->flag : NULL;
 }
 
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed)
 {
+    struct mds_layout is = *now;
+
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
-            set(&l, &members[i], get(now, &members[i]));
+            *at(&l, &members[i]) = *at(&is, &members[i]);
     if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
         l.offload_params = MDS_PLACE_DEVICE;
     if (l.recompute == MDS_RECOMPUTE_NONE)
@@ -184,26 +189,10 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
+    put_layout(*l, c);
     c->parallel.sp_type = MDS_SP_NONE;
-    c->parallel.tensor = l->tensor;
-    c->parallel.pipeline = l->pipeline;
-    c->parallel.ulysses = l->ulysses;
-    c->parallel.ring = l->ring;
-    c->parallel.zero_stage = l->zero;
-    c->parallel.offload_optimizer = l->offload_optimizer;
-    c->parallel.offload_params = l->offload_params;
-    c->parallel.sequence_parallel = l->sequence_parallel && l->tensor > 1;
-    c->train.recompute = l->recompute;
-    c->train.recompute_modules = l->recompute_modules;
-    c->train.offload_activations = l->offload_activations;
-    c->train.mlp_tile = l->mlp_tile;
-    c->train.loss_tile = l->loss_tile;
-    c->train.sequence_tile = l->sequence_tile;
-    c->train.recompute_layers = l->recompute_layers < 1 ? 1 : l->recompute_layers;
-    c->train.keep_attention = l->keep_attention;
-    c->train.device_inputs = l->device_inputs;
-    c->batch.micro = l->micro;
-    c->batch.global = l->global;
+    c->parallel.sequence_parallel &= l->tensor > 1;
+    c->train.recompute_layers = mds_max(l->recompute_layers, 1);
     c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
     c->train.dry_world = world;
     c->train.dry_rank = 0;
@@ -214,30 +203,15 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     return rc;
 }
 
-static void add_option(const struct member *m, int64_t value, struct mds_str *out)
+static void add_option(const struct mds_option *o, int64_t value, struct mds_str *out)
 {
-    static const char *const places[] = {"none", "cpu", "nvme"};
-    static const char *const recomputes[] = {"none", "selective", "full"};
-    const char *blank = out->len ? " " : "";
-
-    switch (m->kind) {
-    case NUMBER:
-        mds_str_add(out, "%s%s %lld", blank, m->flag, (long long)value);
-        break;
-    case PLACE:
-        mds_str_add(out, "%s%s %s", blank, m->flag, places[value]);
-        break;
-    case RECOMPUTE:
-        mds_str_add(out, "%s%s %s", blank, m->flag, recomputes[value]);
-        break;
-    case MODULES:
-        mds_str_add(out, "%s%s %s", blank, m->flag,
-                    mds_recompute_modules_name((int)value));
-        break;
-    case FLAG:
-        mds_str_add(out, "%s%s", blank, m->flag);
-        break;
-    }
+    mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
+    if (o->type == MDS_OPT_ENUM)
+        mds_str_add(out, " %s", o->choices[value]);
+    else if (o->type == MDS_OPT_SET)
+        mds_str_add(out, " %s", mds_recompute_modules_name((int)value));
+    else if (o->type != MDS_OPT_FLAG)
+        mds_str_add(out, " %lld", (long long)value);
 }
 
 /* The value that needs no option. */
@@ -250,7 +224,12 @@ static int64_t unsaid(const struct member *m)
 
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
-    for (int i = 0; i < MEMBERS; i++)
-        if (!(fixed & 1u << i) && get(l, &members[i]) != unsaid(&members[i]))
-            add_option(&members[i], get(l, &members[i]), out);
+    struct mds_layout is = *l;
+
+    for (int i = 0; i < MEMBERS; i++) {
+        int64_t value = *at(&is, &members[i]);
+
+        if (!(fixed & 1u << i) && value != unsaid(&members[i]))
+            add_option(option_of(&members[i]), value, out);
+    }
 }

@@ -12,11 +12,11 @@
 struct mds_layout {
     int64_t tensor, pipeline, ulysses, ring;
     int64_t zero;
-    enum mds_place_kind offload_optimizer, offload_params;
-    enum mds_recompute recompute;
-    int recompute_modules; /* of selective; bits of enum mds_recompute_module */
-    int sequence_parallel, offload_activations;
-    int64_t mlp_tile, loss_tile, sequence_tile; /* tokens, 0: none */
+    int64_t offload_optimizer, offload_params; /* enum mds_place_kind */
+    int64_t recompute;                         /* enum mds_recompute */
+    int64_t recompute_modules; /* of selective; bits of enum mds_recompute_module */
+    int64_t sequence_parallel, offload_activations; /* 0 or 1 */
+    int64_t mlp_tile, loss_tile, sequence_tile;     /* tokens, 0: none */
     int64_t recompute_layers, keep_attention, device_inputs;
     int64_t micro, global; /* 0: as the configuration has them */
 };

@@ -15,23 +15,12 @@ struct row {
     struct mds_layout layout;
 };
 
-static int parse_place(const char *text, enum mds_place_kind *out)
+/* The number of a name; -1 if it is none of them. */
+static int parse_name(const char *text, const char *const *names, int64_t *out)
 {
-    if (strcmp(text, "none") != 0 && strcmp(text, "cpu") != 0)
-        return -1;
-    *out = strcmp(text, "cpu") == 0 ? MDS_PLACE_CPU : MDS_PLACE_DEVICE;
-    return 0;
-}
-
-static int parse_recompute(const char *text, enum mds_recompute *out)
-{
-    static const char *const names[] = {"none", "selective", "full"};
-
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (enum mds_recompute)i;
+    for (*out = 0; names[*out]; ++*out)
+        if (strcmp(text, names[*out]) == 0)
             return 0;
-        }
     return -1;
 }
 
@@ -75,9 +64,9 @@ static int read_member(struct row *r, const struct mds_node *n)
     else if (strcmp(n->key, "source") == 0)
         r->source = n->text;
     else if (strcmp(n->key, "offload") == 0)
-        return parse_place(n->text, &r->layout.offload_optimizer);
+        return parse_name(n->text, mds_place_names, &r->layout.offload_optimizer);
     else if (strcmp(n->key, "recompute") == 0)
-        return parse_recompute(n->text, &r->layout.recompute);
+        return parse_name(n->text, mds_recompute_names, &r->layout.recompute);
     else
         return -1;
     return 0;

@@ -27,7 +27,8 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         places[l->offload_optimizer], l->offload_params ? ", weights on the host" : "",
         recomputes[l->recompute], l->offload_activations ? ", inputs on the host" : "");
     if (l->recompute_modules)
-        mds_str_add(out, " of %s", mds_recompute_modules_name(l->recompute_modules));
+        mds_str_add(out, " of %s",
+                    mds_recompute_modules_name((int)l->recompute_modules));
     if (l->recompute_layers > 1)
         mds_str_add(out, ", one for %lld blocks", (long long)l->recompute_layers);
     if (l->device_inputs)
