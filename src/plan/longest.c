@@ -227,7 +227,7 @@ struct ways {
 
 static void add(struct finder *f, struct ways *all, const struct way *w)
 {
-    struct way *more = mds_realloc(all->v, all->n + 1, sizeof *more);
+    struct way *more = mds_grow(all->v, all->n, sizeof *more);
 
     if (!more) {
         f->rc = MDS_EMEM;

@@ -81,6 +81,12 @@ static int is_date(const char *text)
            text[n] == '\0' && m >= 1 && m <= 12 && d >= 1 && d <= 31;
 }
 
+/* What a section says of all its facts. */
+static int is_origin(const struct mds_node *n)
+{
+    return strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0;
+}
+
 /* Whether map says where its facts are from and of when; a date that is none is a fault
  * by itself. */
 static int has_source(struct reader *r, const struct mds_node *map)
@@ -143,7 +149,7 @@ static void read_fact(struct reader *r, const struct mds_node *section,
     char key[128];
     size_t row;
 
-    if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+    if (is_origin(n))
         return;
     snprintf(key, sizeof key, "%s.%s", section->key, n->key);
     row = mds_settings_row(&r->m->facts, key);
@@ -176,17 +182,6 @@ static void read_section(struct reader *r, const struct mds_node *section)
 }
 
 /* ---- queues and environment ---- */
-
-static enum mds_rc grow(void *list, size_t count, size_t size)
-{
-    void **p = list, *more = mds_realloc(*p, count + 1, size);
-
-    if (!more)
-        return MDS_EMEM;
-    memset((char *)more + count * size, 0, size);
-    *p = more;
-    return MDS_OK;
-}
 
 static int read_number(struct reader *r, const struct mds_node *n, int64_t *out)
 {
@@ -231,14 +226,16 @@ static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
         mds_diag_fault(r->diag, origin_of(r, section),
                        "queues have no source and date");
     for (const struct mds_node *n = section->first; n; n = n->next) {
-        struct mds_queue *q;
+        struct mds_queue *more, *q;
 
-        if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+        if (is_origin(n))
             continue;
-        MDS_TRY(grow(&m->queues, m->queue_count, sizeof *q));
-        q = &m->queues[m->queue_count++];
-        q->min_nodes = 1;
-        q->name = mds_strdup(n->key);
+        more = mds_grow(m->queues, m->queue_count, sizeof *more);
+        if (!more)
+            return MDS_EMEM;
+        m->queues = more;
+        q = &more[m->queue_count++];
+        *q = (struct mds_queue){.name = mds_strdup(n->key), .min_nodes = 1};
         if (!q->name)
             return MDS_EMEM;
         for (const struct mds_node *f = n->first; f; f = f->next)
@@ -268,19 +265,21 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
         mds_diag_fault(r->diag, origin_of(r, section),
                        "environment has no source and date");
     for (const struct mds_node *n = section->first; n; n = n->next) {
-        struct mds_variable *v;
+        struct mds_variable *more, *v;
 
-        if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
+        if (is_origin(n))
             continue;
         if (!is_variable(n->key) || n->kind != MDS_NODE_SCALAR) {
             mds_diag_fault(r->diag, origin_of(r, n), "environment: %s is no variable",
                            n->key);
             continue;
         }
-        MDS_TRY(grow(&m->environment, m->variable_count, sizeof *v));
-        v = &m->environment[m->variable_count++];
-        v->name = mds_strdup(n->key);
-        v->value = mds_strdup(n->text);
+        more = mds_grow(m->environment, m->variable_count, sizeof *more);
+        if (!more)
+            return MDS_EMEM;
+        m->environment = more;
+        v = &more[m->variable_count++];
+        *v = (struct mds_variable){mds_strdup(n->key), mds_strdup(n->text)};
         if (!v->name || !v->value)
             return MDS_EMEM;
     }

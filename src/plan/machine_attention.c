@@ -58,7 +58,7 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
                   "must be {head: 128, seq: 8192, forward: FLOP/s, backward: FLOP/s}");
             continue;
         }
-        more = mds_realloc(m->attention, m->attention_count + 1, sizeof *more);
+        more = mds_grow(m->attention, m->attention_count, sizeof *more);
         if (!more)
             return MDS_EMEM;
         m->attention = more;

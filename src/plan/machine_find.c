@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static int is_profile(const struct dirent *d)
     return dot && strcmp(dot, ".yaml") == 0;
 }
 
-int mds_machine_matches(const char *patterns, const char *name)
+static int matches(const char *patterns, const char *name)
 {
     char pattern[256];
 
@@ -58,22 +59,6 @@ static enum mds_rc unknown(const char *name)
                     near ? "?" : "");
 }
 
-struct wanted {
-    const char *host;
-    struct mds_machine *m;
-};
-
-static enum mds_rc look_at_hosts(struct mds_machine **m, void *ctx)
-{
-    struct wanted *w = ctx;
-
-    if (mds_machine_matches((*m)->hosts, w->host)) {
-        w->m = *m;
-        *m = NULL;
-    }
-    return MDS_OK;
-}
-
 static enum mds_rc by_name(const char *name, struct mds_diag *diag,
                            struct mds_machine **out)
 {
@@ -88,41 +73,47 @@ static enum mds_rc by_name(const char *name, struct mds_diag *diag,
     return rc;
 }
 
-enum mds_rc mds_machine_each(enum mds_rc (*look)(struct mds_machine **m, void *ctx),
-                             void *ctx, struct mds_diag *diag)
+/* Its patterns, the text at that offset. */
+static const char *patterns_of(const struct mds_machine *m, size_t patterns)
+{
+    const char *text;
+
+    memcpy(&text, (const char *)m + patterns, sizeof text);
+    return text;
+}
+
+enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
+                              struct mds_machine **out)
 {
     struct dirent **files = NULL;
-    int count = scandir(mds_machine_folder(), &files, is_profile, alphasort), done = 0;
+    int count = scandir(mds_machine_folder(), &files, is_profile, alphasort);
+    struct mds_machine *m = NULL;
     enum mds_rc rc = MDS_OK;
 
     for (int i = 0; i < count; i++) {
-        struct mds_machine *m = NULL;
         char path[PATH_MAX];
 
         snprintf(path, sizeof path, "%s/%s", mds_machine_folder(), files[i]->d_name);
-        if (!rc && !done)
+        if (!rc && !m)
             rc = mds_machine_load(path, diag, &m);
-        if (!rc && m) {
-            rc = look(&m, ctx);
-            done = !m;
+        if (m && !matches(patterns_of(m, patterns), name)) {
             mds_machine_destroy(m);
+            m = NULL;
         }
         free(files[i]);
     }
     free(files);
+    *out = m;
     return rc;
 }
 
 enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
                              struct mds_machine **out)
 {
-    struct wanted w = {.host = host};
-
     if (name)
         return by_name(name, diag, out);
-    MDS_TRY(mds_machine_each(look_at_hosts, &w, diag));
-    *out = w.m;
-    return w.m ? MDS_OK : by_name("localhost", diag, out);
+    MDS_TRY(mds_machine_match(offsetof(struct mds_machine, hosts), host, diag, out));
+    return *out ? MDS_OK : by_name("localhost", diag, out);
 }
 
 int mds_machine_is_here(const struct mds_machine *m)

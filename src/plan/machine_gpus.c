@@ -4,28 +4,13 @@
 #include "plan/machine_impl.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 /* What the GPUs bring; all else is the host's. */
 static const char *const sections[] = {"gpu",   "rates",    "attention",
                                        "links", "overhead", NULL};
-
-struct wanted {
-    const char *name; /* of the GPUs */
-    struct mds_machine *m;
-};
-
-static enum mds_rc look_at_names(struct mds_machine **m, void *ctx)
-{
-    struct wanted *w = ctx;
-
-    if (mds_machine_matches((*m)->gpu.names, w->name)) {
-        w->m = *m;
-        *m = NULL;
-    }
-    return MDS_OK;
-}
 
 static void put(struct mds_machine *m, const char *key, const char *text,
                 struct mds_diag *diag)
@@ -78,18 +63,18 @@ static enum mds_rc merge(const struct mds_machine *host, const struct mds_machin
 enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
                                   struct mds_machine **m)
 {
-    struct wanted w = {.name = g->name};
-    struct mds_machine *both = NULL;
+    struct mds_machine *kind = NULL, *both = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(mds_machine_each(look_at_names, &w, diag));
-    if (!w.m)
+    MDS_TRY(mds_machine_match(offsetof(struct mds_machine, gpu.names), g->name, diag,
+                              &kind));
+    if (!kind)
         return MDS_OK;
     /* what mds_pretrain is to take from a profile, such as bf16, is the GPUs', too */
-    rc = mds_machine_create(w.m->path, &both);
+    rc = mds_machine_create(kind->path, &both);
     if (!rc)
-        rc = merge(*m, w.m, g, diag, both);
-    mds_machine_destroy(w.m);
+        rc = merge(*m, kind, g, diag, both);
+    mds_machine_destroy(kind);
     if (rc) {
         mds_machine_destroy(both);
         return rc;

@@ -22,13 +22,10 @@ enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
                              const char *const *sections, int but,
                              struct mds_diag *diag);
 
-/* Whether one of the patterns, separated by blanks, matches; machine_find.c. */
-int mds_machine_matches(const char *patterns, const char *name);
-
-/* Call `look` with each profile in alphabetical order, until it takes one by setting
- * the pointer to NULL; the others are destroyed. */
-enum mds_rc mds_machine_each(enum mds_rc (*look)(struct mds_machine **m, void *ctx),
-                             void *ctx, struct mds_diag *diag);
+/* The first profile, in alphabetical order, of whose patterns (the text at that offset,
+ * blanks between them) one matches; *out is NULL if none does.  machine_find.c */
+enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
+                              struct mds_machine **out);
 
 /* Faults for what the facts together say; machine_check.c. */
 void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag);

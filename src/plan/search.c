@@ -30,7 +30,7 @@ struct search {
 static void add_fit(struct search *s, const struct mds_plan_entry *e)
 {
     struct mds_plan *p = s->plan;
-    struct mds_plan_entry *more = mds_realloc(p->fits, p->fit_count + 1, sizeof *more);
+    struct mds_plan_entry *more = mds_grow(p->fits, p->fit_count, sizeof *more);
 
     if (!more) {
         s->rc = MDS_EMEM;
@@ -44,7 +44,7 @@ static void add_reject(struct search *s, const struct mds_plan_entry *e, int div
                        const char *why)
 {
     struct mds_plan *p = s->plan;
-    struct mds_plan_reject *more = mds_realloc(p->out, p->out_count + 1, sizeof *more);
+    struct mds_plan_reject *more = mds_grow(p->out, p->out_count, sizeof *more);
 
     if (!more) {
         s->rc = MDS_EMEM;

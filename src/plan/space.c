@@ -129,7 +129,7 @@ static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
     if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
         kept.ulysses != l.ulysses || kept.ring != l.ring)
         return MDS_OK;
-    more = mds_realloc(g->v, g->n + 1, sizeof *more);
+    more = mds_grow(g->v, g->n, sizeof *more);
     if (!more)
         return MDS_EMEM;
     g->v = more;
