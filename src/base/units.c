@@ -152,6 +152,16 @@ const char *mds_format_seconds(double s, char *buf, size_t size)
     return buf;
 }
 
+const char *mds_format_real(double v, char *buf, size_t size)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    return buf;
+}
+
 const char *mds_plural(int64_t n)
 {
     return n == 1 ? "" : "s";

@@ -23,6 +23,9 @@ const char *mds_format_bytes(double bytes, char *buf, size_t size);
 const char *mds_format_count(double count, char *buf, size_t size);
 const char *mds_format_seconds(double s, char *buf, size_t size);
 
+/* 1e-05: as few of 15 to 17 digits as read back as v.  Returns buf. */
+const char *mds_format_real(double v, char *buf, size_t size);
+
 /* The ending of a noun after the number n: "" for 1, else "s". */
 const char *mds_plural(int64_t n);
 

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -74,14 +73,11 @@ static void put_int(struct mds_str *out, const char *key, int64_t value)
 
 static void put_real(struct mds_str *out, const char *key, double value)
 {
-    char text[40];
+    char text[32];
 
-    snprintf(text, sizeof text, "%.15g", value);
-    if (strtod(text, NULL) < value || strtod(text, NULL) > value)
-        snprintf(text, sizeof text, "%.17g", value);
-    if (!strpbrk(text, ".e"))
-        strcat(text, ".0"); /* theirs tells apart 1 and 1.0 */
-    mds_str_add(out, "  \"%s\": %s,\n", key, text);
+    mds_format_real(value, text, sizeof text);
+    mds_str_add(out, "  \"%s\": %s%s,\n", key, text,
+                strpbrk(text, ".e") ? "" : ".0"); /* theirs tells apart 1 and 1.0 */
 }
 
 static void put_text(struct mds_str *out, const char *key, const char *value)

@@ -4,7 +4,6 @@
 #include "base/units.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -206,19 +205,6 @@ int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_val
     return a.r == b.r;
 }
 
-/* The fewest digits that read back as v. */
-static void format_real(double v, struct mds_str *out)
-{
-    char text[32];
-
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
-            break;
-    }
-    mds_str_add(out, "%s", text);
-}
-
 int mds_text_is_odd(const char *s)
 {
     while (*s >= ' ' && *s <= '~')
@@ -263,6 +249,8 @@ static void format_set(const struct mds_option *o, int set, const char *between,
 void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out)
 {
+    char real[32];
+
     switch (o->type) {
     case MDS_OPT_INT:
     case MDS_OPT_COUNT:
@@ -291,12 +279,11 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
     case MDS_OPT_ACTION:
         break;
     case MDS_OPT_REAL:
-        format_real(v.r, out);
+        mds_str_add(out, "%s", mds_format_real(v.r, real, sizeof real));
         break;
     case MDS_OPT_SECONDS:
     case MDS_OPT_MINUTES: /* the unit makes a bare number unambiguous */
-        format_real(v.r, out);
-        mds_str_add(out, "s");
+        mds_str_add(out, "%ss", mds_format_real(v.r, real, sizeof real));
         break;
     }
 }

@@ -1,6 +1,7 @@
 #include "io/jsonl.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -139,21 +140,16 @@ void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value)
     mds_str_add(&j->line, "%lld", (long long)value);
 }
 
-/* The shortest of 15 to 17 digits that reads back as the same double. */
 void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value)
 {
-    char text[40];
-    int digits = 15;
+    char text[32];
 
     add_key(j, key);
     if (!isfinite(value)) {
         mds_str_add(&j->line, "null");
         return;
     }
-    do
-        snprintf(text, sizeof text, "%.*g", digits, value);
-    while (digits++ < 17 && strtod(text, NULL) != value);
-    mds_str_add(&j->line, "%s", text);
+    mds_str_add(&j->line, "%s", mds_format_real(value, text, sizeof text));
 }
 
 enum mds_rc mds_jsonl_end(struct mds_jsonl *j)

@@ -120,6 +120,10 @@ static void test_units(void **state)
                         "1.50 GiB");
     assert_string_equal(mds_format_count(17, buf, sizeof buf), "17");
     assert_string_equal(mds_format_count(12.85e9, buf, sizeof buf), "12.85 G");
+    assert_string_equal(mds_format_real(0.1, buf, sizeof buf), "0.1");
+    assert_string_equal(mds_format_real(1e9, buf, sizeof buf), "1000000000");
+    assert_string_equal(mds_format_real(0.1 + 0.2, buf, sizeof buf),
+                        "0.30000000000000004");
     assert_string_equal(mds_format_seconds(3723, buf, sizeof buf), "1 h 02 min");
 }
 
