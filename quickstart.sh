@@ -6,7 +6,7 @@
 # quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS.
 set -u
 
-src=$(cd "$(dirname "$0")" && pwd) || exit 1
+src=$(CDPATH='' cd "$(dirname "$0")" && pwd) || exit 1
 build=${MDS_BUILD:-$src/build}
 run=${MDS_RUN:-$src/quickstart-run}
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}

@@ -4,7 +4,7 @@
 #     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ALCF/submit.sh QUEUE NODES WALLTIME PROJECT
 #
 # QUEUE, NUM_NODES, DURATION and PROJECT may stand in the environment instead.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 exec "$here/train-gpt3.sh" submit "$@"

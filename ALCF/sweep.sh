@@ -1,6 +1,6 @@
 #!/bin/sh
 # ALCF/sweep.sh SWEEP.yaml: submit one run for each cell of a table; see mds_launch(1).
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 exec "$launch" sweep "$@"

@@ -17,7 +17,7 @@
 # Several jobs:
 #
 #     TRAIN_ITERS=5 MINUTES=9 ALCF/train-genome.sh genome.fna.gz; [ $? -eq 85 ] && ...
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
     cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
     here=$PWD/ALCF

@@ -7,7 +7,7 @@
 # learning rate decays over this run, and DTYPE is that of the machine's profile.  Options go to
 # mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
 # With --layout plan the layout is not assumed: mds_launch chooses what is not set.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
     cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
     here=$PWD/ALCF

@@ -10,7 +10,7 @@
 # As a batch job:
 #
 #     ALCF/train-llama.sh submit QUEUE NODES WALLTIME PROJECT
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
     cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
     here=$PWD/ALCF
@@ -37,7 +37,7 @@ if [ -n "$CKPT_DIR" ]; then
 fi
 # A list has a weight, a path and the name of a corpus in each line.
 if [ -z "$DATA_PATH" ] && [ -n "$DATA_FILE_LIST" ]; then
-    DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' "$DATA_FILE_LIST") || exit
+    DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' < "$DATA_FILE_LIST") || exit
     export DATA_PATH
 fi
 if [ -z "$TRAIN_ITERS$TRAIN_ITER$TRAIN_TOKENS" ]; then

@@ -125,6 +125,10 @@ test_expect_success '--help of each verb, and of all a line in the man page' '
         grep -q -e "$flag" page || { echo "no $flag"; return 1; }
     done
 '
+test_expect_success 'scripts find the ones beside them, whatever CDPATH is' '
+    (cd "$srcdir" && CDPATH=$srcdir && export CDPATH && ALCF/submit-pbs.sh --help) >out &&
+    grep "Options: mds_launch --help" out
+'
 test_expect_success 'check-profile: all faults of a file' '
     mds_launch check-profile "$srcdir/machines/polaris.yaml" | grep polaris &&
     sed "s/memory: 40GiB/memroy: 40GiB/; s/^  cores: 32/  cores: many/" \

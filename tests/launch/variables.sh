@@ -12,7 +12,7 @@ printf '#!/bin/sh\nexit 1\n' > bin/nvidia-smi # this host's GPUs are not the mac
 chmod +x bin/nvidia-smi
 for i in 1 2 3 4 5 6 7 8; do echo "x300${i}c0s1b0n0"; done > pbs.nodes
 printf 'node1\nnode2\n' > two.nodes
-printf '0.3 a_text_document a\n0.7 b_text_document b\n' > list.txt
+printf '0.3 a_text_document a\n0.7 b_text_document b\n' > lr=1.txt
 
 # line SCRIPT VARIABLE...: what it prints in an environment of those alone
 line() {
@@ -55,7 +55,7 @@ train-gpt3.sh OFFLOAD_DEVICE=none | --offload-device none
 train-gpt3.sh NVME_PATH=/scratch OFFLOAD_DEVICE=nvme | --offload-device nvme .*--nvme-path /scratch
 train-gpt3.sh OFFLOAD_DEVICE=nvme | --offload-device nvme --nvme-path /local/scratch
 train-llama.sh MODEL_SIZE_KEY= | --model-size-key LLAMA7B .*--num-key-value-heads 8 .*--swiglu
-train-llama.sh MODEL_SIZE_KEY= TP=4 DATA_PATH= DATA_FILE_LIST=list.txt | --data-path 0.3 a_text_document 0.7 b_text_document
+train-llama.sh MODEL_SIZE_KEY= TP=4 DATA_PATH= DATA_FILE_LIST=lr=1.txt | --data-path 0.3 a_text_document 0.7 b_text_document
 train-llama.sh MODEL_SIZE_KEY= TP=4 | --seq-length 4096 .*--tensor-model-parallel-size 4 .*--lr-decay-style cosine .*--train-tokens 10000000000 .*--dtype bf16 .*--split 990,10,0
 train-llama.sh MODEL_SIZE_KEY= TP=4 NO_LLAMA=1 | --seq-length 4096 --position-embedding-type learned_absolute --normalization LayerNorm --swiglu=0 --disable-bias-linear=0
 train-llama.sh MODEL_SIZE_KEY= TP=4 MODEL_ARCH=2B | --num-layers 12 .*--num-key-value-heads 4 .*--seq-length 8192

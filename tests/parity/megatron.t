@@ -42,11 +42,18 @@ result "Llama with grouped heads, 2 tensor ranks" converted llama 2 8 4 --swiglu
     --swiglu --disable-bias-linear --use-rotary-position-embeddings \
     --untie-embeddings-and-output-weights
 refused() {
-    ! "$python" "$srcdir/scripts/mds_from_megatron" --num-attention-heads "$1" "$2" \
+    # shellcheck disable=SC2086  # words
+    ! "$python" "$srcdir/scripts/mds_from_megatron" --num-attention-heads $1 "$2" \
         never.st > out 2>&1 && cat out && test "$(wc -l < out)" -eq 1 && test -z "$(ls never* 2> /dev/null)"
 }
 result "a rank's file is missing: one line" \
     eval 'rm gpt/layer_03-model_01-model_states.pt; refused 4 gpt && grep "layer 3 has ranks" out'
 result "other heads: one line" eval 'refused 12 llama && grep "are not 12 groups" out'
+result "a file that is none: one line" \
+    eval 'mkdir bad && echo no > bad/layer_01-model_00-model_states.pt && refused 4 bad && grep "not read by" out'
+result "no embedding: one line" eval \
+    'mkdir part && cp llama/layer_03* part && refused "8 --num-key-value-heads 4 --swiglu" part && grep "no layer has word_emb" out'
+result "groups that do not divide the heads: one line" eval \
+    'refused "10 --num-key-value-heads 4" llama && grep "no multiple" out'
 result "no such files: one line" eval 'refused 4 . && grep "there are no layer_XX" out'
 finish
