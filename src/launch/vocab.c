@@ -41,5 +41,5 @@ void mds_launch_vocab(struct mds_config_run *run, int say)
     run->config.model.vocab = words;
     mds_settings_derived(&run->settings, "model.vocab", "words of the data");
     if (say)
-        mds_info("planned for the %lld words of %s", (long long)words, text);
+        mds_info("vocabulary: the %lld words of %s", (long long)words, text);
 }
