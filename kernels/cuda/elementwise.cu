@@ -160,7 +160,7 @@ extern "C" int mdsk_dropout_cuda(void *stream, const struct mdsk_dropout *a)
         dropout<T> f = {*a, threshold, keep};
         int64_t R = a->rows.B * a->rows.S;
 
-        if (a->H % (2 * N) == 0)
+        if (N > 1 && a->H % (2 * N) == 0)
             return each_row<2 * N>(stream, R, a->H, f);
         if (a->H % N == 0)
             return each_row<N>(stream, R, a->H, f);
