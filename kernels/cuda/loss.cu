@@ -369,7 +369,8 @@ int launch_lanes(void *stream, const struct mdsk_xent_stats *a)
                   dim3(L, rows), stream, *a);
 }
 
-/* Rows whose pieces make them whole, and are not too many to be kept by a warp. */
+/* Rows whose pieces make them whole, and are not too many to be kept by a warp.  Eight
+ * of a lane are worth that only where they need not be read again. */
 template <class T, int N>
 int launch_pieces(void *stream, const struct mdsk_xent_stats *a)
 {
@@ -396,7 +397,7 @@ int launch_stats(void *stream, const struct mdsk_xent_stats *a)
     size_t row = (size_t)a->words * sizeof(T);
 
     if constexpr (N > 1)
-        if (a->words % N == 0 && a->words <= 32 * 8 * N)
+        if (a->words % N == 0 && a->words <= 32 * (a->gradient ? 8 : 4) * N)
             return launch_pieces<T, N>(stream, a);
     if (a->valid <= 2048)
         return launch(stats<T, N, 32>, mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8),
