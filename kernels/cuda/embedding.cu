@@ -17,6 +17,9 @@ namespace
 
 using namespace mdsk;
 
+/* Bytes of a table that the cache holds, beside what else goes through it. */
+constexpr int64_t cached = 16 << 20;
+
 template <class T> struct lookup {
     struct mdsk_embedding_fwd a;
 
@@ -87,57 +90,62 @@ struct sorted {
     }
 };
 
-/* Rows of one word within a tile, from p to q-1, are added up. */
-template <int N>
-__device__ void put_sum(const sorted &x, int64_t tile, int64_t p, int64_t q, int64_t c,
-                        const float (&sum)[N])
-{
-    if (p == tile * x.size && x.goes_on(p))
-        store(sum, x.head + tile * x.H + c);
-    else if (q == min((tile + 1) * x.size, x.n) && x.goes_on(q))
-        store(sum, x.tail + tile * x.H + c);
-    else
-        add_to(x.dword + x.word[p] * x.H + c, sum);
-}
-
 constexpr int threads = 128, at_once = 8;
 
-/* Block (tile, j) does columns j * threads * N on; other ranks' words come last. */
+/* Block (tile, j) does columns j * threads * N on; other ranks' words come last.  What
+ * a word's sum is added to is read together with the word's last row. */
 template <class T, int N> __global__ __launch_bounds__(threads) void sum_tile(sorted x)
 {
-    int64_t tile = blockIdx.x, p = tile * x.size, end = min(p + x.size, x.n);
-    int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N, first = p;
+    int64_t begin = blockIdx.x * x.size, end = min(begin + x.size, x.n);
+    int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N;
+    uint32_t head, tail; /* words that began before, that go on after; or none */
     float sum[N] = {};
 
-    if (c >= x.H)
+    while (end > begin && x.word[end - 1] >= x.words)
+        end--;
+    if (end == begin || c >= x.H)
         return;
-    for (; p < end && x.word[p] < x.words; p += at_once) {
-        pack<T, N> v[at_once];
+    head = x.goes_on(begin) ? x.word[begin] : x.words;
+    tail = x.goes_on(end) ? x.word[end - 1] : x.words;
+    for (int64_t p = begin; p < end; p += at_once) {
+        uint32_t word[at_once + 1];
+        pack<T, N> dy[at_once];
+        float was[at_once][N];
 
 #pragma unroll
-        for (int i = 0; i < at_once; i++)
-            if (p + i < end)
-                v[i] = fetch<N>((const T *)x.dy + x.row[p + i] * x.H + c);
+        for (int i = 0; i <= at_once; i++)
+            word[i] = p + i < end ? x.word[p + i] : x.words;
 #pragma unroll
         for (int i = 0; i < at_once; i++) {
-            if (p + i >= end || x.word[p + i] >= x.words)
+            if (word[i] < x.words)
+                dy[i] = fetch<N>((const T *)x.dy + x.row[p + i] * x.H + c);
+            if (word[i] != word[i + 1] && word[i] != head && word[i] != tail)
+                load((const float *)x.dword + word[i] * x.H + c, was[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            if (word[i] == x.words)
+                break;
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] += dy[i][j];
+            if (word[i] == word[i + 1])
                 continue;
-            if (x.word[p + i] != x.word[first]) {
-                put_sum(x, tile, first, p + i, c, sum);
-                first = p + i;
+            if (word[i] == head)
+                store(sum, x.head + blockIdx.x * x.H + c);
+            else if (word[i] == tail)
+                store(sum, x.tail + blockIdx.x * x.H + c);
+            else {
 #pragma unroll
                 for (int j = 0; j < N; j++)
-                    sum[j] = 0;
+                    sum[j] += was[i][j];
+                store(sum, x.dword + word[i] * x.H + c);
             }
 #pragma unroll
             for (int j = 0; j < N; j++)
-                sum[j] += v[i][j];
+                sum[j] = 0;
         }
     }
-    while (p > first && (p > end || x.word[p - 1] >= x.words))
-        p--;
-    if (p > first)
-        put_sum(x, tile, first, p, c, sum);
 }
 
 /* The end of the rows of the word at p. */
@@ -276,11 +284,17 @@ int add_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first, in
 
 extern "C" int mdsk_embedding_fwd_cuda(void *stream, const struct mdsk_embedding_fwd *a)
 {
-    bool wide = aligned({a->word, a->position, a->y}) &&
-                a->H * (int64_t)mdsk_dtype_size(a->dtype) % 16 == 0;
+    int64_t row = a->H * (int64_t)mdsk_dtype_size(a->dtype);
+    bool wide = aligned({a->word, a->position, a->y}) && row % 16 == 0;
+    bool far = a->words * row > cached; /* then more has to be under way */
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
-        return each_row<width()>(stream, a->B * a->S, a->H, lookup<decltype(type)>{*a});
+        constexpr int N = width();
+        lookup<decltype(type)> f = {*a};
+
+        if (N > 1 && far && a->H % (2 * N) == 0)
+            return each_row<2 * N>(stream, a->B * a->S, a->H, f);
+        return each_row<N>(stream, a->B * a->S, a->H, f);
     });
 }
 
