@@ -237,8 +237,8 @@ static enum mds_rc ponder(struct mds_comm *c, int awaited, double silent_s)
 static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
                               struct mds_comm *const *until, double start)
 {
-    const double pause_s = 0.1;
-    double heard = start, pondered = start;
+    const double pause_s = 0.1, standstill_s = 1;
+    double heard = start, pondered = start, looked = start;
 
     for (;;) {
         int done = 0, moved;
@@ -248,6 +248,9 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
         if (done)
             return MDS_OK;
         now = mds_clock_s();
+        if (now - looked > standstill_s)
+            heard += now - looked; /* this process was stopped, and all may have been */
+        looked = now;
         if (moved) {
             heard = now;
         } else if (now - pondered > pause_s) {

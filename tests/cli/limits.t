@@ -95,16 +95,16 @@ test_expect_success 'a rank that is stuck in the last file is not waited for wit
 
 # ---- two runs ----
 
-# start: two ranks that go on until a signal, and have saved; their process ids are in pids/,
-# the job's is job, what it printed is in first
+# start OPTIONS...: two ranks that go on until a signal, and have saved twice; their process ids are
+# in pids/, the job's is job, what it printed is in first
 start() {
     rm -rf pids ck && mkdir pids && : >first
     # shellcheck disable=SC2086
     timeout 60 $MPIEXEC -n 2 sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh --data-path t.h5 $small \
         --train-iters 100000000 --save ck --save-interval 1 --keep-last 1 \
-        --exit-signal-handler >first 2>&1 </dev/null &
+        --exit-signal-handler "$@" >first 2>&1 </dev/null &
     job=$!
-    until grep -q "info: saved" first || ! kill -0 $job; do sleep 0.1; done
+    until grep -q "iteration  *3/" first || ! kill -0 $job; do sleep 0.1; done
 }
 # stopped: it ends in order
 stopped() {
@@ -121,6 +121,14 @@ test_expect_success 'a run that saves to the folder of another is refused' '
 '
 test_expect_success 'a folder that is taken away: the next save makes it again' '
     start && mv ck aside && test -e aside/latest && stopped && mds_ckpt verify ck
+'
+
+# As batch systems do to jobs for which others have to wait.  One waits for the other then.
+test_expect_success 'a job that is suspended for longer than a rank may be silent goes on' '
+    start --distributed-timeout-minutes 0.02 --save-interval 1000000 &&
+    set -- pids/* && kill -STOP "${1#pids/}" && sleep 0.2 && kill -STOP "${2#pids/}" && sleep 2 &&
+    kill -CONT "${2#pids/}" && sleep 0.2 && kill -CONT "${1#pids/}" &&
+    sleep 0.3 && stopped && ! grep "error: " first && mds_ckpt verify ck
 '
 
 test_done
