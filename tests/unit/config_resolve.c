@@ -145,6 +145,8 @@ static void test_derived_model(void **state)
     assert_fine(&r);
     assert_int_equal(r.run->config.model.ffn_hidden, 256);
     assert_origin(&r, "model.ffn_hidden", "derived: 4 x hidden");
+    assert_int_equal(mds_settings_of(&r.run->settings, "model.ffn_hidden")->level,
+                     MDS_LEVEL_DERIVED);
     assert_int_equal(r.run->config.model.head_dim, 16);
     assert_int_equal(r.run->config.model.kv_heads, 4);
     assert_int_equal(r.run->config.model.max_positions, 2048);
@@ -155,6 +157,7 @@ static void test_derived_model(void **state)
     assert_fine(&r);
     assert_int_equal(r.run->config.model.ffn_hidden, 10944);
     assert_int_equal(mds_config_set_vocab(r.run, 101), MDS_EUSER);
+    assert_int_equal(mds_config_set_vocab(r.run, 100), MDS_OK);
     assert_int_equal(mds_config_set_vocab(r.run, 99), MDS_OK);
     assert_int_equal(r.run->config.model.vocab, 100);
     close_reading(&r);
@@ -374,7 +377,13 @@ static void test_grids(void **state)
 
 static void test_impossible_grids(void **state)
 {
+    struct reading r = resolve(TENSOR "4 " STAGES "4", 6);
+
     (void)state;
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_said(&r.diag, "= 16 ranks; start 16");
+    assert_false(is_said(&r.diag, "or give")); /* either leaves two ranks over */
+    close_reading(&r);
     expect_misfit(TENSOR "2 " STAGES "2", 6,
                   "6 ranks do not divide into copies of tensor 2 x pipeline 2 x "
                   "sequence 1 = 4 ranks; start 4 or 8; or give "
