@@ -450,6 +450,7 @@ static enum mds_rc ask(const struct mds_zero *z, const struct mdsk_adamw *a)
     int64_t at = a->master - asked.first, i = 0;
 
     (void)z;
+    assert_true(a->m == a->master && a->v == a->master);
     assert_int_equal(a->grad - asked.first, at);
     assert_int_equal((const uint16_t *)a->weight - (const uint16_t *)asked.first, at);
     assert_in_range(a->spans, 1, MDSK_ADAMW_SPANS);
