@@ -1,17 +1,21 @@
 #include "ckpt/claim.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "io/exact.h"
 #include "io/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A batch system may start the next job while the one before is being killed. */
-static const double patience_s = 5;
+/* Seconds.  A batch system may start the next job while the one before is being killed;
+ * and a file server keeps the lock of a node that died until it gives the node up: with
+ * NFS 4 for a lease (RFC 7530, section 9.5), 90 s on Linux unless set otherwise. */
+static const double patience_here = 5, patience_elsewhere = 120;
 
 /* POSIX locks, which network file systems know best; the kernel takes them back when
  * the process ends, however it ends.  0 or errno. */
@@ -27,13 +31,41 @@ static int is_held(int err)
     return err == EAGAIN || err == EACCES;
 }
 
-static int lock_patiently(int fd)
+/* Who has it. */
+static void read_sign(int fd, char *who, size_t size)
+{
+    ssize_t n = pread(fd, who, size - 1, 0);
+
+    who[n > 0 ? n : 0] = '\0';
+    who[strcspn(who, "\n")] = '\0';
+    if (!who[0])
+        snprintf(who, size, "which, it could not write");
+}
+
+static int lives_here(const char *who)
+{
+    char host[256] = "", its[256] = "";
+    int pid;
+
+    (void)gethostname(host, sizeof host - 1);
+    return sscanf(who, "process %d on %255[^,]", &pid, its) == 2 &&
+           strcmp(host, its) == 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* who: has it, if somebody else does. */
+static int lock_patiently(int fd, const char *dir, char *who, size_t size)
 {
     const struct timespec often = {.tv_nsec = 100000000};
-    double begin = mds_clock_s();
+    double begin = mds_clock_s(), patience;
     int err = lock(fd);
 
-    while (is_held(err) && mds_clock_s() - begin < patience_s) {
+    if (!is_held(err))
+        return err;
+    read_sign(fd, who, size);
+    patience = lives_here(who) ? patience_here : patience_elsewhere;
+    mds_warn("%s: another run saves there (%s): waiting up to %g s for its end", dir,
+             who, patience);
+    while (is_held(err) && mds_clock_s() - begin < patience) {
         nanosleep(&often, NULL);
         err = lock(fd);
     }
@@ -57,34 +89,22 @@ static void sign(int fd)
         (void)mds_write_exact(fd, 0, line, n);
 }
 
-static enum mds_rc refuse(int fd, const char *dir, const char *path)
-{
-    char who[320] = "";
-    ssize_t n = pread(fd, who, sizeof who - 1, 0);
-
-    who[n > 0 ? n : 0] = '\0';
-    who[strcspn(who, "\n")] = '\0';
-    return mds_fail(MDS_EUSER,
-                    "%s: another run saves there (%s): wait for its end, or name "
-                    "another folder; if it is gone for sure, remove %s",
-                    dir, who[0] ? who : "which, it could not write", path);
-}
-
 enum mds_rc mds_ckpt_claim(const char *dir)
 {
-    char path[MDS_PATH_SIZE];
+    char path[MDS_PATH_SIZE], who[320];
     int fd, err;
 
     MDS_TRY(mds_path_join(dir, ".lock", path));
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return MDS_OK; /* whoever writes there next will say why */
-    err = lock_patiently(fd);
+    err = lock_patiently(fd, dir, who, sizeof who);
     if (is_held(err)) {
-        enum mds_rc rc = refuse(fd, dir, path);
-
         close(fd);
-        return rc;
+        return mds_fail(MDS_EUSER,
+                        "%s: another run saves there (%s): wait for its end, or name "
+                        "another folder; if it is gone for sure, remove %s",
+                        dir, who, path);
     }
     if (err == 0)
         sign(fd);

@@ -119,6 +119,13 @@ test_expect_success 'a run that saves to the folder of another is refused' '
     stopped && ! grep "warn: no checkpoint" first && mds_ckpt verify --all ck &&
     { pretrain --train-iters 100000000 --save ck --load ck --exit-interval 1; test $? -eq 85; }
 '
+test_expect_success 'a run of another node is waited for: that one may be dying' '
+    start && echo "process 1 on elsewhere, since long ago" >ck/.lock &&
+    { pretrain --train-iters 100000000 --save ck --load ck --exit-interval 1 & } && next=$! &&
+    until grep -q "warn: ck: another run saves there (process 1 on elsewhere, since long ago): waiting up to 120 s" out ||
+        ! kill -0 $next; do sleep 0.1; done
+    stopped && { wait $next; test $? -eq 85; } && ! grep "error:" out
+'
 test_expect_success 'a folder that is taken away: the next save makes it again' '
     start && mv ck aside && test -e aside/latest && stopped && mds_ckpt verify ck
 '
