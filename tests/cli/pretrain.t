@@ -65,7 +65,7 @@ test_expect_success 'a run trains, evaluates and reports' '
 evaluated() {
     n=$1
     shift
-    rm -f eval.jsonl && ranks "$n" --lr 0 --split 50,25,25 "$@" --metrics-jsonl eval.jsonl >out &&
+    rm -f eval.jsonl && ranks "$n" --lr 0 --split 50,25,25 "$@" --metrics-jsonl eval.jsonl >evals &&
         sed -n 's/.*"eval",.*"split":"\([a-z]*\)","iteration":\([0-9]*\),"lm_loss":\([0-9.]*\),.*/\1 \2 \3/p' \
             eval.jsonl | awk '{ printf "%s %d %.8f\n", $1, $2, $3 }'
 }
