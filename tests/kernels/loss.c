@@ -4,10 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Relative Euclidean distance from the double reference. */
+/* Relative Euclidean distance from the double reference.  sum: sqrt(3000) / 2^24, as
+ * builds without vectors add up 3000 terms one after the other. */
 static const struct {
-    double stats, loss, gradient;
-} tolerance = {.stats = 1e-6, .loss = 3e-7, .gradient = 1e-6};
+    double stats, sum, loss, gradient;
+} tolerance = {.stats = 1e-6, .sum = 3.3e-6, .loss = 3e-7, .gradient = 1e-6};
 
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {
@@ -170,7 +171,7 @@ static void test_against_reference(void **state)
         run_stats(&x);
         want = 1 + reference(&x);
         assert_near("xent max", &x.max, tolerance.stats);
-        assert_near("xent sum", &x.sum, tolerance.stats);
+        assert_near("xent sum", &x.sum, tolerance.sum);
         assert_near("xent target_logit", &x.target_logit, tolerance.stats);
         run_loss(&x, x.lse.f, &loss, &count);
         assert_near("xent lse", &x.lse, tolerance.stats);
@@ -198,7 +199,7 @@ static void test_gradient_at_once(void **state)
         run_stats(&x);
         reference(&x);
         assert_near("xent max at once", &x.max, tolerance.stats);
-        assert_near("xent sum at once", &x.sum, tolerance.stats);
+        assert_near("xent sum at once", &x.sum, tolerance.sum);
         assert_near("xent target_logit at once", &x.target_logit, tolerance.stats);
         reference_bwd(&x);
         assert_near_as(x.dtype, "xent gradient at once", &x.logits, tolerance.gradient);
