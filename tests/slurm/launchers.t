@@ -27,11 +27,20 @@ trains() {
         grep "ranks 4 " "$runs/TINY-64-2n/job-$job.log" &&
         losses "$runs/TINY-64-2n" >got && falls got
 }
+# openmpi FOLDER LINE: submit trains.  Once, on a busy host, Open MPI 4.1 crashed inside of
+# MPI_Init, as others have seen (open-mpi/ompi#12495): a job that dies of a signal before it has
+# named its ranks gets a second go.
+openmpi() {
+    submit "$1" TRAIN_ITERS=60 && { trains "$2" || {
+        grep "Process received signal" "$runs/TINY-64-2n/job-$job.log" &&
+            ! grep "ranks 4 " "$runs/TINY-64-2n/job-$job.log" &&
+            submit "$1-again" TRAIN_ITERS=60 && trains "$2"
+    }; }
+}
 
 test_expect_success OPENMPI 'Open MPI under srun --mpi=pmix' '
     profile openmpi.yaml "$OPENMPI_BUILD" "--mpi=pmix, -u" && with_tcp openmpi.yaml &&
-    MACHINE=$PWD/openmpi.yaml && submit pmix TRAIN_ITERS=60 &&
-    trains "env OMPI_MCA_btl=self,tcp srun --mpi=pmix"
+    MACHINE=$PWD/openmpi.yaml && openmpi pmix "env OMPI_MCA_btl=self,tcp srun --mpi=pmix"
 '
 test_expect_success 'MPICH under pmix: one clear line, not four runs of one rank' '
     profile wrong.yaml "$builddir" "--mpi=pmix, -u" &&
@@ -47,8 +56,7 @@ test_expect_success 'MPICH: mpiexec starts ranks on both nodes' '
 '
 test_expect_success OPENMPI 'Open MPI: mpirun' '
     launcher mpirun.yaml "$OPENMPI_BUILD" openmpi mpirun.openmpi && with_tcp mpirun.yaml &&
-    MACHINE=$PWD/mpirun.yaml && submit mpirun TRAIN_ITERS=60 &&
-    trains "mpirun.openmpi --host n1:2,n2:2 -n 4 -npernode 2"
+    MACHINE=$PWD/mpirun.yaml && openmpi mpirun "mpirun.openmpi --host n1:2,n2:2 -n 4 -npernode 2"
 '
 test_expect_success QSUB 'qsub, and a list of nodes from PBS' '
     launcher pbs.yaml "$builddir" hydra mpiexec.mpich &&
