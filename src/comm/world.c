@@ -51,12 +51,19 @@ static const struct launcher *find_parallel_launcher(void)
     return NULL;
 }
 
+/* The rank that the launcher meant this copy to be. */
+static int meant_rank(const struct launcher *l)
+{
+    const char *meant = getenv(l->rank);
+
+    return meant ? atoi(meant) : 0;
+}
+
 int mds_world_copies(int *rank)
 {
     const struct launcher *l = find_parallel_launcher();
-    const char *meant = l ? getenv(l->rank) : NULL;
 
-    *rank = meant ? atoi(meant) : 0;
+    *rank = l ? meant_rank(l) : 0;
     return l ? (int)told(l) : 1;
 }
 
@@ -72,14 +79,6 @@ static void name_library(char *text, size_t size)
         if (*p == '\t')
             *p = ' ';
     snprintf(text, size, "%s", all);
-}
-
-/* The rank that the launcher meant this copy to be. */
-static int meant_rank(const struct launcher *l)
-{
-    const char *meant = getenv(l->rank);
-
-    return meant ? atoi(meant) : 0;
 }
 
 /* That decides who says it first. */

@@ -93,8 +93,8 @@ int main(int argc, char **argv)
         answer_and_leave(run, &diag);
     if (rc && mds_world_copies(&rank) == 1)
         leave(&world);
-    signal(SIGPIPE,
-           SIG_IGN); /* who reads our output may leave before the run is over */
+    /* who reads our output may leave before the run is over */
+    signal(SIGPIPE, SIG_IGN);
     if (run)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     if (mds_world_init(&world))

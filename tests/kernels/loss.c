@@ -51,6 +51,13 @@ static void xent_init(struct xent *x, int t)
                                                   : x->first_word + r % x->valid);
 }
 
+/* The t-th of all shapes in all types. */
+static void xent_of(struct xent *x, int t)
+{
+    xent_init(x, t / DTYPES);
+    x->dtype = dtypes[t % DTYPES];
+}
+
 static void xent_fini(struct xent *x)
 {
     vec_free(&x->logits);
@@ -166,8 +173,7 @@ static void test_against_reference(void **state)
         double loss = 1, count = 2, want, targets = 2;
         struct xent x;
 
-        xent_init(&x, t / DTYPES);
-        x.dtype = dtypes[t % DTYPES];
+        xent_of(&x, t);
         run_stats(&x);
         want = 1 + reference(&x);
         assert_near("xent max", &x.max, tolerance.stats);
@@ -193,8 +199,7 @@ static void test_gradient_at_once(void **state)
     for (int t = 0; t < DTYPES * SHAPES; t++) {
         struct xent x;
 
-        xent_init(&x, t / DTYPES);
-        x.dtype = dtypes[t % DTYPES];
+        xent_of(&x, t);
         x.at_once = 1;
         run_stats(&x);
         reference(&x);
@@ -214,8 +219,7 @@ static void test_nothing_becomes_zero(void **state)
     for (int t = 0; t < DTYPES * SHAPES; t++) {
         struct xent x;
 
-        xent_init(&x, t / DTYPES);
-        x.dtype = dtypes[t % DTYPES];
+        xent_of(&x, t);
         x.at_once = 1;
         for (int64_t i = 0; i < x.R * x.ld; i++)
             if (i / x.ld % 3 == 0 && i % x.ld < x.words)
