@@ -1,7 +1,7 @@
 #include "ckpt/agree.h"
+#include "base/host.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct verdict {
     enum mds_rc rc;
@@ -16,9 +16,9 @@ int mds_ckpt_is_of_files(enum mds_rc rc)
 /* The first rank says it, so that another has to be named. */
 static void put_sentence(struct verdict *v, int rank)
 {
-    char host[64] = "";
+    char host[MDS_HOST_SIZE];
 
-    (void)gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     if (rank == 0)
         snprintf(v->text, sizeof v->text, "%s", mds_fail_text());
     else

@@ -1,5 +1,6 @@
 #include "ckpt/claim.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "io/exact.h"
 #include "io/folder.h"
@@ -44,10 +45,10 @@ static void read_sign(int fd, char *who, size_t size)
 
 static int lives_here(const char *who)
 {
-    char host[256] = "", its[256] = "";
+    char host[MDS_HOST_SIZE], its[256] = "";
     int pid;
 
-    (void)gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     return sscanf(who, "process %d on %255[^,]", &pid, its) == 2 &&
            strcmp(host, its) == 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
@@ -75,12 +76,12 @@ static int lock_patiently(int fd, const char *dir, char *who, size_t size)
 /* For whoever comes and has to be sent away.  Without room it stays empty. */
 static void sign(int fd)
 {
-    char host[256] = "unknown-host", when[32] = "", line[320];
+    char host[MDS_HOST_SIZE], when[32] = "", line[320];
     time_t now = time(NULL);
     struct tm utc;
     int n;
 
-    (void)gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     if (gmtime_r(&now, &utc))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &utc);
     n = snprintf(line, sizeof line, "process %d on %s, since %s UTC\n", (int)getpid(),

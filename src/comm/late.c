@@ -2,6 +2,8 @@
  * (a node that cannot load it, a launcher's slip), the others wait for it. */
 #include "comm/internal.h"
 
+#include "base/host.h"
+
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,9 +27,9 @@ void mds_comm_late_start(long rank, long copies)
 {
     const double most_s = 1e9, limit_s = mds_comm_timeout_s();
     struct sigaction act = {.sa_handler = on_alarm};
-    char host[256] = "unknown-host";
+    char host[MDS_HOST_SIZE];
 
-    (void)gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     snprintf(
         line, sizeof line,
         "mds: [rank %ld %s] error: MPI has not started %ld ranks in %g s "

@@ -9,6 +9,7 @@
  * and end the others after that. */
 #include "comm/internal.h"
 
+#include "base/host.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -31,12 +32,12 @@
 /* What a rank and its sentinel share. */
 struct page {
     struct mds_comm_watch watch;
-    pthread_mutex_t life;    /* the rank's main thread has it while it lives */
-    pid_t rank;              /* its process */
-    char host[256];          /* that it runs on */
-    int64_t killed_before;   /* by the kernel for want of memory, when the run began */
-    int quiet;               /* its end has, or will have, a reason that is known */
-    int board_pid, board_fd; /* where to open the node's board; 0: not known yet */
+    pthread_mutex_t life;     /* the rank's main thread has it while it lives */
+    pid_t rank;               /* its process */
+    char host[MDS_HOST_SIZE]; /* that it runs on */
+    int64_t killed_before;    /* by the kernel for want of memory, when the run began */
+    int quiet;                /* its end has, or will have, a reason that is known */
+    int board_pid, board_fd;  /* where to open the node's board; 0: not known yet */
 };
 
 /* What the ranks of a node and their sentinels share. */
@@ -320,8 +321,7 @@ void mds_comm_sentinel_start(void)
     }
     page->rank = getpid();
     page->killed_before = killed_for_memory();
-    if (gethostname(page->host, sizeof page->host - 1) != 0)
-        snprintf(page->host, sizeof page->host, "unknown-host");
+    mds_host_name(page->host);
     mds_comm_watch_use(&page->watch);
     self = open_self();
     sentinel = fork();

@@ -134,8 +134,7 @@ static enum mds_rc look_around(struct mds_world *w)
     MPI_Comm_size(node, &w->local_ranks);
     mds_comm_sentinel_meet(&node, w->local_rank);
     MPI_Comm_free(&node);
-    if (gethostname(w->host, sizeof w->host - 1) != 0)
-        snprintf(w->host, sizeof w->host, "unknown-host");
+    mds_host_name(w->host);
     return MDS_OK;
 }
 

@@ -2,12 +2,13 @@
 #ifndef MDS_COMM_WORLD_H
 #define MDS_COMM_WORLD_H
 
+#include "base/host.h"
 #include "base/status.h"
 
 struct mds_world {
     int rank, ranks;
     int local_rank, local_ranks; /* among the ranks of this node */
-    char host[256];
+    char host[MDS_HOST_SIZE];
 };
 
 /* How many copies of this program a launcher says that it started, and which of them

@@ -1,4 +1,5 @@
 #include "launch/launch.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "data/paths.h"
@@ -121,10 +122,10 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     struct mds_diag diag = {0};
     struct mds_gpus here;
     int known = mds_gpus_ask(&here);
-    char host[256] = "";
+    char host[MDS_HOST_SIZE];
     enum mds_rc rc;
 
-    gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     rc = mds_machine_find(options->machine, host, &diag, &l.machine);
     if (!rc)
         rc = take_gpus(&l, &here, &diag);

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct mds_finding *mds_placement_add(struct mds_placement *p, const char *source)
 {
@@ -99,8 +98,7 @@ enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile
     enum mds_rc rc = MDS_OK;
 
     *p = (struct mds_placement){.nodes = -1, .gpus = -1};
-    if (gethostname(p->host, sizeof p->host - 1))
-        strcpy(p->host, "?");
+    mds_host_name(p->host);
     if (hostfile && *hostfile)
         rc = add_hostfile(p, hostfile);
     if (!rc) {

@@ -2,6 +2,7 @@
 #ifndef MDS_LAUNCH_PLACEMENT_H
 #define MDS_LAUNCH_PLACEMENT_H
 
+#include "base/host.h"
 #include "launch/hosts.h"
 #include "plan/machine.h"
 
@@ -22,7 +23,7 @@ enum { MDS_FINDINGS = 16 };
 
 /* All that was found, the most trustworthy first. */
 struct mds_placement {
-    char host[256]; /* this one */
+    char host[MDS_HOST_SIZE]; /* this one */
     struct mds_finding found[MDS_FINDINGS];
     int count;
 

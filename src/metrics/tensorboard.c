@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/str.h"
 #include "io/folder.h"
 
@@ -120,10 +121,10 @@ static enum mds_rc write_record(struct mds_tensorboard *tb, const struct message
 
 static char *event_path(const char *dir)
 {
-    char host[256] = "localhost";
+    char host[MDS_HOST_SIZE];
     struct mds_str path = {0};
 
-    gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     mds_str_add(&path, "%s/events.out.tfevents.%.0f.%s.%ld", dir, mds_clock_wall_s(),
                 host, (long)getpid());
     if (path.failed) {

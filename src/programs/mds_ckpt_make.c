@@ -1,5 +1,6 @@
 /* Checkpoints made without a run. */
 #include "base/alloc.h"
+#include "base/host.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "ckpt/provenance.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- the ranks of a layout, one after the other ---- */
 
@@ -79,9 +79,9 @@ static enum mds_rc check_place(const char *dir, int64_t iteration)
 static void say_origin(const struct mds_config_run *run, const char *origin,
                        struct mds_str *out)
 {
-    char host[256] = "";
+    char host[MDS_HOST_SIZE];
 
-    (void)gethostname(host, sizeof host - 1);
+    mds_host_name(host);
     mds_ckpt_provenance("mds_ckpt", PACKAGE_VERSION, host, run->world,
                         &run->config.parallel, out);
     mds_str_add(out, "%s", origin);

@@ -7,12 +7,14 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "base/units.h"
 
 #include <stdlib.h>
+#include <sys/utsname.h>
 
 static enum mds_rc passes_on(enum mds_rc rc)
 {
@@ -137,6 +139,18 @@ static void test_log_levels(void **state)
     assert_int_equal(mds_log_level_parse("loud", &level), -1);
 }
 
+static void test_host_name(void **state)
+{
+    char host[MDS_HOST_SIZE];
+    struct utsname here;
+
+    (void)state;
+    memset(host, 'x', sizeof host);
+    mds_host_name(host);
+    assert_int_equal(uname(&here), 0);
+    assert_string_equal(host, here.nodename);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_log_levels),
+        cmocka_unit_test(test_host_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
