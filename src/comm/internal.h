@@ -5,6 +5,8 @@
 #define MDS_COMM_OWN_SOURCE
 #include "comm/comm.h"
 
+#include <sys/types.h>
+
 enum {
     MDS_COMM_SLOTS = 9,      /* slot 0: blocking calls; the others: a request each */
     MDS_COMM_BATCH = 16,     /* numbers that travel together in all_reduce_f64 */
@@ -188,6 +190,9 @@ void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *c
  * length.  Also from a signal handler. */
 int mds_comm_watch_line(char *line, int size);
 
+/* The text on a line of its own, and that one if MPI has started; write's result. */
+ssize_t mds_comm_watch_write(const char *text);
+
 /* A call in words, without and with its group; as watch_line. */
 int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size);
 int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size);
@@ -219,10 +224,15 @@ void mds_comm_sentinel_hush(void);
 void mds_comm_sentinel_hush_node(void);
 void mds_comm_sentinel_dismiss(void);
 
-/* Around MPI's start (late.c): if that lasts longer than a rank may be silent, this one
- * says so and leaves.  rank, copies: as the launcher has them. */
-void mds_comm_late_start(long rank, long copies);
+/* Around what has no limit of time itself (late.c): if it lasts longer than a rank may
+ * be silent, this one writes `line`, kept until stop, and what it does, and leaves.
+ * waits_longer: by a second, in which a launcher that hears of another rank's end ends
+ * this one.  Not one inside another. */
+void mds_comm_late_start(const char *line, int waits_longer);
 void mds_comm_late_stop(void);
+#define MDS_COMM_LATE(what)                                                            \
+    "mds: error: " what " lasts longer than a rank may be silent "                     \
+    "(--distributed-timeout-minutes); look for what other ranks said last"
 
 /* Between all ranks of the run (alarm.c): one that gives up waiting, or ends the run,
  * tells the others, who look now and then. */

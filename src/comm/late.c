@@ -1,49 +1,58 @@
-/* A limit for MPI's start, which has none: where a copy of the program does not come up
- * (a node that cannot load it, a launcher's slip), the others wait for it. */
+/* A limit for what has none of its own: MPI's start and end, and calls of MPI's and
+ * NCCL's that wait for other ranks inside.  Nothing else can be called from there, and
+ * no other rank be told: this one says so and leaves, and launchers end the others. */
 #include "comm/internal.h"
-
-#include "base/host.h"
 
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-static char line[512];
-static size_t length;
+/* Time passes in parts: one in which this process was stopped counts as one, however
+ * long that was. */
+enum { PARTS = 4 };
 
-/* Inside of MPI: nothing else can be called, and no other rank be told. */
+static const char *volatile line;
+static volatile sig_atomic_t left; /* parts; 0: nothing is limited */
+
 static void on_alarm(int sig)
 {
-    (void)sig;
-    mds_comm_sentinel_hush();
-    _exit(write(STDERR_FILENO, line, length) < 0 ? 2 : EXIT_FAILURE);
+    if (left == 0) { /* somebody else's */
+        signal(sig, SIG_DFL);
+        raise(sig);
+    } else if (--left == 0) {
+        mds_comm_sentinel_hush_node();
+        _exit(mds_comm_watch_write(line) < 0 ? 2 : EXIT_FAILURE);
+    }
 }
 
-/* Launchers end the others when the first one leaves: it has a second for that. */
-void mds_comm_late_start(long rank, long copies)
+static void set_timer(double part_s)
 {
-    const double most_s = 1e9, limit_s = mds_comm_timeout_s();
-    struct sigaction act = {.sa_handler = on_alarm};
-    char host[MDS_HOST_SIZE];
+    struct itimerval t = {.it_interval.tv_sec = (time_t)part_s};
 
-    mds_host_name(host);
-    snprintf(
-        line, sizeof line,
-        "mds: [rank %ld %s] error: MPI has not started %ld ranks in %g s "
-        "(--distributed-timeout-minutes): one did not come up; look for what it, or "
-        "its node, said\n",
-        rank, host, copies, limit_s);
-    length = strlen(line);
-    sigemptyset(&act.sa_mask);
-    sigaction(SIGALRM, &act, NULL);
-    alarm((unsigned)fmin(ceil(limit_s) + (rank > 0), most_s));
+    t.it_interval.tv_usec = (suseconds_t)((part_s - floor(part_s)) * 1e6);
+    t.it_value = t.it_interval;
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+void mds_comm_late_start(const char *text, int waits_longer)
+{
+    static int knows;
+    struct sigaction act = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+    if (!knows) {
+        sigemptyset(&act.sa_mask);
+        sigaction(SIGALRM, &act, NULL);
+        knows = 1;
+    }
+    line = text;
+    left = PARTS;
+    set_timer((mds_comm_timeout_s() + (waits_longer != 0)) / PARTS);
 }
 
 void mds_comm_late_stop(void)
 {
-    alarm(0);
-    signal(SIGALRM, SIG_DFL);
+    set_timer(0);
+    left = 0;
 }

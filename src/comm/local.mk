@@ -41,6 +41,16 @@ tests_unit_sentinel_LDADD = $(comm_ldadd) $(CMOCKA_LIBS)
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 
+# NCCL and CUDA are stand-ins there.
+if HAVE_NCCL
+check_PROGRAMS += tests/mpi/late
+TESTS += tests/mpi/late.sh
+endif
+tests_mpi_late_SOURCES = tests/mpi/late.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_late_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
+tests_mpi_late_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+dist_check_SCRIPTS += tests/mpi/late.sh
+
 # A rank for each GPU: mpiexec -n 4 tests/gpu/nccl
 if HAVE_NCCL
 check_PROGRAMS += tests/gpu/nccl

@@ -147,8 +147,7 @@ static enum mds_rc nccl_collect(struct mds_comm *c, const struct mds_comm_req *r
     struct mds_nccl_line *l = &((struct own *)c->own)->all;
 
     MDS_TRY(all_ready(c, &r->call));
-    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(r->call.kind), l->comm, queue(c, r)));
-    return mds_nccl_line_mark(c, l, &r->call, ticket);
+    return mds_nccl_line_mark(c, l, &r->call, queue(c, r), ticket);
 }
 
 static enum mds_rc nccl_wait(struct mds_comm *c, int64_t ticket)
@@ -167,12 +166,11 @@ static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
 {
     struct mds_nccl_line *l = &((struct own *)c->own)->all;
     int64_t ticket;
+    ncclResult_t code;
 
     MDS_TRY(all_ready(c, &c->call));
-    MDS_TRY(mds_nccl_check(
-        c, "broadcast", l->comm,
-        ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream)));
-    MDS_TRY(mds_nccl_line_mark(c, l, &c->call, &ticket));
+    code = ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream);
+    MDS_TRY(mds_nccl_line_mark(c, l, &c->call, code, &ticket));
     return mds_nccl_line_wait(c, l, ticket);
 }
 
@@ -182,14 +180,18 @@ static enum mds_rc nccl_add_collectives(struct mds_comm *c)
 {
     struct mds_comm_stats before = c->stats;
     ncclUniqueId id;
+    enum mds_rc rc;
 
     memset(&id, 0, sizeof id);
     if (c->rank == 0)
         MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+    mds_comm_at(__FILE__, __LINE__);
     MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
     c->stats = before;
-    return mds_nccl_line_open(c, &((struct own *)c->own)->all, &id, c->size, c->rank,
-                              0);
+    mds_nccl_limit_start(c, &c->call);
+    rc = mds_nccl_line_open(c, &((struct own *)c->own)->all, &id, c->size, c->rank, 0);
+    mds_nccl_limit_stop();
+    return rc;
 }
 
 /* ---- messages ---- */
@@ -226,8 +228,7 @@ static enum mds_rc nccl_start_message(struct mds_comm *c, struct mds_comm_p2p *m
         code = ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
     else
         code = ncclRecv(m->buf, bytes, ncclInt8, 0, l->comm, l->stream);
-    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(m->call.kind), l->comm, code));
-    return mds_nccl_line_mark(c, l, &m->call, &m->ticket);
+    return mds_nccl_line_mark(c, l, &m->call, code, &m->ticket);
 }
 
 static enum mds_rc nccl_wait_message(struct mds_comm *c, const struct mds_comm_p2p *m)
@@ -268,6 +269,7 @@ static enum mds_rc connect_pair(struct mds_comm *c, struct mds_nccl_line *l, int
                                        .file = "src/comm/nccl.c",
                                        .count = sizeof(ncclUniqueId)};
     ncclUniqueId id;
+    enum mds_rc rc;
 
     memset(&id, 0, sizeof id);
     if (sends) {
@@ -277,8 +279,12 @@ static enum mds_rc connect_pair(struct mds_comm *c, struct mds_nccl_line *l, int
         MDS_TRY(c->ops->recv(c, 0, 0, peer, &id, sizeof id));
     }
     MDS_TRY(mds_comm_block(c, &call, NULL));
-    MDS_TRY(mds_nccl_line_open(c, l, &id, 2, sends ? 0 : 1, MDS_NCCL_LANE_CTAS));
-    return exchange_first(c, l, sends);
+    mds_nccl_limit_start(c, &call);
+    rc = mds_nccl_line_open(c, l, &id, 2, sends ? 0 : 1, MDS_NCCL_LANE_CTAS);
+    if (!rc)
+        rc = exchange_first(c, l, sends);
+    mds_nccl_limit_stop();
+    return rc;
 }
 
 /* Whose turn it is when: the pair of ranks (e, e + 1). */
@@ -330,6 +336,7 @@ static int lines_of(const struct own *own)
 /* Everything that might keep the device waiting is ended. */
 static void abort_all(void)
 {
+    mds_comm_late_start(MDS_COMM_LATE("ncclCommAbort"), 0);
     for (struct mds_comm *c = mds_comm_live(); c; c = c->next) {
         struct own *own = c->own;
 
@@ -343,6 +350,7 @@ static void abort_all(void)
         if (c->direct && !c->broken)
             c->broken = MDS_ECOMM;
     }
+    mds_comm_late_stop();
 }
 
 /* What NCCL found out by itself. */
@@ -426,6 +434,7 @@ static void nccl_close(struct mds_comm *c)
     struct own *own = c->own;
     int broken = c->broken != MDS_OK;
 
+    mds_comm_late_start(MDS_COMM_LATE("closing a group of NCCL's"), c->rank > 0);
     for (int i = 0; i < own->lanes; i++)
         for (int turn = 0; turn < TURNS; turn++) {
             if (turn == own->lane[i].out_turn)
@@ -434,6 +443,7 @@ static void nccl_close(struct mds_comm *c)
                 mds_nccl_line_close(&own->lane[i].in, broken);
         }
     mds_nccl_line_close(&own->all, broken);
+    mds_comm_late_stop();
     free(own);
 }
 

@@ -28,6 +28,20 @@ enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
                     call, cudaGetErrorString(code));
 }
 
+void mds_nccl_limit_start(const struct mds_comm *c, const struct mds_comm_call *call)
+{
+    mds_comm_watch_begin(c, call);
+    if (call->peer >= 0 && call->peer != c->rank)
+        mds_comm_watch_awaited(c->world_ranks[call->peer]);
+    mds_comm_late_start(MDS_COMM_LATE("a call of NCCL's"), c->rank > 0);
+}
+
+void mds_nccl_limit_stop(void)
+{
+    mds_comm_late_stop();
+    mds_comm_watch_end();
+}
+
 static enum mds_rc make_stream(const struct mds_comm *c, struct mds_nccl_line *l)
 {
     unsigned flags = cudaEventDisableTiming;
@@ -89,14 +103,19 @@ enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *
     MDS_TRY(mds_nccl_check_cuda(c, "cudaStreamWaitEvent",
                                 cudaStreamWaitEvent(l->stream, l->ready, 0)));
     mds_comm_profile_move(c, call, l->stream);
+    mds_nccl_limit_start(c, call);
     return MDS_OK;
 }
 
 enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, int64_t *ticket)
+                               const struct mds_comm_call *call, ncclResult_t code,
+                               int64_t *ticket)
 {
-    int at = (int)(++l->queued % MDS_NCCL_EVENTS);
+    int at = (int)((l->queued + 1) % MDS_NCCL_EVENTS);
 
+    mds_nccl_limit_stop();
+    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(call->kind), l->comm, code));
+    l->queued++;
     l->call[at] = *call;
     *ticket = l->queued;
     mds_comm_profile_moved(l->stream);

@@ -28,6 +28,12 @@ enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_
 enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
                                 cudaError_t code);
 
+/* Around calls that keep the host until other ranks come, as NCCL's do wherever it
+ * first connects some: the limit of time that they lack (late.c).  `call` says what
+ * this rank is doing meanwhile. */
+void mds_nccl_limit_start(const struct mds_comm *c, const struct mds_comm_call *call);
+void mds_nccl_limit_stop(void);
+
 /* Collective over the `size` ranks that know id.  ctas: at most so many blocks of the
  * GPU; 0: as NCCL likes.  After a failure the line is to be closed, too. */
 enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l,
@@ -38,13 +44,14 @@ enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l
 void mds_nccl_line_close(struct mds_nccl_line *l, int broken);
 
 /* The call, which is queued on the line next, comes after all that is on the device's
- * stream. */
+ * stream, and has a limit of time: mark follows. */
 enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *l,
                                 const struct mds_comm_call *call);
 
-/* A call was queued: its ticket. */
+/* A call was queued, or NCCL refused it (code): its ticket. */
 enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, int64_t *ticket);
+                               const struct mds_comm_call *call, ncclResult_t code,
+                               int64_t *ticket);
 
 /* What is queued on the device next comes after the call. */
 enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,

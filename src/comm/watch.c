@@ -177,20 +177,29 @@ int mds_comm_watch_line(char *line, int size)
     return t.used;
 }
 
+ssize_t mds_comm_watch_write(const char *text)
+{
+    char line[1024];
+    struct text t = {line, 0, sizeof line - 1};
+
+    add(&t, text);
+    if (w->rank >= 0) {
+        add(&t, ": ");
+        add_line(&t);
+    }
+    line[t.used++] = '\n';
+    return write(STDERR_FILENO, line, (size_t)t.used);
+}
+
 /* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
  * forwarded by then. */
 static void on_sigterm(int sig)
 {
     const struct timespec forwarding = {.tv_nsec = 200000000};
-    char line[512];
-    struct text t = {line, 0, sizeof line - 1};
 
     mds_comm_sentinel_hush();
     if (speaks && w->waits && !hushed) {
-        add(&t, "mds: error: ended by SIGTERM: ");
-        add_line(&t);
-        line[t.used++] = '\n';
-        if (write(STDERR_FILENO, line, (size_t)t.used) < 0)
+        if (mds_comm_watch_write("mds: error: ended by SIGTERM") < 0)
             hushed = 1; /* nobody is left to tell */
         nanosleep(&forwarding, NULL);
     }

@@ -121,6 +121,23 @@ static void end_others(void)
     }
 }
 
+/* Where a copy does not come up (a node that cannot load the program, a launcher's
+ * slip), the others wait for it. */
+static void limit_start(const struct launcher *l)
+{
+    static char line[512];
+    char host[MDS_HOST_SIZE];
+
+    mds_host_name(host);
+    snprintf(
+        line, sizeof line,
+        "mds: [rank %d %s] error: MPI has not started %ld ranks in %g s "
+        "(--distributed-timeout-minutes): one did not come up; look for what it, or "
+        "its node, said",
+        meant_rank(l), host, told(l), mds_comm_timeout_s());
+    mds_comm_late_start(line, meant_rank(l) > 0);
+}
+
 static enum mds_rc look_around(struct mds_world *w)
 {
     MPI_Comm node;
@@ -149,7 +166,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_EBUG, "MPI started twice");
     if (launcher) {
         mds_comm_sentinel_start();
-        mds_comm_late_start(meant_rank(launcher), copies);
+        limit_start(launcher);
     }
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return mds_fail(MDS_ECOMM, "MPI_Init_thread failed");
@@ -170,8 +187,11 @@ enum mds_rc mds_world_init(struct mds_world *w)
 
 void mds_world_fini(struct mds_world *w)
 {
-    if (ranks_up)
+    if (ranks_up) {
+        mds_comm_late_start(MDS_COMM_LATE("MPI_Finalize"), w->rank > 0);
         MPI_Finalize();
+        mds_comm_late_stop();
+    }
     mds_comm_sentinel_dismiss();
     ranks_up = 0;
     *w = (struct mds_world){0};

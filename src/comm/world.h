@@ -16,7 +16,8 @@ struct mds_world {
 int mds_world_copies(int *rank);
 
 /* Start MPI.  Also works without a launcher: one rank.  With one this rank leaves, with
- * a line, if the others do not come up within mds_comm_set_timeout_s's limit.
+ * a line, if the others do not come up within mds_comm_set_timeout_s's limit; and so it
+ * does whenever MPI or NCCL keep it longer inside of a call.
  *
  * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program
  * that each find themselves alone: launcher and program are then of different MPIs,

@@ -28,13 +28,19 @@ says() {
     echo "ok $t - $1"
 }
 
-echo 1..25
+echo 1..30
 run "a silent rank is named, and the group refuses to go on" 42 silent collective
 says "all who wait for it say where" 2 \
     'rank [01] waits in all all_reduce #2 of 100 f32 at .*faults.c:[0-9]* for rank 2 since 0 s, last completed: all barrier #1 at'
 run "a message that never comes" 42 silent message
 says "all who wait for it say where" 2 \
     'rank [01] waits in all recv of 400 bytes from its rank 2 tag 7 at .*for rank 2'
+run "a silent rank, when a group is made" failure inside group
+says "rank 0 says so" 1 \
+    'error: MPI_Comm_create_group lasts longer than .*: rank 0, last completed: all barrier #1 at'
+run "a silent rank, when MPI ends" failure inside end
+says "rank 0 says so" 1 'error: MPI_Finalize lasts longer than .*: rank 0, last completed: all barrier #1 at'
+run "all ranks are stopped for longer than one may be silent" 42 stopped
 run "whoever waits for one that gave up is told" 42 chain
 says "each says what it waits for" 3 'rank [012] waits in .* all_reduce_f64 #1'
 run "another collective is called" 42 differ kind

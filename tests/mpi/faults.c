@@ -1,6 +1,8 @@
 /* comm: what is said, and how the run ends, when a rank does not do its part.
  *
  *   faults silent COLLECTIVE|MESSAGE   the last rank stops answering
+ *   faults inside GROUP|END            the same where MPI has no limit of time
+ *   faults stopped                     all are stopped inside, for longer than that
  *   faults differ KIND|COUNT|SKIP      the last rank calls something else
  *   faults length                      a message is not as long as awaited
  *   faults die HOW                     the last rank goes away: kill, exit, _exit, ...
@@ -51,6 +53,48 @@ static void run_silent(const char *in)
     demand(mds_comm_barrier(all) == MDS_ECOMM && said("earlier"),
            "a broken group went on");
     mds_comm_destroy(all);
+    if (world.rank == 0)
+        mds_world_abort(42);
+    sleep(30);
+}
+
+/* The last rank naps while MPI keeps the others. */
+static void run_inside(const char *in)
+{
+    int ranks[] = {0, 1, 2};
+    struct mds_comm *c = NULL;
+
+    must(mds_comm_barrier(all), "a barrier");
+    mds_comm_set_timeout_s(0.5);
+    if (world.rank == last)
+        sleep(30);
+    if (strcmp(in, "group") == 0)
+        mds_comm_create_mpi(ranks, 3, "late", &c);
+    else
+        mds_world_fini(&world);
+    exit(42);
+}
+
+/* As batch systems do it, to a rank by a child; the last rank comes after that. */
+static void run_stopped(void)
+{
+    int ranks[] = {0, 1, 2};
+    struct mds_comm *c = NULL;
+
+    must(mds_comm_barrier(all), "a barrier");
+    mds_comm_set_timeout_s(2);
+    if (world.rank == last) {
+        nap(3500);
+    } else if (fork() == 0) {
+        nap(200);
+        kill(getppid(), SIGSTOP);
+        nap(3000);
+        kill(getppid(), SIGCONT);
+        _exit(0);
+    }
+    must(mds_comm_create_mpi(ranks, 3, "late", &c), "create");
+    must(mds_comm_barrier(c), "a barrier");
+    nap(2500); /* no limit is left over */
     if (world.rank == 0)
         mds_world_abort(42);
     sleep(30);
@@ -152,6 +196,10 @@ int main(int argc, char **argv)
     last = world.ranks - 1;
     if (strcmp(what, "silent") == 0)
         run_silent(how);
+    else if (strcmp(what, "inside") == 0)
+        run_inside(how);
+    else if (strcmp(what, "stopped") == 0)
+        run_stopped();
     else if (strcmp(what, "chain") == 0)
         run_chain();
     else if (strcmp(what, "differ") == 0)

@@ -36,7 +36,9 @@ void check(int bad, const char *name)
 
 void nap(int ms)
 {
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    nanosleep(&t, NULL);
 }
 
 float number(int r, int64_t i)

@@ -1,0 +1,28 @@
+#!/bin/sh
+# A rank that is stopped while NCCL keeps the others: the job ends within seconds, and what waits
+# there is said.  (Without a GPU: NCCL is a stand-in.)
+prog=${builddir:?source tests/env.sh first}/tests/mpi/late
+
+# run NAME WANT WORDS WHERE: WANT is an exit status, or "failure"
+t=0
+run() {
+    # shellcheck disable=SC2086 # MPIEXEC may carry options
+    out=$(timeout 15 $MPIEXEC -n 2 "$prog" "$4" 2>&1 < /dev/null)
+    rc=$?
+    printf '%s\n' "$out" | sed 's/^/# /'
+    case $2 in
+        failure) [ $rc -ne 0 ] && [ $rc -ne 42 ] && [ $rc -ne 124 ] ;;
+        *) [ $rc -eq "$2" ] ;;
+    esac && printf '%s\n' "$out" | grep -q "$3" || printf 'not '
+    t=$((t + 1))
+    echo "ok $t - $1 (status $rc)"
+}
+
+echo 1..5
+says='mds: error: a call of NCCL.s lasts longer than a rank may be silent .*: rank 0 waits in pair'
+run "when a communicator is made" failure "$says broadcast #1 of 128 bytes .* at src/comm/nccl.c" init
+run "in a pair's first message" failure "$says send of 128 bytes to its rank 1 .* for rank 1 since" send
+run "in a call that connects" failure "$says all_reduce #2 of 8 f32 at .*late.c" sum
+run "when a group is closed" failure \
+    "error: closing a group of NCCL's lasts longer .*: rank 0, last completed: " close
+run "nobody is stopped: no limit is left over" 42 "" nowhere
