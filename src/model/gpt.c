@@ -179,6 +179,9 @@ static void add_word(struct registrar *reg, int is_copy, int with_head)
 
     g->word_unit = add_unit(reg, "embedding.word");
     g->word = add(reg, &s);
+    /* Meanwhile that of the positions is made; if tied, those of layers, too. */
+    if (reg->rc == MDS_OK)
+        mds_params_set_encloses(g->ps, g->word_unit);
 }
 
 static void add_position(struct registrar *reg)

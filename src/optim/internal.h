@@ -125,12 +125,13 @@ void mds_zero_states_fini(struct mds_zero *z);
  * those who update it; on dry only counted, and NULL. */
 enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
 
-/* Buffers in which any `slots` units at once have count(z, unit) elements of `elem`
- * bytes each; zero.c. */
-enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
-                               enum mds_mem_tag tag, int64_t elem,
+/* plan: buffers in which any `slots` units at once have count(z, unit) elements; take:
+ * their memory, `elem` bytes each; zero.c. */
+enum mds_rc mds_zero_pool_plan(const struct mds_zero *z,
                                int64_t (*count)(const struct mds_zero *z, int unit),
                                int slots, struct mds_pool *out);
+enum mds_rc mds_zero_pool_take(struct mds_arena *arena, enum mds_mem_tag tag,
+                               int64_t elem, struct mds_pool *p);
 
 /* Hooks; ctx is the mds_zero. */
 enum mds_rc mds_zero_acquire(void *ctx, int unit);

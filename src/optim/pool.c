@@ -16,10 +16,16 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
             p->slot[at].count = count[i];
     }
     for (int s = 0; s < p->slots; s++) {
-        p->slot[s].unit = -1;
+        p->slot[s].unit = p->slot[s].only = -1;
         sum += p->slot[s].count;
     }
     return sum;
+}
+
+void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count)
+{
+    p->slot[p->slots++] =
+        (struct mds_pool_slot){.count = count, .unit = -1, .only = unit};
 }
 
 int mds_pool_find(const struct mds_pool *p, int unit)
@@ -39,14 +45,23 @@ static int better(const struct mds_pool_slot *a, const struct mds_pool_slot *b)
     return a->stamp < b->stamp;
 }
 
-int mds_pool_pick(const struct mds_pool *p, int64_t count)
+/* The unit for which there is a reserved slot; -1: any without. */
+static int reserved(const struct mds_pool *p, int unit)
 {
-    int best = -1;
+    for (int s = 0; s < p->slots; s++)
+        if (p->slot[s].only == unit)
+            return unit;
+    return -1;
+}
+
+int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count)
+{
+    int best = -1, only = reserved(p, unit);
 
     for (int s = 0; s < p->slots; s++) {
         const struct mds_pool_slot *a = &p->slot[s];
 
-        if (a->users == 0 && a->count >= count &&
+        if (a->only == only && a->users == 0 && a->count >= count &&
             (best < 0 || better(a, &p->slot[best])))
             best = s;
     }

@@ -14,6 +14,7 @@ struct mds_pool_slot {
     int unit;      /* whose elements are in it; -1: nobody's */
     int users;     /* 0: another unit may have it */
     int ahead;     /* brought for a user who has not come yet */
+    int only;      /* the unit it is reserved for; -1: any */
     int64_t stamp; /* of the last use */
 };
 
@@ -27,13 +28,17 @@ struct mds_pool {
  * the second largest, and so on.  Returns the elements of all. */
 int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots);
 
+/* One more slot, of `count` elements, for this unit alone; it will have no other. */
+void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);
+
 /* The slot that holds the unit, or -1. */
 int mds_pool_find(const struct mds_pool *p, int unit);
 
-/* A slot without users for `count` elements, or -1: rather one that nobody is expected
+/* A slot without users for the unit, of `count` elements, or -1: the one reserved for
+ * it; otherwise rather one that nobody is expected
  * in, then rather a small one, so that large ones are left for large units, then the
  * one unused for longest. */
-int mds_pool_pick(const struct mds_pool *p, int64_t count);
+int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count);
 
 /* Another user of a slot; one less. */
 void mds_pool_use(struct mds_pool *p, int slot);

@@ -43,8 +43,7 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
     z->units = mds_params_units(z->params);
 }
 
-enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
-                               enum mds_mem_tag tag, int64_t elem,
+enum mds_rc mds_zero_pool_plan(const struct mds_zero *z,
                                int64_t (*count)(const struct mds_zero *z, int unit),
                                int slots, struct mds_pool *out)
 {
@@ -56,11 +55,17 @@ enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
         counts[i] = count(z, i);
     mds_pool_plan(out, counts, z->units, slots);
     free(counts);
-    for (int s = 0; s < out->slots; s++) {
-        void *p = NULL;
+    return MDS_OK;
+}
 
-        MDS_TRY(mds_arena_take(arena, tag, out->slot[s].count * elem, &p));
-        out->slot[s].base = p;
+enum mds_rc mds_zero_pool_take(struct mds_arena *arena, enum mds_mem_tag tag,
+                               int64_t elem, struct mds_pool *p)
+{
+    for (int s = 0; s < p->slots; s++) {
+        void *base = NULL;
+
+        MDS_TRY(mds_arena_take(arena, tag, p->slot[s].count * elem, &base));
+        p->slot[s].base = base;
     }
     return MDS_OK;
 }

@@ -3,12 +3,11 @@
 #include "optim/internal.h"
 #include "tensor/op.h"
 
-/* Units whose gradients can be alive at once at stages 2 and 3: the one being computed;
- * one that another needs too, as the embedding does from the head on, if they are tied;
- * and one on its way, where that overlaps. */
+/* Gradients that can be alive at once at stages 2 and 3, besides those that enclose
+ * others: the one being computed; and one on its way, where that overlaps. */
 static int alive_at_once(const struct mds_zero *z)
 {
-    return z->spec.overlap ? 3 : 2;
+    return z->spec.overlap ? 2 : 1;
 }
 
 static const char *unit_name(const struct mds_zero *z, int unit)
@@ -35,9 +34,30 @@ static int64_t grad_floats(const struct mds_zero *z)
     return z->stage < 2 ? mds_params_span(z->params) : z->own;
 }
 
-static int64_t unit_count(const struct mds_zero *z, int unit)
+/* Of a gradient that takes its turn with others. */
+static int64_t turn_count(const struct mds_zero *z, int unit)
 {
-    return mds_params_unit(z->params, unit)->count;
+    const struct mds_param_unit *u = mds_params_unit(z->params, unit);
+
+    return u->encloses ? 0 : u->count;
+}
+
+/* A gradient that encloses others has a buffer of its own: in one of theirs it might be
+ * in the only one that is large enough for the next. */
+static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
+{
+    MDS_TRY(mds_zero_pool_plan(z, turn_count, alive_at_once(z), &z->grad_pool));
+    for (int i = 0; i < z->units; i++) {
+        const struct mds_param_unit *u = mds_params_unit(z->params, i);
+
+        if (!u->encloses)
+            continue;
+        if (z->grad_pool.slots == MDS_POOL_SLOTS)
+            return mds_fail(MDS_EBUG, "gradient of %s: too many enclose others",
+                            unit_name(z, i));
+        mds_pool_reserve(&z->grad_pool, i, u->count);
+    }
+    return mds_zero_pool_take(arena, MDS_MEM_GRAD, sizeof(float), &z->grad_pool);
 }
 
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
@@ -83,8 +103,7 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
     for (int i = 0; i < z->units && z->stage < 2; i++)
         place(z, i, z->grad + mds_params_unit(z->params, i)->first);
     if (z->stage >= 2)
-        MDS_TRY(mds_zero_pool_take(z, arena, MDS_MEM_GRAD, sizeof(float), unit_count,
-                                   alive_at_once(z), &z->grad_pool));
+        MDS_TRY(take_pool(z, arena));
     return take_flights(z, arena);
 }
 
@@ -196,17 +215,19 @@ void mds_zero_pass_begin(struct mds_zero *z, int last)
 }
 
 /* A free buffer, if need be after the sums that occupy one. */
-static enum mds_rc find_room(struct mds_zero *z, int64_t count, int *slot)
+static enum mds_rc find_room(struct mds_zero *z, int unit, int *slot)
 {
-    *slot = mds_pool_pick(&z->grad_pool, count);
+    int64_t count = mds_params_unit(z->params, unit)->count;
+
+    *slot = mds_pool_pick(&z->grad_pool, unit, count);
     if (*slot >= 0)
         return MDS_OK;
     MDS_TRY(land_all(z));
-    *slot = mds_pool_pick(&z->grad_pool, count);
+    *slot = mds_pool_pick(&z->grad_pool, unit, count);
     if (*slot >= 0)
         return MDS_OK;
-    return mds_fail(MDS_EBUG, "gradients of more than %d units at once",
-                    alive_at_once(z) - (z->spec.overlap != 0));
+    return mds_fail(MDS_EBUG, "gradient of %s: begun while others are under way",
+                    unit_name(z, unit));
 }
 
 static void zero_between(struct mds_zero *z, float *grad, int64_t from, int64_t to)
@@ -237,7 +258,6 @@ enum mds_rc mds_zero_grad_begin(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
     struct zero_unit *u = &z->unit[unit];
-    int64_t count = mds_params_unit(z->params, unit)->count;
     int slot;
 
     if (u->grad_slot >= 0 || u->begun)
@@ -247,7 +267,7 @@ enum mds_rc mds_zero_grad_begin(void *ctx, int unit)
         clear(z, unit);
         return MDS_OK;
     }
-    MDS_TRY(find_room(z, count, &slot));
+    MDS_TRY(find_room(z, unit, &slot));
     mds_pool_use(&z->grad_pool, slot);
     z->grad_pool.slot[slot].unit = unit;
     u->grad_slot = slot;

@@ -75,8 +75,9 @@ enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
     if (z->stage == 3) {
         MDS_TRY(take_slices(z, arena));
         MDS_TRY(take_followers(z));
-        return mds_zero_pool_take(z, arena, MDS_MEM_PARAM, z->elem, gathered_count,
-                                  alive_at_once(z), &z->weight_pool);
+        MDS_TRY(
+            mds_zero_pool_plan(z, gathered_count, alive_at_once(z), &z->weight_pool));
+        return mds_zero_pool_take(arena, MDS_MEM_PARAM, z->elem, &z->weight_pool);
     }
     MDS_TRY(
         mds_arena_take(arena, MDS_MEM_PARAM, mds_params_span(z->params) * z->elem, &p));
@@ -133,7 +134,7 @@ static enum mds_rc bring(struct mds_zero *z, int unit, int *slot)
     *slot = mds_pool_find(pool, unit);
     if (*slot >= 0)
         return MDS_OK;
-    *slot = mds_pool_pick(pool, gathered_count(z, unit));
+    *slot = mds_pool_pick(pool, unit, gathered_count(z, unit));
     if (*slot < 0)
         return MDS_OK;
     MDS_TRY(mds_comm_wait(&z->fetch[*slot])); /* brought for nothing */

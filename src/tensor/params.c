@@ -73,6 +73,11 @@ enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *un
     return MDS_OK;
 }
 
+void mds_params_set_encloses(struct mds_params *ps, int unit)
+{
+    ps->unit[unit].encloses = 1;
+}
+
 static enum mds_rc check_spec(const struct mds_params *ps,
                               const struct mds_param_spec *s)
 {

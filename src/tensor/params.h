@@ -52,6 +52,7 @@ struct mds_param_unit {
     int64_t first, count; /* elements; both multiples of MDS_UNIT_ALIGN; gaps are 0 */
     void *weight;         /* dtype [count]; NULL while it is elsewhere */
     float *grad;          /* [count]; NULL while there is none */
+    int encloses;         /* other gradients begin and are ready before its own is */
 };
 
 /* Elements. */
@@ -76,6 +77,10 @@ void mds_params_destroy(struct mds_params *ps); /* NULL is fine */
 
 /* Parameters added from now on belong to a new unit; *unit counts from 0. */
 enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit);
+
+/* Between grad_begin and grad_ready of this unit there may be those of others, one
+ * after the other; of all other units only one is under way at a time. */
+void mds_params_set_encloses(struct mds_params *ps, int unit);
 
 /* Append to the last unit; *id counts from 0.  The spec is copied. */
 enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *spec,

@@ -49,6 +49,19 @@ for shape in gpt llama dropout; do
         near '$shape'1 '$shape'r2m2
     '
 done
+# A tied embedding's gradient is under way while all others are.
+test_expect_success 'a position table larger than a block, or a single block, with ZeRO' '
+    small="--num-layers 3 --hidden-size 4 --num-attention-heads 2" &&
+    for model in "$small --max-position-embeddings 1000" \
+        "--num-layers 1 --hidden-size 48 --num-attention-heads 4"; do
+        losses long1 1 "$model" --micro-batch-size 4 || return 1
+        for more in "--zero-stage 2" "--zero-stage 3" \
+            "--zero-stage 2 --no-overlap-grad-reduce"; do
+            losses long2 2 "$model" --micro-batch-size 1 $more && near long1 long2 ||
+                return 1
+        done
+    done
+'
 test_expect_success 'the losses differ between steps and shapes, so the comparison sees' '
     test "$(sort -u gpt1 | wc -l)" -ge 10 && ! near gpt1 llama1 && ! near gpt1 dropout1
 '

@@ -210,6 +210,8 @@ static void open_run(struct run *r, const struct how *h, struct mds_comm *group)
     must(mds_dev_create(&spec, &r->dev), "device");
     must(mds_arena_init(&r->arena, r->dev, "zero", 64 << 20), "arena");
     r->ps = make_params(h->dtype);
+    for (int i = 0; i <= h->chunks; i++) /* backward's `to` */
+        mds_params_set_encloses(r->ps, 3 * i);
     zspec.params = r->ps;
     zspec.dev = r->dev;
     must(mds_zero_create(&zspec, &r->arena, &r->z), "create");

@@ -131,7 +131,7 @@ static void slots_are_as_large_as_the_largest_units(void **state)
     assert_int_equal(p.slot[2].count, 50);
     assert_int_equal(mds_pool_plan(&p, count, 2, 3), 150);
     assert_int_equal(mds_pool_find(&p, 0), -1);
-    assert_int_equal(mds_pool_pick(&p, 101), -1);
+    assert_int_equal(mds_pool_pick(&p, 8, 101), -1);
 }
 
 static void slots_go_to_who_fits_best(void **state)
@@ -142,22 +142,39 @@ static void slots_go_to_who_fits_best(void **state)
 
     (void)state;
     mds_pool_plan(&p, count, 3, 3);
-    a = mds_pool_pick(&p, 7);
+    a = mds_pool_pick(&p, 8, 7);
     assert_int_equal(p.slot[a].count, 50); /* the large one is left for the large */
     mds_pool_use(&p, a);
     p.slot[a].unit = 5;
     assert_int_equal(mds_pool_find(&p, 5), a);
-    b = mds_pool_pick(&p, 7);
+    b = mds_pool_pick(&p, 8, 7);
     assert_true(b != a && p.slot[b].count == 50);
     mds_pool_use(&p, b);
-    assert_int_equal(p.slot[mds_pool_pick(&p, 7)].count, 100);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 8, 7)].count, 100);
     mds_pool_leave(&p, b);
     mds_pool_leave(&p, a);
-    assert_int_equal(mds_pool_pick(&p, 50), b); /* unused for longest */
+    assert_int_equal(mds_pool_pick(&p, 8, 50), b); /* unused for longest */
     p.slot[b].ahead = 1;
-    assert_int_equal(mds_pool_pick(&p, 50), a); /* nobody is expected there */
+    assert_int_equal(mds_pool_pick(&p, 8, 50), a); /* nobody is expected there */
     mds_pool_use(&p, a);
-    assert_int_equal(p.slot[mds_pool_pick(&p, 50)].count, 100);
+    assert_int_equal(p.slot[mds_pool_pick(&p, 8, 50)].count, 100);
+}
+
+static void reserved_slots_are_for_one_unit(void **state)
+{
+    const int64_t count[] = {50, 0};
+    struct mds_pool p;
+
+    (void)state;
+    mds_pool_plan(&p, count, 2, 1);
+    mds_pool_reserve(&p, 1, 100);
+    assert_int_equal(mds_pool_pick(&p, 1, 100), 1);
+    assert_int_equal(mds_pool_pick(&p, 0, 50), 0);
+    mds_pool_use(&p, 0);
+    assert_int_equal(mds_pool_pick(&p, 0, 50), -1);
+    mds_pool_leave(&p, 0);
+    mds_pool_use(&p, 1);
+    assert_int_equal(mds_pool_pick(&p, 1, 50), -1);
 }
 
 int main(void)
@@ -169,6 +186,7 @@ int main(void)
         cmocka_unit_test(loss_scales_that_stay),
         cmocka_unit_test(slots_are_as_large_as_the_largest_units),
         cmocka_unit_test(slots_go_to_who_fits_best),
+        cmocka_unit_test(reserved_slots_are_for_one_unit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
