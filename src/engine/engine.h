@@ -27,6 +27,7 @@ struct mds_engine_need {
                            background */
     struct mds_mem_account memory; /* on the device, by tag */
     struct mds_mem_account host;   /* host_bytes, by tag */
+    int64_t whole_bytes;           /* as mds_engine_whole_bytes has it */
     int64_t attention_bytes; /* working memory of attention's kernels: on GPUs, and of
                                 the plain one everywhere */
     int64_t beside_bytes;    /* GPU memory that NCCL and attention's kernels take */
@@ -113,6 +114,10 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
                                                       const struct mds_param *p,
                                                       const float *values),
                                   void *ctx);
+
+/* Host memory that this takes meanwhile; 0 if the configuration never asks for it
+ * (--export-weights, --trace-dir). */
+enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes);
 
 /* ---- measuring (measure.c) ---- */
 

@@ -37,8 +37,13 @@ struct gather {
     enum mds_zero_what what;
     int unit;      /* in `values`; -1: none */
     float *values; /* of one unit on this rank */
-    float *shares; /* of one parameter: every tensor rank's */
+    float *shares; /* of one parameter: every tensor rank's; NULL: there is but one */
     float *whole;  /* the parameter */
+};
+
+/* Of these, in elements. */
+struct room {
+    int64_t values, shares, whole;
 };
 
 /* The first stage that has the parameter; id -1: this one does not. */
@@ -75,7 +80,7 @@ static enum mds_rc gather_here(struct gather *g, int id)
     if (g->unit != p->unit)
         MDS_TRY(mds_zero_read(g->e->zero, g->what, p->unit, g->values));
     g->unit = p->unit;
-    if (p->spec.shard == MDS_SHARD_NONE || mds_comm_size(g->e->groups->tp) == 1) {
+    if (p->spec.shard == MDS_SHARD_NONE || !g->shares) {
         memcpy(g->whole, g->values + (p->offset - u->first), (size_t)bytes);
         return MDS_OK;
     }
@@ -121,6 +126,31 @@ static int64_t largest_param(const struct mds_params *ps)
     return n;
 }
 
+static struct room room_for(const struct mds_engine *e, const struct mds_params *whole)
+{
+    int64_t param = largest_param(whole);
+
+    return (struct room){.values = largest_unit(e->params),
+                         .shares = mds_comm_size(e->groups->tp) > 1 ? param : 0,
+                         .whole = param};
+}
+
+enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
+{
+    struct mds_params *whole = NULL;
+    struct room n;
+
+    *bytes = 0;
+    if (!e->config->output.export_weights && !e->config->output.trace_dir)
+        return MDS_OK;
+    MDS_TRY(mds_engine_whole_params(e->config, &whole));
+    n = room_for(e, whole);
+    mds_params_destroy(whole);
+    *bytes = (n.values + n.shares + n.whole) * (int64_t)sizeof(float) +
+             mds_zero_read_bytes(e->zero);
+    return MDS_OK;
+}
+
 static enum mds_rc each(struct gather *g, const struct mds_params *whole,
                         enum mds_rc (*take)(void *ctx, const struct mds_param *p,
                                             const float *values),
@@ -150,13 +180,16 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
 {
     struct gather g = {.e = e, .what = what, .unit = -1};
     struct mds_params *whole = NULL;
+    struct room n;
     enum mds_rc rc;
 
     MDS_TRY(mds_engine_whole_params(e->config, &whole));
-    g.values = mds_zalloc((size_t)largest_unit(e->params), sizeof *g.values);
-    g.shares = mds_zalloc((size_t)largest_param(whole), sizeof *g.shares);
-    g.whole = mds_zalloc((size_t)largest_param(whole), sizeof *g.whole);
-    rc = g.values && g.shares && g.whole ? MDS_OK : MDS_EMEM;
+    n = room_for(e, whole);
+    g.values = mds_zalloc((size_t)n.values, sizeof *g.values);
+    g.whole = mds_zalloc((size_t)n.whole, sizeof *g.whole);
+    if (n.shares > 0)
+        g.shares = mds_zalloc((size_t)n.shares, sizeof *g.shares);
+    rc = g.values && g.whole && (g.shares || !n.shares) ? MDS_OK : MDS_EMEM;
     if (!rc)
         rc = each(&g, whole, take, ctx);
     free(g.values);

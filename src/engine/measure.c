@@ -40,6 +40,7 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
     const struct mds_dev_spec host_spec = {.name = "dry"};
     struct mds_engine *e = NULL;
     struct mds_dev *host = NULL;
+    int64_t whole_bytes = 0;
     enum mds_rc rc;
 
     MDS_TRY(mds_dev_create(&host_spec, &host));
@@ -47,12 +48,15 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
     if (!rc)
         rc = rehearse(e);
     if (!rc)
+        rc = mds_engine_whole_bytes(e, &whole_bytes);
+    if (!rc)
         *need = (struct mds_engine_need){.state_bytes = e->state.peak,
                                          .step_bytes = e->step.peak,
                                          .host_bytes = e->host.peak,
                                          .zero = mds_zero_host_bytes(e->zero),
                                          .save_bytes = mds_engine_save_bytes(e),
                                          .copy_bytes = e->save.peak,
+                                         .whole_bytes = whole_bytes,
                                          .attention_bytes =
                                              mds_dev_ledger(dry)->scratch_bytes,
                                          .memory = mds_dev_ledger(dry)->memory,

@@ -316,10 +316,16 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
     return MDS_OK;
 }
 
+/* Of each rank, as many as there is room for to gather them. */
+static int64_t row_length(const struct mds_zero *z, int unit)
+{
+    return mds_min(z->work_floats / z->size, z->unit[unit].block);
+}
+
 static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int unit,
                                float *host)
 {
-    int64_t step = z->work_floats / z->size, block = z->unit[unit].block;
+    int64_t step = row_length(z, unit), block = z->unit[unit].block;
     float *row = mds_zalloc((size_t)(step * z->size), sizeof *row);
     enum mds_rc rc = MDS_OK;
 
@@ -331,13 +337,27 @@ static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int 
     return rc;
 }
 
+static int reads_slices(const struct mds_zero *z)
+{
+    return mds_zero_owns_slices(z) && z->size > 1;
+}
+
+int64_t mds_zero_read_bytes(const struct mds_zero *z)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < z->units && reads_slices(z); i++)
+        n = mds_max(n, row_length(z, i));
+    return n * z->size * f32;
+}
+
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host)
 {
     struct zero_piece all = {.unit = unit,
                              .n = mds_params_unit(z->params, unit)->count};
 
-    if (mds_zero_owns_slices(z) && z->size > 1)
+    if (reads_slices(z))
         return read_slices(z, what, unit, host);
     if (z->dry)
         memset(host, 0, (size_t)all.n * sizeof *host);

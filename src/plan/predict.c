@@ -57,6 +57,7 @@ static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups 
     const struct mds_dev_spec dry = {.name = "dry"};
     struct mds_dev *dev = NULL, *host = NULL;
     struct mds_engine *e = NULL;
+    int64_t whole_bytes = 0;
     enum mds_rc rc = mds_dev_create(&dry, &dev);
 
     if (!rc)
@@ -65,11 +66,14 @@ static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups 
         rc = mds_engine_create_dry(c, dev, host, g, &e);
     if (!rc)
         rc = step(e, dev, g, out);
+    if (!rc)
+        rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
         struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
 
         out->host_weights = z.weights;
-        out->host_bytes = z.memory_bytes + mds_dev_ledger(host)->memory.total_peak;
+        out->host_bytes =
+            z.memory_bytes + mds_dev_ledger(host)->memory.total_peak + whole_bytes;
     }
     mds_engine_destroy(e);
     mds_dev_destroy(host);

@@ -22,8 +22,8 @@ static void print_memory(const struct mds_config *c, const struct mds_engine_nee
                          FILE *f)
 {
     int64_t load_bytes = mds_run_load_bytes(c);
-    int64_t bytes = mds_run_host_bytes(n) + load_bytes;
-    char host[32], file[32], copy[32], load[32];
+    int64_t bytes = mds_run_host_bytes(n) + mds_run_file_bytes(c, n);
+    char host[32], file[32], copy[32], load[32], whole[32];
 
     mds_run_memory_table(&n->memory, f);
     mds_format_bytes((double)bytes, host, sizeof host);
@@ -35,6 +35,9 @@ static void print_memory(const struct mds_config *c, const struct mds_engine_nee
     if (load_bytes > 0)
         fprintf(f, "  of host memory %s at most for reading a checkpoint\n",
                 mds_format_bytes((double)load_bytes, load, sizeof load));
+    if (n->whole_bytes > 0)
+        fprintf(f, "  of host memory %s at most for whole tensors (exports)\n",
+                mds_format_bytes((double)n->whole_bytes, whole, sizeof whole));
 }
 
 static int ranks_a_node(const struct mds_groups *g)

@@ -1,5 +1,6 @@
 /* Does the run fit, and if not, what would help? */
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/reader.h"
 #include "metrics/memory.h"
@@ -67,9 +68,15 @@ int64_t mds_run_load_bytes(const struct mds_config *c)
     return loads ? mds_ckpt_reader_bytes() : 0;
 }
 
+int64_t mds_run_file_bytes(const struct mds_config *c, const struct mds_engine_need *n)
+{
+    return mds_max(mds_run_load_bytes(c), n->whole_bytes);
+}
+
 void mds_run_print_memory(const struct run *r)
 {
-    int64_t now, peak, predicted = r->memory_before + sum_of_need(r);
+    int64_t now, peak;
+    int64_t predicted = r->memory_before + sum_of_need(r) + r->need.whole_bytes;
     char had[32], thought[32];
 
     printf("memory of rank 0 by purpose:\n");
@@ -187,13 +194,13 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
 enum mds_rc mds_run_check_memory(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
-    int64_t load = mds_run_load_bytes(r->config);
+    int64_t file = mds_run_file_bytes(r->config, n);
     int64_t there = mds_dev_memory_bytes(r->dev);
 
     if (!is_on_gpus(r))
-        return check_place(r, "memory", sum_of_need(r) + load, there);
+        return check_place(r, "memory", sum_of_need(r) + file, there);
     MDS_TRY(check_place(r, "GPU memory",
                         n->state_bytes + n->step_bytes + n->beside_bytes, there));
-    return check_place(r, "host memory", mds_run_host_bytes(n) + load,
+    return check_place(r, "host memory", mds_run_host_bytes(n) + file,
                        mds_host_memory_available() / r->spec->world->local_ranks);
 }

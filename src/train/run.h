@@ -67,8 +67,10 @@ enum mds_rc mds_run_check_memory(const struct run *r);
 int64_t mds_run_host_bytes(const struct mds_engine_need *n);
 
 /* Host memory for reading checkpoints: before the first step, and beside a step if the
- * run may go back; 0 if it reads none. */
+ * run may go back; 0 if it reads none.  file: the same, and for whole tensors
+ * (--export-weights, --trace-dir), which the run has at another time. */
 int64_t mds_run_load_bytes(const struct mds_config *c);
+int64_t mds_run_file_bytes(const struct mds_config *c, const struct mds_engine_need *n);
 
 /* What rank 0 had, by purpose, on standard output. */
 void mds_run_print_memory(const struct run *r);

@@ -106,6 +106,30 @@ test_expect_success 'so it does with plain attention, which needs 64 MiB for sco
         --seq-length 2048 --no-use-flash-attn &&
     awk "{ exit !(\$2 > 128) }" both
 '
+# grows OPTIONS...: by as much as predicted, 60 MiB and more, where weights are exported.
+# An embedding of 32 MiB for each tensor rank is the largest tensor.
+wide='--num-layers 2 --hidden-size 512 --num-attention-heads 8 --seq-length 256 --threads 1
+    --micro-batch-size 1 --global-batch-size 2 --make-vocab-size-divisible-by 16384'
+grows() {
+    for export in "" "--export-weights w.st"; do
+        # shellcheck disable=SC2086  # lists of words
+        $MPIEXEC -n 2 mds_pretrain $wide --train-iters 2 --eval-iters 0 --data-path t.h5 $export \
+            "$@" >out </dev/null || return 1
+        sed -n "s/.*process: peak \([0-9.]*\) MiB, predicted \([0-9.]*\) MiB/\1 \2/p" out
+    done >both
+    cat both
+    awk 'NR == 1 { p = $1; q = $2 }
+        NR == 2 { r = ($1 - p) / ($2 - q); print r; exit !($2 - q > 60 && r > 0.9 && r < 1.05) }' both
+}
+for options in "--tensor-model-parallel-size 2" "--zero-stage 1" "--pipeline-model-parallel-size 2"; do
+    test_expect_success "whole tensors for --export-weights are in the accounts: $options" "grows $options"
+done
+test_expect_success 'and so they are in dry runs' '
+    # shellcheck disable=SC2086
+    mds_pretrain $wide --vocab-size 66 --dry-run --export-weights w.st >with &&
+    grep "  host memory 64.00 MiB, files 0 B" with &&
+    grep "  of host memory 64.00 MiB at most for whole tensors" with
+'
 test_expect_success 'buffers for reading a checkpoint are in the accounts' '
     mds_pretrain $small --dry-run >without &&
     mds_pretrain $small --dry-run --load ck >with &&

@@ -76,6 +76,22 @@ static const char genome[] =
     "--vocab-size 70 --micro-batch-size 1 --global-batch-size 1 "
     "--use-rotary-position-embeddings --sequence-tile 8192";
 
+/* The embedding in f32: the tensor itself, what a rank has of its unit, and where the
+ * ranks have shares, these. */
+static void exported_weights_pass_through_the_host(void **state)
+{
+    const char *export = "--zero-stage 0 --export-weights w.st";
+    const char *export_tensor = "--tensor-model-parallel-size 2 --export-weights w.st";
+    const int64_t words = 50304, shared_words = 50432, word = INT64_C(4) * 4096;
+    int64_t bare = predict(gpt6_7b, "--zero-stage 0", 2).host_bytes;
+
+    (void)state;
+    assert_int_equal(predict(gpt6_7b, export, 2).host_bytes - bare, 2 * words * word);
+    bare = predict(gpt6_7b, "--tensor-model-parallel-size 2", 2).host_bytes;
+    assert_int_equal(predict(gpt6_7b, export_tensor, 2).host_bytes - bare,
+                     (2 * shared_words + shared_words / 2) * word);
+}
+
 /* What a communicator of four ranks holds, used or not: the world and the ring had
  * one when the layouts of four GPUs were measured, and have none now. */
 static const double world_gib = 204.0 / 1024;
@@ -357,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
+        cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(time_is_what_h200s_took),
         cmocka_unit_test(rows_of_the_table_fit),
         cmocka_unit_test(chunks_hide_messages),
