@@ -96,7 +96,7 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
     if (rc)
         goto destroy_run;
     mds_settings_read_args(&run->settings, argc, argv, diag);
-    run->action = (enum mds_action)run->settings.action;
+    run->action = run->settings.action;
     if (run->action == MDS_ACTION_RUN || run->action == MDS_ACTION_SHOW) {
         mds_settings_read_env(&run->settings, diag);
         read_files(run, diag);
@@ -263,22 +263,11 @@ static enum mds_rc show(const struct mds_config_run *run, FILE *f)
 
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, FILE *f)
 {
-    switch (run->action) {
-    case MDS_ACTION_HELP:
-        mds_settings_help(&mds_pretrain_options, f);
+    if (mds_settings_answer(&mds_pretrain_options, run->action, f))
         return MDS_OK;
-    case MDS_ACTION_VERSION:
-        mds_settings_version(&mds_pretrain_options, f);
-        return MDS_OK;
-    case MDS_ACTION_MAN:
-        mds_settings_man(&mds_pretrain_options, f);
-        return MDS_OK;
-    case MDS_ACTION_SHOW:
-        if (!run->world)
-            MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
-        return show(run, f);
-    case MDS_ACTION_RUN:
-        break;
-    }
-    return mds_fail(MDS_EBUG, "nothing to print for a run");
+    if (run->action != MDS_ACTION_SHOW)
+        return mds_fail(MDS_EBUG, "nothing to print for a run");
+    if (!run->world)
+        MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
+    return show(run, f);
 }

@@ -18,14 +18,6 @@
 
 #include <stdio.h>
 
-enum mds_action {
-    MDS_ACTION_RUN,
-    MDS_ACTION_HELP,
-    MDS_ACTION_VERSION,
-    MDS_ACTION_SHOW, /* --show-config */
-    MDS_ACTION_MAN,
-};
-
 struct mds_config_run {
     struct mds_config config;
     enum mds_action action;

@@ -3,7 +3,7 @@
  *
  * A program writes its table and a struct for the values; it calls mds_settings_init,
  * reads each source, and calls mds_settings_check.  mds_pretrain's table is in
- * options.c, its calls in config_read.c. */
+ * options.c, its calls in config_read.c; the others' calls are in programs/verbs.c. */
 #ifndef MDS_CONFIG_OPTSET_H
 #define MDS_CONFIG_OPTSET_H
 
@@ -30,6 +30,15 @@ enum mds_option_type {
     MDS_OPT_STRING,  /* char *   owned by the values; NULL if unset; if choices, one */
     MDS_OPT_WORDS,   /* char *   all words up to the next --option, joined by blanks */
     MDS_OPT_ACTION,  /* none     ends in settings.action, see `action` below */
+};
+
+/* What an ACTION asks for. */
+enum mds_action {
+    MDS_ACTION_RUN, /* none was given */
+    MDS_ACTION_HELP,
+    MDS_ACTION_VERSION,
+    MDS_ACTION_SHOW, /* --show-config */
+    MDS_ACTION_MAN,
 };
 
 /* Options this version cannot honour are still understood, never silently ignored. */
@@ -62,7 +71,7 @@ struct mds_option {
     const char *help;           /* one sentence, lower case, no full stop */
     int inverted;               /* FLAG: giving --flag stores 0 ("--disable-x") */
     int hidden;                 /* not in --help and the man page */
-    int action;                 /* ACTION: not 0 */
+    enum mds_action action;     /* of an ACTION */
     enum mds_option_support support;
     const char *reason; /* with MDS_REFUSED: what this version does; and the remedy */
     enum mds_option_path path; /* of STRING */
@@ -97,6 +106,7 @@ struct mds_option_set {
     const char *synopsis; /* after the program's name: "[option]..." */
     const char *about;    /* paragraphs for --help's head and the man page */
     const char *operands; /* name for operands, or NULL: words without -- are faults */
+    int hands_on;         /* options that nobody knows are operands */
     const struct mds_option_set *behind;    /* whose options follow "--", or NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
@@ -132,8 +142,8 @@ struct mds_settings {
     void *values;           /* the program's struct; borrowed, its strings owned here */
     struct mds_setting *of; /* one per row */
     size_t rows;
-    int action;            /* of the first ACTION on the command line, or 0 */
-    const char **operands; /* borrowed from argv */
+    enum mds_action action; /* the first on the command line */
+    char **operands;        /* borrowed from argv */
     size_t operand_count;
 };
 
@@ -184,6 +194,10 @@ void mds_settings_derived(struct mds_settings *s, const char *key, const char *h
 void mds_settings_help(const struct mds_option_set *set, FILE *f);
 void mds_settings_man(const struct mds_option_set *set, FILE *f);
 void mds_settings_version(const struct mds_option_set *set, FILE *f);
+
+/* Print one of these three, if the action asks for it; whether it does. */
+int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
+                        FILE *f);
 
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);

@@ -325,6 +325,20 @@ void mds_settings_man(const struct mds_option_set *set, FILE *f)
     man_examples(set, f);
 }
 
+int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
+                        FILE *f)
+{
+    if (action == MDS_ACTION_HELP)
+        mds_settings_help(set, f);
+    else if (action == MDS_ACTION_VERSION)
+        mds_settings_version(set, f);
+    else if (action == MDS_ACTION_MAN)
+        mds_settings_man(set, f);
+    else
+        return 0;
+    return 1;
+}
+
 static size_t prefix_length(const char *key)
 {
     const char *dot = strchr(key, '.');

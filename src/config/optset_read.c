@@ -28,9 +28,9 @@ static int is_option(const char *arg)
     return arg[0] == '-' && (arg[1] == '-' || isalpha((unsigned char)arg[1]));
 }
 
-static void read_operand(struct mds_settings *s, const char *arg, struct mds_diag *diag)
+static void read_operand(struct mds_settings *s, char *arg, struct mds_diag *diag)
 {
-    const char **more;
+    char **more;
 
     if (!s->set->operands) {
         mds_diag_fault(diag, cli, "'%s' belongs to no option; see --help", arg);
@@ -153,8 +153,9 @@ void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
     int options = 1;
 
     while (a.at < a.count) {
-        const char *arg = a.v[a.at++];
+        char *arg = a.v[a.at++];
         const char *equals = strchr(arg, '=');
+        struct mds_name known;
         char *name;
 
         if (options && strcmp(arg, "--") == 0) {
@@ -163,7 +164,10 @@ void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
             read_operand(s, arg, diag);
         } else {
             name = strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg));
-            if (name)
+            if (name && s->set->hands_on &&
+                mds_name_find(s->set, MDS_NAME_FLAG, name, &known))
+                read_operand(s, arg, diag);
+            else if (name)
                 read_option(s, name, equals ? equals + 1 : NULL, &a, diag);
             else
                 mds_diag_fault(diag, cli, "no host memory");

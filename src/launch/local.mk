@@ -9,7 +9,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/dialect.c src/launch/dialect.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
-  src/launch/help.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
   src/launch/launch.c src/launch/launch.h \

@@ -17,12 +17,12 @@ static const char *const layouts[] = {"auto", "plan", "given", NULL};
 
 static const struct mds_option rows[] = {
     {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print this and leave", .action = MDS_LAUNCH_HELP},
+     NULL, "print this and leave", .action = MDS_ACTION_HELP},
     {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
      MDS_OPT_UNSTORED, NULL, "print the version and leave",
-     .action = MDS_LAUNCH_VERSION},
+     .action = MDS_ACTION_VERSION},
     {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print the man page and leave", .hidden = 1, .action = MDS_LAUNCH_MAN},
+     NULL, "print the man page and leave", .hidden = 1, .action = MDS_ACTION_MAN},
     {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
      NULL, .help = "print what would be run or submitted, and leave"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,

@@ -5,14 +5,6 @@
 #include "config/optset.h"
 
 #include <stdint.h>
-#include <stdio.h>
-
-enum mds_launch_action {
-    MDS_LAUNCH_GO,
-    MDS_LAUNCH_HELP,
-    MDS_LAUNCH_VERSION,
-    MDS_LAUNCH_MAN,
-};
 
 enum mds_layout_choice { MDS_LAYOUT_AUTO, MDS_LAYOUT_PLAN, MDS_LAYOUT_GIVEN };
 
@@ -36,8 +28,5 @@ struct mds_launch_options {
 };
 
 extern const struct mds_option_set mds_launch_options;
-
-/* --help of a verb; 0 if there is none of that name. */
-int mds_launch_help(const char *verb, FILE *f);
 
 #endif

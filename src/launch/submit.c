@@ -269,7 +269,7 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
     return rc;
 }
 
-enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
+enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv)
 {
     const char *walltime = operand_count > 2 ? operands[2] : options->walltime;

@@ -9,7 +9,7 @@
 /* submit [QUEUE [NODES [WALLTIME [PROJECT]]]]: what stands there goes before the
  * options.  Makes the run's folder, writes script and record there, submits; with
  * options->print only prints the script.  argv: mds_pretrain's arguments. */
-enum mds_rc mds_submit(struct mds_launch_options *options, const char *const *operands,
+enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 
 /* Submit one run for each cell of a table: a YAML map from variables to lists of

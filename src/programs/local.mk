@@ -12,6 +12,11 @@ src_programs_mds_pretrain_LDADD = \
   $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(kernels_cuda_libs)
 
+# Of programs with verbs.
+programs_of_verbs = src/programs/finish.c src/programs/finish.h \
+  src/programs/start.c src/programs/start.h \
+  src/programs/verbs.c src/programs/verbs.h
+
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk

@@ -1,5 +1,6 @@
 /* mds_ckpt: what checkpoints hold, whether they are sound, and what they weigh. */
 #include "base/units.h"
+#include "config.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
@@ -7,88 +8,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_text[] =
-    "usage: mds_ckpt info [--config] [--tensors] PATH\n"
-    "       mds_ckpt verify [--all] PATH\n"
-    "       mds_ckpt prune --keep-last N [--keep-every M] [--dry-run] FOLDER\n"
-    "       mds_ckpt diff [--tolerance X] [--weights] PATH PATH\n"
-    "       mds_ckpt reshard PATH FOLDER [mds_pretrain's options of layout]\n"
-    "       mds_ckpt export --output FILE.safetensors PATH\n"
-    "       mds_ckpt export --format hf --output DIR [--type T] [--max-shard-bytes N] "
-    "PATH\n"
-    "       mds_ckpt import DIR FOLDER [mds_pretrain's options of layout]\n"
-    "\n"
-    "PATH is a folder of checkpoints (of its newest, then) or one of them.\n"
-    "\n"
-    "info    prints iteration, size, layout and origin\n"
-    "  --config                the configuration of the run instead, as YAML\n"
-    "  --tensors               names and shapes of tensors as well\n"
-    "\n"
-    "verify  reads everything and compares all checksums\n"
-    "  --all                   of every checkpoint in the folder\n"
-    "\n"
-    "prune   removes checkpoints, never the newest nor the last good one\n"
-    "  --keep-last N           but the last N\n"
-    "  --keep-every M          and those of iterations that M divides\n"
-    "  --dry-run               only say how many\n"
-    "\n"
-    "diff    compares state, tensors and their values; lists settings that differ\n"
-    "  --tolerance X           of |a - b| / |a| in a tensor (default: the same bits)\n"
-    "  --weights               nothing but weights: neither moments nor iteration\n"
-    "\n"
-    "reshard writes a checkpoint anew, as the ranks of another layout would, in "
-    "FOLDER;\n"
-    "        options and defaults are mds_pretrain's: --tensor-model-parallel-size 8 "
-    "...\n"
-    "  --world-size N          ranks (default: as few as the sizes allow)\n"
-    "\n"
-    "export  writes the weights for others; what appears is complete\n"
-    "  --output FILE.safetensors\n"
-    "                          f32, under the names they have here\n"
-    "  --format hf --output DIR\n"
-    "                          a folder for Hugging Face's transformers, of the shape\n"
-    "                          gpt2, gpt_neox or llama\n"
-    "  --type fp32|bf16|fp16   of numbers in it (default fp32)\n"
-    "  --max-shard-bytes 5GB   more files, none larger (default: one)\n"
-    "\n"
-    "import  makes a checkpoint, before its first step, of such a folder\n"
-    "\n"
-    "  --help, --version\n"
-    "\n"
-    "Exit status: 0 done and sound, 1 failed, damaged or different.\n";
-
-#define AT(field) offsetof(struct mds_arguments, field)
+/* Headings of --help: verbs. */
+static const char info[] = "info";
+static const char verifying[] = "verify";
+static const char prune[] = "prune";
+static const char diff[] = "diff";
+static const char exporting[] = "export";
+static const char general[] = "General";
 
 static const char *const formats[] = {"mds", "hf", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
-static const struct mds_argument info_arguments[] = {
-    {.name = "--config", MDS_ARG_FLAG, AT(config)},
-    {.name = "--tensors", MDS_ARG_FLAG, AT(tensors)},
-    {0},
+#define AT(field) ((ptrdiff_t)offsetof(struct mds_ckpt_options, field))
+
+static const struct mds_option rows[] = {
+    {info, NULL, "--config", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(config), NULL,
+     .help = "the configuration of the run instead, as YAML"},
+    {info, NULL, "--tensors", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(tensors), NULL,
+     .help = "names and shapes of tensors as well"},
+
+    {verifying, NULL, "--all", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(all), NULL,
+     .help = "every checkpoint in the folder"},
+
+    {prune, NULL, "--keep-last", NULL, MDS_OPT_COUNT, NULL, 1, MDS_OPT_NO_MAX, NULL,
+     AT(keep_last), "n", .help = "needed: keep the last n"},
+    {prune, NULL, "--keep-every", NULL, MDS_OPT_COUNT, NULL, 0, MDS_OPT_NO_MAX, NULL,
+     AT(keep_every), "m", .help = "and those of iterations that m divides"},
+    {prune, NULL, "--dry-run", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(dry_run), NULL,
+     .help = "only say how many would go"},
+
+    {diff, NULL, "--tolerance", NULL, MDS_OPT_REAL, NULL, 0, MDS_OPT_NO_MAX, NULL,
+     AT(tolerance), "x", .help = "of |a - b| / |a| in a tensor; unset: the same bits"},
+    {diff, NULL, "--weights", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(weights), NULL,
+     .help = "nothing but weights: neither moments nor iteration"},
+
+    {exporting, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
+     "path", .help = "needed: FILE.safetensors, or with --format hf a folder"},
+    {exporting, NULL, "--format", NULL, MDS_OPT_ENUM, "mds", 0, 0, formats, AT(format),
+     NULL,
+     .help = "mds: one file of f32 under the names they have here; hf: a folder for "
+             "Hugging "
+             "Face's transformers, of the shape gpt2, gpt_neox or llama"},
+    {exporting, NULL, "--type", NULL, MDS_OPT_ENUM, "fp32", 0, 0, types, AT(type), NULL,
+     .help = "with hf: of the numbers"},
+    {exporting, NULL, "--max-shard-bytes", NULL, MDS_OPT_BYTES, NULL, 0, MDS_OPT_NO_MAX,
+     NULL, AT(max_shard_bytes), "bytes",
+     .help = "with hf: more files, none larger; unset: one"},
+
+    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print this and leave", .action = MDS_ACTION_HELP},
+    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, NULL, "print the version and leave",
+     .action = MDS_ACTION_VERSION},
+    {.help = NULL},
 };
-static const struct mds_argument verify_arguments[] = {
-    {.name = "--all", MDS_ARG_FLAG, AT(all)},
-    {0},
-};
-static const struct mds_argument prune_arguments[] = {
-    {.name = "--keep-last", MDS_ARG_COUNT, AT(keep_last)},
-    {.name = "--keep-every", MDS_ARG_COUNT, AT(keep_every)},
-    {.name = "--dry-run", MDS_ARG_FLAG, AT(dry_run)},
-    {0},
-};
-static const struct mds_argument diff_arguments[] = {
-    {.name = "--tolerance", MDS_ARG_REAL, AT(tolerance)},
-    {.name = "--weights", MDS_ARG_FLAG, AT(weights)},
-    {0},
-};
-static const struct mds_argument no_arguments[] = {{0}};
-static const struct mds_argument export_arguments[] = {
-    {.name = "--output", MDS_ARG_TEXT, AT(output)},
-    {.name = "--format", MDS_ARG_CHOICE, AT(format), formats},
-    {.name = "--type", MDS_ARG_CHOICE, AT(type), types},
-    {.name = "--max-shard-bytes", MDS_ARG_BYTES, AT(max_shard_bytes)},
-    {0},
+
+static const struct mds_option_set options = {
+    .program = "mds_ckpt",
+    .version = PACKAGE_VERSION,
+    .synopsis = "VERB [option]... PATH...",
+    .about =
+        "info prints iteration, size, layout and origin of a checkpoint; verify reads "
+        "everything and compares all checksums; prune removes checkpoints, never the "
+        "newest nor the last good one; diff compares two; reshard writes one anew for "
+        "another layout; export writes the weights for others; import makes a "
+        "checkpoint of a Hugging Face folder.\n"
+        "PATH is a folder of checkpoints (of its newest, then) or one of them. "
+        "mds_ckpt VERB --help says more of each.\n"
+        "Exit status: 0 done and sound, 1 failed, damaged or different.",
+    .options = rows,
+    .operands = "path",
 };
 
 /* ---- info ------------------------------------------------------------------------ */
@@ -133,14 +122,14 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
-static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_info(const struct mds_call *c)
 {
+    const struct mds_ckpt_options *a = mds_ckpt_options(c);
     char path[MDS_PATH_SIZE], *configuration, *provenance;
     struct mds_ckpt_index *ix;
     enum mds_rc rc;
 
-    MDS_TRY(mds_operands_check("info", "checkpoint", n, 1));
-    MDS_TRY(mds_opened_find(operand[0], path));
+    MDS_TRY(mds_opened_find(c->word[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
@@ -213,29 +202,28 @@ static enum mds_rc verify_all(const char *dir)
                : MDS_OK;
 }
 
-static enum mds_rc run_verify(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_verify(const struct mds_call *c)
 {
     char path[MDS_PATH_SIZE];
 
-    MDS_TRY(mds_operands_check("verify", "checkpoint", n, 1));
-    if (a->all)
-        return verify_all(operand[0]);
-    MDS_TRY(mds_opened_find(operand[0], path));
+    if (mds_ckpt_options(c)->all)
+        return verify_all(c->word[0]);
+    MDS_TRY(mds_opened_find(c->word[0], path));
     return verify(path);
 }
 
 /* ---- prune ----------------------------------------------------------------------- */
 
-static enum mds_rc run_prune(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_prune(const struct mds_call *c)
 {
+    const struct mds_ckpt_options *a = mds_ckpt_options(c);
+    const char *dir = c->word[0];
     int64_t removed;
 
-    MDS_TRY(mds_operands_check("prune", "folder", n, 1));
     if (a->keep_last < 1)
         return mds_fail(MDS_EUSER, "prune: --keep-last N, at least 1, is missing");
-    MDS_TRY(
-        mds_ckpt_prune(operand[0], a->keep_last, a->keep_every, a->dry_run, &removed));
-    printf("%s: %" PRId64 " %s\n", operand[0], removed,
+    MDS_TRY(mds_ckpt_prune(dir, a->keep_last, a->keep_every, a->dry_run, &removed));
+    printf("%s: %" PRId64 " %s\n", dir, removed,
            a->dry_run ? "would be removed" : "removed");
     return MDS_OK;
 }
@@ -243,20 +231,36 @@ static enum mds_rc run_prune(const struct mds_arguments *a, int n, char **operan
 /* ---- main ------------------------------------------------------------------------ */
 
 static const struct mds_verb verbs[] = {
-    {.name = "info", info_arguments, run_info},
-    {.name = "verify", verify_arguments, run_verify},
-    {.name = "prune", prune_arguments, run_prune},
-    {.name = "diff", diff_arguments, mds_verb_diff},
-    {.name = "export", export_arguments, mds_verb_export},
-    {"import", no_arguments, mds_verb_import, .hands_on = 1},
-    {"reshard", no_arguments, mds_verb_reshard, .hands_on = 1},
+    {"info", "info [--config] [--tensors] PATH",
+     "Prints iteration, size, layout and origin of a checkpoint.", NULL, 1, 1,
+     "one checkpoint", .run = run_info},
+    {"verify", "verify [--all] PATH", "Reads everything and compares all checksums.",
+     NULL, 1, 1, "one checkpoint", .run = run_verify},
+    {"prune", "prune --keep-last N [--keep-every M] [--dry-run] FOLDER",
+     "Removes checkpoints, never the newest nor the last good one.", NULL, 1, 1,
+     "one FOLDER of checkpoints", .run = run_prune},
+    {"diff", "diff [--tolerance X] [--weights] PATH PATH",
+     "Compares state, tensors and their values; lists settings that differ.", NULL, 2,
+     2, "two checkpoints", .run = mds_verb_diff},
+    {"export", "export --output PATH [--format hf] [option]... PATH",
+     "Writes the weights for others; what appears is complete.", NULL, 1, 1,
+     "one checkpoint", .run = mds_verb_export},
+    {"import", "import DIR FOLDER [mds_pretrain's options of layout]",
+     "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
+     "DIR.",
+     .most = SIZE_MAX, .run = mds_verb_import, .hands_on = 1},
+    {"reshard", "reshard PATH FOLDER [mds_pretrain's options of layout]",
+     "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
+     "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
+     "--world-size N says how many ranks (unset: as few as the sizes allow).",
+     .most = SIZE_MAX, .run = mds_verb_reshard, .hands_on = 1},
     {0},
 };
-static const struct mds_program program = {"mds_ckpt", usage_text, verbs};
 
 int main(int argc, char **argv)
 {
-    struct mds_arguments a = {0};
+    static const struct mds_program program = {&options, verbs, NULL};
+    struct mds_ckpt_options values = {0};
 
-    return mds_program_run(&program, argc, argv, &a);
+    return mds_program_run(&program, argc, argv, &values);
 }

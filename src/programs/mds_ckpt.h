@@ -6,18 +6,23 @@
 #include "ckpt/reader.h"
 #include "ckpt/save.h"
 #include "config/options.h"
-#include "programs/arguments.h"
+#include "programs/verbs.h"
 
 enum { MDS_FORMAT_MDS, MDS_FORMAT_HF }; /* --format */
 
-struct mds_arguments {
+struct mds_ckpt_options {
     int config, tensors, all, dry_run, weights;
     int64_t keep_last, keep_every;
     double tolerance;
-    const char *output;
+    char *output;
     int format, type; /* of export; its numbers: fp32, bf16, fp16 */
     int64_t max_shard_bytes;
 };
+
+static inline const struct mds_ckpt_options *mds_ckpt_options(const struct mds_call *c)
+{
+    return c->settings.values;
+}
 
 /* A checkpoint to read. */
 struct mds_opened {
@@ -58,9 +63,9 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
                                 const struct mds_ckpt_state *state, const char *origin,
                                 const struct mds_make_source *source);
 
-enum mds_rc mds_verb_diff(const struct mds_arguments *a, int n, char **operand);
-enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand);
-enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand);
-enum mds_rc mds_verb_reshard(const struct mds_arguments *a, int n, char **operand);
+enum mds_rc mds_verb_diff(const struct mds_call *c);
+enum mds_rc mds_verb_export(const struct mds_call *c);
+enum mds_rc mds_verb_import(const struct mds_call *c);
+enum mds_rc mds_verb_reshard(const struct mds_call *c);
 
 #endif

@@ -3,9 +3,7 @@ src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h 
   src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c \
   src/programs/mds_ckpt_import.c src/programs/mds_ckpt_make.c \
   src/programs/mds_ckpt_open.c src/programs/mds_ckpt_reshard.c \
-  src/programs/arguments.c src/programs/arguments.h \
-  src/programs/finish.c src/programs/finish.h \
-  src/programs/start.c src/programs/start.h
+  $(programs_of_verbs)
 src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/comm/libmds_comm.a \

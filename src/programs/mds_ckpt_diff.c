@@ -216,15 +216,15 @@ static enum mds_rc diff_all(struct diff *d)
     return verdict(d);
 }
 
-enum mds_rc mds_verb_diff(const struct mds_arguments *a, int n, char **operand)
+enum mds_rc mds_verb_diff(const struct mds_call *c)
 {
+    const struct mds_ckpt_options *a = mds_ckpt_options(c);
     struct diff d = {.tolerance = a->tolerance,
                      .states = a->weights ? 1 : MDS_CKPT_STATES};
     enum mds_rc rc;
 
-    MDS_TRY(mds_operands_check("diff", "checkpoints", n, 2));
-    MDS_TRY(mds_opened_open(operand[0], &d.a));
-    rc = mds_opened_open(operand[1], &d.b);
+    MDS_TRY(mds_opened_open(c->word[0], &d.a));
+    rc = mds_opened_open(c->word[1], &d.b);
     if (!rc)
         rc = diff_all(&d);
     mds_opened_close(&d.b);

@@ -71,7 +71,7 @@ static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
 /* ---- Hugging Face's ---- */
 
 static enum mds_rc export_theirs(const struct mds_opened *o,
-                                 const struct mds_arguments *a)
+                                 const struct mds_ckpt_options *a)
 {
     static const enum mds_st_dtype types[] = {MDS_ST_F32, MDS_ST_BF16, MDS_ST_F16};
     static char *nothing[] = {NULL};
@@ -98,8 +98,9 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
     return rc;
 }
 
-enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand)
+enum mds_rc mds_verb_export(const struct mds_call *c)
 {
+    const struct mds_ckpt_options *a = mds_ckpt_options(c);
     struct mds_opened o;
     enum mds_rc rc;
 
@@ -109,8 +110,7 @@ enum mds_rc mds_verb_export(const struct mds_arguments *a, int n, char **operand
     if (a->format == MDS_FORMAT_MDS && (a->type || a->max_shard_bytes))
         return mds_fail(MDS_EUSER, "export: --type and --max-shard-bytes are for "
                                    "--format hf");
-    MDS_TRY(mds_operands_check("export", "checkpoint", n, 1));
-    MDS_TRY(mds_opened_open(operand[0], &o));
+    MDS_TRY(mds_opened_open(c->word[0], &o));
     rc = a->format == MDS_FORMAT_HF ? export_theirs(&o, a) : export_ours(&o, a->output);
     mds_opened_close(&o);
     return rc;

@@ -70,7 +70,7 @@ static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
     return rc;
 }
 
-enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand)
+enum mds_rc mds_verb_import(const struct mds_call *c)
 {
     struct mds_str settings = {0};
     struct mds_config_run *run;
@@ -78,19 +78,18 @@ enum mds_rc mds_verb_import(const struct mds_arguments *a, int n, char **operand
     enum mds_hf_kind kind;
     enum mds_rc rc;
 
-    (void)a;
-    if (n < 2 || operand[0][0] == '-' || operand[1][0] == '-')
+    if (c->words < 2 || c->word[0][0] == '-' || c->word[1][0] == '-')
         return mds_fail(MDS_EUSER, "import: give the folder of a model and one for the "
                                    "checkpoint, then the layout");
-    MDS_TRY(mds_path_join(operand[0], "config.json", path));
-    snprintf(name, sizeof name, "import of %s", operand[0]);
+    MDS_TRY(mds_path_join(c->word[0], "config.json", path));
+    snprintf(name, sizeof name, "import of %s", c->word[0]);
     rc = mds_hf_get_config(path, &kind, &settings);
     if (!rc)
-        rc = mds_layout_read(settings.s, name, n - 1, operand + 1, 0, &run);
+        rc = mds_layout_read(settings.s, name, (int)c->words - 1, c->word + 1, 0, &run);
     mds_str_fini(&settings);
     if (rc)
         return rc;
-    rc = import(run, kind, operand[0], operand[1]);
+    rc = import(run, kind, c->word[0], c->word[1]);
     mds_config_run_destroy(run);
     return rc;
 }

@@ -66,20 +66,19 @@ static enum mds_rc reshard(const struct mds_opened *o, struct mds_config_run *ru
     return rc;
 }
 
-enum mds_rc mds_verb_reshard(const struct mds_arguments *a, int n, char **operand)
+enum mds_rc mds_verb_reshard(const struct mds_call *c)
 {
     struct mds_config_run *run;
     struct mds_opened o;
     enum mds_rc rc;
 
-    (void)a;
-    if (n < 2 || operand[0][0] == '-' || operand[1][0] == '-')
+    if (c->words < 2 || c->word[0][0] == '-' || c->word[1][0] == '-')
         return mds_fail(MDS_EUSER, "reshard: give a checkpoint and a folder for the "
                                    "new one, then the layout");
-    MDS_TRY(mds_opened_open(operand[0], &o));
-    rc = mds_opened_config(&o, n - 1, operand + 1, &run);
+    MDS_TRY(mds_opened_open(c->word[0], &o));
+    rc = mds_opened_config(&o, (int)c->words - 1, c->word + 1, &run);
     if (!rc) {
-        rc = reshard(&o, run, operand[1]);
+        rc = reshard(&o, run, c->word[1]);
         mds_config_run_destroy(run);
     }
     mds_opened_close(&o);

@@ -5,76 +5,89 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "config.h"
 #include "data/make.h"
 #include "data/source.h"
-#include "programs/arguments.h"
+#include "programs/verbs.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_text[] =
-    "usage: mds_data make --tokenizer NAME --output FILE.h5 INPUT...\n"
-    "       mds_data info FILE\n"
-    "       mds_data dump [--from N] [--count N] [--ids | --text] FILE\n"
-    "\n"
-    "make  turns inputs into a token file\n"
-    "  --tokenizer codon       FASTA, plain or .gz -> 64 codons, <unk>, <eod>\n"
-    "              nucleotide  FASTA, plain or .gz -> A C G T N, <eod>\n"
-    "              bytes       any file -> its 256 bytes, <eod>; a document each\n"
-    "              ids         numbers of any tokenizer, a document a line\n"
-    "  --vocab-size N --eod N  ids: how many there are, and which ends a document\n"
-    "  --output FILE.h5        where the tokens go; appears when complete\n"
-    "  --frame 0|1|2|all       codon: reading frame(s), a document each (default 0)\n"
-    "  --strand forward|reverse|both\n"
-    "                          FASTA: strand(s), a document each (default forward)\n"
-    "  INPUT                   files; - is standard input\n"
-    "\n"
-    "info  prints documents, tokens, vocabulary, provenance and unigram entropy of a\n"
-    "      token file or of a Megatron .bin/.idx pair\n"
-    "\n"
-    "dump  prints tokens of the same, a document a line\n"
-    "  --from N                first token (default 0)\n"
-    "  --count N               how many (default: all)\n"
-    "  --ids                   numbers (default where the file has no words)\n"
-    "  --text                  words\n"
-    "\n"
-    "  --help, --version\n"
-    "\n"
-    "Exit status: 0 done, 1 failed.\n";
-
-struct mds_arguments {
-    int tokenizer, frame, strand; /* -1: not given */
-    int64_t from, count;          /* count -1: all */
-    int64_t vocab, eod;           /* -1: not given */
-    int ids, text;
-    const char *output;
-    const char *command; /* the whole line */
+struct values {
+    char *tokenizer, *output;
+    int frame, strand, ids, text;
+    int64_t vocab, eod, from, count;
 };
 
-#define AT(field) offsetof(struct mds_arguments, field)
+/* Headings of --help: verbs. */
+static const char make[] = "make";
+static const char dumping[] = "dump";
+static const char general[] = "General";
 
 static const char *const frames[] = {"0", "1", "2", "all", NULL};
 static const char *const strands[] = {"forward", "reverse", "both", NULL};
 
-static const struct mds_argument make_arguments[] = {
-    {.name = "--tokenizer", MDS_ARG_CHOICE, AT(tokenizer), mds_tokenizer_names},
-    {.name = "--output", MDS_ARG_TEXT, AT(output)},
-    {.name = "--vocab-size", MDS_ARG_COUNT, AT(vocab)},
-    {.name = "--eod", MDS_ARG_COUNT, AT(eod)},
-    {.name = "--frame", MDS_ARG_CHOICE, AT(frame), frames},
-    {.name = "--strand", MDS_ARG_CHOICE, AT(strand), strands},
-    {0},
+#define AT(field) ((ptrdiff_t)offsetof(struct values, field))
+
+static const struct mds_option rows[] = {
+    {make, NULL, "--tokenizer", NULL, MDS_OPT_STRING, NULL, 0, 0, mds_tokenizer_names,
+     AT(tokenizer), NULL,
+     .help =
+         "needed; codon: FASTA, plain or .gz, to 64 codons, <unk>, <eod>; nucleotide: "
+         "FASTA to A C G T N, <eod>; bytes: any file to its 256 bytes, <eod>, a "
+         "document "
+         "each; ids: numbers of any tokenizer, a document a line"},
+    {make, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
+     "file.h5", .help = "needed: where the tokens go; appears when complete"},
+    {make, "make.vocab_size", "--vocab-size", NULL, MDS_OPT_COUNT, NULL, 1,
+     (double)MDS_VOCAB_MAX, NULL, AT(vocab), "words",
+     .help = "ids: how many there are"},
+    {make, "make.eod", "--eod", NULL, MDS_OPT_COUNT, NULL, 0, (double)MDS_VOCAB_MAX - 1,
+     NULL, AT(eod), "id", .help = "ids: which of them ends a document"},
+    {make, "make.frame", "--frame", NULL, MDS_OPT_ENUM, "0", 0, 0, frames, AT(frame),
+     NULL, .help = "codon: reading frames, a document each"},
+    {make, "make.strand", "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, strands,
+     AT(strand), NULL, .help = "FASTA: strands, a document each"},
+
+    {dumping, NULL, "--from", NULL, MDS_OPT_COUNT, "0", 0, MDS_OPT_NO_MAX, NULL,
+     AT(from), "n", .help = "first token"},
+    {dumping, "dump.count", "--count", NULL, MDS_OPT_COUNT, NULL, 0, MDS_OPT_NO_MAX,
+     NULL, AT(count), "n", .help = "how many tokens; unset: all"},
+    {dumping, NULL, "--ids", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(ids), NULL,
+     .help = "print numbers; unset: where the file has no words"},
+    {dumping, NULL, "--text", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(text), NULL,
+     .help = "print words"},
+
+    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
+     NULL, "print this and leave", .action = MDS_ACTION_HELP},
+    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
+     MDS_OPT_UNSTORED, NULL, "print the version and leave",
+     .action = MDS_ACTION_VERSION},
+    {.help = NULL},
 };
-static const struct mds_argument info_arguments[] = {{0}};
-static const struct mds_argument dump_arguments[] = {
-    {.name = "--from", MDS_ARG_COUNT, AT(from)},
-    {.name = "--count", MDS_ARG_COUNT, AT(count)},
-    {.name = "--ids", MDS_ARG_FLAG, AT(ids)},
-    {.name = "--text", MDS_ARG_FLAG, AT(text)},
-    {0},
+
+static const struct mds_option_set options = {
+    .program = "mds_data",
+    .version = PACKAGE_VERSION,
+    .synopsis = "VERB [option]... FILE...",
+    .about = "make turns inputs into a token file; info describes one, or a Megatron "
+             ".bin/.idx pair; dump prints the tokens of either.\n"
+             "mds_data VERB --help says more of each. Exit status: 0 done, 1 failed.",
+    .options = rows,
+    .operands = "file",
 };
+
+static const struct values *values_of(const struct mds_call *c)
+{
+    return c->settings.values;
+}
+
+static int is_given(const struct mds_call *c, const char *key)
+{
+    return mds_settings_of(&c->settings, key)->level > MDS_LEVEL_DEFAULT;
+}
 
 /* ---- make ------------------------------------------------------------------------ */
 
@@ -83,48 +96,51 @@ static int is_fasta(int tokenizer)
     return tokenizer == MDS_TOKENIZER_CODON || tokenizer == MDS_TOKENIZER_NUCLEOTIDE;
 }
 
-static enum mds_rc check_vocabulary(const struct mds_arguments *a,
-                                    struct mds_vocabulary *v)
+static enum mds_rc check_vocabulary(const struct mds_call *c, struct mds_vocabulary *v)
 {
-    *v = mds_tokenizer_vocabulary((enum mds_tokenizer)a->tokenizer);
-    if (a->tokenizer != MDS_TOKENIZER_IDS)
-        return a->vocab < 0 && a->eod < 0
+    const struct values *a = values_of(c);
+    int sized = is_given(c, "make.vocab_size"), ended = is_given(c, "make.eod");
+
+    if (v->tokenizer != MDS_TOKENIZER_IDS)
+        return !sized && !ended
                    ? MDS_OK
                    : mds_fail(MDS_EUSER,
                               "--vocab-size and --eod are for --tokenizer ids");
-    if (a->vocab < 0 || a->eod < 0)
+    if (!sized || !ended)
         return mds_fail(MDS_EUSER, "--tokenizer ids needs --vocab-size, how many words "
                                    "the tokenizer has, and --eod, which of them ends a "
                                    "document");
-    if (a->vocab < 1 || a->vocab > MDS_VOCAB_MAX || a->eod >= a->vocab)
-        return mds_fail(
-            MDS_EUSER,
-            "--vocab-size %lld --eod %lld: the first must be from 1 to %lld, "
-            "the other below it",
-            (long long)a->vocab, (long long)a->eod, (long long)MDS_VOCAB_MAX);
+    if (a->eod >= a->vocab)
+        return mds_fail(MDS_EUSER, "--eod %lld: must be below --vocab-size %lld",
+                        (long long)a->eod, (long long)a->vocab);
     v->size = a->vocab;
     v->eod = (int32_t)a->eod;
     return MDS_OK;
 }
 
-static enum mds_rc check_make(const struct mds_arguments *a, struct mds_make *m)
+static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
 {
-    if (a->tokenizer < 0)
+    const struct values *a = values_of(c);
+    int tokenizer = 0;
+
+    if (!a->tokenizer)
         return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide, bytes or ids "
                                    "is missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
-    if (a->frame >= 0 && a->tokenizer != MDS_TOKENIZER_CODON)
+    while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
+        tokenizer++;
+    if (is_given(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
-                        mds_tokenizer_names[a->tokenizer]);
-    if (a->strand >= 0 && !is_fasta(a->tokenizer))
+                        a->tokenizer);
+    if (is_given(c, "make.strand") && !is_fasta(tokenizer))
         return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
-                        mds_tokenizer_names[a->tokenizer]);
-    MDS_TRY(check_vocabulary(a, &m->vocabulary));
-    m->frames = a->frame < 0 ? 1 : a->frame == 3 ? 7 : 1u << a->frame;
-    m->strands = a->strand < 0 ? MDS_STRAND_FORWARD : (unsigned)a->strand + 1;
+                        a->tokenizer);
+    m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);
+    MDS_TRY(check_vocabulary(c, &m->vocabulary));
+    m->frames = a->frame == 3 ? 7 : 1u << a->frame;
+    m->strands = (unsigned)a->strand + 1;
     m->output = a->output;
-    m->command = a->command;
     return MDS_OK;
 }
 
@@ -144,23 +160,28 @@ static void report_make(const struct mds_make *m, const struct mds_make_stats *s
            mds_plural(s->records), m->n_inputs, mds_plural(m->n_inputs));
 }
 
-static enum mds_rc run_make(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_make(const struct mds_call *c)
 {
-    struct mds_make m = {.inputs = (const char *const *)operand, .n_inputs = n};
+    struct mds_make m = {.inputs = (const char *const *)c->word,
+                         .n_inputs = (int)c->words};
+    const struct values *a = values_of(c);
     struct mds_make_stats stats;
-    struct mds_str options = {0};
-    enum mds_rc rc;
+    struct mds_str how = {0}, line = {0};
+    enum mds_rc rc = MDS_EMEM;
 
-    MDS_TRY(check_make(a, &m));
-    if (n == 0)
-        return mds_fail(MDS_EUSER, "make: no input given");
-    if (a->tokenizer == MDS_TOKENIZER_CODON)
-        mds_str_add(&options, "frame %s, ", frames[a->frame < 0 ? 0 : a->frame]);
-    if (is_fasta(a->tokenizer))
-        mds_str_add(&options, "strand %s", strands[a->strand < 0 ? 0 : a->strand]);
-    m.options = options.s ? options.s : "";
-    rc = options.failed ? MDS_EMEM : mds_make_tokens(&m, &stats);
-    mds_str_fini(&options);
+    MDS_TRY(check_make(c, &m));
+    if (m.vocabulary.tokenizer == MDS_TOKENIZER_CODON)
+        mds_str_add(&how, "frame %s, ", frames[a->frame]);
+    if (is_fasta((int)m.vocabulary.tokenizer))
+        mds_str_add(&how, "strand %s", strands[a->strand]);
+    for (int i = 0; i < c->argc; i++)
+        mds_str_add(&line, "%s%s", i > 0 ? " " : "", c->argv[i]);
+    m.options = how.s ? how.s : "";
+    m.command = line.s;
+    if (!how.failed && !line.failed)
+        rc = mds_make_tokens(&m, &stats);
+    mds_str_fini(&how);
+    mds_str_fini(&line);
     if (!rc)
         report_make(&m, &stats);
     return rc;
@@ -265,14 +286,12 @@ static enum mds_rc count_and_print(struct mds_source *s)
     return rc;
 }
 
-static enum mds_rc run_info(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_info(const struct mds_call *c)
 {
     struct mds_source *s;
     enum mds_rc rc;
 
-    (void)a;
-    MDS_TRY(mds_operands_check("info", "file", n, 1));
-    MDS_TRY(mds_source_open(operand[0], &s));
+    MDS_TRY(mds_source_open(c->word[0], &s));
     rc = count_and_print(s);
     mds_source_close(s);
     return rc;
@@ -328,8 +347,9 @@ static enum mds_rc dump(struct mds_source *s, int64_t from, int64_t count, int t
     return MDS_OK;
 }
 
-static enum mds_rc dump_checked(const struct mds_arguments *a, struct mds_source *s)
+static enum mds_rc dump_checked(const struct mds_call *c, struct mds_source *s)
 {
+    const struct values *a = values_of(c);
     int text = a->text || (!a->ids && s->words);
     int64_t left = s->tokens - a->from;
 
@@ -340,17 +360,18 @@ static enum mds_rc dump_checked(const struct mds_arguments *a, struct mds_source
     if (left < 0)
         return mds_fail(MDS_EUSER, "%s: --from %lld is beyond its %lld tokens", s->path,
                         (long long)a->from, (long long)s->tokens);
-    return dump(s, a->from, a->count >= 0 && a->count < left ? a->count : left, text);
+    if (is_given(c, "dump.count"))
+        left = mds_min(left, a->count);
+    return dump(s, a->from, left, text);
 }
 
-static enum mds_rc run_dump(const struct mds_arguments *a, int n, char **operand)
+static enum mds_rc run_dump(const struct mds_call *c)
 {
     struct mds_source *s;
     enum mds_rc rc;
 
-    MDS_TRY(mds_operands_check("dump", "file", n, 1));
-    MDS_TRY(mds_source_open(operand[0], &s));
-    rc = dump_checked(a, s);
+    MDS_TRY(mds_source_open(c->word[0], &s));
+    rc = dump_checked(c, s);
     mds_source_close(s);
     return rc;
 }
@@ -358,28 +379,24 @@ static enum mds_rc run_dump(const struct mds_arguments *a, int n, char **operand
 /* ---- main ------------------------------------------------------------------------ */
 
 static const struct mds_verb verbs[] = {
-    {.name = "make", make_arguments, run_make},
-    {.name = "info", info_arguments, run_info},
-    {.name = "dump", dump_arguments, run_dump},
+    {"make", "make --tokenizer NAME --output FILE.h5 [option]... INPUT...",
+     "Turns inputs into a token file. INPUT: files; - is standard input.", NULL, 1,
+     SIZE_MAX, "an INPUT", .run = run_make},
+    {"info", "info FILE",
+     "Prints documents, tokens, vocabulary, provenance and unigram entropy of a token "
+     "file or of a Megatron .bin/.idx pair.",
+     NULL, 1, 1, "one FILE", .run = run_info},
+    {"dump", "dump [--from N] [--count N] [--ids | --text] FILE",
+     "Prints tokens of a token file or of a Megatron .bin/.idx pair, a document a "
+     "line.",
+     NULL, 1, 1, "one FILE", .run = run_dump},
     {0},
 };
-static const struct mds_program program = {"mds_data", usage_text, verbs};
 
 int main(int argc, char **argv)
 {
-    struct mds_arguments a = {.tokenizer = -1,
-                              .frame = -1,
-                              .strand = -1,
-                              .count = -1,
-                              .vocab = -1,
-                              .eod = -1};
-    struct mds_str line = {0};
-    int status;
+    static const struct mds_program program = {&options, verbs, NULL};
+    struct values values = {0};
 
-    for (int i = 0; i < argc; i++)
-        mds_str_add(&line, "%s%s", i > 0 ? " " : "", argv[i]);
-    a.command = line.s ? line.s : "";
-    status = mds_program_run(&program, argc, argv, &a);
-    mds_str_fini(&line);
-    return status;
+    return mds_program_run(&program, argc, argv, &values);
 }

@@ -1,9 +1,7 @@
 bin_PROGRAMS += src/programs/mds_data
-src_programs_mds_data_SOURCES = src/programs/mds_data.c src/programs/arguments.c \
-  src/programs/arguments.h src/programs/finish.c src/programs/finish.h \
-  src/programs/start.c src/programs/start.h
-src_programs_mds_data_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
-  src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS)
+src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_of_verbs)
+src_programs_mds_data_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS)
 
 dist_man_MANS += docs/mds_data.1
 TESTS += tests/cli/mds_data.t

@@ -1,7 +1,4 @@
 /* mds_launch: find nodes, choose a layout, start or submit mds_pretrain. */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
 #include "base/str.h"
 #include "base/units.h"
 #include "launch/launch.h"
@@ -10,28 +7,16 @@
 #include "launch/submit.h"
 #include "plan/plan.h"
 #include "programs/finish.h"
-#include "programs/start.h"
+#include "programs/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What was asked for. */
-struct call {
-    struct mds_launch_options options;
-    struct mds_settings settings;
-    int argc; /* mds_pretrain's, after -- */
-    char **argv;
-    int all_count; /* all words */
-    char **all;
-};
-
-static _Noreturn void leave(void)
+static struct mds_launch_options *options_of(const struct mds_call *c)
 {
-    mds_failure_log();
-    exit(EXIT_FAILURE);
+    return c->settings.values;
 }
 
 /* ---- verbs ---- */
@@ -46,14 +31,15 @@ static void print_line(const struct mds_words *w)
     mds_str_fini(&line);
 }
 
-static enum mds_rc verb_run(struct call *c)
+static enum mds_rc verb_run(const struct mds_call *c)
 {
+    const struct mds_launch_options *o = options_of(c);
     struct mds_words arguments = {0}, command = {0};
     struct mds_estimate estimate;
     struct mds_launch l;
     enum mds_rc rc;
 
-    MDS_TRY(mds_launch_open(&c->options, 0, c->argc, c->argv, &l));
+    MDS_TRY(mds_launch_open(o, 0, c->behind_count, c->behind, &l));
     mds_placement_warn(&l.placement);
     rc = mds_launch_choose(&l, &arguments, &estimate);
     if (!rc)
@@ -62,7 +48,7 @@ static enum mds_rc verb_run(struct call *c)
         print_line(&command);
     if (!rc)
         rc = mds_stdout_flush();
-    if (!rc && !c->options.print) {
+    if (!rc && !o->print) {
         execvp(command.v[0], command.v);
         rc = mds_fail(MDS_EUSER, "%s: %s; is it in PATH?", command.v[0],
                       strerror(errno));
@@ -73,12 +59,12 @@ static enum mds_rc verb_run(struct call *c)
     return rc;
 }
 
-static enum mds_rc verb_where(struct call *c)
+static enum mds_rc verb_where(const struct mds_call *c)
 {
     struct mds_launch l;
     struct mds_near near;
 
-    MDS_TRY(mds_launch_open(&c->options, 0, 0, NULL, &l));
+    MDS_TRY(mds_launch_open(options_of(c), 0, 0, NULL, &l));
     printf("machine %s (%s)\n", l.machine->name, l.machine->path);
     mds_placement_print(&l.placement, stdout);
     mds_near_find(&near);
@@ -91,17 +77,18 @@ static enum mds_rc verb_where(struct call *c)
     return MDS_OK;
 }
 
-static struct mds_plan_request request(const struct call *c, const struct mds_launch *l,
+static struct mds_plan_request request(const struct mds_call *c,
+                                       const struct mds_launch *l,
                                        const struct mds_config_run *run)
 {
     return (struct mds_plan_request){.machine = l->machine,
                                      .run = run,
                                      .world = l->ranks,
                                      .per_node = l->per_node,
-                                     .budget_s = c->options.plan_s};
+                                     .budget_s = options_of(c)->plan_s};
 }
 
-static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
+static enum mds_rc print_plan(const struct mds_call *c, const struct mds_launch *l,
                               const struct mds_config_run *run)
 {
     const struct mds_plan_request r = request(c, l, run);
@@ -113,7 +100,7 @@ static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
     mds_diag_fini(&diag);
     if (rc)
         return rc;
-    mds_plan_print(&r, &p, c->options.rows, stdout);
+    mds_plan_print(&r, &p, options_of(c)->rows, stdout);
     if (p.fit_count == 0) {
         mds_plan_advise(&r, &p, stdout);
         rc = mds_plan_refuse(&r, &p);
@@ -122,7 +109,7 @@ static enum mds_rc print_plan(struct call *c, const struct mds_launch *l,
     return rc;
 }
 
-static enum mds_rc print_max_seq(const struct call *c, const struct mds_launch *l,
+static enum mds_rc print_max_seq(const struct mds_call *c, const struct mds_launch *l,
                                  const struct mds_config_run *run)
 {
     const struct mds_plan_request r = request(c, l, run);
@@ -144,14 +131,15 @@ static enum mds_rc print_max_seq(const struct call *c, const struct mds_launch *
     return MDS_OK;
 }
 
-static enum mds_rc verb_plan(struct call *c)
+static enum mds_rc verb_plan(const struct mds_call *c)
 {
+    const struct mds_launch_options *o = options_of(c);
     struct mds_config_run *run = NULL;
     struct mds_diag diag = {0};
     struct mds_launch l;
     enum mds_rc rc;
 
-    MDS_TRY(mds_launch_open(&c->options, 1, c->argc, c->argv, &l));
+    MDS_TRY(mds_launch_open(o, 1, c->behind_count, c->behind, &l));
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
@@ -160,12 +148,12 @@ static enum mds_rc verb_plan(struct call *c)
         goto destroy_run;
     }
     printf("%s", run->config.model.size_key ? run->config.model.size_key : "a model");
-    if (!c->options.max_seq)
+    if (!o->max_seq)
         printf(", %lld tokens", (long long)run->config.model.seq_length);
     printf(", %lld rank%s: %lld node%s of %s\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            l.machine->name);
-    rc = c->options.max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
+    rc = o->max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
 destroy_run:
     mds_diag_fini(&diag);
     mds_config_run_destroy(run);
@@ -174,17 +162,13 @@ close_launch:
     return rc;
 }
 
-static enum mds_rc verb_check_profile(struct call *c)
+static enum mds_rc verb_check_profile(const struct mds_call *c)
 {
+    const char *path = c->word[0];
     struct mds_machine *m = NULL;
     struct mds_diag diag = {0};
-    const char *path;
-    enum mds_rc rc;
+    enum mds_rc rc = mds_machine_load(path, &diag, &m);
 
-    if (c->settings.operand_count != 2)
-        return mds_fail(MDS_EUSER, "check-profile needs one FILE");
-    path = c->settings.operands[1];
-    rc = mds_machine_load(path, &diag, &m);
     if (!rc)
         printf("%s: %s, %s\n", path, m->name, m->about);
     mds_machine_destroy(m);
@@ -192,126 +176,73 @@ static enum mds_rc verb_check_profile(struct call *c)
     return rc;
 }
 
-static enum mds_rc verb_submit(struct call *c)
+static enum mds_rc verb_submit(const struct mds_call *c)
 {
-    return mds_submit(&c->options, c->settings.operands + 1,
-                      c->settings.operand_count - 1, c->argc, c->argv);
+    return mds_submit(options_of(c), c->word, c->words, c->behind_count, c->behind);
 }
 
 /* Everything but the verb and its table goes to each cell's submit. */
-static enum mds_rc verb_sweep(struct call *c)
+static enum mds_rc verb_sweep(const struct mds_call *c)
 {
-    char **rest = c->all + 1;
+    char **rest = c->argv + 1;
     int n = 0;
 
-    if (c->settings.operand_count != 2)
-        return mds_fail(MDS_EUSER, "sweep needs one FILE");
-    for (int i = 1; i < c->all_count; i++)
-        if (c->all[i] != c->settings.operands[0] &&
-            c->all[i] != c->settings.operands[1])
-            rest[n++] = c->all[i];
-    return mds_sweep(&c->options, c->settings.operands[1], n, rest);
+    for (int i = 1; i < c->argc; i++)
+        if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->word[0])
+            rest[n++] = c->argv[i];
+    return mds_sweep(options_of(c), c->word[0], n, rest);
 }
 
-static enum mds_rc verb_report(struct call *c)
+static enum mds_rc verb_report(const struct mds_call *c)
 {
-    if (c->settings.operand_count != 2)
-        return mds_fail(MDS_EUSER, "report needs one DIR of run folders");
-    return mds_report(c->settings.operands[1]);
+    return mds_report(c->word[0]);
 }
 
-static const struct verb {
-    const char *name;
-    size_t words; /* that it takes, at most */
-    enum mds_rc (*call)(struct call *c);
-} verbs[] = {
-    {"run", 0, verb_run},       {"where", 0, verb_where},
-    {"plan", 0, verb_plan},     {"check-profile", 1, verb_check_profile},
-    {"submit", 4, verb_submit}, {"sweep", 1, verb_sweep},
-    {"report", 1, verb_report},
+static const struct mds_verb verbs[] = {
+    {"run", "[run] [option]... [-- mds_pretrain's option...]",
+     "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
+     "layout where none is given, checks by a dry run that it fits in memory, prints "
+     "the launcher's line and becomes it. --print prints it only.",
+     "Where Planning", .run = verb_run},
+    {"where", "where [option]...",
+     "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
+     "disagreement, and which cores are near each GPU of this host.",
+     "Where", .run = verb_where},
+    {"plan", "plan [option]... [-- mds_pretrain's option...]",
+     "Rehearses every layout of the ranks that divides, and prints those that fit, "
+     "fastest first, and why others do not. What is set stays as it is.\n"
+     "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 mds_launch plan --machine polaris "
+     "--nodes 8",
+     "Where Planning", .run = verb_plan},
+    {"check-profile", "check-profile FILE",
+     "Names all that is missing or wrong in a machine's profile, with lines. "
+     "docs/new-machine.md tells how to write one.",
+     "", 1, 1, "one FILE", .run = verb_check_profile},
+    {"submit",
+     "submit [QUEUE [NODES [WALLTIME [PROJECT]]]] [option]... [-- mds_pretrain's "
+     "option...]",
+     "Checks the queue's limits, plans, makes a folder for the run with its job.sh, "
+     "and calls qsub or sbatch. The job saves, leaves before the walltime, and goes "
+     "on until the run is done.\n"
+     "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
+     "submit prod 16 6:00:00 MyProject",
+     "Where Planning Jobs", .most = 4, .run = verb_submit},
+    {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
+     "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
+     "combination is planned; those that fit are submitted, as arrays where they ask "
+     "for the same.",
+     "Where Planning Jobs", 1, 1, "one FILE", .run = verb_sweep},
+    {"report", "report DIR",
+     "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
+     "and, with gnuplot, longest.svg and speed.svg there.",
+     "", 1, 1, "one DIR of run folders", .run = verb_report},
+    {0},
 };
-
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-static enum mds_rc check_and_call(struct call *c, const struct verb *v)
-{
-    if (c->settings.operand_count > v->words + 1)
-        return mds_fail(MDS_EUSER,
-                        "'%s' is one word too many; see mds_launch %s --help",
-                        c->settings.operands[v->words + 1], v->name);
-    return v->call(c);
-}
-
-static enum mds_rc call_verb(struct call *c)
-{
-    const char *name = c->settings.operand_count ? c->settings.operands[0] : "run";
-    const char *names[VERBS], *near;
-
-    for (int i = 0; i < VERBS; i++) {
-        if (strcmp(name, verbs[i].name) == 0)
-            return check_and_call(c, &verbs[i]);
-        names[i] = verbs[i].name;
-    }
-    near = mds_str_nearest(name, names, VERBS);
-    return mds_fail(MDS_EUSER, "unknown verb '%s'; %s%s%s", name,
-                    near ? "did you mean " : "see --help", near ? near : "",
-                    near ? "?" : "");
-}
-
-/* ---- start ---- */
-
-/* --help and its like; 0 if something else is asked for. */
-static int print_action(const struct call *c)
-{
-    switch (c->settings.action) {
-    case MDS_LAUNCH_HELP:
-        if (c->settings.operand_count == 0 ||
-            !mds_launch_help(c->settings.operands[0], stdout))
-            mds_settings_help(&mds_launch_options, stdout);
-        return 1;
-    case MDS_LAUNCH_VERSION:
-        mds_settings_version(&mds_launch_options, stdout);
-        return 1;
-    case MDS_LAUNCH_MAN:
-        mds_settings_man(&mds_launch_options, stdout);
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-/* Everything before -- is ours. */
-static enum mds_rc read_call(struct call *c, int argc, char **argv,
-                             struct mds_diag *diag)
-{
-    int ours = 1;
-
-    while (ours < argc && strcmp(argv[ours], "--") != 0)
-        ours++;
-    c->all_count = argc;
-    c->all = argv;
-    c->argc = ours < argc ? argc - ours - 1 : 0;
-    c->argv = argv + ours + (ours < argc);
-    MDS_TRY(mds_settings_init(&c->settings, &mds_launch_options, &c->options));
-    mds_settings_read_args(&c->settings, ours, argv, diag);
-    mds_settings_read_env(&c->settings, diag);
-    mds_settings_check_paths(&c->settings, diag);
-    return mds_diag_verdict(diag);
-}
 
 int main(int argc, char **argv)
 {
-    struct mds_diag diag = {0};
-    struct call c = {.argc = 0};
+    static const struct mds_program program = {&mds_launch_options, verbs, "run"};
+    struct mds_launch_options options = {0};
 
-    mds_program_start();
-    if (read_call(&c, argc, argv, &diag))
-        leave();
-    if (!print_action(&c) && call_verb(&c))
-        leave();
-    if (mds_stdout_flush())
-        leave();
-    mds_settings_fini(&c.settings);
-    mds_diag_fini(&diag);
-    return EXIT_SUCCESS;
+    return mds_program_run(&program, argc, argv, &options);
 }

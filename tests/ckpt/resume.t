@@ -273,12 +273,15 @@ test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
-    grep "unknown option .--keep-lst.: did you mean --keep-last" err &&
-    test_must_fail mds_ckpt info c c 2>err && grep "give one checkpoint, not 2" err &&
+    grep "unknown option --keep-lst; did you mean --keep-last" err &&
+    test_must_fail mds_ckpt info c c 2>err && grep "is one word too many" err &&
+    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "unknown option --dry-run" err &&
+    test_must_fail mds_ckpt prune --keep-last 0 c 2>err && grep "must be at least 1" err &&
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&
     test_must_fail mds_ckpt export c 2>err && grep "output is missing: FILE" err &&
-    test_must_fail mds_ckpt 2>err && test_must_fail mds_ckpt info 2>err
+    test_must_fail mds_ckpt 2>err && grep "no verb given" err &&
+    test_must_fail mds_ckpt info 2>err && grep "info needs one checkpoint" err
 '
 test_expect_success 'a finished run, loaded and saved elsewhere: the same state in another layout' '
     # MPIEXEC and small are lists of words

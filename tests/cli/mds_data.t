@@ -82,7 +82,9 @@ test_expect_success 'dump: a part, as numbers' '
     test_cmp want got &&
     echo "24 64" >want &&
     mds_data dump --ids --from 2 p.h5 >got &&
-    test_cmp want got
+    test_cmp want got &&
+    mds_data dump --count 0 p.h5 >got && test_must_be_empty got &&
+    mds_data dump --ids --count 100 --from 2 p.h5 | test_cmp want -
 '
 
 test_expect_success 'text goes in and comes out, a document a file' '
@@ -119,7 +121,7 @@ test_expect_success 'ids: what is none, and options that are missing' '
     printf "99999999999999999999999\n" >bad && fails "bad:1: an id of 99999 or more" ids bad &&
     printf "\n \n" >bad && fails "nothing to write" ids bad &&
     fails "needs --vocab-size" mds_data make --tokenizer ids --output i.h5 bad &&
-    fails "the other below it" \
+    fails "eod 5: must be below --vocab-size 5" \
         mds_data make --tokenizer ids --vocab-size 5 --eod 5 --output i.h5 bad &&
     fails "are for --tokenizer ids" \
         mds_data make --tokenizer bytes --eod 5 --output i.h5 bad
@@ -173,25 +175,30 @@ test_expect_success 'truncated and foreign token files' '
 '
 
 test_expect_success 'wrong usage names the nearest' '
-    fails "unknown command '\''mak'\'': did you mean make?" mds_data mak &&
-    fails "no command given: there is make, info, dump" mds_data &&
+    fails "unknown verb '\''mak'\''; did you mean make?" mds_data mak &&
+    fails "unknown verb '\''genome'\''; there is make, info, dump" mds_data genome &&
+    fails "no verb given; there is make, info, dump" mds_data &&
     fails "did you mean --tokenizer?" mds_data make --tokeniser codon &&
-    fails "unknown --tokenizer '\''codn'\'': did you mean codon?" \
+    fails "tokenizer '\''codn'\'': must be one of codon, nucleotide, bytes, ids; did you mean codon?" \
         mds_data make --tokenizer codn --output b.h5 "$lambda" &&
-    fails "unknown --strand '\''revers'\'': did you mean reverse?" \
+    fails "strand '\''revers'\'': must be one of forward, reverse, both; did you mean reverse?" \
         mds_data make --tokenizer codon --strand revers --output b.h5 "$lambda" &&
-    fails "unknown --frame '\''3'\''" \
+    fails "frame '\''3'\'': must be one of 0, 1, 2, all" \
         mds_data make --tokenizer codon --frame 3 --output b.h5 "$lambda" &&
-    fails "there is 0, 1, 2, all" mds_data make --frame=3 &&
-    fails "count: a value is missing" mds_data dump l.h5 --count &&
-    fails "ids takes no value" mds_data dump --ids=1 l.h5 &&
+    fails "must be one of 0, 1, 2, all" mds_data make --frame=3 &&
+    fails "vocab-size '\''0'\'': must be between 1 and 16777216" mds_data make --vocab-size 0 &&
+    fails "unknown option --frame" mds_data dump --frame 1 l.h5 &&
+    fails "unknown option --ids" mds_data --ids dump l.h5 &&
+    fails "count needs a value" mds_data dump l.h5 --count &&
+    fails "ids '\''maybe'\'': must be 0 or 1" mds_data dump --ids=maybe l.h5 &&
     fails "is for --tokenizer codon, not bytes" \
         mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
     fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
-    fails "no input given" mds_data make --tokenizer codon --output b.h5 &&
-    fails "from '\''x'\'': give a whole number" mds_data dump --from x l.h5 &&
+    fails "make needs an INPUT" mds_data make --tokenizer codon --output b.h5 &&
+    fails "from '\''x'\'': must be a whole number" mds_data dump --from x l.h5 &&
     fails "from 20000 is beyond its 16168 tokens" mds_data dump --from 20000 l.h5 &&
-    fails "one file, not 2" mds_data info l.h5 n.h5
+    fails "'\''n.h5'\'' is one word too many; see mds_data info --help" mds_data info l.h5 n.h5 &&
+    fails "dump needs one FILE" mds_data dump
 '
 
 test_expect_success 'an input is not replaced by its tokens' '
@@ -201,9 +208,10 @@ test_expect_success 'an input is not replaced by its tokens' '
 '
 
 test_expect_success 'help and version' '
-    mds_data --help >out && grep "^usage: mds_data make" out &&
-    mds_data dump --help | grep "^usage:" &&
-    mds_data --version | grep "^mds_data (mds) [0-9]"
+    mds_data --help >out && grep "^Usage: mds_data VERB" out && grep -e "--frame" out &&
+    mds_data dump --help >out && grep "^Usage: mds_data dump" out && grep -e "--count" out &&
+    test_must_fail grep -e "--frame" out &&
+    mds_data --version | grep "^mds_data [0-9]"
 '
 
 if test -w /dev/full; then test_set_prereq DEV_FULL; fi

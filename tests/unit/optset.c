@@ -246,6 +246,30 @@ static void test_engine_types(void **state)
     demo_end(&d);
 }
 
+/* What the table does not have is an operand, with what follows it. */
+static void test_engine_hands_on(void **state)
+{
+    static char *const argv[] = {"demo", "in",      "--other",  "5", "--count",
+                                 "7",    "--no-it", "--more=2", NULL};
+    static const char *const want[] = {"in", "--other", "5", "--no-it", "--more=2"};
+    struct mds_option_set set = demo_set;
+    struct mds_diag diag = {0};
+    struct mds_settings s;
+    struct demo v = {0};
+
+    (void)state;
+    set.hands_on = 1;
+    assert_int_equal(mds_settings_init(&s, &set, &v), MDS_OK);
+    mds_settings_read_args(&s, 8, argv, &diag);
+    assert_int_equal(diag.count, 0);
+    assert_int_equal(v.count, 7);
+    assert_int_equal(s.operand_count, sizeof want / sizeof *want);
+    for (size_t i = 0; i < s.operand_count; i++)
+        assert_string_equal(s.operands[i], want[i]);
+    mds_settings_fini(&s);
+    mds_diag_fini(&diag);
+}
+
 /* What `set` is after one word of a command line, or -1. */
 static int set_of(const char *word, const char *says)
 {
@@ -446,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_tree_reads_json),
         cmocka_unit_test(test_tree_refuses),
         cmocka_unit_test(test_tree_load_names_the_file),
+        cmocka_unit_test_setup(test_engine_hands_on, setup),
         cmocka_unit_test_setup(test_engine_types, setup),
         cmocka_unit_test_setup(test_engine_sets, setup),
         cmocka_unit_test_setup(test_engine_texts_are_read_back, setup),

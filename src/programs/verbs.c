@@ -1,0 +1,157 @@
+#include "programs/verbs.h"
+#include "programs/finish.h"
+#include "programs/start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 64, NAMES = 16 }; /* more than any program here has */
+
+/* A verb's part of the program's options. */
+struct part {
+    struct mds_option_set set;
+    struct mds_option rows[ROWS];
+};
+
+static int is_of(const struct mds_option *o, const struct mds_verb *v)
+{
+    if (strcmp(o->group, "General") == 0)
+        return 1;
+    return v && strstr(v->groups ? v->groups : v->name, o->group) != NULL;
+}
+
+/* v NULL: of no verb. */
+static void take_part(const struct mds_program *p, const struct mds_verb *v,
+                      struct part *out)
+{
+    size_t n = 0;
+
+    out->set = *p->set;
+    for (const struct mds_option *o = p->set->options; o->help && n < ROWS - 1; o++)
+        if (is_of(o, v))
+            out->rows[n++] = *o;
+    out->rows[n] = (struct mds_option){.help = NULL};
+    out->set.options = out->rows;
+    if (v) {
+        out->set.synopsis = v->synopsis;
+        out->set.about = v->about;
+        out->set.hands_on = v->hands_on;
+    }
+}
+
+static const struct mds_verb *find(const struct mds_program *p, const char *name)
+{
+    const struct mds_verb *v = p->verbs;
+
+    while (v->name && strcmp(v->name, name) != 0)
+        v++;
+    return v->name ? v : NULL;
+}
+
+static enum mds_rc unknown_verb(const struct mds_program *p, const char *name)
+{
+    const char *names[NAMES], *near = NULL;
+    struct mds_str all = {0};
+    size_t n = 0;
+
+    for (const struct mds_verb *v = p->verbs; v->name && n < NAMES; v++) {
+        mds_str_add(&all, "%s%s", n ? ", " : "", v->name);
+        names[n++] = v->name;
+    }
+    if (name)
+        near = mds_str_nearest(name, names, n);
+    if (near)
+        mds_fail(MDS_EUSER, "unknown verb '%s'; did you mean %s?", name, near);
+    else if (name)
+        mds_fail(MDS_EUSER, "unknown verb '%s'; there is %s", name, all.s);
+    else
+        mds_fail(MDS_EUSER, "no verb given; there is %s", all.s);
+    mds_str_fini(&all);
+    return MDS_EUSER;
+}
+
+/* Where another program's options follow, what stands before "--" is ours. */
+static enum mds_rc read_line(struct mds_call *c, const struct mds_option_set *set,
+                             void *values)
+{
+    struct mds_diag diag = {0};
+    int ours = set->behind ? 1 : c->argc;
+    enum mds_rc rc;
+
+    while (ours < c->argc && strcmp(c->argv[ours], "--") != 0)
+        ours++;
+    c->behind_count = ours < c->argc ? c->argc - ours - 1 : 0;
+    c->behind = c->argv + c->argc - c->behind_count;
+    MDS_TRY(mds_settings_init(&c->settings, set, values));
+    mds_settings_read_args(&c->settings, ours, c->argv, &diag);
+    mds_settings_read_env(&c->settings, &diag);
+    mds_settings_check_paths(&c->settings, &diag);
+    rc = mds_diag_verdict(&diag);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
+static enum mds_rc check_words(const struct mds_program *p, const struct mds_verb *v,
+                               const struct mds_call *c)
+{
+    if (c->words < v->least)
+        return mds_fail(MDS_EUSER, "%s needs %s", v->name, v->needs);
+    if (c->words > v->most)
+        return mds_fail(MDS_EUSER, "'%s' is one word too many; see %s %s --help",
+                        c->word[v->most], p->set->program, v->name);
+    return MDS_OK;
+}
+
+static enum mds_rc call(const struct mds_program *p, struct mds_call *c)
+{
+    const struct mds_settings *s = &c->settings;
+    const char *name = s->operand_count ? s->operands[0] : p->otherwise;
+    const struct mds_verb *v = name ? find(p, name) : NULL;
+    struct part part;
+    int is_part;
+
+    if (s->action) {
+        take_part(p, v, &part);
+        is_part = s->action == MDS_ACTION_HELP && v && s->operand_count;
+        mds_settings_answer(is_part ? &part.set : p->set, s->action, stdout);
+        return MDS_OK;
+    }
+    if (!v)
+        return unknown_verb(p, name);
+    c->words = s->operand_count ? s->operand_count - 1 : 0;
+    c->word = s->operands + (s->operand_count > 0);
+    MDS_TRY(check_words(p, v, c));
+    return v->run(c);
+}
+
+static enum mds_rc read_and_call(const struct mds_program *p, struct mds_call *c,
+                                 void *values)
+{
+    const char *first = c->argc > 1 && c->argv[1][0] != '-' ? c->argv[1] : NULL;
+    const struct mds_verb *v = first ? find(p, first) : NULL;
+    struct part part;
+    enum mds_rc rc;
+
+    if (!p->otherwise && first && !v)
+        return unknown_verb(p, first);
+    take_part(p, v, &part);
+    rc = read_line(c, p->otherwise ? p->set : &part.set, values);
+    if (!rc)
+        rc = call(p, c);
+    mds_settings_fini(&c->settings);
+    return rc;
+}
+
+int mds_program_run(const struct mds_program *p, int argc, char **argv, void *values)
+{
+    struct mds_call c = {.argc = argc, .argv = argv};
+    enum mds_rc rc;
+
+    mds_program_start();
+    rc = read_and_call(p, &c, values);
+    if (!rc)
+        rc = mds_stdout_flush();
+    if (rc)
+        mds_failure_log();
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
