@@ -125,13 +125,17 @@ void mds_zero_states_fini(struct mds_zero *z);
  * those who update it; on dry only counted, and NULL. */
 enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
 
-/* plan: buffers in which any `slots` units at once have count(z, unit) elements; take:
- * their memory, `elem` bytes each; zero.c. */
-enum mds_rc mds_zero_pool_plan(const struct mds_zero *z,
+/* Buffers for a unit's count(z, unit) elements of `elem` bytes, zero.c.  One for each
+ * unit that encloses others: in a buffer of theirs it might have the only one that is
+ * large enough for the next.  The others take turns in `slots` of them, any of which
+ * may be in use at once. */
+enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
+                               enum mds_mem_tag tag, int64_t elem,
                                int64_t (*count)(const struct mds_zero *z, int unit),
                                int slots, struct mds_pool *out);
-enum mds_rc mds_zero_pool_take(struct mds_arena *arena, enum mds_mem_tag tag,
-                               int64_t elem, struct mds_pool *p);
+
+/* How many units enclose others. */
+int mds_zero_enclosing(const struct mds_zero *z);
 
 /* Hooks; ctx is the mds_zero. */
 enum mds_rc mds_zero_acquire(void *ctx, int unit);

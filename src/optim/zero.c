@@ -43,29 +43,51 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
     z->units = mds_params_units(z->params);
 }
 
-enum mds_rc mds_zero_pool_plan(const struct mds_zero *z,
-                               int64_t (*count)(const struct mds_zero *z, int unit),
-                               int slots, struct mds_pool *out)
+static int encloses(const struct mds_zero *z, int unit)
+{
+    return mds_params_unit(z->params, unit)->encloses;
+}
+
+int mds_zero_enclosing(const struct mds_zero *z)
+{
+    int n = 0;
+
+    for (int i = 0; i < z->units; i++)
+        n += encloses(z, i);
+    return n;
+}
+
+static enum mds_rc plan_pool(const struct mds_zero *z,
+                             int64_t (*count)(const struct mds_zero *z, int unit),
+                             int slots, struct mds_pool *p)
 {
     int64_t *counts = mds_zalloc((size_t)z->units, sizeof *counts);
 
     if (!counts)
         return MDS_EMEM;
     for (int i = 0; i < z->units; i++)
-        counts[i] = count(z, i);
-    mds_pool_plan(out, counts, z->units, slots);
+        counts[i] = encloses(z, i) ? 0 : count(z, i);
+    mds_pool_plan(p, counts, z->units, slots);
     free(counts);
+    for (int i = 0; i < z->units; i++)
+        if (encloses(z, i))
+            mds_pool_reserve(p, i, count(z, i));
     return MDS_OK;
 }
 
-enum mds_rc mds_zero_pool_take(struct mds_arena *arena, enum mds_mem_tag tag,
-                               int64_t elem, struct mds_pool *p)
+enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
+                               enum mds_mem_tag tag, int64_t elem,
+                               int64_t (*count)(const struct mds_zero *z, int unit),
+                               int slots, struct mds_pool *out)
 {
-    for (int s = 0; s < p->slots; s++) {
-        void *base = NULL;
+    if (slots + mds_zero_enclosing(z) > MDS_POOL_SLOTS)
+        return mds_fail(MDS_EBUG, "%d units enclose others", mds_zero_enclosing(z));
+    MDS_TRY(plan_pool(z, count, slots, out));
+    for (int s = 0; s < out->slots; s++) {
+        void *p = NULL;
 
-        MDS_TRY(mds_arena_take(arena, tag, p->slot[s].count * elem, &base));
-        p->slot[s].base = base;
+        MDS_TRY(mds_arena_take(arena, tag, out->slot[s].count * elem, &p));
+        out->slot[s].base = p;
     }
     return MDS_OK;
 }

@@ -34,30 +34,9 @@ static int64_t grad_floats(const struct mds_zero *z)
     return z->stage < 2 ? mds_params_span(z->params) : z->own;
 }
 
-/* Of a gradient that takes its turn with others. */
-static int64_t turn_count(const struct mds_zero *z, int unit)
+static int64_t unit_count(const struct mds_zero *z, int unit)
 {
-    const struct mds_param_unit *u = mds_params_unit(z->params, unit);
-
-    return u->encloses ? 0 : u->count;
-}
-
-/* A gradient that encloses others has a buffer of its own: in one of theirs it might be
- * in the only one that is large enough for the next. */
-static enum mds_rc take_pool(struct mds_zero *z, struct mds_arena *arena)
-{
-    MDS_TRY(mds_zero_pool_plan(z, turn_count, alive_at_once(z), &z->grad_pool));
-    for (int i = 0; i < z->units; i++) {
-        const struct mds_param_unit *u = mds_params_unit(z->params, i);
-
-        if (!u->encloses)
-            continue;
-        if (z->grad_pool.slots == MDS_POOL_SLOTS)
-            return mds_fail(MDS_EBUG, "gradient of %s: too many enclose others",
-                            unit_name(z, i));
-        mds_pool_reserve(&z->grad_pool, i, u->count);
-    }
-    return mds_zero_pool_take(arena, MDS_MEM_GRAD, sizeof(float), &z->grad_pool);
+    return mds_params_unit(z->params, unit)->count;
 }
 
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
@@ -103,7 +82,8 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
     for (int i = 0; i < z->units && z->stage < 2; i++)
         place(z, i, z->grad + mds_params_unit(z->params, i)->first);
     if (z->stage >= 2)
-        MDS_TRY(take_pool(z, arena));
+        MDS_TRY(mds_zero_pool_take(z, arena, MDS_MEM_GRAD, sizeof(float), unit_count,
+                                   alive_at_once(z), &z->grad_pool));
     return take_flights(z, arena);
 }
 

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Units whose weights can be in use at once at stage 3: one, the embedding that serves
- * as the head beside the rest of the head, and one that is fetched ahead of time. */
+/* Units whose weights take turns at stage 3: one that is in use, and one that is
+ * fetched ahead of time.  Where none has a buffer of its own there is another one, as
+ * the last units of a pass are the next one's first. */
 static int alive_at_once(const struct mds_zero *z)
 {
-    return z->spec.overlap ? 3 : 2;
+    return 1 + (z->spec.overlap != 0) + (mds_zero_enclosing(z) == 0);
 }
 
 static void place(struct mds_zero *z, int unit, void *weight)
@@ -75,9 +76,8 @@ enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
     if (z->stage == 3) {
         MDS_TRY(take_slices(z, arena));
         MDS_TRY(take_followers(z));
-        MDS_TRY(
-            mds_zero_pool_plan(z, gathered_count, alive_at_once(z), &z->weight_pool));
-        return mds_zero_pool_take(arena, MDS_MEM_PARAM, z->elem, &z->weight_pool);
+        return mds_zero_pool_take(z, arena, MDS_MEM_PARAM, z->elem, gathered_count,
+                                  alive_at_once(z), &z->weight_pool);
     }
     MDS_TRY(
         mds_arena_take(arena, MDS_MEM_PARAM, mds_params_span(z->params) * z->elem, &p));

@@ -52,7 +52,7 @@ struct mds_param_unit {
     int64_t first, count; /* elements; both multiples of MDS_UNIT_ALIGN; gaps are 0 */
     void *weight;         /* dtype [count]; NULL while it is elsewhere */
     float *grad;          /* [count]; NULL while there is none */
-    int encloses;         /* other gradients begin and are ready before its own is */
+    int encloses;         /* others come and go while it is in use: below */
 };
 
 /* Elements. */
@@ -78,8 +78,8 @@ void mds_params_destroy(struct mds_params *ps); /* NULL is fine */
 /* Parameters added from now on belong to a new unit; *unit counts from 0. */
 enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit);
 
-/* Between grad_begin and grad_ready of this unit there may be those of others, one
- * after the other; of all other units only one is under way at a time. */
+/* While this unit's weights are in use, or its gradient is under way, others' may be,
+ * too, one after the other; of all others only one at a time. */
 void mds_params_set_encloses(struct mds_params *ps, int unit);
 
 /* Append to the last unit; *id counts from 0.  The spec is copied. */

@@ -49,14 +49,16 @@ for shape in gpt llama dropout; do
         near '$shape'1 '$shape'r2m2
     '
 done
-# A tied embedding's gradient is under way while all others are.
+# A tied embedding is in use, and its gradient under way, while others are.
 test_expect_success 'a position table larger than a block, or a single block, with ZeRO' '
     small="--num-layers 3 --hidden-size 4 --num-attention-heads 2" &&
     for model in "$small --max-position-embeddings 1000" \
+        "$small --max-position-embeddings 1000 --make-vocab-size-divisible-by 512" \
         "--num-layers 1 --hidden-size 48 --num-attention-heads 4"; do
         losses long1 1 "$model" --micro-batch-size 4 || return 1
         for more in "--zero-stage 2" "--zero-stage 3" \
-            "--zero-stage 2 --no-overlap-grad-reduce"; do
+            "--zero-stage 2 --no-overlap-grad-reduce" \
+            "--zero-stage 3 --no-overlap-grad-reduce"; do
             losses long2 2 "$model" --micro-batch-size 1 $more && near long1 long2 ||
                 return 1
         done
