@@ -20,7 +20,7 @@ run() {
     echo "ok $t - $name"
 }
 
-echo 1..8
+echo 1..9
 run "without a launcher" runs "$prog"
 run "in a script under salloc or sbatch" runs \
     env SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_PROCID=0 "$prog"
@@ -34,6 +34,14 @@ run "a launcher that speaks PMI" "started 4 copies.*(PMI_SIZE).*--with-mpi" \
     env PMI_SIZE=4 "$prog"
 run "Open MPI's launcher" "Open MPI's launcher started 4 copies" \
     env OMPI_COMM_WORLD_SIZE=4 "$prog"
+if unshare -rm true 2> /dev/null; then
+    # shellcheck disable=SC2016 # the inner shell's
+    run "little shared memory" "warn: /dev/shm has 64.00 KiB left for the 4 ranks of this node" \
+        env PMI_SIZE=4 PMI_RANK=0 MPI_LOCALNRANKS=4 unshare -rm sh -c \
+        'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$0"' "$prog"
+else
+    echo "ok $((t += 1)) # SKIP no other /dev/shm can be had"
+fi
 case $MPIEXEC in
     *mpich) other=mpiexec.openmpi ;;
     *openmpi) other=mpiexec.mpich ;;
@@ -42,5 +50,5 @@ esac
 if command -v "${other:-none}" > /dev/null; then
     run "started with $other" "started 2 copies" "$other" -n 2 "$prog"
 else
-    echo "ok 8 # SKIP no other MPI's mpiexec"
+    echo "ok 9 # SKIP no other MPI's mpiexec"
 fi
