@@ -107,7 +107,7 @@ struct mds_train_config {
     int recompute_modules;    /* selective: these and nothing else; 0: none are named */
     int64_t recompute_layers; /* full: blocks per kept input */
     int partition_activations; /* full: kept inputs are cut over the tensor ranks */
-    int offload_activations;   /* full: kept inputs wait in host memory */
+    int offload_activations;   /* full, or tiled: what is kept waits in host memory */
     int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
     int64_t keep_attention;  /* full: blocks that keep attention's result, too */
     int64_t device_inputs;   /* offloaded inputs: blocks whose stay on the device */
@@ -132,7 +132,7 @@ struct mds_data_config {
 };
 
 struct mds_output_config {
-    char *device;          /* cpu */
+    char *device;          /* auto, cpu or cuda */
     char *model_table;     /* ALCF/models.yaml or the installed one */
     char *init_weights;    /* safetensors to start from, or NULL */
     char *export_weights;  /* safetensors to write at the end, or NULL */

@@ -11,7 +11,8 @@
  *   stage 2  gradients, too, of the own slices only: a unit's gradient lives from
  *            grad_begin to the end of its reduction, in one of a few buffers
  *   stage 3  weights, too: a unit is gathered at acquire (the next one ahead of time)
- *            into one of a few buffers, which another unit may have after release
+ *            into one of a few buffers, which another unit may have after release;
+ *            units that enclose others (tensor/params.h) have buffers of their own
  *
  * A group of one rank has nothing to share and is at stage 0, unless its weights rest
  * on the host.  Bytes per parameter that last, with weights of w bytes and N ranks:
