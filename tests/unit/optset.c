@@ -1,49 +1,5 @@
 /* config: trees, lists of faults, and the options engine with a table of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#include "config/diag.h"
-#include "config/optset.h"
-#include "config/tree.h"
-
-static int is_said(const struct mds_diag *d, const char *what)
-{
-    for (size_t i = 0; i < d->count; i++)
-        if (strstr(d->entries[i].text, what))
-            return 1;
-    return 0;
-}
-
-static void assert_said(const struct mds_diag *d, const char *what)
-{
-    if (is_said(d, what))
-        return;
-    print_error("not said: %s\n", what);
-    for (size_t i = 0; i < d->count; i++)
-        print_error("said: %s\n", d->entries[i].text);
-    fail();
-}
-
-/* An environment that is empty, but for what cmocka reads. */
-static int setup(void **state)
-{
-    const char *format = getenv("CMOCKA_MESSAGE_OUTPUT");
-    char kept[32] = "";
-
-    (void)state;
-    if (format)
-        snprintf(kept, sizeof kept, "%s", format);
-    if (clearenv() != 0)
-        return -1;
-    return format ? setenv("CMOCKA_MESSAGE_OUTPUT", kept, 1) : 0;
-}
+#include "reading.h"
 
 static void test_tree_keeps_lines(void **state)
 {

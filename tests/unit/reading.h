@@ -1,4 +1,5 @@
-/* Readings of mds_pretrain's configuration, for its tests. */
+/* For tests of config: what was said, an environment of their own, and readings of
+ * mds_pretrain's configuration. */
 #ifndef MDS_TESTS_UNIT_READING_H
 #define MDS_TESTS_UNIT_READING_H
 

@@ -1,0 +1,309 @@
+/* config: layouts of ranks: what divides, what shares a model, what stays on the host;
+ * and dry runs of them. */
+#include "reading.h"
+
+/* ---- who holds what ---- */
+
+#define TENSOR "--tensor-model-parallel-size "
+#define STAGES "--pipeline-model-parallel-size "
+#define CHUNK "--num-layers-per-virtual-pipeline-stage "
+#define ULYSSES "--ds-sequence-parallel-size "
+#define RING "--context-parallel-size "
+#define ACCUMULATE "--gradient-accumulation-steps "
+
+static void test_grids(void **state)
+{
+    static const struct {
+        const char *args;
+        int64_t world;
+        struct mds_parallel_config is;
+    } grids[] = {
+        {"", 3, {.tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1, .data = 3}},
+        {TENSOR "2 --sequence-parallel",
+         4,
+         {.tensor = 2,
+          .pipeline = 1,
+          .ulysses = 1,
+          .ring = 1,
+          .data = 2,
+          .sequence_parallel = 1}},
+        {TENSOR "2 " STAGES "2 " ULYSSES "2 " RING "4",
+         64,
+         {.tensor = 2, .pipeline = 2, .ulysses = 2, .ring = 4, .data = 2}},
+        {"--sp-type megatron",
+         4,
+         {.tensor = 4,
+          .pipeline = 1,
+          .ulysses = 1,
+          .ring = 1,
+          .data = 1,
+          .sequence_parallel = 1}},
+        {"--sp-type megatron --no-sequence-parallel " STAGES "2",
+         4,
+         {.tensor = 2, .pipeline = 2, .ulysses = 1, .ring = 1, .data = 1}},
+        {"--sp-type megatron " TENSOR "2",
+         8,
+         {.tensor = 2,
+          .pipeline = 1,
+          .ulysses = 1,
+          .ring = 1,
+          .data = 4,
+          .sequence_parallel = 1}},
+        {"--sp-type megatron",
+         1,
+         {.tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1, .data = 1}},
+        {"--sp-type ds",
+         4,
+         {.tensor = 1,
+          .pipeline = 1,
+          .ulysses = 4,
+          .ring = 1,
+          .data = 1,
+          .zero_stage = 3}},
+        {"--sp-type ds --zero-stage 1 " ULYSSES "2",
+         4,
+         {.tensor = 1,
+          .pipeline = 1,
+          .ulysses = 2,
+          .ring = 1,
+          .data = 2,
+          .zero_stage = 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+        struct reading r = resolve(grids[i].args, grids[i].world);
+        const struct mds_parallel_config *p = &r.run->config.parallel;
+
+        assert_fine(&r);
+        assert_int_equal(p->tensor, grids[i].is.tensor);
+        assert_int_equal(p->pipeline, grids[i].is.pipeline);
+        assert_int_equal(p->ulysses, grids[i].is.ulysses);
+        assert_int_equal(p->ring, grids[i].is.ring);
+        assert_int_equal(p->data, grids[i].is.data);
+        assert_int_equal(p->sequence_parallel, grids[i].is.sequence_parallel);
+        assert_int_equal(p->zero_stage, grids[i].is.zero_stage);
+        assert_int_equal(p->virtual_stages, 1);
+        close_reading(&r);
+    }
+}
+
+static void test_impossible_grids(void **state)
+{
+    struct reading r = resolve(TENSOR "4 " STAGES "4", 6);
+
+    (void)state;
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_said(&r.diag, "= 16 ranks; start 16");
+    assert_false(is_said(&r.diag, "or give")); /* either leaves two ranks over */
+    close_reading(&r);
+    expect_misfit(TENSOR "2 " STAGES "2", 6,
+                  "6 ranks do not divide into copies of tensor 2 x pipeline 2 x "
+                  "sequence 1 = 4 ranks; start 4 or 8; or give "
+                  "--tensor-model-parallel-size 1, or "
+                  "--pipeline-model-parallel-size 1");
+    expect_misfit(ULYSSES "4", 2, "start 4; or give --ds-sequence-parallel-size 2");
+    expect_misfit(RING "5", 12, "start 10 or 15; or give --context-parallel-size 4");
+    /* 3 divides the ranks, but not the heads */
+    expect_misfit(TENSOR "4", 6, "or give --tensor-model-parallel-size 2");
+    expect_misfit(TENSOR "10000 " STAGES "10000 " ULYSSES "10000 " RING "10000", 8,
+                  "= 10000000000000000 ranks; start 10000000000000000");
+}
+
+static void test_unshareable_models(void **state)
+{
+    static const char wide[] = "--num-attention-heads 16 --num-key-value-heads 4 ";
+    char args[256];
+
+    (void)state;
+    expect_misfit(TENSOR "3", 3,
+                  "command line: --tensor-model-parallel-size 3 does not divide "
+                  "--num-attention-heads 4; 2 or 4 would do");
+    expect_misfit(TENSOR "8", 8, "does not divide --num-attention-heads 4; 4 would do");
+    expect_misfit(TENSOR "4 --num-key-value-heads 2", 4,
+                  "does not divide --num-key-value-heads 2; 2 would do");
+    expect_misfit(TENSOR "4 --ffn-hidden-size 102", 4,
+                  "inner width, --ffn-hidden-size 102; 2 would do");
+    expect_misfit(ULYSSES "8", 8,
+                  "--ds-sequence-parallel-size 8 does not divide the 4 heads that a "
+                  "tensor rank has; 4 would do, and --context-parallel-size has no "
+                  "such limit");
+    snprintf(args, sizeof args, "%s" TENSOR "2 " ULYSSES "4", wide);
+    expect_misfit(args, 8, "the 2 key/value heads that a tensor rank has; 2 would do");
+    expect_misfit(ULYSSES "4 --seq-length 1022", 4,
+                  "--seq-length 1022 does not divide into 4 parts (Ulysses 4); the "
+                  "nearest 1020 or 1024");
+    expect_misfit(RING "2 " ULYSSES "2 " TENSOR "2 --sequence-parallel --seq-length 8",
+                  8,
+                  "into 16 parts (2 x ring 2 x Ulysses 2 x tensor 2); the nearest 16");
+    expect_misfit(STAGES "3", 3,
+                  "--pipeline-model-parallel-size 3 is more than the 2 "
+                  "blocks of the model; 2 would do");
+    expect_misfit(TENSOR "10000 " STAGES "100 " RING "10000", 10000000000,
+                  "10000000000 ranks: a run has 100000000 at most");
+}
+
+static void test_interleaving(void **state)
+{
+    struct reading r =
+        resolve(STAGES "2 " CHUNK "2 --num-layers 12 " ACCUMULATE "4", 4);
+
+    (void)state;
+    assert_fine(&r);
+    assert_int_equal(r.run->config.parallel.virtual_stages, 3);
+    close_reading(&r);
+    r = resolve(STAGES "2 " CHUNK "1 " ACCUMULATE "3", 2);
+    assert_fine(&r); /* one chunk a rank: any number of micro-batches */
+    assert_int_equal(r.run->config.parallel.virtual_stages, 1);
+    close_reading(&r);
+    r = resolve(STAGES "4 --num-layers 30", 4);
+    assert_fine(&r); /* any number of layers */
+    close_reading(&r);
+    expect_misfit(CHUNK "1", 1, "one pipeline rank has nothing to interleave");
+    expect_misfit(STAGES "2 " CHUNK "3 --num-layers 8", 2,
+                  "--num-layers 8 is no multiple of 2 pipeline ranks x chunks of 3 "
+                  "blocks, as interleaving needs; the nearest 6 or 12");
+    expect_misfit(STAGES "2 " CHUNK "1 --num-layers 4 " ACCUMULATE "3", 2,
+                  "3 micro-batches a step are no multiple of 2 pipeline ranks, as "
+                  "interleaving needs; the nearest --gradient-accumulation-steps 2 or "
+                  "4");
+}
+
+/* A warning, no fault, and the option is off. */
+static void expect_off(const char *args, int64_t world, const char *what)
+{
+    struct reading r = resolve(args, world);
+
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.diag.count, 1);
+    assert_said(&r.diag, what);
+    assert_false(world == 1 && r.run->config.parallel.sequence_parallel);
+    assert_false(r.run->config.train.partition_activations);
+    close_reading(&r);
+}
+
+static void test_kept_where(void **state)
+{
+    (void)state;
+    expect_off("--sequence-parallel", 1, "--sequence-parallel is off");
+    expect_off("--partition-activations --recompute-granularity full", 1,
+               "there is one tensor rank");
+    expect_off("--partition-activations --recompute-granularity full "
+               "--sequence-parallel " TENSOR "2",
+               2, "has cut the inputs already");
+    expect_off("--tp-comm-chunks 2", 1, "changes nothing: there is one tensor rank");
+    expect_misfit("--partition-activations", 1,
+                  "--partition-activations is about the inputs that full recompute "
+                  "keeps, and this is none; give --recompute-granularity full");
+    expect_misfit("--cpu-checkpointing --recompute-granularity selective", 1,
+                  "--cpu-checkpointing is about the inputs that full recompute keeps, "
+                  "and this is selective");
+    expect_misfit("--checkpoint-num-layers 2", 1, "--checkpoint-num-layers above 1 is");
+    expect_misfit("--offload-param-device cpu --zero-stage 2", 1,
+                  "weights rest only with ZeRO 3, and this is stage 2");
+    expect_misfit("--offload-param-device cpu --zero-stage 3", 1,
+                  "give --offload-device cpu (--cpu-optimizer), too");
+    expect_misfit("--partition-activations --recompute-granularity full " TENSOR
+                  "2 --hidden-size 63 --kv-channels 16",
+                  2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
+    expect_misfit("--keep-attention-layers 2 --recompute-granularity full", 1,
+                  "--keep-attention-layers adds to what full recompute keeps");
+    expect_misfit("--device-checkpoint-layers 2 --recompute-granularity full "
+                  "--sequence-tile 9",
+                  1, "--device-checkpoint-layers excepts blocks from");
+    expect_misfit("--attention-chunk 16", 1, "give --sequence-tile, too");
+    expect_misfit("--attention-chunk 16 --ds-sequence-parallel-size 2", 2,
+                  "--attention-chunk is for ranks that have whole sequences");
+    expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
+                  "--attention-chunk does not go with --sequence-parallel");
+    expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
+    expect_misfit("--recompute-modules layernorm", 1,
+                  "give --recompute-granularity selective, too");
+    expect_misfit("--recompute-modules mlp_act --recompute-granularity full", 1,
+                  "give --recompute-granularity selective, too");
+    expect_misfit("--recompute-modules layernorm --recompute-granularity selective "
+                  "--sequence-tile 16",
+                  1, "norms and the MLP's inside are never kept; leave out one");
+    expect_off("--recompute-modules layernorm mlp_act --recompute-granularity "
+               "selective --mlp-tile 16",
+               1, "--recompute-modules mlp_act changes nothing");
+    expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
+    expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
+                  "--nvme-path ./gone: No such file or directory; it must be a folder");
+    write_file("run.yaml", "x");
+    expect_misfit("--offload-device nvme --nvme-path ./run.yaml", 1,
+                  "--nvme-path ./run.yaml: Not a directory");
+    expect_misfit("--fp16 --initial-loss-scale 2 --min-loss-scale 4", 1,
+                  "--min-loss-scale 4 is above --initial-loss-scale 2");
+    expect_off("--loss-scale 8 --bf16", 1, "--loss-scale 8 is not used");
+}
+
+static void test_kept_well(void **state)
+{
+    static const char *const fine[] = {
+        "--offload-device nvme --nvme-path .",
+        "--offload-device cpu",
+        "--nvme-path /nowhere",
+        "--zero-stage 3 --offload-param-device cpu --offload-device cpu",
+        "--zero-stage 3 --num-layers 4 " STAGES "2",
+        "--recompute-granularity full --checkpoint-num-layers 2 --cpu-checkpointing "
+        "--partition-activations " TENSOR "2",
+        "--fp16 --loss-scale 1024",
+        "--mlp-tile 16 --loss-tile 16",
+        "--recompute-granularity selective --recompute-modules layernorm mlp_act",
+        "--recompute-granularity selective --recompute-modules layernorm --mlp-tile 16",
+        "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
+        "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
+        "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "
+        "--keep-attention-layers 2 --device-checkpoint-layers 1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        struct reading r = resolve(fine[i], 2);
+
+        assert_fine(&r);
+        close_reading(&r);
+    }
+}
+
+static void test_dry_run(void **state)
+{
+    struct reading r = read_config("--model-size-key GPT1T --dry-run --world-size 3072 "
+                                   "--dry-run-rank 3071 " TENSOR "8 " STAGES "64");
+
+    (void)state;
+    assert_fine(&r);
+    assert_int_equal(mds_config_world(r.run), 3072);
+    assert_int_equal(mds_config_resolve(r.run, 3072, &r.diag), MDS_OK);
+    assert_int_equal(r.run->config.parallel.data, 6);
+    assert_int_equal(r.run->config.model.padded_vocab, 51200);
+    close_reading(&r);
+    r = read_config("--model-size-key GPT1T --dry-run " TENSOR "8 " STAGES "64");
+    assert_int_equal(mds_config_world(r.run), 512);
+    assert_int_equal(mds_config_resolve(r.run, 512, &r.diag), MDS_OK);
+    assert_int_equal(r.run->config.train.dry_world, 512);
+    close_reading(&r);
+    expect_misfit("--world-size 8", 2, "--world-size 8, but there are 2 ranks");
+    expect_misfit("--dry-run --dry-run-rank 2", 2, "of 2 ranks the last is 1");
+}
+
+static int run_all(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_grids, setup),
+        cmocka_unit_test_setup(test_impossible_grids, setup),
+        cmocka_unit_test_setup(test_unshareable_models, setup),
+        cmocka_unit_test_setup(test_interleaving, setup),
+        cmocka_unit_test_setup(test_kept_where, setup),
+        cmocka_unit_test_setup(test_kept_well, setup),
+        cmocka_unit_test_setup(test_dry_run, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void)
+{
+    return run_in_scratch(run_all);
+}
