@@ -11,11 +11,14 @@
 enum { MAX_TEXT = 1024 };
 enum { VERDICT_ROOM = 1900 }; /* what mds_fail keeps, less a line for the rest */
 
-static void add(struct mds_diag *d, int warning, const char *origin, const char *what)
+static void add(struct mds_diag *d, int warning, const char *origin, const char *fmt,
+                va_list ap)
 {
     struct mds_diag_entry *more;
     struct mds_str text = {0};
+    char what[MAX_TEXT];
 
+    vsnprintf(what, sizeof what, fmt, ap);
     d->faults += !warning;
     more = mds_grow(d->entries, d->count, sizeof *more);
     if (more)
@@ -29,24 +32,20 @@ static void add(struct mds_diag *d, int warning, const char *origin, const char 
 
 void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...)
 {
-    char what[MAX_TEXT];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    add(d, 0, origin, fmt, ap);
     va_end(ap);
-    add(d, 0, origin, what);
 }
 
 void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
 {
-    char what[MAX_TEXT];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    add(d, 1, origin, fmt, ap);
     va_end(ap);
-    add(d, 1, origin, what);
 }
 
 enum mds_rc mds_diag_verdict(const struct mds_diag *d)
