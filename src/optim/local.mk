@@ -37,7 +37,7 @@ tests_unit_zero_file_LDFLAGS = -Wl,--wrap=pread,--wrap=pwrite
 tests_unit_zero_file_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/mpi/zero
-tests_mpi_zero_SOURCES = tests/mpi/zero.c
+tests_mpi_zero_SOURCES = tests/mpi/zero.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_zero_LDADD = $(optim_ldadd)
 TESTS += tests/mpi/zero.sh
 dist_check_SCRIPTS += tests/mpi/zero.sh

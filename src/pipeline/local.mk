@@ -21,5 +21,5 @@ pipe_libs = src/pipeline/libmds_pipeline.a src/comm/libmds_comm.a \
 tests_unit_pipe_SOURCES = tests/unit/pipe.c
 tests_unit_pipe_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_pipe_LDADD = $(pipe_libs) $(CMOCKA_LIBS)
-tests_mpi_pipeline_SOURCES = tests/mpi/pipeline.c
+tests_mpi_pipeline_SOURCES = tests/mpi/pipeline.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_pipeline_LDADD = $(pipe_libs)

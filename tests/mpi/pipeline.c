@@ -7,36 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "comm/comm.h"
-#include "comm/world.h"
 #include "pipeline/pipe.h"
+#include "tests/mpi/ranks.h"
 
 enum { MOST_SETS = 64, SMALL = 5, LARGE = 1 << 16 }; /* doubles: LARGE is never eager */
-
-static struct mds_world world;
-static struct mds_comm *all;
-static int checks, failures;
-
-static void must(enum mds_rc rc, const char *what)
-{
-    if (!rc)
-        return;
-    fprintf(stderr, "rank %d: %s: %s\n", world.rank, what, mds_fail_text());
-    mds_world_abort(1);
-}
-
-/* A check passes if it does on every rank. */
-static void check(int bad, const char *name, int chunks, int micro, int n)
-{
-    double sum = bad;
-
-    must(mds_comm_all_reduce_f64(all, &sum, 1, MDS_COMM_SUM), name);
-    checks++;
-    failures += sum > 0;
-    if (world.rank == 0)
-        printf("%sok %d - %s: %d chunks, %d micro-batches, %d numbers\n",
-               sum > 0 ? "not " : "", checks, name, chunks, micro, n);
-}
 
 /* ---- the model ---- */
 
@@ -210,6 +184,7 @@ static void test(int chunks, int micro, int n, int forward_only)
                                      .forward_only = forward_only};
     struct stage st = {.n = n, .dice = (uint32_t)world.rank * 77u + 1u};
     struct mds_schedule *s = NULL;
+    char name[96];
 
     must(mds_schedule_create(&spec, &s), "schedule");
     st.s = s;
@@ -218,8 +193,9 @@ static void test(int chunks, int micro, int n, int forward_only)
     st.d_slope = calloc((size_t)chunks, sizeof(double));
     st.d_offset = calloc((size_t)chunks, sizeof(double));
     run(s, &st, STEPS);
-    check(compare(&st, STEPS, !forward_only), forward_only ? "evaluate" : "train",
-          chunks, micro, n);
+    snprintf(name, sizeof name, "%s: %d chunks, %d micro-batches, %d numbers",
+             forward_only ? "evaluate" : "train", chunks, micro, n);
+    check(compare(&st, STEPS, !forward_only), name);
     for (int i = 0; i < mds_schedule_sets(s); i++)
         free(st.kept[i]);
     free(st.d_slope);
@@ -229,13 +205,7 @@ static void test(int chunks, int micro, int n, int forward_only)
 
 int main(void)
 {
-    int all_ranks[64];
-
-    must(mds_world_init(&world), "world");
-    for (int r = 0; r < world.ranks; r++)
-        all_ranks[r] = r;
-    must(mds_comm_create_mpi(all_ranks, world.ranks, "pipe", &all), "group");
-    mds_comm_set_timeout_s(30);
+    ranks_init();
     for (int chunks = 1; chunks <= (world.ranks > 1 ? 3 : 1); chunks++) {
         int by = chunks > 1 ? world.ranks : 1;
 
@@ -244,9 +214,5 @@ int main(void)
         test(chunks, 2 * world.ranks, LARGE, 0);
         test(chunks, 2 * world.ranks, LARGE, 1);
     }
-    if (world.rank == 0)
-        printf("1..%d\n", checks);
-    mds_comm_destroy(all);
-    mds_world_fini(&world);
-    return failures > 0;
+    return ranks_fini();
 }

@@ -1,5 +1,5 @@
-/* What the programs that test comm share: ranks that start together, checks that hold
- * on all of them, and numbers to compute with. */
+/* What test programs on several ranks share: ranks that start together, checks that
+ * hold on all of them, and numbers to compute with. */
 #ifndef TESTS_MPI_RANKS_H
 #define TESTS_MPI_RANKS_H
 

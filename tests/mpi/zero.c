@@ -10,36 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm.h"
-#include "comm/world.h"
 #include "optim/zero.h"
+#include "tests/mpi/ranks.h"
 
-enum { UNITS = 6, STEPS = 5, MOST_RANKS = 8, PARAMS = 14, BIG = 601 };
+enum { UNITS = 6, STEPS = 5, PARAMS = 14, BIG = 601 };
 
-static struct mds_world world;
-static struct mds_comm *all;
 static const char *folder = ".";
-static int checks, failures;
-
-static void must(enum mds_rc rc, const char *what)
-{
-    if (rc) {
-        fprintf(stderr, "rank %d: %s: %s\n", world.rank, what, mds_fail_text());
-        mds_world_abort(1);
-    }
-}
-
-/* A check passes if it does on every rank. */
-static void check(int bad, const char *name)
-{
-    double n = bad;
-
-    must(mds_comm_all_reduce_f64(all, &n, 1, MDS_COMM_SUM), name);
-    checks++;
-    failures += n > 0;
-    if (world.rank == 0)
-        printf("%sok %d - %s\n", n > 0 ? "not " : "", checks, name);
-}
 
 /* ---- the model ---- */
 
@@ -279,7 +255,7 @@ static void gradients(struct run *r, int step)
 
 /* ---- comparisons ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *p, size_t n)
+static uint64_t hash_more(uint64_t hash, const void *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ ((const unsigned char *)p)[i]) * 0x100000001b3u;
@@ -329,7 +305,7 @@ static int read_and_compare(struct run *r, struct element *const *ref, uint64_t 
             got[what] = calloc(n, sizeof(float));
             must(mds_zero_read(r->z, (enum mds_zero_what)what, unit, got[what]),
                  "read");
-            *hash = hash_bytes(*hash, got[what], n * sizeof(float));
+            *hash = hash_more(*hash, got[what], n * sizeof(float));
         }
         bad += compare(r, unit, ref, got);
         for (int what = 0; what < 4; what++)
@@ -569,14 +545,10 @@ static void test_sum_unit(void)
 
 int main(int argc, char **argv)
 {
-    int ranks[MOST_RANKS];
-
     if (argc > 1)
         folder = argv[1];
-    must(mds_world_init(&world), "world");
-    for (int i = 0; i < world.ranks; i++)
-        ranks[i] = i;
-    must(mds_comm_create_mpi(ranks, world.ranks, "all", &all), "group");
+    ranks_init();
+    mds_comm_set_timeout_s(300); /* files may be slow */
     test_places(MDSK_F32);
     test_places(MDSK_BF16);
     test_passes(0, 0);
@@ -585,9 +557,5 @@ int main(int argc, char **argv)
     test_passes(2, 1);
     if (world.ranks == 4)
         test_sum_unit();
-    if (world.rank == 0)
-        printf("1..%d\n", checks);
-    mds_comm_destroy(all);
-    mds_world_fini(&world);
-    return failures > 0;
+    return ranks_fini();
 }
