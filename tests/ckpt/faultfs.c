@@ -250,15 +250,22 @@ static int refuse(const char *path, int making)
     return making && is("readonly") ? EROFS : 0;
 }
 
+/* open's last argument, which is there where a file may be made. */
+static mode_t mode_of(int flags, va_list more)
+{
+    int makes = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+
+    return makes ? va_arg(more, mode_t) : 0;
+}
+
 int open64(const char *path, int flags, ...)
 {
     static int (*next)(const char *, int, ...);
     va_list more;
-    mode_t mode = 0;
+    mode_t mode;
 
     va_start(more, flags);
-    if (flags & (O_CREAT | O_TMPFILE))
-        mode = va_arg(more, mode_t);
+    mode = mode_of(flags, more);
     va_end(more);
     errno = refuse(path, flags & O_CREAT);
     if (errno)
@@ -271,11 +278,10 @@ int open64(const char *path, int flags, ...)
 int open(const char *path, int flags, ...)
 {
     va_list more;
-    mode_t mode = 0;
+    mode_t mode;
 
     va_start(more, flags);
-    if (flags & (O_CREAT | O_TMPFILE))
-        mode = va_arg(more, mode_t);
+    mode = mode_of(flags, more);
     va_end(more);
     return open64(path, flags, mode);
 }
