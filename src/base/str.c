@@ -131,6 +131,16 @@ const char *mds_str_nearest(const char *name, const char *const *candidates, siz
     return best;
 }
 
+const char *mds_str_hint(const char *near, const char *otherwise,
+                         char buf[MDS_HINT_SIZE])
+{
+    if (near)
+        snprintf(buf, MDS_HINT_SIZE, "did you mean %s?", near);
+    else
+        snprintf(buf, MDS_HINT_SIZE, "%s", otherwise);
+    return buf;
+}
+
 int mds_path_is_in(const char *path, const char *folder)
 {
     size_t n = strlen(folder);

@@ -24,6 +24,12 @@ void mds_json_quote(const char *text, struct mds_str *out);
  * NULL if none is near enough to be a likely slip. */
 const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n);
 
+/* The end of a sentence about a name that nobody knows: "did you mean near?", or, if
+ * near is NULL, `otherwise`.  Returns buf. */
+enum { MDS_HINT_SIZE = 160 };
+const char *mds_str_hint(const char *near, const char *otherwise,
+                         char buf[MDS_HINT_SIZE]);
+
 /* Whether path is the folder or below it, as they are written. */
 int mds_path_is_in(const char *path, const char *folder);
 

@@ -67,6 +67,7 @@ static void unknown_size(const struct mds_tree *t, const char *key, const char *
                          struct mds_diag *diag)
 {
     const char *near, **names;
+    char hint[MDS_HINT_SIZE];
     size_t n = 0, count = 0;
 
     for (const struct mds_node *c = t->root ? t->root->first : NULL; c; c = c->next)
@@ -80,9 +81,8 @@ static void unknown_size(const struct mds_tree *t, const char *key, const char *
         for (const struct mds_node *c = t->root->first; c; c = c->next)
             names[n++] = c->key;
     near = mds_str_nearest(key, names, n);
-    mds_diag_fault(diag, origin, "model size '%s' is not in %s; %s%s%s", key, t->name,
-                   near ? "did you mean " : "its keys are listed there",
-                   near ? near : "", near ? "?" : "");
+    mds_diag_fault(diag, origin, "model size '%s' is not in %s; %s", key, t->name,
+                   mds_str_hint(near, "its keys are listed there", hint));
     free(names);
 }
 

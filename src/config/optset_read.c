@@ -103,6 +103,7 @@ static void unknown_option(const struct mds_option_set *set, const char *name,
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
     const char *why = why_needless(set, name);
+    char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
     if (why)
@@ -112,9 +113,8 @@ static void unknown_option(const struct mds_option_set *set, const char *name,
         mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
                        set->behind->program);
     else
-        mds_diag_fault(diag, cli, "unknown option %s; %s%s%s", name,
-                       near ? "did you mean " : "see --help", near ? near : "",
-                       near ? "?" : "");
+        mds_diag_fault(diag, cli, "unknown option %s; %s", name,
+                       mds_str_hint(near, "see --help", hint));
 }
 
 static void read_option(struct mds_settings *s, const char *name, const char *value,
@@ -260,15 +260,15 @@ static void judge_variable(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
     const char *prefix = set->env_prefix, *why = why_needless(set, name), *near;
+    char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
     if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 || is_other(set, name))
         return;
     if (prefix && strncmp(name, prefix, strlen(prefix)) == 0) {
         near = mds_name_nearest(set, MDS_NAME_ENV, name);
-        mds_diag_fault(diag, "environment", "unknown variable %s; %s%s%s", name,
-                       near ? "did you mean " : "unset it", near ? near : "",
-                       near ? "?" : "");
+        mds_diag_fault(diag, "environment", "unknown variable %s; %s", name,
+                       mds_str_hint(near, "unset it", hint));
     } else if (why) {
         mds_diag_warn(diag, "environment", "%s is not read: %s", name, why);
     } else if ((near = find_slip(set, name)) != NULL) {
@@ -304,8 +304,8 @@ static void unknown_key(const struct mds_settings *s, const char *path,
 {
     const char *near = mds_name_nearest(s->set, MDS_NAME_KEY, path);
     const char *last = strrchr(path, '.');
+    char flag[72], hint[MDS_HINT_SIZE];
     struct mds_name n;
-    char flag[72];
 
     snprintf(flag, sizeof flag, "--%s", last ? last + 1 : path);
     if (!near) {
@@ -315,9 +315,8 @@ static void unknown_key(const struct mds_settings *s, const char *path,
                        ? s->set->options[n.row].key
                        : NULL;
     }
-    mds_diag_fault(diag, origin, "unknown key %s; %s%s%s", path,
-                   near ? "did you mean " : "--show-config lists the keys",
-                   near ? near : "", near ? "?" : "");
+    mds_diag_fault(diag, origin, "unknown key %s; %s", path,
+                   mds_str_hint(near, "--show-config lists the keys", hint));
 }
 
 /* A list's words joined by blanks; NULL if it holds anything else. */

@@ -33,14 +33,14 @@ struct table {
 static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_node *n)
 {
     const char *near, *nearer;
+    char hint[MDS_HINT_SIZE];
 
     if (mds_option_set_reads(&mds_launch_options, n->key, &near) ||
         mds_option_set_reads(mds_launch_options.behind, n->key, &nearer))
         return MDS_OK;
     near = nearer ? nearer : near;
-    return mds_fail(MDS_EUSER, "%s:%d: %s is not read; %s%s%s", tree->name, n->line,
-                    n->key, near ? "did you mean " : "see mds_pretrain --help",
-                    near ? near : "", near ? "?" : "");
+    return mds_fail(MDS_EUSER, "%s:%d: %s is not read; %s", tree->name, n->line, n->key,
+                    mds_str_hint(near, "see mds_pretrain --help", hint));
 }
 
 static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,

@@ -34,9 +34,10 @@ static const char *const others[] = {"environment", "queues", "settings", "atten
 static void unknown(struct reader *r, const struct mds_node *n, const char *what,
                     const char *key, const char *near)
 {
-    mds_diag_fault(r->diag, origin_of(r, n), "unknown %s %s; %s%s%s", what, key,
-                   near ? "did you mean " : "docs/new-machine.md lists them",
-                   near ? near : "", near ? "?" : "");
+    char hint[MDS_HINT_SIZE];
+
+    mds_diag_fault(r->diag, origin_of(r, n), "unknown %s %s; %s", what, key,
+                   mds_str_hint(near, "docs/new-machine.md lists them", hint));
 }
 
 enum { MOST_FACTS = 128 };
@@ -197,6 +198,7 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
     static const char *const names[] = {"min_nodes", "max_nodes", "walltime",
                                         "preemptable"};
     const char *near;
+    char hint[MDS_HINT_SIZE];
     int64_t yes;
 
     if (strcmp(n->key, "min_nodes") == 0) {
@@ -212,9 +214,9 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
     } else {
         near = mds_str_nearest(n->key, names, sizeof names / sizeof *names);
         mds_diag_fault(
-            r->diag, origin_of(r, n), "queue %s: unknown key %s; %s%s%s", q->name,
-            n->key, near ? "did you mean " : "known are min_nodes, ",
-            near ? near : "max_nodes, walltime, preemptable", near ? "?" : "");
+            r->diag, origin_of(r, n), "queue %s: unknown key %s; %s", q->name, n->key,
+            mds_str_hint(near, "known are min_nodes, max_nodes, walltime, preemptable",
+                         hint));
     }
 }
 

@@ -38,7 +38,7 @@ static enum mds_rc unknown(const char *name)
     struct dirent **files = NULL;
     int count = scandir(mds_machine_folder(), &files, is_profile, alphasort);
     const char *names[256], *near;
-    char text[256][64];
+    char text[256][64], hint[MDS_HINT_SIZE];
     size_t n = 0;
 
     for (; n < 256 && (int)n < count; n++) {
@@ -52,11 +52,10 @@ static enum mds_rc unknown(const char *name)
     free(files);
     near = mds_str_nearest(name, names, n);
     return mds_fail(MDS_EUSER,
-                    "machine '%s' has no profile in %s; %s%s%s (docs/new-machine.md "
+                    "machine '%s' has no profile in %s; %s (docs/new-machine.md "
                     "tells how to write one)",
                     name, mds_machine_folder(),
-                    near ? "did you mean " : "ls lists them", near ? near : "",
-                    near ? "?" : "");
+                    mds_str_hint(near, "ls lists them", hint));
 }
 
 static enum mds_rc by_name(const char *name, struct mds_diag *diag,

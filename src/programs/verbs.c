@@ -50,22 +50,21 @@ static const struct mds_verb *find(const struct mds_program *p, const char *name
 
 static enum mds_rc unknown_verb(const struct mds_program *p, const char *name)
 {
-    const char *names[NAMES], *near = NULL;
+    const char *names[NAMES], *near;
     struct mds_str all = {0};
+    char hint[MDS_HINT_SIZE];
     size_t n = 0;
 
     for (const struct mds_verb *v = p->verbs; v->name && n < NAMES; v++) {
-        mds_str_add(&all, "%s%s", n ? ", " : "", v->name);
+        mds_str_add(&all, "%s%s", n ? ", " : "there is ", v->name);
         names[n++] = v->name;
     }
+    near = name ? mds_str_nearest(name, names, n) : NULL;
+    mds_str_hint(near, all.s ? all.s : "see --help", hint);
     if (name)
-        near = mds_str_nearest(name, names, n);
-    if (near)
-        mds_fail(MDS_EUSER, "unknown verb '%s'; did you mean %s?", name, near);
-    else if (name)
-        mds_fail(MDS_EUSER, "unknown verb '%s'; there is %s", name, all.s);
+        mds_fail(MDS_EUSER, "unknown verb '%s'; %s", name, hint);
     else
-        mds_fail(MDS_EUSER, "no verb given; there is %s", all.s);
+        mds_fail(MDS_EUSER, "no verb given; %s", hint);
     mds_str_fini(&all);
     return MDS_EUSER;
 }

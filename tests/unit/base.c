@@ -75,6 +75,7 @@ static void test_nearest(void **state)
 {
     static const char *const names[] = {"--seq-length", "--hidden-size", "--lr",
                                         "SEQ_LEN"};
+    char hint[MDS_HINT_SIZE];
 
     (void)state;
     assert_string_equal(mds_str_nearest("--seq_lenght", names, 4), "--seq-length");
@@ -82,6 +83,8 @@ static void test_nearest(void **state)
     assert_string_equal(mds_str_nearest("--l", names, 4), "--lr");
     assert_null(mds_str_nearest("--quantum-flux", names, 4));
     assert_null(mds_str_nearest("", names, 4));
+    assert_string_equal(mds_str_hint("--lr", "see --help", hint), "did you mean --lr?");
+    assert_string_equal(mds_str_hint(NULL, "see --help", hint), "see --help");
 }
 
 static void test_units(void **state)
