@@ -24,22 +24,23 @@ src_config_libmds_config_a_SOURCES = \
 
 dist_pkgdata_DATA += ALCF/models.yaml
 
+config_test_headers = tests/unit/reading.h tests/unit/scratch.h
 unit_tests += tests/unit/optset tests/unit/config tests/unit/config_compat \
   tests/unit/config_layout tests/unit/config_resolve
-tests_unit_optset_SOURCES = tests/unit/optset.c tests/unit/reading.h
+tests_unit_optset_SOURCES = tests/unit/optset.c $(config_test_headers)
 tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
   $(YAML_LIBS) $(CMOCKA_LIBS)
-tests_unit_config_SOURCES = tests/unit/config.c tests/unit/reading.h
+tests_unit_config_SOURCES = tests/unit/config.c $(config_test_headers)
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_LDADD = $(tests_unit_optset_LDADD)
-tests_unit_config_compat_SOURCES = tests/unit/config_compat.c tests/unit/reading.h
+tests_unit_config_compat_SOURCES = tests/unit/config_compat.c $(config_test_headers)
 tests_unit_config_compat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_compat_LDADD = $(tests_unit_optset_LDADD)
-tests_unit_config_layout_SOURCES = tests/unit/config_layout.c tests/unit/reading.h
+tests_unit_config_layout_SOURCES = tests/unit/config_layout.c $(config_test_headers)
 tests_unit_config_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_layout_LDADD = $(tests_unit_optset_LDADD)
-tests_unit_config_resolve_SOURCES = tests/unit/config_resolve.c tests/unit/reading.h
+tests_unit_config_resolve_SOURCES = tests/unit/config_resolve.c $(config_test_headers)
 tests_unit_config_resolve_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_resolve_LDADD = $(tests_unit_optset_LDADD)
 

@@ -9,8 +9,8 @@ static void test_precedence(void **state)
     char table[256];
 
     (void)state;
-    write_file("m.yaml", "model: {layers: 3, hidden: 8}\nbatch.micro: 2\n");
-    write_file("run.yaml", "model:\n  layers: 9\n");
+    write_text("m.yaml", "model: {layers: 3, hidden: 8}\nbatch.micro: 2\n");
+    write_text("run.yaml", "model:\n  layers: 9\n");
     r = read_config("--machine ./m.yaml");
     assert_fine(&r);
     assert_int_equal(r.run->config.model.layers, 3);
@@ -62,7 +62,7 @@ static void test_unknown_names(void **state)
     expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");
     expect_fault("stray", "'stray' belongs to no option");
     expect_fault("--normalization BatchNorm", "did you mean");
-    write_file("bad.yaml", "model:\n  layer: 2\n  num_layers: 3\nlr: [1]\noptim: 3\n"
+    write_text("bad.yaml", "model:\n  layer: 2\n  num_layers: 3\nlr: [1]\noptim: 3\n"
                            "data: {paths: [a, {b: 1}]}\ntrain:\n  iters:\n");
     expect_fault("--config bad.yaml",
                  "bad.yaml:2: unknown key model.layer; did you mean model.layers?");
@@ -87,12 +87,12 @@ static void test_maps_may_be_empty(void **state)
     struct reading r;
 
     (void)state;
-    write_file("empty.yaml", "batch:\n  # micro: 2\nmodel:\n  layers: 2\n");
+    write_text("empty.yaml", "batch:\n  # micro: 2\nmodel:\n  layers: 2\n");
     r = read_config("--config empty.yaml");
     assert_int_equal(r.rc, MDS_OK);
     assert_int_equal(r.run->config.model.layers, 2);
     close_reading(&r);
-    write_file("empty.yaml", "bath:\nmodel.layers:\n");
+    write_text("empty.yaml", "bath:\nmodel.layers:\n");
     expect_fault("--config empty.yaml", "empty.yaml:1: unknown key bath");
 }
 
@@ -248,7 +248,7 @@ static void test_show_reads_back(void **state)
     assert_non_null(strstr(first, "# environment MODEL_SIZE_KEY"));
     assert_non_null(strstr(first, "#   published with     tensor 8, pipeline 4"));
     setup(state);
-    write_file("shown.yaml", first);
+    write_text("shown.yaml", first);
     second = print_config("--show-config --config shown.yaml");
     assert_non_null(strstr(second, "# shown.yaml:"));
     strip_comments(first);
@@ -262,7 +262,7 @@ static void test_show_reads_back(void **state)
     free(first);
 }
 
-static int run_all(void)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_precedence, setup),
@@ -274,10 +274,5 @@ static int run_all(void)
         cmocka_unit_test_setup(test_show_reads_back, setup),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-    return run_in_scratch(run_all);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

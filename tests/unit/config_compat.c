@@ -276,7 +276,7 @@ static void test_deepspeed(void **state)
     struct reading r;
 
     (void)state;
-    write_file(
+    write_text(
         "ds.json",
         "{\"train_micro_batch_size_per_gpu\": 2,\n"
         " \"gradient_accumulation_steps\": 3, \"train_batch_size\": \"auto\",\n"
@@ -298,7 +298,7 @@ static void test_deepspeed(void **state)
                          "wall_clock_breakdown, zero_optimization.overlap_comm, ");
     assert_int_equal(r.diag.count, 1);
     close_reading(&r);
-    write_file(
+    write_text(
         "ds.json",
         "{\"zero_optimization\": {\"stage\": 3,\n"
         "  \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/n\"},\n"
@@ -320,7 +320,7 @@ static void test_deepspeed(void **state)
     assert_int_equal(r.run->config.train.partition_activations, 1);
     assert_int_equal(r.run->config.train.offload_activations, 1);
     close_reading(&r);
-    write_file("ds.json", "{\"gradient_cliping\": 1, \"fp16\": {\"enabled\": true,\n"
+    write_text("ds.json", "{\"gradient_cliping\": 1, \"fp16\": {\"enabled\": true,\n"
                           "\"initial_scale_power\": 64, \"histeresis\": 1}}");
     r = read_config("--deepspeed-config ds.json --bf16");
     assert_int_equal(r.rc, MDS_EUSER);
@@ -331,17 +331,17 @@ static void test_deepspeed(void **state)
                          "and 62");
     assert_said(&r.diag, "unknown key fp16.histeresis; did you mean hysteresis?");
     close_reading(&r);
-    write_file("ds.json", "{\"zero_optimisation\": {\"stage\": 1}, \"fp16\": 1}");
+    write_text("ds.json", "{\"zero_optimisation\": {\"stage\": 1}, \"fp16\": 1}");
     expect_fault("--deepspeed_config ds.json", "did you mean zero_optimization?");
     expect_fault("--deepspeed_config ds.json", "ds.json:1: fp16 must be an object");
-    write_file("run.yaml", "batch: {micro: 2}\n");
-    write_file("ds.json", "{\"train_micro_batch_size_per_gpu\": 4}");
+    write_text("run.yaml", "batch: {micro: 2}\n");
+    write_text("ds.json", "{\"train_micro_batch_size_per_gpu\": 4}");
     expect_fault("--config run.yaml --deepspeed_config ds.json",
                  "train_micro_batch_size_per_gpu '4' disagrees with batch.micro '2' "
                  "(run.yaml:1)");
 }
 
-static int run_all(void)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_megatron_flags, setup),
@@ -351,10 +351,5 @@ static int run_all(void)
         cmocka_unit_test_setup(test_deepspeed, setup),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-    return run_in_scratch(run_all);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

@@ -230,7 +230,7 @@ static void test_kept_where(void **state)
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
                   "--nvme-path ./gone: No such file or directory; it must be a folder");
-    write_file("run.yaml", "x");
+    write_text("run.yaml", "x");
     expect_misfit("--offload-device nvme --nvme-path ./run.yaml", 1,
                   "--nvme-path ./run.yaml: Not a directory");
     expect_misfit("--fp16 --initial-loss-scale 2 --min-loss-scale 4", 1,
@@ -288,7 +288,7 @@ static void test_dry_run(void **state)
     expect_misfit("--dry-run --dry-run-rank 2", 2, "of 2 ranks the last is 1");
 }
 
-static int run_all(void)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_grids, setup),
@@ -300,10 +300,5 @@ static int run_all(void)
         cmocka_unit_test_setup(test_dry_run, setup),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-    return run_in_scratch(run_all);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

@@ -288,7 +288,7 @@ static void test_split(void **state)
     close_reading(&fits);
 }
 
-static int run_all(void)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_model_table, setup),
@@ -301,10 +301,5 @@ static int run_all(void)
         cmocka_unit_test_setup(test_split, setup),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-    return run_in_scratch(run_all);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

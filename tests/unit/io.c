@@ -13,18 +13,6 @@
 #include "io/sha256.h"
 #include "io/xxh64.h"
 
-static size_t read_file(const char *path, char *buf, size_t size)
-{
-    FILE *f = fopen(path, "r");
-    size_t n;
-
-    assert_non_null(f);
-    n = fread(buf, 1, size - 1, f);
-    buf[n] = '\0';
-    fclose(f);
-    return n;
-}
-
 /* ---- HDF5 ------------------------------------------------------------------------ */
 
 static void make_h5(const char *path, int values)

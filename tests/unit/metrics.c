@@ -1,16 +1,9 @@
 /* metrics: FLOPs by hand, the log lines, JSON records, TensorBoard files read back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "scratch.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
 
 #include "metrics/console.h"
 #include "metrics/flops.h"
@@ -18,8 +11,6 @@
 #include "metrics/metrics.h"
 #include "metrics/spikes.h"
 #include "metrics/tensorboard.h"
-
-static char dir[] = "/tmp/mds-metrics-XXXXXX";
 
 static const struct mds_flops_model gpt = {
     .layers = 2,
@@ -130,18 +121,6 @@ static void release_stdout(int saved)
     close(saved);
 }
 
-static size_t slurp(const char *path, char *buf, size_t size)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n;
-
-    assert_non_null(f);
-    n = fread(buf, 1, size - 1, f);
-    buf[n] = '\0';
-    fclose(f);
-    return n;
-}
-
 static struct mds_metrics_step step_at(int64_t i, double loss)
 {
     return (struct mds_metrics_step){
@@ -184,12 +163,11 @@ static int make_run(void **state)
     char path[128], json[128], board[128];
     int saved;
 
-    (void)state;
-    if (!mkdtemp(dir))
+    if (go_to_scratch(state))
         return -1;
-    snprintf(path, sizeof path, "%s/out", dir);
-    snprintf(json, sizeof json, "%s/run.jsonl", dir);
-    snprintf(board, sizeof board, "%s/tb/deep", dir);
+    snprintf(path, sizeof path, "%s/out", scratch);
+    snprintf(json, sizeof json, "%s/run.jsonl", scratch);
+    snprintf(board, sizeof board, "%s/tb/deep", scratch);
     saved = catch_stdout(path);
     whole_run(json, board);
     release_stdout(saved);
@@ -208,8 +186,8 @@ static void test_console(void **state)
     char path[128];
 
     (void)state;
-    snprintf(path, sizeof path, "%s/out", dir);
-    slurp(path, out, sizeof out);
+    snprintf(path, sizeof path, "%s/out", scratch);
+    read_file(path, out, sizeof out);
     contains(out, "mds 9.9: GPT\"X, 2.56 k parameters on cpu\n");
     /* the form that Megatron-DeepSpeed's users grep; means over steps 1 and 2 */
     contains(out,
@@ -243,8 +221,8 @@ static void test_json(void **state)
     int lines = 0;
 
     (void)state;
-    snprintf(path, sizeof path, "%s/run.jsonl", dir);
-    slurp(path, text, sizeof text);
+    snprintf(path, sizeof path, "%s/run.jsonl", scratch);
+    read_file(path, text, sizeof text);
     for (char *p = text; *p; p++)
         lines += *p == '\n';
     assert_int_equal(lines, 1 + 5 + 1 + 1);
@@ -305,15 +283,15 @@ static size_t read_events(unsigned char *buf, size_t size)
     struct dirent *e;
     DIR *d;
 
-    snprintf(path, sizeof path, "%s/tb/deep", dir);
+    snprintf(path, sizeof path, "%s/tb/deep", scratch);
     d = opendir(path);
     assert_non_null(d);
     while ((e = readdir(d)) && strncmp(e->d_name, "events.out.tfevents.", 20))
         ;
     assert_non_null(e);
-    snprintf(path, sizeof path, "%s/tb/deep/%s", dir, e->d_name);
+    snprintf(path, sizeof path, "%s/tb/deep/%s", scratch, e->d_name);
     closedir(d);
-    return slurp(path, (char *)buf, size);
+    return read_file(path, (char *)buf, size);
 }
 
 /* Sum of the values with this tag, and how many there are. */
@@ -380,10 +358,10 @@ static void test_tensorboard_start(void **state)
     uint64_t size, len;
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tb2", dir);
+    snprintf(path, sizeof path, "%s/tb2", scratch);
     assert_int_equal(mds_tensorboard_open(path, 300, &tb), MDS_OK);
     assert_int_equal(mds_tensorboard_flush(tb), MDS_OK);
-    slurp(mds_tensorboard_path(tb), (char *)buf, sizeof buf);
+    read_file(mds_tensorboard_path(tb), (char *)buf, sizeof buf);
     assert_int_equal(mds_tensorboard_close(tb), MDS_OK);
     event = buf + 16 + little(buf, 8) + 12;
     size = little(event - 12, 8);
@@ -404,7 +382,8 @@ static void test_unwritable_sinks(void **state)
     (void)state;
     assert_int_not_equal(mds_metrics_open(&facts, "/nowhere/run.jsonl", NULL, &m), 0);
     contains(mds_fail_text(), "/nowhere/run.jsonl");
-    snprintf(path, sizeof path, "%s/out", dir); /* a file, where a directory must be */
+    snprintf(path, sizeof path, "%s/out",
+             scratch); /* a file, where a directory must be */
     assert_int_equal(mds_tensorboard_open(path, 0, &tb), MDS_EIO);
     contains(mds_fail_text(), path);
     assert_int_equal(mds_tensorboard_open("/dev/null/tb", 0, &tb), MDS_EIO);
@@ -424,15 +403,6 @@ static void test_memory_table(void **state)
                              "  activations             0 B     3.00 MiB   75.0 %\n"
                              "  all                1.00 MiB     4.00 MiB  100.0 %\n");
     mds_str_fini(&s);
-}
-
-static int remove_run(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    return system(command);
 }
 
 /* A loss that falls and swings by 0.1: the mean follows, and only what leaves the swing
@@ -471,5 +441,5 @@ int main(void)
         cmocka_unit_test(test_spikes),
     };
 
-    return cmocka_run_group_tests(tests, make_run, remove_run);
+    return cmocka_run_group_tests(tests, make_run, leave_scratch);
 }

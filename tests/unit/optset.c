@@ -436,5 +436,5 @@ int main(void)
         cmocka_unit_test(test_diag_verdict_stays_whole),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

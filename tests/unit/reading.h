@@ -3,15 +3,7 @@
 #ifndef MDS_TESTS_UNIT_READING_H
 #define MDS_TESTS_UNIT_READING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
+#include "scratch.h"
 
 #include "config/options.h"
 
@@ -112,13 +104,9 @@ static inline void assert_origin(const struct reading *r, const char *key,
     assert_string_equal(mds_settings_of(&r->run->settings, key)->origin, origin);
 }
 
-static inline void write_file(const char *name, const char *text)
+static inline void write_text(const char *name, const char *text)
 {
-    FILE *f = fopen(name, "w");
-
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    fclose(f);
+    write_file(name, text, strlen(text));
 }
 
 /* An environment that is empty, but for what cmocka reads. */
@@ -133,24 +121,6 @@ static inline int setup(void **state)
     if (clearenv() != 0)
         return -1;
     return format ? setenv("CMOCKA_MESSAGE_OUTPUT", kept, 1) : 0;
-}
-
-/* Run them in a scratch folder of their own. */
-static inline int run_in_scratch(int (*run)(void))
-{
-    static const char *const files[] = {"m.yaml", "run.yaml", "bad.yaml", "ds.json",
-                                        "shown.yaml"};
-    char dir[] = "/tmp/mds-config-XXXXXX";
-    int failed;
-
-    if (!mkdtemp(dir) || chdir(dir) != 0)
-        return EXIT_FAILURE;
-    failed = run();
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        unlink(files[i]);
-    if (chdir("/") == 0)
-        rmdir(dir);
-    return failed;
 }
 
 #endif

@@ -50,4 +50,18 @@ __attribute__((unused)) static void write_file(const char *path, const void *byt
     assert_int_equal(fclose(f), 0);
 }
 
+/* At most size - 1 bytes, and a NUL behind them; how many. */
+__attribute__((unused)) static size_t read_file(const char *path, char *buf,
+                                                size_t size)
+{
+    FILE *f = fopen(path, "r");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(buf, 1, size - 1, f);
+    buf[n] = '\0';
+    fclose(f);
+    return n;
+}
+
 #endif
