@@ -28,6 +28,14 @@ test_expect_success 'every option is one of ours' '
     done >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
+test_expect_success 'manual pages that are written by hand have every option' '
+    for program in mds_launch mds_data mds_ckpt; do
+        $program --help | options >has && test -s has || return 1
+        text docs/$program.1 | sed "s/Fl -/--/g" | options | comm -23 has - |
+            sed "s,^,docs/$program.1 lacks ,"
+    done >untold &&
+    test_must_fail test -s untold || { cat untold && false; }
+'
 command -v python3 >/dev/null && test_set_prereq PYTHON
 # -S: without installed libraries
 test_expect_success PYTHON 'the program that needs PyTorch says how it is used, and what it needs' '
