@@ -172,13 +172,12 @@ static enum mds_rc take_kept_input(const struct mds_gpt *g, struct kept *k)
 
 static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
 {
-    int64_t A = g->cfg.heads / mds_comm_size(g->groups->tp), R = mds_par_rows(&g->par);
-    int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype);
+    int64_t e = (int64_t)mdsk_dtype_size(g->par.dtype), n = mds_gpt_lse_size(g);
     void *lse = NULL;
 
-    MDS_TRY(take_kept(g, R * A * g->cfg.head_dim * e,
+    MDS_TRY(take_kept(g, n * g->cfg.head_dim * e,
                       k->o_on_host || g->run.train->attention_chunk > 0, &k->o));
-    MDS_TRY(take_kept(g, R * A * (int64_t)sizeof *k->lse, k->o_on_host, &lse));
+    MDS_TRY(take_kept(g, n * (int64_t)sizeof *k->lse, k->o_on_host, &lse));
     k->lse = lse;
     return MDS_OK;
 }
@@ -191,12 +190,11 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
 {
     const struct mds_train_config *t = g->run.train;
     struct layer_saved *s = &set->saved[l];
-    int64_t Rs = mds_par_slice_rows(&g->par), R = mds_par_rows(&g->par);
-    int64_t A = g->cfg.heads / mds_comm_size(g->groups->tp);
+    int64_t n = mds_gpt_lse_size(g);
     void *lse = NULL;
-    const struct want attention[] = {{&s->x, Rs * g->cfg.hidden, 0},
-                                     {&s->o, R * A * g->cfg.head_dim, 0},
-                                     {&lse, R * A, 1}};
+    const struct want attention[] = {{&s->x, mds_gpt_stream_size(g), 0},
+                                     {&s->o, n * g->cfg.head_dim, 0},
+                                     {&lse, n, 1}};
 
     if (mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
         return take_layer(g, MDS_MEM_ACT, s);
@@ -211,7 +209,7 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
     set->kept[l].x_on_host = t->offload_activations;
     if (mds_gpt_moves_kept(g))
         return take_kept_input(g, &set->kept[l]);
-    return mds_gpt_take(g, MDS_MEM_CKPT, Rs * g->cfg.hidden, &s->x);
+    return mds_gpt_take(g, MDS_MEM_CKPT, mds_gpt_stream_size(g), &s->x);
 }
 
 /* The same where blocks run in tiles. */

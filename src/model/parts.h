@@ -91,6 +91,13 @@ static inline int64_t mds_gpt_stream_size(const struct mds_gpt *g)
     return mds_par_slice_rows(&g->par) * g->cfg.hidden;
 }
 
+/* Elements of attention's log-sum-exp on this rank: [rows, A/tp].  Its result has
+ * head_dim as many. */
+static inline int64_t mds_gpt_lse_size(const struct mds_gpt *g)
+{
+    return mds_par_rows(&g->par) * (g->cfg.heads / mds_comm_size(g->groups->tp));
+}
+
 /* In how many chunks the rows of g->par should travel between tensor ranks. */
 int mds_gpt_tensor_chunks(const struct mds_gpt *g);
 

@@ -298,15 +298,15 @@ static void save_attention(const struct mds_gpt *g, struct tiled_room *w,
                            const struct kept *k)
 {
     const struct mds_par *p = &g->par;
-    int64_t heads = mds_par_rows(p) * (g->cfg.heads / mds_comm_size(g->groups->tp));
+    int64_t lse = mds_gpt_lse_size(g);
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
 
     if (!k || !k->o || !k->o_on_host)
         return;
     w->o_copy =
-        mds_dev_save_start(p->dev, k->lse, w->lse, heads * (int64_t)sizeof *w->lse);
+        mds_dev_save_start(p->dev, k->lse, w->lse, lse * (int64_t)sizeof *w->lse);
     if (w->chunked.chunk == 0)
-        w->o_copy = mds_dev_save_start(p->dev, k->o, w->o, heads * g->cfg.head_dim * e);
+        w->o_copy = mds_dev_save_start(p->dev, k->o, w->o, lse * g->cfg.head_dim * e);
 }
 
 /* ---- forward ---- */
@@ -436,7 +436,7 @@ void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
                          const struct kept *k)
 {
     const struct mds_par *p = &g->par;
-    int64_t heads = mds_par_rows(p) * (g->cfg.heads / mds_comm_size(g->groups->tp));
+    int64_t lse = mds_gpt_lse_size(g);
     int64_t e = (int64_t)mdsk_dtype_size(p->dtype);
     void *x = w->d_o;
 
@@ -447,8 +447,8 @@ void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
     }
     if (!k->o || !k->o_on_host)
         return;
-    mds_dev_restore_start(p->dev, w->lse, k->lse, heads * (int64_t)sizeof *w->lse);
-    w->o_copy = mds_dev_restore_start(p->dev, w->o, k->o, heads * g->cfg.head_dim * e);
+    mds_dev_restore_start(p->dev, w->lse, k->lse, lse * (int64_t)sizeof *w->lse);
+    w->o_copy = mds_dev_restore_start(p->dev, w->o, k->o, lse * g->cfg.head_dim * e);
 }
 
 enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *id,

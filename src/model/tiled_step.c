@@ -68,9 +68,7 @@ static enum mds_rc take_on_host(const struct mds_gpt *g, struct tiled_room *w,
 static enum mds_rc take_attention(const struct mds_gpt *g, struct tiled_room *w,
                                   int backward)
 {
-    int64_t lse = mds_par_rows(&g->par) * (g->cfg.heads / mds_comm_size(g->groups->tp));
-
-    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, lse, &w->lse));
+    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, mds_gpt_lse_size(g), &w->lse));
     if (g->run.train->attention_chunk > 0)
         return take_on_host(g, w, backward);
     MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, qkv_size(g), &w->qkv));
