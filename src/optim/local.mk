@@ -26,12 +26,13 @@ tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optim_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero
-tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/scratch.h
+tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/zero_fixture.h tests/unit/scratch.h
 tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_file
-tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/scratch.h
+tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/zero_fixture.h \
+  tests/unit/scratch.h
 tests_unit_zero_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_file_LDFLAGS = -Wl,--wrap=pread,--wrap=pwrite
 tests_unit_zero_file_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)

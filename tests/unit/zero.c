@@ -1,23 +1,9 @@
 /* optim: who owns what, what travels when, and that a dry device does the same. */
-#include "scratch.h"
-
-#include "optim/internal.h"
+#include "zero_fixture.h"
 
 #include <math.h>
 
 enum { UNITS = 6 };
-
-struct fixture {
-    struct mds_dev *dev;
-    struct mds_arena arena;
-    struct mds_params *ps;
-    struct mds_comm *comm;
-    struct mds_zero *z;
-    double *squares;
-};
-
-static const struct mds_optim_config optim = {
-    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
 
 /* Layers of a matrix that decays between vectors that do not; the first unit is also
  * somebody else's. */
@@ -40,19 +26,13 @@ static void add_params(struct mds_params *ps)
     }
 }
 
-/* Rank `rank` of `size`, alone: what the others would send stays as it is. */
 static void open_fixture(struct fixture *f, const char *device, int rank, int size,
                          enum mdsk_dtype dtype)
 {
-    struct mds_dev_spec spec = {.name = device, .threads = 1};
     void *p = NULL;
 
-    memset(f, 0, sizeof *f);
-    assert_int_equal(mds_dev_create(&spec, &f->dev), MDS_OK);
-    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 22), MDS_OK);
-    assert_int_equal(mds_params_create(dtype, &f->ps), MDS_OK);
+    open_parts(f, device, 1 << 22, dtype, rank, size);
     add_params(f->ps);
-    assert_int_equal(mds_comm_create_dry(rank, size, "dp", &f->comm), MDS_OK);
     assert_int_equal(mds_arena_take(&f->arena, MDS_MEM_WORK, 8, &p), MDS_OK);
     f->squares = p;
 }
@@ -68,15 +48,6 @@ static struct mds_zero_spec spec_of(const struct fixture *f, int stage)
                                   .bucket_bytes = 8000,
                                   .overlap = 1,
                                   .threads = 1};
-}
-
-static void close_fixture(struct fixture *f)
-{
-    mds_zero_destroy(f->z);
-    mds_comm_destroy(f->comm);
-    mds_params_destroy(f->ps);
-    mds_arena_fini(&f->arena);
-    mds_dev_destroy(f->dev);
 }
 
 static void forward(struct fixture *f)

@@ -1,8 +1,6 @@
 /* optim: states in a file.  The program's own pread and pwrite are linked in place of
  * libc's: they can be slow, wait, and fail. */
-#include "scratch.h"
-
-#include "optim/internal.h"
+#include "zero_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -66,21 +64,9 @@ static void open_gate(void)
     pthread_mutex_unlock(&disk.lock);
 }
 
-struct fixture {
-    struct mds_dev *dev;
-    struct mds_arena arena;
-    struct mds_params *ps;
-    struct mds_comm *comm;
-    struct mds_zero *z;
-};
-
-static const struct mds_optim_config optim = {
-    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-
 static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
                          enum mds_place_kind place)
 {
-    struct mds_dev_spec dev = {.name = "cpu", .threads = 1};
     struct mds_zero_spec spec = {.optim = &optim,
                                  .optimizer = place,
                                  .nvme_path = ".",
@@ -88,10 +74,7 @@ static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
                                  .threads = 1};
     int id;
 
-    memset(f, 0, sizeof *f);
-    assert_int_equal(mds_dev_create(&dev, &f->dev), MDS_OK);
-    assert_int_equal(mds_arena_init(&f->arena, f->dev, "test", 1 << 26), MDS_OK);
-    assert_int_equal(mds_params_create(dtype, &f->ps), MDS_OK);
+    open_parts(f, "cpu", 1 << 26, dtype, 0, 1);
     for (int u = 0; u < UNITS; u++) {
         struct mds_param_spec s = {.rows = counts[u], .decay = u % 2};
 
@@ -99,21 +82,11 @@ static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
         assert_int_equal(mds_params_add_unit(f->ps, "unit", &id), MDS_OK);
         assert_int_equal(mds_params_add(f->ps, &s, &id), MDS_OK);
     }
-    assert_int_equal(mds_comm_create_dry(0, 1, "dp", &f->comm), MDS_OK);
     spec.params = f->ps;
     spec.dev = f->dev;
     spec.group = f->comm;
     assert_int_equal(mds_zero_create(&spec, &f->arena, &f->z), MDS_OK);
     assert_int_equal(mds_zero_start(f->z, 1), MDS_OK);
-}
-
-static void close_fixture(struct fixture *f)
-{
-    mds_zero_destroy(f->z);
-    mds_comm_destroy(f->comm);
-    mds_params_destroy(f->ps);
-    mds_arena_fini(&f->arena);
-    mds_dev_destroy(f->dev);
 }
 
 static enum mds_rc use(struct fixture *f, int unit)
