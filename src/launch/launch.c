@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "data/paths.h"
-#include "plan/plan.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -290,15 +289,21 @@ static int is_open(const struct mds_launch *l, const struct mds_config_run *run)
     return 1;
 }
 
+struct mds_plan_request mds_launch_request(const struct mds_launch *l,
+                                           const struct mds_config_run *run)
+{
+    return (struct mds_plan_request){.machine = l->machine,
+                                     .run = run,
+                                     .world = l->ranks,
+                                     .per_node = l->per_node,
+                                     .budget_s = l->options->plan_s};
+}
+
 /* The winner's options, in *chosen. */
 static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run *run,
                         struct mds_words *chosen)
 {
-    const struct mds_plan_request r = {.machine = l->machine,
-                                       .run = run,
-                                       .world = l->ranks,
-                                       .per_node = l->per_node,
-                                       .budget_s = l->options->plan_s};
+    const struct mds_plan_request r = mds_launch_request(l, run);
     struct mds_diag diag = {0};
     struct mds_plan p;
     struct mds_str text = {0};

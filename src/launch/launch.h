@@ -7,6 +7,7 @@
 #include "launch/placement.h"
 #include "launch/words.h"
 #include "plan/machine.h"
+#include "plan/plan.h"
 #include "plan/predict.h"
 
 #include <stdint.h>
@@ -35,6 +36,10 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
 /* Without a vocabulary of its own the configuration gets that of its data, where they
  * can be read and say it. */
 void mds_launch_vocab(struct mds_config_run *run, int say);
+
+/* A search for layouts of a configuration on these nodes; both are borrowed. */
+struct mds_plan_request mds_launch_request(const struct mds_launch *l,
+                                           const struct mds_config_run *run);
 
 /* The options that give all that was set or chosen, for a resolved configuration.  What
  * was neither is left to defaults: a variable set later, for the ranks, counts. */

@@ -5,7 +5,6 @@
 #include "launch/near.h"
 #include "launch/options.h"
 #include "launch/submit.h"
-#include "plan/plan.h"
 #include "programs/finish.h"
 #include "programs/verbs.h"
 
@@ -77,21 +76,10 @@ static enum mds_rc verb_where(const struct mds_call *c)
     return MDS_OK;
 }
 
-static struct mds_plan_request request(const struct mds_call *c,
-                                       const struct mds_launch *l,
-                                       const struct mds_config_run *run)
-{
-    return (struct mds_plan_request){.machine = l->machine,
-                                     .run = run,
-                                     .world = l->ranks,
-                                     .per_node = l->per_node,
-                                     .budget_s = options_of(c)->plan_s};
-}
-
-static enum mds_rc print_plan(const struct mds_call *c, const struct mds_launch *l,
+static enum mds_rc print_plan(const struct mds_launch *l,
                               const struct mds_config_run *run)
 {
-    const struct mds_plan_request r = request(c, l, run);
+    const struct mds_plan_request r = mds_launch_request(l, run);
     struct mds_diag diag = {0};
     struct mds_plan p;
     enum mds_rc rc = mds_plan_search(&r, &diag, &p);
@@ -100,7 +88,7 @@ static enum mds_rc print_plan(const struct mds_call *c, const struct mds_launch 
     mds_diag_fini(&diag);
     if (rc)
         return rc;
-    mds_plan_print(&r, &p, options_of(c)->rows, stdout);
+    mds_plan_print(&r, &p, l->options->rows, stdout);
     if (p.fit_count == 0) {
         mds_plan_advise(&r, &p, stdout);
         rc = mds_plan_refuse(&r, &p);
@@ -109,10 +97,10 @@ static enum mds_rc print_plan(const struct mds_call *c, const struct mds_launch 
     return rc;
 }
 
-static enum mds_rc print_max_seq(const struct mds_call *c, const struct mds_launch *l,
+static enum mds_rc print_max_seq(const struct mds_launch *l,
                                  const struct mds_config_run *run)
 {
-    const struct mds_plan_request r = request(c, l, run);
+    const struct mds_plan_request r = mds_launch_request(l, run);
     struct mds_plan_longest longest;
     struct mds_str text = {0};
 
@@ -153,7 +141,7 @@ static enum mds_rc verb_plan(const struct mds_call *c)
     printf(", %lld rank%s: %lld node%s of %s\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            l.machine->name);
-    rc = o->max_seq ? print_max_seq(c, &l, run) : print_plan(c, &l, run);
+    rc = o->max_seq ? print_max_seq(&l, run) : print_plan(&l, run);
 destroy_run:
     mds_diag_fini(&diag);
     mds_config_run_destroy(run);
