@@ -31,6 +31,9 @@ struct mds_dev_ops {
                             int64_t bytes);
     /* Until all that was queued is done.  NULL: nothing is ever queued. */
     enum mds_rc (*wait)(struct mds_dev *dev);
+    /* An operation has been queued; may wait, so that not too many are.  NULL: nothing
+     * to do. */
+    void (*launched)(struct mds_dev *dev);
     /* The moment when the stream (NULL: dev's) comes to this point; seconds from a to
      * b, once b is over.  NULL, all three: the host's clock. */
     void (*take_instant)(struct mds_dev *dev, struct mds_instant *t, void *stream);
@@ -63,6 +66,7 @@ struct mds_dev {
 };
 
 extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
+extern const struct mds_dev_ops mds_dev_pinned; /* cuda's, beside it */
 
 /* For the profile: the host waited that long for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);

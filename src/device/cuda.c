@@ -1,5 +1,4 @@
-/* The cuda device: memory of a GPU and kernels/cuda.  And beside it, pinned: host
- * memory that the GPU reaches by itself. */
+/* The cuda device: memory of a GPU and kernels/cuda. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -34,16 +33,22 @@ struct way {
     cudaEvent_t ready, done[AT_ONCE];
 };
 
-/* cuda's; pinned has none. */
+/* Operations, each of some kernels, of which the host is at most twice as many ahead of
+ * the GPU: with about 1024 kernels in a queue CUDA keeps it inside of a launch, where
+ * nobody looks after peers that the queue may wait for. */
+enum { AHEAD = 128 };
+
 struct own {
     cudaError_t failed; /* the first failure, told at the next copy_out */
     const char *what;   /* of what; a literal */
-    enum mds_rc ended;  /* the watch's failure, in which a copy_in's wait ended; */
+    enum mds_rc ended;  /* the watch's failure, in which a wait of await's ended; */
     char why[512];      /* its sentence */
     char *staging;      /* [TURNS, TURN_BYTES] */
     cudaEvent_t used[TURNS];
     int turn;
-    struct way way[2]; /* to the host, from it */
+    struct way way[2];   /* to the host, from it */
+    cudaEvent_t mark[2]; /* behind the last two AHEADs of operations */
+    int64_t launched;
 };
 
 const char *mds_cuda_why(void)
@@ -215,36 +220,43 @@ static enum mds_rc limit_memory(struct mds_dev *dev)
     return MDS_OK;
 }
 
+static void close_events(cudaEvent_t *e, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (e[i])
+            cudaEventDestroy(e[i]);
+}
+
+static enum mds_rc open_events(cudaEvent_t *e, int n)
+{
+    for (int i = 0; i < n; i++)
+        MDS_TRY(
+            check("an event", cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming)));
+    return MDS_OK;
+}
+
 static void close_way(struct way *w)
 {
-    for (int i = 0; i < AT_ONCE; i++)
-        if (w->done[i])
-            cudaEventDestroy(w->done[i]);
-    if (w->ready)
-        cudaEventDestroy(w->ready);
+    close_events(w->done, AT_ONCE);
+    close_events(&w->ready, 1);
     if (w->stream)
         cudaStreamDestroy(w->stream);
 }
 
 static enum mds_rc open_way(struct way *w)
 {
-    const unsigned plain = cudaEventDisableTiming;
-
     MDS_TRY(check("a stream",
                   cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
-    MDS_TRY(check("an event", cudaEventCreateWithFlags(&w->ready, plain)));
-    for (int i = 0; i < AT_ONCE; i++)
-        MDS_TRY(check("an event", cudaEventCreateWithFlags(&w->done[i], plain)));
-    return MDS_OK;
+    MDS_TRY(open_events(&w->ready, 1));
+    return open_events(w->done, AT_ONCE);
 }
 
 static void close_own(struct own *own)
 {
     close_way(&own->way[0]);
     close_way(&own->way[1]);
-    for (int i = 0; i < TURNS; i++)
-        if (own->used[i])
-            cudaEventDestroy(own->used[i]);
+    close_events(own->used, TURNS);
+    close_events(own->mark, 2);
     cudaFreeHost(own->staging);
     free(own);
 }
@@ -253,9 +265,8 @@ static enum mds_rc open_own(struct own *own)
 {
     MDS_TRY(check("pinned memory",
                   cudaMallocHost((void **)&own->staging, (size_t)TURNS * TURN_BYTES)));
-    for (int i = 0; i < TURNS; i++)
-        MDS_TRY(check("an event",
-                      cudaEventCreateWithFlags(&own->used[i], cudaEventDisableTiming)));
+    MDS_TRY(open_events(own->used, TURNS));
+    MDS_TRY(open_events(own->mark, 2));
     MDS_TRY(open_way(&own->way[0]));
     return open_way(&own->way[1]);
 }
@@ -337,22 +348,32 @@ static int cuda_owns(const struct mds_dev *dev, const void *p)
            at.type == cudaMemoryTypeDevice;
 }
 
-/* Until the turn's last copy is over.  It stands in a queue that may wait for a peer's
- * message: if the watch has that peer for lost, nothing is copied in any more. */
-static void await_turn(struct mds_dev *dev)
+/* Until e is over.  It stands in a queue that may wait for a peer's message: if the
+ * watch has that peer for lost, nothing is copied in any more, or waited for. */
+static void await(struct mds_dev *dev, cudaEvent_t e, const char *what)
 {
     struct own *own = dev->own;
     struct mds_dev_patience p = {0};
     cudaError_t code = cudaSuccess;
 
-    while (!own->ended &&
-           (code = cudaEventQuery(own->used[own->turn])) == cudaErrorNotReady) {
+    while (!own->ended && (code = cudaEventQuery(e)) == cudaErrorNotReady) {
         own->ended = mds_dev_rest(dev, &p);
         if (own->ended)
             snprintf(own->why, sizeof own->why, "%s", mds_fail_text());
     }
     if (!own->ended)
-        note(dev, "waiting for a copy", code);
+        note(dev, what, code);
+}
+
+static void cuda_launched(struct mds_dev *dev)
+{
+    struct own *own = dev->own;
+    cudaEvent_t *mark = &own->mark[own->launched / AHEAD % 2];
+
+    if (++own->launched % AHEAD)
+        return;
+    await(dev, *mark, "something that was queued");
+    note(dev, "an event", cudaEventRecord(*mark, dev->stream));
 }
 
 /* The piece goes to pinned memory now, and to the GPU in its turn. */
@@ -361,7 +382,7 @@ static void copy_in_turn(struct mds_dev *dev, void *to, const void *from, int64_
     struct own *own = dev->own;
     char *stage = own->staging + (int64_t)own->turn * TURN_BYTES;
 
-    await_turn(dev);
+    await(dev, own->used[own->turn], "waiting for a copy");
     if (own->ended)
         return;
     memcpy(stage, from, (size_t)bytes);
@@ -479,70 +500,9 @@ static int cuda_copied(struct mds_dev *dev, struct mds_dev_copying c)
     return 1;
 }
 
-/* ---- beside it ---- */
-
-static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
-{
-    MDS_TRY(mds_dev_cpu.open(dev, spec));
-    snprintf(dev->description, sizeof dev->description, "pinned host memory");
-    return MDS_OK;
-}
-
-/* Mapped first and pinned then: that keeps large pages, and cudaHostAlloc promises no
- * zeros. */
-static void *pinned_alloc(struct mds_dev *dev, int64_t bytes)
-{
-    void *p = mds_host_map(bytes);
-
-    (void)dev;
-    if (!p || bytes == 0)
-        return p;
-    if (cudaHostRegister(p, (size_t)bytes, cudaHostRegisterPortable) != cudaSuccess) {
-        cudaGetLastError();
-        mds_host_unmap(p, bytes);
-        return NULL;
-    }
-    return p;
-}
-
-static void pinned_free(struct mds_dev *dev, void *p, int64_t bytes)
-{
-    (void)dev;
-    if (bytes > 0)
-        cudaHostUnregister(p);
-    mds_host_unmap(p, bytes);
-}
-
-static void pinned_zero(struct mds_dev *dev, void *p, int64_t bytes)
-{
-    mds_dev_cpu.zero(dev, p, bytes);
-}
-
-static void pinned_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
-{
-    mds_dev_cpu.copy(dev, to, from, bytes);
-}
-
-static enum mds_rc pinned_copy_out(struct mds_dev *dev, void *to, const void *from,
-                                   int64_t bytes)
-{
-    return mds_dev_cpu.copy_out(dev, to, from, bytes);
-}
-
-static const struct mds_dev_ops pinned = {
-    .name = "pinned",
-    .open = pinned_open,
-    .alloc = pinned_alloc,
-    .free = pinned_free,
-    .zero = pinned_zero,
-    .copy = pinned_copy,
-    .copy_in = pinned_copy,
-    .copy_out = pinned_copy_out,
-};
-
 const struct mds_dev_ops mds_dev_cuda = {
     .name = "cuda",
-    .beside = &pinned,
+    .beside = &mds_dev_pinned,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
@@ -553,6 +513,7 @@ const struct mds_dev_ops mds_dev_cuda = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .wait = cuda_wait,
+    .launched = cuda_launched,
     .take_instant = cuda_take_instant,
     .between = cuda_between,
     .free_instant = cuda_free_instant,

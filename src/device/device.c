@@ -160,6 +160,8 @@ void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes)
 void mds_dev_launched(struct mds_dev *dev)
 {
     mds_profile_end(dev, MDS_PROFILE_OP, NULL);
+    if (dev->ops->launched)
+        dev->ops->launched(dev);
 }
 
 enum mds_rc mds_dev_alloc(struct mds_dev *dev, int64_t bytes, void **out)

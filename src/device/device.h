@@ -129,10 +129,10 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
 /* Wait until all that was queued is done; fails as copy_out does. */
 enum mds_rc mds_dev_wait(struct mds_dev *dev);
 
-/* Have `watch` called several times a second while copy_out, wait, rest or copy_in
- * wait; its failure ends the wait, and is what they return; in copy_in, what copy_out
- * and wait return from then on.  For comm/, which queues what may never end.  NULL:
- * nobody watches. */
+/* Have `watch` called several times a second while copy_out, wait, rest, copy_in or
+ * launched (for which the queue may be too long) wait; its failure ends the wait, and
+ * is what they return; in the latter two, what copy_out and wait return from then on.
+ * For comm/, which queues what may never end.  NULL: nobody watches. */
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 

@@ -6,6 +6,7 @@ src_device_libmds_device_a_SOURCES = \
   src/device/device.c src/device/device.h \
   src/device/host.c \
   src/device/memory.h \
+  src/device/pinned.c \
   src/device/profile.c src/device/profile.h \
   src/device/range.c
 src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)

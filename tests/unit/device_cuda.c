@@ -339,6 +339,32 @@ static void a_copy_in_is_watched(void **state)
     close_gpu(dev);
 }
 
+/* So does who queues more than CUDA takes, which would keep it there. */
+static void a_long_queue_is_watched(void **state)
+{
+    enum { FEW = 250, MANY = 400 };
+    struct mds_dev *dev = open_gpu(0);
+    char *p = take(dev, 8);
+
+    (void)state;
+    assert_int_equal(mds_dev_wait(dev), MDS_OK);
+    mds_dev_set_watch(dev, watch);
+    fake_cuda.stuck = 1;
+    looks = 0;
+    for (int i = 0; i < FEW; i++)
+        mds_dev_zero(dev, p, 8);
+    assert_int_equal(looks, 0);
+    for (int i = FEW; i < MANY; i++)
+        mds_dev_zero(dev, p, 8);
+    assert_int_equal(looks, 2);
+    mds_dev_set_watch(dev, NULL);
+    fake_cuda.stuck = 0;
+    assert_int_equal(mds_dev_wait(dev), MDS_ECOMM);
+    assert_non_null(strstr(mds_fail_text(), "a peer is gone"));
+    mds_dev_free(dev, p, 8);
+    close_gpu(dev);
+}
+
 /* ---- the profile, and memory beside ---- */
 
 static void a_profile_is_of_events(void **state)
@@ -394,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup(later_failures_are_not, start),
         cmocka_unit_test_setup(a_wait_is_watched, start),
         cmocka_unit_test_setup(a_copy_in_is_watched, start),
+        cmocka_unit_test_setup(a_long_queue_is_watched, start),
         cmocka_unit_test_setup(a_profile_is_of_events, start),
         cmocka_unit_test_setup(pinned_memory_is_the_hosts, start),
     };
