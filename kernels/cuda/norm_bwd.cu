@@ -194,7 +194,8 @@ __device__ void put_part(int64_t H, const float (&sum)[K][N], float *room, float
 }
 
 /* Block b makes part b, of rows of at most K * P * N columns.  parts [gridDim.x, 2, H],
- * depth 1 .. 4. */
+ * depth 1 .. 4.  A team that has no row left goes along: racecheck takes teams that
+ * meet at their barriers unequally often for a race at those of the block. */
 template <class T, int N, int K, int P>
 __global__ __launch_bounds__(crew, 1) void norm_bwd_teams(struct mdsk_norm_bwd a,
                                                           int depth, float *parts)
@@ -220,7 +221,9 @@ __global__ __launch_bounds__(crew, 1) void norm_bwd_teams(struct mdsk_norm_bwd a
         q.send(a, r + d * step < a.R, at + d * step * a.H, d);
     if (r < a.R)
         s = stats_of(a, r);
-    for (; r < a.R; r += step, at += step * a.H, turn ^= 1) {
+    for (int64_t first = r - threadIdx.y; first < a.R;
+         first += step, r += step, at += step * a.H, turn ^= 1) {
+        const bool is_row = r < a.R;
         stats next = r + step < a.R ? stats_of(a, r + step) : s;
         float shift = -s.mean * s.rstd, across, along;
         two sum = {0, 0};
@@ -230,7 +233,7 @@ __global__ __launch_bounds__(crew, 1) void norm_bwd_teams(struct mdsk_norm_bwd a
         for (int k = 0; k < K; k++) {
             float x[N], dy[N], g[N];
 
-            if (!q.have[k])
+            if (!q.have[k] || !is_row)
                 continue;
             unpack(*q.at(place, 0, k), x);
             unpack(*q.at(place, 1, k), dy);
@@ -249,7 +252,7 @@ __global__ __launch_bounds__(crew, 1) void norm_bwd_teams(struct mdsk_norm_bwd a
         for (int k = 0; k < K; k++) {
             float x[N], dy[N], g[N], dx[N];
 
-            if (!q.have[k])
+            if (!q.have[k] || !is_row)
                 continue;
             unpack(*q.at(place, 0, k), x);
             unpack(*q.at(place, 1, k), dy);
