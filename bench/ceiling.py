@@ -36,16 +36,26 @@ WARM_S, LAPS = 0.2, 25
 HALF, SINGLE = 2, 4  # bytes
 
 
-def median_s(work):
-    """Seconds of work(), queued back to back, when the GPU is as busy as in training: a
-    few milliseconds after idling it is faster than it can stay."""
+def warm_up(work):
     begun = time.perf_counter()
-    if not GPU:
-        work()
-        return time.perf_counter() - begun
     while time.perf_counter() < begun + WARM_S:
         work()
         torch.cuda.synchronize()
+
+
+def median_s(work, together=False):
+    """Seconds of work(), queued back to back, when the GPU is as busy as in training: a
+    few milliseconds after idling it is faster than it can stay. What ranks do together
+    each of them has to do equally often."""
+    if not GPU:
+        begun = time.perf_counter()
+        work()
+        return time.perf_counter() - begun
+    if together:
+        for _ in range(LAPS):
+            work()
+    else:
+        warm_up(work)
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(LAPS + 1)]
     marks[0].record()
     for mark in marks[1:]:
@@ -94,9 +104,9 @@ def exposed_s(layer_weights, ranks):
         return 0.0
     part = -(-layer_weights // ranks)
     whole, mine = torch.empty(part * ranks), torch.empty(part)
-    reduce = median_s(lambda: dist.reduce_scatter_tensor(mine, whole))
+    reduce = median_s(lambda: dist.reduce_scatter_tensor(mine, whole), together=True)
     whole, mine = whole.bfloat16(), mine.bfloat16()
-    gather = median_s(lambda: dist.all_gather_into_tensor(whole, mine))
+    gather = median_s(lambda: dist.all_gather_into_tensor(whole, mine), together=True)
     return reduce + gather
 
 
