@@ -101,7 +101,7 @@ struct mds_option_example {
 struct mds_option_set {
     const char *program;  /* "mds_pretrain" */
     const char *version;  /* "0.1.0" */
-    const char *date;     /* of the man page, "2026-11-21" */
+    const char *date;     /* of the man page, "2026-11-21"; NULL: there is none */
     const char *purpose;  /* half a sentence for the man page's NAME */
     const char *synopsis; /* after the program's name: "[option]..." */
     const char *about;    /* paragraphs for --help's head and the man page */

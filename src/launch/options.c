@@ -21,8 +21,6 @@ static const struct mds_option rows[] = {
     {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
      MDS_OPT_UNSTORED, NULL, "print the version and leave",
      .action = MDS_ACTION_VERSION},
-    {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print the man page and leave", .hidden = 1, .action = MDS_ACTION_MAN},
     {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
      NULL, .help = "print what would be run or submitted, and leave"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
@@ -100,8 +98,6 @@ static const struct mds_option rows[] = {
 const struct mds_option_set mds_launch_options = {
     .program = "mds_launch",
     .version = PACKAGE_VERSION,
-    .date = "2026-11-21",
-    .purpose = "plan, start and submit runs of mds_pretrain",
     .synopsis = "[verb] [option]... [-- mds_pretrain's option...]",
     .about =
         "Without a verb: starts mds_pretrain on the nodes of this job with the "
