@@ -447,8 +447,11 @@ void mds_gpt_tiled_bring(const struct mds_gpt *g, struct tiled_room *w,
     }
     if (!k->o || !k->o_on_host)
         return;
-    mds_dev_restore_start(p->dev, w->lse, k->lse, lse * (int64_t)sizeof *w->lse);
-    w->o_copy = mds_dev_restore_start(p->dev, w->o, k->o, lse * g->cfg.head_dim * e);
+    w->o_copy =
+        mds_dev_restore_start(p->dev, w->lse, k->lse, lse * (int64_t)sizeof *w->lse);
+    if (w->chunked.chunk == 0)
+        w->o_copy =
+            mds_dev_restore_start(p->dev, w->o, k->o, lse * g->cfg.head_dim * e);
 }
 
 enum mds_rc mds_gpt_tiled_bwd(const struct mds_gpt *g, const struct layer_ids *id,

@@ -315,6 +315,45 @@ static void a_token_costs_what_it_must(void **state)
     }
 }
 
+/* Bytes that a step copies from the host, less those that it copies to it. */
+static double copied_in(const struct mds_config *c)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    const struct mds_ledger *ledger;
+    struct mds_engine_need need;
+    struct mds_groups groups = {0};
+    struct mds_dev *dry = NULL;
+    double bytes;
+
+    assert_int_equal(mds_dev_create(&spec, &dry), MDS_OK);
+    assert_int_equal(mds_groups_create(&c->parallel, 1, 0, NULL, &groups), MDS_OK);
+    assert_int_equal(mds_engine_rehearse(c, dry, &groups, &need), MDS_OK);
+    ledger = mds_dev_ledger(dry);
+    bytes =
+        ledger->op[MDS_OP_COPY_IN].cost.bytes - ledger->op[MDS_OP_COPY_OUT].cost.bytes;
+    mds_groups_fini(&groups);
+    mds_dev_destroy(dry);
+    return bytes;
+}
+
+/* With chunks, attention's result is on the host whether that is where it is kept or
+ * not: there is nothing to copy back. */
+static void what_comes_back_is_what_went(void **state)
+{
+    (void)state;
+    for (int chunk = 0; chunk <= 7; chunk += 7) {
+        struct mds_config c = gpt_shape(), on_device;
+
+        c.train.recompute = MDS_RECOMPUTE_SELECTIVE;
+        c.train.offload_activations = 1;
+        c.train.sequence_tile = 5;
+        c.train.attention_chunk = chunk;
+        on_device = c;
+        on_device.train.device_inputs = c.model.layers;
+        assert_true(copied_in(&c) == copied_in(&on_device));
+    }
+}
+
 /* Calls of the two since the program began; linked in their place. */
 static int allocations;
 
@@ -375,6 +414,7 @@ int main(void)
         cmocka_unit_test(modules_alone_are_not_kept),
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
+        cmocka_unit_test(what_comes_back_is_what_went),
         cmocka_unit_test(a_step_allocates_nothing),
     };
 
