@@ -69,6 +69,18 @@ static const char gpt6_7b[] =
 static const char gpt6_7b_64k[] =
     "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 65536 "
     "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 1 --loss-tile 0";
+static const char gpt6_7b_32k[] =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 32768 "
+    "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 4";
+static const char gpt13b[] =
+    "--num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 8192 "
+    "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 4";
+static const char gpt25b[] =
+    "--num-layers 64 --hidden-size 6144 --num-attention-heads 64 --seq-length 131072 "
+    "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 1 "
+    "--use-rotary-position-embeddings --sequence-tile 16384";
+static const char again[] = "--zero-stage 2 --recompute-granularity selective "
+                            "--recompute-modules layernorm,mlp_act";
 static const char gpt1_3b[] =
     "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --vocab-size 50257";
 static const char genome[] =
@@ -96,7 +108,7 @@ static void exported_weights_pass_through_the_host(void **state)
  * one when the layouts of four GPUs were measured, and have none now. */
 static const double world_gib = 204.0 / 1024;
 
-/* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21. */
+/* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21, 22. */
 static void memory_is_what_h200s_had_in_use(void **state)
 {
     static const struct {
@@ -133,6 +145,12 @@ static void memory_is_what_h200s_had_in_use(void **state)
          48.6},
         {gpt1_3b, "--seq-length 32768 --micro-batch-size 1 --global-batch-size 1", 1,
          74.2},
+        {gpt6_7b_32k, again, 4, 125.06},
+        {gpt6_7b_32k,
+         "--tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2", 4,
+         100.89},
+        {gpt13b, "--zero-stage 2", 4, 128.3},
+        {gpt13b, again, 4, 109.5},
     };
 
     (void)state;
@@ -196,6 +214,17 @@ static void time_is_what_h200s_took(void **state)
          "--ds-sequence-parallel-size 4 --zero-stage 1 "
          "--recompute-granularity selective",
          4, 187.4, 0.03},
+        /* read after the profile's rates had been fitted to those above */
+        {gpt6_7b_32k, again, 4, 3.991, 0.03},
+        {gpt6_7b_32k,
+         "--tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2", 4, 4.221,
+         0.03},
+        {gpt13b, "--zero-stage 2", 4, 1.280, 0.03},
+        {gpt13b, again, 4, 1.287, 0.03},
+        {gpt25b,
+         "--ds-sequence-parallel-size 4 --zero-stage 3 --cpu-optimizer "
+         "--recompute-granularity selective",
+         4, 41.52, 0.03},
     };
 
     (void)state;
