@@ -119,7 +119,9 @@ static int distance(const char *a, const char *b)
 const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n)
 {
     const char *best = NULL;
-    int best_distance = (int)strlen(name) / 3 + 2; /* farther is no likely slip */
+    int length = (int)strlen(name);
+    /* Farther is no likely slip, and a word of which no letter is left is another. */
+    int best_distance = length < 2 ? length : length / 3 + 2;
 
     for (size_t i = 0; i < n; i++) {
         int d = distance(name, candidates[i]);

@@ -75,6 +75,7 @@ static void test_nearest(void **state)
 {
     static const char *const names[] = {"--seq-length", "--hidden-size", "--lr",
                                         "SEQ_LEN"};
+    static const char *const digits[] = {"0", "all"};
     char hint[MDS_HINT_SIZE];
 
     (void)state;
@@ -83,6 +84,8 @@ static void test_nearest(void **state)
     assert_string_equal(mds_str_nearest("--l", names, 4), "--lr");
     assert_null(mds_str_nearest("--quantum-flux", names, 4));
     assert_null(mds_str_nearest("", names, 4));
+    assert_null(mds_str_nearest("3", digits, 2));
+    assert_string_equal(mds_str_nearest("al", digits, 2), "all");
     assert_string_equal(mds_str_hint("--lr", "see --help", hint), "did you mean --lr?");
     assert_string_equal(mds_str_hint(NULL, "see --help", hint), "see --help");
 }
