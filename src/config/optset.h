@@ -108,6 +108,8 @@ struct mds_option_set {
     const char *operands; /* name for operands, or NULL: words without -- are faults */
     int hands_on;         /* options that nobody knows are operands */
     const struct mds_option_set *behind;    /* whose options follow "--", or NULL */
+    const struct mds_option *others;        /* of the program's other verbs, whose
+                                               groups name them; may be NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
     const struct mds_option_needless *needless; /* ends with a row of zeros; or NULL */

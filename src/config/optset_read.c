@@ -97,16 +97,28 @@ static const char *why_needless(const struct mds_option_set *set, const char *na
     return NULL;
 }
 
-/* A name that nobody knows, or another program that is to be given it. */
+/* The verb that takes it; NULL: none does. */
+static const char *verb_of(const struct mds_option_set *set, const char *name)
+{
+    for (const struct mds_option *o = set->others; o && o->help; o++)
+        if (o->flag && strcmp(o->flag, name) == 0)
+            return o->group;
+    return NULL;
+}
+
+/* A name that nobody knows, or another verb or program that is to be given it. */
 static void unknown_option(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *why = why_needless(set, name);
+    const char *why = why_needless(set, name), *verb = verb_of(set, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
-    if (why)
+    if (verb)
+        mds_diag_fault(diag, cli, "option %s is of '%s', and stands behind that word",
+                       name, verb);
+    else if (why)
         mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
                        why);
     else if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)

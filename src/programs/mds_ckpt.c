@@ -182,21 +182,30 @@ static enum mds_rc verify(const char *path)
     return rc;
 }
 
+/* As mds_ckpt_list; a folder without any is not the one that was meant. */
+static enum mds_rc list(const char *dir, int64_t **iterations, int64_t *n)
+{
+    MDS_TRY(mds_ckpt_list(dir, iterations, n));
+    if (*n > 0)
+        return MDS_OK;
+    free(*iterations);
+    return mds_fail(
+        MDS_EUSER, "%s: no folder of checkpoints; give the one that --save named", dir);
+}
+
 /* All of them, whatever the first ones are like. */
 static enum mds_rc verify_all(const char *dir)
 {
-    int64_t *list, n, bad = 0;
+    int64_t *iterations, n, bad = 0;
     char path[MDS_PATH_SIZE];
 
-    MDS_TRY(mds_ckpt_list(dir, &list, &n));
+    MDS_TRY(list(dir, &iterations, &n));
     for (int64_t i = 0; i < n; i++)
-        if (mds_ckpt_path(dir, list[i], 0, path) || verify(path)) {
+        if (mds_ckpt_path(dir, iterations[i], 0, path) || verify(path)) {
             printf("%s\n", mds_fail_text());
             bad++;
         }
-    free(list);
-    if (n == 0)
-        return mds_fail(MDS_EUSER, "%s: there is no checkpoint", dir);
+    free(iterations);
     return bad ? mds_fail(MDS_EUSER, "%s: %" PRId64 " of %" PRId64 " are damaged", dir,
                           bad, n)
                : MDS_OK;
@@ -218,10 +227,12 @@ static enum mds_rc run_prune(const struct mds_call *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
     const char *dir = c->word[0];
-    int64_t removed;
+    int64_t *iterations, n, removed;
 
     if (a->keep_last < 1)
         return mds_fail(MDS_EUSER, "prune: --keep-last N, at least 1, is missing");
+    MDS_TRY(list(dir, &iterations, &n));
+    free(iterations);
     MDS_TRY(mds_ckpt_prune(dir, a->keep_last, a->keep_every, a->dry_run, &removed));
     printf("%s: %" PRId64 " %s\n", dir, removed,
            a->dry_run ? "would be removed" : "removed");

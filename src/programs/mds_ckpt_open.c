@@ -60,6 +60,9 @@ static int is_layout(const char *key)
 
 static enum mds_rc check_words(const struct mds_settings *s)
 {
+    if (s->action)
+        return mds_fail(MDS_EUSER, "what prints and leaves, as --show-config does, is "
+                                   "no matter of the layout: leave it out");
     for (size_t i = 0; i < s->rows; i++)
         if (s->of[i].level == MDS_LEVEL_CLI && !is_layout(s->set->options[i].key))
             return mds_fail(MDS_EUSER,

@@ -32,6 +32,7 @@ static void take_part(const struct mds_program *p, const struct mds_verb *v,
             out->rows[n++] = *o;
     out->rows[n] = (struct mds_option){.help = NULL};
     out->set.options = out->rows;
+    out->set.others = p->set->options;
     if (v) {
         out->set.synopsis = v->synopsis;
         out->set.about = v->about;
@@ -90,6 +91,16 @@ static enum mds_rc read_line(struct mds_call *c, const struct mds_option_set *se
     return rc;
 }
 
+/* Operands are names.  An empty one is a variable that is not set, as a rule. */
+static int has_empty(const struct mds_call *c)
+{
+    size_t i = 0;
+
+    while (i < c->words && *c->word[i] && strncmp(c->word[i], "--", 2) != 0)
+        i++;
+    return i < c->words && !*c->word[i];
+}
+
 static enum mds_rc check_words(const struct mds_program *p, const struct mds_verb *v,
                                const struct mds_call *c)
 {
@@ -98,6 +109,9 @@ static enum mds_rc check_words(const struct mds_program *p, const struct mds_ver
     if (c->words > v->most)
         return mds_fail(MDS_EUSER, "'%s' is one word too many; see %s %s --help",
                         c->word[v->most], p->set->program, v->name);
+    if (has_empty(c))
+        return mds_fail(MDS_EUSER, "%s: a word is empty; is a variable unset?",
+                        v->name);
     return MDS_OK;
 }
 

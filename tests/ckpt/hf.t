@@ -153,7 +153,9 @@ test_expect_success 'slips are told in a line, and nothing is replaced' '
     test_must_fail mds_ckpt export --format json --output x gpt2-ours 2>err &&
     grep "format .json.: must be one of mds, hf" err &&
     test_must_fail mds_ckpt import gpt2 2>err && grep "one for the checkpoint" err &&
-    test_must_fail mds_ckpt import gpt2 x --num-layers 5 2>err && grep "no matter of the layout" err
+    test_must_fail mds_ckpt import gpt2 x --num-layers 5 2>err && grep "no matter of the layout" err &&
+    test_must_fail mds_ckpt import gpt2 x --show-config 2>err && grep "no matter of the layout" err &&
+    test_must_fail mds_ckpt import gpt2 "" 2>err && grep "import: a word is empty" err && test ! -e x
 '
 
 test_done

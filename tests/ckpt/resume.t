@@ -100,6 +100,10 @@ test_expect_success 'the last few are kept, and each so many' '
     test "$(iterations k)" = "iter_0000004 iter_0000008 iter_0000009 iter_0000010" &&
     mds_ckpt prune --keep-last 1 --dry-run k && test "$(iterations k | wc -w)" -eq 4 &&
     mds_ckpt prune --keep-last 1 k &&
+    for none in nowhere k/iter_0000009; do
+        test_must_fail mds_ckpt prune --keep-last 1 $none 2>err &&
+            grep "$none: no folder of checkpoints; give the one" err || return 1
+    done &&
     test "$(iterations k)" = "iter_0000009 iter_0000010" && test "$(cat k/good)" = iter_0000009
 '
 test_expect_success 'an iteration saved again replaces the old one' '
@@ -275,7 +279,7 @@ test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
     grep "unknown option --keep-lst; did you mean --keep-last" err &&
     test_must_fail mds_ckpt info c c 2>err && grep "is one word too many" err &&
-    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "unknown option --dry-run" err &&
+    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "option --dry-run is of .prune.," err &&
     test_must_fail mds_ckpt prune --keep-last 0 c 2>err && grep "must be at least 1" err &&
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&

@@ -185,10 +185,15 @@ test_expect_success 'wrong usage names the nearest' '
         mds_data make --tokenizer codon --strand revers --output b.h5 "$lambda" &&
     fails "frame '\''3'\'': must be one of 0, 1, 2, all" \
         mds_data make --tokenizer codon --frame 3 --output b.h5 "$lambda" &&
+    test_must_fail grep "did you mean" err &&
     fails "must be one of 0, 1, 2, all" mds_data make --frame=3 &&
     fails "vocab-size '\''0'\'': must be between 1 and 16777216" mds_data make --vocab-size 0 &&
-    fails "unknown option --frame" mds_data dump --frame 1 l.h5 &&
-    fails "unknown option --ids" mds_data --ids dump l.h5 &&
+    fails "option --frame is of '\''make'\'', and stands behind that word" \
+        mds_data dump --frame 1 l.h5 &&
+    fails "option --ids is of '\''dump'\'', and stands behind that word" mds_data --ids dump l.h5 &&
+    fails "unknown option --idss; see --help" mds_data make --idss l.h5 &&
+    fails "dump: a word is empty; is a variable unset?" mds_data dump "" &&
+    fails "make: a word is empty" mds_data make --tokenizer codon --output b.h5 "$lambda" "" &&
     fails "count needs a value" mds_data dump l.h5 --count &&
     fails "ids '\''maybe'\'': must be 0 or 1" mds_data dump --ids=maybe l.h5 &&
     fails "is for --tokenizer codon, not bytes" \
