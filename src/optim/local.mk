@@ -30,6 +30,12 @@ tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/zero_fixture.h tests/unit
 tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/zero_model
+tests_unit_zero_model_SOURCES = tests/unit/zero_model.c tests/unit/zero_fixture.h \
+  tests/unit/scratch.h
+tests_unit_zero_model_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_zero_model_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+
 unit_tests += tests/unit/zero_file
 tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h

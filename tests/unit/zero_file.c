@@ -67,11 +67,7 @@ static void open_gate(void)
 static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
                          enum mds_place_kind place)
 {
-    struct mds_zero_spec spec = {.optim = &optim,
-                                 .optimizer = place,
-                                 .nvme_path = ".",
-                                 .overlap = 1,
-                                 .threads = 1};
+    struct mds_zero_spec spec;
     int id;
 
     open_parts(f, "cpu", 1 << 26, dtype, 0, 1);
@@ -82,9 +78,8 @@ static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
         assert_int_equal(mds_params_add_unit(f->ps, "unit", &id), MDS_OK);
         assert_int_equal(mds_params_add(f->ps, &s, &id), MDS_OK);
     }
-    spec.params = f->ps;
-    spec.dev = f->dev;
-    spec.group = f->comm;
+    spec = spec_of(f, 0);
+    spec.optimizer = place;
     assert_int_equal(mds_zero_create(&spec, &f->arena, &f->z), MDS_OK);
     assert_int_equal(mds_zero_start(f->z, 1), MDS_OK);
 }

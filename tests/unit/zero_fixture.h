@@ -31,6 +31,20 @@ static void open_parts(struct fixture *f, const char *device, int64_t arena_byte
     assert_int_equal(mds_comm_create_dry(rank, size, "dp", &f->comm), MDS_OK);
 }
 
+/* Of its parts. */
+static struct mds_zero_spec spec_of(const struct fixture *f, int stage)
+{
+    return (struct mds_zero_spec){.optim = &optim,
+                                  .params = f->ps,
+                                  .dev = f->dev,
+                                  .group = f->comm,
+                                  .stage = stage,
+                                  .nvme_path = ".",
+                                  .bucket_bytes = 8000,
+                                  .overlap = 1,
+                                  .threads = 1};
+}
+
 static void close_fixture(struct fixture *f)
 {
     mds_zero_destroy(f->z);
