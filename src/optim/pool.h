@@ -35,9 +35,8 @@ void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);
 int mds_pool_find(const struct mds_pool *p, int unit);
 
 /* A slot without users for the unit, of `count` elements, or -1: the one reserved for
- * it; otherwise rather one that nobody is expected
- * in, then rather a small one, so that large ones are left for large units, then the
- * one unused for longest. */
+ * it; otherwise rather one that nobody is expected in, then rather a small one, so that
+ * large ones are left for large units, then the one unused for longest. */
 int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count);
 
 /* Another user of a slot; one less. */

@@ -37,8 +37,7 @@ static const struct mds_option rows[] = {
      .help =
          "needed; codon: FASTA, plain or .gz, to 64 codons, <unk>, <eod>; nucleotide: "
          "FASTA to A C G T N, <eod>; bytes: any file to its 256 bytes, <eod>, a "
-         "document "
-         "each; ids: numbers of any tokenizer, a document a line"},
+         "document each; ids: numbers of any tokenizer, a document a line"},
     {make, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
      "file.h5", .help = "needed: where the tokens go; appears when complete"},
     {make, "make.vocab_size", "--vocab-size", NULL, MDS_OPT_COUNT, NULL, 1,

@@ -67,8 +67,8 @@ enum mds_rc mds_run_check_memory(const struct run *r);
 int64_t mds_run_host_bytes(const struct mds_engine_need *n);
 
 /* Host memory for reading checkpoints: before the first step, and beside a step if the
- * run may go back; 0 if it reads none.  file: the same, and for whole tensors
- * (--export-weights, --trace-dir), which the run has at another time. */
+ * run may go back; 0 if it reads none.  file: that, or what whole tensors take
+ * (--export-weights, --trace-dir) if it is more: the run never has both. */
 int64_t mds_run_load_bytes(const struct mds_config *c);
 int64_t mds_run_file_bytes(const struct mds_config *c, const struct mds_engine_need *n);
 
