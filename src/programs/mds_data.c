@@ -127,6 +127,9 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
                                    "is missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
+    if (strcmp(a->output, "-") == 0)
+        return mds_fail(MDS_EUSER, "make: --output -: tokens cannot go to standard "
+                                   "output; name a file");
     while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
         tokenizer++;
     if (is_given(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)

@@ -199,6 +199,8 @@ test_expect_success 'wrong usage names the nearest' '
     fails "is for --tokenizer codon, not bytes" \
         mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
     fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
+    fails "output -: tokens cannot go to standard output; name a file" \
+        mds_data make --tokenizer codon --output - "$lambda" &&
     fails "make needs an INPUT" mds_data make --tokenizer codon --output b.h5 &&
     fails "from '\''x'\'': must be a whole number" mds_data dump --from x l.h5 &&
     fails "from 20000 is beyond its 16168 tokens" mds_data dump --from 20000 l.h5 &&
