@@ -7,6 +7,7 @@
 #ifdef HAVE_CUDA
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -355,12 +356,14 @@ static void await(struct mds_dev *dev, cudaEvent_t e, const char *what)
     struct own *own = dev->own;
     struct mds_dev_patience p = {0};
     cudaError_t code = cudaSuccess;
+    double begin = mds_clock_s();
 
     while (!own->ended && (code = cudaEventQuery(e)) == cudaErrorNotReady) {
         own->ended = mds_dev_rest(dev, &p);
         if (own->ended)
             snprintf(own->why, sizeof own->why, "%s", mds_fail_text());
     }
+    mds_profile_host_wait(dev, mds_clock_s() - begin);
     if (!own->ended)
         note(dev, what, code);
 }

@@ -387,6 +387,34 @@ static void a_profile_is_of_events(void **state)
     close_gpu(dev);
 }
 
+static enum mds_rc let_go(void)
+{
+    fake_cuda.stuck = 0;
+    return MDS_OK;
+}
+
+/* As those for the end of all that is queued; so has it those of a long queue. */
+static void a_profile_has_waits_for_a_turn(void **state)
+{
+    struct mds_dev *dev = open_gpu(0);
+    struct mds_profile *p = NULL;
+    char *x = take(dev, 64);
+
+    (void)state;
+    mds_dev_set_watch(dev, let_go);
+    assert_int_equal(mds_profile_start(dev, 1), MDS_OK);
+    fake_cuda.stuck = 1;
+    for (int i = 0; i < 8; i++)
+        mds_dev_copy_in(dev, x, "in time", 8);
+    assert_int_equal(fake_cuda.stuck, 0);
+    mds_profile_step(dev);
+    assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
+    assert_true(p->step[0].host_s > 0.09); /* a watch is called each 0.1 s */
+    mds_profile_destroy(p);
+    mds_dev_free(dev, x, 64);
+    close_gpu(dev);
+}
+
 static void pinned_memory_is_the_hosts(void **state)
 {
     struct mds_dev_spec spec = {.name = "cuda", .beside = 1};
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup(a_copy_in_is_watched, start),
         cmocka_unit_test_setup(a_long_queue_is_watched, start),
         cmocka_unit_test_setup(a_profile_is_of_events, start),
+        cmocka_unit_test_setup(a_profile_has_waits_for_a_turn, start),
         cmocka_unit_test_setup(pinned_memory_is_the_hosts, start),
     };
 
