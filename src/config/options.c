@@ -47,11 +47,7 @@ static const char tokens_only[] =
     "file for --data-path";
 
 static const struct mds_option rows[] = {
-    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print this and leave", .action = MDS_ACTION_HELP},
-    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, NULL, "print the version and leave",
-     .action = MDS_ACTION_VERSION},
+    MDS_OPT_HELP_AND_VERSION(general),
     {general, NULL, "--show-config", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
      MDS_OPT_UNSTORED, NULL,
      "print every value, where it came from and what follows from it, as a file for "

@@ -77,6 +77,20 @@ struct mds_option {
     enum mds_option_path path; /* of STRING */
 };
 
+/* Two rows that every program's table has, under its heading. */
+#define MDS_OPT_HELP_AND_VERSION(heading)                                              \
+    {.group = heading,                                                                 \
+     .flag = "--help",                                                                 \
+     .type = MDS_OPT_ACTION,                                                           \
+     .offset = MDS_OPT_UNSTORED,                                                       \
+     .help = "print this and leave",                                                   \
+     .action = MDS_ACTION_HELP},                                                       \
+    {                                                                                  \
+        .group = heading, .flag = "--version", .type = MDS_OPT_ACTION,                 \
+        .offset = MDS_OPT_UNSTORED, .help = "print the version and leave",             \
+        .action = MDS_ACTION_VERSION                                                   \
+    }
+
 /* Another spelling of a row: "--x" on the command line, "X" in the environment, "a.b"
  * in a file.  With `on`, the name works like a flag: true means `on`, false means `off`
  * (NULL: leaves the option alone); without, its value is the option's value. */

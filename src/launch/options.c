@@ -16,11 +16,7 @@ static const char job[] = "Jobs";
 static const char *const layouts[] = {"auto", "plan", "given", NULL};
 
 static const struct mds_option rows[] = {
-    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print this and leave", .action = MDS_ACTION_HELP},
-    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, NULL, "print the version and leave",
-     .action = MDS_ACTION_VERSION},
+    MDS_OPT_HELP_AND_VERSION(general),
     {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
      NULL, .help = "print what would be run or submitted, and leave"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,

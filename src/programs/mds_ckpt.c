@@ -54,11 +54,7 @@ static const struct mds_option rows[] = {
      NULL, AT(max_shard_bytes), "bytes",
      .help = "with hf: more files, none larger; unset: one"},
 
-    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print this and leave", .action = MDS_ACTION_HELP},
-    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, NULL, "print the version and leave",
-     .action = MDS_ACTION_VERSION},
+    MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
 };
 

@@ -59,11 +59,7 @@ static const struct mds_option rows[] = {
     {dumping, NULL, "--text", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(text), NULL,
      .help = "print words"},
 
-    {general, NULL, "--help", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print this and leave", .action = MDS_ACTION_HELP},
-    {general, NULL, "--version", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
-     MDS_OPT_UNSTORED, NULL, "print the version and leave",
-     .action = MDS_ACTION_VERSION},
+    MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
 };
 

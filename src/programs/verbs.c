@@ -115,18 +115,25 @@ static enum mds_rc check_words(const struct mds_program *p, const struct mds_ver
     return MDS_OK;
 }
 
+/* v: whose --help was asked for; NULL: the program's. */
+static void answer(const struct mds_program *p, const struct mds_verb *v,
+                   enum mds_action action)
+{
+    struct part part = {.set = *p->set};
+
+    if (v && action == MDS_ACTION_HELP)
+        take_part(p, v, &part);
+    mds_settings_answer(&part.set, action, stdout);
+}
+
 static enum mds_rc call(const struct mds_program *p, struct mds_call *c)
 {
     const struct mds_settings *s = &c->settings;
     const char *name = s->operand_count ? s->operands[0] : p->otherwise;
     const struct mds_verb *v = name ? find(p, name) : NULL;
-    struct part part;
-    int is_part;
 
     if (s->action) {
-        take_part(p, v, &part);
-        is_part = s->action == MDS_ACTION_HELP && v && s->operand_count;
-        mds_settings_answer(is_part ? &part.set : p->set, s->action, stdout);
+        answer(p, s->operand_count ? v : NULL, s->action);
         return MDS_OK;
     }
     if (!v)
