@@ -250,9 +250,10 @@ static const struct mds_option rows[] = {
     {optim, "optim.on_nonfinite", "--on-nonfinite", "MDS_ON_NONFINITE", MDS_OPT_ENUM,
      "stop", 0, 0, nonfinites, AT(train.on_nonfinite), "what",
      .help =
-         "when loss or gradient are not finite: stop the run; skip the update and go "
-         "on; or roll back to the last good checkpoint of --save, and go on with the "
-         "batches after this one"},
+         "when loss or gradient are not finite (of fp16's gradients: at a loss scale "
+         "that cannot be lowered): stop the run; skip the update and go on; or roll "
+         "back to the last good checkpoint of --save, and go on with the batches after "
+         "this one"},
     {optim, "optim.nonfinite_limit", "--nonfinite-limit", "MDS_NONFINITE_LIMIT",
      MDS_OPT_COUNT, "5", 1, 1e9, NULL, AT(train.nonfinite_limit), "n",
      .help = "steps in a row that may be skipped, or returns to one checkpoint, before "

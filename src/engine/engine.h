@@ -57,7 +57,8 @@ struct mds_step_result {
     double loss;       /* nats per token, over the global batch */
     double grad_norm;  /* of the summed gradient, before clipping */
     double loss_scale; /* that the gradients were made with; 1 but in f16 */
-    int overflow; /* f16: gradients are not finite, update will leave the step out */
+    int overflow; /* f16: of the gradients alone, and the loss scale is not at its end:
+                     update will leave the step out */
 };
 
 /* Forward and backward of this replica's share of one global batch.
@@ -74,8 +75,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                 struct mds_step_result *out);
 
 /* Clip the gradients that backward left, and update the weights with them; if they
- * overflowed, only lower the loss scale.  MDS_EUSER if it cannot be lowered any more.
- * Collective over the world. */
+ * overflowed, only lower the loss scale.  Gradients that are not finite otherwise are
+ * the caller's to keep from here.  Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
 /* Forward alone, of token as for backward.  Adds to *sum the loss in nats, and to

@@ -18,27 +18,25 @@ struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c)
                                    .left = c->hysteresis};
 }
 
-static int overflowed(struct mds_loss_scale *s)
+int mds_loss_scale_yields(const struct mds_loss_scale *s)
 {
-    if (!s->dynamic)
-        return 0;
-    s->good = 0;
-    if (--s->left > 0)
-        return 1;
-    if (s->scale <= s->min)
-        return 0;
-    s->scale = s->scale / 2 > s->min ? s->scale / 2 : s->min;
-    return 1;
+    return s->dynamic && (s->left > 1 || s->scale > s->min);
 }
 
-int mds_loss_scale_update(struct mds_loss_scale *s, int overflow)
+static void overflowed(struct mds_loss_scale *s)
+{
+    s->good = 0;
+    if (--s->left <= 0)
+        s->scale = s->scale / 2 > s->min ? s->scale / 2 : s->min;
+}
+
+void mds_loss_scale_update(struct mds_loss_scale *s, int overflow)
 {
     if (overflow)
-        return overflowed(s);
-    if (s->dynamic && ++s->good == s->window) {
+        overflowed(s);
+    else if (s->dynamic && ++s->good == s->window) {
         s->good = 0;
         s->left = s->hysteresis;
         s->scale *= 2;
     }
-    return 1;
 }

@@ -20,8 +20,11 @@ struct mds_loss_scale {
 /* 1 and fixed unless the type is f16; fixed at loss_scale if that is given. */
 struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c);
 
-/* After each step: did its gradients overflow?  Returns 0 when an overflow happened at
- * a scale that cannot be lowered: the run has diverged. */
-int mds_loss_scale_update(struct mds_loss_scale *s, int overflow);
+/* Is an overflow something to leave to the scale: forgiven, or answered by a lower one?
+ * Not if the scale is fixed, or at its minimum: then the run has diverged. */
+int mds_loss_scale_yields(const struct mds_loss_scale *s);
+
+/* After each step: did its gradients overflow?  Only where the scale yields. */
+void mds_loss_scale_update(struct mds_loss_scale *s, int overflow);
 
 #endif

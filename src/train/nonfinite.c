@@ -11,12 +11,6 @@
 static const char advice[] = "the run has diverged; lower --lr, lengthen "
                              "--lr-warmup-iters or set --clip-grad";
 
-/* fp16's overflows are the loss scale's. */
-static int is_finite(const struct mds_step_result *s)
-{
-    return s->overflow || (isfinite(s->loss) && isfinite(s->grad_norm));
-}
-
 static void record(const struct run *r, const struct mds_step_result *s,
                    int64_t iteration, const char *action, int64_t back_to)
 {
@@ -49,15 +43,17 @@ static void add_last_good(const struct run *r, struct mds_str *text)
 static enum mds_rc stop(const struct run *r, const struct mds_step_result *s,
                         const char *why)
 {
-    struct mds_str good = {0};
+    struct mds_str text = {0};
     enum mds_rc rc;
 
-    add_last_good(r, &good);
+    if (r->config->train.type == MDS_TYPE_F16 && isfinite(s->loss))
+        mds_str_add(&text, " at loss scale %g, which cannot be lowered", s->loss_scale);
+    mds_str_add(&text, "%s: %s", why, advice);
+    add_last_good(r, &text);
     record(r, s, r->iteration + 1, "stop", -1);
-    rc = mds_fail(MDS_EUSER, "iteration %" PRId64 ": loss %g, gradient norm %g%s: %s%s",
-                  r->iteration + 1, s->loss, s->grad_norm, why, advice,
-                  good.s ? good.s : "");
-    mds_str_fini(&good);
+    rc = mds_fail(MDS_EUSER, "iteration %" PRId64 ": loss %g, gradient norm %g%s",
+                  r->iteration + 1, s->loss, s->grad_norm, text.s ? text.s : "");
+    mds_str_fini(&text);
     return rc;
 }
 
@@ -126,9 +122,9 @@ enum mds_rc mds_run_judge(struct run *r, const struct mds_step_result *s,
     enum mds_nonfinite policy = r->config->train.on_nonfinite;
 
     *verdict = MDS_RUN_TAKE;
-    if (s->overflow)
+    if (s->overflow) /* the loss scale's */
         return MDS_OK;
-    if (is_finite(s)) {
+    if (isfinite(s->loss) && isfinite(s->grad_norm)) {
         r->skipped = 0;
         mark_good(r);
         watch_loss(r, s->loss);

@@ -75,6 +75,30 @@ done <<'END'
 4 --tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 2 --micro-batch-size 1 --make-vocab-size-divisible-by 64
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 1 --offload-device nvme --nvme-path .
 END
+# The loss is not scaled: a lower scale is no help to it, or to weights that are lost.
+test_expect_success 'fp16: a loss that is not finite is no overflow of the loss scale' '
+    test_must_fail pretrain 1 --fp16 --train-iters 10 --init-weights w &&
+    grep "error: iteration 7: loss nan, gradient norm -*nan: the run has diverged; lower --lr" out &&
+    for n in 1 2; do
+        pretrain $n --fp16 --initial-loss-scale 4e6 --hysteresis 1 --train-iters 10 \
+            --init-weights w --on-nonfinite skip --pipeline-model-parallel-size $n &&
+        grep "warn: iteration 7: .* the update is skipped" out &&
+        test "$(grep -c "\"event\":\"nonfinite\"" out.jsonl)" -eq 1 &&
+        sed -n "s/.*\"loss_scale\":\([^,]*\),.*/\1/p" out.jsonl | uniq -c >scales &&
+        cat scales && grep "^ *1 4000000$" scales && grep "^ *[789] " scales || return 1
+    done
+'
+test_expect_success 'fp16: an overflow at a loss scale that cannot be lowered is not finite either' '
+    for scale in "--loss-scale 1e12" \
+        "--initial-loss-scale 4e12 --min-loss-scale 1e12 --hysteresis 1"; do
+        test_must_fail pretrain 2 --fp16 $scale --train-iters 10 --init-weights w &&
+        grep "error: iteration [13]: .* at loss scale 1e+12, which cannot be lowered: the run" out &&
+        test_must_fail pretrain 1 --fp16 $scale --train-iters 10 --init-weights w \
+            --on-nonfinite skip --nonfinite-limit 2 &&
+        test "$(grep -c "\"action\":\"skip\"" out.jsonl)" -eq 2 &&
+        grep "error: .* cannot be lowered, after as many skipped steps" out || return 1
+    done
+'
 # Which one is known to be good then depends on the disk.
 test_expect_success 'rollback waits for the save in the background' '
     pretrain 2 --train-iters 10 --init-weights w --on-nonfinite rollback --save later \

@@ -69,7 +69,7 @@ static struct mds_train_config f16_config(void)
 static void updates(struct mds_loss_scale *s, int n, int overflow, double want)
 {
     for (int i = 0; i < n; i++)
-        assert_true(mds_loss_scale_update(s, overflow));
+        mds_loss_scale_update(s, overflow);
     near(s->scale, want);
 }
 
@@ -89,14 +89,22 @@ static void loss_scales(void **state)
     updates(&s, 3, 0, 8);
     updates(&s, 1, 1, 8); /* growth forgives again */
     updates(&s, 1, 1, 4);
+    assert_true(mds_loss_scale_yields(&s));
     updates(&s, 1, 1, 2);
-    assert_false(mds_loss_scale_update(&s, 1)); /* nothing is left to lower */
-    near(s.scale, 2);
+    assert_false(mds_loss_scale_yields(&s)); /* nothing is left to lower */
+    updates(&s, 3, 0, 4);
+    updates(&s, 2, 1, 2);
+    assert_false(mds_loss_scale_yields(&s));
     c.min_loss_scale = 3;
     s = mds_loss_scale_start(&c);
     updates(&s, 2, 1, 4);
     updates(&s, 1, 1, 3);
-    assert_false(mds_loss_scale_update(&s, 1));
+    assert_false(mds_loss_scale_yields(&s));
+    c.initial_loss_scale = 3;
+    s = mds_loss_scale_start(&c);
+    assert_true(mds_loss_scale_yields(&s)); /* the first one is forgiven here, too */
+    updates(&s, 1, 1, 3);
+    assert_false(mds_loss_scale_yields(&s));
 }
 
 static void loss_scales_that_stay(void **state)
@@ -108,13 +116,11 @@ static void loss_scales_that_stay(void **state)
     c.loss_scale = 4;
     s = mds_loss_scale_start(&c);
     updates(&s, 7, 0, 4);
-    assert_false(mds_loss_scale_update(&s, 1));
-    near(s.scale, 4);
+    assert_false(mds_loss_scale_yields(&s));
     c.type = MDS_TYPE_BF16;
     s = mds_loss_scale_start(&c);
     updates(&s, 7, 0, 1);
-    assert_false(mds_loss_scale_update(&s, 1));
-    near(s.scale, 1);
+    assert_false(mds_loss_scale_yields(&s));
 }
 
 /* ---- pools ---- */
