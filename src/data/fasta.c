@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NAME_ROOM = 64 };
 
@@ -29,7 +30,7 @@ static const unsigned char meaning[256] = {
     ['D'] = BASE_N,   ['d'] = BASE_N,   ['H'] = BASE_N,  ['h'] = BASE_N,
     ['V'] = BASE_N,   ['v'] = BASE_N,   ['N'] = BASE_N,  ['n'] = BASE_N,
     ['-'] = BASE_N,   ['.'] = BASE_N,   [' '] = SKIPPED, ['\t'] = SKIPPED,
-    ['\r'] = SKIPPED, ['\n'] = NEWLINE,
+    ['\r'] = NEWLINE, ['\n'] = NEWLINE,
 };
 
 enum mds_rc mds_fasta_create(struct mds_reader *r, struct mds_fasta **out)
@@ -78,7 +79,7 @@ static enum mds_rc skip_line(struct mds_fasta *f, char *name)
         if (c < 0)
             break;
         f->pos++;
-        if (c == '\n')
+        if (c == '\n' || c == '\r')
             break;
         in_word = in_word && !isspace(c);
         if (name && in_word && n < NAME_ROOM - 1)
@@ -86,7 +87,7 @@ static enum mds_rc skip_line(struct mds_fasta *f, char *name)
     }
     if (name)
         name[n] = '\0';
-    f->line++;
+    f->line += c != '\r'; /* which '\n' may follow */
     f->line_start = 1;
     return MDS_OK;
 }
@@ -114,7 +115,8 @@ static enum mds_rc no_header(const struct mds_fasta *f, int c)
                              : "is this a FASTA file?");
 }
 
-/* Before the first record only blank lines and comments may stand. */
+/* Before the first record only blank lines and comments may stand, and the mark that
+ * Windows' editors put before UTF-8. */
 static enum mds_rc find_first(struct mds_fasta *f, int *found)
 {
     int c;
@@ -127,7 +129,7 @@ static enum mds_rc find_first(struct mds_fasta *f, int *found)
             MDS_TRY(skip_line(f, NULL));
             continue;
         }
-        if (!isspace(c))
+        if (!isspace(c) && !(f->line == 1 && memchr("\xef\xbb\xbf", c, 3)))
             return no_header(f, c);
         f->line += c == '\n';
         f->pos++;
@@ -171,7 +173,7 @@ static enum mds_rc take_bases(struct mds_fasta *f, unsigned char *bases, size_t 
             bases[taken++] = (unsigned char)(m - BASE_A);
         else if (f->line_start && (c == '>' || c == ';'))
             break;
-        else if (m == NEWLINE)
+        else if (c == '\n')
             f->line++;
         else if (m == REFUSED)
             return refuse(f, c);

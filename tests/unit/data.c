@@ -60,6 +60,21 @@ static void test_fasta_reads_all_shapes(void **state)
     }
 }
 
+static void test_fasta_of_other_systems(void **state)
+{
+    char got[256];
+
+    (void)state;
+    for (size_t room = 1; room < 4; room++) {
+        assert_int_equal(read_fasta("\r>a b\rAC\rGT\r;c\r>d\rA", room, got), MDS_OK);
+        assert_string_equal(got, "a:ACGT;d:A;");
+        assert_int_equal(read_fasta("\xef\xbb\xbf>a\r\nAC\r\n>b\r\n", room, got),
+                         MDS_OK);
+        assert_string_equal(got, "a:AC;b:;");
+    }
+    assert_fails(read_fasta(">r\r\nAC\r\nEF\r\n", 64, got), MDS_EUSER, "x.fa:3: ");
+}
+
 static void test_fasta_says_what_is_wrong(void **state)
 {
     char got[256];
@@ -451,6 +466,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fasta_reads_all_shapes),
+        cmocka_unit_test(test_fasta_of_other_systems),
         cmocka_unit_test(test_fasta_says_what_is_wrong),
         cmocka_unit_test(test_make_frames_and_strands),
         cmocka_unit_test(test_make_long_records),
