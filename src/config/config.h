@@ -94,7 +94,7 @@ struct mds_train_config {
     int64_t log_interval;
     int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
-    int exit_signal_handler; /* finish the step and leave at SIGTERM, SIGUSR1 */
+    int exit_signal_handler; /* finish the step and leave at a signal */
     enum mds_nonfinite on_nonfinite;
     int64_t nonfinite_limit; /* steps skipped in a row; returns to one checkpoint */
     double spike_sigma;      /* deviations above the mean loss; 0: not watched */

@@ -286,9 +286,9 @@ static const struct mds_option rows[] = {
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
-     .help =
-         "at SIGTERM or SIGUSR1 finish the step, save and leave; at a second one leave "
-         "at once"},
+     .help = "at Ctrl-C, SIGTERM or SIGUSR1 finish the step, save and leave; at a "
+             "second one "
+             "leave at once"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",

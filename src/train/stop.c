@@ -27,11 +27,14 @@ static void on_signal(int sig)
 /* If the user asked for it. */
 static void handle(const struct run *r, void (*handler)(int))
 {
-    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction old, act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 
     if (!r->config->train.exit_signal_handler)
         return;
     sigfillset(&act.sa_mask);
+    /* Of a run in the background, Ctrl-C is not meant. */
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGUSR1, &act, NULL);
 }

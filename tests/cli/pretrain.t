@@ -20,8 +20,8 @@ ranks() {
     n=$1
     shift
     rm -rf pids && mkdir pids &&
-        timeout 60 $MPIEXEC -n "$n" sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh \
-            $small "$@" </dev/null
+        timeout 60 $MPIEXEC -n "$n" sh -c 'echo >pids/$$ && exec "$@"' sh \
+            ${under-} mds_pretrain $small "$@" </dev/null
 }
 # in_background OPTIONS...: steps on two ranks until stopped, the third is done on return;
 # output in out, in the end the status in status
@@ -143,13 +143,20 @@ test_expect_success 'leaves after --exit-duration-in-mins' '
         >out 2>&1 &&
     grep -i "duration" out
 '
-test_expect_success 'leaves in order at a signal when asked to, saving weights' '
-    rm -f w2.safetensors &&
-    in_background --exit-signal-handler --export-weights w2.safetensors &&
-    (cd pids && kill -USR1 *) &&
-    wait && cat out && test "$(cat status)" -eq 0 &&
-    grep -i "signal" out && test -s w2.safetensors
-'
+# leaves_at SIGNAL [COMMAND...]: ranks run under the command; the shell itself lets those in
+# the background ignore SIGINT
+leaves_at() {
+    sig=$1
+    shift
+    rm -f w2.safetensors
+    under="$*" in_background --exit-signal-handler --export-weights w2.safetensors &&
+        (cd pids && kill -s "$sig" -- *) &&
+        wait && cat out && test "$(cat status)" -eq 0 &&
+        grep -i "signal" out && test -s w2.safetensors
+}
+test_expect_success 'leaves in order at a signal when asked to, saving weights' 'leaves_at USR1'
+! env --default-signal=INT true 2>/dev/null || test_set_prereq DEFAULT_SIGNAL
+test_expect_success DEFAULT_SIGNAL 'and at Ctrl-C' 'leaves_at INT env --default-signal=INT'
 test_expect_success 'a rank that is killed in mid-step takes the run with it, in seconds' '
     in_background &&
     before=$(date +%s) &&
