@@ -109,6 +109,9 @@ static enum mds_rc check_words(const struct mds_program *p, const struct mds_ver
     if (c->words > v->most)
         return mds_fail(MDS_EUSER, "'%s' is one word too many; see %s %s --help",
                         c->word[v->most], p->set->program, v->name);
+    if (c->behind_count > 0 && !strstr(v->synopsis, "[-- "))
+        return mds_fail(MDS_EUSER, "%s takes nothing behind --, such as '%s'", v->name,
+                        c->behind[0]);
     if (has_empty(c))
         return mds_fail(MDS_EUSER, "%s: a word is empty; is a variable unset?",
                         v->name);

@@ -125,6 +125,12 @@ test_expect_success '--help of each verb, and of all a line in the man page' '
         grep -q -e "$flag" page || { echo "no $flag"; return 1; }
     done
 '
+test_expect_success 'verbs that start no mds_pretrain take no options of it' '
+    for verb in where "report ." "check-profile $srcdir/machines/polaris.yaml"; do
+        test_must_fail mds_launch $verb -- --misspelt 2>err &&
+        grep "error: ${verb%% *} takes nothing behind --, such as .--misspelt." err || return 1
+    done
+'
 test_expect_success 'scripts find the ones beside them, whatever CDPATH is' '
     (cd "$srcdir" && CDPATH=$srcdir && export CDPATH && ALCF/submit-pbs.sh --help) >out &&
     grep "Options: mds_launch --help" out
