@@ -209,12 +209,16 @@ void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag)
 }
 
 /* How what stands at the path differs from what is meant; NULL if it does not, or
- * nothing can be seen there. */
+ * nothing can be seen there.  No option is for a pipe. */
 static const char *wrong_path(const char *path, enum mds_option_path meant)
 {
     struct stat st;
     int seen = path && stat(path, &st) == 0;
 
+    if (path && strcmp(path, "-") == 0)
+        return "neither standard input nor output will do; give a name";
+    if (meant == MDS_PATH_EITHER)
+        return NULL;
     if (meant == MDS_PATH_FILE)
         return seen && S_ISDIR(st.st_mode) ? "a folder; it must be a file" : NULL;
     if (path && !seen && errno == ENOTDIR)
@@ -229,7 +233,7 @@ void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *dia
         struct mds_str name = {0};
         const char *wrong;
 
-        if (o->path == MDS_PATH_ANY)
+        if (o->path == MDS_PATH_NONE)
             continue;
         wrong = wrong_path(mds_settings_value(s, i).s, o->path);
         if (!wrong)

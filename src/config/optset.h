@@ -48,8 +48,8 @@ enum mds_option_support {
     MDS_ALWAYS,  /* what it asks for always holds */
 };
 
-/* What a path names, if anything is there already. */
-enum mds_option_path { MDS_PATH_ANY, MDS_PATH_FILE, MDS_PATH_FOLDER };
+/* What a path names, if anything is there already; NONE: the value is no path. */
+enum mds_option_path { MDS_PATH_NONE, MDS_PATH_FILE, MDS_PATH_FOLDER, MDS_PATH_EITHER };
 
 enum { MDS_OPT_UNSTORED = -1 }; /* offset of a row without a field */
 #define MDS_OPT_NO_MAX 9e18     /* max of a row without an upper bound */

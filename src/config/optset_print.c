@@ -423,7 +423,7 @@ void mds_settings_lines(const struct mds_settings *s, const char *const *but,
             continue;
         v = mds_settings_value(s, i);
         mds_str_add(out, "%s ", o->flag ? o->flag : o->key);
-        if (o->path == MDS_PATH_ANY)
+        if (o->path == MDS_PATH_NONE)
             mds_value_format(o, v, out);
         else
             mds_str_add(out, "%s", v.s ? "a path" : "no path");

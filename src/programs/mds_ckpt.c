@@ -43,7 +43,8 @@ static const struct mds_option rows[] = {
      .help = "nothing but weights: neither moments nor iteration"},
 
     {exporting, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
-     "path", .help = "needed: FILE.safetensors, or with --format hf a folder"},
+     "path", .help = "needed: FILE.safetensors, or with --format hf a folder",
+     .path = MDS_PATH_EITHER},
     {exporting, NULL, "--format", NULL, MDS_OPT_ENUM, "mds", 0, 0, formats, AT(format),
      NULL,
      .help = "mds: one file of f32 under the names they have here; hf: a folder for "

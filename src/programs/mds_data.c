@@ -39,7 +39,8 @@ static const struct mds_option rows[] = {
          "FASTA to A C G T N, <eod>; bytes: any file to its 256 bytes, <eod>, a "
          "document each; ids: numbers of any tokenizer, a document a line"},
     {make, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
-     "file.h5", .help = "needed: where the tokens go; appears when complete"},
+     "file.h5", .help = "needed: where the tokens go; appears when complete",
+     .path = MDS_PATH_FILE},
     {make, "make.vocab_size", "--vocab-size", NULL, MDS_OPT_COUNT, NULL, 1,
      (double)MDS_VOCAB_MAX, NULL, AT(vocab), "words",
      .help = "ids: how many there are"},
@@ -123,9 +124,6 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
                                    "is missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
-    if (strcmp(a->output, "-") == 0)
-        return mds_fail(MDS_EUSER, "make: --output -: tokens cannot go to standard "
-                                   "output; name a file");
     while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
         tokenizer++;
     if (is_given(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)

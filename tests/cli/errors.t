@@ -147,6 +147,12 @@ test_expect_success 'a file where a folder is meant, and the other way round' '
         fails "command line: $option folder: a folder; it must be a file" \
             pretrain $option folder || return 1
     done &&
+    for option in --save --load --metrics-jsonl --export-weights --trace-dir; do
+        fails "command line: $option '\''-'\'': neither standard input nor output will do; give a name" \
+            pretrain $option - || return 1
+    done && test ! -e - &&
+    fails "output '\''-'\'': neither standard" mds_ckpt export --output - ck &&
+    fails "output '\''-'\'': neither standard" mds_ckpt export --format hf --output - ck &&
     for option in --config --deepspeed_config; do
         fails "folder: Is a directory; it must be a file of settings" \
             pretrain $option folder || return 1
@@ -156,8 +162,10 @@ test_expect_success 'a file where a folder is meant, and the other way round' '
     fails "plain: no folder; give the one that --save named" mds_ckpt info plain &&
     fails "plain/x: no folder" mds_ckpt verify --all plain/x &&
     fails "plain: a file; it must be a folder" mds_ckpt reshard ck plain &&
-    fails "folder: cannot be written: a folder; name a file in it" \
+    fails "folder: a folder; it must be a file" \
         mds_data make --tokenizer bytes --output folder plain &&
+    fails "folder: cannot be written: a folder; name a file in it" \
+        mds_ckpt export --output folder ck &&
     fails "no/x.h5: cannot be written: No such file or directory; make its folder first" \
         mds_data make --tokenizer bytes --output no/x.h5 plain &&
     fails "folder: Is a directory; name the files in it" \

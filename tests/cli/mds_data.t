@@ -159,7 +159,7 @@ test_expect_success 'missing input, unwritable output' '
     fails "no/b.h5: cannot be written: No such file" \
         mds_data make --tokenizer codon --output no/b.h5 "$lambda" &&
     mkdir folder &&
-    fails "folder: cannot be written: a folder; name a file in it" \
+    fails "folder: a folder; it must be a file" \
         mds_data make --tokenizer codon --output folder "$lambda"
 '
 
@@ -199,7 +199,7 @@ test_expect_success 'wrong usage names the nearest' '
     fails "is for --tokenizer codon, not bytes" \
         mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
     fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
-    fails "output -: tokens cannot go to standard output; name a file" \
+    fails "output '\''-'\'': neither standard input nor output will do; give a name" \
         mds_data make --tokenizer codon --output - "$lambda" &&
     fails "make needs an INPUT" mds_data make --tokenizer codon --output b.h5 &&
     fails "from '\''x'\'': must be a whole number" mds_data dump --from x l.h5 &&
