@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,14 @@ static double number(const struct mds_node *map, const char *key)
     const struct mds_node *n = mds_node_get(map, key);
 
     return n && n->text ? strtod(n->text, NULL) : 0;
+}
+
+/* JSON has no word for a loss that is not finite but null. */
+static double loss_of(const struct mds_node *map)
+{
+    const struct mds_node *n = mds_node_get(map, "lm_loss");
+
+    return n && n->text && strcmp(n->text, "null") == 0 ? NAN : number(map, "lm_loss");
 }
 
 static int is_event(const struct mds_node *map, const char *event)
@@ -68,7 +77,7 @@ static void take_step(const struct mds_node *map, struct mds_result *r, struct s
         t->first_s = s;
     }
     t->warm = 1;
-    r->loss = number(map, "lm_loss");
+    r->loss = loss_of(map);
     r->steps = (long)number(map, "iteration");
 }
 

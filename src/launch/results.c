@@ -53,6 +53,10 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
     for (size_t i = 0; i < all->n; i++) {
         const struct mds_result *r = &all->v[i];
 
+        if (r->steps == 0) {
+            fprintf(f, "%s,%s,%d,%ld,0,,,,\n", r->run, r->model, r->ranks, r->seq);
+            continue;
+        }
         fprintf(f, "%s,%s,%d,%ld,%ld,%.6g,%.6g,%.6g,%.6g\n", r->run, r->model, r->ranks,
                 r->seq, r->steps, r->elapsed_s, tokens_of(r), flops_of(r) / 1e12,
                 r->loss);
@@ -67,6 +71,11 @@ static void print_markdown(const struct mds_results *all, FILE *f)
     for (size_t i = 0; i < all->n; i++) {
         const struct mds_result *r = &all->v[i];
 
+        if (r->steps == 0) {
+            fprintf(f, "| %s | %s | %d | %ld | no step yet | | | | |\n", r->run,
+                    r->model, r->ranks, r->seq);
+            continue;
+        }
         fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.0f | %.4g | %.4f |\n", r->run,
                 r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_of(r),
                 flops_of(r) / 1e12, r->loss);

@@ -113,6 +113,15 @@ test_expect_success 'plots: a line for each model and number of ranks, the faste
     grep -o "title .A, [24] ranks\|title .B, 2 ranks" made/report.gp >got && test "$(wc -l <got)" -eq 3 &&
     rm -r made/[a-e] made/report.gp && mds_launch report made 2>err && grep "no plots: no run in made made a step" err
 '
+test_expect_success 'runs without a step, and one whose loss is not finite' '
+    rm -rf made && made nan A 2 64 1 && sed -i "s/\"lm_loss\":1/\"lm_loss\":null/" made/nan/metrics.jsonl &&
+    made none A 2 32 1 && sed -i 2d made/none/metrics.jsonl && mkdir made/empty && : >made/empty/metrics.jsonl &&
+    mds_launch report made >out && cat out made/report.csv &&
+    grep "^| nan | A | 2 | 64 | 1 | 1 | 32 | 0.5 | nan |$" out &&
+    grep "^| none | A | 2 | 32 | no step yet | | | | |$" out && grep "^| empty |.* no step yet |" out &&
+    grep "^none,A,2,32,0,,,,$" made/report.csv && grep "^nan,.*,nan$" made/report.csv &&
+    rm -r made
+'
 test_expect_success 'names that CSV, Markdown and gnuplot would read something into' '
     mkdir -p "odd, it'"'"'s" && cd "odd, it'"'"'s" && made "x,1|\"y" "A'"'"'; print 1 #" 2 32 1 && cd .. &&
     mds_launch report "odd, it'"'"'s/made" >out && cat out &&
