@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HOSTS = 100000, MAX_NAME = 256 };
+enum { MAX_HOSTS = 100000, MAX_NAME = 256, MAX_DIGITS = 6 };
 
 void mds_hosts_fini(struct mds_hosts *h)
 {
@@ -207,8 +207,10 @@ static int split_line(char *line, char **name, int *slots)
         else if (end != ':' && *more)
             return -1;
         if (*more) {
-            *slots = atoi(more);
-            more += strspn(more, "0123456789");
+            size_t digits = strspn(more, "0123456789");
+
+            *slots = digits <= MAX_DIGITS ? atoi(more) : 0;
+            more += digits;
             return *slots > 0 && !more[strspn(more, " \t")] ? 0 : -1;
         }
     }
@@ -221,11 +223,11 @@ static enum mds_rc take_line(struct lines *l, char *line, struct mds_hosts *out)
     int slots;
     size_t at;
 
-    line[strcspn(line, "#\r\n")] = '\0';
-    if (!line[strspn(line, " \t")]) {
+    if (!line[strspn(line, " \t\r\n")])
         l->blank = l->line;
+    line[strcspn(line, "#\r\n")] = '\0';
+    if (!line[strspn(line, " \t")])
         return MDS_OK;
-    }
     if (l->blank && l->strict)
         return mds_fail(MDS_EUSER, "%s:%d: a blank line between nodes; delete it",
                         l->path, l->blank);
@@ -250,14 +252,18 @@ enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
     struct mds_hosts h = {0};
     enum mds_rc rc = MDS_OK;
     FILE *f = fopen(path, "re");
-    char line[1024];
+    char *line = NULL;
+    size_t room = 0;
 
     if (!f)
         return mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
-    while (!rc && fgets(line, sizeof line, f)) {
+    while (!rc && getline(&line, &room, f) > 0) {
         l.line++;
         rc = take_line(&l, line, &h);
     }
+    if (!rc && !feof(f))
+        rc = mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
+    free(line);
     fclose(f);
     if (!rc && h.count == 0)
         rc = mds_fail(MDS_EUSER, "list of nodes %s: no node in it", path);

@@ -89,6 +89,22 @@ static void files_of_nodes_are_read(void **state)
     mds_hosts_fini(&h);
 }
 
+static void comments_are_no_blank_lines_however_long(void **state)
+{
+    struct mds_hosts h = {0};
+    char text[3000] = "# nodes of the week";
+
+    (void)state;
+    memset(text + strlen(text), ' ', 2000);
+    memcpy(text + 2000, "bad words\na\n #\nb", sizeof "bad words\na\n #\nb");
+    put("f", text);
+    assert_int_equal(mds_hosts_read("f", 1, &h), MDS_OK);
+    assert_int_equal(h.count, 2);
+    assert_string_equal(h.name[0], "a");
+    assert_string_equal(h.name[1], "b");
+    mds_hosts_fini(&h);
+}
+
 static void faulty_files_are_refused(void **state)
 {
     struct mds_hosts h = {0};
@@ -100,8 +116,11 @@ static void faulty_files_are_refused(void **state)
     assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:2: a blank line");
     put("f", "a slots=x\n");
     assert_fails(mds_hosts_read("f", 0, &h), MDS_EUSER, "f:1: must be");
+    put("f", "a slots=4294967297\n");
+    assert_fails(mds_hosts_read("f", 0, &h), MDS_EUSER, "f:1: must be");
     put("f", "\n");
     assert_fails(mds_hosts_read("f", 0, &h), MDS_EUSER, "no node in it");
+    assert_fails(mds_hosts_read(".", 0, &h), MDS_EUSER, "nodes .: Is a directory");
 }
 
 /* ---- placement ---- */
@@ -494,6 +513,7 @@ int main(void)
         cmocka_unit_test(slurm_lists_expand),
         cmocka_unit_test(broken_lists_are_refused),
         cmocka_unit_test(files_of_nodes_are_read),
+        cmocka_unit_test(comments_are_no_blank_lines_however_long),
         cmocka_unit_test(faulty_files_are_refused),
         cmocka_unit_test(slurm_says_nodes_and_gpus),
         cmocka_unit_test(a_launcher_goes_before_the_batch_system),
