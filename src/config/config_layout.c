@@ -14,22 +14,6 @@ struct near {
 /* Whether a size would do in place of the present one. */
 typedef int fits_fn(const struct mds_config_run *run, int64_t size);
 
-static struct near nearest(const struct mds_config_run *run, int64_t size, int64_t most,
-                           fits_fn *fits)
-{
-    struct near n = {.below = size - 1, .above = size + 1};
-
-    if (n.below > most)
-        n.below = most;
-    while (n.below > 0 && !fits(run, n.below))
-        n.below--;
-    while (n.above <= most && !fits(run, n.above))
-        n.above++;
-    if (n.above > most)
-        n.above = 0;
-    return n;
-}
-
 static struct near nearest_multiple(int64_t n, int64_t unit)
 {
     return (struct near){.below = n / unit * unit, .above = n / unit * unit + unit};
@@ -162,18 +146,19 @@ struct dimension {
     fits_fn *fits;
 };
 
-/* The size of d that leaves no rank over and that the model allows, nearest to the
- * present one; 0: none. */
-static int64_t better_size(const struct mds_config_run *run, const struct dimension *d)
+/* The size that leaves no rank over and that the model allows, nearest to the wrong
+ * one; 0: none. */
+static int64_t better_size(const struct mds_config_run *run, int64_t wrong,
+                           fits_fn *fits)
 {
-    int64_t others = mds_config_ranks_of_a_copy(run) / d->size;
+    int64_t others = mds_config_ranks_of_a_copy(run) / wrong;
     int64_t rest = run->world / others, best = 0;
 
-    if (d->size == 1 || run->world % others != 0)
+    if (wrong == 1 || run->world % others != 0)
         return 0;
     for (int64_t size = 1; size <= rest; size++)
-        if (rest % size == 0 && (!run->config.model.heads || d->fits(run, size)))
-            best = closer((struct near){.below = best, .above = size}, d->size);
+        if (rest % size == 0 && (!run->config.model.heads || fits(run, size)))
+            best = closer((struct near){.below = best, .above = size}, wrong);
     return best;
 }
 
@@ -191,7 +176,7 @@ static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
     char ranks[SAID];
 
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        int64_t size = better_size(run, &dims[i]);
+        int64_t size = better_size(run, dims[i].size, dims[i].fits);
 
         if (size)
             mds_str_add(&others, "%s%s %lld", others.len ? ", or " : "; or give ",
@@ -239,7 +224,6 @@ static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag
     int64_t tensor = run->config.parallel.tensor;
     const char *what = "the MLP's inner width, --ffn-hidden-size";
     int64_t size = m->ffn_hidden;
-    char would[SAID];
 
     if (tensor_fits(run, tensor))
         return;
@@ -252,10 +236,10 @@ static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag
     }
     mds_diag_fault(
         diag, mds_config_origin(run, "parallel.tensor"),
-        "--tensor-model-parallel-size %lld does not divide %s %lld; %s would "
+        "--tensor-model-parallel-size %lld does not divide %s %lld; %lld would "
         "do",
         (long long)tensor, what, (long long)size,
-        say(nearest(run, tensor, m->kv_heads, tensor_fits), would));
+        (long long)better_size(run, tensor, tensor_fits));
 }
 
 static void check_ulysses(const struct mds_config_run *run, struct mds_diag *diag)
@@ -264,17 +248,16 @@ static void check_ulysses(const struct mds_config_run *run, struct mds_diag *dia
     const struct mds_parallel_config *p = &run->config.parallel;
     int queries = m->heads % (p->tensor * p->ulysses) != 0;
     int64_t heads = queries ? m->heads : m->kv_heads;
-    char would[SAID];
 
     if (!tensor_fits(run, p->tensor) || ulysses_fits(run, p->ulysses))
         return;
     mds_diag_fault(
         diag, mds_config_origin(run, "parallel.ulysses"),
         "--ds-sequence-parallel-size %lld does not divide the %lld %s that a tensor "
-        "rank has; %s would do, and --context-parallel-size has no such limit",
+        "rank has; %lld would do, and --context-parallel-size has no such limit",
         (long long)p->ulysses, (long long)(heads / p->tensor),
         queries ? "heads" : "key/value heads",
-        say(nearest(run, p->ulysses, m->kv_heads / p->tensor, ulysses_fits), would));
+        (long long)better_size(run, p->ulysses, ulysses_fits));
 }
 
 /* Ranks of the ring take two pieces each, of which Ulysses and tensor ranks take parts.

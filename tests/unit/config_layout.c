@@ -118,7 +118,9 @@ static void test_unshareable_models(void **state)
     (void)state;
     expect_misfit(TENSOR "3", 3,
                   "command line: --tensor-model-parallel-size 3 does not divide "
-                  "--num-attention-heads 4; 2 or 4 would do");
+                  "--num-attention-heads 4; 1 would do");
+    /* 4 fits the model, but not six ranks */
+    expect_misfit(TENSOR "6", 6, "does not divide --num-attention-heads 4; 2 would do");
     expect_misfit(TENSOR "8", 8, "does not divide --num-attention-heads 4; 4 would do");
     expect_misfit(TENSOR "4 --num-key-value-heads 2", 4,
                   "does not divide --num-key-value-heads 2; 2 would do");
