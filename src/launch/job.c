@@ -105,6 +105,8 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
         mds_diag_fault(diag, NULL,
                        "no walltime; give --walltime (DURATION), such as "
                        "1:00:00");
+    else if (j->launch->options->margin_s >= j->walltime_s)
+        mds_diag_fault(diag, NULL, "--margin is no shorter than the walltime");
     if (!j->project)
         mds_diag_fault(diag, NULL, "no project; give --project (PROJECT)");
 }

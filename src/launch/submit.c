@@ -159,12 +159,14 @@ static double save_s(const struct mds_launch *l, const struct mds_estimate *e)
     return 12 * e->parameters / (double)l->ranks / 0.4e9;
 }
 
-/* When to leave: not past the middle of the walltime, lest nothing be trained. */
+/* How long before the walltime to leave: as asked, else not past its middle, lest
+ * nothing be trained. */
 static double margin_s(const struct mds_job *j, const struct mds_estimate *e)
 {
-    double asked = j->launch->options->margin_s;
-    double s = asked > 0 ? asked : 120 + 2 * e->step_s + save_s(j->launch, e);
+    double s = 120 + 2 * e->step_s + save_s(j->launch, e);
 
+    if (j->launch->options->margin_s > 0)
+        return j->launch->options->margin_s;
     s = ceil(s / 60) * 60;
     return s < j->walltime_s / 2 ? s : floor(j->walltime_s / 2);
 }

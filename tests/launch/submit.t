@@ -28,10 +28,10 @@ test_expect_success 'what a job saves, when it leaves, and that it is told other
     grep -e "--save-interval [1-9]" $job && grep -e "--signal=USR1 1[0-9]*" $job &&
     grep "qsub .*job.sh" $job && grep "^#PBS -r y" $job &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 SAVE_INTERVAL=3 \
-        mds_launch submit --print --margin 10min --no-requeue batch 2 1:00:00 me \
+        mds_launch submit --print --margin 40min --no-requeue batch 2 1:00:00 me \
         -- --save here --load there --finetune >job 2>err && cat err job &&
-    grep "^#SBATCH --signal=B:USR1@600" job && grep "^#SBATCH --no-requeue" job &&
-    grep -e "--exit-duration-in-mins 50" job && grep -e "--save-interval 3 " job &&
+    grep "^#SBATCH --signal=B:USR1@2400" job && grep "^#SBATCH --no-requeue" job &&
+    grep -e "--exit-duration-in-mins 20 " job && grep -e "--save-interval 3 " job &&
     grep "^checkpoints=here" job && grep "set -- --load .*--finetune=0" job &&
     ! grep -e "--load here" job && ! grep "scontrol" job
 '
@@ -42,6 +42,9 @@ test_expect_success 'queue limits: all faults, nothing submitted' '
     grep "5 nodes: queue prod takes 10 to 496" err &&
     grep "walltime 30:00:00: queue prod gives 24:00:00 at most" err &&
     grep "no project" err &&
+    test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
+        mds_launch submit --margin 30min debug 2 30min me 2>err &&
+    grep -e "--margin is no shorter than the walltime" err &&
     test_must_fail env MACHINE=polaris mds_launch submit debgu 1 1:00:00 me 2>err &&
     grep "did you mean debug?" err &&
     test ! -e qsub.log
