@@ -109,5 +109,9 @@ enum mds_rc mds_ckpt_claim(const char *dir)
     }
     if (err == 0)
         sign(fd);
+    else
+        mds_warn("%s: cannot be locked (%s): nothing keeps another run from saving "
+                 "there, which would spoil the checkpoints of both",
+                 path, strerror(err));
     return MDS_OK; /* open, and locked, until the process ends */
 }

@@ -16,6 +16,7 @@
  *     FAULTFS=flush:N       fflush finds no room, from the call after the Nth on
  *     FAULTFS=noexchange    names cannot change places
  *     FAULTFS=norename:N    nor be given, the Nth time (from 0 on)
+ *     FAULTFS=unlockable    nobody can lock anything
  *     FAULTFS=memory:BYTES  so many bytes of memory and more are refused
  *
  * in files whose path contains FAULTFS_PATH, and with FAULTFS_RANK on that rank alone.
@@ -233,6 +234,36 @@ int fflush(FILE *f)
     if (!next)
         find("fflush", &next);
     return next(f);
+}
+
+int fcntl64(int fd, int what, ...)
+{
+    static int (*next)(int, int, ...);
+    char path[4096];
+    va_list more;
+    void *with;
+
+    va_start(more, what);
+    with = va_arg(more, void *); /* an int is where a pointer would be */
+    va_end(more);
+    if (what == F_SETLK && is("unlockable") && is_meant(path_of(fd, path))) {
+        errno = ENOSYS;
+        return -1;
+    }
+    if (!next)
+        find("fcntl64", &next);
+    return next(fd, what, with);
+}
+
+int fcntl(int fd, int what, ...)
+{
+    va_list more;
+    void *with;
+
+    va_start(more, what);
+    with = va_arg(more, void *);
+    va_end(more);
+    return fcntl64(fd, what, with);
 }
 
 /* ---- names ---- */
