@@ -171,7 +171,7 @@ enum mds_rc mds_h5_close(struct mds_h5 *f)
 
 int mds_h5_has(struct mds_h5 *f, const char *name)
 {
-    return H5Aexists(f->id, name) > 0;
+    return H5Aexists(f->id, name) != 0; /* negative: who reads it hears why not */
 }
 
 static enum mds_rc put_attribute(struct mds_h5 *f, const char *name, hid_t type,

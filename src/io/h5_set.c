@@ -118,7 +118,7 @@ enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name, struct mds_h5_se
     enum mds_rc rc;
     hid_t dapl;
 
-    if (H5Lexists(f->id, name, H5P_DEFAULT) <= 0)
+    if (H5Lexists(f->id, name, H5P_DEFAULT) == 0) /* negative: H5Dopen2 says why */
         return mds_fail(MDS_EUSER, "%s: has no data set %s", f->shown, name);
     MDS_TRY(new_set(f, name, &s));
     dapl = H5Pcreate(H5P_DATASET_ACCESS);

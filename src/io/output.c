@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "io/durable.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,13 +16,15 @@ static void forget(struct mds_output *o)
     *o = (struct mds_output){0};
 }
 
-/* No other process has begun to write it since. */
+/* Whether no other process has begun to write it since; -1, and errno, where that
+ * cannot be told. */
 static int is_ours(const struct mds_output *o)
 {
     struct stat open, named;
 
-    return fstat(fileno(o->file), &open) == 0 && stat(o->partial, &named) == 0 &&
-           open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+    if (fstat(fileno(o->file), &open) || stat(o->partial, &named))
+        return errno == ENOENT ? 0 : -1;
+    return open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)
@@ -58,7 +61,7 @@ void mds_output_abandon(struct mds_output *o)
 {
     if (!o->file)
         return;
-    if (is_ours(o))
+    if (is_ours(o) > 0)
         unlink(o->partial);
     fclose(o->file);
     forget(o);
@@ -82,10 +85,11 @@ static void sync_folder_of(const char *path)
 enum mds_rc mds_output_commit(struct mds_output *o)
 {
     enum mds_rc rc = MDS_OK;
+    int ours = 0;
 
-    if (fflush(o->file) || fsync(fileno(o->file)))
+    if (fflush(o->file) || fsync(fileno(o->file)) || (ours = is_ours(o)) < 0)
         rc = mds_fail_write(MDS_EIO, o->path);
-    else if (!is_ours(o))
+    else if (!ours)
         rc = mds_fail(MDS_EIO,
                       "%s: another process has begun to write it, or %s was removed: "
                       "nothing is written here; give each a name of its own",

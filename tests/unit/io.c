@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "config.h"
 #include "io/folder.h"
@@ -268,6 +269,19 @@ static void test_outputs_do_not_mix(void **state)
     assert_int_equal(mds_output_commit(&last), MDS_OK);
 }
 
+static void test_output_whose_folder_is_gone(void **state)
+{
+    struct mds_output o;
+
+    (void)state;
+    assert_int_equal(mkdir("gone", 0777), 0);
+    assert_int_equal(mds_output_open("gone/o", &o), MDS_OK);
+    assert_int_equal(rename("gone", "elsewhere"), 0);
+    write_file("gone", "", 0);
+    assert_fails(mds_output_commit(&o), MDS_EIO,
+                 "gone/o: cannot be written: Not a directory");
+}
+
 static void test_output_refuses_early(void **state)
 {
     struct mds_output o;
@@ -491,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_jsonl_reports_a_full_disk),
         cmocka_unit_test(test_output_appears_when_complete),
         cmocka_unit_test(test_outputs_do_not_mix),
+        cmocka_unit_test(test_output_whose_folder_is_gone),
         cmocka_unit_test(test_output_refuses_early),
         cmocka_unit_test(test_folders_are_made),
         cmocka_unit_test(test_path_join),
