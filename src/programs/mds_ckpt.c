@@ -189,19 +189,27 @@ static enum mds_rc list(const char *dir, int64_t **iterations, int64_t *n)
         MDS_EUSER, "%s: no folder of checkpoints; give the one that --save named", dir);
 }
 
-/* All of them, whatever the first ones are like. */
+/* All of them, whatever the first ones are like; what there is no memory to read may be
+ * sound. */
 static enum mds_rc verify_all(const char *dir)
 {
     int64_t *iterations, n, bad = 0;
     char path[MDS_PATH_SIZE];
+    enum mds_rc rc = MDS_OK;
 
     MDS_TRY(list(dir, &iterations, &n));
-    for (int64_t i = 0; i < n; i++)
-        if (mds_ckpt_path(dir, iterations[i], 0, path) || verify(path)) {
+    for (int64_t i = 0; rc != MDS_EMEM && i < n; i++) {
+        rc = mds_ckpt_path(dir, iterations[i], 0, path);
+        if (!rc)
+            rc = verify(path);
+        if (rc && rc != MDS_EMEM) {
             printf("%s\n", mds_fail_text());
             bad++;
         }
+    }
     free(iterations);
+    if (rc == MDS_EMEM)
+        return rc;
     return bad ? mds_fail(MDS_EUSER, "%s: %" PRId64 " of %" PRId64 " are damaged", dir,
                           bad, n)
                : MDS_OK;

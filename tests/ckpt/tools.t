@@ -9,7 +9,8 @@ test_expect_success 'a checkpoint' '
     mds_pretrain --data-path t.h5 --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
         --seq-length 32 --train-iters 4 --eval-iters 0 --threads 1 --save good
 '
-# alone FAULT COMMAND...: one process, whose files cannot be written, says so in a line
+# alone FAULT COMMAND...: one process, whose files fail, says so in a line: of $meant, with
+# $said in it
 alone() {
     FAULTFS=$1 FAULTFS_PATH=${meant:-new} ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
         LD_PRELOAD=$builddir/tests/ckpt/faultfs.so
@@ -19,7 +20,7 @@ alone() {
     status=$?
     unset FAULTFS LD_PRELOAD
     cat err
-    test $status -eq 1 && test "$(grep -c "error: .*new" err)" -eq 1
+    test $status -eq 1 && test "$(grep -c "error: .*${said:-new}" err)" -eq 1
 }
 test_expect_success 'mds_ckpt and mds_data without room leave nothing behind' '
     for fault in full:0 full:60000 sync flush:0 norename:0; do
@@ -50,6 +51,19 @@ test_expect_success 'one write of many finds no room: it is noticed, whichever i
         \"ACGTTGCAACGTCATGCATGTTTACGCATCGGCATCAGCAGCATGACGTAGCATCAG\" }" >long.fa &&
     blinks new.h5 1 mds_data make --tokenizer codon --output new.h5 long.fa &&
     meant=new/iter blinks new/iter_0000004 13 mds_ckpt reshard good new --world-size 2 && mds_ckpt verify new
+'
+
+# What a disk does not give is not missing, wherever it fails.
+test_expect_success 'a checkpoint that cannot be read has what it has' '
+    n=0
+    while (meant=index.h5 said="index.h5.*Input/output error" &&
+        alone read:$n mds_ckpt export --output new.st good); do
+        n=$((n + 500))
+    done
+    cat err && test $n -gt 2000 && test ! -s err
+'
+test_expect_success 'memory that is refused is no damage' '
+    (meant=rank_ said="host memory: .* refused" && alone memory:3000 mds_ckpt verify --all good)
 '
 
 test_done
