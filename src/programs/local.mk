@@ -17,6 +17,12 @@ programs_of_verbs = src/programs/finish.c src/programs/finish.h \
   src/programs/start.c src/programs/start.h \
   src/programs/verbs.c src/programs/verbs.h
 
+unit_tests += tests/unit/verbs
+tests_unit_verbs_SOURCES = tests/unit/verbs.c $(programs_of_verbs)
+tests_unit_verbs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_verbs_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
+  $(YAML_LIBS) $(CMOCKA_LIBS)
+
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk

@@ -1,16 +1,15 @@
 #include "programs/verbs.h"
+#include "base/alloc.h"
 #include "programs/finish.h"
 #include "programs/start.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 64, NAMES = 16 }; /* more than any program here has */
-
 /* A verb's part of the program's options. */
 struct part {
     struct mds_option_set set;
-    struct mds_option rows[ROWS];
+    struct mds_option *rows;
 };
 
 static int is_of(const struct mds_option *o, const struct mds_verb *v)
@@ -20,17 +19,21 @@ static int is_of(const struct mds_option *o, const struct mds_verb *v)
     return v && strstr(v->groups ? v->groups : v->name, o->group) != NULL;
 }
 
-/* v NULL: of no verb. */
-static void take_part(const struct mds_program *p, const struct mds_verb *v,
-                      struct part *out)
+/* v NULL: of no verb.  The rows are the caller's to free. */
+static enum mds_rc take_part(const struct mds_program *p, const struct mds_verb *v,
+                             struct part *out)
 {
-    size_t n = 0;
+    size_t all = 0, n = 0;
 
+    while (p->set->options[all].help)
+        all++;
     out->set = *p->set;
-    for (const struct mds_option *o = p->set->options; o->help && n < ROWS - 1; o++)
+    out->rows = mds_zalloc(all + 1, sizeof *out->rows);
+    if (!out->rows)
+        return MDS_EMEM;
+    for (const struct mds_option *o = p->set->options; o->help; o++)
         if (is_of(o, v))
             out->rows[n++] = *o;
-    out->rows[n] = (struct mds_option){.help = NULL};
     out->set.options = out->rows;
     out->set.others = p->set->options;
     if (v) {
@@ -38,6 +41,7 @@ static void take_part(const struct mds_program *p, const struct mds_verb *v,
         out->set.about = v->about;
         out->set.hands_on = v->hands_on;
     }
+    return MDS_OK;
 }
 
 static const struct mds_verb *find(const struct mds_program *p, const char *name)
@@ -51,16 +55,18 @@ static const struct mds_verb *find(const struct mds_program *p, const char *name
 
 static enum mds_rc unknown_verb(const struct mds_program *p, const char *name)
 {
-    const char *names[NAMES], *near;
+    const char **names, *near;
     struct mds_str all = {0};
     char hint[MDS_HINT_SIZE];
     size_t n = 0;
 
-    for (const struct mds_verb *v = p->verbs; v->name && n < NAMES; v++) {
+    for (const struct mds_verb *v = p->verbs; v->name; v++, n++)
         mds_str_add(&all, "%s%s", n ? ", " : "there is ", v->name);
-        names[n++] = v->name;
-    }
-    near = name ? mds_str_nearest(name, names, n) : NULL;
+    names = mds_zalloc(n, sizeof *names);
+    for (size_t i = 0; names && i < n; i++)
+        names[i] = p->verbs[i].name;
+    near = name && names ? mds_str_nearest(name, names, n) : NULL;
+    free(names);
     mds_str_hint(near, all.s ? all.s : "see --help", hint);
     if (name)
         mds_fail(MDS_EUSER, "unknown verb '%s'; %s", name, hint);
@@ -119,14 +125,16 @@ static enum mds_rc check_words(const struct mds_program *p, const struct mds_ver
 }
 
 /* v: whose --help was asked for; NULL: the program's. */
-static void answer(const struct mds_program *p, const struct mds_verb *v,
-                   enum mds_action action)
+static enum mds_rc answer(const struct mds_program *p, const struct mds_verb *v,
+                          enum mds_action action)
 {
     struct part part = {.set = *p->set};
 
     if (v && action == MDS_ACTION_HELP)
-        take_part(p, v, &part);
+        MDS_TRY(take_part(p, v, &part));
     mds_settings_answer(&part.set, action, stdout);
+    free(part.rows);
+    return MDS_OK;
 }
 
 static enum mds_rc call(const struct mds_program *p, struct mds_call *c)
@@ -135,10 +143,8 @@ static enum mds_rc call(const struct mds_program *p, struct mds_call *c)
     const char *name = s->operand_count ? s->operands[0] : p->otherwise;
     const struct mds_verb *v = name ? find(p, name) : NULL;
 
-    if (s->action) {
-        answer(p, s->operand_count ? v : NULL, s->action);
-        return MDS_OK;
-    }
+    if (s->action)
+        return answer(p, s->operand_count ? v : NULL, s->action);
     if (!v)
         return unknown_verb(p, name);
     c->words = s->operand_count ? s->operand_count - 1 : 0;
@@ -157,11 +163,12 @@ static enum mds_rc read_and_call(const struct mds_program *p, struct mds_call *c
 
     if (!p->otherwise && first && !v)
         return unknown_verb(p, first);
-    take_part(p, v, &part);
+    MDS_TRY(take_part(p, v, &part));
     rc = read_line(c, p->otherwise ? p->set : &part.set, values);
     if (!rc)
         rc = call(p, c);
     mds_settings_fini(&c->settings);
+    free(part.rows);
     return rc;
 }
 
