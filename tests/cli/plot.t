@@ -40,7 +40,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..9
+echo 1..10
 check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
     "$plot" run.jsonl out.jpg
 check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg
@@ -70,3 +70,10 @@ check "training, validation and entropy are in it" \
     grep -q "training, mean.*validation.*4.0123 with lines" script
 printf '1 4.5 4.5\n3 3.75 3.75\n' > want
 check "NaN steps are left out" diff want train
+cat > bin/awk << EOD
+#!/bin/sh
+[ "\$LC_ALL" = C ] && exec $(command -v awk) "\$@"
+EOD
+chmod +x bin/awk
+check "numbers are not read as the locale has them" \
+    env PATH="$work/bin:$PATH" LC_ALL=de_DE.UTF-8 "$plot" run.jsonl out.svg
