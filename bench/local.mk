@@ -10,6 +10,7 @@ EXTRA_DIST += \
 	bench/peers/llmc.py \
 	bench/plan \
 	bench/records.py \
+	bench/results \
 	bench/torch_cpu.py
 TESTS += tests/cli/bench.t
 dist_check_SCRIPTS += tests/cli/bench.t

@@ -21,9 +21,10 @@ EXTRA_DIST += \
   docs/adr/0012-loads-go-around-the-page-cache.md \
   docs/adr/0013-what-libraries-take.md \
   docs/adr/0014-rows-travel-in-chunks.md \
+  docs/adr/0015-plain-attention-is-one-walk.md \
   docs/architecture.md \
   docs/benchmarks.md \
-  docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
+  docs/img/genome-loss.svg docs/img/quickstart-loss.svg
+# What manual pages and messages refer to is installed, and what that refers to.
+dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
   docs/profiling.md
-# What manual pages and messages refer to is installed.
-dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md

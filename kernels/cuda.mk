@@ -79,7 +79,7 @@ tests_gpu_wide_LDADD = $(kernels_ldadd)
 tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS) -lm
-dist_check_SCRIPTS += tests/gpu/run tests/gpu/resume
+dist_check_SCRIPTS += tests/gpu/run tests/gpu/resume tests/gpu/repeat
 EXTRA_DIST += tests/gpu/build.sh tests/kernels/staged.c tests/gpu/attention.c tests/gpu/race.cu \
   tests/gpu/wide.c
 

@@ -70,7 +70,7 @@ test_expect_success 'every file is there' '
         folder=$(dirname "$srcdir/$text")
         { text $text | grep -o "]([^):#]*)" | sed "s/](//; s/)//"
             text $text | grep -o -w -E "$rooms/[a-zA-Z0-9_./-]*[a-z]"; } |
-            grep -v "machines/\(NAME\|mine\)\|bench/results\|ALCF/helpers.sh" | sort -u |
+            grep -v "machines/\(NAME\|mine\)\|ALCF/helpers.sh" | sort -u |
             while read -r path; do
             test -e "$folder/$path" || test -e "$srcdir/$path" || test -e "$builddir/$path" ||
                 echo "$text: $path"
