@@ -238,23 +238,25 @@ static enum mds_rc nccl_wait_message(struct mds_comm *c, const struct mds_comm_p
 
 /* The first message of a pair is where NCCL connects it, and that keeps the host until
  * the peer comes: it is made here, where both are, and not where each may send first.
+ * It is a whole number of words, as NCCL reads no less (memcheck says so).
  */
 static enum mds_rc exchange_first(const struct mds_comm *c, struct mds_nccl_line *l,
                                   int sends)
 {
-    void *byte = NULL;
-    enum mds_rc rc = mds_nccl_check_cuda(c, "cudaMalloc", cudaMalloc(&byte, 1));
+    const size_t bytes = 16;
+    void *words = NULL;
+    enum mds_rc rc = mds_nccl_check_cuda(c, "cudaMalloc", cudaMalloc(&words, bytes));
 
     if (!rc && sends)
         rc = mds_nccl_check(c, "a first send", l->comm,
-                            ncclSend(byte, 1, ncclInt8, 1, l->comm, l->stream));
+                            ncclSend(words, bytes, ncclInt8, 1, l->comm, l->stream));
     else if (!rc)
         rc = mds_nccl_check(c, "a first recv", l->comm,
-                            ncclRecv(byte, 1, ncclInt8, 0, l->comm, l->stream));
+                            ncclRecv(words, bytes, ncclInt8, 0, l->comm, l->stream));
     if (!rc)
         rc =
             mds_nccl_check_cuda(c, "a first message", cudaStreamSynchronize(l->stream));
-    cudaFree(byte);
+    cudaFree(words);
     return rc;
 }
 
