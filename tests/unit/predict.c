@@ -75,6 +75,15 @@ static const char gpt6_7b_32k[] =
 static const char gpt13b[] =
     "--num-layers 40 --hidden-size 5120 --num-attention-heads 40 --seq-length 8192 "
     "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 4";
+static const char gpt13b_long[] =
+    "--num-layers 40 --hidden-size 5120 --num-attention-heads 40 --vocab-size 50257 "
+    "--use-rotary-position-embeddings --zero-stage 3 --recompute-granularity selective";
+static const char short13b[] = "--seq-length 2048 --micro-batch-size 8 "
+                               "--global-batch-size 32 "
+                               "--recompute-modules layernorm,mlp_act";
+static const char long13b[] = "--seq-length 262144 --micro-batch-size 1 "
+                              "--global-batch-size 1 --ds-sequence-parallel-size 4 "
+                              "--sequence-tile 16384";
 static const char gpt25b[] =
     "--num-layers 64 --hidden-size 6144 --num-attention-heads 64 --seq-length 131072 "
     "--vocab-size 50257 --micro-batch-size 1 --global-batch-size 1 "
@@ -151,6 +160,8 @@ static void memory_is_what_h200s_had_in_use(void **state)
          100.89},
         {gpt13b, "--zero-stage 2", 4, 128.3},
         {gpt13b, again, 4, 109.5},
+        {gpt13b_long, short13b, 4, 125.3},
+        {gpt13b_long, long13b, 4, 120.6},
     };
 
     (void)state;
@@ -221,6 +232,8 @@ static void time_is_what_h200s_took(void **state)
          0.03},
         {gpt13b, "--zero-stage 2", 4, 1.280, 0.03},
         {gpt13b, again, 4, 1.287, 0.03},
+        {gpt13b_long, short13b, 4, 2.309, 0.03},
+        {gpt13b_long, long13b, 4, 58.91, 0.03},
         {gpt25b,
          "--ds-sequence-parallel-size 4 --zero-stage 3 --cpu-optimizer "
          "--recompute-granularity selective",
