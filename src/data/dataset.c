@@ -53,6 +53,7 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct member *m
     const char *path = m->source->path, *name = mds_split_names[s];
     long long all = m->source->tokens, have = m->parts[s].tokens;
     long long need = d->seq_length + 1;
+    const char *without = s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
 
     if (all < need)
         return mds_fail(MDS_EUSER,
@@ -62,16 +63,16 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct member *m
     if (have < 2)
         return mds_fail(MDS_EUSER,
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
-                        "%lld: give %s at least %.3g %%",
+                        "%lld: give %s at least %.3g %%%s",
                         path, d->split, have, name, need, name,
-                        100.0 * (double)need / (double)all);
+                        100.0 * (double)need / (double)all, without);
     return mds_fail(
         MDS_EUSER,
         "%s: --split %s leaves %lld tokens for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
-        "or give %s at least %.3g %%",
+        "or give %s at least %.3g %%%s",
         path, d->split, have, name, need, need - 1, have - 1, name,
-        100.0 * (double)need / (double)all);
+        100.0 * (double)need / (double)all, without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)

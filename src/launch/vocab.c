@@ -35,6 +35,8 @@ void mds_launch_vocab(struct mds_config_run *run, int say)
     if (run->config.model.vocab || !text || mds_paths_parse(text, &paths))
         return;
     words = count_words(&paths);
+    if (paths.n > 1)
+        text = "the data";
     mds_paths_fini(&paths);
     if (!words)
         return;

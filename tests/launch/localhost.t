@@ -93,7 +93,9 @@ test_expect_success 'a plan counts the words of the data, where they are here' '
     params data && params given -- --vocab-size 66 && params gpt -- --vocab-size 50257 &&
     (unset DATA_PATH && params without) && cat data gpt && test_cmp given data &&
     test_cmp gpt without && ! cmp -s data without &&
-    (DATA_PATH="1 tokens.h5 1 gone.h5" && params blend) && test_cmp without blend
+    (DATA_PATH="1 tokens.h5 1 gone.h5" && params blend) && test_cmp without blend &&
+    DATA_PATH="$(printf "1 tokens.h5\n1 tokens.h5\n")" params two 2>err && test_cmp data two &&
+    grep "the 66 words of the data$" err
 '
 test_expect_success 'where: what was found, and disagreements' '
     printf "a slots=2\nb slots=2\n" >nodes &&

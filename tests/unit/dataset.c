@@ -327,8 +327,10 @@ static void test_short_splits_are_named(void **state)
     c.split = "1";
     assert_int_equal(open_settled(&c, 999, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 1);
-    assert_fails(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
-                 "--split 1 leaves 0 tokens for validation");
+    assert_fails(
+        mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
+        "--split 1 leaves 0 tokens for validation, but a window takes 1000: give "
+        "validation at least 100 %, or --eval-iters 0");
     mds_dataset_close(d);
 }
 
