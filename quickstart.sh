@@ -271,6 +271,9 @@ check) wanted="$for_check $for_train" ;;
     ;;
 esac
 
+case $src$build in
+*[[:space:]]*) die "'$src': no folder above may have a blank in its name; move it, or rename that" ;;
+esac
 mkdir -p "$build" "$run/logs" || die "cannot make $build and $run"
 build=$(cd "$build" && pwd) && run=$(cd "$run" && pwd) || exit 1
 logs=$run/logs

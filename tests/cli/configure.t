@@ -27,4 +27,10 @@ test_expect_success 'both, but they are of no use' '
     refuses "--with-libyaml=$PWD/half" "no usable libyaml and yaml.h; config.log says why"
 '
 
+test_expect_success 'quickstart.sh in a folder with a blank in its name, which autoconf refuses' '
+    mkdir -p "a b" && cp "$srcdir/quickstart.sh" "a b" &&
+    test_expect_code 1 "a b/quickstart.sh" 2>err && cat err &&
+    grep "^quickstart: .*/a b.: .* blank" err && test "$(ls "a b")" = quickstart.sh
+'
+
 test_done

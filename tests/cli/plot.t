@@ -52,7 +52,7 @@ mkdir bin none
 cat > bin/gnuplot << 'EOD'
 #!/bin/sh
 tee script | sed -n "s/^set output '\(.*\)'/\1/p" > name
-sed -n "s/^plot '\([^']*\)'.*/\1/p" script | xargs cat > train
+cat "$(sed -n "s/^plot '\([^']*\)'.*/\1/p" script)" > train
 echo picture > "$(cat name)"
 EOD
 chmod +x bin/gnuplot
