@@ -1,4 +1,5 @@
 /* What would fit, where nothing does. */
+#include "base/minmax.h"
 #include "base/units.h"
 #include "plan/plan.h"
 
@@ -27,8 +28,9 @@ static void advise_nodes(const struct mds_plan_request *r, FILE *f)
                     (long long)world);
             return;
         }
-    fprintf(f, "  no number of nodes of %s was found that would do, up to %lld ranks\n",
-            r->machine->name, (long long)(most < 64 * r->world ? most : 64 * r->world));
+    if (most >= 2 * r->world)
+        fprintf(f, "  no number of nodes of %s would do, up to %lld ranks\n",
+                r->machine->name, (long long)mds_min(most, 64 * r->world));
 }
 
 /* The options that are set, one by one: would it fit without? */
