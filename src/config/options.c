@@ -287,8 +287,7 @@ static const struct mds_option rows[] = {
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
      .help = "at Ctrl-C, SIGTERM or SIGUSR1 finish the step, save and leave; at a "
-             "second one "
-             "leave at once"},
+             "second one leave at once"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",

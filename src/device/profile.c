@@ -57,6 +57,8 @@ static void add_to_step(struct mds_profile_step *step, const struct mark *m, dou
         step->wait_s += s;
     else if (m->kind == MDS_PROFILE_MOVE)
         step->move_s += s;
+    else if (m->kind == MDS_PROFILE_HOST)
+        return;
     else if (m->member == MDS_OP_COPY_IN || m->member == MDS_OP_COPY_OUT)
         step->copy_s += s;
     else
@@ -85,12 +87,15 @@ static struct mds_profile_row *find_row(struct mds_profile *p, const struct mark
     return same;
 }
 
-static void add_to_row(struct mds_profile_row *row, const struct mark *m, double s)
+static void add(struct mds_profile *p, const struct mark *m, double s)
 {
+    struct mds_profile_row *row = find_row(p, m);
+
     row->calls++;
     row->s += s;
     row->cost.flops += m->cost.flops;
     row->cost.bytes += m->cost.bytes;
+    add_to_step(&p->step[m->step], m, s);
 }
 
 /* Read all marks but those that are open, which stay. */
@@ -101,7 +106,6 @@ static void harvest(struct mds_recorder *r)
     mds_dev_wait(r->dev); /* a failure is told again by the next copy_out */
     for (int i = 0; i < r->marks; i++) {
         struct mark *m = &r->mark[i];
-        double s;
 
         if (r->open[m->kind] == m) {
             struct mark swap = r->mark[kept];
@@ -112,9 +116,7 @@ static void harvest(struct mds_recorder *r)
             kept++;
             continue;
         }
-        s = between(r->dev, &m->begin, &m->end);
-        add_to_row(find_row(&r->seen, m), m, s);
-        add_to_step(&r->seen.step[m->step], m, s);
+        add(&r->seen, m, between(r->dev, &m->begin, &m->end));
     }
     r->marks = kept;
 }
@@ -158,6 +160,18 @@ void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stre
         return;
     take_instant(dev, &r->open[kind]->end, stream);
     r->open[kind] = NULL;
+}
+
+void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member,
+                     struct mdsk_cost cost, double s)
+{
+    struct mds_recorder *r = dev->recorder;
+
+    if (r && r->seen.steps < r->most)
+        add(&r->seen,
+            &(struct mark){
+                .kind = kind, .member = member, .step = r->seen.steps, .cost = cost},
+            s);
 }
 
 void mds_profile_host_wait(struct mds_dev *dev, double s)

@@ -14,6 +14,7 @@ enum mds_profile_kind {
     MDS_PROFILE_OP,   /* enum mds_op, on the device's own stream */
     MDS_PROFILE_WAIT, /* that stream (cpu: the program) waits for a transfer */
     MDS_PROFILE_MOVE, /* the transfer itself, on a stream of its own */
+    MDS_PROFILE_HOST, /* enum mds_op, done by the host beside the device */
     MDS_PROFILE_KINDS,
 };
 
@@ -60,6 +61,10 @@ void mds_profile_destroy(struct mds_profile *p); /* NULL is fine */
 void mds_profile_begin(struct mds_dev *dev, enum mds_profile_kind kind, int member,
                        struct mdsk_cost cost, void *stream);
 void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stream);
+
+/* A call that is over, and took s seconds. */
+void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member,
+                     struct mdsk_cost cost, double s);
 
 /* A name over what follows, up to the end, in the timelines of NVIDIA's profilers; they
  * nest.  Nothing in builds without CUDA. */

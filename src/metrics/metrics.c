@@ -402,6 +402,9 @@ static void record_profile_rows(struct mds_metrics *m,
         mds_jsonl_add_real(m->json, "flops", p->operation[i].flops);
         end_record(m);
     }
+    for (int i = 0; i < p->hosted_operations; i++)
+        if (begin_profile_row(m, "profile_host", p->steps, &p->hosted[i]))
+            end_record(m);
     for (int i = 0; i < p->transfers; i++) {
         if (!begin_profile_row(m, "profile_comm", p->steps, &p->transfer[i]))
             return;

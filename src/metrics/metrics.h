@@ -119,9 +119,10 @@ struct mds_metrics_profile_row {
 
 struct mds_metrics_profile {
     int64_t ranks;
-    int steps, operations, transfers;
+    int steps, operations, hosted_operations, transfers;
     const struct mds_metrics_profile_step *step;
-    const struct mds_metrics_profile_row *operation, *transfer; /* of rank 0 */
+    /* of rank 0; hosted: by the host, beside the device's */
+    const struct mds_metrics_profile_row *operation, *hosted, *transfer;
 };
 
 /* Tables, and a record for each line of them. */

@@ -53,6 +53,22 @@ static void add_operations(struct mds_str *out, const struct mds_metrics_profile
     mds_str_add(out, "  (GB/s: as if each operand travelled once)\n");
 }
 
+static void add_hosted(struct mds_str *out, const struct mds_metrics_profile *p)
+{
+    double n = p->steps;
+
+    if (p->hosted_operations == 0)
+        return;
+    mds_str_add(out, "\nby rank 0's host, beside them, a step\n%20s %7s %10s %9s\n", "",
+                "calls", "ms", "GB/s");
+    for (int i = 0; i < p->hosted_operations; i++) {
+        const struct mds_metrics_profile_row *o = &p->hosted[i];
+
+        mds_str_add(out, "%20s %7.0f %10.3f %9.1f\n", o->name, (double)o->calls / n,
+                    o->s / n * 1e3, rate(o->bytes, o->s) / 1e9);
+    }
+}
+
 static void add_transfers(struct mds_str *out, const struct mds_metrics_profile *p)
 {
     double n = p->steps;
@@ -74,6 +90,7 @@ void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *
 {
     add_steps(out, p);
     add_operations(out, p);
+    add_hosted(out, p);
     add_transfers(out, p);
     mds_str_add(out, "\n");
 }

@@ -13,7 +13,9 @@
  * is on the device until it is copied: all of them are needed for the norm they are
  * clipped by, and backward writes a unit's only after it has acquired the unit. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/minmax.h"
+#include "device/profile.h"
 #include "optim/internal.h"
 
 #include <stdio.h>
@@ -27,6 +29,7 @@ struct slot {
     struct mds_zero *z;
     struct zero_piece piece;
     struct mdsk_adamw update;
+    double s; /* that the update took */
     enum mds_rc rc;
     char why[256];                       /* the helper thread's sentence */
     int64_t room;                        /* elements; the host's memory for them: */
@@ -136,11 +139,13 @@ static void send(struct mds_zero *z, int unit)
 static void update(struct mds_job *job)
 {
     struct slot *s = (struct slot *)job;
+    double begun_s = mds_clock_s();
 
     s->rc = s->z->file ? mds_zero_file_update(s->z, s->piece.unit, &s->update)
                        : mds_zero_update_on_host(s->z, &s->piece, &s->update);
     if (s->rc)
         snprintf(s->why, sizeof s->why, "%s", mds_fail_text());
+    s->s = mds_clock_s() - begun_s;
 }
 
 /* s->update for the slot's unit. */
@@ -173,12 +178,23 @@ static void begin(struct mds_zero *z, struct slot *s)
     mds_worker_start(z->offload->worker, &s->job);
 }
 
+static void tell_profile(const struct mds_zero *z, const struct slot *s)
+{
+    struct mdsk_adamw a = s->update;
+
+    a.n = s->piece.n;
+    mds_profile_add(z->dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, mdsk_adamw_cost(&a), s->s);
+}
+
 /* Start the copy of the weights: the update is done. */
 static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 {
     if (s->rc)
         return mds_fail(s->rc, "%s", s->why);
-    if (!mds_zero_weights_on_host(z) && s->piece.n > 0)
+    if (z->dry || s->piece.n == 0)
+        return MDS_OK;
+    tell_profile(z, s);
+    if (!mds_zero_weights_on_host(z))
         s->coming = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &s->piece),
                                           s->weight, s->piece.n * z->elem);
     return MDS_OK;

@@ -67,7 +67,7 @@ static int by_time(const void *a, const void *b)
     return (x->s < y->s) - (x->s > y->s);
 }
 
-static int list_operations(const struct mds_profile *p,
+static int list_operations(const struct mds_profile *p, enum mds_profile_kind kind,
                            struct mds_metrics_profile_row *out)
 {
     int n = 0;
@@ -75,7 +75,7 @@ static int list_operations(const struct mds_profile *p,
     for (int i = 0; i < p->rows; i++) {
         const struct mds_profile_row *row = &p->row[i];
 
-        if (row->kind == MDS_PROFILE_OP)
+        if (row->kind == kind)
             out[n++] = (struct mds_metrics_profile_row){
                 .name = mds_op_name((enum mds_op)row->member),
                 .calls = row->calls,
@@ -122,18 +122,21 @@ static int list_transfers(const struct mds_profile *p,
 static enum mds_rc report(const struct run *r, const struct mds_profile *p,
                           struct mds_metrics_profile_step *step)
 {
-    struct mds_metrics_profile_row operation[MDS_PROFILE_ROWS];
+    struct mds_metrics_profile_row operation[MDS_PROFILE_ROWS],
+        hosted[MDS_PROFILE_ROWS];
     struct mds_metrics_profile_row transfer[MDS_COMM_KINDS];
     struct mds_metrics_profile m = {.ranks = r->spec->world->ranks,
                                     .steps = p->steps,
                                     .step = step,
                                     .operation = operation,
+                                    .hosted = hosted,
                                     .transfer = transfer};
 
     MDS_TRY(sum_up_steps(r, p, step));
     if (!speaks(r))
         return MDS_OK;
-    m.operations = list_operations(p, operation);
+    m.operations = list_operations(p, MDS_PROFILE_OP, operation);
+    m.hosted_operations = list_operations(p, MDS_PROFILE_HOST, hosted);
     m.transfers = list_transfers(p, transfer);
     mds_metrics_profile(r->metrics, &m);
     return MDS_OK;

@@ -106,6 +106,16 @@ test_expect_success '--profile says where the time of its steps went, and change
     grep "\"event\":\"profile_step\".*\"iteration\":3," p.jsonl &&
     grep "\"event\":\"profile_operation\".*\"name\":\"attention_fwd\",\"steps\":3" p.jsonl
 '
+test_expect_success '--profile names what the host does of --cpu-optimizer' '
+    ! grep "profile_host" p.jsonl &&
+    pretrain --cpu-optimizer --metrics-jsonl h.jsonl --profile --profile-step-start 2 \
+        --profile-step-end 5 >out 2>&1 &&
+    grep "^by rank 0.s host, beside them, a step" out &&
+    grep "^ *adamw " out >rows && test "$(wc -l <rows)" -eq 1 &&
+    sed -n "s/.*profile_host.*\"adamw\",\"steps\":3,\"calls\":\([0-9]*\),\"time_s\":\([^,]*\),.*/\1 \2/p" \
+        h.jsonl >host && test "$(wc -l <host)" -eq 1 &&
+    awk "{ exit !(\$1 >= 6 && \$1 % 3 == 0 && \$2 > 0) }" host
+'
 test_expect_success '--deterministic-mode changes nothing on cpu, and runs repeat there anyway' '
     pretrain --deterministic-mode --metrics-jsonl d.jsonl >out 2>&1 &&
     losses d.jsonl >d && test_cmp a d

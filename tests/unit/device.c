@@ -193,16 +193,20 @@ static void a_profile_adds_up(void **state)
     operate(dev, MDS_OP_ADD, 0);
     mds_profile_begin(dev, MDS_PROFILE_WAIT, 3, (struct mdsk_cost){0, 0}, NULL);
     mds_profile_end(dev, MDS_PROFILE_WAIT, NULL);
+    mds_profile_add(dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, (struct mdsk_cost){0, 7}, 99);
     mds_profile_step(dev);
     operate(dev, MDS_OP_ADD, 0); /* after the last step */
+    mds_profile_add(dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, (struct mdsk_cost){0, 7}, 99);
     assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
     assert_int_equal(p->steps, 2);
-    assert_int_equal(p->rows, 5); /* the product's two shapes, copy, add, wait */
-    assert_true(p->row[0].calls == 2 && p->row[0].cost.flops == 12);
-    assert_true(p->row[1].calls == 1 && p->row[1].cost.flops == 9);
-    assert_true(p->row[0].s >= 2e-3);
-    assert_int_equal(p->row[3].member, MDS_OP_ADD);
-    assert_int_equal(p->row[3].calls, 1);
+    assert_int_equal(p->rows, 6); /* host; the product's two shapes, copy, add, wait */
+    assert_true(p->row[0].kind == MDS_PROFILE_HOST && p->row[0].s == 99);
+    assert_true(p->row[0].calls == 1 && p->row[0].cost.bytes == 7);
+    assert_true(p->row[1].calls == 2 && p->row[1].cost.flops == 12);
+    assert_true(p->row[2].calls == 1 && p->row[2].cost.flops == 9);
+    assert_true(p->row[1].s >= 2e-3);
+    assert_int_equal(p->row[4].member, MDS_OP_ADD);
+    assert_int_equal(p->row[4].calls, 1);
     s = p->step;
     assert_true(s[0].compute_s >= 3e-3 && s[0].copy_s >= 1e-3 && s[0].wait_s == 0);
     assert_true(s[1].compute_s >= 1e-3 && s[1].copy_s == 0 && s[1].wait_s > 0);
