@@ -43,12 +43,15 @@ dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/lau
 
 # NCCL and CUDA are stand-ins there.
 if HAVE_NCCL
+if HAVE_CMOCKA
 check_PROGRAMS += tests/mpi/late
 TESTS += tests/mpi/late.sh
 endif
-tests_mpi_late_SOURCES = tests/mpi/late.c tests/mpi/ranks.c tests/mpi/ranks.h
-tests_mpi_late_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
-tests_mpi_late_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a
+endif
+tests_mpi_late_SOURCES = tests/mpi/late.c tests/mpi/ranks.c tests/mpi/ranks.h \
+  tests/unit/fake_cuda.c tests/unit/fake_cuda.h
+tests_mpi_late_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
+tests_mpi_late_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a $(CMOCKA_LIBS)
 dist_check_SCRIPTS += tests/mpi/late.sh
 
 # A rank for each GPU: mpiexec -n 4 tests/gpu/nccl

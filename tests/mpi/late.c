@@ -4,7 +4,6 @@
  *
  *   late init|send|sum|close   where it stops
  *   late nowhere               status 42: all went well, and no limit was left over */
-#include <cuda_runtime_api.h>
 #include <mpi.h>
 #include <nccl.h>
 #include <signal.h>
@@ -14,10 +13,12 @@
 #include "device/device.h"
 #include "device/profile.h"
 #include "tests/mpi/ranks.h"
+#include "tests/unit/fake_cuda.h"
 
 static const char *where = "";
 static MPI_Comm meeting;
 static float gpu[64]; /* its memory */
+static cudaStream_t compute;
 
 /* Whoever is stopped does not come. */
 static ncclResult_t meet(const char *here)
@@ -142,84 +143,6 @@ const char *ncclGetLastError(ncclComm_t comm)
     return "";
 }
 
-/* ---- CUDA ---- */
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *most)
-{
-    *least = *most = 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int order)
-{
-    (void)flags, (void)order;
-    *out = (cudaStream_t)gpu;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
-{
-    (void)flags;
-    *out = (cudaEvent_t)gpu;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t s)
-{
-    (void)s;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    (void)s;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
-{
-    (void)s, (void)e, (void)flags;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
-{
-    (void)e, (void)s;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t e)
-{
-    (void)e;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t e)
-{
-    (void)e;
-    return cudaSuccess;
-}
-
-#undef cudaMalloc
-cudaError_t cudaMalloc(void **out, size_t bytes)
-{
-    (void)bytes;
-    *out = gpu;
-    return cudaSuccess;
-}
-
-cudaError_t cudaFree(void *p)
-{
-    (void)p;
-    return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t code)
-{
-    (void)code;
-    return "";
-}
-
 /* ---- the device ---- */
 
 int mds_dev_owns(const struct mds_dev *dev, const void *p)
@@ -231,7 +154,7 @@ int mds_dev_owns(const struct mds_dev *dev, const void *p)
 void *mds_dev_stream(const struct mds_dev *dev)
 {
     (void)dev;
-    return gpu;
+    return compute;
 }
 
 void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
@@ -274,6 +197,8 @@ int main(int argc, char **argv)
     where = argc > 1 ? argv[1] : "";
     ranks_init();
     mds_comm_set_timeout_s(0.5);
+    fake_cuda_start();
+    cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking);
     MPI_Comm_dup(MPI_COMM_WORLD, &meeting);
     must(mds_comm_create_nccl(ranks, 2, "pair", (struct mds_dev *)gpu, &c), "create");
     must(mds_comm_add_collectives(c), "collectives");

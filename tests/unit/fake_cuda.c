@@ -104,6 +104,18 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int order)
+{
+    assert_int_equal(order, 0);
+    return cudaStreamCreateWithFlags(out, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *most)
+{
+    *least = *most = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     fake_cuda.streams--;

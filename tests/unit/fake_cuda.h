@@ -1,4 +1,4 @@
-/* A stand-in for the CUDA runtime, as far as src/device/cuda.c uses it.
+/* A stand-in for the CUDA runtime, as far as src/device/cuda.c and src/comm use it.
  *
  * What is queued on a stream is done as late as may be: when the host waits for it, or
  * piece by piece while the host asks whether it is done.  So whoever changes memory too
