@@ -2,10 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "data/source.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char blanks[] = " \t\n";
 
@@ -60,8 +60,8 @@ enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out)
                                    "mds_data make)");
     copy = mds_strdup(text);
     if (copy)
-        rc = !strpbrk(text, blanks) || access(text, F_OK) == 0 ? add(&p, text, 1)
-                                                               : add_pairs(&p, copy);
+        rc = !strpbrk(text, blanks) || mds_source_is_there(text) ? add(&p, text, 1)
+                                                                 : add_pairs(&p, copy);
     free(copy);
     if (rc) {
         mds_paths_fini(&p);

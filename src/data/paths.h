@@ -10,8 +10,8 @@ struct mds_paths {
     int n;
 };
 
-/* Blanks separate; a text without blanks, or one that is an existing file, is one path.
- */
+/* Blanks separate; a text without blanks, or one that names an existing source, is one
+ * path. */
 enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out);
 void mds_paths_fini(struct mds_paths *p);
 

@@ -29,6 +29,11 @@ static int exists_with(const char *path, const char *extension)
     return there;
 }
 
+int mds_source_is_there(const char *path)
+{
+    return access(path, F_OK) == 0 || exists_with(path, ".idx");
+}
+
 static enum mds_rc open_megatron(const char *path, struct mds_source **out)
 {
     char *prefix = mds_strdup(path);

@@ -3,9 +3,9 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "data/paths.h"
+#include "data/source.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* ---- where ---- */
 
@@ -365,15 +365,10 @@ static enum mds_rc check_memory(const struct mds_launch *l,
 
 static void warn_of_missing(const char *path)
 {
-    struct mds_str bin = {0};
-
-    mds_str_add(&bin, "%s.bin", path);
-    if (access(path, F_OK) && bin.s && access(bin.s, F_OK)) {
-        mds_fail_open(MDS_EUSER, path);
-        mds_warn("no data here: %s; a run that finds none ends at once",
-                 mds_fail_text());
-    }
-    mds_str_fini(&bin);
+    if (mds_source_is_there(path))
+        return;
+    mds_fail_open(MDS_EUSER, path);
+    mds_warn("no data here: %s; a run that finds none ends at once", mds_fail_text());
 }
 
 /* A job that waits for hours should find its data. */

@@ -130,6 +130,10 @@ static void test_paths(void **state)
     assert_int_equal(mds_paths_parse("with blank.h5", &p), MDS_OK);
     assert_int_equal(p.n, 1);
     mds_paths_fini(&p);
+    write_text("as Megatron has it.idx", "");
+    assert_int_equal(mds_paths_parse("as Megatron has it", &p), MDS_OK);
+    assert_int_equal(p.n, 1);
+    mds_paths_fini(&p);
     assert_fails(mds_paths_parse("a.h5 b.h5", &p), MDS_EUSER,
                  "'a.h5' stands where a weight");
     assert_fails(mds_paths_parse("1 a.h5 2", &p), MDS_EUSER, "no path after weight 2");
