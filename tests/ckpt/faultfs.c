@@ -18,6 +18,8 @@
  *     FAULTFS=norename:N    nor be given, the Nth time (from 0 on)
  *     FAULTFS=unlockable    nobody can lock anything
  *     FAULTFS=memory:BYTES  so many bytes of memory and more are refused
+ *     FAULTFS=nth:N         the program itself is refused memory the Nth time (from 0
+ *                           on), which makes a file refused
  *
  * in files whose path contains FAULTFS_PATH, and with FAULTFS_RANK on that rank alone.
  * Memory is refused once such a file was asked for; without FAULTFS_PATH always.
@@ -29,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -387,6 +390,26 @@ int mkdir(const char *path, mode_t mode)
 
 /* ---- memory ---- */
 
+/* Libraries do not stand it. */
+static int is_of_program(const void *caller)
+{
+    Dl_info program, at;
+
+    return dladdr((const void *)getauxval(AT_ENTRY), &program) && dladdr(caller, &at) &&
+           at.dli_fbase == program.dli_fbase;
+}
+
+static int is_nth(const void *caller)
+{
+    static long long calls;
+
+    if (!is("nth:") || !is_of_program(caller) || calls++ != amount())
+        return 0;
+    mknod("refused", S_IFREG | 0600, 0);
+    errno = ENOMEM;
+    return 1;
+}
+
 static int is_refused(size_t n)
 {
     if (!is("memory:") || n < (size_t)amount() || (getenv("FAULTFS_PATH") && !touched))
@@ -406,7 +429,9 @@ void *calloc(size_t n, size_t size)
     finding = 1;
     if (!next)
         find("calloc", &next);
-    return is_refused(n * size) ? NULL : next(n, size);
+    if (is_refused(n * size) || is_nth(__builtin_return_address(0)))
+        return NULL;
+    return next(n, size);
 }
 
 void *realloc(void *p, size_t n)
@@ -415,7 +440,9 @@ void *realloc(void *p, size_t n)
 
     if (!next)
         find("realloc", &next);
-    return is_refused(n) ? NULL : next(p, n);
+    if (is_refused(n) || is_nth(__builtin_return_address(0)))
+        return NULL;
+    return next(p, n);
 }
 
 void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t from)

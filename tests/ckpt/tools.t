@@ -65,5 +65,29 @@ test_expect_success 'a checkpoint that cannot be read has what it has' '
 test_expect_success 'memory that is refused is no damage' '
     (meant=rank_ said="host memory: .* refused" && alone memory:3000 mds_ckpt verify --all good)
 '
+# whenever STEP COMMAND...: memory is refused once, at each STEP-th time that the program asks for
+# some: it goes without, or says so in a line; in the end none is refused
+whenever() {
+    step=$1 n=0
+    shift
+    while rm -rf refused new.* && (FAULTFS=nth:$n FAULTFS_PATH=none && export FAULTFS FAULTFS_PATH &&
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+            LD_PRELOAD=$builddir/tests/ckpt/faultfs.so "$@" >out 2>err)
+        status=$?
+        test -e refused; do
+        test $status -eq 0 || { test $status -eq 1 && test "$(grep -c "error: " err)" -eq 1 &&
+            grep -q "error: .*memory" err; } || { cat err && return 1; }
+        n=$((n + step))
+    done
+    test $status -eq 0 && test $n -gt $((3 * step))
+}
+test_expect_success 'memory that is refused once, at any time' '
+    whenever 2 mds_data make --tokenizer codon --output new.h5 "$srcdir/tests/data/lambda.fna.gz" &&
+    whenever 3 mds_data info t.h5 &&
+    whenever 2 mds_ckpt verify good &&
+    whenever 3 mds_ckpt export --output new.st good &&
+    whenever 97 mds_pretrain --data-path t.h5 --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
+        --seq-length 32 --train-iters 2 --threads 1 --export-weights new.st
+'
 
 test_done
