@@ -222,10 +222,10 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     m->steps++;
     m->elapsed_s += s->elapsed_s;
-    if (s->skipped)
-        m->skipped++;
-    else if (isnan(s->loss))
+    if (!isfinite(s->loss))
         m->nan_steps++;
+    else if (s->skipped)
+        m->skipped++;
     else
         m->loss_sum += s->loss;
 }

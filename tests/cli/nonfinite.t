@@ -49,7 +49,8 @@ test_expect_success 'skip: the update is left out, the run goes on' '
     pretrain 1 --train-iters 10 --init-weights w --on-nonfinite skip &&
     cp losses skip && test "$(grep -c "null 1$" skip)" -eq 1 && grep "^7 null 1" skip &&
     test "$(wc -l <skip)" -eq 10 && grep "warn: iteration 7: .* the update is skipped" out &&
-    grep "\"event\":\"nonfinite\",.*\"iteration\":7,.*\"action\":\"skip\"" out.jsonl
+    grep "\"event\":\"nonfinite\",.*\"iteration\":7,.*\"action\":\"skip\"" out.jsonl &&
+    grep " iteration  *7/.* skipped iterations:   0 | number of nan iterations:   1 |" out
 '
 # A checkpoint is good once a step from it was finite: that of iteration 6 is not yet.
 test_expect_success 'rollback: to the last checkpoint with a finite step after it, on with later samples' '
