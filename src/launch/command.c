@@ -124,7 +124,9 @@ static int has_environment(const struct mds_launch *l)
     return l->machine->variable_count > 0 || l->machine->gpu.order == MDS_GPU_REVERSE;
 }
 
-/* The file the batch system wrote, if all of its nodes are to be used. */
+/* The file the batch system wrote, if all of its nodes are to be used; or the user's,
+ * unless it says slots, which some launchers cannot read and others take for a limit.
+ */
 static const char *whole_file(const struct mds_launch *l)
 {
     static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
@@ -133,7 +135,7 @@ static const char *whole_file(const struct mds_launch *l)
     if (!h || l->nodes != (int64_t)h->count)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
-        return l->options->hostfile;
+        return l->placement.slots ? NULL : l->options->hostfile;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]) && *getenv(names[i]))
             return getenv(names[i]);

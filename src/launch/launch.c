@@ -15,7 +15,7 @@ static enum mds_rc count_per_node(struct mds_launch *l)
     const struct mds_launch_options *o = l->options;
     const struct mds_placement *p = &l->placement;
 
-    l->per_node = o->ranks_per_node;
+    l->per_node = o->ranks_per_node ? o->ranks_per_node : p->slots;
     if (l->per_node)
         return MDS_OK;
     if (l->machine->node.gpus == 0)

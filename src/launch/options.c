@@ -35,7 +35,8 @@ static const struct mds_option rows[] = {
      AT(nodes), "nodes", .help = "how many of them to use; unset: all"},
     {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,
      NULL, 1, 4096, NULL, AT(ranks_per_node), "ranks",
-     .help = "ranks on each node; unset: one for each GPU"},
+     .help =
+         "ranks on each node; unset: slots of the list of nodes, or one for each GPU"},
     {place, "launch.ranks", "--ranks", "NGPUS", MDS_OPT_INT, NULL, 1, 1e8, NULL,
      AT(ranks), "ranks", .help = "ranks altogether; unset: nodes x ranks on each"},
     {place, "launch.command", "--launcher-command", NULL, MDS_OPT_STRING, NULL, 0, 0,

@@ -43,6 +43,12 @@ static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
     f->nodes = (int)f->hosts.count;
     if (f->hosts.slots[0] > 1)
         f->local_ranks = f->hosts.slots[0];
+    if (!is_of_batch(path) && f->local_ranks > 0) {
+        p->slots = f->local_ranks;
+        for (size_t i = 1; i < f->hosts.count; i++)
+            if (f->hosts.slots[i] < p->slots)
+                p->slots = f->hosts.slots[i];
+    }
     return MDS_OK;
 }
 

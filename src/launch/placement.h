@@ -30,6 +30,7 @@ struct mds_placement {
     /* The verdict: of each the first that says it. */
     int nodes, gpus; /* gpus: of a node */
     const char *nodes_from, *gpus_from;
+    int slots; /* ranks that a user's list has room for on each node; 0: not said */
 };
 
 /* Ask PMIx, the launcher's environment, the batch system, HOSTFILE (hostfile, unless

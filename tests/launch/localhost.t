@@ -103,7 +103,17 @@ test_expect_success 'where: what was found, and disagreements' '
         mds_launch where --machine polaris >out && cat out &&
     grep "^HOSTFILE  *2 .* a,b" out &&
     grep "disagreement: ranks a node: HOSTFILE says 2, hydra says 8" out &&
-    grep "8 ranks: 2 nodes, 4 on each" out
+    grep "4 ranks: 2 nodes, 2 on each" out
+'
+test_expect_success 'slots of a list of nodes are ranks, and need no launcher that reads them' '
+    MODEL_SIZE_KEY=GPT125M && export MODEL_SIZE_KEY &&
+    HOSTFILE=nodes mds_launch --machine thetagpu --print >line && cat line &&
+    grep -e "^mpirun --host a:2,b:2 -n 4 -npernode 2 " line &&
+    mds_launch --machine polaris --hostfile nodes --print >line &&
+    grep -e " -n 4 --ppn 2 --hosts a,b " line &&
+    mds_launch --machine polaris --hostfile nodes --ranks-per-node 4 --print >line &&
+    grep -e " -n 8 --ppn 4 --hosts a,b " line &&
+    unset MODEL_SIZE_KEY
 '
 test_expect_success 'cores near GPUs: shown, and in the line of a machine that asks for it' '
     HWLOC_XMLFILE="$srcdir/tests/launch/topologies/dgx.xml" && export HWLOC_XMLFILE &&
