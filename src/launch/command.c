@@ -90,16 +90,30 @@ static void add_binding(const struct mds_launch *l, struct mds_words *out)
     mds_str_fini(&list);
 }
 
-/* Which GPU local rank 0, 1, ... takes, where that is not 0, 1, ... */
+static int is_listed(const char *list, int64_t gpu)
+{
+    while (*list && atoll(list) != gpu) {
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return *list != 0;
+}
+
+/* Which GPU local rank 0, 1, ... takes, where that is not 0, 1, ...: the last first, of
+ * those that the user sees.  Names (GPU-1234...) stay in the user's order. */
 static int gpu_order(const struct mds_launch *l, char *text, size_t size)
 {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     size_t n = 0;
 
-    if (l->machine->gpu.order != MDS_GPU_REVERSE || l->machine->node.gpus < 2)
+    if (l->machine->gpu.order != MDS_GPU_REVERSE || l->machine->node.gpus < 2 ||
+        (visible && visible[strspn(visible, "0123456789,")]))
         return 0;
     for (int64_t i = l->machine->node.gpus; i-- > 0 && n < size;)
-        n += (size_t)snprintf(text + n, size - n, "%lld%s", (long long)i, i ? "," : "");
-    return 1;
+        if (!visible || !*visible || is_listed(visible, i))
+            n += (size_t)snprintf(text + n, size - n, "%s%lld", n ? "," : "",
+                                  (long long)i);
+    return n > 0;
 }
 
 /* Each variable as `before`, then NAME=VALUE. */

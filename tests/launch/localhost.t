@@ -105,6 +105,16 @@ test_expect_success 'where: what was found, and disagreements' '
     grep "disagreement: ranks a node: HOSTFILE says 2, hydra says 8" out &&
     grep "4 ranks: 2 nodes, 2 on each" out
 '
+# gpus LIST: what ranks on Polaris, which take the last first, are given of it
+gpus() {
+    CUDA_VISIBLE_DEVICES=$1 MODEL_SIZE_KEY=GPT125M mds_launch --machine polaris --print >line &&
+        cat line && sed "s/.*CUDA_VISIBLE_DEVICES=\([0-9,]*\) .*/\1/" line >given
+}
+test_expect_success 'GPUs that the user does not see are not given to ranks' '
+    gpus 0,1 && grep -e "--ppn 2" line && test "$(cat given)" = 1,0 &&
+    gpus 3,2,1,0 && grep -e "--ppn 4" line && test "$(cat given)" = 3,2,1,0 &&
+    gpus GPU-1,GPU-0 && grep -e "--ppn 2" line && ! grep CUDA_VISIBLE line
+'
 test_expect_success 'slots of a list of nodes are ranks, and need no launcher that reads them' '
     MODEL_SIZE_KEY=GPT125M && export MODEL_SIZE_KEY &&
     HOSTFILE=nodes mds_launch --machine thetagpu --print >line && cat line &&
