@@ -1,5 +1,6 @@
 #include "launch/results.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "io/folder.h"
 #include "launch/words.h"
@@ -193,6 +194,7 @@ static int write_line(const struct mds_results *all, size_t i, size_t *end, FILE
 static void write_lines(const struct mds_results *all, FILE *f)
 {
     const char *between = "plot";
+    long least = LONG_MAX, most = 0;
     size_t end;
 
     for (size_t i = 0; i < all->n; i = end) {
@@ -202,6 +204,13 @@ static void write_lines(const struct mds_results *all, FILE *f)
     }
     fprintf(f, "set output 'speed.svg'\nset logscale x 2\nset key below\n"
                "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n");
+    for (size_t i = 0; i < all->n; i++)
+        if (flops_of(&all->v[i]) > 0 && all->v[i].seq > 0) {
+            least = mds_min(least, all->v[i].seq);
+            most = mds_max(most, all->v[i].seq);
+        }
+    if (most > 0) /* of a single length gnuplot would make no range, and warn */
+        fprintf(f, "set xrange [%g:%g]\n", (double)least / 1.2, (double)most * 1.2);
     for (size_t i = 0; i < all->n; i = end)
         if (write_line(all, i, &end, NULL) > 0) {
             fprintf(f,
