@@ -47,6 +47,12 @@ static void cut(struct member *m, const double shares[MDS_SPLITS], int64_t seq_l
     }
 }
 
+/* In per cent, and not less. */
+static double share_of(long long need, long long all)
+{
+    return ceil(1e4 * (double)need / (double)all) / 100;
+}
+
 static enum mds_rc too_short(const struct mds_dataset *d, const struct member *m,
                              enum mds_split s)
 {
@@ -63,16 +69,16 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct member *m
     if (have < 2)
         return mds_fail(MDS_EUSER,
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
-                        "%lld: give %s at least %.3g %%%s",
-                        path, d->split, have, name, need, name,
-                        100.0 * (double)need / (double)all, without);
+                        "%lld: give %s at least %g %%%s",
+                        path, d->split, have, name, need, name, share_of(need, all),
+                        without);
     return mds_fail(
         MDS_EUSER,
         "%s: --split %s leaves %lld tokens for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
-        "or give %s at least %.3g %%%s",
-        path, d->split, have, name, need, need - 1, have - 1, name,
-        100.0 * (double)need / (double)all, without);
+        "or give %s at least %g %%%s",
+        path, d->split, have, name, need, need - 1, have - 1, name, share_of(need, all),
+        without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
