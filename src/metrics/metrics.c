@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct mds_metrics {
@@ -160,6 +161,14 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
     return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
+/* Open MPI gives ranks a terminal that has no size, also where mpirun writes a file. */
+static int is_terminal(int fd)
+{
+    struct winsize size;
+
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+}
+
 enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
                              const char *tensorboard_dir, struct mds_metrics **out)
 {
@@ -172,7 +181,7 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
     if (!m)
         return MDS_EMEM;
     m->run = *run;
-    m->on_terminal = isatty(STDOUT_FILENO);
+    m->on_terminal = is_terminal(STDOUT_FILENO);
     rc = open_sinks(m, jsonl_path, tensorboard_dir);
     if (rc) {
         mds_metrics_close(m, NULL);

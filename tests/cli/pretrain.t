@@ -144,6 +144,16 @@ test_expect_success '--log-level: errors alone, or what helps to find a fault to
     grep "mds: debug: .* per rank: " err && test_must_fail pretrain --log-level loud 2>err &&
     grep "loud" err && grep "error, warn, info, debug" err
 '
+# on_screen COLUMNS: what a run writes on a terminal that is so wide
+on_screen() {
+    SHELL=/bin/sh cols=$1 small=$small script -qec 'stty cols $cols && mds_pretrain $small' /dev/null \
+        </dev/null >out && cat -v out
+}
+script -qec true /dev/null </dev/null >/dev/null 2>&1 && test_set_prereq SCRIPT
+test_expect_success SCRIPT 'a line that is rewritten, but not where mpirun feigns a terminal' '
+    on_screen 80 | grep "\^M^\[\[Kstep 1/6 " && on_screen 0 >seen && cat seen &&
+    grep "iteration  *6/" seen && ! grep "\^\[\[K\|step 1/6" seen
+'
 test_expect_success 'leaves after --exit-interval' '
     pretrain --exit-interval 4 >out 2>&1 &&
     grep "iteration 4 of 6" out && ! grep "iteration  *6/" out
