@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "optim/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { SLOTS = 4, AHEAD = 2, STATES = 3 };
@@ -28,6 +29,8 @@ struct zero_file {
     struct zero_piece coming, now;
     int64_t read, updated; /* pieces of this update whose reading, updating began */
     enum mds_rc rc;        /* of this update */
+    enum mds_rc lost;      /* what an update wrote did not get there; */
+    char why[256];         /* the sentence */
 };
 
 /* ---- life ---- */
@@ -57,7 +60,7 @@ void mds_zero_file_destroy(struct mds_zero *z)
 /* ---- pieces ---- */
 
 /* All three are waited for, whichever fails. */
-static enum mds_rc settle(struct slot *s)
+static enum mds_rc settle(struct zero_file *f, struct slot *s)
 {
     enum mds_rc rc = MDS_OK;
 
@@ -65,8 +68,19 @@ static enum mds_rc settle(struct slot *s)
         enum mds_rc one = mds_spill_wait(&s->transfer[k]);
 
         rc = one ? one : rc;
+        if (!one || !s->transfer[k].write)
+            continue;
+        f->lost = one;
+        snprintf(f->why, sizeof f->why, "%s", mds_fail_text());
     }
     return rc;
+}
+
+/* A save can go without states that cannot be read, and the run goes on; not without
+ * states that are lost, whoever met that first. */
+static enum mds_rc check_lost(const struct zero_file *f)
+{
+    return f->lost ? mds_fail(f->lost, "%s", f->why) : MDS_OK;
 }
 
 enum mds_rc mds_zero_file_settle(struct mds_zero *z)
@@ -74,11 +88,11 @@ enum mds_rc mds_zero_file_settle(struct mds_zero *z)
     enum mds_rc rc = MDS_OK;
 
     for (int i = 0; i < SLOTS; i++) {
-        enum mds_rc one = settle(&z->stream->slot[i]);
+        enum mds_rc one = settle(z->stream, &z->stream->slot[i]);
 
         rc = one ? one : rc;
     }
-    return rc;
+    return rc ? rc : check_lost(z->stream);
 }
 
 static void start(struct mds_zero *z, struct slot *s, const struct zero_piece *p,
@@ -106,7 +120,7 @@ static enum mds_rc read_ahead(struct mds_zero *z)
            mds_zero_next_piece(z, ZERO_CHUNK, &f->coming)) {
         struct slot *s = &f->slot[f->read++ % SLOTS];
 
-        MDS_TRY(settle(s));
+        MDS_TRY(settle(f, s));
         start(z, s, &f->coming, 0);
     }
     return MDS_OK;
@@ -120,7 +134,7 @@ static enum mds_rc update_piece(struct mds_zero *z, const struct mdsk_adamw *uni
     struct mdsk_adamw a = *unit;
 
     MDS_TRY(read_ahead(z));
-    MDS_TRY(settle(s));
+    MDS_TRY(settle(f, s));
     a.master = s->state[0];
     a.m = s->state[1];
     a.v = s->state[2];
@@ -139,8 +153,8 @@ enum mds_rc mds_zero_file_begin(struct mds_zero *z)
 
     f->coming = f->now = (struct zero_piece){.unit = -1};
     f->read = f->updated = 0;
-    f->rc = MDS_OK;
-    return read_ahead(z);
+    f->rc = check_lost(f);
+    return f->rc ? f->rc : read_ahead(z);
 }
 
 enum mds_rc mds_zero_file_update(struct mds_zero *z, int unit,

@@ -27,6 +27,15 @@ test_expect_success 'a file system that does not reserve, and is full later' '
     ends "rank 1 .*nvme: writing .*No space" 1 unreserved:300000 nvme/mds --train-iters 100000 $nvme
 '
 
+# What an update could not write is gone, whoever hears of it first.
+test_expect_success 'states that are lost end the run, also where a save meets it' '
+    for n in 8 14 29; do
+        rm -rf ck &&
+        ends "rank 1 .*nvme: writing .*No space" 1 blink:$n nvme/mds --train-iters 6 --save ck \
+            --save-interval 1 $nvme && grep "warn: no checkpoint at .* the run goes on" out || return 1
+    done
+'
+
 # ---- memory ----
 
 test_expect_success 'no memory for the model on one rank' '
