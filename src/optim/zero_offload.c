@@ -191,9 +191,10 @@ static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
 {
     if (s->rc)
         return mds_fail(s->rc, "%s", s->why);
-    if (z->dry || s->piece.n == 0)
+    if (s->piece.n == 0)
         return MDS_OK;
-    tell_profile(z, s);
+    if (!z->dry)
+        tell_profile(z, s);
     if (!mds_zero_weights_on_host(z))
         s->coming = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &s->piece),
                                           s->weight, s->piece.n * z->elem);
