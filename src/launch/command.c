@@ -12,14 +12,12 @@
 
 /* ---- parts ---- */
 
-/* Threads of each rank. */
+/* Cores of each rank.  All launchers count these, or as PALS threads of which the first
+ * of each core come first: twice as many would reach into another rank's cores. */
 static int64_t depth(const struct mds_launch *l)
 {
-    int64_t n = l->machine->node.threads / l->per_node;
+    int64_t n = l->machine->node.cores / l->per_node;
 
-    /* Slurm and Open MPI count cores where they bind to cores. */
-    if (l->machine->launcher.kind != MDS_LAUNCHER_PALS)
-        n = l->machine->node.cores / l->per_node;
     return n > 0 ? n : 1;
 }
 

@@ -54,7 +54,7 @@ struct mds_machine {
     struct {
         int64_t count;       /* in the whole machine */
         int64_t gpus, ranks; /* ranks: 0 means one per GPU */
-        int64_t cores, threads;
+        int64_t cores;
         int64_t memory; /* bytes of the host */
         char *scratch;  /* node-local folder, or NULL */
     } node;
@@ -89,7 +89,7 @@ struct mds_machine {
         int kind;          /* enum mds_launcher */
         char *command;     /* "mpiexec" */
         char *flags;       /* words that come first, or NULL */
-        char *binding;     /* words; {depth} is the threads of each rank */
+        char *binding;     /* words; {depth} is the cores of each rank */
         char *gpu_binding; /* instead, where the cores near GPUs are known; {near} */
         char *pass;        /* names of variables to hand on (Open MPI's -x) */
     } launcher;

@@ -38,14 +38,6 @@ static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
                        "overhead.bytes leaves nothing of gpu.memory");
 }
 
-static void check_node(const struct mds_machine *m, struct mds_diag *diag)
-{
-    if (m->node.cores > 0 && m->node.threads > 0 && m->node.threads < m->node.cores)
-        mds_diag_fault(diag, mds_settings_of(&m->facts, "node.threads")->origin,
-                       "node.threads %lld is less than node.cores %lld",
-                       (long long)m->node.threads, (long long)m->node.cores);
-}
-
 static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
 {
     const char *origin;
@@ -118,7 +110,6 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
         "node.count",
         "node.gpus",
         "node.cores",
-        "node.threads",
         "node.memory",
         "rates.matmul_flops",
         "rates.matmul_fp32_flops",
@@ -134,7 +125,6 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
         need(m, command, 1, "; launchers but plain must have it", diag);
     check_gpu(m, diag);
-    check_node(m, diag);
     check_binding(m, diag);
     check_holes(m, diag);
     check_queues(m, diag);

@@ -29,8 +29,6 @@ static const struct mds_option rows[] = {
      "ranks", .help = "ranks a node, where that is not one for each GPU"},
     {g, "node.cores", NULL, NULL, MDS_OPT_INT, NULL, 1, 4096, NULL, AT(node.cores),
      "cores", .help = "cores of a node"},
-    {g, "node.threads", NULL, NULL, MDS_OPT_INT, NULL, 1, 16384, NULL, AT(node.threads),
-     "threads", .help = "hardware threads of a node"},
     {g, "node.memory", NULL, NULL, MDS_OPT_BYTES, NULL, 1 << 28, 1e15, NULL,
      AT(node.memory), "bytes", .help = "host memory of a node"},
     {g, "node.scratch", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(node.scratch),

@@ -53,7 +53,6 @@ static enum mds_rc merge(const struct mds_machine *host, const struct mds_machin
     MDS_TRY(mds_machine_read(m, kind->path, sections, 0, diag));
     put_number(m, "node.gpus", g->count, diag);
     put_number(m, "node.ranks", 0, diag);
-    put_number(m, "node.threads", mds_host_cores(), diag);
     put_number(m, "node.cores", mds_host_cores(), diag);
     put_memory(m, g, diag);
     mds_machine_check(m, diag);

@@ -45,7 +45,7 @@ static void all_faults_come_at_once(void **state)
 {
     static const char text[] =
         "machine: {name: toy, abot: x, source: s, date: 2026-13-02}\n"
-        "node: {count: 4, gpus: 2, cores: many, threads: 1}\n"
+        "node: {count: 4, gpus: 2, cores: many}\n"
         "queues: {debug: {max_node: 2}, source: s, date: 2026-01-02}\n"
         "environment: {A-B: 1, source: s, date: 2026-01-02}\n"
         "batch: {directives: ['-l n={nodes}', '-l x={node}'], source: s, date: "

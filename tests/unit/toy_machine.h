@@ -9,7 +9,7 @@
 static const char toy_machine[] =
     "machine: {name: toy, about: a toy, hosts: [toy*, t-?], source: s, date: "
     "2026-01-02}\n"
-    "node: {count: 4, gpus: 2, cores: 8, threads: 16, memory: 64GB, source: s,\n"
+    "node: {count: 4, gpus: 2, cores: 8, memory: 64GB, source: s,\n"
     "       date: 2026-01-02}\n"
     "gpu: {kind: T-1GB, memory: 1400MiB, source: s, date: 2026-01-02}\n"
     "rates: {matmul_flops: 1e12, matmul_fp32_flops: 1e11, attention_flops: 5e11,\n"
