@@ -13,7 +13,7 @@
 enum { OPTIONS = 100, VERBS = 30 };
 
 static int64_t values[OPTIONS], polished;
-static char flags[OPTIONS][8], names[VERBS][8];
+static char flags[OPTIONS][16], names[VERBS][16];
 static struct mds_option rows[OPTIONS + 1];
 static struct mds_verb verbs[VERBS + 1];
 
