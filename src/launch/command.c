@@ -12,8 +12,9 @@
 
 /* ---- parts ---- */
 
-/* Cores of each rank.  All launchers count these, or as PALS threads of which the first
- * of each core come first: twice as many would reach into another rank's cores. */
+/* Cores of each rank.  Slurm and Open MPI count cores where they bind to them; PALS
+ * deals out the system's CPU numbers in a row, and those of second threads come after
+ * all cores. */
 static int64_t depth(const struct mds_launch *l)
 {
     int64_t n = l->machine->node.cores / l->per_node;
@@ -49,21 +50,45 @@ static void add_words(const struct mds_launch *l, const char *text, const char *
     mds_words_fini(&words);
 }
 
-/* The GPU of each local rank: the last first, those that are visible, or all. */
+static int is_listed(const char *list, int gpu)
+{
+    while (*list && atoi(list) != gpu) {
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return *list != 0;
+}
+
+/* Whether ranks take the last GPU first; of those that are visible by names
+ * (GPU-1234...) they take the user's order. */
+static int is_reversed(const struct mds_launch *l, const char *visible)
+{
+    return l->machine->gpu.order == MDS_GPU_REVERSE && l->machine->node.gpus > 1 &&
+           !(visible && visible[strspn(visible, "0123456789,")]);
+}
+
+/* The GPU of each local rank, of those that are visible, or all; -1: none, or one with
+ * a name. */
 static void list_order(const struct mds_launch *l, int order[MDS_NEAR_GPUS])
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int gpus = (int)l->machine->node.gpus;
+    int n = 0;
 
-    for (int i = 0; i < MDS_NEAR_GPUS; i++) {
-        order[i] = i;
-        if (l->machine->gpu.order == MDS_GPU_REVERSE) {
-            order[i] = gpus - 1 - i;
-        } else if (visible) {
-            order[i] = *visible >= '0' && *visible <= '9' ? atoi(visible) : -1;
+    for (int i = 0; i < MDS_NEAR_GPUS; i++)
+        order[i] = -1;
+    if (is_reversed(l, visible)) {
+        for (int i = (int)l->machine->node.gpus; i-- > 0;)
+            if (!visible || !*visible || is_listed(visible, i))
+                order[n++] = i;
+    } else if (visible) {
+        for (; *visible && n < MDS_NEAR_GPUS; n++) {
+            order[n] = *visible >= '0' && *visible <= '9' ? atoi(visible) : -1;
             visible += strcspn(visible, ",");
             visible += *visible == ',';
         }
+    } else {
+        for (; n < MDS_NEAR_GPUS; n++)
+            order[n] = n;
     }
 }
 
@@ -88,47 +113,36 @@ static void add_binding(const struct mds_launch *l, struct mds_words *out)
     mds_str_fini(&list);
 }
 
-static int is_listed(const char *list, int64_t gpu)
+/* CUDA_VISIBLE_DEVICES for ranks that do not take the visible GPUs as they stand. */
+static void add_order(const struct mds_launch *l, struct mds_str *out)
 {
-    while (*list && atoll(list) != gpu) {
-        list += strcspn(list, ",");
-        list += *list == ',';
-    }
-    return *list != 0;
-}
+    int order[MDS_NEAR_GPUS];
 
-/* Which GPU local rank 0, 1, ... takes, where that is not 0, 1, ...: the last first, of
- * those that the user sees.  Names (GPU-1234...) stay in the user's order. */
-static int gpu_order(const struct mds_launch *l, char *text, size_t size)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    size_t n = 0;
-
-    if (l->machine->gpu.order != MDS_GPU_REVERSE || l->machine->node.gpus < 2 ||
-        (visible && visible[strspn(visible, "0123456789,")]))
-        return 0;
-    for (int64_t i = l->machine->node.gpus; i-- > 0 && n < size;)
-        if (!visible || !*visible || is_listed(visible, i))
-            n += (size_t)snprintf(text + n, size - n, "%s%lld", n ? "," : "",
-                                  (long long)i);
-    return n > 0;
+    if (!is_reversed(l, getenv("CUDA_VISIBLE_DEVICES")))
+        return;
+    list_order(l, order);
+    for (int i = 0; i < MDS_NEAR_GPUS && order[i] >= 0; i++)
+        mds_str_add(out, "%s%d", i ? "," : "", order[i]);
 }
 
 /* Each variable as `before`, then NAME=VALUE. */
 static void add_environment(const struct mds_launch *l, const char *before,
                             struct mds_words *out)
 {
-    char gpus[256];
+    struct mds_str gpus = {0};
 
     for (size_t i = 0; i < l->machine->variable_count; i++) {
         mds_words_split(out, before);
         mds_words_add(out, "%s=%s", l->machine->environment[i].name,
                       l->machine->environment[i].value);
     }
-    if (gpu_order(l, gpus, sizeof gpus)) {
+    add_order(l, &gpus);
+    if (gpus.len) {
         mds_words_split(out, before);
-        mds_words_add(out, "CUDA_VISIBLE_DEVICES=%s", gpus);
+        mds_words_add(out, "CUDA_VISIBLE_DEVICES=%s", gpus.s);
     }
+    out->failed |= gpus.failed;
+    mds_str_fini(&gpus);
 }
 
 static int has_environment(const struct mds_launch *l)

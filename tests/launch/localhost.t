@@ -133,6 +133,11 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
             >out && grep -e "--cpu-bind=mask_cpu:0x7f0000000000007f,0x3f8" out &&
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=7,1 \
             mds_launch --machine h200 --ranks-per-node 2 --print >out &&
+        grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out &&
+        sed "s/^  kind: H200.*/&\n  order: reverse/" "$srcdir/machines/h200.yaml" >reverse.yaml &&
+        MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=1,7 \
+            mds_launch --machine ./reverse.yaml --ranks-per-node 2 --print >out && cat out &&
+        grep "CUDA_VISIBLE_DEVICES=7,1" out &&
         grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out
     fi && unset HWLOC_XMLFILE
 '
