@@ -42,6 +42,7 @@ enum { MDS_VOCAB_MAX = 1 << 24 };
 
 /* Whether a path, or Megatron's part of two, is that of a file. */
 int mds_source_is_there(const char *path);
+
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
  * and by content. */
 enum mds_rc mds_source_open(const char *path, struct mds_source **out);

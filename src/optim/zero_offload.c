@@ -193,8 +193,7 @@ static enum mds_rc give_back(struct mds_zero *z, struct slot *s)
         return mds_fail(s->rc, "%s", s->why);
     if (s->piece.n == 0)
         return MDS_OK;
-    if (!z->dry)
-        tell_profile(z, s);
+    tell_profile(z, s);
     if (!mds_zero_weights_on_host(z))
         s->coming = mds_dev_restore_start(z->dev, mds_zero_weight_at(z, &s->piece),
                                           s->weight, s->piece.n * z->elem);

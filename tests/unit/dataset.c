@@ -303,6 +303,24 @@ static void test_order_is_as_ever(void **state)
     mds_dataset_close(d);
 }
 
+/* What the line says is enough, is. */
+static void test_the_share_that_is_told_is_enough(void **state)
+{
+    struct mds_data_config c = {.paths = "many", .split = "1,1,1"};
+    struct mds_dataset *d;
+
+    (void)state;
+    make_counting("many", 10000);
+    assert_fails(
+        open_settled(&c, 3333, 1, &d), MDS_EUSER,
+        "leaves 3333 tokens for training, but a window takes 3334 "
+        "(--seq-length 3333 and its target): use --seq-length 3332 or less, or "
+        "give training at least 33.34 %");
+    c.split = "33.34,66.66";
+    assert_int_equal(open_settled(&c, 3333, 1, &d), MDS_OK);
+    mds_dataset_close(d);
+}
+
 static void test_short_splits_are_named(void **state)
 {
     struct mds_data_config c = {.paths = "c", .split = "90,9,1"};
@@ -320,18 +338,6 @@ static void test_short_splits_are_named(void **state)
         "c.bin: --split 90,9,1 leaves 900 tokens for training, but a window takes "
         "951 (--seq-length 950 and its target): use --seq-length 899 or less, or "
         "give training at least 95.1 %");
-    c.split = "1,1,1";
-    make_counting("many", 10000);
-    c.paths = "many"; /* what the line says is enough, is */
-    assert_fails(
-        open_settled(&c, 3333, 1, &d), MDS_EUSER,
-        "leaves 3333 tokens for training, but a window takes 3334 "
-        "(--seq-length 3333 and its target): use --seq-length 3332 or less, or "
-        "give training at least 33.34 %");
-    c.split = "33.34,66.66";
-    assert_int_equal(open_settled(&c, 3333, 1, &d), MDS_OK);
-    mds_dataset_close(d);
-    c = (struct mds_data_config){.paths = "c", .split = "90,9,1"};
     assert_int_equal(open_settled(&c, 20, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,
@@ -434,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_evaluation_windows_stay),
         cmocka_unit_test(test_order_depends_on_seed_alone),
         cmocka_unit_test(test_order_is_as_ever),
+        cmocka_unit_test(test_the_share_that_is_told_is_enough),
         cmocka_unit_test(test_short_splits_are_named),
         cmocka_unit_test(test_mixed_data),
         cmocka_unit_test(test_entropy),
