@@ -46,7 +46,7 @@ fail() {
 
 words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
                       (ln), the activation (act), both (ln+act) again; host:
-                      what recompute keeps is there; kN: blocks per kept input; zN: ZeRO;
+                      what recompute keeps is there, hostN: all that N blocks keep; kN: blocks per kept input; zN: ZeRO;
                       opt: optimizer on the host, nvme: in a file in NVME_PATH,
                       rest: weights on the host, too; tpN, sp, uN, ringN, ppN: ranks;
                       gN: micro-batches a step; tN, cN, mN, lN: tiles of the
@@ -66,6 +66,7 @@ read_try() {
         act) more='--recompute-granularity selective --recompute-modules mlp_act' ;;
         ln+act) more='--recompute-granularity selective --recompute-modules layernorm,mlp_act' ;;
         host) more=--cpu-checkpointing ;;
+        host[0-9]*) more="--cpu-offloading-num-layers $n" ;;
         opt) more=--cpu-optimizer ;;
         nvme) more="--offload-device nvme --nvme-path ${NVME_PATH:-/tmp}" ;;
         rest) more="--cpu-optimizer --offload-param-device cpu" ;;

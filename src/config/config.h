@@ -108,6 +108,7 @@ struct mds_train_config {
     int64_t recompute_layers; /* full: blocks per kept input */
     int partition_activations; /* full: kept inputs are cut over the tensor ranks */
     int offload_activations;   /* full, or tiled: what is kept waits in host memory */
+    int64_t offload_layers;    /* none: blocks whose buffers wait in host memory */
     int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
     int64_t keep_attention;  /* full: blocks that keep attention's result, too */
     int64_t device_inputs;   /* offloaded inputs: blocks whose stay on the device */

@@ -161,6 +161,12 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
                   diag);
     if (t->offload_activations && t->sequence_tile == 0)
         need_full(run, "train.offload_activations", "--cpu-checkpointing", diag);
+    if (t->offload_layers > 0 && mds_recompute_of(t) != MDS_RECOMPUTE_NONE)
+        mds_diag_fault(diag, mds_config_origin(run, "train.offload_layers"),
+                       "--cpu-offloading-num-layers is about blocks that keep what "
+                       "backward reads, and this is %s recompute; leave out one of "
+                       "them, or give --recompute-modules or --cpu-checkpointing",
+                       mds_recompute_names[t->recompute]);
     if (t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_NONE)
         mds_diag_fault(diag, mds_config_origin(run, "train.sequence_tile"),
                        "--sequence-tile needs blocks whose insides are computed again; "

@@ -19,6 +19,7 @@ const struct mds_option_needless mds_megatron_needless[] = {
     {"--no-pipeline-parallel", "--pipeline-model-parallel-size 1 is the default"},
     {"--use-mics", "--zero-stage 3 cuts over all ranks with the same weights"},
     {"--use-distributed-optimizer", "--zero-stage 1 is the same"},
+    {"--cpu-offloading", "--cpu-offloading-num-layers by itself turns it on"},
     {"--distributed-backend", "it is NCCL between GPUs, else MPI"},
     {"--local_rank", "the launcher tells each rank its place"},
     {"--local-rank", "the launcher tells each rank its place"},

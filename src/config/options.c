@@ -317,6 +317,11 @@ static const struct mds_option rows[] = {
      AT(train.offload_activations), NULL,
      .help = "what recompute keeps is kept in host memory: blocks' inputs, and with "
              "--sequence-tile and selective attention's results"},
+    {memory, "train.offload_layers", "--cpu-offloading-num-layers",
+     "MDS_CPU_OFFLOADING_NUM_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
+     AT(train.offload_layers), "layers",
+     .help = "blocks of a stage whose activations are in host memory from forward to "
+             "backward; without recompute, or with that of --recompute-modules"},
     {memory, "train.sequence_tile", "--sequence-tile", "MDS_SEQUENCE_TILE",
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.sequence_tile), "tokens",
      .help = "with full or selective recompute, tokens that a block works on at a time "

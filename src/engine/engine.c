@@ -168,6 +168,11 @@ static enum mds_rc take_copy(struct mds_engine *e)
     return mds_arena_take(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
+static int keeps_on_host(const struct mds_train_config *t)
+{
+    return t->offload_activations || t->offload_layers > 0 || t->attention_chunk > 0;
+}
+
 static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)
 {
     const struct mds_engine_need *need = spec->need;
@@ -177,7 +182,7 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
         MDS_TRY(mds_comm_add_collectives(e->groups->ends));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
-    if (e->config->train.offload_activations || e->config->train.attention_chunk > 0)
+    if (keeps_on_host(&e->config->train))
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(take_copy(e));

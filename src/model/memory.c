@@ -45,7 +45,7 @@ struct stats {
     void *mean1, *rstd1, *lse, *mean2, *rstd2;
 };
 
-/* Every buffer of one layer, but for what its backward makes again. */
+/* Every buffer of one layer, but for what its backward makes again; x first. */
 static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
                               struct layer_saved *s)
 {
@@ -55,6 +55,7 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
     int64_t A = c->heads / tp, G = c->kv_heads / tp, F = c->ffn_hidden / tp;
     const struct mds_train_config *t = g->run.train;
     int again = t->recompute == MDS_RECOMPUTE_SELECTIVE ? t->recompute_modules : 0;
+    int64_t used = g->run.arena->used;
     struct stats f = {0};
     const struct want all[] = {
         {&s->x, Rs * H, 0},
@@ -81,6 +82,7 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
     s->lse = f.lse;
     s->mean2 = f.mean2;
     s->rstd2 = f.rstd2;
+    s->bytes = g->run.arena->used - used;
     return MDS_OK;
 }
 
@@ -182,6 +184,61 @@ static enum mds_rc take_kept_attention(const struct mds_gpt *g, struct kept *k)
     return MDS_OK;
 }
 
+/* ---- layers that are on the host from forward to backward ---- */
+
+int mds_gpt_slots(const struct mds_gpt *g)
+{
+    return g->most_layers - (g->run.training ? (int)g->run.train->offload_layers : 0);
+}
+
+/* NULL: layer l stays, or there is none. */
+static struct kept *leaver(const struct mds_gpt *g, const struct piece *p,
+                           const struct piece_set *set, int l)
+{
+    return l >= 0 && l + mds_gpt_slots(g) < p->is.layers ? &set->kept[l] : NULL;
+}
+
+void mds_gpt_layer_leave(const struct mds_gpt *g, const struct piece *p,
+                         const struct piece_set *set, int l)
+{
+    struct kept *k = leaver(g, p, set, l);
+
+    if (k)
+        k->copy = mds_dev_save_start(g->par.dev, k->all, set->saved[l].x,
+                                     set->saved[l].bytes);
+}
+
+void mds_gpt_layer_return(const struct mds_gpt *g, const struct piece *p,
+                          const struct piece_set *set, int l)
+{
+    struct kept *k = leaver(g, p, set, l);
+
+    if (k)
+        k->copy = mds_dev_restore_start(g->par.dev, set->saved[l].x, k->all,
+                                        set->saved[l].bytes);
+}
+
+void mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
+                        const struct piece_set *set, int l)
+{
+    const struct kept *k = leaver(g, p, set, l);
+
+    if (k)
+        mds_dev_meet(g->par.dev, k->copy);
+}
+
+/* Buffers of layer l of any piece: a slot's. */
+static enum mds_rc take_slot(const struct mds_gpt *g, struct piece_set *set, int l)
+{
+    int before = l - mds_gpt_slots(g);
+
+    if (before < 0)
+        return take_layer(g, MDS_MEM_ACT, &set->saved[l]);
+    set->saved[l] = set->saved[before];
+    return mds_arena_take(g->run.host, MDS_MEM_ACT, set->saved[l].bytes,
+                          &set->kept[before].all);
+}
+
 /* ---- sets ---- */
 
 /* Layer l of a piece: its own buffers where the recompute setting keeps them, else
@@ -197,7 +254,7 @@ static enum mds_rc take_saved(const struct mds_gpt *g, struct piece_set *set, in
                                      {&lse, n, 1}};
 
     if (mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
-        return take_layer(g, MDS_MEM_ACT, s);
+        return take_slot(g, set, l);
     *s = g->shared[t->recompute == MDS_RECOMPUTE_FULL ? l % t->recompute_layers : 0];
     if (t->recompute == MDS_RECOMPUTE_SELECTIVE) {
         MDS_TRY(take_all(g, MDS_MEM_CKPT, attention, 3));

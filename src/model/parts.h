@@ -35,6 +35,7 @@ struct layer_saved {
     void *u, *g;   /* [R,F or 2F] before the activation, [R,F] behind it */
     float *mean1, *rstd1, *mean2, *rstd2; /* [Rs] */
     float *lse;                           /* parallel/attention.h */
+    int64_t bytes; /* of all of these, which lie one behind the other from x on */
 };
 
 /* What is put away of a layer until its backward, elsewhere than where forward has it,
@@ -44,6 +45,8 @@ struct kept {
     void *o;    /* [R,A*D]; NULL: computed again.  With chunks always on the host */
     float *lse; /* with o */
     int x_on_host, o_on_host;
+    void *all;                   /* on the host: all of layer_saved; NULL: it stays */
+    struct mds_dev_copying copy; /* of all */
 };
 
 /* What is kept of one micro-batch in one piece between forward and backward; any
@@ -119,6 +122,19 @@ struct mds_dev_copying mds_gpt_fetch_start(const struct mds_gpt *g,
                                            const struct kept *k, void *x);
 enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
                           struct mds_dev_copying coming, void *x);
+
+/* --cpu-offloading-num-layers: a set has fewer buffers than layers, `slots`.  Layer l
+ * has those that layer l - slots had, which is on the host meanwhile: it leaves behind
+ * its own forward, and is met before that of layer l; it comes behind the backward of
+ * layer l, and is met before its own.  These do nothing for a layer that stays, or of a
+ * negative number.  Else, and without training, there are as many slots as layers. */
+int mds_gpt_slots(const struct mds_gpt *g);
+void mds_gpt_layer_leave(const struct mds_gpt *g, const struct piece *p,
+                         const struct piece_set *set, int l);
+void mds_gpt_layer_return(const struct mds_gpt *g, const struct piece *p,
+                          const struct piece_set *set, int l);
+void mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
+                        const struct piece_set *set, int l);
 
 /* Whether inputs of layers are kept elsewhere than where forward has them, and whether
  * the one of k is, where blocks run in tiles. */

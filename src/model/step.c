@@ -197,6 +197,7 @@ static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, const void **x, void **r)
 {
     int puts_away = g->run.training && mds_gpt_moves_kept(g);
+    int slots = mds_gpt_slots(g);
 
     *x = set->saved[0].x;
     *r = NULL;
@@ -204,7 +205,9 @@ static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
         const struct layer_saved *s = &set->saved[l];
         const struct kept *k = puts_away && set->kept[l].x ? &set->kept[l] : NULL;
 
+        mds_gpt_layer_meet(g, p, set, l - slots);
         MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, k, g->m));
+        mds_gpt_layer_leave(g, p, set, l);
         *x = s->x1;
         *r = g->m;
     }
@@ -302,6 +305,20 @@ static enum mds_rc recompute(const struct mds_gpt *g, const struct piece *p,
     return MDS_OK;
 }
 
+/* Layers end - 1 .. first. */
+static enum mds_rc group_bwd(const struct mds_gpt *g, const struct piece *p,
+                             const struct piece_set *set, int first, int end, void *d)
+{
+    int slots = mds_gpt_slots(g);
+
+    for (int l = end - 1; l >= first; l--) {
+        mds_gpt_layer_meet(g, p, set, l);
+        MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
+        mds_gpt_layer_return(g, p, set, l - slots);
+    }
+    return MDS_OK;
+}
+
 /* Inputs that are on the host come while the blocks behind them go backward. */
 static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
                               const struct piece_set *set, void *d)
@@ -319,8 +336,7 @@ static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
         MDS_TRY(recompute(g, p, set, first, end - first));
         if (back && first > 0)
             coming = mds_gpt_fetch_start(g, &set->kept[first - group], g->m);
-        for (int l = end - 1; l >= first; l--)
-            MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
+        MDS_TRY(group_bwd(g, p, set, first, end, d));
     }
     return MDS_OK;
 }

@@ -127,6 +127,7 @@ static int block_growth_of(const struct mds_config *c, const struct mds_groups *
     half.model.layers /= 2;
     half.train.keep_attention /= 2;
     half.train.device_inputs /= 2;
+    half.train.offload_layers /= 2;
     if (c->model.layers % (2 * c->parallel.pipeline) ||
         c->parallel.virtual_stages > 1 ||
         mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,

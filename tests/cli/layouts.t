@@ -49,6 +49,19 @@ for shape in gpt llama dropout; do
         near '$shape'1 '$shape'r2m2
     '
 done
+# Chunks and stages share the buffers that stay; the copies change no bit.
+test_expect_success 'blocks on the host between forward and backward, of stages and chunks' '
+    model="--num-layers 12 --hidden-size 48 --num-attention-heads 4 --micro-batch-size 2
+        --pipeline-model-parallel-size 2" &&
+    losses stay1 2 "$model" && losses away1 2 "$model" --cpu-offloading-num-layers 4 &&
+    test_cmp stay1 away1 &&
+    model="$model --num-layers-per-virtual-pipeline-stage 3" &&
+    losses stay2 2 "$model" && losses away2 2 "$model" --cpu-offloading-num-layers 1 &&
+    test_cmp stay2 away2 && near stay1 stay2 &&
+    model="$model --num-layers 13 --num-layers-per-virtual-pipeline-stage 0" &&
+    losses stay3 2 "$model" && losses away3 2 "$model" --cpu-offloading-num-layers 4 &&
+    test_cmp stay3 away3
+'
 # A tied embedding is in use, and its gradient under way, while others are.
 test_expect_success 'a position table larger than a block, or a single block, with ZeRO' '
     small="--num-layers 3 --hidden-size 4 --num-attention-heads 2" &&

@@ -30,6 +30,7 @@ done <<'END'
 1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100 --mlp-tile 50
 1 --recompute-granularity full --recompute-num-layers 2 --sequence-tile 50 --cpu-checkpointing
 1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
+1 --cpu-offloading-num-layers 2 --micro-batch-size 4
 2 --recompute-granularity selective --sequence-tile 90 --ds-sequence-parallel-size 2
 2 --zero-stage 2 --bf16
 2 --zero-stage 1 --bf16 --recompute-granularity selective --recompute-modules layernorm mlp_act
@@ -39,6 +40,7 @@ done <<'END'
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 3
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
+2 --pipeline-model-parallel-size 2 --num-layers 9 --cpu-offloading-num-layers 2 --micro-batch-size 1
 END
 # What docs/long-sequences.md derives, with vectors v of 4096 bytes and A of 16 heads.
 # token WORDS... : "bytes a token" of all, on the device and the host, and of a block
@@ -59,6 +61,7 @@ while read -r all host block host_block options; do
 done <<END
 - 0 $((16 * v + 80)) 0 --recompute-granularity none
 - 0 $((8 * v + 80)) 0 --recompute-granularity none --mlp-tile 4096
+- $((4 * (16 * v + 80))) $((8 * v + 40)) $((8 * v + 40)) --cpu-offloading-num-layers 4
 - 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
 - 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act

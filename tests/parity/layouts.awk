@@ -110,6 +110,26 @@ function plain(turn,    reference) {
     print name, ranks, reference options
 }
 
+# Blocks whose buffers are on the host meanwhile, where two of a stage stay: all others, or
+# all but one, in turn.
+function away(turn,    n, reference) {
+    n = (model == "gpt" ? 8 : 6) / pp - 2 - turn % 2
+    if (chunk || n < 1) return
+    name = reference = model
+    options = ""
+    add_grid()
+    add_zero(ulysses * ring * dp > 1 ? turn % 4 : 0, turn % 3 ? "none" : "cpu")
+    if (turn % 4 == 1) add_recompute("mod", 1)
+    add("host" n, "--cpu-offloading-num-layers " n)
+    if (turn % 3 == 2) add("tile", "--mlp-tile 40")
+    add_chunks(turn % 3 + 1)
+    if (turn % 2 == 0) {
+        add("drop", "")
+        reference = reference "+drop"
+    }
+    print name, ranks, reference options
+}
+
 function half(type, zero, recompute) {
     name = model
     options = ""
@@ -143,6 +163,7 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
         long("part", 1, turn + 1)
     }
     if (tp * pp * dp == 1) plain(turn)
+    away(turn)
     half("bf16", shared ? turn % 4 : 0, turn % 2 ? "none" : "full")
     half("fp16", shared ? (turn + 2) % 4 : 0, turn % 2 ? "full" : "none")
 }

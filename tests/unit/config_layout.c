@@ -200,6 +200,25 @@ static void test_kept_where(void **state)
     expect_misfit("--cpu-checkpointing --recompute-granularity selective", 1,
                   "--cpu-checkpointing is about the inputs that full recompute keeps, "
                   "and this is selective");
+    expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity full", 1,
+                  "--cpu-offloading-num-layers is about blocks that keep what backward "
+                  "reads, and this is full recompute");
+    expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity selective "
+                  "--sequence-tile 16",
+                  1, "and this is selective recompute");
+    expect_misfit("--cpu-offloading-num-layers 2 --cpu-checkpointing", 1,
+                  "--cpu-checkpointing is about the inputs that full recompute keeps");
+    expect_misfit("--cpu-offloading-num-layers 3 --num-layers 4", 1,
+                  "--cpu-offloading-num-layers 3: of the 4 blocks of a model two have "
+                  "to stay, one that is worked on and one that is copied; give 2 at "
+                  "most");
+    expect_misfit("--cpu-offloading-num-layers 6 --num-layers 30 " STAGES "4", 4,
+                  "of the 7 blocks of a stage two have to stay");
+    expect_misfit("--cpu-offloading-num-layers 1 --num-layers 8 " STAGES "2 " CHUNK
+                  "2 " ACCUMULATE "2",
+                  2,
+                  "of the 2 blocks of a stage's chunk two have to stay, one that is "
+                  "worked on and one that is copied; leave it out");
     expect_misfit("--checkpoint-num-layers 2", 1, "--checkpoint-num-layers above 1 is");
     expect_misfit("--offload-param-device cpu --zero-stage 2", 1,
                   "weights rest only with ZeRO 3, and this is stage 2");
@@ -254,6 +273,10 @@ static void test_kept_well(void **state)
         "--mlp-tile 16 --loss-tile 16",
         "--recompute-granularity selective --recompute-modules layernorm mlp_act",
         "--recompute-granularity selective --recompute-modules layernorm --mlp-tile 16",
+        "--cpu-offloading-num-layers 2 --num-layers 4",
+        "--cpu-offloading-num-layers 1 --num-layers 4 --recompute-granularity "
+        "selective "
+        "--recompute-modules mlp_act",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
         "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
         "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "

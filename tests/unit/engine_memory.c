@@ -83,6 +83,43 @@ static void recompute_changes_nothing(void **state)
     ways_agree(5, 1, 4, set_modules, 0);
 }
 
+/* Ways 1 .. 3 of five blocks. */
+static void set_away(struct mds_config *c, int way)
+{
+    c->train.offload_layers = way;
+    be_late(0);
+}
+
+static void set_away_late(struct mds_config *c, int way)
+{
+    set_away(c, way);
+    be_late(1);
+}
+
+static void set_away_late_with_modules(struct mds_config *c, int way)
+{
+    set_modules(c, way % 4);
+    set_away_late(c, way / 4 + 1);
+}
+
+static void set_away_late_in_parts(struct mds_config *c, int way)
+{
+    c->batch.micro = 1;
+    c->batch.accumulation = ROWS;
+    set_away_late(c, way);
+}
+
+/* Nor does where blocks' buffers are between forward and backward, and whose they are
+ * meanwhile.  Micro-batches change rounding alone. */
+static void leaving_changes_nothing(void **state)
+{
+    (void)state;
+    ways_agree(5, 1, 4, set_away, 0);
+    ways_agree(5, 1, 4, set_away_late, 0);
+    ways_agree(5, 0, 12, set_away_late_with_modules, 0);
+    ways_agree(5, 0, 4, set_away_late_in_parts, 2e-6);
+}
+
 /* Blocks in tiles, and attention in chunks: each way of keeping what they need. */
 static void set_tiles(struct mds_config *c, int way)
 {
@@ -154,6 +191,22 @@ static void copies_are_hidden(void **state)
     }
 }
 
+/* Of a block that leaves, both copies go behind others' work, however few stay. */
+static void leaving_is_hidden(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        struct mds_config c = shapes[n & 1]();
+        struct copies count;
+
+        c.model.layers = 6;
+        c.train.offload_layers = n;
+        count = copies_of(&c);
+        assert_int_equal(count.all, 2 * n);
+        assert_int_equal(count.bare, 0);
+    }
+}
+
 static void set_split(struct mds_config *c, int way)
 {
     c->batch.micro = 1 << way;
@@ -172,12 +225,16 @@ static void splits_agree(void **state)
 static void dry_ledger_is_the_same(void **state)
 {
     (void)state;
-    for (int k = 0; k < 16; k++) {
+    for (int k = 0; k < 20; k++) {
         struct mds_config c = shapes[k % 2]();
         struct fixture cpu, dry;
         double sum = 0, count = 0;
 
-        if (k >= 12)
+        if (k >= 16) {
+            c.model.layers = 5;
+            set_modules(&c, k % 4);
+            c.train.offload_layers = k % 3 + 1;
+        } else if (k >= 12)
             set_tiles(&c, k);
         else if (k >= 6)
             set_modules(&c, k / 2 - 2);
@@ -248,6 +305,38 @@ static void modules_alone_are_not_kept(void **state)
         assert_int_equal(kept[0] - kept[MDS_MODULE_LAYERNORM], norms);
         assert_int_equal(kept[0] - kept[MDS_MODULE_MLP_ACT], act);
         assert_int_equal(kept[0] - kept[3], norms + act);
+    }
+}
+
+/* So many blocks' buffers as leave are on the host instead, of each micro-batch in
+ * flight: two on the first of two stages. */
+static void what_leaves_is_on_the_host(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 12; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct mds_engine_need all, few;
+        int n = k / 4 + 1, stages = k / 2 % 2 + 1, rank = k % 3 % stages;
+        int64_t block;
+
+        set_modules(&c, k % 4);
+        c.model.layers = 5 * stages;
+        c.parallel.pipeline = stages;
+        c.batch.micro = 1;
+        c.batch.accumulation = ROWS;
+        assert_int_equal(mds_engine_measure(&c, stages, rank, 1, &all), MDS_OK);
+        c.model.layers = 6 * stages;
+        assert_int_equal(mds_engine_measure(&c, stages, rank, 1, &few), MDS_OK);
+        block = few.memory.peak[MDS_MEM_ACT] - all.memory.peak[MDS_MEM_ACT];
+        c.model.layers = 5 * stages;
+        c.train.offload_layers = n;
+        assert_int_equal(mds_engine_measure(&c, stages, rank, 1, &few), MDS_OK);
+        assert_true(block > 0);
+        assert_int_equal(few.host.peak[MDS_MEM_ACT], n * block);
+        assert_int_equal(few.host_bytes, n * block);
+        assert_int_equal(all.memory.peak[MDS_MEM_ACT] - few.memory.peak[MDS_MEM_ACT],
+                         n * block);
+        assert_int_equal(all.step_bytes - few.step_bytes, n * block);
     }
 }
 
@@ -354,6 +443,18 @@ static void what_comes_back_is_what_went(void **state)
     }
 }
 
+/* Bytes over the link are those of the blocks that leave, both ways. */
+static void copied_is_what_leaves(void **state)
+{
+    struct mds_config c = gpt_shape(), none;
+
+    (void)state;
+    c.model.layers = 6;
+    none = c;
+    c.train.offload_layers = 4;
+    assert_true(copied_in(&c) == copied_in(&none));
+}
+
 /* Calls of the two since the program began; linked in their place. */
 static int allocations;
 
@@ -377,7 +478,7 @@ void *__wrap_mds_realloc(void *p, size_t n, size_t size)
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
-    for (int way = 0; way < 20; way++) {
+    for (int way = 0; way < 23; way++) {
         struct mds_config c = gpt_shape();
         struct fixture f;
         int before;
@@ -387,6 +488,8 @@ static void a_step_allocates_nothing(void **state)
         c.parallel.nvme_path = "/tmp";
         if (way < 8)
             set_recompute(&c, way);
+        else if (way >= 20)
+            set_away(&c, way - 19);
         else
             set_tiles(&c, way);
         open_on(&f, &c, "cpu");
@@ -406,15 +509,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompute_changes_nothing),
+        cmocka_unit_test(leaving_changes_nothing),
         cmocka_unit_test(tiles_change_nothing),
         cmocka_unit_test(copies_are_hidden),
+        cmocka_unit_test(leaving_is_hidden),
         cmocka_unit_test(splits_agree),
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(recompute_saves_memory),
         cmocka_unit_test(modules_alone_are_not_kept),
+        cmocka_unit_test(what_leaves_is_on_the_host),
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
         cmocka_unit_test(what_comes_back_is_what_went),
+        cmocka_unit_test(copied_is_what_leaves),
         cmocka_unit_test(a_step_allocates_nothing),
     };
 
