@@ -30,6 +30,7 @@ static const struct member members[] = {
     {"train.recompute_layers", AT(recompute_layers)},
     {"train.keep_attention", AT(keep_attention)},
     {"train.device_inputs", AT(device_inputs)},
+    {"train.offload_layers", AT(offload_layers)},
     {"batch.micro", AT(micro)},
     {"batch.global", AT(global)},
 };
@@ -153,6 +154,11 @@ const char *mds_layout_flag(int member)
     return member < MEMBERS ? option_of(&members[member])->flag : NULL;
 }
 
+int mds_layout_keeps_insides(const struct mds_layout *l)
+{
+    return l->recompute == MDS_RECOMPUTE_NONE || l->recompute_modules != 0;
+}
+
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed)
 {
@@ -177,6 +183,8 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
         l.keep_attention = 0;
     if (l.sequence_tile == 0 || !l.offload_activations)
         l.device_inputs = 0;
+    if (!mds_layout_keeps_insides(&l))
+        l.offload_layers = 0;
     return l;
 }
 

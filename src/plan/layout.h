@@ -17,7 +17,7 @@ struct mds_layout {
     int64_t recompute_modules; /* of selective; bits of enum mds_recompute_module */
     int64_t sequence_parallel, offload_activations; /* 0 or 1 */
     int64_t mlp_tile, loss_tile, sequence_tile;     /* tokens, 0: none */
-    int64_t recompute_layers, keep_attention, device_inputs;
+    int64_t recompute_layers, keep_attention, device_inputs, offload_layers;
     int64_t micro, global; /* 0: as the configuration has them */
 };
 
@@ -31,6 +31,9 @@ unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
 const char *mds_layout_flag(int member);
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
+
+/* Whether blocks keep all that backward reads, or all but a few modules' results. */
+int mds_layout_keeps_insides(const struct mds_layout *l);
 
 /* l, with the members that are fixed taken from *now, and without what then makes no
  * sense: weights on the host without ZeRO 3 or an update on the host, inputs on the

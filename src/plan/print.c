@@ -37,6 +37,9 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
     if (l->keep_attention)
         mds_str_add(out, ", attention kept of %lld blocks",
                     (long long)l->keep_attention);
+    if (l->offload_layers)
+        mds_str_add(out, ", activations of %lld blocks on the host",
+                    (long long)l->offload_layers);
     if (l->mlp_tile)
         mds_str_add(out, ", tiles of %lld", (long long)l->mlp_tile);
 }

@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "plan/space.h"
 
 #include <stdio.h>
@@ -142,6 +143,38 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
     *e = best;
 }
 
+/* A layout that needs too much of the device puts all that blocks keep on the host, of
+ * as few blocks as will do, and of half of them at most: hundreds of GiB of pinned
+ * memory take minutes to get, and nobody has measured more.  Blocks have most of what
+ * activations take.  1 if it fits then. */
+static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_config *c = &s->r->run->config;
+    const struct mds_estimate *is = &e->estimate;
+    int64_t blocks = c->parallel.virtual_layers ? c->parallel.virtual_layers
+                                                : c->model.layers / e->layout.pipeline;
+    int64_t block = is->memory.peak[MDS_MEM_ACT] / mds_max(blocks, 1);
+    int64_t over = is->device_bytes - is->device_limit;
+    int64_t n = block > 0 ? (over + block - 1) / block : blocks, end = n + 2;
+
+    if (!mds_layout_keeps_insides(&e->layout) || e->layout.offload_layers > 0 ||
+        over <= 0 || s->r->machine->node.gpus == 0)
+        return 0;
+    for (; n < end && n <= mds_min(blocks / 2, blocks - 2) && !s->rc && !is_late(s);
+         n++) {
+        struct mds_plan_entry at = *e;
+
+        at.layout.offload_layers = n;
+        if (!try(s, &at) || at.layout.offload_layers != n)
+            return 0;
+        if (at.estimate.fits) {
+            *e = at;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
  * was not tried.  Many are the same because of what is fixed. */
 static int find_tried(const struct search *s, const struct mds_layout *l)
@@ -199,6 +232,8 @@ static void try_place(struct search *s, const struct mds_layout *grid, int place
         if (fits) {
             keep_attention(s, &e);
             add_fit(s, &e);
+        } else if (let_blocks_leave(s, &e)) {
+            add_fit(s, &e);
         }
     }
 }
@@ -248,24 +283,39 @@ static int try_frugal(struct search *s, struct mds_layout *grid, int64_t tile,
     return try_least(s, grid, tile, e);
 }
 
+/* Whether blocks that leave the device may make a grid fit whose least does not: that
+ * recomputes nothing only if it has to, by what is fixed. */
+static int may_leave(const struct search *s, const struct mds_plan_entry *least)
+{
+    return !s->only_frugal && mds_layout_keeps_insides(&least->layout);
+}
+
+static void try_places(struct search *s, const struct mds_layout *grid, int64_t tile)
+{
+    s->tried_count = 0;
+    for (int place = 0; place < MDS_PLAN_PLACES && !s->rc; place++)
+        if (!is_pointless(s, grid, place))
+            try_place(s, grid, place, tile);
+}
+
 static void try_grid(struct search *s, struct mds_layout grid)
 {
     int64_t tile = mds_plan_tile(&grid, s->r->run->config.model.seq_length);
+    size_t before = s->plan->fit_count;
     struct mds_plan_entry least;
 
     if (!try_frugal(s, &grid, tile, &least)) {
         if (!s->rc)
             add_reject(s, &least, 0, mds_fail_text());
-    } else if (!least.estimate.fits) {
-        if (!is_late(s)) /* else there was more to try */
-            add_reject(s, &least, 1, "");
-    } else if (s->only_frugal) {
+    } else if (s->only_frugal && least.estimate.fits) {
         add_fit(s, &least);
     } else {
-        s->tried_count = 0;
-        for (int place = 0; place < MDS_PLAN_PLACES && !s->rc; place++)
-            if (!is_pointless(s, &grid, place))
-                try_place(s, &grid, place, tile);
+        if (least.estimate.fits || may_leave(s, &least))
+            try_places(s, &grid, tile);
+        /* Where it is late there was more to try. */
+        if (!least.estimate.fits && s->plan->fit_count == before && !s->rc &&
+            !is_late(s))
+            add_reject(s, &least, 1, "");
     }
 }
 
@@ -293,7 +343,7 @@ static double worth(const struct mds_plan_entry *e)
     const struct mds_layout *l = &e->layout;
     int on_host = (l->offload_optimizer != MDS_PLACE_DEVICE) +
                   (l->offload_params != MDS_PLACE_DEVICE) +
-                  (l->offload_activations != 0);
+                  (l->offload_activations != 0) + (l->offload_layers != 0);
 
     return e->estimate.tokens_s * (1 - 0.02 * on_host);
 }

@@ -24,19 +24,13 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
-/* Whether blocks keep all that backward reads, or all but a few modules' results. */
-static int keeps_insides(int level)
-{
-    return levels[level].recompute == MDS_RECOMPUTE_NONE || levels[level].modules;
-}
-
 void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile)
 {
     l->mlp_tile = levels[level].tiles ? tile : 0;
     l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
     l->recompute = levels[level].recompute;
     l->recompute_modules = levels[level].modules;
-    l->sequence_tile = keeps_insides(level) ? 0 : l->mlp_tile;
+    l->sequence_tile = mds_layout_keeps_insides(l) ? 0 : l->mlp_tile;
     l->offload_activations = levels[level].on_host;
     l->recompute_layers = levels[level].every;
 }

@@ -202,6 +202,27 @@ static double behind_forward(const struct mds_config *c, double s, double forwar
     return bigger(s / units, s - forward_s * (units - 1) / units);
 }
 
+/* What shows of all that some blocks keep, which is on the host in between: it goes
+ * behind the forward passes and comes back behind the backward passes, each but for two
+ * blocks (docs/long-sequences.md).  Ranks of a node share the memory that it goes to.
+ * The rest of what goes are gradients for an update there. */
+static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
+                        int per_node, const struct mds_rehearsal *r, double passes_s)
+{
+    double pieces =
+        (double)c->parallel.pipeline * bigger((double)c->parallel.virtual_stages, 1);
+    double behind = 1 - 2 * pieces / (double)c->model.layers;
+    double forward = forward_s(c, passes_s), memory = m->links.host_memory_bytes_s;
+    double rest = (double)sizeof(float) * (double)r->host_weights;
+    double one_way = (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) /
+                     fmin(m->links.host_bytes_s, memory / per_node);
+
+    if (c->train.offload_layers == 0)
+        return 0;
+    return bigger(one_way - behind * forward, 0) +
+           bigger(one_way - behind * (passes_s - forward), 0);
+}
+
 /* Copies over the link (charged at both ends) go on beside all computing, and the
  * update behind the forward pass. */
 static double host_s(const struct mds_machine *m, const struct mds_config *c,
@@ -214,7 +235,8 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
         (2 * m->links.host_bytes_s);
     double update = update_s(m, c, per_node, r);
 
-    return bigger(copies - passes_s, 0) + behind_forward(c, update, forward);
+    return bigger(copies - passes_s, leaving_s(m, c, per_node, r, passes_s)) +
+           behind_forward(c, update, forward);
 }
 
 /* Times of a rank, all but the waiting for other stages. */

@@ -8,7 +8,7 @@
 static struct mds_config_run *read_run(const char *options)
 {
     static char text[512];
-    char *argv[32] = {text};
+    char *argv[64] = {text};
     struct mds_config_run *run = NULL;
     struct mds_diag diag = {0};
     int argc = 0;
@@ -130,6 +130,48 @@ static void what_room_there_is_is_used(void **state)
     close_toy(&t);
 }
 
+/* The less room a GPU has, the more blocks leave it, up to half of a stage's, and no
+ * more than have to. */
+static void blocks_leave_for_want_of_room(void **state)
+{
+    (void)state;
+    for (int64_t ranks = 1; ranks <= 2; ranks++) {
+        int64_t most = 10 / ranks / 2, left = -1;
+        const struct mds_plan_entry *e;
+        char options[512];
+        struct toy t;
+
+        snprintf(options, sizeof options,
+                 "--num-layers 10 --seq-length 8192 --micro-batch-size 1 "
+                 "--global-batch-size 2 --recompute-granularity none --mlp-tile 0 "
+                 "--loss-tile 0 --zero-stage 0 --offload-device none "
+                 "--pipeline-model-parallel-size %lld "
+                 "--tensor-model-parallel-size 1",
+                 (long long)ranks);
+        t = open_toy(options);
+        for (t.m->gpu.memory = INT64_C(1) << 34; search(&t, ranks)->fit_count > 0;
+             t.m->gpu.memory = e->estimate.device_bytes - 1) {
+            struct mds_estimate more;
+            struct mds_layout l;
+            struct mds_config c;
+
+            assert_int_equal(t.p.fit_count, 1);
+            e = &t.p.fits[0];
+            l = e->layout;
+            assert_int_equal(l.offload_layers, ++left);
+            l.offload_layers--;
+            if (left == 0)
+                continue;
+            assert_int_equal(mds_layout_apply(t.run, &l, ranks, &c), MDS_OK);
+            assert_int_equal(mds_predict(&c, (int)ranks, 2, t.m, &more), MDS_OK);
+            assert_true(more.device_bytes > e->estimate.device_limit);
+        }
+        assert_int_equal(left, most);
+        assert_true(t.p.out_count > 0 && t.p.out[0].divides);
+        close_toy(&t);
+    }
+}
+
 static void what_is_fixed_stays(void **state)
 {
     struct toy t = open_toy("--tensor-model-parallel-size 2 --zero-stage 1 "
@@ -159,14 +201,16 @@ static void a_layout_is_asked_for(void **state)
                            .recompute_modules =
                                MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT,
                            .recompute_layers = 1,
-                           .loss_tile = MDS_DEFAULT_LOSS_TILE};
+                           .loss_tile = MDS_DEFAULT_LOSS_TILE,
+                           .offload_layers = 3};
     struct mds_str text = {0};
 
     (void)state;
     mds_layout_options(&l, 0, &text);
     assert_string_equal(text.s,
                         "--tensor-model-parallel-size 2 --recompute-granularity "
-                        "selective --recompute-modules layernorm,mlp_act");
+                        "selective --recompute-modules layernorm,mlp_act "
+                        "--cpu-offloading-num-layers 3");
     mds_str_fini(&text);
     l = (struct mds_layout){.tensor = 2, .recompute_layers = 3};
     mds_layout_options(&l, 0, &text);
@@ -250,7 +294,8 @@ static void sizes_that_cannot_be_are_refused(void **state)
 static void what_would_fit_is_said(void **state)
 {
     struct toy t =
-        open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1");
+        open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1 "
+                 "--cpu-offloading-num-layers 0");
     const struct mds_plan_request r = request(&t, 2);
     char *text = NULL;
     size_t size;
@@ -397,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(the_host_has_to_gain_something),
         cmocka_unit_test(what_room_there_is_is_used),
+        cmocka_unit_test(blocks_leave_for_want_of_room),
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),

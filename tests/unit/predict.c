@@ -411,6 +411,40 @@ static void rows_of_the_table_fit(void **state)
     }
 }
 
+/* What three of 24 blocks keep goes to the host and comes back behind the computing;
+ * what twelve keep, 12 GiB each way, does not; and where fewer blocks pass at a time
+ * less does. */
+static void what_leaves_hides_in_part(void **state)
+{
+    static const char run[] = "--seq-length 2048 --micro-batch-size 8 "
+                              "--global-batch-size 16";
+    static const char stages[] = "--seq-length 2048 --micro-batch-size 8 "
+                                 "--global-batch-size 16 "
+                                 "--pipeline-model-parallel-size 8";
+    struct mds_estimate stay = predict(gpt1_3b, run, 1), leave, more;
+    char options[256];
+
+    (void)state;
+    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 3", run);
+    leave = predict(gpt1_3b, options, 1);
+    assert_true(leave.host_s == 0 && leave.step_s == stay.step_s);
+    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 12", run);
+    more = predict(gpt1_3b, options, 1);
+    assert_true(more.host_s > 0.4 && more.host_s < 0.6);
+    assert_int_equal(stay.device_bytes - more.device_bytes,
+                     4 * (stay.device_bytes - leave.device_bytes));
+    assert_int_equal(more.host_bytes, 4 * leave.host_bytes);
+    assert_int_equal(more.host_bytes, stay.device_bytes - more.device_bytes);
+    snprintf(options, sizeof options, "%s --cpu-optimizer", run);
+    stay = predict(gpt1_3b, options, 1);
+    snprintf(options, sizeof options, "%s --cpu-optimizer %s", run,
+             "--cpu-offloading-num-layers 12");
+    leave = predict(gpt1_3b, options, 1);
+    assert_true(fabs(leave.host_s - stay.host_s - more.host_s) < 0.05 * more.host_s);
+    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 1", stages);
+    assert_true(predict(gpt1_3b, options, 8).host_s > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +454,7 @@ int main(void)
         cmocka_unit_test(rows_of_the_table_fit),
         cmocka_unit_test(chunks_hide_messages),
         cmocka_unit_test(the_hosts_update_shows_in_part),
+        cmocka_unit_test(what_leaves_hides_in_part),
         cmocka_unit_test(buffers_follow_the_peers),
         cmocka_unit_test(attention_takes_parts),
     };
