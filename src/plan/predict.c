@@ -1,6 +1,7 @@
 #include "plan/predict.h"
 #include "engine/engine.h"
 #include "metrics/flops.h"
+#include "pipeline/split.h"
 #include "plan/time.h"
 
 /* ---- the dry run ---- */
@@ -170,16 +171,48 @@ static enum mds_rc predict_rank(const struct mds_config *c, int world, int rank,
     return MDS_OK;
 }
 
+/* Blocks of a stage. */
+static int64_t blocks_of(const struct mds_config *c, int stage)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    int chunks = p->virtual_stages > 1 ? (int)p->virtual_stages : 1, first, n;
+    int64_t sum = 0;
+
+    for (int i = 0; i < chunks; i++)
+        if (!mds_pipe_layers((int)c->model.layers, (int)p->pipeline, chunks, stage, i,
+                             &first, &n))
+            sum += n;
+    return sum;
+}
+
+/* The first stage keeps the most activations, the last has the logits, and of others
+ * the first that has more blocks than those before it, the most of all. */
+int mds_predict_ranks(const struct mds_config *c, int world,
+                      int rank[MDS_PREDICT_RANKS])
+{
+    int stages = (int)c->parallel.pipeline, fullest = 0, n = 0;
+
+    for (int s = 1; s < stages - 1; s++)
+        if (blocks_of(c, s) > blocks_of(c, fullest))
+            fullest = s;
+    rank[n++] = 0;
+    if (stages > 1)
+        rank[n++] = world - 1;
+    if (fullest > 0)
+        rank[n++] = world / stages * fullest;
+    return n;
+}
+
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out)
 {
-    struct mds_estimate e, last;
+    struct mds_estimate e, other;
+    int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(c, world, rank);
 
-    /* The first stage keeps the most activations, the last has the logits. */
-    MDS_TRY(predict_rank(c, world, 0, per_node, m, &e));
-    if (c->parallel.pipeline > 1) {
-        MDS_TRY(predict_rank(c, world, world - 1, per_node, m, &last));
-        merge(&e, &last);
+    MDS_TRY(predict_rank(c, world, rank[0], per_node, m, &e));
+    for (int i = 1; i < n; i++) {
+        MDS_TRY(predict_rank(c, world, rank[i], per_node, m, &other));
+        merge(&e, &other);
     }
     limit(m, per_node, &e);
     rate(c, world, &e);

@@ -32,6 +32,11 @@ struct mds_estimate {
     double model_flops; /* per second and rank, Megatron's convention */
 };
 
+/* Ranks whose steps are run dry, of those that differ: returns how many. */
+enum { MDS_PREDICT_RANKS = 3 };
+int mds_predict_ranks(const struct mds_config *c, int world,
+                      int rank[MDS_PREDICT_RANKS]);
+
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.
  *

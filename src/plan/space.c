@@ -75,12 +75,13 @@ enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
                               struct mds_plan_entry *e, int64_t *runs)
 {
     struct mds_config c;
+    int rank[MDS_PREDICT_RANKS];
 
     *runs = 0;
     e->layout = mds_layout_keep(e->layout, now, fixed);
     if (mds_layout_apply(r->run, &e->layout, r->world, &c))
         return MDS_OK;
-    *runs = 1 + (c.parallel.pipeline > 1);
+    *runs = mds_predict_ranks(&c, (int)r->world, rank);
     c.train.eval_iters = 0;
     return mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
 }

@@ -249,6 +249,22 @@ static void time_is_what_h200s_took(void **state)
     }
 }
 
+/* Of six blocks the stages in the middle have two, the first and the last one: memory
+ * and time are those of four times two, but for an embedding and a micro-batch. */
+static void stages_in_the_middle_count(void **state)
+{
+    static const char four[] =
+        "--hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --vocab-size 66 "
+        "--micro-batch-size 1 --global-batch-size 8 "
+        "--pipeline-model-parallel-size 4 --num-layers";
+    struct mds_estimate six = predict(four, "6", 4), eight = predict(four, "8", 4);
+
+    (void)state;
+    assert_true((double)six.memory.total_peak > 0.9 * (double)eight.memory.total_peak);
+    assert_true(six.compute_s > 0.95 * eight.compute_s);
+    assert_true(six.step_s <= eight.step_s);
+}
+
 /* Behind products of other chunks a little of a message hides; short ones do not gain
  * by it, and are not cut. */
 static void chunks_hide_messages(void **state)
@@ -452,6 +468,7 @@ int main(void)
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(time_is_what_h200s_took),
         cmocka_unit_test(rows_of_the_table_fit),
+        cmocka_unit_test(stages_in_the_middle_count),
         cmocka_unit_test(chunks_hide_messages),
         cmocka_unit_test(the_hosts_update_shows_in_part),
         cmocka_unit_test(what_leaves_hides_in_part),
