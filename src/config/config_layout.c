@@ -2,6 +2,7 @@
 #include "config/config_impl.h"
 
 #include "base/str.h"
+#include "base/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -362,9 +363,9 @@ static void check_offload_layers(const struct mds_config_run *run,
     if (most > 0)
         snprintf(give, sizeof give, "give %lld at most", (long long)most);
     mds_diag_fault(diag, mds_config_origin(run, "train.offload_layers"),
-                   "--cpu-offloading-num-layers %lld: of the %lld blocks of a %s two "
+                   "--cpu-offloading-num-layers %lld: of the %lld block%s of a %s two "
                    "have to stay, one that is worked on and one that is copied; %s",
-                   (long long)n, (long long)layers,
+                   (long long)n, (long long)layers, mds_plural(layers),
                    p->virtual_stages > 1 ? "stage's chunk"
                    : p->pipeline > 1     ? "stage"
                                          : "model",

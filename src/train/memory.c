@@ -106,10 +106,32 @@ static void advise(const struct run *r, const struct mds_config *changed,
                 mds_format_bytes(now, text, sizeof text));
 }
 
+static int is_on_gpus(const struct run *r)
+{
+    return strcmp(mds_dev_name(r->dev), "cuda") == 0;
+}
+
+/* Half of a stage's blocks on the host, where that is another place. */
+static void advise_leaving(const struct run *r)
+{
+    struct mds_config c = *r->config;
+    int64_t pieces = c.parallel.pipeline * mds_max(c.parallel.virtual_stages, 1);
+    int64_t blocks = c.model.layers / pieces, n = mds_min(blocks / 2, blocks - 2);
+    char setting[64];
+
+    if (!is_on_gpus(r) || mds_recompute_of(&c.train) != MDS_RECOMPUTE_NONE ||
+        n <= c.train.offload_layers)
+        return;
+    c.train.offload_layers = n;
+    snprintf(setting, sizeof setting, "--cpu-offloading-num-layers %lld", (long long)n);
+    advise(r, &c, setting);
+}
+
 static void advise_all(const struct run *r)
 {
     struct mds_config c = *r->config;
 
+    advise_leaving(r);
     if (c.train.recompute == MDS_RECOMPUTE_NONE) {
         c.train.recompute = MDS_RECOMPUTE_SELECTIVE;
         c.train.recompute_modules = MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT;
@@ -120,11 +142,13 @@ static void advise_all(const struct run *r)
     }
     if (c.train.recompute != MDS_RECOMPUTE_FULL) {
         c.train.recompute = MDS_RECOMPUTE_FULL;
+        c.train.offload_layers = 0;
         advise(r, &c, "--recompute-granularity full");
         c = *r->config;
     }
     if (c.train.sequence_tile == 0 && c.model.seq_length > 4096) {
         c.train.recompute = MDS_RECOMPUTE_FULL;
+        c.train.offload_layers = 0;
         c.train.sequence_tile = 4096;
         advise(r, &c, "--recompute-granularity full --sequence-tile 4096");
         c = *r->config;
@@ -149,11 +173,6 @@ static void advise_all(const struct run *r)
         c.model.seq_length /= 2;
         advise(r, &c, "half the --seq-length");
     }
-}
-
-static int is_on_gpus(const struct run *r)
-{
-    return strcmp(mds_dev_name(r->dev), "cuda") == 0;
 }
 
 static void print_beside(const struct run *r, FILE *f)
