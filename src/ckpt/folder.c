@@ -286,12 +286,12 @@ static enum mds_rc put_back(const char *dir, const char *path, int64_t iteration
 }
 
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
-                           int dry, int64_t *removed)
+                           int dry, int64_t *found, int64_t *removed)
 {
     int64_t *list, n, latest, good, count = 0;
     enum mds_rc rc;
 
-    MDS_TRY(mds_ckpt_latest(dir, &latest));
+    MDS_TRY(read_name(dir, latest_name, &latest)); /* without it: the newest, kept */
     MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
     rc = MDS_OK;
@@ -304,6 +304,8 @@ enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_ever
             rc = remove_checkpoint(dir, list[i]);
     }
     free(list);
+    if (found)
+        *found = n;
     if (removed)
         *removed = count;
     return rc;

@@ -178,15 +178,14 @@ static enum mds_rc verify(const char *path)
     return rc;
 }
 
-/* As mds_ckpt_list; a folder without any is not the one that was meant. */
-static enum mds_rc list(const char *dir, int64_t **iterations, int64_t *n)
+/* A folder without any is not the one that was meant. */
+static enum mds_rc check_any(const char *dir, int64_t n)
 {
-    MDS_TRY(mds_ckpt_list(dir, iterations, n));
-    if (*n > 0)
-        return MDS_OK;
-    free(*iterations);
-    return mds_fail(
-        MDS_EUSER, "%s: no folder of checkpoints; give the one that --save named", dir);
+    return n > 0 ? MDS_OK
+                 : mds_fail(MDS_EUSER,
+                            "%s: no folder of checkpoints; give the one that --save "
+                            "named",
+                            dir);
 }
 
 /* All of them, whatever the first ones are like; what there is no memory to read may be
@@ -197,7 +196,8 @@ static enum mds_rc verify_all(const char *dir)
     char path[MDS_PATH_SIZE];
     enum mds_rc rc = MDS_OK;
 
-    MDS_TRY(list(dir, &iterations, &n));
+    MDS_TRY(mds_ckpt_list(dir, &iterations, &n));
+    MDS_TRY(check_any(dir, n)); /* without any there is no list either */
     for (int64_t i = 0; rc != MDS_EMEM && i < n; i++) {
         rc = mds_ckpt_path(dir, iterations[i], 0, path);
         if (!rc)
@@ -231,13 +231,13 @@ static enum mds_rc run_prune(const struct mds_call *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
     const char *dir = c->word[0];
-    int64_t *iterations, n, removed;
+    int64_t found, removed;
 
     if (a->keep_last < 1)
         return mds_fail(MDS_EUSER, "prune: --keep-last N, at least 1, is missing");
-    MDS_TRY(list(dir, &iterations, &n));
-    free(iterations);
-    MDS_TRY(mds_ckpt_prune(dir, a->keep_last, a->keep_every, a->dry_run, &removed));
+    MDS_TRY(
+        mds_ckpt_prune(dir, a->keep_last, a->keep_every, a->dry_run, &found, &removed));
+    MDS_TRY(check_any(dir, found));
     printf("%s: %" PRId64 " %s\n", dir, removed,
            a->dry_run ? "would be removed" : "removed");
     return MDS_OK;

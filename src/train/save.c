@@ -82,7 +82,8 @@ static void prune(const struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
-    if (speaks(r) && mds_ckpt_prune(c->save, c->keep_last, c->keep_every, 0, NULL))
+    if (speaks(r) &&
+        mds_ckpt_prune(c->save, c->keep_last, c->keep_every, 0, NULL, NULL))
         mds_warn("%s", mds_fail_text());
 }
 

@@ -381,7 +381,8 @@ static void test_folder(void **state)
     commit(20); /* a run that went back: latest, and not the newest */
     assert_int_equal(access("c/iter_0000007.partial", F_OK), -1);
     assert_int_equal(latest_of("c"), 20);
-    assert_int_equal(mds_ckpt_prune("c", 2, 10000, 0, &removed), MDS_OK);
+    assert_int_equal(mds_ckpt_prune("c", 2, 10000, 0, &n, &removed), MDS_OK);
+    assert_int_equal(n, 9);
     assert_int_equal(removed, 4); /* 1, 10, 100, 1000 */
     assert_int_equal(latest_of("c"), 20);
     commit(20);
@@ -407,7 +408,7 @@ static void test_good(void **state)
     assert_int_equal(mds_ckpt_mark_good("c", 20), MDS_OK);
     assert_int_equal(good_of("c"), 20);
     commit(10000001);
-    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, &removed), MDS_OK);
+    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, NULL, &removed), MDS_OK);
     assert_int_equal(good_of("c"), 20);
     assert_int_equal(access("c/iter_10000000", F_OK), -1);
     commit(20); /* another one under the name: not known to be good */
@@ -420,7 +421,7 @@ static void test_good(void **state)
     assert_true(rmdir("c/iter_0000020.partial/mine") == 0 ||
                 rmdir("c/iter_0000020.old/mine") == 0);
     assert_int_equal(mds_ckpt_mark_good("c", 10000001), MDS_OK);
-    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, NULL), MDS_OK);
+    assert_int_equal(mds_ckpt_prune("c", 1, 0, 0, NULL, NULL), MDS_OK);
     assert_int_equal(rmdir("c/iter_10000001"), 0);
     assert_int_equal(good_of("c"), -1); /* names nothing */
 }
