@@ -135,7 +135,11 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
     }
     if (mds_zero_owns_slices(e->zero) || mds_comm_rank(e->groups->data) == 0)
         sums[2] = s.grad_squares;
-    return mds_comm_all_reduce_f64(e->groups->world, sums, 3, MDS_COMM_SUM);
+    MDS_TRY(mds_comm_all_reduce_f64(e->groups->world, sums, 3, MDS_COMM_SUM));
+    /* The sign of a NaN says nothing, and printf shows it. */
+    for (int i = 0; i < 3; i++)
+        sums[i] = isnan(sums[i]) ? NAN : sums[i];
+    return MDS_OK;
 }
 
 /* ---- the steps of a step ---- */
