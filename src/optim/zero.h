@@ -117,6 +117,10 @@ int mds_zero_owns_slices(const struct mds_zero *z);
  * what is called next.  Counts the updates for the bias corrections. */
 enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale);
 
+/* Wait for all of an update on the host.  If it failed no other can follow: states that
+ * were to go into a file are lost, or were not read.  Not collective. */
+enum mds_rc mds_zero_check_update(struct mds_zero *z);
+
 /* A unit's master weights, gradient (between finish and step_begin) or moments in f32,
  * whole (gathered from the group), in host memory [unit's count].  For files and
  * comparisons.  read_bytes: host memory that this takes meanwhile, at most. */

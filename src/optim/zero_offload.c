@@ -273,3 +273,10 @@ enum mds_rc mds_zero_offload_wait(struct mds_zero *z)
 {
     return wait_below(z, z->units);
 }
+
+enum mds_rc mds_zero_check_update(struct mds_zero *z)
+{
+    if (z->offload)
+        MDS_TRY(mds_zero_offload_wait(z));
+    return z->stream ? mds_zero_file_settle(z) : MDS_OK;
+}

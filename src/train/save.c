@@ -95,14 +95,20 @@ static void saved(struct run *r, int64_t iteration, int64_t bytes, double s,
     prune(r);
 }
 
-/* Files can fail, and the run goes on. */
+/* Files can fail, and the run goes on; but not without states of the optimizer that are
+ * lost in one, which a save may be the first to meet. */
 static enum mds_rc forgive(const struct run *r, int64_t iteration, enum mds_rc rc)
 {
+    char why[2048];
+
     if (!mds_ckpt_is_of_files(rc))
         return rc;
+    snprintf(why, sizeof why, "%s", mds_fail_text());
+    MDS_TRY(mds_ckpt_agree(r->groups.world,
+                           mds_zero_check_update(mds_engine_zero(r->engine))));
     if (speaks(r))
         mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
-                 iteration, mds_fail_text());
+                 iteration, why);
     return MDS_OK;
 }
 
