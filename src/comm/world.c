@@ -12,20 +12,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What launchers tell each copy about the number of copies, in all and on its node.
- * SLURM_NTASKS and SLURM_NPROCS are no use: salloc and sbatch set them for a script
- * that runs once. */
+/* What launchers tell each copy about the number of copies, in all and on its node, and
+ * which of them it is.  SLURM_NTASKS and SLURM_NPROCS are no use: salloc and sbatch set
+ * them for a script that runs once. */
 static const struct launcher {
-    const char *variable, *rank, *here, *name;
+    const char *variable, *rank, *here, *local, *name;
     const char *remedy; /* NULL: the usual one */
 } launchers[] = {
-    {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS",
+    {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID",
      "a launcher that speaks PMI (MPICH, Intel MPI, PALS)", NULL},
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "Open MPI's launcher", NULL},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "Open MPI's launcher", NULL},
     {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
-     "MVAPICH's launcher", NULL},
-    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE", "srun",
+     "MV2_COMM_WORLD_LOCAL_RANK", "MVAPICH's launcher", NULL},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE",
+     "SLURM_LOCALID", "srun",
      "name a plugin that MPI knows (srun --mpi=list, then --mpi=pmix or --mpi=pmi2), "
      "or use that MPI's own mpiexec"},
 };
@@ -126,25 +127,35 @@ static void end_others(void)
     }
 }
 
+static int is_first_of_node(const struct launcher *l)
+{
+    const char *local = getenv(l->local);
+
+    return local ? atoi(local) == 0 : meant_rank(l) == 0;
+}
+
 /* MPI libraries that find too little there fail at their start, and say that memory ran
- * out.  MPICH 4.0 over UCX took 4.2 MiB for each rank, Open MPI 4.1 a bit over 1. */
+ * out: each node has to speak for itself, before that.  MPICH 4.0 over UCX took 4.2 MiB
+ * for each rank, Open MPI 4.1 a bit over 1. */
 static void check_shared_memory(const struct launcher *l)
 {
     const double each = 5 << 20;
     const char *here = getenv(l->here);
     long copies = here ? strtol(here, NULL, 10) : 0;
+    char left[32], host[MDS_HOST_SIZE];
     struct statvfs s;
-    char left[32];
     double bytes;
 
-    if (meant_rank(l) > 0 || copies < 2 || statvfs("/dev/shm", &s))
+    if (!is_first_of_node(l) || copies < 2 || statvfs("/dev/shm", &s))
         return;
     bytes = (double)s.f_bavail * (double)s.f_frsize;
-    if (bytes < each * (double)copies)
-        mds_warn("/dev/shm has %s left for the %ld ranks of this node; MPI libraries "
-                 "take some 5 MiB there for each: if MPI does not start, make it "
-                 "larger (containers: --shm-size)",
-                 mds_format_bytes(bytes, left, sizeof left), copies);
+    if (bytes >= each * (double)copies)
+        return;
+    mds_host_name(host);
+    mds_warn("/dev/shm of %s has %s left for its %ld ranks; MPI libraries take some 5 "
+             "MiB there for each: if MPI does not start, make it larger (containers: "
+             "--shm-size)",
+             host, mds_format_bytes(bytes, left, sizeof left), copies);
 }
 
 /* Where a copy does not come up (a node that cannot load the program, a launcher's

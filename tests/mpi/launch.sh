@@ -20,7 +20,7 @@ run() {
     echo "ok $t - $name"
 }
 
-echo 1..9
+echo 1..12
 run "without a launcher" runs "$prog"
 run "in a script under salloc or sbatch" runs \
     env SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_PROCID=0 "$prog"
@@ -36,11 +36,20 @@ run "Open MPI's launcher" "Open MPI's launcher started 4 copies" \
     env OMPI_COMM_WORLD_SIZE=4 "$prog"
 if unshare -rm true 2> /dev/null; then
     # shellcheck disable=SC2016 # the inner shell's
-    run "little shared memory" "warn: /dev/shm has 64.00 KiB left for the 4 ranks of this node" \
-        env PMI_SIZE=4 PMI_RANK=0 MPI_LOCALNRANKS=4 unshare -rm sh -c \
-        'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$0"' "$prog"
+    little='mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$0"'
+    want="warn: /dev/shm of $(hostname) has 64.00 KiB left for its 4 ranks"
+    run "little shared memory" "$want" \
+        env PMI_SIZE=8 PMI_RANK=0 MPI_LOCALNRANKS=4 unshare -rm sh -c "$little" "$prog"
+    run "also on another node than the first rank's" "$want" env PMI_SIZE=8 PMI_RANK=4 \
+        MPI_LOCALNRANKS=4 MPI_LOCALRANKID=0 unshare -rm sh -c "$little" "$prog"
+    run "one rank of each node looks there" "" env PMI_SIZE=8 PMI_RANK=5 \
+        MPI_LOCALNRANKS=4 MPI_LOCALRANKID=1 unshare -rm sh -c "$little" "$prog"
+    case $out in *"warn: /dev/shm"*) printf 'not ' ;; esac
+    echo "ok $((t += 1)) - and one alone"
 else
-    echo "ok $((t += 1)) # SKIP no other /dev/shm can be had"
+    while [ $t -lt 11 ]; do
+        echo "ok $((t += 1)) # SKIP no other /dev/shm can be had"
+    done
 fi
 case $MPIEXEC in
     *mpich) other=mpiexec.openmpi ;;
@@ -50,5 +59,5 @@ esac
 if command -v "${other:-none}" > /dev/null; then
     run "started with $other" "started 2 copies" "$other" -n 2 "$prog"
 else
-    echo "ok 9 # SKIP no other MPI's mpiexec"
+    echo "ok $((t += 1)) # SKIP no other MPI's mpiexec"
 fi
