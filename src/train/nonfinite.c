@@ -82,7 +82,7 @@ static enum mds_rc roll_back(struct run *r, const struct mds_step_result *s)
     if (to < 0)
         return stop(r, s, ", and there is nothing to roll back to");
     r->samples = samples;
-    r->returns = to == r->returned_to ? r->returns + 1 : 1;
+    r->returns++;
     r->returned_to = to;
     if (speaks(r))
         mds_warn("iteration %" PRId64
@@ -102,6 +102,8 @@ static void mark_good(struct run *r)
     if (speaks(r) && mds_ckpt_mark_good(r->config->checkpoint.save, r->saved))
         mds_warn("%s", mds_fail_text());
     r->good = r->saved;
+    if (r->good != r->returned_to)
+        r->returns = 0; /* the next one is to another checkpoint */
 }
 
 static void watch_loss(struct run *r, double loss)

@@ -122,6 +122,15 @@ test_expect_success 'skipping and going back have a limit' '
     test "$(grep -c "\"back_to\":2" out.jsonl)" -eq 2 &&
     grep "error: .*, after as many returns as .*; the last good checkpoint is limit/iter_0000002" out
 '
+# The batch comes again in the second epoch, long after the first return.
+test_expect_success 'returns to other checkpoints have limits of their own' '
+    for n in 1 2; do
+        rm -rf twice && pretrain $n --train-iters 40 --init-weights w --on-nonfinite rollback \
+            --nonfinite-limit 1 --save twice --save-interval 2 &&
+        sed -n "s/.*\"back_to\":\([0-9]*\).*/\1/p" out.jsonl >returns && cat returns &&
+        test "$(wc -l <returns)" -eq 2 && test "$(uniq returns | wc -l)" -eq 2 || return 1
+    done
+'
 test_expect_success 'the last good checkpoint is not pruned' '
     test "$(cat limit/good)" = iter_0000002 && test "$(cat limit/latest)" = iter_0000003 &&
     mds_ckpt prune --keep-last 1 limit && mds_ckpt verify limit/iter_0000002 &&
