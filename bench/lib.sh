@@ -46,7 +46,7 @@ fail() {
 
 words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
                       (ln), the activation (act), both (ln+act) again; host:
-                      what recompute keeps is there, hostN: all that N blocks keep; kN: blocks per kept input; zN: ZeRO;
+                      what recompute keeps is there, hostN: activations of N blocks; kN: blocks per kept input; zN: ZeRO;
                       opt: optimizer on the host, nvme: in a file in NVME_PATH,
                       rest: weights on the host, too; tpN, sp, uN, ringN, ppN: ranks;
                       gN: micro-batches a step; tN, cN, mN, lN: tiles of the

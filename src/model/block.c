@@ -266,10 +266,25 @@ static enum mds_rc attention_half_bwd(const struct mds_gpt *g,
     return MDS_OK;
 }
 
+/* What stayed behind when the rest went to the host. */
+static enum mds_rc fill_in(const struct mds_gpt *g, const struct layer_ids *id,
+                           const struct layer_saved *s)
+{
+    if (s->n1)
+        MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, s->x, NULL, NULL, s->n1, s->mean1,
+                                 s->rstd1));
+    if (s->n2)
+        MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x1, NULL, NULL, s->n2, s->mean2,
+                                 s->rstd2));
+    return mds_gpt_mlp_activate(g, s);
+}
+
 enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                              const struct layer_saved *s, void *d)
+                              const struct layer_saved *s, int came_back, void *d)
 {
     MDS_TRY(mds_params_acquire(g->ps, id->unit));
+    if (came_back)
+        MDS_TRY(fill_in(g, id, s));
     MDS_TRY(mds_params_grad_begin(g->ps, id->unit));
     mds_gpt_norm_grads_begin(g);
     MDS_TRY(mlp_half_bwd(g, id, s, d));

@@ -45,7 +45,8 @@ struct stats {
     void *mean1, *rstd1, *lse, *mean2, *rstd2;
 };
 
-/* Every buffer of one layer, but for what its backward makes again; x first. */
+/* Every buffer of one layer, but for what its backward makes again; what can be made
+ * again of others comes behind them. */
 static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
                               struct layer_saved *s)
 {
@@ -69,20 +70,22 @@ static enum mds_rc take_layer(const struct mds_gpt *g, enum mds_mem_tag tag,
         {&f.rstd2, Rs, 1},
     };
     const struct want norms[] = {{&s->n1, Rs * H, 0}, {&s->n2, Rs * H, 0}};
-    const struct want mlp[] = {{&s->u, c->swiglu ? 2 * R * F : R * F, 0},
-                               {&s->g, R * F, 0}};
+    const struct want inside = {&s->u, c->swiglu ? 2 * R * F : R * F, 0};
+    const struct want act = {&s->g, R * F, 0};
 
     MDS_TRY(take_all(g, tag, all, sizeof all / sizeof all[0]));
+    if (t->mlp_tile <= 0)
+        MDS_TRY(take_all(g, tag, &inside, 1));
+    s->bytes = g->run.arena->used - used;
     if (!(again & MDS_MODULE_LAYERNORM))
         MDS_TRY(take_all(g, tag, norms, 2));
-    if (t->mlp_tile <= 0)
-        MDS_TRY(take_all(g, tag, mlp, again & MDS_MODULE_MLP_ACT ? 1 : 2));
+    if (t->mlp_tile <= 0 && !(again & MDS_MODULE_MLP_ACT))
+        MDS_TRY(take_all(g, tag, &act, 1));
     s->mean1 = f.mean1;
     s->rstd1 = f.rstd1;
     s->lse = f.lse;
     s->mean2 = f.mean2;
     s->rstd2 = f.rstd2;
-    s->bytes = g->run.arena->used - used;
     return MDS_OK;
 }
 
@@ -218,13 +221,14 @@ void mds_gpt_layer_return(const struct mds_gpt *g, const struct piece *p,
                                         set->saved[l].bytes);
 }
 
-void mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
-                        const struct piece_set *set, int l)
+int mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
+                       const struct piece_set *set, int l)
 {
     const struct kept *k = leaver(g, p, set, l);
 
     if (k)
         mds_dev_meet(g->par.dev, k->copy);
+    return k != NULL;
 }
 
 /* Buffers of layer l of any piece: a slot's. */

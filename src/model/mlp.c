@@ -67,6 +67,13 @@ static enum mds_rc activate(const struct mds_gpt *g, const struct mlp_tile *t)
     return mds_op_activation_fwd(g->par.dev, &act);
 }
 
+enum mds_rc mds_gpt_mlp_activate(const struct mds_gpt *g, const struct layer_saved *s)
+{
+    const struct mlp_tile all = {.rows = mds_par_rows(&g->par), .u = s->u, .g = s->g};
+
+    return s->u && s->g ? activate(g, &all) : MDS_OK;
+}
+
 /* u and g from the norm's output, once it is there.  A product can take GELU of what it
  * has just made. */
 static enum mds_rc fill(const struct mds_gpt *g, const struct layer_ids *id,

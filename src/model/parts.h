@@ -35,7 +35,7 @@ struct layer_saved {
     void *u, *g;   /* [R,F or 2F] before the activation, [R,F] behind it */
     float *mean1, *rstd1, *mean2, *rstd2; /* [Rs] */
     float *lse;                           /* parallel/attention.h */
-    int64_t bytes; /* of all of these, which lie one behind the other from x on */
+    int64_t bytes; /* of all but n1, n2 and g, one behind the other from x on */
 };
 
 /* What is put away of a layer until its backward, elsewhere than where forward has it,
@@ -45,8 +45,8 @@ struct kept {
     void *o;    /* [R,A*D]; NULL: computed again.  With chunks always on the host */
     float *lse; /* with o */
     int x_on_host, o_on_host;
-    void *all;                   /* on the host: all of layer_saved; NULL: it stays */
-    struct mds_dev_copying copy; /* of all */
+    void *all;                   /* on the host: layer_saved's bytes; NULL: they stay */
+    struct mds_dev_copying copy; /* of them */
 };
 
 /* What is kept of one micro-batch in one piece between forward and backward; any
@@ -126,15 +126,16 @@ enum mds_rc mds_gpt_fetch(const struct mds_gpt *g, const struct kept *k,
 /* --cpu-offloading-num-layers: a set has fewer buffers than layers, `slots`.  Layer l
  * has those that layer l - slots had, which is on the host meanwhile: it leaves behind
  * its own forward, and is met before that of layer l; it comes behind the backward of
- * layer l, and is met before its own.  These do nothing for a layer that stays, or of a
- * negative number.  Else, and without training, there are as many slots as layers. */
+ * layer l, and is met before its own.  n1, n2 and g stay behind, and are made again.
+ * These do nothing for a layer that stays, or of a negative number; meet tells.
+ * Without the option, and without training, there are as many slots as layers. */
 int mds_gpt_slots(const struct mds_gpt *g);
 void mds_gpt_layer_leave(const struct mds_gpt *g, const struct piece *p,
                          const struct piece_set *set, int l);
 void mds_gpt_layer_return(const struct mds_gpt *g, const struct piece *p,
                           const struct piece_set *set, int l);
-void mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
-                        const struct piece_set *set, int l);
+int mds_gpt_layer_meet(const struct mds_gpt *g, const struct piece *p,
+                       const struct piece_set *set, int l);
 
 /* Whether inputs of layers are kept elsewhere than where forward has them, and whether
  * the one of k is, where blocks run in tiles. */
@@ -159,9 +160,10 @@ enum mds_rc mds_gpt_block_recompute(const struct mds_gpt *g, const struct layer_
                                     const struct layer_saved *s, int kept_attention,
                                     void *m);
 
-/* d [Rs,H]: gradient of the stream, in: after the block, out: before it. */
+/* d [Rs,H]: gradient of the stream, in: after the block, out: before it.  came_back:
+ * s->n1, s->n2 and s->g, where there is room for them, are to be made again. */
 enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                              const struct layer_saved *s, void *d);
+                              const struct layer_saved *s, int came_back, void *d);
 
 struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
                                        const struct layer_ids *id);
@@ -238,6 +240,8 @@ enum mds_rc mds_gpt_mlp_fwd(const struct mds_gpt *g, const struct layer_ids *id,
 /* Compute s->u and s->g from s->n2, if the layer keeps them whole. */
 enum mds_rc mds_gpt_mlp_recompute(const struct mds_gpt *g, const struct layer_ids *id,
                                   const struct layer_saved *s);
+/* Compute s->g from s->u, if the layer keeps both whole. */
+enum mds_rc mds_gpt_mlp_activate(const struct mds_gpt *g, const struct layer_saved *s);
 /* dm [Rs,H] -> dn [Rs,H], the gradient of s->n2. */
 enum mds_rc mds_gpt_mlp_bwd(const struct mds_gpt *g, const struct layer_ids *id,
                             const struct layer_saved *s, const void *dm, void *dn);

@@ -312,8 +312,9 @@ static enum mds_rc group_bwd(const struct mds_gpt *g, const struct piece *p,
     int slots = mds_gpt_slots(g);
 
     for (int l = end - 1; l >= first; l--) {
-        mds_gpt_layer_meet(g, p, set, l);
-        MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], d));
+        int back = mds_gpt_layer_meet(g, p, set, l);
+
+        MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], back, d));
         mds_gpt_layer_return(g, p, set, l - slots);
     }
     return MDS_OK;

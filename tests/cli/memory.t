@@ -61,7 +61,7 @@ while read -r all host block host_block options; do
 done <<END
 - 0 $((16 * v + 80)) 0 --recompute-granularity none
 - 0 $((8 * v + 80)) 0 --recompute-granularity none --mlp-tile 4096
-- $((4 * (16 * v + 80))) $((8 * v + 40)) $((8 * v + 40)) --cpu-offloading-num-layers 4
+- $((4 * (10 * v + 80))) $((8 * v + 40)) $((5 * v + 40)) --cpu-offloading-num-layers 4
 - 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
 - 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act

@@ -427,38 +427,36 @@ static void rows_of_the_table_fit(void **state)
     }
 }
 
-/* What three of 24 blocks keep goes to the host and comes back behind the computing;
- * what twelve keep, 12 GiB each way, does not; and where fewer blocks pass at a time
- * less does. */
+/* What five of 24 blocks keep goes to the host and comes back behind the computing, of
+ * which a little more is made again; of 18, 11 GiB each way, it does not, whatever goes
+ * there besides; nor where a block is a fourth of what there is to hide behind. */
 static void what_leaves_hides_in_part(void **state)
 {
     static const char run[] = "--seq-length 2048 --micro-batch-size 8 "
                               "--global-batch-size 16";
-    static const char stages[] = "--seq-length 2048 --micro-batch-size 8 "
-                                 "--global-batch-size 16 "
-                                 "--pipeline-model-parallel-size 8";
     struct mds_estimate stay = predict(gpt1_3b, run, 1), leave, more;
     char options[256];
 
     (void)state;
-    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 3", run);
+    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 5", run);
     leave = predict(gpt1_3b, options, 1);
-    assert_true(leave.host_s == 0 && leave.step_s == stay.step_s);
-    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 12", run);
+    assert_true(leave.host_s == 0 && leave.step_s > stay.step_s);
+    assert_true(leave.step_s < 1.01 * stay.step_s);
+    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 18", run);
     more = predict(gpt1_3b, options, 1);
-    assert_true(more.host_s > 0.4 && more.host_s < 0.6);
-    assert_int_equal(stay.device_bytes - more.device_bytes,
-                     4 * (stay.device_bytes - leave.device_bytes));
-    assert_int_equal(more.host_bytes, 4 * leave.host_bytes);
-    assert_int_equal(more.host_bytes, stay.device_bytes - more.device_bytes);
+    assert_true(more.host_s > 0.4 && more.host_s < 0.5);
+    assert_int_equal(5 * (stay.device_bytes - more.device_bytes),
+                     18 * (stay.device_bytes - leave.device_bytes));
+    assert_int_equal(5 * more.host_bytes, 18 * leave.host_bytes);
     snprintf(options, sizeof options, "%s --cpu-optimizer", run);
     stay = predict(gpt1_3b, options, 1);
     snprintf(options, sizeof options, "%s --cpu-optimizer %s", run,
-             "--cpu-offloading-num-layers 12");
+             "--cpu-offloading-num-layers 18");
     leave = predict(gpt1_3b, options, 1);
     assert_true(fabs(leave.host_s - stay.host_s - more.host_s) < 0.05 * more.host_s);
-    snprintf(options, sizeof options, "%s --cpu-offloading-num-layers 1", stages);
-    assert_true(predict(gpt1_3b, options, 8).host_s > 0);
+    snprintf(options, sizeof options, "%s --pipeline-model-parallel-size 6 %s", run,
+             "--cpu-offloading-num-layers 2");
+    assert_true(predict(gpt1_3b, options, 6).host_s > 0);
 }
 
 int main(void)
