@@ -1,5 +1,6 @@
 #!/bin/sh
-# What git has is in the tarball, and what installed documents link to is installed.
+# What git has is in the tarball, what installed documents link to is installed, and what
+# is installed goes again.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"
 cd "$srcdir" || exit 99
 
@@ -19,7 +20,7 @@ said() {
     [ -z "$out" ] || echo "$out"
 }
 
-echo 1..2
+echo 1..3
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
     { git ls-files; { files DISTFILES; git ls-files '.*'; } | sed 'p'; } | sort | uniq -u |
         said 1 'what git has is in the tarball'
@@ -32,3 +33,13 @@ for text in $documents; do
         echo "$documents" | grep -q -x -F "docs/$path" || echo "$text: $path"
     done
 done | said 2 'what installed documents link to is installed'
+# No folder that is ours alone stays; bin and the like do.
+to=$(mktemp -d) || exit 99
+for goal in install uninstall; do
+    (unset MAKEFLAGS MFLAGS && make -s -C "$builddir" $goal DESTDIR="$to" 2>&1) > "$to.log" || cat "$to.log"
+    [ $goal = uninstall ] || [ -n "$(find "$to" -name mds_pretrain)" ] || echo 'nothing is installed'
+done > "$to.out"
+find "$to" -type f -o -type l -o -type d -empty \
+    \( -name mds -o -name ALCF -o -name machines -o -name jobscripts \) >> "$to.out"
+said 3 'uninstall leaves nothing behind' < "$to.out"
+rm -r "$to" "$to.log" "$to.out"
