@@ -71,6 +71,8 @@ enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t
     g->z.next_out = out;
     g->z.avail_out = (uInt)room;
     status = inflate(&g->z, Z_NO_FLUSH);
+    if (status == Z_MEM_ERROR)
+        return mds_fail(MDS_EMEM, "%s: zlib has no memory", g->name);
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
         return mds_fail(MDS_EUSER, "%s: damaged gzip data (%s); fetch the file again",
                         g->name, g->z.msg ? g->z.msg : "zlib gave no reason");

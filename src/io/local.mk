@@ -22,6 +22,7 @@ src_io_libmds_io_a_SOURCES = \
 unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
 tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_io_LDFLAGS = -Wl,--wrap=inflate
 tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
   $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
 

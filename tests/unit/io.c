@@ -429,6 +429,31 @@ static void test_reader_long_gzip(void **state)
     mds_reader_close(r);
 }
 
+int __real_inflate(void *z, int flush);
+int __wrap_inflate(void *z, int flush);
+
+static int no_memory;
+
+int __wrap_inflate(void *z, int flush)
+{
+    return no_memory ? -4 /* Z_MEM_ERROR */ : __real_inflate(z, flush);
+}
+
+/* zlib takes the memory of its window when it comes to need one. */
+static void test_reader_gzip_without_memory(void **state)
+{
+    struct mds_reader *r;
+    char got[64];
+    size_t n;
+
+    (void)state;
+    assert_int_equal(mds_reader_memory(acgt_gz, sizeof acgt_gz, "a.gz", &r), MDS_OK);
+    no_memory = 1;
+    assert_fails(slurp(r, got, sizeof got, &n), MDS_EMEM, "a.gz: zlib has no memory");
+    no_memory = 0;
+    mds_reader_close(r);
+}
+
 static void test_reader_damaged_gzip(void **state)
 {
     unsigned char bad[sizeof acgt_gz + 1];
@@ -514,6 +539,7 @@ int main(void)
 #if HAVE_ZLIB
         cmocka_unit_test(test_reader_gzip),
         cmocka_unit_test(test_reader_long_gzip),
+        cmocka_unit_test(test_reader_gzip_without_memory),
         cmocka_unit_test(test_reader_damaged_gzip),
 #endif
         cmocka_unit_test(test_xxh64),
