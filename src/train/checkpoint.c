@@ -170,9 +170,12 @@ static enum mds_rc look_before(const struct run *r, int64_t *iteration)
     return mds_ckpt_before(r->config->checkpoint.load, *iteration, iteration);
 }
 
-static enum mds_rc look_good(const struct run *r, int64_t *iteration)
+enum mds_rc mds_run_good(const struct run *r, int64_t *iteration)
 {
-    return mds_ckpt_good(r->config->checkpoint.save, iteration);
+    MDS_TRY(mds_ckpt_good(r->config->checkpoint.save, iteration));
+    if (*iteration != r->good && *iteration > r->from)
+        *iteration = -1;
+    return MDS_OK;
 }
 
 /* The first rank looks; -1: none. */
@@ -248,6 +251,37 @@ static enum mds_rc warn_of_others(const struct run *r)
     return MDS_OK;
 }
 
+static size_t without_slashes(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return n;
+}
+
+static int is_same(const char *path, const char *other)
+{
+    size_t n = without_slashes(path);
+
+    return n == without_slashes(other) && strncmp(path, other, n) == 0;
+}
+
+/* Whether the run goes on from a checkpoint of --save: of --load, which is that folder,
+ * or the one in it. */
+static int goes_on(const struct run *r, int itself)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    char folder[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
+
+    if (!c->save || c->finetune)
+        return 0;
+    if (!itself)
+        return is_same(c->load, c->save);
+    snprintf(folder, sizeof folder, "%.*s", (int)without_slashes(c->save), c->save);
+    return !mds_ckpt_path(folder, r->iteration, 0, path) && is_same(c->load, path);
+}
+
 enum mds_rc mds_run_begin(struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
@@ -259,11 +293,11 @@ enum mds_rc mds_run_begin(struct run *r)
         return mds_run_start_weights(r);
     }
     MDS_TRY(find(r, look_latest, &iteration));
-    if (iteration == ITSELF)
-        return load(r, c->load, &other);
-    if (iteration < 0)
+    if (iteration == -1)
         return begin_chain(r);
-    MDS_TRY(load_newest(r, iteration));
+    MDS_TRY(iteration == ITSELF ? load(r, c->load, &other) : load_newest(r, iteration));
+    if (goes_on(r, iteration == ITSELF))
+        r->from = r->iteration;
     if (c->save && strcmp(c->save, c->load) == 0 && r->iteration == iteration)
         r->saved = r->iteration;
     return MDS_OK;
@@ -275,7 +309,7 @@ enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration)
     int other;
 
     *iteration = -1;
-    MDS_TRY(find(r, look_good, iteration));
+    MDS_TRY(find(r, mds_run_good, iteration));
     if (*iteration < 0)
         return MDS_OK;
     MDS_TRY(mds_ckpt_path(r->config->checkpoint.save, *iteration, 0, path));

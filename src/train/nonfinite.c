@@ -31,7 +31,7 @@ static void add_last_good(const struct run *r, struct mds_str *text)
     char path[MDS_PATH_SIZE];
     int64_t good;
 
-    if (!dir || !speaks(r) || mds_ckpt_good(dir, &good))
+    if (!dir || !speaks(r) || mds_run_good(r, &good))
         return;
     if (good < 0)
         mds_str_add(text, "; no checkpoint in %s is known to be good", dir);

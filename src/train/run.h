@@ -29,6 +29,7 @@ struct run {
     int64_t profiled;              /* steps before the first that was; -1: none was */
     int64_t saved;   /* iteration of the newest complete checkpoint; or -1 */
     int64_t good;    /* of the one that this run marked so; or -1 */
+    int64_t from;    /* of the one of --save that it goes on from; or -1 */
     int64_t skipped; /* steps in a row that were not finite */
     int64_t returns; /* to the checkpoint of iteration `returned_to` */
     int64_t returned_to;
@@ -119,9 +120,13 @@ enum mds_rc mds_run_export(const struct run *r, enum mds_zero_what what,
 /* Weights and all else to begin with: from --load, or as mds_run_start_weights. */
 enum mds_rc mds_run_begin(struct run *r);
 
-/* The last good checkpoint of --save: all of it, whatever else --load was told to leave
- * out; samples go on from where they are.  *iteration: its own, or -1: there is none,
- * and nothing was done.  Collective. */
+/* The last good checkpoint of --save, of this run or of the jobs that it goes on from;
+ * -1: there is none.  For rank 0. */
+enum mds_rc mds_run_good(const struct run *r, int64_t *iteration);
+
+/* Load that one: all of it, whatever else --load was told to leave out; samples go on
+ * from where they are.  *iteration: its own, or -1: there is none, and nothing was
+ * done.  Collective. */
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration);
 
 /* ---- save.c: leaving something to go on from ---- */

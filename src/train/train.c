@@ -257,6 +257,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
                     .valid_loss = NAN,
                     .train_loss = NAN,
                     .saved = -1,
+                    .good = -1,
+                    .from = -1,
                     .profiled = -1};
     const char *reason = NULL;
     enum mds_rc rc;

@@ -143,6 +143,28 @@ test_expect_success 'nothing to go back to' '
     test_must_fail pretrain 1 --on-nonfinite rollback --train-iters 10 &&
     grep "error: .*--on-nonfinite rollback: to what?" out
 '
+# The folder has a good checkpoint, but of a run before, or newer than the one that this run
+# goes on from; then it has one of this run.
+test_expect_success 'no way back leads to where the run did not come from' '
+    for n in 1 2; do
+        rm -rf used && pretrain $n --train-iters 6 --save used --save-interval 2 &&
+        test "$(cat used/good)" = iter_0000004 &&
+        test_must_fail pretrain $n --train-iters 10 --init-weights w --on-nonfinite rollback \
+            --save used --save-interval 100 &&
+        grep "error: iteration 7: .*, and there is nothing to roll back to: .*; no checkpoint in used is" out &&
+        pretrain $n --train-iters 4 --init-weights w --save used --save-interval 1 &&
+        test "$(cat used/good)" = iter_0000003 &&
+        test_must_fail pretrain $n --train-iters 10 --load used/iter_0000002 --save used \
+            --save-interval 100 --on-nonfinite rollback &&
+        grep "error: iteration 7: .*, and there is nothing to roll back to" out &&
+        pretrain $n --train-iters 10 --load used/iter_0000004 --save used/ \
+            --save-interval 100 --on-nonfinite rollback &&
+        grep "warn: iteration 7: .* back to iteration 3, on with sample 28" out &&
+        pretrain $n --train-iters 10 --init-weights w --on-nonfinite rollback --save used \
+            --save-interval 5 &&
+        grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
+    done
+'
 # A text that is soon learnt, but for one place, which comes up in iteration 275.
 stands() {
     pretrain "$@" --data-path s.h5 --num-layers 2 --seed 13 --lr-decay-style constant
