@@ -22,6 +22,7 @@ EXTRA_DIST += \
   docs/adr/0013-what-libraries-take.md \
   docs/adr/0014-rows-travel-in-chunks.md \
   docs/adr/0015-plain-attention-is-one-walk.md \
+  docs/adr/0016-blocks-leave-by-slots.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg

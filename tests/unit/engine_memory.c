@@ -102,6 +102,13 @@ static void set_away_late_with_modules(struct mds_config *c, int way)
     set_away_late(c, way / 4 + 1);
 }
 
+/* Gradients and weights travel the same ways. */
+static void set_away_late_with_the_optimizer(struct mds_config *c, int way)
+{
+    c->parallel.offload_optimizer = MDS_PLACE_CPU;
+    set_away_late(c, way);
+}
+
 static void set_away_late_in_parts(struct mds_config *c, int way)
 {
     c->batch.micro = 1;
@@ -117,6 +124,7 @@ static void leaving_changes_nothing(void **state)
     ways_agree(5, 1, 4, set_away, 0);
     ways_agree(5, 1, 4, set_away_late, 0);
     ways_agree(5, 0, 12, set_away_late_with_modules, 0);
+    ways_agree(5, 0, 4, set_away_late_with_the_optimizer, 0);
     ways_agree(5, 0, 4, set_away_late_in_parts, 2e-6);
 }
 
