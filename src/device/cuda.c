@@ -28,7 +28,7 @@ enum { TURNS = 4, TURN_BYTES = 1 << 20 };
 
 /* Copies of one direction beside the queue.  done[n % AT_ONCE] is copy n's; one that
  * has been taken over by a later copy tells of both. */
-enum { AT_ONCE = 32 };
+enum { AT_ONCE = 128 };
 struct way {
     cudaStream_t stream;
     cudaEvent_t ready, done[AT_ONCE];
