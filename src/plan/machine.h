@@ -75,6 +75,7 @@ struct mds_machine {
         double pair_bytes_s;        /* where a group has two of them; 0: the same */
         double net_bytes_s;         /* out of a node, all adapters together */
         double host_bytes_s;        /* between a GPU and its host's memory */
+        int64_t host_gpus;          /* GPUs that have that between them */
         double host_memory_bytes_s; /* of a node's memory */
         double core_bytes_s;        /* what one core of it reads and writes */
         double disk_bytes_s;        /* both directions: of a node's local disk */

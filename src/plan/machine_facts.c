@@ -65,6 +65,8 @@ static const struct mds_option rows[] = {
      AT(links.net_bytes_s), "bytes/s", .help = "out of a node, all adapters together"},
     {g, "links.host_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
      AT(links.host_bytes_s), "bytes/s", .help = "between a GPU and host memory"},
+    {g, "links.host_gpus", NULL, NULL, MDS_OPT_INT, "1", 1, 64, NULL,
+     AT(links.host_gpus), "GPUs", .help = "that share that link: behind one switch"},
     {g, "links.host_memory_bytes_s", NULL, NULL, MDS_OPT_REAL, NULL, 1e6, 1e14, NULL,
      AT(links.host_memory_bytes_s), "bytes/s", .help = "host memory of a node"},
     {g, "links.core_bytes_s", NULL, NULL, MDS_OPT_REAL, "9e9", 1e6, 1e14, NULL,

@@ -202,20 +202,30 @@ static double behind_forward(const struct mds_config *c, double s, double forwar
     return bigger(s / units, s - forward_s * (units - 1) / units);
 }
 
+/* Bytes a second between a GPU and the host, one way, while all GPUs of a node copy:
+ * neighbours may share a link, and all share the memory. */
+static double host_rate(const struct mds_machine *m, int per_node)
+{
+    double shared = fmin((double)m->links.host_gpus, per_node);
+
+    return fmin(m->links.host_bytes_s / shared,
+                m->links.host_memory_bytes_s / per_node);
+}
+
 /* What shows of all that some blocks keep, which is on the host in between: it goes
  * behind the forward passes and comes back behind the backward passes, each but for two
- * blocks (docs/long-sequences.md).  Ranks of a node share the memory that it goes to.
- * The rest of what goes are gradients for an update there. */
+ * blocks (docs/long-sequences.md).  The rest of what goes are gradients for an update
+ * there. */
 static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
                         int per_node, const struct mds_rehearsal *r, double passes_s)
 {
     double pieces =
         (double)c->parallel.pipeline * bigger((double)c->parallel.virtual_stages, 1);
     double behind = 1 - 2 * pieces / (double)c->model.layers;
-    double forward = forward_s(c, passes_s), memory = m->links.host_memory_bytes_s;
+    double forward = forward_s(c, passes_s);
     double rest = (double)sizeof(float) * (double)r->host_weights;
-    double one_way = (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) /
-                     fmin(m->links.host_bytes_s, memory / per_node);
+    double one_way =
+        (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) / host_rate(m, per_node);
 
     if (c->train.offload_layers == 0)
         return 0;
@@ -232,7 +242,7 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
     double forward = forward_s(c, passes_s) / (double)c->batch.accumulation;
     double copies =
         (l->op[MDS_OP_COPY_IN].cost.bytes + l->op[MDS_OP_COPY_OUT].cost.bytes) /
-        (2 * m->links.host_bytes_s);
+        (2 * host_rate(m, per_node));
     double update = update_s(m, c, per_node, r);
 
     return bigger(copies - passes_s, leaving_s(m, c, per_node, r, passes_s)) +

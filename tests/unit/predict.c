@@ -90,6 +90,9 @@ static const char gpt25b[] =
     "--use-rotary-position-embeddings --sequence-tile 16384";
 static const char again[] = "--zero-stage 2 --recompute-granularity selective "
                             "--recompute-modules layernorm,mlp_act";
+static const char again_5_leave[] =
+    "--zero-stage 2 --recompute-granularity selective "
+    "--recompute-modules layernorm,mlp_act --cpu-offloading-num-layers 5";
 static const char gpt1_3b[] =
     "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --vocab-size 50257";
 static const char genome[] =
@@ -160,6 +163,7 @@ static void memory_is_what_h200s_had_in_use(void **state)
          100.89},
         {gpt13b, "--zero-stage 2", 4, 128.3},
         {gpt13b, again, 4, 109.5},
+        {gpt6_7b_32k, again_5_leave, 4, 112.6},
         {gpt13b_long, short13b, 4, 125.3},
         {gpt13b_long, long13b, 4, 120.6},
     };
@@ -238,6 +242,7 @@ static void time_is_what_h200s_took(void **state)
          "--ds-sequence-parallel-size 4 --zero-stage 3 --cpu-optimizer "
          "--recompute-granularity selective",
          4, 41.52, 0.03},
+        {gpt6_7b_32k, again_5_leave, 4, 4.048, 0.03},
     };
 
     (void)state;
