@@ -72,7 +72,8 @@ enum mds_rc mds_verb_reshard(const struct mds_call *c)
     struct mds_opened o;
     enum mds_rc rc;
 
-    if (c->words < 2 || c->word[0][0] == '-' || c->word[1][0] == '-')
+    if (c->words < 2 || strncmp(c->word[0], "--", 2) == 0 ||
+        strncmp(c->word[1], "--", 2) == 0)
         return mds_fail(MDS_EUSER, "reshard: give a checkpoint and a folder for the "
                                    "new one, then the layout");
     MDS_TRY(mds_opened_open(c->word[0], &o));

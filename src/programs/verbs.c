@@ -107,6 +107,22 @@ static int has_empty(const struct mds_call *c)
     return i < c->words && !*c->word[i];
 }
 
+/* What stands behind "--", for a verb that takes no other program's options there: its
+ * words, whatever they begin with. */
+static enum mds_rc take_behind(const struct mds_verb *v, struct mds_call *c)
+{
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    if (c->behind_count == 0 || strstr(v->synopsis, "[-- "))
+        return MDS_OK;
+    /* From the "--" on, and the word before it, which counts as the program's name. */
+    mds_settings_read_args(&c->settings, c->behind_count + 2, c->behind - 2, &diag);
+    rc = mds_diag_verdict(&diag);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
 static enum mds_rc check_words(const struct mds_program *p, const struct mds_verb *v,
                                const struct mds_call *c)
 {
@@ -115,9 +131,6 @@ static enum mds_rc check_words(const struct mds_program *p, const struct mds_ver
     if (c->words > v->most)
         return mds_fail(MDS_EUSER, "'%s' is one word too many; see %s %s --help",
                         c->word[v->most], p->set->program, v->name);
-    if (c->behind_count > 0 && !strstr(v->synopsis, "[-- "))
-        return mds_fail(MDS_EUSER, "%s takes nothing behind --, such as '%s'", v->name,
-                        c->behind[0]);
     if (has_empty(c))
         return mds_fail(MDS_EUSER, "%s: a word is empty; is a variable unset?",
                         v->name);
@@ -147,6 +160,7 @@ static enum mds_rc call(const struct mds_program *p, struct mds_call *c)
         return answer(p, s->operand_count ? v : NULL, s->action);
     if (!v)
         return unknown_verb(p, name);
+    MDS_TRY(take_behind(v, c));
     c->words = s->operand_count ? s->operand_count - 1 : 0;
     c->word = s->operands + (s->operand_count > 0);
     MDS_TRY(check_words(p, v, c));

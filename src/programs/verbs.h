@@ -20,8 +20,8 @@ struct mds_call {
 
 struct mds_verb {
     const char *name;
-    const char *synopsis; /* behind the program's name; "[-- " in it: takes what stands
-                             behind "--" */
+    const char *synopsis; /* behind the program's name; "[-- " in it: what stands behind
+                             "--" is another program's; else words, as "-x" is there */
     const char *about;    /* paragraphs of its --help */
     const char *groups;   /* headings of its options, with blanks between; NULL: its
                              name.  Those under "General" are every verb's. */

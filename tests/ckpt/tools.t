@@ -90,4 +90,15 @@ test_expect_success 'memory that is refused once, at any time' '
         --seq-length 32 --train-iters 2 --threads 1 --export-weights new.st
 '
 
+
+test_expect_success 'names that begin with a dash stand behind --' '
+    cp -r good ./-c && cp "$srcdir/tests/data/lambda.fna.gz" ./-l &&
+    mds_data make --tokenizer codon --output=-t.h5 -- -l && mds_data info -- -t.h5 &&
+    mds_data dump --count 3 -- -t.h5 && mds_ckpt info -- -c && mds_ckpt verify --all -- -c &&
+    mds_ckpt diff -- -c good && mds_ckpt prune --keep-last 1 -- -c &&
+    mds_ckpt export --format hf --output=-h -- -c && mds_ckpt import -- -h -i &&
+    mds_ckpt reshard -- -c -r --world-size 2 && mds_ckpt verify -- -i && mds_ckpt diff -- -c -r &&
+    test_must_fail mds_ckpt reshard --world-size 2 -- -c -s 2>err && grep "then the layout" err
+'
+
 test_done

@@ -40,7 +40,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..10
+echo 1..12
 check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
     "$plot" run.jsonl out.jpg
 check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg
@@ -66,6 +66,10 @@ check "the picture is put in place" grep -q picture out.svg
 cp run.jsonl lr=1.jsonl
 check "a run that awk would take for an assignment" \
     env PATH="$work/bin:$PATH" timeout 20 "$plot" lr=1.jsonl out.svg
+cp run.jsonl ./-r.jsonl
+check "names that begin with a dash" \
+    env PATH="$work/bin:$PATH" timeout 20 "$plot" -- -r.jsonl -o.svg
+check "and the picture is in place" grep -q picture ./-o.svg
 check "training, validation and entropy are in it" \
     grep -q "training, mean.*validation.*4.0123 with lines" script
 printf '1 4.5 4.5\n3 3.75 3.75\n' > want

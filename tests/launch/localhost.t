@@ -155,8 +155,13 @@ test_expect_success '--help of each verb, and of all a line in the man page' '
 test_expect_success 'verbs that start no mds_pretrain take no options of it' '
     for verb in where "report ." "check-profile $srcdir/machines/polaris.yaml"; do
         test_must_fail mds_launch $verb -- --misspelt 2>err &&
-        grep "error: ${verb%% *} takes nothing behind --, such as .--misspelt." err || return 1
+        grep "error: .--misspelt. is one word too many; see mds_launch ${verb%% *} --help" err || return 1
     done
+'
+test_expect_success 'but words that look like options' '
+    cp "$srcdir/machines/polaris.yaml" ./-p.yaml && mds_launch check-profile -- -p.yaml | grep "^-p.yaml: polaris" &&
+    test_must_fail mds_launch check-profile -p.yaml && mkdir -p ./--runs/a &&
+    echo "{}" >./--runs/a/metrics.jsonl && mds_launch report -- --runs && test -e ./--runs/report.md
 '
 test_expect_success 'scripts find the ones beside them, whatever CDPATH is' '
     (cd "$srcdir" && CDPATH=$srcdir && export CDPATH && ALCF/submit-pbs.sh --help) >out &&
