@@ -251,35 +251,26 @@ static enum mds_rc warn_of_others(const struct run *r)
     return MDS_OK;
 }
 
-static size_t without_slashes(const char *path)
-{
-    size_t n = strlen(path);
-
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    return n;
-}
-
 static int is_same(const char *path, const char *other)
 {
-    size_t n = without_slashes(path);
+    struct stat a, b;
 
-    return n == without_slashes(other) && strncmp(path, other, n) == 0;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
 }
 
 /* Whether the run goes on from a checkpoint of --save: of --load, which is that folder,
- * or the one in it. */
+ * or the one in it.  For rank 0. */
 static int goes_on(const struct run *r, int itself)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    char folder[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
+    char path[MDS_PATH_SIZE];
 
     if (!c->save || c->finetune)
         return 0;
     if (!itself)
         return is_same(c->load, c->save);
-    snprintf(folder, sizeof folder, "%.*s", (int)without_slashes(c->save), c->save);
-    return !mds_ckpt_path(folder, r->iteration, 0, path) && is_same(c->load, path);
+    return !mds_ckpt_path(c->save, r->iteration, 0, path) && is_same(c->load, path);
 }
 
 enum mds_rc mds_run_begin(struct run *r)
@@ -296,7 +287,7 @@ enum mds_rc mds_run_begin(struct run *r)
     if (iteration == -1)
         return begin_chain(r);
     MDS_TRY(iteration == ITSELF ? load(r, c->load, &other) : load_newest(r, iteration));
-    if (goes_on(r, iteration == ITSELF))
+    if (speaks(r) && goes_on(r, iteration == ITSELF))
         r->from = r->iteration;
     if (c->save && strcmp(c->save, c->load) == 0 && r->iteration == iteration)
         r->saved = r->iteration;

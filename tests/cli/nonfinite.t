@@ -157,7 +157,7 @@ test_expect_success 'no way back leads to where the run did not come from' '
         test_must_fail pretrain $n --train-iters 10 --load used/iter_0000002 --save used \
             --save-interval 100 --on-nonfinite rollback &&
         grep "error: iteration 7: .*, and there is nothing to roll back to" out &&
-        pretrain $n --train-iters 10 --load used/iter_0000004 --save used/ \
+        pretrain $n --train-iters 10 --load ./used/../used/iter_0000004 --save used/ \
             --save-interval 100 --on-nonfinite rollback &&
         grep "warn: iteration 7: .* back to iteration 3, on with sample 28" out &&
         pretrain $n --train-iters 10 --init-weights w --on-nonfinite rollback --save used \
