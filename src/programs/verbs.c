@@ -55,7 +55,7 @@ static const struct mds_verb *find(const struct mds_program *p, const char *name
 
 static enum mds_rc unknown_verb(const struct mds_program *p, const char *name)
 {
-    const char **names, *near;
+    const char **names, *near, *end;
     struct mds_str all = {0};
     char hint[MDS_HINT_SIZE];
     size_t n = 0;
@@ -67,11 +67,11 @@ static enum mds_rc unknown_verb(const struct mds_program *p, const char *name)
         names[i] = p->verbs[i].name;
     near = name && names ? mds_str_nearest(name, names, n) : NULL;
     free(names);
-    mds_str_hint(near, all.s ? all.s : "see --help", hint);
+    end = near || !all.s ? mds_str_hint(near, "see --help", hint) : all.s;
     if (name)
-        mds_fail(MDS_EUSER, "unknown verb '%s'; %s", name, hint);
+        mds_fail(MDS_EUSER, "unknown verb '%s'; %s", name, end);
     else
-        mds_fail(MDS_EUSER, "no verb given; %s", hint);
+        mds_fail(MDS_EUSER, "no verb given; %s", end);
     mds_str_fini(&all);
     return MDS_EUSER;
 }

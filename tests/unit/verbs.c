@@ -67,11 +67,24 @@ static void the_last_of_many_verbs_is_near(void **state)
     assert_non_null(strstr(mds_fail_text(), "polish"));
 }
 
+static void all_verbs_are_listed_in_whole_words(void **state)
+{
+    const char *last;
+
+    (void)state;
+    assert_int_equal(call("something", "--o99"), EXIT_FAILURE);
+    last = strrchr(mds_fail_text(), ' ');
+    assert_non_null(last);
+    assert_string_equal(last, " polish");
+    assert_non_null(strstr(mds_fail_text(), "; there is verb00, verb01, "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_row_of_a_long_table_counts),
         cmocka_unit_test(the_last_of_many_verbs_is_near),
+        cmocka_unit_test(all_verbs_are_listed_in_whole_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
