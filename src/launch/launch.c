@@ -307,7 +307,9 @@ static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run 
     struct mds_diag diag = {0};
     struct mds_plan p;
     struct mds_str text = {0};
-    enum mds_rc rc = mds_plan_search(&r, &diag, &p);
+    enum mds_rc rc = mds_config_has_shape(&run->config.model, &diag)
+                         ? mds_plan_search(&r, &diag, &p)
+                         : mds_diag_verdict(&diag);
 
     mds_diag_fini(&diag);
     if (rc)
