@@ -41,6 +41,7 @@ static enum mds_rc build_engine(struct run *r)
 
     MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need));
     MDS_TRY(mds_run_check_memory(r));
+    MDS_TRY(mds_comm_barrier(r->groups.world)); /* others still look what there is */
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
     MDS_TRY(mds_run_open_background(r));
