@@ -36,6 +36,21 @@ test_expect_success 'manual pages that are written by hand have every option' '
     done >untold &&
     test_must_fail test -s untold || { cat untold && false; }
 '
+# Of mds_pretrain's options, in backquotes or on a line of their own, those without a word that
+# stands for others (FILE, n, full|selective).  What they want besides is not said there.
+test_expect_success 'options take the values that are said of them' '
+    mds_pretrain --help | options >ours &&
+    for text in $texts; do
+        text $text | grep -o "\`--[a-z][^\`]*\`\|^    --[a-z].*" | tr -d "\`" | grep " " |
+            grep -v -w "[A-Z][A-Z]*\|[a-z]" | grep -v "[|<]\|\.\.\."
+    done | sort -u >lines && test "$(wc -l <lines)" -gt 20 &&
+    while read -r line; do
+        echo "${line%% *}" | grep -q -x -F -f ours || continue
+        mds_pretrain --show-config --model-size-key GPT125M $line >out 2>err
+        grep -e "command line: .*\(.: must\|needs a value\|no option\|unknown\)" err && echo "in: $line"
+    done <lines >wrong
+    test_must_fail test -s wrong || { cat wrong && false; }
+'
 command -v python3 >/dev/null && test_set_prereq PYTHON
 # -S: without installed libraries
 test_expect_success PYTHON 'the program that needs PyTorch says how it is used, and what it needs' '
@@ -94,6 +109,21 @@ test_expect_success 'README: the commands for a cluster' '
     test "$(wc -l <cluster)" -eq 3 && cat cluster &&
     MACHINE=polaris sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
     grep "^#PBS -l select=10:system=polaris" out
+'
+# Those that are whole, in code blocks and in --help.
+test_expect_success 'commands of mds_pretrain, rehearsed' '
+    mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz" &&
+    cp t.h5 ecoli.h5 && cp t.h5 tokens.h5 &&
+    mds_pretrain --help | cat - "$srcdir/README.md" "$srcdir"/docs/*.md |
+        sed -e ":more" -e "/\\\\\$/{N;s/\\\\\n *//;b more" -e "}" |
+        sed -n "/\.\.\./d; s/^    *\(\$ \)*//; /^[A-Za-z].* mds_pretrain --/p; /^mds_pretrain --[^h]/p" |
+        sed "s/mpiexec -n \([0-9]*\) mds_pretrain/& --world-size \1/; s/mpiexec -n [0-9]* //
+            s/mds_pretrain --/mds_pretrain --dry-run --/" | sort -u >commands &&
+    cat commands && test "$(wc -l <commands)" -gt 5 &&
+    while read -r line; do
+        sh -c "$line" >out 2>err || { echo "$line" && cat err; }
+    done <commands >wrong
+    test_must_fail test -s wrong || { cat wrong && false; }
 '
 test_expect_success 'docs/from-megatron-deepspeed.md: what is said of a flag' '
     said=$(sed -n "s/^    \(mds: error: command line: option --deepspeed.*\)/\1/p" \
