@@ -212,8 +212,8 @@ enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
     linger();
     if (first < 0)
         return mds_fail(MDS_ECOMM,
-                        "%s: rank %d has been silent for %g s, the limit: look for "
-                        "what it said last",
+                        "%s: rank %d has been silent for %g s, the limit "
+                        "(--distributed-timeout-minutes): look for what it said last",
                         c->tag, awaited, timeout_s);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d has been silent for %.1f s, and rank %d, which waited "

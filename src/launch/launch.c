@@ -5,6 +5,7 @@
 #include "data/paths.h"
 #include "data/source.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- where ---- */
@@ -411,6 +412,27 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     return rc;
 }
 
+/* A rank that computes is as silent as one that hangs.  In a pipeline it may do so for
+ * as long as all others need for a micro-batch, there and back, elsewhere for a block:
+ * at long sequences more than the limit that serves otherwise.  Then that is twice what
+ * is predicted. */
+static void add_limit(const struct mds_config_run *run, const struct mds_estimate *e,
+                      struct mds_words *arguments)
+{
+    const struct mds_config *c = &run->config;
+    double passes = e->compute_s + e->tensor_s + e->sequence_s + e->pipeline_s;
+    double one = passes / (double)c->batch.accumulation;
+    double quiet =
+        c->parallel.pipeline > 1 ? e->idle_s + one : one / (double)c->model.layers;
+    double minutes = ceil(2 * (quiet + e->host_s) / 60);
+
+    if (60 * minutes <= c->parallel.timeout_s ||
+        mds_settings_of(&run->settings, "parallel.timeout")->level > MDS_LEVEL_DERIVED)
+        return;
+    mds_words_add(arguments, "--distributed-timeout-minutes");
+    mds_words_add(arguments, "%.0f", minutes);
+}
+
 enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
                               struct mds_estimate *out)
 {
@@ -434,6 +456,8 @@ enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *argu
         rc = check_memory(l, out);
     if (!rc)
         rc = mds_launch_arguments(l, run, arguments);
+    if (!rc)
+        add_limit(run, out, arguments);
     mds_config_run_destroy(run);
 fini_chosen:
     mds_words_fini(&chosen);
