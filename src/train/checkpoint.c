@@ -173,7 +173,7 @@ static enum mds_rc look_before(const struct run *r, int64_t *iteration)
 enum mds_rc mds_run_good(const struct run *r, int64_t *iteration)
 {
     MDS_TRY(mds_ckpt_good(r->config->checkpoint.save, iteration));
-    if (*iteration != r->good && *iteration > r->from)
+    if (*iteration > r->from)
         *iteration = -1;
     return MDS_OK;
 }

@@ -101,6 +101,8 @@ static void mark_good(struct run *r)
         return;
     if (speaks(r) && mds_ckpt_mark_good(r->config->checkpoint.save, r->saved))
         mds_warn("%s", mds_fail_text());
+    else
+        r->from = r->saved;
     r->good = r->saved;
     if (r->good != r->returned_to)
         r->returns = 0; /* the next one is to another checkpoint */

@@ -29,7 +29,8 @@ struct run {
     int64_t profiled;              /* steps before the first that was; -1: none was */
     int64_t saved;   /* iteration of the newest complete checkpoint; or -1 */
     int64_t good;    /* of the one that this run marked so; or -1 */
-    int64_t from;    /* of the one of --save that it goes on from; or -1; rank 0 */
+    int64_t from;    /* of the one of --save that it began with, or of the last one that
+                        it could mark; or -1; rank 0 */
     int64_t skipped; /* steps in a row that were not finite */
     int64_t returns; /* to the checkpoint of iteration `returned_to` */
     int64_t returned_to;

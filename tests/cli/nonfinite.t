@@ -165,6 +165,17 @@ test_expect_success 'no way back leads to where the run did not come from' '
         grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
     done
 '
+# The mark of iteration 4, the last one before the bad batch, cannot be written.
+test_expect_success 'a mark that is missing leaves the way to the one before it' '
+    for n in 1 2; do
+        rm -rf marks && FAULTFS=norename:1 FAULTFS_PATH=marks/good FAULTFS_RANK=0 \
+            ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+            LD_PRELOAD=$builddir/tests/ckpt/faultfs.so pretrain $n --train-iters 10 \
+            --init-weights w --on-nonfinite rollback --save marks --save-interval 2
+        cat out && grep "warn: marks/good.*: Input/output" out &&
+        grep "warn: iteration 7: .* back to iteration 2, on with sample 28" out || return 1
+    done
+'
 # A text that is soon learnt, but for one place, which comes up in iteration 275.
 stands() {
     pretrain "$@" --data-path s.h5 --num-layers 2 --seed 13 --lr-decay-style constant
