@@ -127,8 +127,20 @@ static int has_passes(const char *text)
     return line && !mds_settings_is_derived(line + 1, strcspn(line + 1, "\n"));
 }
 
-/* The lines of text but for derived values and the layout; *out is the caller's to
- * free.  Of the batch what is left has the same size in any layout. */
+/* Whether a line of a saved configuration is about what not every layout allows. */
+static int depends_on_layout(const char *line)
+{
+    static const char *const lines[] = {"  accumulation:", "  partition_activations:",
+                                        "  offload_layers:", "  attention_chunk:"};
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (begins(line, lines[i]))
+            return 1;
+    return 0;
+}
+
+/* The lines of text but for derived values, the layout and what depends on it; *out is
+ * the caller's to free.  Of the batch what is left has the same size in any layout. */
 static enum mds_rc lasting_lines(const char *text, char **out)
 {
     int in_layout = 0, keep_global = has_passes(text);
@@ -136,8 +148,7 @@ static enum mds_rc lasting_lines(const char *text, char **out)
 
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
-        int lasts =
-            !mds_settings_is_derived(line, n) && !begins(line, "  accumulation:");
+        int lasts = !mds_settings_is_derived(line, n) && !depends_on_layout(line);
 
         if (*line != ' ')
             in_layout = begins(line, "parallel:");

@@ -274,6 +274,13 @@ test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
     test_must_fail mds_ckpt reshard a /proc/none/folder 2>err && grep "cannot be made: No such file" err &&
     test ! -e b4
 '
+test_expect_success 'reshard: what only some layouts allow stays behind' '
+    pretrain --train-iters 1 --save left --num-layers 4 --cpu-offloading-num-layers 2 &&
+    mds_ckpt reshard left left4 --pipeline-model-parallel-size 4 && mds_ckpt verify left4 &&
+    mds_ckpt info --config left4 >four.yaml && grep "offload_layers: 0 " four.yaml &&
+    pretrain --train-iters 1 --save chunks --recompute-granularity full --sequence-tile 8 --attention-chunk 16 &&
+    mds_ckpt reshard chunks chunks2 --ds-sequence-parallel-size 2 && mds_ckpt verify chunks2
+'
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
