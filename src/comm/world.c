@@ -1,6 +1,7 @@
 #include "comm/internal.h"
 #include "comm/world.h"
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
 
@@ -134,14 +135,22 @@ static int is_first_of_node(const struct launcher *l)
     return local ? atoi(local) == 0 : meant_rank(l) == 0;
 }
 
+/* How many copies it started on this node; less than 1: it does not say. */
+static int copies_here(const struct launcher *l)
+{
+    const char *node = getenv("SLURM_NODEID");
+    int of_nodes = strncmp(l->here, "SLURM_", 6) == 0; /* a list, of all of them */
+
+    return mds_slurm_tasks(getenv(l->here), of_nodes && node ? atoi(node) : 0);
+}
+
 /* MPI libraries that find too little there fail at their start, and say that memory ran
  * out: each node has to speak for itself, before that.  MPICH 4.0 over UCX took 4.2 MiB
  * for each rank, Open MPI 4.1 a bit over 1. */
 static void check_shared_memory(const struct launcher *l)
 {
     const double each = 5 << 20;
-    const char *here = getenv(l->here);
-    long copies = here ? strtol(here, NULL, 10) : 0;
+    int copies = copies_here(l);
     char left[32], host[MDS_HOST_SIZE];
     struct statvfs s;
     double bytes;
@@ -149,10 +158,10 @@ static void check_shared_memory(const struct launcher *l)
     if (!is_first_of_node(l) || copies < 2 || statvfs("/dev/shm", &s))
         return;
     bytes = (double)s.f_bavail * (double)s.f_frsize;
-    if (bytes >= each * (double)copies)
+    if (bytes >= each * copies)
         return;
     mds_host_name(host);
-    mds_warn("/dev/shm of %s has %s left for its %ld ranks; MPI libraries take some 5 "
+    mds_warn("/dev/shm of %s has %s left for its %d ranks; MPI libraries take some 5 "
              "MiB there for each: if MPI does not start, make it larger (containers: "
              "--shm-size)",
              host, mds_format_bytes(bytes, left, sizeof left), copies);

@@ -1,8 +1,8 @@
 /* What launchers tell each rank in its environment. */
+#include "base/host.h"
 #include "base/units.h"
 #include "launch/placement.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,25 +55,6 @@ static int started_us(const struct names *l)
     return number(l->rank) >= 0;
 }
 
-/* Slurm writes 4 4 8 as "4(x2),8": the number of that node; -1 if there is none. */
-static int tasks_on(const char *list, int node)
-{
-    while (list && *list && node >= 0) {
-        int tasks, times = 1, used = 0;
-
-        if (sscanf(list, "%d%n", &tasks, &used) != 1)
-            return -1;
-        list += used;
-        if (sscanf(list, "(x%d)%n", &times, &used) == 1)
-            list += used;
-        if (node < times)
-            return tasks;
-        node -= times;
-        list += *list == ',';
-    }
-    return -1;
-}
-
 void mds_find_launchers(struct mds_placement *p)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
@@ -89,6 +70,7 @@ void mds_find_launchers(struct mds_placement *p)
         f->node = number(l->node);
         f->nodes = number(l->nodes);
         if (strcmp(l->source, "srun") == 0)
-            f->local_ranks = tasks_on(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);
+            f->local_ranks =
+                mds_slurm_tasks(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);
     }
 }

@@ -20,7 +20,7 @@ run() {
     echo "ok $t - $name"
 }
 
-echo 1..12
+echo 1..13
 run "without a launcher" runs "$prog"
 run "in a script under salloc or sbatch" runs \
     env SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_PROCID=0 "$prog"
@@ -46,8 +46,11 @@ if unshare -rm true 2> /dev/null; then
         MPI_LOCALNRANKS=4 MPI_LOCALRANKID=1 unshare -rm sh -c "$little" "$prog"
     case $out in *"warn: /dev/shm"*) printf 'not ' ;; esac
     echo "ok $((t += 1)) - and one alone"
+    run "srun tells the ranks of all nodes" "/dev/shm of $(hostname) has .* for its 4 ranks" \
+        env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=10 SLURM_PROCID=6 SLURM_LOCALID=0 \
+        SLURM_NODEID=3 SLURM_STEP_TASKS_PER_NODE='2(x3),4' unshare -rm sh -c "$little" "$prog"
 else
-    while [ $t -lt 11 ]; do
+    while [ $t -lt 12 ]; do
         echo "ok $((t += 1)) # SKIP no other /dev/shm can be had"
     done
 fi
