@@ -167,6 +167,9 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
             *at(&l, &members[i]) = *at(&is, &members[i]);
+    if (l.offload_layers > 0 && !mds_layout_keeps_insides(&l) &&
+        !(fixed & bit("train.recompute")))
+        l.recompute = MDS_RECOMPUTE_NONE;
     if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
         l.offload_params = MDS_PLACE_DEVICE;
     if (l.recompute == MDS_RECOMPUTE_NONE)

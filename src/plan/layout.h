@@ -37,7 +37,8 @@ int mds_layout_keeps_insides(const struct mds_layout *l);
 
 /* l, with the members that are fixed taken from *now, and without what then makes no
  * sense: weights on the host without ZeRO 3 or an update on the host, inputs on the
- * host without full recompute, and the like. */
+ * host without full recompute, and the like.  Blocks that shall leave the device keep
+ * their insides, unless what is recomputed is fixed, too. */
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed);
 

@@ -193,6 +193,24 @@ static void what_is_fixed_stays(void **state)
     close_toy(&t);
 }
 
+/* Blocks that are told to leave keep their insides, in each layout that is offered. */
+static void blocks_that_shall_leave_do(void **state)
+{
+    struct toy t = open_toy("--cpu-offloading-num-layers 2"),
+               u = open_toy("--cpu-offloading-num-layers 3");
+    const struct mds_plan_request r = request(&u, 4);
+    const struct mds_plan *p = search(&t, 4);
+
+    (void)state;
+    assert_true(p->fit_count > 0);
+    for (size_t i = 0; i < p->fit_count; i++)
+        assert_int_equal(p->fits[i].layout.offload_layers, 2);
+    assert_fails(mds_plan_refuse(&r, search(&u, 4)), MDS_EUSER,
+                 "of the 4 blocks of a model two have to stay");
+    close_toy(&t);
+    close_toy(&u);
+}
+
 /* The words that ask for a layout, and no word for what there is without. */
 static void a_layout_is_asked_for(void **state)
 {
@@ -443,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_host_has_to_gain_something),
         cmocka_unit_test(what_room_there_is_is_used),
         cmocka_unit_test(blocks_leave_for_want_of_room),
+        cmocka_unit_test(blocks_that_shall_leave_do),
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
