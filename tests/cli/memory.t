@@ -79,6 +79,13 @@ $((7 * v + 72)) $((8 * v)) 0 $v $kept --swiglu --num-key-value-heads 4
 $((10 * v / 4 + 24)) $((2 * v)) 0 $((v / 4)) $kept --world-size 4 --tensor-model-parallel-size 4 --sequence-parallel
 $((10 * v + 72)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4
 END
+test_expect_success 'a block is not told of where half of the blocks have not half of a kind' '
+    for kind in --cpu-offloading-num-layers "$kept --keep-attention-layers" \
+        "$kept --device-checkpoint-layers"; do
+        token $kind 3 >line && cat line && test "$(wc -w <line)" -eq 2 &&
+        token $kind 2 >line && test "$(wc -w <line)" -eq 4 || return 1
+    done
+'
 # The example of docs/parallelism.md, "Counted": calls and payload of a tensor group.
 counted() {
     mds_pretrain --dry-run --num-layers 8 --hidden-size 64 --num-attention-heads 8 \
