@@ -169,7 +169,7 @@ test_expect_success 'scripts find the ones beside them, whatever CDPATH is' '
 '
 test_expect_success 'check-profile: all faults of a file' '
     mds_launch check-profile "$srcdir/machines/polaris.yaml" | grep polaris &&
-    sed "s/memory: 40GiB/memroy: 40GiB/; s/^  cores: 32/  cores: many/" \
+    sed "s/memory: {value: 39/memroy: {value: 39/; s/^  cores: 32/  cores: many/" \
         "$srcdir/machines/polaris.yaml" >bad.yaml &&
     test_must_fail mds_launch check-profile bad.yaml 2>err &&
     grep "bad.yaml:[0-9]*: unknown fact gpu.memroy; did you mean gpu.memory?" err &&
