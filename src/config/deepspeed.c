@@ -15,6 +15,8 @@ static const struct mds_option_alias keys[] = {
     {"zero_optimization.offload_optimizer.device", "--offload-device", NULL, NULL},
     {"zero_optimization.offload_optimizer.nvme_path", "--nvme-path", NULL, NULL},
     {"zero_optimization.offload_param.device", "--offload-param-device", NULL, NULL},
+    {"zero_optimization.cpu_offload", "--offload-device", "cpu", NULL}, /* older */
+    {"zero_optimization.cpu_offload_params", "--offload-param-device", "cpu", NULL},
     {"gradient_clipping", "--clip-grad", NULL, NULL},
     {"train_micro_batch_size_per_gpu", "--micro-batch-size", NULL, NULL},
     {"gradient_accumulation_steps", "--gradient-accumulation-steps", NULL, NULL},

@@ -331,6 +331,14 @@ static void test_deepspeed(void **state)
                          "and 62");
     assert_said(&r.diag, "unknown key fp16.histeresis; did you mean hysteresis?");
     close_reading(&r);
+    write_text("ds.json",
+               "{\"zero_optimization\": {\"stage\": 3, \"cpu_offload\": true,\n"
+               " \"cpu_offload_params\": true}}");
+    r = read_config("--deepspeed_config ds.json");
+    assert_int_equal(r.diag.count, 0);
+    assert_int_equal(r.run->config.parallel.offload_optimizer, MDS_PLACE_CPU);
+    assert_int_equal(r.run->config.parallel.offload_params, MDS_PLACE_CPU);
+    close_reading(&r);
     write_text("ds.json", "{\"zero_optimisation\": {\"stage\": 1}, \"fp16\": 1}");
     expect_fault("--deepspeed_config ds.json", "did you mean zero_optimization?");
     expect_fault("--deepspeed_config ds.json", "ds.json:1: fp16 must be an object");
