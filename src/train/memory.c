@@ -127,6 +127,25 @@ static void advise_leaving(const struct run *r)
     advise(r, &c, setting);
 }
 
+/* Full recompute; no block leaves the device then.  tile: of the sequence; 0: none. */
+static void advise_full(const struct run *r, int64_t tile)
+{
+    struct mds_config c = *r->config;
+    char setting[128] = "--recompute-granularity full";
+    size_t n = strlen(setting);
+
+    c.train.recompute = MDS_RECOMPUTE_FULL;
+    c.train.offload_layers = 0;
+    if (tile > 0) {
+        c.train.sequence_tile = tile;
+        n += (size_t)snprintf(setting + n, sizeof setting - n, " --sequence-tile %lld",
+                              (long long)tile);
+    }
+    if (r->config->train.offload_layers > 0)
+        snprintf(setting + n, sizeof setting - n, " --cpu-offloading-num-layers 0");
+    advise(r, &c, setting);
+}
+
 static void advise_all(const struct run *r)
 {
     struct mds_config c = *r->config;
@@ -140,19 +159,10 @@ static void advise_all(const struct run *r)
             "--recompute-granularity selective --recompute-modules layernorm mlp_act");
         c = *r->config;
     }
-    if (c.train.recompute != MDS_RECOMPUTE_FULL) {
-        c.train.recompute = MDS_RECOMPUTE_FULL;
-        c.train.offload_layers = 0;
-        advise(r, &c, "--recompute-granularity full");
-        c = *r->config;
-    }
-    if (c.train.sequence_tile == 0 && c.model.seq_length > 4096) {
-        c.train.recompute = MDS_RECOMPUTE_FULL;
-        c.train.offload_layers = 0;
-        c.train.sequence_tile = 4096;
-        advise(r, &c, "--recompute-granularity full --sequence-tile 4096");
-        c = *r->config;
-    }
+    if (c.train.recompute != MDS_RECOMPUTE_FULL)
+        advise_full(r, 0);
+    if (c.train.sequence_tile == 0 && c.model.seq_length > 4096)
+        advise_full(r, 4096);
     if (c.batch.micro > 1) {
         c.batch.accumulation *= c.batch.micro;
         c.batch.micro = 1;

@@ -82,6 +82,12 @@ test_expect_success 'a model that does not fit is refused with a table and advic
     fails "memory: each rank needs" pretrain --hidden-size 16384 --num-layers 96 \
         --seq-length 8192 --micro-batch-size 2 &&
     grep "^ *optimizer " err && grep -e "--recompute-granularity full" err &&
+    test_must_fail pretrain --hidden-size 16384 --num-layers 96 --seq-length 8192 \
+        --micro-batch-size 2 --cpu-offloading-num-layers 2 2>err &&
+    sed -n "s/^ *\(--rec.*\) [0-9.]* [KMGT]iB instead/\1/p" err >settings && cat settings &&
+    test "$(wc -l <settings)" -eq 3 && while read -r setting; do
+        pretrain --cpu-offloading-num-layers 2 --dry-run --num-layers 6 $setting || return 1
+    done <settings &&
     fails "memory: each rank needs 73." pretrain --hidden-size 57344 \
         --num-attention-heads 448 --num-layers 128 &&
     grep "^ *all  *73.* TiB" err
