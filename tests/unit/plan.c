@@ -4,6 +4,8 @@
 #include "engine/engine.h"
 #include "plan/plan.h"
 
+#include <math.h>
+
 /* A small GPT's configuration with those options (one blank between them), read. */
 static struct mds_config_run *read_run(const char *options)
 {
@@ -263,10 +265,13 @@ static void a_search_ends_in_time(void **state)
     const struct mds_plan *p = search(&t, 4);
     int64_t rehearsed = p->rehearsed;
     struct mds_diag diag = {0};
+    double took_s = p->took_s;
 
     (void)state;
     assert_int_equal(p->untried, 0);
-    r.budget_s = p->took_s / 20;
+    for (int i = 0; i < 4; i++) /* others may have had the cores meanwhile */
+        took_s = fmin(took_s, search(&t, 4)->took_s);
+    r.budget_s = took_s / 20;
     mds_plan_fini(&t.p);
     assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
     assert_true(t.p.rehearsed < rehearsed / 2);
