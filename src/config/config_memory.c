@@ -164,8 +164,9 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
     if (t->offload_layers > 0 && mds_recompute_of(t) != MDS_RECOMPUTE_NONE)
         mds_diag_fault(diag, mds_config_origin(run, "train.offload_layers"),
                        "--cpu-offloading-num-layers is about blocks that keep what "
-                       "backward reads, and this is %s recompute; leave out one of "
-                       "them, or give --recompute-modules or --cpu-checkpointing",
+                       "backward reads, and this is %s recompute; leave it out, or "
+                       "give --recompute-granularity none (in scripts "
+                       "USE_ACTIVATION_CHECKPOINTING=0)",
                        mds_recompute_names[t->recompute]);
     if (t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_NONE)
         mds_diag_fault(diag, mds_config_origin(run, "train.sequence_tile"),

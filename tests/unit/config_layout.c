@@ -202,7 +202,8 @@ static void test_kept_where(void **state)
                   "and this is selective");
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity full", 1,
                   "--cpu-offloading-num-layers is about blocks that keep what backward "
-                  "reads, and this is full recompute");
+                  "reads, and this is full recompute; leave it out, or give "
+                  "--recompute-granularity none");
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity selective "
                   "--sequence-tile 16",
                   1, "and this is selective recompute");
