@@ -46,9 +46,10 @@ fail() {
 
 words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
                       (ln), the activation (act), both (ln+act) again; host:
-                      what recompute keeps is there, hostN: activations of N blocks; kN: blocks per kept input; zN: ZeRO;
-                      opt: optimizer on the host, nvme: in a file in NVME_PATH,
-                      rest: weights on the host, too; tpN, sp, uN, ringN, ppN: ranks;
+                      what recompute keeps is there, hostN: activations of N blocks;
+                      kN: blocks per kept input; zN: ZeRO; opt: optimizer on the host,
+                      nvme: in a file in NVME_PATH, rest: weights on the host, too;
+                      tpN, sp, uN, ringN, ppN: ranks;
                       gN: micro-batches a step; tN, cN, mN, lN: tiles of the
                       sequence, chunks of attention, tiles of MLP and loss; xN: chunks of
                       what tensor ranks exchange; aN%, dN%: of blocks, whose attention is

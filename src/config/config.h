@@ -183,6 +183,10 @@ extern const char *const mds_place_names[], *const mds_recompute_names[];
  */
 enum mds_recompute mds_recompute_of(const struct mds_train_config *t);
 
+/* Blocks of a pipeline's stage, or of each of its chunks; of the least where they
+ * differ. */
+int64_t mds_stage_blocks(const struct mds_config *c);
+
 /* "layernorm,mlp_act" */
 const char *mds_recompute_modules_name(int modules);
 

@@ -353,8 +353,7 @@ static void check_offload_layers(const struct mds_config_run *run,
                                  struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
-    int64_t pieces = p->pipeline * (p->virtual_stages > 1 ? p->virtual_stages : 1);
-    int64_t layers = run->config.model.layers / pieces, most = layers - 2;
+    int64_t layers = mds_stage_blocks(&run->config), most = layers - 2;
     int64_t n = run->config.train.offload_layers;
     char give[SAID] = "leave it out";
 

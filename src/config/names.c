@@ -13,6 +13,14 @@ enum mds_recompute mds_recompute_of(const struct mds_train_config *t)
                : t->recompute;
 }
 
+int64_t mds_stage_blocks(const struct mds_config *c)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    int64_t chunks = p->virtual_stages > 1 ? p->virtual_stages : 1;
+
+    return c->model.layers / (p->pipeline * chunks);
+}
+
 const char *mds_recompute_modules_name(int modules)
 {
     static const char *const names[] = {"", "layernorm", "mlp_act",

@@ -33,13 +33,13 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         mds_str_add(out, ", one for %lld blocks", (long long)l->recompute_layers);
     if (l->device_inputs)
         mds_str_add(out, ", those of %lld block%s on the device",
-                    (long long)l->device_inputs, l->device_inputs > 1 ? "s" : "");
+                    (long long)l->device_inputs, mds_plural(l->device_inputs));
     if (l->keep_attention)
         mds_str_add(out, ", attention kept of %lld block%s",
-                    (long long)l->keep_attention, l->keep_attention > 1 ? "s" : "");
+                    (long long)l->keep_attention, mds_plural(l->keep_attention));
     if (l->offload_layers)
         mds_str_add(out, ", activations of %lld block%s on the host",
-                    (long long)l->offload_layers, l->offload_layers > 1 ? "s" : "");
+                    (long long)l->offload_layers, mds_plural(l->offload_layers));
     if (l->mlp_tile)
         mds_str_add(out, ", tiles of %lld", (long long)l->mlp_tile);
 }

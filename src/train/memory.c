@@ -115,8 +115,7 @@ static int is_on_gpus(const struct run *r)
 static void advise_leaving(const struct run *r)
 {
     struct mds_config c = *r->config;
-    int64_t pieces = c.parallel.pipeline * mds_max(c.parallel.virtual_stages, 1);
-    int64_t blocks = c.model.layers / pieces, n = mds_min(blocks / 2, blocks - 2);
+    int64_t blocks = mds_stage_blocks(&c), n = mds_min(blocks / 2, blocks - 2);
     char setting[64];
 
     if (!is_on_gpus(r) || mds_recompute_of(&c.train) != MDS_RECOMPUTE_NONE ||
