@@ -159,35 +159,62 @@ int mds_layout_keeps_insides(const struct mds_layout *l)
     return l->recompute == MDS_RECOMPUTE_NONE || l->recompute_modules != 0;
 }
 
+static void put_fixed(struct mds_layout *l, struct mds_layout now, unsigned fixed)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if (fixed & 1u << i)
+            *at(l, &members[i]) = *at(&now, &members[i]);
+}
+
+/* What goes with some ways to save memory alone chooses among them. */
+static void give_way(struct mds_layout *l, const struct mds_layout *asked)
+{
+    if (asked->offload_params != MDS_PLACE_DEVICE) {
+        l->zero = 3;
+        l->offload_optimizer = mds_max(l->offload_optimizer, MDS_PLACE_CPU);
+    }
+    if (asked->recompute_modules) {
+        l->recompute = MDS_RECOMPUTE_SELECTIVE;
+        l->sequence_tile = 0;
+    }
+    if (asked->offload_layers > 0 && !mds_layout_keeps_insides(l))
+        l->recompute = MDS_RECOMPUTE_NONE;
+    if (asked->keep_attention > 0)
+        l->recompute_layers = 1;
+}
+
+static void drop_senseless(struct mds_layout *l)
+{
+    if (l->zero < 3 || l->offload_optimizer == MDS_PLACE_DEVICE)
+        l->offload_params = MDS_PLACE_DEVICE;
+    if (l->recompute == MDS_RECOMPUTE_NONE)
+        l->sequence_tile = 0;
+    if (l->recompute != MDS_RECOMPUTE_SELECTIVE || l->sequence_tile > 0)
+        l->recompute_modules = 0;
+    if (l->recompute == MDS_RECOMPUTE_NONE ||
+        (l->recompute == MDS_RECOMPUTE_SELECTIVE && l->sequence_tile == 0))
+        l->offload_activations = 0;
+    if (l->recompute != MDS_RECOMPUTE_FULL || l->recompute_layers < 1)
+        l->recompute_layers = 1;
+    if (l->recompute != MDS_RECOMPUTE_FULL || l->sequence_tile == 0 ||
+        l->recompute_layers > 1)
+        l->keep_attention = 0;
+    if (l->sequence_tile == 0 || !l->offload_activations)
+        l->device_inputs = 0;
+    if (!mds_layout_keeps_insides(l))
+        l->offload_layers = 0;
+}
+
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed)
 {
-    struct mds_layout is = *now;
+    struct mds_layout asked = {0};
 
-    for (int i = 0; i < MEMBERS; i++)
-        if (fixed & 1u << i)
-            *at(&l, &members[i]) = *at(&is, &members[i]);
-    if (l.offload_layers > 0 && !mds_layout_keeps_insides(&l) &&
-        !(fixed & bit("train.recompute")))
-        l.recompute = MDS_RECOMPUTE_NONE;
-    if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
-        l.offload_params = MDS_PLACE_DEVICE;
-    if (l.recompute == MDS_RECOMPUTE_NONE)
-        l.sequence_tile = 0;
-    if (l.recompute != MDS_RECOMPUTE_SELECTIVE || l.sequence_tile > 0)
-        l.recompute_modules = 0;
-    if (l.recompute == MDS_RECOMPUTE_NONE ||
-        (l.recompute == MDS_RECOMPUTE_SELECTIVE && l.sequence_tile == 0))
-        l.offload_activations = 0;
-    if (l.recompute != MDS_RECOMPUTE_FULL || l.recompute_layers < 1)
-        l.recompute_layers = 1;
-    if (l.recompute != MDS_RECOMPUTE_FULL || l.sequence_tile == 0 ||
-        l.recompute_layers > 1)
-        l.keep_attention = 0;
-    if (l.sequence_tile == 0 || !l.offload_activations)
-        l.device_inputs = 0;
-    if (!mds_layout_keeps_insides(&l))
-        l.offload_layers = 0;
+    put_fixed(&asked, *now, fixed);
+    put_fixed(&l, *now, fixed);
+    give_way(&l, &asked);
+    drop_senseless(&l);
+    put_fixed(&l, *now, fixed);
     return l;
 }
 

@@ -35,10 +35,11 @@ int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
 /* Whether blocks keep all that backward reads, or all but a few modules' results. */
 int mds_layout_keeps_insides(const struct mds_layout *l);
 
-/* l, with the members that are fixed taken from *now, and without what then makes no
- * sense: weights on the host without ZeRO 3 or an update on the host, inputs on the
- * host without full recompute, and the like.  Blocks that shall leave the device keep
- * their insides, unless what is recomputed is fixed, too. */
+/* l, with the members that are fixed taken from *now.  Others give way to them: blocks
+ * that shall leave the device keep their insides, and the like; and what then makes no
+ * sense is dropped: weights on the host without ZeRO 3 or an update on the host, inputs
+ * on the host without recompute.  What is fixed and yet does not go together is left
+ * for mds_layout_apply to refuse. */
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed);
 

@@ -92,20 +92,27 @@ static int try(struct search *s, struct mds_plan_entry *e)
 
 /* ---- using the room that is left ---- */
 
+/* Whether what is fixed and the rest of the layout let it be so. */
+static int is_allowed(const struct search *s, const struct mds_layout *l)
+{
+    struct mds_layout kept = mds_layout_keep(*l, &s->now, s->plan->fixed);
+
+    return mds_layout_equal(&kept, l);
+}
+
 /* Keep attention's results of as many blocks as fit, in a layout that fits. */
 static void keep_attention(struct search *s, struct mds_plan_entry *e)
 {
     int64_t good = 0, bad = s->r->run->config.model.layers + 1;
     struct mds_plan_entry best = *e;
 
-    if (e->layout.recompute != MDS_RECOMPUTE_FULL || e->layout.sequence_tile == 0 ||
-        e->layout.recompute_layers != 1)
-        return;
     while (bad - good > 1 && !s->rc && !is_late(s)) {
         struct mds_plan_entry at = *e;
         int64_t n = good + (bad - good) / 2;
 
         at.layout.keep_attention = n;
+        if (!is_allowed(s, &at.layout))
+            return;
         if (try(s, &at) && at.estimate.fits) {
             best = at;
             good = n;
@@ -124,14 +131,13 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
     int64_t few = 0, enough = s->r->run->config.model.layers + 1;
     struct mds_plan_entry best = *e;
 
-    if (is->fits || !e->layout.offload_activations || e->layout.sequence_tile == 0 ||
-        is->device_bytes > is->device_limit)
+    if (is->fits || is->device_bytes > is->device_limit)
         return;
     while (enough - few > 1 && !s->rc && !is_late(s)) {
         struct mds_plan_entry at = *e;
 
         at.layout.device_inputs = few + (enough - few) / 2;
-        if (!try(s, &at))
+        if (!is_allowed(s, &at.layout) || !try(s, &at))
             return;
         if (at.estimate.host_bytes > at.estimate.host_limit) {
             few = at.layout.device_inputs;
@@ -157,15 +163,14 @@ static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
     int64_t over = is->device_bytes - is->device_limit;
     int64_t n = block > 0 ? (over + block - 1) / block : blocks, end = n + 2;
 
-    if (!mds_layout_keeps_insides(&e->layout) || e->layout.offload_layers > 0 ||
-        over <= 0 || s->r->machine->node.gpus == 0)
+    if (over <= 0 || s->r->machine->node.gpus == 0)
         return 0;
     for (; n < end && n <= mds_min(blocks / 2, blocks - 2) && !s->rc && !is_late(s);
          n++) {
         struct mds_plan_entry at = *e;
 
         at.layout.offload_layers = n;
-        if (!try(s, &at) || at.layout.offload_layers != n)
+        if (!is_allowed(s, &at.layout) || !try(s, &at))
             return 0;
         if (at.estimate.fits) {
             *e = at;

@@ -195,6 +195,80 @@ static void what_is_fixed_stays(void **state)
     close_toy(&t);
 }
 
+/* What goes with some layouts alone is in each that is offered, and mds_pretrain takes
+ * them all. */
+static void what_goes_with_few_layouts_stays(void **state)
+{
+    static const char *const some[] = {
+        "--keep-attention-layers 2",
+        "--keep-attention-layers 2 --zero-stage 1 --loss-tile 1024",
+        "--sequence-tile 4096",
+        "--cpu-checkpointing",
+        "--cpu-checkpointing --sequence-tile 1024",
+        "--device-checkpoint-layers 2",
+        "--checkpoint-num-layers 2",
+        "--recompute-modules layernorm",
+        "--recompute-modules layernorm --mlp-tile 1024",
+        "--offload-param-device cpu",
+        "--cpu-offloading-num-layers 2",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        struct mds_str asked = {0};
+        struct mds_layout now;
+        struct mds_config c;
+        char options[512];
+        struct toy t;
+
+        snprintf(options, sizeof options, "--seq-length 16384 %s", some[i]);
+        t = open_toy(options);
+        assert_true(search(&t, 2)->fit_count > 0);
+        mds_layout_fixed(t.run, 2, &now);
+        mds_layout_options(&now, ~t.p.fixed, &asked);
+        for (size_t k = 0; k < t.p.fit_count; k++) {
+            const struct mds_layout *l = &t.p.fits[k].layout;
+            struct mds_str kept = {0};
+
+            mds_layout_options(l, ~t.p.fixed, &kept);
+            assert_string_equal(kept.s ? kept.s : "", asked.s);
+            assert_int_equal(mds_layout_apply(t.run, l, 2, &c), MDS_OK);
+            mds_str_fini(&kept);
+        }
+        mds_str_fini(&asked);
+        close_toy(&t);
+    }
+}
+
+/* Of options that do not go together the sentence says so. */
+static void what_goes_with_no_layout_is_refused(void **state)
+{
+    static const struct {
+        const char *options, *sentence;
+    } rows[] = {
+        {"--keep-attention-layers 2 --recompute-granularity selective",
+         "--keep-attention-layers adds to"},
+        {"--sequence-tile 1024 --recompute-granularity none",
+         "--sequence-tile needs blocks"},
+        {"--sequence-tile 1024 --recompute-modules layernorm",
+         "--recompute-modules: with --sequence-tile"},
+        {"--cpu-checkpointing --recompute-granularity none", "--cpu-checkpointing is"},
+        {"--offload-param-device cpu --zero-stage 1", "and this is stage 1"},
+        {"--cpu-offloading-num-layers 2 --recompute-granularity full",
+         "--cpu-offloading-num-layers is about"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct toy t = open_toy(rows[i].options);
+        const struct mds_plan_request r = request(&t, 2);
+
+        assert_fails(mds_plan_refuse(&r, search(&t, 2)), MDS_EUSER, rows[i].sentence);
+        assert_int_equal(t.p.rehearsed, 0);
+        close_toy(&t);
+    }
+}
+
 /* Blocks that are told to leave keep their insides, in each layout that is offered. */
 static void blocks_that_shall_leave_do(void **state)
 {
@@ -468,6 +542,8 @@ int main(void)
         cmocka_unit_test(blocks_leave_for_want_of_room),
         cmocka_unit_test(blocks_that_shall_leave_do),
         cmocka_unit_test(what_is_fixed_stays),
+        cmocka_unit_test(what_goes_with_few_layouts_stays),
+        cmocka_unit_test(what_goes_with_no_layout_is_refused),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_search_ends_in_time),
