@@ -17,9 +17,12 @@ static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
     struct mds_str all = {0};
     size_t n = 0;
 
-    for (; n < m->queue_count && n < 64; n++) {
-        names[n] = m->queues[n].name;
+    for (size_t i = 0; i < m->queue_count && n < 64; i++) {
+        if (mds_machine_queue(m, m->queues[i].name, 0) != &m->queues[i])
+            continue; /* another row of that queue */
+        names[n] = m->queues[i].name;
         mds_str_add(&all, "%s%s", n ? ", " : "", names[n]);
+        n++;
     }
     if (j->queue)
         near = mds_str_nearest(j->queue, names, n);
@@ -44,20 +47,34 @@ const char *mds_clock_text(double s, char *buf, size_t size)
     return buf;
 }
 
-static void check_queue(const struct mds_job *j, const struct mds_queue *q,
+/* Batch systems may take a job that is over a queue's limits and never start it. */
+static void check_queue(const struct mds_job *j, const char *name,
                         struct mds_diag *diag)
 {
-    int64_t nodes = j->launch->nodes;
-    char asked[32], most[32];
+    const struct mds_machine *m = j->launch->machine;
+    const struct mds_queue *first = mds_machine_queue(m, name, 0);
+    const struct mds_queue *row = mds_machine_queue(m, name, j->launch->nodes);
+    struct mds_queue all = *first;
+    char asked[32], most[32], to[64] = "";
 
-    if (nodes < q->min_nodes || nodes > q->max_nodes)
+    for (const struct mds_queue *q = first; q < m->queues + m->queue_count; q++)
+        if (strcmp(q->name, name) == 0) {
+            all.min_nodes = q->min_nodes < all.min_nodes ? q->min_nodes : all.min_nodes;
+            all.max_nodes = q->max_nodes > all.max_nodes ? q->max_nodes : all.max_nodes;
+            all.max_s = q->max_s > all.max_s ? q->max_s : all.max_s;
+        }
+    if (!row)
         mds_diag_fault(diag, NULL, "%lld nodes: queue %s takes %lld to %lld",
-                       (long long)nodes, q->name, (long long)q->min_nodes,
-                       (long long)q->max_nodes);
-    if (j->walltime_s > q->max_s)
-        mds_diag_fault(diag, NULL, "walltime %s: queue %s gives %s at most",
-                       mds_clock_text(j->walltime_s, asked, sizeof asked), q->name,
-                       mds_clock_text(q->max_s, most, sizeof most));
+                       (long long)j->launch->nodes, name, (long long)all.min_nodes,
+                       (long long)all.max_nodes);
+    else if (row->max_s < all.max_s)
+        snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,
+                 (long long)row->max_nodes);
+    if (j->walltime_s > (row ? row->max_s : all.max_s))
+        mds_diag_fault(diag, NULL, "walltime %s: queue %s gives %s at most%s",
+                       mds_clock_text(j->walltime_s, asked, sizeof asked), name,
+                       mds_clock_text(row ? row->max_s : all.max_s, most, sizeof most),
+                       to);
 }
 
 /* The job would run here and now; who names a queue or more nodes than there are did
@@ -86,7 +103,6 @@ static int is_name(const char *text)
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue) : NULL;
 
     if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
         check_no_scheduler(j, diag);
@@ -97,8 +113,8 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
                        "folder '%s' (--runs, --name): batch systems take no such name; "
                        "use letters, digits and _.-",
                        j->folder);
-    if (q)
-        check_queue(j, q, diag);
+    if (j->queue && mds_machine_queue(m, j->queue, 0))
+        check_queue(j, j->queue, diag);
     else
         unknown_queue(j, diag);
     if (j->walltime_s <= 0)

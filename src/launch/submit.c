@@ -188,7 +188,8 @@ static int64_t round_down(double n)
 static double loses_s(const struct mds_job *j)
 {
     const struct mds_queue *q =
-        j->queue ? mds_machine_queue(j->launch->machine, j->queue) : NULL;
+        j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
+                 : NULL;
 
     return q && q->preemptable ? 600 : 1800;
 }

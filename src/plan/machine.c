@@ -192,16 +192,32 @@ static int read_number(struct reader *r, const struct mds_node *n, int64_t *out)
     return -1;
 }
 
+/* What the batch system calls it, where several rows are of one queue. */
+static void read_queue_name(struct reader *r, const struct mds_node *n,
+                            struct mds_queue *q)
+{
+    char *name = n->text && *n->text ? mds_strdup(n->text) : NULL;
+
+    if (!name) {
+        mds_diag_fault(r->diag, origin_of(r, n), "name: must be a queue's name");
+        return;
+    }
+    free(q->name);
+    q->name = name;
+}
+
 static void read_queue_field(struct reader *r, const struct mds_node *n,
                              struct mds_queue *q)
 {
-    static const char *const names[] = {"min_nodes", "max_nodes", "walltime",
+    static const char *const names[] = {"name", "min_nodes", "max_nodes", "walltime",
                                         "preemptable"};
     const char *near;
     char hint[MDS_HINT_SIZE];
     int64_t yes;
 
-    if (strcmp(n->key, "min_nodes") == 0) {
+    if (strcmp(n->key, "name") == 0) {
+        read_queue_name(r, n, q);
+    } else if (strcmp(n->key, "min_nodes") == 0) {
         read_number(r, n, &q->min_nodes);
     } else if (strcmp(n->key, "max_nodes") == 0) {
         read_number(r, n, &q->max_nodes);
@@ -215,7 +231,8 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
         near = mds_str_nearest(n->key, names, sizeof names / sizeof *names);
         mds_diag_fault(
             r->diag, origin_of(r, n), "queue %s: unknown key %s; %s", q->name, n->key,
-            mds_str_hint(near, "known are min_nodes, max_nodes, walltime, preemptable",
+            mds_str_hint(near,
+                         "known are name, min_nodes, max_nodes, walltime, preemptable",
                          hint));
     }
 }

@@ -30,7 +30,7 @@ enum mds_scheduler {
 enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };
 
 struct mds_queue {
-    char *name;
+    char *name; /* several rows of one name: what it gives to how many nodes */
     int64_t min_nodes, max_nodes;
     double max_s;    /* longest walltime */
     int preemptable; /* jobs may be killed without warning */
@@ -150,8 +150,9 @@ double mds_machine_attention_flops(const struct mds_machine *m, double head, dou
 /* Ranks on each node: one per GPU, or what the profile says. */
 int64_t mds_machine_ranks(const struct mds_machine *m);
 
-/* The queue of that name, or NULL. */
-const struct mds_queue *mds_machine_queue(const struct mds_machine *m,
-                                          const char *name);
+/* What the queue of that name gives to so many nodes: the first row of it that takes
+ * them; with nodes 0 the first row of all.  NULL where there is none. */
+const struct mds_queue *mds_machine_queue(const struct mds_machine *m, const char *name,
+                                          int64_t nodes);
 
 #endif

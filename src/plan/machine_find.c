@@ -132,10 +132,15 @@ int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type)
            m->gpu.capability >= 8;
 }
 
-const struct mds_queue *mds_machine_queue(const struct mds_machine *m, const char *name)
+const struct mds_queue *mds_machine_queue(const struct mds_machine *m, const char *name,
+                                          int64_t nodes)
 {
-    for (size_t i = 0; i < m->queue_count; i++)
-        if (strcmp(m->queues[i].name, name) == 0)
-            return &m->queues[i];
+    for (size_t i = 0; i < m->queue_count; i++) {
+        const struct mds_queue *q = &m->queues[i];
+
+        if (strcmp(q->name, name) == 0 &&
+            (nodes == 0 || (nodes >= q->min_nodes && nodes <= q->max_nodes)))
+            return q;
+    }
     return NULL;
 }

@@ -213,7 +213,7 @@ static const struct mds_verb verbs[] = {
      "and calls qsub or sbatch. The job saves, leaves before the walltime, and goes "
      "on until the run is done.\n"
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
-     "submit prod 16 6:00:00 MyProject",
+     "submit prod 16 3:00:00 MyProject",
      "Where Planning Jobs", .most = 4, .run = verb_submit},
     {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "

@@ -16,10 +16,27 @@ static void a_profile_is_read(void **state)
     assert_string_equal(m->launcher.flags, "-v --envall");
     assert_string_equal(m->batch.directives, "-l a=b\n-l c");
     assert_int_equal(m->queue_count, 1);
-    assert_int_equal(mds_machine_queue(m, "debug")->max_nodes, 2);
-    assert_null(mds_machine_queue(m, "prod"));
+    assert_int_equal(mds_machine_queue(m, "debug", 0)->max_nodes, 2);
+    assert_null(mds_machine_queue(m, "debug", 3));
+    assert_null(mds_machine_queue(m, "prod", 0));
     assert_string_equal(m->environment[0].name, "A");
     mds_machine_destroy(m);
+}
+
+static void a_queue_gives_more_nodes_more_time(void **state)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_int_equal(mds_machine_find("polaris", "", &diag, &m), MDS_OK);
+    assert_null(mds_machine_queue(m, "prod", 9));
+    assert_float_equal(mds_machine_queue(m, "prod", 24)->max_s, 3 * 3600, 0);
+    assert_float_equal(mds_machine_queue(m, "prod", 25)->max_s, 6 * 3600, 0);
+    assert_float_equal(mds_machine_queue(m, "prod", 496)->max_s, 24 * 3600, 0);
+    assert_null(mds_machine_queue(m, "small", 10)); /* nobody can submit to that */
+    mds_machine_destroy(m);
+    mds_diag_fini(&diag);
 }
 
 static void faults_name_lines_and_the_nearest_name(void **state)
@@ -161,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_profile_is_read),
+        cmocka_unit_test(a_queue_gives_more_nodes_more_time),
         cmocka_unit_test(faults_name_lines_and_the_nearest_name),
         cmocka_unit_test(all_faults_come_at_once),
         cmocka_unit_test(our_profiles_are_well),
