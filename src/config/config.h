@@ -187,6 +187,10 @@ enum mds_recompute mds_recompute_of(const struct mds_train_config *t);
  * differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
 
+/* Of so many, the most that leave the device where nobody says more: two have to stay,
+ * and hundreds of GiB of pinned memory take minutes to get. */
+int64_t mds_most_leaving(int64_t blocks);
+
 /* "layernorm,mlp_act" */
 const char *mds_recompute_modules_name(int modules);
 

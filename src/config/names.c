@@ -1,6 +1,8 @@
 /* What the values of some settings are called. */
 #include "config/config.h"
 
+#include "base/minmax.h"
+
 #include <stddef.h>
 
 const char *const mds_place_names[] = {"none", "cpu", "nvme", NULL};
@@ -19,6 +21,11 @@ int64_t mds_stage_blocks(const struct mds_config *c)
     int64_t chunks = p->virtual_stages > 1 ? p->virtual_stages : 1;
 
     return c->model.layers / (p->pipeline * chunks);
+}
+
+int64_t mds_most_leaving(int64_t blocks)
+{
+    return mds_max(mds_min(blocks / 2, blocks - 2), 0);
 }
 
 const char *mds_recompute_modules_name(int modules)

@@ -65,7 +65,8 @@ static int probe(struct finder *f, const struct way *w, int64_t seq, struct poin
     int64_t runs;
 
     f->run.config.model.seq_length = seq;
-    mds_plan_set_least(&e.layout, w->where, w->step, mds_plan_tile(&w->grid, seq));
+    mds_plan_set_least(&f->r, &e.layout, w->where, w->step,
+                       mds_plan_tile(&w->grid, seq));
     f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, &e, &runs);
     f->out->rehearsed += runs;
     if (f->rc || runs == 0)
@@ -257,11 +258,11 @@ static int is_new(const struct finder *f, const struct ways *all, size_t from,
 {
     struct mds_layout l = w->grid, k;
 
-    mds_plan_set_least(&l, w->where, w->step, TILE);
+    mds_plan_set_least(&f->r, &l, w->where, w->step, TILE);
     l = mds_layout_keep(l, &f->now, f->fixed);
     for (size_t i = from; i < all->n; i++) {
         k = w->grid;
-        mds_plan_set_least(&k, all->v[i].where, all->v[i].step, TILE);
+        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, TILE);
         k = mds_layout_keep(k, &f->now, f->fixed);
         if (mds_layout_equal(&l, &k))
             return 0;

@@ -150,23 +150,20 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 }
 
 /* A layout that needs too much of the device puts all that blocks keep on the host, of
- * as few blocks as will do, and of half of them at most: hundreds of GiB of pinned
- * memory take minutes to get, and nobody has measured more.  Blocks have most of what
- * activations take.  1 if it fits then. */
+ * as few blocks as will do.  Blocks have most of what activations take.  1 if it fits
+ * then. */
 static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
 {
-    const struct mds_config *c = &s->r->run->config;
     const struct mds_estimate *is = &e->estimate;
-    int64_t blocks = c->parallel.virtual_layers ? c->parallel.virtual_layers
-                                                : c->model.layers / e->layout.pipeline;
+    int64_t blocks = mds_plan_blocks(s->r, &e->layout);
+    int64_t most = mds_plan_leaving(s->r, &e->layout);
     int64_t block = is->memory.peak[MDS_MEM_ACT] / mds_max(blocks, 1);
     int64_t over = is->device_bytes - is->device_limit;
     int64_t n = block > 0 ? (over + block - 1) / block : blocks, end = n + 2;
 
-    if (over <= 0 || s->r->machine->node.gpus == 0)
+    if (over <= 0)
         return 0;
-    for (; n < end && n <= mds_min(blocks / 2, blocks - 2) && !s->rc && !is_late(s);
-         n++) {
+    for (; n < end && n <= most && !s->rc && !is_late(s); n++) {
         struct mds_plan_entry at = *e;
 
         at.layout.offload_layers = n;
@@ -267,7 +264,7 @@ static int try_least(struct search *s, const struct mds_layout *grid, int64_t ti
             if (divides && is_late(s))
                 return divides;
             *e = (struct mds_plan_entry){.layout = *grid};
-            mds_plan_set_least(&e->layout, where, step, tile);
+            mds_plan_set_least(s->r, &e->layout, where, step, tile);
             divides = try(s, e);
             if (!divides || e->estimate.fits)
                 return divides;

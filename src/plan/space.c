@@ -62,12 +62,28 @@ int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
     return seq / (l->ulysses * l->ring) > 4096 ? 4096 : 0;
 }
 
-void mds_plan_set_least(struct mds_layout *l, int where, int step, int64_t tile)
+int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layout *l)
 {
+    const struct mds_config *c = &r->run->config;
+
+    return c->parallel.virtual_layers ? c->parallel.virtual_layers
+                                      : c->model.layers / l->pipeline;
+}
+
+int64_t mds_plan_leaving(const struct mds_plan_request *r, const struct mds_layout *l)
+{
+    return r->machine->node.gpus > 0 ? mds_most_leaving(mds_plan_blocks(r, l)) : 0;
+}
+
+void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
+                        int where, int step, int64_t tile)
+{
+    enum { LAST = MDS_PLAN_STEPS - 1 };
     static const int place[MDS_PLAN_WHERES] = {6, 5, 3};
 
     mds_plan_set_states(l, place[where]);
     mds_plan_set_activations(l, MDS_PLAN_LEVELS - MDS_PLAN_STEPS + step, tile);
+    l->offload_layers = mds_plan_leaving(r, l) * (LAST - step) / LAST;
 }
 
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,

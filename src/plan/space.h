@@ -31,10 +31,16 @@ int mds_plan_shares(int place);
  * none (0). */
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq);
 
+/* Blocks of a stage, or of each of its chunks; and of how many all that they keep may
+ * go to the host. */
+int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layout *l);
+int64_t mds_plan_leaving(const struct mds_plan_request *r, const struct mds_layout *l);
+
 /* Set both to what needs least memory.  where 0 has most states on the host and fewest
  * on the device, MDS_PLAN_WHERES - 1 the other way round; step 0 needs least for
  * activations on the device, MDS_PLAN_STEPS - 1 least on the host. */
-void mds_plan_set_least(struct mds_layout *l, int where, int step, int64_t tile);
+void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
+                        int where, int step, int64_t tile);
 
 /* Apply what is fixed to e->layout, run it dry and fill in e->estimate.  *runs: dry
  * runs made; 0 if the model does not divide so, and then mds_fail_text() says why. */

@@ -111,11 +111,11 @@ static int is_on_gpus(const struct run *r)
     return strcmp(mds_dev_name(r->dev), "cuda") == 0;
 }
 
-/* Half of a stage's blocks on the host, where that is another place. */
+/* Blocks on the host, where that is another place. */
 static void advise_leaving(const struct run *r)
 {
     struct mds_config c = *r->config;
-    int64_t blocks = mds_stage_blocks(&c), n = mds_min(blocks / 2, blocks - 2);
+    int64_t n = mds_most_leaving(mds_stage_blocks(&c));
     char setting[64];
 
     if (!is_on_gpus(r) || mds_recompute_of(&c.train) != MDS_RECOMPUTE_NONE ||

@@ -465,6 +465,28 @@ static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
     close_toy(&t);
 }
 
+/* What keeps blocks' insides may put them on the host: a plan finds no layout for a
+ * longer sequence. */
+static void the_longest_has_blocks_on_the_host(void **state)
+{
+    static const char *const fixed[] = {"--recompute-granularity none",
+                                        "--recompute-modules layernorm",
+                                        "--recompute-modules layernorm,mlp_act"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct toy t = open_toy(fixed[i]);
+        const struct mds_plan_request r = request(&t, 2);
+        struct mds_plan_longest l;
+
+        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+        assert_int_equal(l.best.layout.offload_layers, 2);
+        t.run->config.model.seq_length = (l.seq + l.seq / 128) / 4 * 4;
+        assert_int_equal(search(&t, 2)->fit_count, 0);
+        close_toy(&t);
+    }
+}
+
 /* mds_plan_fits tries all grids at one length: the longest fits, and a little more does
  * not, whatever is fixed; in few dry runs. */
 static void the_longest_is_that_of_all_layouts(void **state)
@@ -553,6 +575,7 @@ int main(void)
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(what_does_not_fit_says_why),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
+        cmocka_unit_test(the_longest_has_blocks_on_the_host),
         cmocka_unit_test(the_longest_is_that_of_all_layouts),
         cmocka_unit_test(there_may_be_no_longest),
         cmocka_unit_test(a_row_of_the_table_goes_first),
