@@ -17,7 +17,8 @@ TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
   tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/module.t
 dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
   tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/module.t
-dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/thetagpu.yaml \
+dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/sophia.yaml \
+  tests/launch/thetagpu.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h100.yaml tests/launch/h200.yaml \
   tests/launch/localhost.yaml tests/launch/faults.yaml \
   tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
@@ -29,8 +30,8 @@ EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.
 
 dist_man_MANS += docs/mds_launch.1
 jobscriptsdir = $(docdir)/jobscripts
-dist_jobscripts_DATA = jobscripts/polaris.pbs jobscripts/thetagpu.cobalt jobscripts/dgx2.sbatch \
-  jobscripts/perlmutter.sbatch jobscripts/h200.sbatch
+dist_jobscripts_DATA = jobscripts/polaris.pbs jobscripts/sophia.pbs jobscripts/thetagpu.cobalt \
+  jobscripts/dgx2.sbatch jobscripts/perlmutter.sbatch jobscripts/h200.sbatch
 
 # A Tcl module for Environment Modules and Lmod: `module use` this folder, `module load mds`.
 moduledir = $(datadir)/modulefiles/$(PACKAGE)

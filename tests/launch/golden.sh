@@ -14,6 +14,8 @@ printf '#!/bin/sh\nexit 1\n' > bin/nvidia-smi # this host's GPUs are not the mac
 chmod +x bin/nvidia-smi
 for i in 1 2 3 4 5 6 7 8; do echo "x300${i}c0s1b0n0"; done > pbs.nodes
 for i in 1 2 3 4; do echo "thetagpu0$i"; done > cobalt.nodes
+for i in 1 2 3 4; do echo "sophia-gpu-0$i"; done > sophia.nodes
+for i in 1 1 1 1 1 1 1 1 2 2 2 2 2 2 2 2; do echo "sophia-gpu-0$i"; done > gpus.nodes
 printf 'node1 slots=4\nnode2 slots=4\n' > two.nodes
 printf 'node1\nnode2\nnode1\n' > twice.nodes
 printf 'node1\n\nnode2\n' > blank.nodes

@@ -37,6 +37,8 @@ example() {
 
 example polaris.pbs polaris MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ZERO_STAGE=1 MPSIZE=16 \
     -- prod 16 3:00:00 GenomeLM
+example sophia.pbs sophia MODEL_SIZE_KEY=GPT25B SEQ_LEN=64000 ZERO_STAGE=1 \
+    -- by-node 4 2:00:00 GenomeLM
 example thetagpu.cobalt thetagpu MODEL_SIZE_KEY=GPT25B SEQ_LEN=64000 ZERO_STAGE=1 \
     -- full-node 4 2:00:00 GenomeLM
 example dgx2.sbatch dgx2 MODEL_SIZE_KEY=GPT13B SEQ_LEN=2048 MPSIZE=8 PPSIZE=2 ZERO_STAGE=1 \

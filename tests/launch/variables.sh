@@ -101,6 +101,7 @@ train-gpt3.sh NHOSTS=2 | -n 8 --ppn 4 --hosts x3001c0s1b0n0,x3002c0s1b0n0
 train-gpt3.sh NGPU_PER_HOST=2 | -n 16 --ppn 2
 train-gpt3.sh NGPUS=8 | -n 8 --ppn 4
 train-gpt3.sh MACHINE=thetagpu | mpirun .*-npernode 8
+train-gpt3.sh MACHINE=sophia | mpirun .*-npernode 8
 train-gpt3.sh DTYPE=fp16 | --dtype fp16
 train-gpt3.sh LR=0.1 | --lr 0.1
 train-gpt3.sh TRAIN_ITERS=7 | --train-iters 7

@@ -100,8 +100,9 @@ static void all_faults_come_at_once(void **state)
 
 static void our_profiles_are_well(void **state)
 {
-    static const char *const names[] = {"polaris", "thetagpu", "dgx2",     "perlmutter",
-                                        "h200",    "h100",     "localhost"};
+    static const char *const names[] = {"polaris", "sophia",     "thetagpu",
+                                        "dgx2",    "perlmutter", "h200",
+                                        "h100",    "localhost"};
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -118,10 +119,13 @@ static void our_profiles_are_well(void **state)
 
 static void a_host_name_finds_its_profile(void **state)
 {
-    static const char *const hosts[][2] = {{"x3004c0s13b0n0", "polaris"},
-                                           {"thetagpu07", "thetagpu"},
-                                           {"nid001234", "perlmutter"},
-                                           {"my-laptop", "localhost"}};
+    static const char *const hosts[][2] = {
+        {"x3004c0s13b0n0", "polaris"},
+        {"sophia-gpu-07", "sophia"},
+        {"sophia-login-01.lab.alcf.anl.gov", "sophia"},
+        {"thetagpu07", "thetagpu"},
+        {"nid001234", "perlmutter"},
+        {"my-laptop", "localhost"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
