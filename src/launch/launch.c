@@ -354,7 +354,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     mds_format_bytes((double)e->device_bytes, need, sizeof need);
     mds_format_bytes((double)e->device_limit, have, sizeof have);
     if (e->device_bytes <= e->device_limit) {
-        mds_format_bytes((double)e->host_bytes, need, sizeof need);
+        mds_format_bytes((double)e->host_need, need, sizeof need);
         mds_format_bytes((double)e->host_limit, have, sizeof have);
     }
     return mds_fail(

@@ -61,7 +61,6 @@ static int probe(struct finder *f, const struct way *w, int64_t seq, struct poin
 {
     struct mds_plan_entry e = {.layout = w->grid};
     const struct mds_estimate *is = &e.estimate;
-    int on_host = f->r.machine->node.gpus == 0; /* both are the host's */
     int64_t runs;
 
     f->run.config.model.seq_length = seq;
@@ -73,8 +72,7 @@ static int probe(struct finder *f, const struct way *w, int64_t seq, struct poin
         return 0;
     out->seq = seq;
     out->device = (double)is->device_bytes / (double)is->device_limit;
-    out->host = (double)(is->host_bytes + (on_host ? is->device_bytes : 0)) /
-                (double)is->host_limit;
+    out->host = (double)is->host_need / (double)is->host_limit;
     if (fits(out))
         note(f, &e, seq);
     return 1;

@@ -34,7 +34,7 @@ struct mds_plan {
      * the table before all, unless half as fast. */
     struct mds_plan_entry *fits;
     size_t fit_count;
-    struct mds_plan_reject *out; /* smallest need first, then what does not divide */
+    struct mds_plan_reject *out; /* nearest to fit first, then what does not divide */
     size_t out_count;
     unsigned fixed;      /* mds_layout_fixed */
     char origin[256];    /* where the table has a row for this, or "" */

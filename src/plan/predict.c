@@ -102,8 +102,16 @@ static void limit(const struct mds_machine *m, int per_node, struct mds_estimate
 {
     e->device_limit = device_limit(m, per_node);
     e->host_limit = host_limit(m, per_node);
-    e->fits = e->device_bytes <= e->device_limit &&
-              e->host_bytes + (m->node.gpus > 0 ? 0 : e->device_bytes) <= e->host_limit;
+    e->host_need = e->host_bytes + (m->node.gpus > 0 ? 0 : e->device_bytes);
+    e->fits = e->device_bytes <= e->device_limit && e->host_need <= e->host_limit;
+}
+
+double mds_estimate_part(const struct mds_estimate *e)
+{
+    double device = (double)e->device_bytes / (double)e->device_limit;
+    double host = (double)e->host_need / (double)e->host_limit;
+
+    return device > host ? device : host;
 }
 
 static void rate(const struct mds_config *c, int world, struct mds_estimate *e)

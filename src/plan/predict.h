@@ -22,6 +22,7 @@ struct mds_estimate {
     struct mds_beside beside;
     int64_t device_bytes;             /* memory.total_peak and all that is beside it */
     int64_t host_bytes;               /* of one rank, on the host */
+    int64_t host_need;                /* that and, without GPUs, device_bytes */
     int64_t device_limit, host_limit; /* memory that a rank may take of each */
     int fits;
 
@@ -36,6 +37,10 @@ struct mds_estimate {
 enum { MDS_PREDICT_RANKS = 3 };
 int mds_predict_ranks(const struct mds_config *c, int world,
                       int rank[MDS_PREDICT_RANKS]);
+
+/* How much of what there is a rank needs, of its GPU's memory or its share of the
+ * host's, whichever is the larger part: above 1 it does not fit. */
+double mds_estimate_part(const struct mds_estimate *e);
 
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.

@@ -162,7 +162,7 @@ static void print_reject(const struct mds_plan_request *r,
         fputc('\n', f);
     } else {
         fprintf(f, "needs %s of %s of host memory a rank\n",
-                mds_format_bytes((double)e->host_bytes, need, sizeof need),
+                mds_format_bytes((double)e->host_need, need, sizeof need),
                 mds_format_bytes((double)e->host_limit, have, sizeof have));
     }
 }

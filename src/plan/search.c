@@ -253,7 +253,8 @@ static int is_pointless(const struct search *s, const struct mds_layout *grid,
 /* ---- grids ---- */
 
 /* What needs least on the device, with weights and optimizer on the host or, which
- * leaves the host to kept inputs, without; the first that fits, or the last. */
+ * leaves the host to kept inputs, without; the first that fits, or the one that is
+ * nearest to it. */
 static int try_least(struct search *s, const struct mds_layout *grid, int64_t tile,
                      struct mds_plan_entry *e)
 {
@@ -261,13 +262,21 @@ static int try_least(struct search *s, const struct mds_layout *grid, int64_t ti
 
     for (int where = 0; where < MDS_PLAN_WHERES; where++)
         for (int step = 0; step < MDS_PLAN_STEPS && !s->rc; step++) {
+            struct mds_plan_entry at = {.layout = *grid};
+
             if (divides && is_late(s))
-                return divides;
-            *e = (struct mds_plan_entry){.layout = *grid};
-            mds_plan_set_least(s->r, &e->layout, where, step, tile);
-            divides = try(s, e);
-            if (!divides || e->estimate.fits)
-                return divides;
+                return 1;
+            mds_plan_set_least(s->r, &at.layout, where, step, tile);
+            if (!try(s, &at)) {
+                *e = at;
+                return 0;
+            }
+            if (!divides ||
+                mds_estimate_part(&at.estimate) < mds_estimate_part(&e->estimate))
+                *e = at;
+            divides = 1;
+            if (e->estimate.fits)
+                return 1;
         }
     return divides;
 }
@@ -360,10 +369,12 @@ static int by_worth(const void *a, const void *b)
 static int by_need(const void *a, const void *b)
 {
     const struct mds_plan_reject *x = a, *y = b;
-    int64_t m = x->entry.estimate.device_bytes, n = y->entry.estimate.device_bytes;
+    double m, n;
 
-    if (x->divides != y->divides)
+    if (x->divides != y->divides || !x->divides)
         return y->divides - x->divides;
+    m = mds_estimate_part(&x->entry.estimate);
+    n = mds_estimate_part(&y->entry.estimate);
     return (m > n) - (m < n);
 }
 

@@ -449,6 +449,46 @@ static void what_does_not_fit_says_why(void **state)
     close_toy(&t);
 }
 
+/* The least of a grid is what is nearest to fit, wherever states are: here 12 bytes of
+ * a weight, which the host nearly has. */
+static void what_does_not_fit_is_the_least(void **state)
+{
+    struct toy t = open_toy("--hidden-size 9216 --num-attention-heads 8");
+    const struct mds_plan *p = search(&t, 2);
+
+    (void)state;
+    assert_int_equal(p->fit_count, 0);
+    assert_true(p->out_count > 2 && p->out[0].divides);
+    for (size_t i = 0; i < p->out_count && p->out[i].divides; i++)
+        assert_int_equal(p->out[i].entry.layout.offload_optimizer, MDS_PLACE_CPU);
+    close_toy(&t);
+}
+
+/* Without GPUs what is on the device and on the host is in one place. */
+static void what_a_cpu_lacks_is_the_sum(void **state)
+{
+    struct toy t = open_toy("--hidden-size 8192 --device cpu --offload-device cpu");
+    const struct mds_plan_request r = request(&t, 2);
+    double need, have;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)state;
+    t.m->node.gpus = 0;
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    assert_true(t.p.out[0].entry.estimate.device_bytes <
+                t.p.out[0].entry.estimate.device_limit);
+    mds_plan_print(&r, &t.p, 1, f);
+    fclose(f);
+    assert_non_null(strstr(text, "needs "));
+    assert_int_equal(
+        sscanf(strstr(text, "needs "), "needs %lf GiB of %lf GiB", &need, &have), 2);
+    assert_true(need > have);
+    free(text);
+    close_toy(&t);
+}
+
 static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
 {
     struct toy t = open_toy("");
@@ -574,6 +614,8 @@ int main(void)
         cmocka_unit_test(what_would_fit_is_said),
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(what_does_not_fit_says_why),
+        cmocka_unit_test(what_does_not_fit_is_the_least),
+        cmocka_unit_test(what_a_cpu_lacks_is_the_sum),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
         cmocka_unit_test(the_longest_has_blocks_on_the_host),
         cmocka_unit_test(the_longest_is_that_of_all_layouts),
