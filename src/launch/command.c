@@ -1,4 +1,5 @@
 /* One function per launcher. */
+#include "base/host.h"
 #include "config.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
@@ -12,12 +13,16 @@
 
 /* ---- parts ---- */
 
-/* Cores of each rank.  Slurm and Open MPI count cores where they bind to them; PALS
- * deals out the system's CPU numbers in a row, and those of second threads come after
- * all cores. */
+/* Cores of each rank, for PALS deals out the system's CPU numbers in a row, and those
+ * of second threads come after all cores.  Slurm counts what its administrator calls a
+ * CPU, mostly hardware threads, and a step of too few gets half of the cores: in a job
+ * it says how many it gave. */
 static int64_t depth(const struct mds_launch *l)
 {
-    int64_t n = l->machine->node.cores / l->per_node;
+    int cpus = l->machine->launcher.kind == MDS_LAUNCHER_SRUN
+                   ? mds_slurm_tasks(getenv("SLURM_JOB_CPUS_PER_NODE"), 0)
+                   : -1;
+    int64_t n = (cpus > 0 ? cpus : l->machine->node.cores) / l->per_node;
 
     return n > 0 ? n : 1;
 }

@@ -131,6 +131,7 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
         grep "^GPU 7 at 0000:df:00.0: near threads 49-55,105-111 (NUMA node 1)" out &&
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron mds_launch --machine h200 --print \
             >out && grep -e "--cpu-bind=mask_cpu:0x7f0000000000007f,0x3f8" out &&
+        ! grep -e "--cpus-per-task" out &&
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=7,1 \
             mds_launch --machine h200 --ranks-per-node 2 --print >out &&
         grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out &&

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# A Slurm of two nodes, n1 and n2, with four GPUs each, all on this host, beside whatever
+# A Slurm of two nodes, n1 and n2, of eight cores with two threads and four GPUs each, all on this host, beside whatever
 # Slurm it has: own folder, own ports, own keys.  The GPUs are the null device.  Sourced.
 #
 #     cluster_missing        what this host lacks for it, or nothing
@@ -71,8 +71,8 @@ JobRequeue=1
 KillWait=5
 MinJobAge=3600
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 1)) CPUs=8 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:fake:4
-NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 2)) CPUs=8 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:fake:4
+NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 1)) CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:fake:4
+NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 2)) CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:fake:4
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     echo "NodeName=n[1-2] Name=gpu Type=fake File=$1/gpu[0-3]" > "$1/gres.conf"

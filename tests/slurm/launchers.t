@@ -42,6 +42,10 @@ test_expect_success OPENMPI 'Open MPI under srun --mpi=pmix' '
     profile openmpi.yaml "$OPENMPI_BUILD" "--mpi=pmix, -u" && with_tcp openmpi.yaml &&
     MACHINE=$PWD/openmpi.yaml && openmpi pmix "env OMPI_MCA_btl=self,tcp srun --mpi=pmix"
 '
+test_expect_success 'srun: all threads of all cores are for the ranks' '
+    submit threads TRAIN_ITERS=5 && becomes $job COMPLETED 60 &&
+    grep "srun .* --cpus-per-task=8 " threads/TINY-64-2n/job-$job.log
+'
 test_expect_success 'MPICH under pmix: one clear line, not four runs of one rank' '
     profile wrong.yaml "$builddir" "--mpi=pmix, -u" &&
     MACHINE=$PWD/wrong.yaml && submit wrong TRAIN_ITERS=5 && becomes $job FAILED 60 &&
