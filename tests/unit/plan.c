@@ -467,7 +467,7 @@ static void what_does_not_fit_is_the_least(void **state)
 /* Without GPUs what is on the device and on the host is in one place. */
 static void what_a_cpu_lacks_is_the_sum(void **state)
 {
-    struct toy t = open_toy("--hidden-size 8192 --device cpu --offload-device cpu");
+    struct toy t = open_toy("--hidden-size 7168 --device cpu --offload-device cpu");
     const struct mds_plan_request r = request(&t, 2);
     double need, have;
     char *text = NULL;
