@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct filling {
@@ -219,11 +218,11 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
 
 /* Nothing is there yet: right for the first of a chain of jobs that all have the same
  * --load and --save, else a slip. */
-static enum mds_rc begin_chain(struct run *r)
+static enum mds_rc begin_chain(struct run *r, int own)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
-    if (c->finetune || !c->save || strcmp(c->save, c->load) != 0)
+    if (c->finetune || !own)
         return mds_fail(
             MDS_EUSER,
             "--load %s: there is no checkpoint; to begin a run leave it out, "
@@ -259,9 +258,19 @@ static int is_same(const char *path, const char *other)
            a.st_ino == b.st_ino;
 }
 
+/* Whether --load is the folder of --save, which is there by now; as the first rank sees
+ * it. */
+static enum mds_rc ask_own(const struct run *r, int *own)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+
+    *own = c->save && speaks(r) && is_same(c->load, c->save);
+    return mds_comm_broadcast(r->groups.world, own, sizeof *own, 0);
+}
+
 /* Whether the run goes on from a checkpoint of --save: of --load, which is that folder,
  * or the one in it.  For rank 0. */
-static int goes_on(const struct run *r, int itself)
+static int goes_on(const struct run *r, int own, int itself)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     char path[MDS_PATH_SIZE];
@@ -269,7 +278,7 @@ static int goes_on(const struct run *r, int itself)
     if (!c->save || c->finetune)
         return 0;
     if (!itself)
-        return is_same(c->load, c->save);
+        return own;
     return !mds_ckpt_path(c->save, r->iteration, 0, path) && is_same(c->load, path);
 }
 
@@ -277,19 +286,20 @@ enum mds_rc mds_run_begin(struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     int64_t iteration = -1;
-    int other;
+    int other, own;
 
     if (!c->load) {
         MDS_TRY(warn_of_others(r));
         return mds_run_start_weights(r);
     }
+    MDS_TRY(ask_own(r, &own));
     MDS_TRY(find(r, look_latest, &iteration));
     if (iteration == -1)
-        return begin_chain(r);
+        return begin_chain(r, own);
     MDS_TRY(iteration == ITSELF ? load(r, c->load, &other) : load_newest(r, iteration));
-    if (speaks(r) && goes_on(r, iteration == ITSELF))
+    if (speaks(r) && goes_on(r, own, iteration == ITSELF))
         r->from = r->iteration;
-    if (c->save && strcmp(c->save, c->load) == 0 && r->iteration == iteration)
+    if (own && r->iteration == iteration)
         r->saved = r->iteration;
     return MDS_OK;
 }

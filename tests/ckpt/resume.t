@@ -73,6 +73,8 @@ test_expect_success 'another micro-batch, and another global batch: no sample is
 '
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "the run begins" out &&
+    pretrain --train-iters 2 --load ./also/ --save also && grep "the run begins" out &&
+    pretrain --train-iters 2 --load ./also/ --save also && ! grep "saved also" out &&
     test_must_fail pretrain --train-iters 2 --load nwe --save new &&
     grep "error: --load nwe: there is no checkpoint" out &&
     test_must_fail pretrain --train-iters 2 --load nwe --save nwe --finetune
