@@ -130,6 +130,26 @@ static void add_order(const struct mds_launch *l, struct mds_str *out)
         mds_str_add(out, "%s%d", i ? "," : "", order[i]);
 }
 
+/* "{before}" of a value is what the variable was, and with nothing before no colon
+ * either.  Without that hole what the user has set goes first. */
+static void add_variable(const struct mds_variable *v, struct mds_words *out)
+{
+    static const char hole[] = "{before}";
+    const char *now = getenv(v->name), *at = strstr(v->value, hole);
+    int n = at ? (int)(at - v->value) : 0;
+
+    if (now && !*now)
+        now = NULL;
+    if (!at) {
+        mds_words_add(out, "%s=%s", v->name, now ? now : v->value);
+        return;
+    }
+    if (!now && n > 0 && at[-1] == ':')
+        n--;
+    mds_words_add(out, "%s=%.*s%s%s", v->name, n, v->value, now ? now : "",
+                  at + strlen(hole));
+}
+
 /* Each variable as `before`, then NAME=VALUE. */
 static void add_environment(const struct mds_launch *l, const char *before,
                             struct mds_words *out)
@@ -138,8 +158,7 @@ static void add_environment(const struct mds_launch *l, const char *before,
 
     for (size_t i = 0; i < l->machine->variable_count; i++) {
         mds_words_split(out, before);
-        mds_words_add(out, "%s=%s", l->machine->environment[i].name,
-                      l->machine->environment[i].value);
+        add_variable(&l->machine->environment[i], out);
     }
     add_order(l, &gpus);
     if (gpus.len) {
