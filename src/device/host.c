@@ -1,6 +1,8 @@
 /* The host: its cores, and its memory. */
+#include "base/minmax.h"
 #include "device/backend.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -150,6 +152,46 @@ static int64_t left_in_groups(const char *root)
     return least;
 }
 
+/* ---- memory of GPUs ---- */
+
+/* Free memory of NUMA node n if it has no cores, else 0. */
+static int64_t free_without_cores(const char *nodes, int n)
+{
+    char path[PATH_SIZE + 64], name[64];
+    int64_t kib;
+
+    snprintf(path, sizeof path, "%s/node%d/cpulist", nodes, n);
+    if (find_number(path, "") >= 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/node%d/meminfo", nodes, n);
+    snprintf(name, sizeof name, "Node %d MemFree:", n);
+    kib = find_number(path, name);
+    return kib > 0 ? kib * 1024 : 0;
+}
+
+/* On a Grace Hopper GPUs' memory is NUMA nodes without cores, which the kernel counts
+ * with the host's.  Other nodes without cores, as of a Xeon Max, are the host's. */
+static int64_t free_of_gpus(const char *root)
+{
+    char nodes[PATH_SIZE], path[PATH_SIZE];
+    const struct dirent *e;
+    int64_t bytes = 0;
+    DIR *d;
+    int n;
+
+    snprintf(path, sizeof path, "%s/proc/driver/nvidia", root);
+    if (access(path, F_OK) != 0)
+        return 0;
+    snprintf(nodes, sizeof nodes, "%s/sys/devices/system/node", root);
+    d = opendir(nodes);
+    while (d && (e = readdir(d)))
+        if (sscanf(e->d_name, "node%d", &n) == 1)
+            bytes += free_without_cores(nodes, n);
+    if (d)
+        closedir(d);
+    return bytes;
+}
+
 /* ---- memory ---- */
 
 int64_t mds_host_memory_below(const char *root)
@@ -161,6 +203,7 @@ int64_t mds_host_memory_below(const char *root)
     kib = find_number(path, "MemAvailable:");
     bytes = kib >= 0 ? kib * 1024
                      : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    bytes = mds_max(bytes - free_of_gpus(root), 0);
     return left < bytes ? left : bytes;
 }
 

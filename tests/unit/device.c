@@ -329,6 +329,26 @@ static void groups_of_version_1_count_too(void **state)
     assert_int_equal(mds_host_memory_below("v1"), 2960);
 }
 
+/* A Grace Hopper: nodes without a core are GPUs' where NVIDIA's driver is loaded, and
+ * the host's, as of a Xeon Max, where it is not. */
+static void memory_of_gpus_is_not_the_hosts(void **state)
+{
+    (void)state;
+    meminfo("gh");
+    put("gh", "sys/devices/system/node/node0/cpulist", "0-71\n");
+    put("gh", "sys/devices/system/node/node0/meminfo", "Node 0 MemFree:  2000 kB\n");
+    put("gh", "sys/devices/system/node/node12/cpulist", "\n");
+    put("gh", "sys/devices/system/node/node12/meminfo",
+        "Node 12 MemTotal:  2500 kB\nNode 12 MemFree:   1500 kB\n");
+    put("gh", "sys/devices/system/node/node13/cpulist", "\n");
+    put("gh", "sys/devices/system/node/node13/meminfo", "Node 13 MemFree:  200 kB\n");
+    assert_int_equal(mds_host_memory_below("gh"), 4000 << 10);
+    put("gh", "proc/driver/nvidia/version", "NVRM version: ...\n");
+    assert_int_equal(mds_host_memory_below("gh"), 2300 << 10);
+    put("gh", "sys/devices/system/node/node13/meminfo", "Node 13 MemFree:  9200 kB\n");
+    assert_int_equal(mds_host_memory_below("gh"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +363,7 @@ int main(void)
         cmocka_unit_test(every_name_is_there),
         cmocka_unit_test(a_job_has_less_than_its_node),
         cmocka_unit_test(groups_of_version_1_count_too),
+        cmocka_unit_test(memory_of_gpus_is_not_the_hosts),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
