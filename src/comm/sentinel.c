@@ -221,11 +221,13 @@ static void say(int status)
 static void open_board(void)
 {
     char path[64];
-    int fd;
+    int fd, pid = 0;
 
-    if (board || page->board_pid == 0)
+    if (!board)
+        pid = __atomic_load_n(&page->board_pid, __ATOMIC_ACQUIRE);
+    if (pid == 0)
         return;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", page->board_pid, page->board_fd);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, page->board_fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
@@ -352,8 +354,8 @@ void mds_comm_sentinel_meet(const void *node, int rank)
     if (MPI_Bcast(where, 2, MPI_INT, 0, *(const MPI_Comm *)node) != MPI_SUCCESS ||
         where[1] < 0 || !page)
         return;
-    page->board_fd = where[1];
-    page->board_pid = where[0];
+    page->board_fd = where[1]; /* before the other, for the sentinel too */
+    __atomic_store_n(&page->board_pid, where[0], __ATOMIC_RELEASE);
     open_board();
 }
 
