@@ -343,6 +343,25 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
     return mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, e);
 }
 
+/* What would fit, around what is set. */
+static void advise(const struct mds_launch *l)
+{
+    struct mds_config_run *asked = NULL;
+    struct mds_plan_request r;
+    struct mds_diag diag = {0};
+    struct mds_plan p;
+
+    if (mds_launch_config(l, NULL, 0, &asked))
+        return;
+    r = mds_launch_request(l, asked);
+    if (!mds_plan_search(&r, &diag, &p)) {
+        mds_plan_advise(&r, &p, stderr);
+        mds_plan_fini(&p);
+    }
+    mds_diag_fini(&diag);
+    mds_config_run_destroy(asked);
+}
+
 /* Whether the layout fits, by the profile; mds_pretrain asks again on the nodes. */
 static enum mds_rc check_memory(const struct mds_launch *l,
                                 const struct mds_estimate *e)
@@ -351,6 +370,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
 
     if (e->fits)
         return MDS_OK;
+    advise(l);
     mds_format_bytes((double)e->device_bytes, need, sizeof need);
     mds_format_bytes((double)e->device_limit, have, sizeof have);
     if (e->device_bytes <= e->device_limit) {
@@ -360,8 +380,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     return mds_fail(
         MDS_EUSER,
         "this does not fit on %lld node%s of %s (%lld rank%s): a rank needs %s of %s; "
-        "`mds_launch plan` shows what does, --layout plan takes it, --no-check-memory "
-        "starts anyway",
+        "what would is above, --no-check-memory starts anyway",
         (long long)l->nodes, mds_plural(l->nodes), l->machine->name,
         (long long)l->ranks, mds_plural(l->ranks), need, have);
 }

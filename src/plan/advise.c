@@ -1,4 +1,4 @@
-/* What would fit, where nothing does. */
+/* What would fit, where nothing does, or not what was asked for. */
 #include "base/minmax.h"
 #include "base/units.h"
 #include "plan/plan.h"
@@ -55,6 +55,22 @@ static void advise_free(const struct mds_plan_request *r, const struct mds_plan 
     }
 }
 
+static void advise_first(const struct mds_plan_request *r, const struct mds_plan *p,
+                         FILE *f)
+{
+    struct mds_str text = {0};
+
+    mds_layout_describe(&p->fits[0].layout, r->world, &text);
+    fprintf(f,
+            "around what is set this fits, %.3g s a step; --layout plan takes it\n"
+            "  %s\n",
+            p->fits[0].estimate.step_s, text.s ? text.s : "");
+    mds_str_fini(&text);
+    mds_layout_options(&p->fits[0].layout, p->fixed, &text);
+    fprintf(f, "  %s\n", text.s ? text.s : "");
+    mds_str_fini(&text);
+}
+
 enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_plan *p)
 {
     struct mds_layout asked;
@@ -83,6 +99,10 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
 {
     struct mds_plan_longest l;
 
+    if (p->fit_count > 0) {
+        advise_first(r, p, f);
+        return;
+    }
     if (p->out_count > 0 && !p->out[0].divides)
         return; /* a fault of the settings, not of room: mds_plan_refuse says it */
     fprintf(f, "nothing fits\n");

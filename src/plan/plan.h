@@ -72,7 +72,8 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
 void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
                     int64_t rows, FILE *f);
 
-/* For a plan without a fit: lines that say what would fit, each of it tried. */
+/* Lines that say what would fit, each of it tried: the plan's first layout, or without
+ * one other lengths, settings and nodes. */
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f);
 

@@ -59,6 +59,19 @@ test_expect_success 'a run that does not fit is not submitted, and leaves no fol
         mds_launch submit debug 1 1:00:00 me 2>err && cat err &&
     grep "nothing fits" err && test ! -e runs/GPT76B-2048-1n && test ! -e qsub.log
 '
+# too_large OPTIONS: a layout that does not fit, printed unless OPTIONS say better.
+too_large() {
+    MACHINE=polaris MODEL_SIZE_KEY=GPT13B MPSIZE=4 mds_launch submit --print debug 1 1:00:00 me "$@"
+}
+test_expect_success 'nor one that is set to what does not fit: settings that would are said' '
+    test_must_fail too_large 2>err && cat err &&
+    grep "a rank needs .*; what would is above" err && grep "^around what is set this fits" err &&
+    options=$(sed -n "s/^  --/--/p" err) && test -n "$options" && too_large -- $options &&
+    too_large --layout plan 2>planned && cat planned &&
+    grep -F "plan: $(sed -n "s/^  tensor/tensor/p" err)" planned &&
+    test_must_fail too_large -- --recompute-granularity none --seq-length 100k 2>err && cat err &&
+    grep "^nothing fits" err && grep "without --recompute-granularity as you set it: " err
+'
 test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
         --print --program "my pretrain" --launcher-command "mpiexec -v" --no-check-memory \
