@@ -49,7 +49,8 @@ struct mds_variable {
 struct mds_machine {
     char *path; /* the file it was read from */
     char *name, *about;
-    char *hosts; /* shell patterns of host names, separated by blanks; or NULL */
+    char *hosts;    /* shell patterns of host names, separated by blanks; or NULL */
+    char *variable; /* "NAME=VALUE", where others have hosts of such names; or NULL */
 
     struct {
         int64_t count;       /* in the whole machine */

@@ -54,6 +54,16 @@ static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
             "launcher.gpu_binding: launcher.kind must be pals, hydra or srun");
 }
 
+/* Slurm writes CUDA_VISIBLE_DEVICES of each task itself: a step has its GPUs in their
+ * own order, whatever its line says. */
+static void check_order(const struct mds_machine *m, struct mds_diag *diag)
+{
+    if (m->gpu.order == MDS_GPU_REVERSE && m->launcher.kind == MDS_LAUNCHER_SRUN)
+        mds_diag_fault(diag, mds_settings_of(&m->facts, "gpu.order")->origin,
+                       "gpu.order: srun hands out GPUs in their own order; leave it "
+                       "out, and give launcher.gpu_binding");
+}
+
 /* The first brace of a text that opens none of the holes, "{a}{b}"; or NULL. */
 static const char *unknown_hole(const char *text, const char *holes)
 {
@@ -124,8 +134,12 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     need(m, keys, sizeof keys / sizeof *keys, "; every profile must give that", diag);
     if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
         need(m, command, 1, "; launchers but plain must have it", diag);
+    if (m->variable && !strchr(m->variable, '='))
+        mds_diag_fault(diag, mds_settings_of(&m->facts, "machine.variable")->origin,
+                       "machine.variable '%s': must be NAME=VALUE", m->variable);
     check_gpu(m, diag);
     check_binding(m, diag);
+    check_order(m, diag);
     check_holes(m, diag);
     check_queues(m, diag);
 }

@@ -20,6 +20,8 @@ static const struct mds_option rows[] = {
      "words", .help = "one line for people"},
     {g, "machine.hosts", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(hosts),
      "pattern...", .help = "host names that mean this machine"},
+    {g, "machine.variable", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(variable),
+     "NAME=VALUE", .help = "in the environment of these hosts, and of no others"},
 
     {g, "node.count", NULL, NULL, MDS_OPT_INT, NULL, 1, 1e6, NULL, AT(node.count),
      "nodes", .help = "nodes of the whole machine"},

@@ -81,6 +81,25 @@ static const char *patterns_of(const struct mds_machine *m, size_t patterns)
     return text;
 }
 
+/* Whether the environment has what it has on that machine. */
+static int has_variable(const struct mds_machine *m)
+{
+    char name[64];
+    const char *value;
+
+    if (!m->variable)
+        return 1;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(m->variable, "="), m->variable);
+    value = getenv(name);
+    return value && strcmp(value, m->variable + strcspn(m->variable, "=") + 1) == 0;
+}
+
+static int is_meant(const struct mds_machine *m, size_t patterns, const char *name)
+{
+    return matches(patterns_of(m, patterns), name) &&
+           (patterns != offsetof(struct mds_machine, hosts) || has_variable(m));
+}
+
 enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
                               struct mds_machine **out)
 {
@@ -95,7 +114,7 @@ enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag
         snprintf(path, sizeof path, "%s/%s", mds_machine_folder(), files[i]->d_name);
         if (!rc && !m)
             rc = mds_machine_load(path, diag, &m);
-        if (m && !matches(patterns_of(m, patterns), name)) {
+        if (m && !is_meant(m, patterns, name)) {
             mds_machine_destroy(m);
             m = NULL;
         }

@@ -135,11 +135,13 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=7,1 \
             mds_launch --machine h200 --ranks-per-node 2 --print >out &&
         grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out &&
-        sed "s/^  kind: H200.*/&\n  order: reverse/" "$srcdir/machines/h200.yaml" >reverse.yaml &&
+        sed "s/^  kind: H200.*/&\n  order: reverse/; s/^  kind: srun/  kind: hydra/
+            s/^  gpu_binding:.*/  gpu_binding: [-bind-to, \"user:{near}\"]/" \
+            "$srcdir/machines/h200.yaml" >reverse.yaml &&
         MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 SP_TYPE=megatron CUDA_VISIBLE_DEVICES=1,7 \
             mds_launch --machine ./reverse.yaml --ranks-per-node 2 --print >out && cat out &&
         grep "CUDA_VISIBLE_DEVICES=7,1" out &&
-        grep -e "--cpu-bind=mask_cpu:0xfe000000000000fe000000000000,0x3f8000000000003f80 " out
+        grep -e "-bind-to user:49+[0-9+]*+111,7+[0-9+]*+69 " out
     fi && unset HWLOC_XMLFILE
 '
 test_expect_success '--help of each verb, and of all a line in the man page' '

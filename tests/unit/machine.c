@@ -61,8 +61,10 @@ static void faults_name_lines_and_the_nearest_name(void **state)
 static void all_faults_come_at_once(void **state)
 {
     static const char text[] =
-        "machine: {name: toy, abot: x, source: s, date: 2026-13-02}\n"
+        "machine: {name: toy, abot: x, variable: a, source: s, date: 2026-13-02}\n"
         "node: {count: 4, gpus: 2, cores: many}\n"
+        "gpu: {order: reverse, source: s, date: 2026-01-02}\n"
+        "launcher: {kind: srun, command: srun, source: s, date: 2026-01-02}\n"
         "queues: {debug: {max_node: 2}, source: s, date: 2026-01-02}\n"
         "environment: {A-B: 1, source: s, date: 2026-01-02}\n"
         "batch: {directives: ['-l n={nodes}', '-l x={node}'], source: s, date: "
@@ -70,12 +72,14 @@ static void all_faults_come_at_once(void **state)
     static const char *const says[] = {
         "m.yaml:1: date '2026-13-02': must be YYYY-MM-DD",
         "m.yaml:1: unknown fact machine.abot; did you mean machine.about?",
+        "m.yaml:1: machine.variable 'a': must be NAME=VALUE",
         "m.yaml:2: node.count has no source and date",
         "m.yaml:2: node.cores 'many': must be",
-        "m.yaml:3: queue debug: unknown key max_node; did you mean max_nodes?",
-        "m.yaml:3: queue debug: must give max_nodes",
-        "m.yaml:4: environment: A-B is no variable",
-        "m.yaml:5: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
+        "m.yaml:5: queue debug: unknown key max_node; did you mean max_nodes?",
+        "m.yaml:5: queue debug: must give max_nodes",
+        "m.yaml:6: environment: A-B is no variable",
+        "m.yaml:7: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
+        "m.yaml:3: gpu.order: srun hands out GPUs in their own order",
         "m.yaml: no gpu.kind",
         ", rates.matmul_flops, rates.matmul_fp32_flops, ",
     };
@@ -128,6 +132,7 @@ static void a_host_name_finds_its_profile(void **state)
         {"my-laptop", "localhost"}};
 
     (void)state;
+    setenv("NERSC_HOST", "perlmutter", 1);
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         struct mds_machine *m = NULL;
         struct mds_diag diag = {0};
@@ -137,6 +142,27 @@ static void a_host_name_finds_its_profile(void **state)
         mds_machine_destroy(m);
         mds_diag_fini(&diag);
     }
+}
+
+static void names_that_others_have_too_are_not_enough(void **state)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    unsetenv("NERSC_HOST");
+    assert_int_equal(mds_machine_find(NULL, "nid001234", &diag, &m), MDS_OK);
+    assert_string_equal(m->name, "localhost");
+    mds_machine_destroy(m);
+    setenv("NERSC_HOST", "perlmutter1", 1);
+    assert_int_equal(mds_machine_find(NULL, "login01", &diag, &m), MDS_OK);
+    assert_string_equal(m->name, "localhost");
+    mds_machine_destroy(m);
+    setenv("NERSC_HOST", "perlmutter", 1);
+    assert_int_equal(mds_machine_find(NULL, "login01", &diag, &m), MDS_OK);
+    assert_string_equal(m->name, "perlmutter");
+    mds_machine_destroy(m);
+    mds_diag_fini(&diag);
 }
 
 static void an_unknown_machine_gets_the_nearest_name(void **state)
@@ -187,6 +213,7 @@ int main(void)
         cmocka_unit_test(all_faults_come_at_once),
         cmocka_unit_test(our_profiles_are_well),
         cmocka_unit_test(a_host_name_finds_its_profile),
+        cmocka_unit_test(names_that_others_have_too_are_not_enough),
         cmocka_unit_test(an_unknown_machine_gets_the_nearest_name),
         cmocka_unit_test(attention_is_as_fast_as_measured),
     };
