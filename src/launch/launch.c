@@ -290,28 +290,36 @@ static int is_open(const struct mds_launch *l, const struct mds_config_run *run)
     return 1;
 }
 
-struct mds_plan_request mds_launch_request(const struct mds_launch *l,
-                                           const struct mds_config_run *run)
+enum mds_rc mds_launch_request(const struct mds_launch *l,
+                               const struct mds_config_run *run,
+                               struct mds_plan_request *out)
 {
-    return (struct mds_plan_request){.machine = l->machine,
+    struct mds_diag diag = {0};
+    enum mds_rc rc = MDS_OK;
+
+    if (!mds_config_has_shape(&run->config.model, &diag))
+        rc = mds_diag_verdict(&diag);
+    mds_diag_fini(&diag);
+    *out = (struct mds_plan_request){.machine = l->machine,
                                      .run = run,
                                      .world = l->ranks,
                                      .per_node = l->per_node,
                                      .budget_s = l->options->plan_s};
+    return rc;
 }
 
 /* The winner's options, in *chosen. */
 static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run *run,
                         struct mds_words *chosen)
 {
-    const struct mds_plan_request r = mds_launch_request(l, run);
+    struct mds_plan_request r;
     struct mds_diag diag = {0};
     struct mds_plan p;
     struct mds_str text = {0};
-    enum mds_rc rc = mds_config_has_shape(&run->config.model, &diag)
-                         ? mds_plan_search(&r, &diag, &p)
-                         : mds_diag_verdict(&diag);
+    enum mds_rc rc = mds_launch_request(l, run, &r);
 
+    if (!rc)
+        rc = mds_plan_search(&r, &diag, &p);
     mds_diag_fini(&diag);
     if (rc)
         return rc;
@@ -353,8 +361,7 @@ static void advise(const struct mds_launch *l)
 
     if (mds_launch_config(l, NULL, 0, &asked))
         return;
-    r = mds_launch_request(l, asked);
-    if (!mds_plan_search(&r, &diag, &p)) {
+    if (!mds_launch_request(l, asked, &r) && !mds_plan_search(&r, &diag, &p)) {
         mds_plan_advise(&r, &p, stderr);
         mds_plan_fini(&p);
     }

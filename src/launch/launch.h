@@ -37,9 +37,11 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
  * can be read and say it. */
 void mds_launch_vocab(struct mds_config_run *run, int say);
 
-/* A search for layouts of a configuration on these nodes; both are borrowed. */
-struct mds_plan_request mds_launch_request(const struct mds_launch *l,
-                                           const struct mds_config_run *run);
+/* A search for layouts of a configuration on these nodes; both are borrowed.
+ * MDS_EUSER: there is no model to search for. */
+enum mds_rc mds_launch_request(const struct mds_launch *l,
+                               const struct mds_config_run *run,
+                               struct mds_plan_request *out);
 
 /* The options that give all that was set or chosen, for a resolved configuration.  What
  * was neither is left to defaults: a variable set later, for the ranks, counts. */

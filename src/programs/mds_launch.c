@@ -76,42 +76,38 @@ static enum mds_rc verb_where(const struct mds_call *c)
     return MDS_OK;
 }
 
-static enum mds_rc print_plan(const struct mds_launch *l,
-                              const struct mds_config_run *run)
+static enum mds_rc print_plan(const struct mds_plan_request *r, int64_t rows)
 {
-    const struct mds_plan_request r = mds_launch_request(l, run);
     struct mds_diag diag = {0};
     struct mds_plan p;
-    enum mds_rc rc = mds_plan_search(&r, &diag, &p);
+    enum mds_rc rc = mds_plan_search(r, &diag, &p);
 
     mds_diag_log(&diag);
     mds_diag_fini(&diag);
     if (rc)
         return rc;
-    mds_plan_print(&r, &p, l->options->rows, stdout);
+    mds_plan_print(r, &p, rows, stdout);
     if (p.fit_count == 0) {
-        mds_plan_advise(&r, &p, stdout);
-        rc = mds_plan_refuse(&r, &p);
+        mds_plan_advise(r, &p, stdout);
+        rc = mds_plan_refuse(r, &p);
     }
     mds_plan_fini(&p);
     return rc;
 }
 
-static enum mds_rc print_max_seq(const struct mds_launch *l,
-                                 const struct mds_config_run *run)
+static enum mds_rc print_max_seq(const struct mds_plan_request *r)
 {
-    const struct mds_plan_request r = mds_launch_request(l, run);
     struct mds_plan_longest longest;
     struct mds_str text = {0};
 
-    MDS_TRY(mds_plan_max_seq(&r, &longest));
+    MDS_TRY(mds_plan_max_seq(r, &longest));
     if (longest.untried > 0)
         printf("not tried for want of time: %lld grids (--plan-seconds)\n",
                (long long)longest.untried);
     if (longest.seq == 0)
         return mds_fail(MDS_EUSER, "no sequence fits on %lld ranks of %s",
-                        (long long)l->ranks, l->machine->name);
-    mds_layout_describe(&longest.best.layout, r.world, &text);
+                        (long long)r->world, r->machine->name);
+    mds_layout_describe(&longest.best.layout, r->world, &text);
     printf("longest sequence: %lld tokens, with %s\n%lld dry runs in %.1f s\n",
            (long long)longest.seq, text.s ? text.s : "", (long long)longest.rehearsed,
            longest.took_s);
@@ -123,7 +119,7 @@ static enum mds_rc verb_plan(const struct mds_call *c)
 {
     const struct mds_launch_options *o = options_of(c);
     struct mds_config_run *run = NULL;
-    struct mds_diag diag = {0};
+    struct mds_plan_request r;
     struct mds_launch l;
     enum mds_rc rc;
 
@@ -131,19 +127,17 @@ static enum mds_rc verb_plan(const struct mds_call *c)
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
-    if (!mds_config_has_shape(&run->config.model, &diag)) {
-        rc = mds_diag_verdict(&diag);
+    rc = mds_launch_request(&l, run, &r);
+    if (rc)
         goto destroy_run;
-    }
     printf("%s", run->config.model.size_key ? run->config.model.size_key : "a model");
     if (!o->max_seq)
         printf(", %lld tokens", (long long)run->config.model.seq_length);
     printf(", %lld rank%s: %lld node%s of %s\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            l.machine->name);
-    rc = o->max_seq ? print_max_seq(&l, run) : print_plan(&l, run);
+    rc = o->max_seq ? print_max_seq(&r) : print_plan(&r, o->rows);
 destroy_run:
-    mds_diag_fini(&diag);
     mds_config_run_destroy(run);
 close_launch:
     mds_launch_close(&l);
