@@ -235,6 +235,7 @@ static enum mds_rc take_line(struct lines *l, char *line, struct mds_hosts *out)
         return mds_fail(MDS_EUSER, "%s:%d: must be a node's name, or NAME slots=N",
                         l->path, l->line);
     at = find(out, name);
+    out->said |= slots > 0 || at < out->count;
     if (at == out->count)
         return add(out, name, slots ? slots : 1);
     if (l->strict)

@@ -11,6 +11,7 @@ struct mds_hosts {
     char **name;
     int *slots; /* ranks it takes: how often it stood there, or what slots= says */
     size_t count;
+    int said; /* a file says slots= of one, or has one more than once */
 };
 
 void mds_hosts_fini(struct mds_hosts *h);

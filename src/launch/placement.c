@@ -41,9 +41,10 @@ static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
         return MDS_OK;
     MDS_TRY(mds_hosts_read(path, !is_of_batch(path), &f->hosts));
     f->nodes = (int)f->hosts.count;
-    if (f->hosts.slots[0] > 1)
-        f->local_ranks = f->hosts.slots[0];
-    if (!is_of_batch(path) && f->local_ranks > 0) {
+    if (!f->hosts.said)
+        return MDS_OK;
+    f->local_ranks = f->hosts.slots[0];
+    if (!is_of_batch(path)) {
         p->slots = f->local_ranks;
         for (size_t i = 1; i < f->hosts.count; i++)
             if (f->hosts.slots[i] < p->slots)

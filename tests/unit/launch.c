@@ -347,6 +347,29 @@ static void disagreements_are_counted(void **state)
     mds_placement_fini(&p);
 }
 
+/* One is as good a number as others, and the least counts. */
+static void slots_count_where_they_are_said(void **state)
+{
+    static const char *const none[] = {NULL};
+    static const struct {
+        const char *file;
+        int slots;
+    } rows[] = {{"a slots=1\nb slots=1\n", 1},
+                {"a slots=1\nb slots=4\n", 1},
+                {"a:4\nb:2\n", 2},
+                {"a\nb\n", 0}};
+    struct mds_placement p;
+
+    (void)state;
+    surround(none, "");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put("some", rows[i].file);
+        assert_int_equal(find("some", &p), MDS_OK);
+        assert_int_equal(p.slots, rows[i].slots);
+        mds_placement_fini(&p);
+    }
+}
+
 static void an_unreachable_pmix_is_noted(void **state)
 {
     static const char *const variables[] = {"PMIX_NAMESPACE", "nowhere", NULL};
@@ -522,6 +545,7 @@ int main(void)
         cmocka_unit_test(the_batch_systems_file_may_repeat_nodes),
         cmocka_unit_test(a_rank_is_told_which_it_is),
         cmocka_unit_test(disagreements_are_counted),
+        cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
         cmocka_unit_test(each_gpu_has_its_numa_node),
         cmocka_unit_test(gpus_of_one_node_share_its_cores),
