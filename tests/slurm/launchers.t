@@ -42,8 +42,9 @@ test_expect_success OPENMPI 'Open MPI under srun --mpi=pmix' '
     profile openmpi.yaml "$OPENMPI_BUILD" "--mpi=pmix, -u" && with_tcp openmpi.yaml &&
     MACHINE=$PWD/openmpi.yaml && openmpi pmix "env OMPI_MCA_btl=self,tcp srun --mpi=pmix"
 '
-test_expect_success 'srun: all threads of all cores are for the ranks' '
+test_expect_success 'srun: all threads of all cores, and all memory, are for the ranks' '
     submit threads TRAIN_ITERS=5 && becomes $job COMPLETED 60 &&
+    about $job | grep "TRES=.*mem=2000M" &&
     grep "srun .* --cpus-per-task=8 " threads/TINY-64-2n/job-$job.log
 '
 test_expect_success 'MPICH under pmix: one clear line, not four runs of one rank' '
@@ -64,7 +65,7 @@ test_expect_success OPENMPI 'Open MPI: mpirun' '
 '
 test_expect_success QSUB 'qsub, and a list of nodes from PBS' '
     launcher pbs.yaml "$builddir" hydra mpiexec.mpich &&
-    sed -i "s/scheduler: slurm/scheduler: pbs/; /--exclusive/d
+    sed -i "s/scheduler: slurm/scheduler: pbs/; /--exclusive/d; /--mem/d
         s/^    - --gpus.*/    - -l select={nodes}:ncpus=8:mpiprocs=4/
         s/^  init: .*/&; export PBS_NODEFILE=\$(TMPDIR=. generate_pbs_nodefile)/" pbs.yaml &&
     MACHINE=$PWD/pbs.yaml && submit pbs TRAIN_ITERS=60 && grep "^#PBS -l select=2:" pbs/*/job.sh &&
