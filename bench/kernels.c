@@ -8,8 +8,9 @@
  *
  * WORK, if any, is timed instead: product=ROWS,IN,OUT or
  * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM, in seconds, or copy, in bytes read and
- * written a second, for bench/ceiling.py and bench/account.py; or step=PARAMETERS, the
- * optimizer's part of a step, beside its floor. */
+ * written a second, for bench/ceiling.py and bench/account.py; or, beside their floors,
+ * norm=ROWS,COLUMNS, embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and
+ * step=PARAMETERS, the optimizer's part of a step. */
 #include "bench/kernels.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
             "[product=ROWS,IN,OUT | attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM | "
+            "norm=ROWS,COLUMNS | embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
             "step=PARAMETERS | copy]...\n");
     return 1;
 }
@@ -58,6 +60,12 @@ static int do_work(const struct bench *b, const char *word)
     else if (sscanf(word, "attention=%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
                     &n[3]) == 4)
         bench_attention(b, n[0], n[1], n[2], n[3]);
+    else if (sscanf(word, "norm=%lld,%lld", &n[0], &n[1]) == 2)
+        bench_norm(b, n[0], n[1]);
+    else if (sscanf(word, "embedding=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)
+        bench_embedding(b, n[0], n[1], (int32_t)n[2]);
+    else if (sscanf(word, "loss=%lld,%lld", &n[0], &n[1]) == 2)
+        bench_loss(b, n[0], (int32_t)n[1]);
     else if (sscanf(word, "step=%lld", &n[0]) == 1 && n[0] > 0)
         bench_step(b, n[0]);
     else if (strcmp(word, "copy") == 0)

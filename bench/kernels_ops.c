@@ -253,7 +253,7 @@ void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
 
 /* ---- the others ---- */
 
-static void report_norm(const struct bench *b, int64_t rows, int64_t cols)
+void bench_norm(const struct bench *b, int64_t rows, int64_t cols)
 {
     int64_t n = rows * cols;
     struct mdsk_norm_fwd f = {.R = rows, .H = cols, .dtype = b->dtype, .eps = 1e-5f};
@@ -274,9 +274,11 @@ static void report_norm(const struct bench *b, int64_t rows, int64_t cols)
     g.dbeta = floats(b, cols);
     TIME(b, &l[0], norm_fwd, &f);
     TIME(b, &l[1], norm_bwd, &g);
-    snprintf(text, sizeof text, "norm %lld, residual fwd", (long long)cols);
+    snprintf(text, sizeof text, "norm %lld x %lld fwd", (long long)rows,
+             (long long)cols);
     report(b, text, &l[0], mdsk_norm_fwd_cost(&f));
-    snprintf(text, sizeof text, "norm %lld bwd", (long long)cols);
+    snprintf(text, sizeof text, "norm %lld x %lld bwd", (long long)rows,
+             (long long)cols);
     report(b, text, &l[1], mdsk_norm_bwd_cost(&g));
     b->dev->give_back();
 }
@@ -300,9 +302,8 @@ static void report_activation(const struct bench *b, const char *name,
     b->dev->give_back();
 }
 
-static void report_embedding(const struct bench *b, int32_t words)
+void bench_embedding(const struct bench *b, int64_t S, int64_t H, int32_t words)
 {
-    int64_t S = b->dev->sizes.rows, H = b->dev->sizes.hidden;
     struct mdsk_embedding_fwd f = {.B = 1,
                                    .S = S,
                                    .H = H,
@@ -324,14 +325,14 @@ static void report_embedding(const struct bench *b, int32_t words)
 
     TIME(b, &l[0], embedding_fwd, &f);
     TIME(b, &l[1], embedding_bwd, &g);
-    snprintf(text, sizeof text, "embedding of %d fwd", words);
+    snprintf(text, sizeof text, "embedding %lld of %d fwd", (long long)S, words);
     report(b, text, &l[0], mdsk_embedding_fwd_cost(&f));
-    snprintf(text, sizeof text, "embedding of %d bwd", words);
+    snprintf(text, sizeof text, "embedding %lld of %d bwd", (long long)S, words);
     report(b, text, &l[1], mdsk_embedding_bwd_cost(&g));
     b->dev->give_back();
 }
 
-static void report_loss(const struct bench *b, int64_t rows, int32_t words)
+void bench_loss(const struct bench *b, int64_t rows, int32_t words)
 {
     void *logits = stored(b, rows * words);
     struct mdsk_xent_stats s = {.R = rows,
@@ -362,11 +363,11 @@ static void report_loss(const struct bench *b, int64_t rows, int32_t words)
     TIME(b, &l[0], xent_stats, &s);
     TIME(b, &l[1], xent_bwd, &g);
     TIME(b, &l[2], xent_stats, &both);
-    snprintf(text, sizeof text, "loss of %d stats", words);
+    snprintf(text, sizeof text, "loss %lld x %d stats", (long long)rows, words);
     report(b, text, &l[0], mdsk_xent_stats_cost(&s));
-    snprintf(text, sizeof text, "loss of %d bwd", words);
+    snprintf(text, sizeof text, "loss %lld x %d bwd", (long long)rows, words);
     report(b, text, &l[1], mdsk_xent_bwd_cost(&g));
-    snprintf(text, sizeof text, "loss of %d, both at once", words);
+    snprintf(text, sizeof text, "loss %lld x %d at once", (long long)rows, words);
     report(b, text, &l[2], mdsk_xent_stats_cost(&both));
     b->dev->give_back();
 }
@@ -464,12 +465,12 @@ void bench_operations(const struct bench *b)
 
     measure_product(b);
     for (int i = 0; z->norm[i].rows; i++)
-        report_norm(b, z->norm[i].rows, z->norm[i].cols);
+        bench_norm(b, z->norm[i].rows, z->norm[i].cols);
     report_activation(b, "gelu", MDSK_GELU);
     report_activation(b, "swiglu", MDSK_SWIGLU);
     for (int i = 0; z->vocab[i].rows; i++) {
-        report_embedding(b, z->vocab[i].words);
-        report_loss(b, z->vocab[i].rows, z->vocab[i].words);
+        bench_embedding(b, z->rows, z->hidden, z->vocab[i].words);
+        bench_loss(b, z->vocab[i].rows, z->vocab[i].words);
     }
     report_elements(b);
     bench_step(b, z->parameters);

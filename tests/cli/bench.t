@@ -22,7 +22,12 @@ test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
     grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out &&
     "$builddir/bench/kernels" -t 1 copy >out && grep -E "^copy [1-9][0-9.e+]*$" out &&
-    "$builddir/bench/kernels" -t 1 -p bf16 step=1000 >out && grep "^adamw .* GB/s " out
+    "$builddir/bench/kernels" -t 1 -p bf16 step=1000 norm=8,64 embedding=8,64,100 \
+        loss=8,100 >out &&
+    grep "^adamw .* GB/s " out &&
+    grep "^norm 8 x 64 bwd .* GB/s " out &&
+    grep "^embedding 8 of 100 bwd .* GB/s " out &&
+    grep "^loss 8 x 100 at once .* GB/s " out
 '
 
 test_expect_success PYTHON 'gpu: tries that fail are records, the others are timed' '
