@@ -9,41 +9,40 @@ namespace
 
 using namespace mdsk;
 
-constexpr int lanes = 32, teams = 8;
+constexpr int threads = 256, at_once = 4;
+constexpr int64_t most_parts = 512; /* more take longer to add up */
 
-/* Block (i, j) sums columns i * lanes * N .. of rows j * depth .. into parts[j, cols].
- * Thread (lane, team) takes every teams-th row; teams are added in order. */
+/* Block (i, j) sums columns i * blockDim.x * N .. of rows j * depth .. into parts[j,
+ * cols], a thread N neighbours; rows are under way several at once. */
 template <class T, int N>
-__global__ void sum_parts(int64_t rows, int64_t cols, int64_t depth, const T *x,
-                          float *parts)
+__global__ __launch_bounds__(threads) void sum_parts(int64_t rows, int64_t cols,
+                                                     int64_t depth, const T *x,
+                                                     float *parts)
 {
-    __shared__ float room[teams][lanes * N];
-    int64_t col = ((int64_t)blockIdx.x * lanes + threadIdx.x) * N;
+    int64_t col = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
     int64_t first = blockIdx.y * depth, last = min(first + depth, rows);
     float sum[N] = {};
 
-#pragma unroll 4
-    for (int64_t r = first + threadIdx.y; col < cols && r < last; r += teams) {
-        float v[N];
-
-        load(x + r * cols + col, v);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            sum[i] += v[i];
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        room[threadIdx.y][threadIdx.x * N + i] = sum[i];
-    __syncthreads();
-    if (threadIdx.y > 0 || col >= cols)
+    if (col >= cols)
         return;
-    for (int i = 0; i < N; i++) {
-        float all = 0;
+    for (int64_t r = first; r < last; r += at_once) {
+        pack<T, N> piece[at_once] = {};
 
-        for (int t = 0; t < teams; t++)
-            all += room[t][threadIdx.x * N + i];
-        parts[blockIdx.y * cols + col + i] = all;
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            if (r + i < last)
+                piece[i] = fetch<N>(x + (r + i) * cols + col);
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            float v[N];
+
+            unpack(piece[i], v);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum[j] += v[j];
+        }
     }
+    store(sum, parts + blockIdx.y * cols + col);
 }
 
 struct add_sums {
@@ -84,9 +83,11 @@ extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t 
     return with_storage(dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         constexpr int N = width();
-        const int64_t wanted = 1024; /* blocks: some for each processor */
-        int64_t across = ceil_div(cols, lanes * N);
-        int64_t depth = max(ceil_div(rows * across, wanted), (int64_t)16 * teams);
+        int64_t pieces = ceil_div(cols, N);
+        int64_t lanes = min(ceil_div(pieces, 32) * 32, (int64_t)threads);
+        int64_t across = ceil_div(pieces, lanes);
+        int64_t blocks = 4 * threads / lanes * mdsk_cuda_processors();
+        int64_t depth = ceil_div(rows, min(ceil_div(blocks, across), most_parts));
         int64_t down = ceil_div(rows, depth);
         float *parts = (float *)mdsk_cuda_scratch(stream, MDSK_CUDA_REDUCE,
                                                   down * cols * (int64_t)sizeof *parts);
@@ -95,7 +96,7 @@ extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t 
         if (!err)
             err = launch(
                 sum_parts<T, N>, dim3(mdsk_cuda_blocks(across), mdsk_cuda_blocks(down)),
-                dim3(lanes, teams), stream, rows, cols, depth, (const T *)x, parts);
+                (unsigned)lanes, stream, rows, cols, depth, (const T *)x, parts);
         return err ? err : add_parts(stream, down, cols, parts, sum, cols, NULL);
     });
 }
