@@ -17,6 +17,7 @@ struct request {
     enum mds_scheduler scheduler;
     struct mds_str head; /* directives, but for the job's name and log */
     char warning[64];    /* the --signal directive */
+    int at_once;         /* jobs of an array that the queue takes at a time; 0: all */
     int taken;
 };
 
@@ -38,6 +39,7 @@ static void take_line(const char *line, struct request *r)
         if (begins(line, mds_dialect_of(all[i])->prefix))
             r->scheduler = all[i];
     d = mds_dialect_of(r->scheduler);
+    sscanf(line, MDS_JOB_AT_ONCE, &r->at_once);
     if (r->scheduler == MDS_SCHEDULER_NONE || !begins(line, d->prefix))
         return;
     what = line + strlen(d->prefix);
@@ -97,8 +99,11 @@ static void write_script(const struct request *all, char *const *folder,
             warning = all[member[i]].warning;
     mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
                 first->head.s, warning);
-    mds_str_add(out, "%s%s%s/%s\n%s%s%d\n", d->prefix, d->output, place, d->logs,
+    mds_str_add(out, "%s%s%s/%s\n%s%s%d", d->prefix, d->output, place, d->logs,
                 d->prefix, d->array, n - 1);
+    if (first->at_once > 0 && first->at_once < n)
+        mds_str_add(out, "%%%d", first->at_once);
+    mds_str_add(out, "\n");
     mds_str_add(out,
                 "# Written by mds_launch sweep: each job of the array is a run.\n");
     if (d->folder)

@@ -37,6 +37,9 @@ enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int6
  * submitted already, so a failure is a warning that names them. */
 void mds_job_record(const char *folder, const char *ids);
 
+/* A line of a script, for printf and scanf, where its queue has such a limit. */
+#define MDS_JOB_AT_ONCE "# Of an array of these at most %d at once."
+
 /* "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);
 

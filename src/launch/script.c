@@ -252,10 +252,22 @@ static void finish(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "exit \"$status\"\n");
 }
 
+/* For array.c, which has the scripts alone. */
+static void at_once(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_queue *q =
+        j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
+                 : NULL;
+
+    if (q && q->at_once)
+        mds_str_add(out, MDS_JOB_AT_ONCE "\n", (int)q->at_once);
+}
+
 void mds_job_script(const struct mds_job *j, struct mds_str *out)
 {
     mds_str_add(out, "#!/bin/bash -l\n");
     head(j, out);
+    at_once(j, out);
     mds_str_add(
         out,
         "# Written by mds_launch submit for %s.  Started again, it goes on from the "

@@ -34,6 +34,7 @@ struct mds_queue {
     int64_t min_nodes, max_nodes;
     double max_s;    /* longest walltime */
     int preemptable; /* jobs may be killed without warning */
+    int64_t at_once; /* jobs of an array that it takes at a time; 0: all */
 };
 
 /* Fused causal attention, measured; half of the square counts. */
