@@ -46,7 +46,7 @@ double mds_estimate_part(const struct mds_estimate *e);
  * per_node to a node, in order.
  *
  * Limits of the time: operations do not overlap; of what travels behind computing a
- * quarter shows (time.c); links are shared fairly. */
+ * part shows (time.c); links are shared fairly. */
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
 

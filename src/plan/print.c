@@ -40,8 +40,9 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
     if (l->offload_layers)
         mds_str_add(out, ", activations of %lld block%s on the host",
                     (long long)l->offload_layers, mds_plural(l->offload_layers));
-    if (l->mlp_tile)
-        mds_str_add(out, ", tiles of %lld", (long long)l->mlp_tile);
+    if (l->mlp_tile || l->sequence_tile)
+        mds_str_add(out, ", tiles of %lld",
+                    (long long)(l->sequence_tile ? l->sequence_tile : l->mlp_tile));
 }
 
 static void print_beside(const struct mds_beside *b, FILE *f)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIED = 256 };
-
 /* What a search carries along. */
 struct search {
     const struct mds_plan_request *r;
@@ -21,7 +19,7 @@ struct search {
     struct {         /* of the grid that is searched */
         struct mds_layout layout;
         int fits;
-    } tried[TRIED];
+    } tried[MDS_PLAN_PLACES * MDS_PLAN_LEVELS];
     int tried_count;
     enum mds_rc rc;
 };
@@ -100,15 +98,22 @@ static int is_allowed(const struct search *s, const struct mds_layout *l)
     return mds_layout_equal(&kept, l);
 }
 
+/* Of the fullest stage, or chunk of one. */
+static int64_t most_blocks(const struct search *s, const struct mds_layout *l)
+{
+    int uneven = s->r->run->config.model.layers % l->pipeline != 0;
+
+    return mds_plan_blocks(s->r, l) + uneven;
+}
+
 /* Keep attention's results of as many blocks as fit, in a layout that fits. */
 static void keep_attention(struct search *s, struct mds_plan_entry *e)
 {
-    int64_t good = 0, bad = s->r->run->config.model.layers + 1;
+    int64_t good = 0, bad = most_blocks(s, &e->layout) + 1, n = bad - 1;
     struct mds_plan_entry best = *e;
 
-    while (bad - good > 1 && !s->rc && !is_late(s)) {
+    for (; bad - good > 1 && !s->rc && !is_late(s); n = good + (bad - good) / 2) {
         struct mds_plan_entry at = *e;
-        int64_t n = good + (bad - good) / 2;
 
         at.layout.keep_attention = n;
         if (!is_allowed(s, &at.layout))
@@ -128,7 +133,7 @@ static void keep_attention(struct search *s, struct mds_plan_entry *e)
 static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
-    int64_t few = 0, enough = s->r->run->config.model.layers + 1;
+    int64_t few = 0, enough = most_blocks(s, &e->layout) + 1;
     struct mds_plan_entry best = *e;
 
     if (is->fits || is->device_bytes > is->device_limit)
@@ -177,6 +182,17 @@ static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
     return 0;
 }
 
+/* Whether full recompute may run in tiles instead: that is faster, for then blocks keep
+ * attention's results, and needs less. */
+static int may_keep(const struct search *s, struct mds_layout l, int64_t tile)
+{
+    int whole = l.recompute == MDS_RECOMPUTE_FULL && l.sequence_tile == 0;
+
+    l.sequence_tile = tile;
+    l.keep_attention = 1;
+    return whole && tile > 0 && is_allowed(s, &l);
+}
+
 /* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
  * was not tried.  Many are the same because of what is fixed. */
 static int find_tried(const struct search *s, const struct mds_layout *l)
@@ -189,8 +205,6 @@ static int find_tried(const struct search *s, const struct mds_layout *l)
 
 static void note_tried(struct search *s, const struct mds_layout *l, int fits)
 {
-    if (s->tried_count == TRIED)
-        return;
     s->tried[s->tried_count].layout = *l;
     s->tried[s->tried_count++].fits = fits;
 }
@@ -220,6 +234,8 @@ static void try_place(struct search *s, const struct mds_layout *grid, int place
         mds_plan_set_activations(&e.layout, level, tile);
         e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
         asked = e.layout;
+        if (may_keep(s, asked, tile))
+            continue;
         fits = find_tried(s, &asked);
         if (fits >= 0)
             continue;

@@ -132,6 +132,23 @@ static void what_room_there_is_is_used(void **state)
     close_toy(&t);
 }
 
+/* Full recompute that needs no tiles for want of room is faster in tiles all the same,
+ * where blocks keep attention's results: of a stage's no more than it has. */
+static void full_recompute_keeps_attention(void **state)
+{
+    struct toy t = open_toy("--num-layers 5 --seq-length 65536 --zero-stage 1 "
+                            "--recompute-granularity full --global-batch-size 2 "
+                            "--pipeline-model-parallel-size 2");
+    const struct mds_plan *p;
+
+    (void)state;
+    t.m->gpu.memory = INT64_C(1) << 33;
+    p = search(&t, 2);
+    assert_true(p->fit_count > 0);
+    assert_int_equal(p->fits[0].layout.keep_attention, 3);
+    close_toy(&t);
+}
+
 /* The less room a GPU has, the more blocks leave it, up to half of a stage's, and no
  * more than have to. */
 static void blocks_leave_for_want_of_room(void **state)
@@ -601,6 +618,7 @@ int main(void)
         cmocka_unit_test(a_plan_ranks_what_fits),
         cmocka_unit_test(the_host_has_to_gain_something),
         cmocka_unit_test(what_room_there_is_is_used),
+        cmocka_unit_test(full_recompute_keeps_attention),
         cmocka_unit_test(blocks_leave_for_want_of_room),
         cmocka_unit_test(blocks_that_shall_leave_do),
         cmocka_unit_test(what_is_fixed_stays),
