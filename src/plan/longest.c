@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { WAYS = MDS_PLAN_WHERES * MDS_PLAN_STEPS, TILES = 2, TILE = 4096, PROBES = 24 };
+enum { WAYS = MDS_PLAN_WHERES * MDS_PLAN_STEPS, TILES = 2, PROBES = 24 };
 
 #define LONGEST ((double)(INT64_C(1) << 33))
 
@@ -116,7 +116,7 @@ static int64_t round_down(const struct finder *f, double seq)
 static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
                          int64_t tiles)
 {
-    int64_t seq = tiles * TILE * grid->ulysses * grid->ring;
+    int64_t seq = tiles * MDS_PLAN_TILE * grid->ulysses * grid->ring;
 
     return (seq + f->unit - 1) / f->unit * f->unit;
 }
@@ -256,11 +256,11 @@ static int is_new(const struct finder *f, const struct ways *all, size_t from,
 {
     struct mds_layout l = w->grid, k;
 
-    mds_plan_set_least(&f->r, &l, w->where, w->step, TILE);
+    mds_plan_set_least(&f->r, &l, w->where, w->step, MDS_PLAN_TILE);
     l = mds_layout_keep(l, &f->now, f->fixed);
     for (size_t i = from; i < all->n; i++) {
         k = w->grid;
-        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, TILE);
+        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, MDS_PLAN_TILE);
         k = mds_layout_keep(k, &f->now, f->fixed);
         if (mds_layout_equal(&l, &k))
             return 0;

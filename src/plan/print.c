@@ -187,12 +187,13 @@ static void print_out(const struct mds_plan_request *r, const struct mds_plan *p
     while (memory < p->out_count && p->out[memory].divides)
         memory++;
     if (memory > 0)
-        fprintf(f, "\nout for memory, at their least: %zu grids\n", memory);
+        fprintf(f, "\nout for memory, at their least: %zu grid%s\n", memory,
+                mds_plural((int64_t)memory));
     for (size_t i = 0; i < memory && (int64_t)i < rows; i++)
         print_reject(r, &p->out[i], f);
     if (memory < p->out_count)
-        fprintf(f, "\nout whatever memory there is: %zu grids, such as\n",
-                p->out_count - memory);
+        fprintf(f, "\nout whatever memory there is: %zu grid%s, such as\n",
+                p->out_count - memory, mds_plural((int64_t)(p->out_count - memory)));
     for (size_t i = memory; i < p->out_count; i++)
         if (is_first_of_kind(p, memory, i))
             print_reject(r, &p->out[i], f);
@@ -200,8 +201,8 @@ static void print_out(const struct mds_plan_request *r, const struct mds_plan *p
         fprintf(f, "\nnot taken: a row of the model table (%s): %.*s\n", p->origin,
                 (int)strcspn(p->row_fault, "\n"), p->row_fault);
     if (p->untried > 0)
-        fprintf(f, "\nnot tried for want of time: %lld grids (--plan-seconds)\n",
-                (long long)p->untried);
+        fprintf(f, "\nnot tried for want of time: %lld grid%s (--plan-seconds)\n",
+                (long long)p->untried, mds_plural(p->untried));
 }
 
 void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
@@ -214,11 +215,11 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
             print_row(r, &p->fits[i], i + 1, f);
         if (p->origin[0] && !p->row_fault[0])
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
-        fprintf(f,
-                "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
-                "layouts fit;\n     each thing kept on the host has to gain 2 %%\n\n1 "
-                "in detail\n",
-                p->fit_count);
+        fprintf(
+            f,
+            "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
+            "%s;\n     each thing kept on the host has to gain 2 %%\n\n1 in detail\n",
+            p->fit_count, p->fit_count == 1 ? "layout fits" : "layouts fit");
         print_memory(&p->fits[0].estimate, f);
         print_time(&p->fits[0].estimate, f);
     }

@@ -59,7 +59,7 @@ int mds_plan_shares(int place)
 
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
 {
-    return seq / (l->ulysses * l->ring) > 4096 ? 4096 : 0;
+    return seq / (l->ulysses * l->ring) > MDS_PLAN_TILE ? MDS_PLAN_TILE : 0;
 }
 
 int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layout *l)

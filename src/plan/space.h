@@ -11,7 +11,8 @@ enum {
     MDS_PLAN_LEVELS = 10, /* of memory for activations */
     MDS_PLAN_PLACES = 7,  /* of weights, gradients and optimizer states */
     MDS_PLAN_WHERES = 3,  /* of those places, the ones that need least on the device */
-    MDS_PLAN_STEPS = 4    /* of those levels, the last ones */
+    MDS_PLAN_STEPS = 4,   /* of those levels, the last ones */
+    MDS_PLAN_TILE = 4096  /* tokens: so many rows fill a GPU */
 };
 
 /* Set tiles and what blocks keep of activations, and where, to one of the levels: each
@@ -27,8 +28,7 @@ void mds_plan_set_states(struct mds_layout *l, int place);
  * pointless where there is one such rank. */
 int mds_plan_shares(int place);
 
-/* Tokens of a tile for sequences of `seq`: 4096 rows fill a GPU, shorter shares need
- * none (0). */
+/* Tokens of a tile for sequences of `seq`; shorter shares need none (0). */
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq);
 
 /* Blocks of a stage, or of each of its chunks; and of how many all that they keep may

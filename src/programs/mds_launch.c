@@ -102,8 +102,8 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
 
     MDS_TRY(mds_plan_max_seq(r, &longest));
     if (longest.untried > 0)
-        printf("not tried for want of time: %lld grids (--plan-seconds)\n",
-               (long long)longest.untried);
+        printf("not tried for want of time: %lld grid%s (--plan-seconds)\n",
+               (long long)longest.untried, mds_plural(longest.untried));
     if (longest.seq == 0)
         return mds_fail(MDS_EUSER, "no sequence fits on %lld ranks of %s",
                         (long long)r->world, r->machine->name);
