@@ -1,14 +1,18 @@
 # The CUDA toolkit, and the libraries that the cuda backend and its communication use.
 
 # MDS_CUDA_LIB(LIBRARY, HEADER, CALL, PLACES): looks for it below each place.  Python
-# packages bring no plain lib*.so, so a numbered one will do.  Sets mds_found_cflags,
-# mds_found_libs, and mds_found_at to where it is, empty if nowhere.
+# packages bring no plain lib*.so, so a numbered one will do; conda has the toolkit's
+# parts in targets/ALONE.  Sets mds_found_cflags, mds_found_libs, and mds_found_at to
+# where it is, empty if nowhere.
 AC_DEFUN([MDS_CUDA_LIB], [
 mds_found_at=
 for mds_dir in $4; do
-  AS_CASE([$mds_dir], [/usr|/usr/local], [mds_include=], [mds_include="-isystem $mds_dir/include"])
   for mds_file in "$mds_dir"/lib64/lib$1.so* "$mds_dir"/lib/lib$1.so* \
-                  "$mds_dir"/lib/*-linux-gnu/lib$1.so*; do
+                  "$mds_dir"/lib/*-linux-gnu/lib$1.so* "$mds_dir"/targets/*/lib/lib$1.so*; do
+    AS_CASE([$mds_dir:$mds_file],
+      [*/targets/*], [mds_include="-isystem ${mds_file%/lib/*}/include"],
+      [/usr:*|/usr/local:*], [mds_include=],
+      [mds_include="-isystem $mds_dir/include"])
     AS_IF([test -z "$mds_found_at" && test -r "$mds_file"],
       [mds_try_CFLAGS="$CUDA_CFLAGS $mds_include"
        mds_try_LIBS="-L${mds_file%/*} -Wl,-rpath,${mds_file%/*} -l:${mds_file##*/}"
@@ -30,7 +34,7 @@ AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=DIR], [lib$1 below DIR (default: if
 $2_CFLAGS= $2_LIBS= $1_summary="no ($5)"
 AS_IF([test -z "$NVCC"], [$1_summary="no (it is for CUDA)"],
       [test "x$with_$1" = xno], [$1_summary="no (asked): $5"], [
-  AS_CASE([$with_$1], [yes|auto], [mds_dirs="$CUDA_DIR /usr/local /usr"],
+  AS_CASE([$with_$1], [yes|auto], [mds_dirs=$CUDA_PLACES],
                       [mds_dirs=$with_$1])
   MDS_CUDA_LIB([$1], [$3], [$4], [$mds_dirs])
   AS_IF([test -n "$mds_found_at"],
@@ -74,9 +78,26 @@ AS_IF([$NVCC $NVCCFLAGS $NVCC_GENCODE -std=c++17 -c conftest.cu -o conftest.o \
 rm -f conftest.cu conftest.o
 ])
 
+# MDS_CUDA_PLACES: where parts of the toolkit are.  NVIDIA's HPC SDK, which the modules of
+# many sites load, has them in folders beside SDK/cuda or SDK/cuda/12.5, and an nvcc in
+# SDK/compilers that starts the one there.
+AC_DEFUN([MDS_CUDA_PLACES], [
+AS_CASE([$CUDA_DIR], [*/compilers], [AS_IF([test -d "${CUDA_DIR%/*}/cuda/include"],
+  [CUDA_DIR=${CUDA_DIR%/*}/cuda])])
+CUDA_PLACES=$CUDA_DIR
+AS_CASE([$CUDA_DIR], [*/cuda], [mds_sdk=${CUDA_DIR%/*} mds_version=],
+  [mds_sdk=${CUDA_DIR%/cuda/*} mds_version=/$(basename "$CUDA_DIR")])
+for mds_dir in "$mds_sdk/math_libs$mds_version" "$mds_sdk/comm_libs$mds_version/nccl" \
+               "$mds_sdk/math_libs" "$mds_sdk/comm_libs/nccl"; do
+  AS_IF([test -d "$mds_dir"], [CUDA_PLACES="$CUDA_PLACES $mds_dir"])
+done
+CUDA_PLACES="$CUDA_PLACES /usr/local /usr"
+])
+
 # MDS_CUDA_FIND: the toolkit below CUDA_DIR.  mds_cuda_why says what it lacks.
 AC_DEFUN([MDS_CUDA_FIND], [
 mds_cuda_why=
+MDS_CUDA_PLACES
 MDS_CUDA_ARCHS
 MDS_NVCC_WORKS([mds_cuda_why="$NVCC does not compile; config.log says why"])
 MDS_CUDA_LIB([cudart], [cuda_runtime_api.h],
@@ -86,8 +107,11 @@ AS_IF([test -n "$mds_found_at"],
   [mds_cuda_why="no usable libcudart below $CUDA_DIR"])
 MDS_CUDA_LIB([cublasLt], [cublasLt.h],
   [cublasLtHandle_t h; return cublasLtCreate(&h) == CUBLAS_STATUS_SUCCESS;],
-  [$CUDA_DIR /usr/local /usr])
-AS_IF([test -n "$mds_found_at"], [CUBLASLT_LIBS=$mds_found_libs],
+  [$CUDA_PLACES])
+AS_IF([test -n "$mds_found_at"],
+  [CUBLASLT_LIBS=$mds_found_libs
+   AS_CASE([$CUDA_CFLAGS], [$mds_found_cflags], [],
+     [CUDA_CFLAGS="$CUDA_CFLAGS $mds_found_cflags"])],
   [mds_cuda_why="no usable libcublasLt below $CUDA_DIR"])
 ])
 
