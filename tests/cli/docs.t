@@ -16,7 +16,9 @@ options() {
 }
 
 echo "of others: --cpu-bind --partition --signal" \
-    "--deepspeed --no-masked-softmax-fusion --num-workers" >foreign
+    "--deepspeed --no-masked-softmax-fusion --num-workers" \
+    "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
+    "--ntasks-per-node --qos" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt; do
         $program --help || return 1
