@@ -103,7 +103,7 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         advise_first(r, p, f);
         return;
     }
-    if (p->out_count > 0 && !p->out[0].divides)
+    if (p->untried == 0 && (p->out_count == 0 || !p->out[0].divides))
         return; /* a fault of the settings, not of room: mds_plan_refuse says it */
     fprintf(f, "nothing fits\n");
     if (mds_plan_max_seq(r, &l) == MDS_OK && l.seq > 0)

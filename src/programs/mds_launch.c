@@ -95,6 +95,21 @@ static enum mds_rc print_plan(const struct mds_plan_request *r, int64_t rows)
     return rc;
 }
 
+/* Where no sequence fits, nor does the one that is set, and a plan for it says why. */
+static enum mds_rc refuse_max_seq(const struct mds_plan_request *r)
+{
+    struct mds_diag diag = {0};
+    struct mds_plan p;
+    enum mds_rc rc = mds_plan_search(r, &diag, &p);
+
+    mds_diag_fini(&diag);
+    if (rc)
+        return rc;
+    rc = mds_plan_refuse(r, &p);
+    mds_plan_fini(&p);
+    return rc;
+}
+
 static enum mds_rc print_max_seq(const struct mds_plan_request *r)
 {
     struct mds_plan_longest longest;
@@ -105,8 +120,7 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
         printf("not tried for want of time: %lld grid%s (--plan-seconds)\n",
                (long long)longest.untried, mds_plural(longest.untried));
     if (longest.seq == 0)
-        return mds_fail(MDS_EUSER, "no sequence fits on %lld ranks of %s",
-                        (long long)r->world, r->machine->name);
+        return refuse_max_seq(r);
     mds_layout_describe(&longest.best.layout, r->world, &text);
     printf("longest sequence: %lld tokens, with %s\n%lld dry runs in %.1f s\n",
            (long long)longest.seq, text.s ? text.s : "", (long long)longest.rehearsed,

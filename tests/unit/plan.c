@@ -399,9 +399,13 @@ static void sizes_that_cannot_be_are_refused(void **state)
 {
     struct toy t = open_toy("--ds-sequence-parallel-size 3");
     const struct mds_plan_request r = request(&t, 4);
+    FILE *f = fopen("advice", "w+");
 
     (void)state;
     assert_fails(mds_plan_refuse(&r, search(&t, 4)), MDS_EUSER, "sequence 3");
+    mds_plan_advise(&r, &t.p, f);
+    assert_int_equal(ftell(f), 0);
+    fclose(f);
     close_toy(&t);
 }
 
