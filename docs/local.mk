@@ -1,5 +1,8 @@
-# The man page comes from the program's table of options (no MPI is started for that).
+# The man page comes from the program's table of options (no MPI is started for that);
+# not where what is built does not run.
+if !CROSS
 nodist_man_MANS += docs/mds_pretrain.1
+endif
 CLEANFILES += docs/mds_pretrain.1
 
 docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT)
