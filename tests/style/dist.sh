@@ -29,7 +29,7 @@ else
 fi
 documents=$(files dist_doc_DATA)
 for text in $documents; do
-    grep -o '](\([^):#]*\)[)#]' "$text" | sed 's/^](//; s/.$//' | while read -r path; do
+    grep -o '](\([^):#][^):#]*\)[)#]' "$text" | sed 's/^](//; s/.$//' | while read -r path; do
         echo "$documents" | grep -q -x -F "docs/$path" || echo "$text: $path"
     done
 done | said 2 'what installed documents link to is installed'
