@@ -1,9 +1,11 @@
 #include "launch/job.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "launch/dialect.h"
 #include "launch/folder.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -47,34 +49,40 @@ const char *mds_clock_text(double s, char *buf, size_t size)
     return buf;
 }
 
+const struct mds_queue *mds_job_queue(const struct mds_job *j)
+{
+    return j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
+                    : NULL;
+}
+
 /* Batch systems may take a job that is over a queue's limits and never start it. */
-static void check_queue(const struct mds_job *j, const char *name,
+static void check_queue(const struct mds_job *j, const struct mds_queue *first,
                         struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_queue *first = mds_machine_queue(m, name, 0);
-    const struct mds_queue *row = mds_machine_queue(m, name, j->launch->nodes);
-    struct mds_queue all = *first;
+    const struct mds_queue *row = mds_job_queue(j);
+    struct mds_queue all = *first; /* its rows together */
+    double most_s;
     char asked[32], most[32], to[64] = "";
 
     for (const struct mds_queue *q = first; q < m->queues + m->queue_count; q++)
-        if (strcmp(q->name, name) == 0) {
-            all.min_nodes = q->min_nodes < all.min_nodes ? q->min_nodes : all.min_nodes;
-            all.max_nodes = q->max_nodes > all.max_nodes ? q->max_nodes : all.max_nodes;
-            all.max_s = q->max_s > all.max_s ? q->max_s : all.max_s;
+        if (strcmp(q->name, all.name) == 0) {
+            all.min_nodes = mds_min(all.min_nodes, q->min_nodes);
+            all.max_nodes = mds_max(all.max_nodes, q->max_nodes);
+            all.max_s = fmax(all.max_s, q->max_s);
         }
+    most_s = row ? row->max_s : all.max_s;
     if (!row)
         mds_diag_fault(diag, NULL, "%lld nodes: queue %s takes %lld to %lld",
-                       (long long)j->launch->nodes, name, (long long)all.min_nodes,
+                       (long long)j->launch->nodes, all.name, (long long)all.min_nodes,
                        (long long)all.max_nodes);
     else if (row->max_s < all.max_s)
         snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,
                  (long long)row->max_nodes);
-    if (j->walltime_s > (row ? row->max_s : all.max_s))
+    if (j->walltime_s > most_s)
         mds_diag_fault(diag, NULL, "walltime %s: queue %s gives %s at most%s",
-                       mds_clock_text(j->walltime_s, asked, sizeof asked), name,
-                       mds_clock_text(row ? row->max_s : all.max_s, most, sizeof most),
-                       to);
+                       mds_clock_text(j->walltime_s, asked, sizeof asked), all.name,
+                       mds_clock_text(most_s, most, sizeof most), to);
 }
 
 /* The job would run here and now; who names a queue or more nodes than there are did
@@ -103,6 +111,7 @@ static int is_name(const char *text)
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
+    const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue, 0) : NULL;
 
     if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
         check_no_scheduler(j, diag);
@@ -113,8 +122,8 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
                        "folder '%s' (--runs, --name): batch systems take no such name; "
                        "use letters, digits and _.-",
                        j->folder);
-    if (j->queue && mds_machine_queue(m, j->queue, 0))
-        check_queue(j, j->queue, diag);
+    if (q)
+        check_queue(j, q, diag);
     else
         unknown_queue(j, diag);
     if (j->walltime_s <= 0)

@@ -16,6 +16,9 @@ struct mds_job {
     int64_t chain;               /* jobs that follow each other */
 };
 
+/* What its queue gives to so many nodes; NULL: none is given, or takes them. */
+const struct mds_queue *mds_job_queue(const struct mds_job *j);
+
 /* All that is wrong with queue, nodes and walltime, by the profile. */
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
 

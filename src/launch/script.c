@@ -255,9 +255,7 @@ static void finish(const struct mds_job *j, struct mds_str *out)
 /* For array.c, which has the scripts alone. */
 static void at_once(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_queue *q =
-        j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
-                 : NULL;
+    const struct mds_queue *q = mds_job_queue(j);
 
     if (q && q->at_once)
         mds_str_add(out, MDS_JOB_AT_ONCE "\n", (int)q->at_once);

@@ -187,9 +187,7 @@ static int64_t round_down(double n)
 /* What a job that is killed loses, at most: seconds. */
 static double loses_s(const struct mds_job *j)
 {
-    const struct mds_queue *q =
-        j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
-                 : NULL;
+    const struct mds_queue *q = mds_job_queue(j);
 
     return q && q->preemptable ? 600 : 1800;
 }
