@@ -23,7 +23,8 @@ dist_machines_DATA = machines/dgx2.yaml machines/h100.yaml machines/h200.yaml \
   machines/thetagpu.yaml
 
 unit_tests += tests/unit/plan
-tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_machine.h tests/unit/scratch.h
+tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_plan.h tests/unit/toy_machine.h \
+  tests/unit/scratch.h
 tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/model/libmds_model.a src/parallel/libmds_parallel.a \
@@ -33,6 +34,12 @@ plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
   $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
 tests_unit_plan_LDADD = $(plan_ldadd)
+
+unit_tests += tests/unit/plan_limits
+tests_unit_plan_limits_SOURCES = tests/unit/plan_limits.c tests/unit/toy_plan.h \
+  tests/unit/toy_machine.h tests/unit/scratch.h
+tests_unit_plan_limits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_plan_limits_LDADD = $(plan_ldadd)
 
 unit_tests += tests/unit/machine
 tests_unit_machine_SOURCES = tests/unit/machine.c tests/unit/toy_machine.h

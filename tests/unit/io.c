@@ -475,7 +475,6 @@ static void test_reader_damaged_gzip(void **state)
 }
 #endif
 
-/* FIPS 180-4 examples: NIST, "SHA-256 example values"; one million 'a' */
 /* From the algorithm's own test vectors: shorter than a stripe, and longer. */
 static void test_xxh64(void **state)
 {
@@ -492,6 +491,7 @@ static void test_xxh64(void **state)
         assert_int_equal(mds_xxh64(known[i].text, strlen(known[i].text)), known[i].sum);
 }
 
+/* FIPS 180-4 examples: NIST, "SHA-256 example values"; one million 'a' */
 static void test_sha256(void **state)
 {
     struct mds_sha256 s;

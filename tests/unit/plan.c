@@ -1,70 +1,9 @@
-/* plan: plans for a toy machine. */
-#include "tests/unit/toy_machine.h"
+/* plan: plans for a toy machine; where they end is in plan_limits.c. */
+#include "tests/unit/toy_plan.h"
 
 #include "engine/engine.h"
-#include "plan/plan.h"
 
 #include <math.h>
-
-/* A small GPT's configuration with those options (one blank between them), read. */
-static struct mds_config_run *read_run(const char *options)
-{
-    static char text[512];
-    char *argv[64] = {text};
-    struct mds_config_run *run = NULL;
-    struct mds_diag diag = {0};
-    int argc = 0;
-
-    snprintf(text, sizeof text,
-             "mds_pretrain --num-layers 4 --hidden-size 256 --num-attention-heads 8 "
-             "--seq-length 2048 %s",
-             options);
-    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-        argv[argc++] = word;
-    if (mds_config_read(argc, argv, &diag, &run))
-        fail_msg("%s", mds_fail_text());
-    mds_diag_fini(&diag);
-    return run;
-}
-
-/* The toy machine, a run for it, and the last plan that was searched. */
-struct toy {
-    struct mds_machine *m;
-    struct mds_config_run *run;
-    struct mds_plan p;
-};
-
-static struct toy open_toy(const char *options)
-{
-    struct toy t = {.run = read_run(options)};
-
-    assert_int_equal(load_toy("", &t.m), MDS_OK);
-    return t;
-}
-
-static void close_toy(struct toy *t)
-{
-    mds_plan_fini(&t->p);
-    mds_machine_destroy(t->m);
-    mds_config_run_destroy(t->run);
-}
-
-static struct mds_plan_request request(const struct toy *t, int64_t world)
-{
-    return (struct mds_plan_request){
-        .machine = t->m, .run = t->run, .world = world, .per_node = 2, .budget_s = 60};
-}
-
-static const struct mds_plan *search(struct toy *t, int64_t world)
-{
-    const struct mds_plan_request r = request(t, world);
-    struct mds_diag diag = {0};
-
-    mds_plan_fini(&t->p);
-    assert_int_equal(mds_plan_search(&r, &diag, &t->p), MDS_OK);
-    mds_diag_fini(&diag);
-    return &t->p;
-}
 
 static void a_plan_ranks_what_fits(void **state)
 {
@@ -394,44 +333,6 @@ static void a_kind_of_sequence_parallelism_stays(void **state)
     close_toy(&ds);
 }
 
-/* The sentence, and not that memory is short. */
-static void sizes_that_cannot_be_are_refused(void **state)
-{
-    struct toy t = open_toy("--ds-sequence-parallel-size 3");
-    const struct mds_plan_request r = request(&t, 4);
-    FILE *f = fopen("advice", "w+");
-
-    (void)state;
-    assert_fails(mds_plan_refuse(&r, search(&t, 4)), MDS_EUSER, "sequence 3");
-    mds_plan_advise(&r, &t.p, f);
-    assert_int_equal(ftell(f), 0);
-    fclose(f);
-    close_toy(&t);
-}
-
-static void what_would_fit_is_said(void **state)
-{
-    struct toy t =
-        open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1 "
-                 "--cpu-offloading-num-layers 0");
-    const struct mds_plan_request r = request(&t, 2);
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-
-    (void)state;
-    t.m->node.count = 1; /* more nodes are no advice */
-    assert_int_equal(search(&t, 2)->fit_count, 0);
-    mds_plan_advise(&r, &t.p, f);
-    fclose(f);
-    assert_non_null(strstr(text, "without --recompute-granularity as you set it: "));
-    assert_null(strstr(text, "without --zero-stage"));
-    assert_non_null(strstr(text, "tokens would, here"));
-    assert_null(strstr(text, "number of nodes"));
-    free(text);
-    close_toy(&t);
-}
-
 /* The plan's memory is the engine's own. */
 static void memory_is_what_the_engine_measures(void **state)
 {
@@ -454,140 +355,6 @@ static void memory_is_what_the_engine_measures(void **state)
                                          e.beside.messages + e.beside.attention);
     assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
     assert_true(e.idle_s == 0);
-    close_toy(&t);
-}
-
-static void what_does_not_fit_says_why(void **state)
-{
-    struct toy t = open_toy("--seq-length 2000000");
-    const struct mds_plan *p = search(&t, 2);
-
-    (void)state;
-    assert_int_equal(p->fit_count, 0);
-    assert_true(p->out_count > 2);
-    assert_true(p->out[0].divides);
-    assert_true(p->out[0].entry.estimate.device_bytes > t.m->gpu.memory);
-    close_toy(&t);
-}
-
-/* The least of a grid is what is nearest to fit, wherever states are: here 12 bytes of
- * a weight, which the host nearly has. */
-static void what_does_not_fit_is_the_least(void **state)
-{
-    struct toy t = open_toy("--hidden-size 9216 --num-attention-heads 8");
-    const struct mds_plan *p = search(&t, 2);
-
-    (void)state;
-    assert_int_equal(p->fit_count, 0);
-    assert_true(p->out_count > 2 && p->out[0].divides);
-    for (size_t i = 0; i < p->out_count && p->out[i].divides; i++)
-        assert_int_equal(p->out[i].entry.layout.offload_optimizer, MDS_PLACE_CPU);
-    close_toy(&t);
-}
-
-/* Without GPUs what is on the device and on the host is in one place. */
-static void what_a_cpu_lacks_is_the_sum(void **state)
-{
-    struct toy t = open_toy("--hidden-size 7168 --device cpu --offload-device cpu");
-    const struct mds_plan_request r = request(&t, 2);
-    double need, have;
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-
-    (void)state;
-    t.m->node.gpus = 0;
-    assert_int_equal(search(&t, 2)->fit_count, 0);
-    assert_true(t.p.out[0].entry.estimate.device_bytes <
-                t.p.out[0].entry.estimate.device_limit);
-    mds_plan_print(&r, &t.p, 1, f);
-    fclose(f);
-    assert_non_null(strstr(text, "needs "));
-    assert_int_equal(
-        sscanf(strstr(text, "needs "), "needs %lf GiB of %lf GiB", &need, &have), 2);
-    assert_true(need > have);
-    free(text);
-    close_toy(&t);
-}
-
-static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
-{
-    struct toy t = open_toy("");
-    const struct mds_plan_request r = request(&t, 2);
-    struct mds_plan_longest l;
-
-    (void)state;
-    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
-    assert_true(l.seq > 2048);
-    t.run->config.model.seq_length = l.seq;
-    assert_true(search(&t, 2)->fit_count > 0);
-    t.run->config.model.seq_length = 2 * l.seq;
-    assert_int_equal(search(&t, 2)->fit_count, 0);
-    close_toy(&t);
-}
-
-/* What keeps blocks' insides may put them on the host: a plan finds no layout for a
- * longer sequence. */
-static void the_longest_has_blocks_on_the_host(void **state)
-{
-    static const char *const fixed[] = {"--recompute-granularity none",
-                                        "--recompute-modules layernorm",
-                                        "--recompute-modules layernorm,mlp_act"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        struct toy t = open_toy(fixed[i]);
-        const struct mds_plan_request r = request(&t, 2);
-        struct mds_plan_longest l;
-
-        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
-        assert_int_equal(l.best.layout.offload_layers, 2);
-        t.run->config.model.seq_length = (l.seq + l.seq / 128) / 4 * 4;
-        assert_int_equal(search(&t, 2)->fit_count, 0);
-        close_toy(&t);
-    }
-}
-
-/* mds_plan_fits tries all grids at one length: the longest fits, and a little more does
- * not, whatever is fixed; in few dry runs. */
-static void the_longest_is_that_of_all_layouts(void **state)
-{
-    static const char *const fixed[] = {
-        "",
-        "--use-rotary-position-embeddings",
-        "--zero-stage 1 --offload-device none",
-        "--recompute-granularity none",
-        "--context-parallel-size 2 --tensor-model-parallel-size 1",
-        "--device cpu --pipeline-model-parallel-size 2",
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        struct toy t = open_toy(fixed[i]);
-        const struct mds_plan_request r = request(&t, 4);
-        struct mds_plan_longest l;
-        struct mds_plan_entry e;
-        enum mds_rc rc;
-
-        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
-        assert_int_equal(l.untried, 0);
-        assert_true(mds_plan_fits(&r, l.seq, &e, &rc));
-        assert_false(mds_plan_fits(&r, (l.seq + l.seq / 128) / 8 * 8 + 8, &e, &rc));
-        assert_true(l.rehearsed < 400);
-        close_toy(&t);
-    }
-}
-
-/* A model that no memory here holds. */
-static void there_may_be_no_longest(void **state)
-{
-    struct toy t = open_toy("--hidden-size 65536");
-    const struct mds_plan_request r = request(&t, 2);
-    struct mds_plan_longest l;
-
-    (void)state;
-    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
-    assert_int_equal(l.seq, 0);
     close_toy(&t);
 }
 
@@ -632,16 +399,7 @@ int main(void)
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_search_ends_in_time),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
-        cmocka_unit_test(sizes_that_cannot_be_are_refused),
-        cmocka_unit_test(what_would_fit_is_said),
         cmocka_unit_test(memory_is_what_the_engine_measures),
-        cmocka_unit_test(what_does_not_fit_says_why),
-        cmocka_unit_test(what_does_not_fit_is_the_least),
-        cmocka_unit_test(what_a_cpu_lacks_is_the_sum),
-        cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
-        cmocka_unit_test(the_longest_has_blocks_on_the_host),
-        cmocka_unit_test(the_longest_is_that_of_all_layouts),
-        cmocka_unit_test(there_may_be_no_longest),
         cmocka_unit_test(a_row_of_the_table_goes_first),
     };
 

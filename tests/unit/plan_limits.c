@@ -1,0 +1,191 @@
+/* plan: what does not fit, what would, and how long a sequence may be. */
+#include "tests/unit/toy_plan.h"
+
+/* The sentence, and not that memory is short. */
+static void sizes_that_cannot_be_are_refused(void **state)
+{
+    struct toy t = open_toy("--ds-sequence-parallel-size 3");
+    const struct mds_plan_request r = request(&t, 4);
+    FILE *f = fopen("advice", "w+");
+
+    (void)state;
+    assert_fails(mds_plan_refuse(&r, search(&t, 4)), MDS_EUSER, "sequence 3");
+    mds_plan_advise(&r, &t.p, f);
+    assert_int_equal(ftell(f), 0);
+    fclose(f);
+    close_toy(&t);
+}
+
+static void what_would_fit_is_said(void **state)
+{
+    struct toy t =
+        open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1 "
+                 "--cpu-offloading-num-layers 0");
+    const struct mds_plan_request r = request(&t, 2);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)state;
+    t.m->node.count = 1; /* more nodes are no advice */
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    mds_plan_advise(&r, &t.p, f);
+    fclose(f);
+    assert_non_null(strstr(text, "without --recompute-granularity as you set it: "));
+    assert_null(strstr(text, "without --zero-stage"));
+    assert_non_null(strstr(text, "tokens would, here"));
+    assert_null(strstr(text, "number of nodes"));
+    free(text);
+    close_toy(&t);
+}
+
+static void what_does_not_fit_says_why(void **state)
+{
+    struct toy t = open_toy("--seq-length 2000000");
+    const struct mds_plan *p = search(&t, 2);
+
+    (void)state;
+    assert_int_equal(p->fit_count, 0);
+    assert_true(p->out_count > 2);
+    assert_true(p->out[0].divides);
+    assert_true(p->out[0].entry.estimate.device_bytes > t.m->gpu.memory);
+    close_toy(&t);
+}
+
+/* The least of a grid is what is nearest to fit, wherever states are: here 12 bytes of
+ * a weight, which the host nearly has. */
+static void what_does_not_fit_is_the_least(void **state)
+{
+    struct toy t = open_toy("--hidden-size 9216 --num-attention-heads 8");
+    const struct mds_plan *p = search(&t, 2);
+
+    (void)state;
+    assert_int_equal(p->fit_count, 0);
+    assert_true(p->out_count > 2 && p->out[0].divides);
+    for (size_t i = 0; i < p->out_count && p->out[i].divides; i++)
+        assert_int_equal(p->out[i].entry.layout.offload_optimizer, MDS_PLACE_CPU);
+    close_toy(&t);
+}
+
+/* Without GPUs what is on the device and on the host is in one place. */
+static void what_a_cpu_lacks_is_the_sum(void **state)
+{
+    struct toy t = open_toy("--hidden-size 7168 --device cpu --offload-device cpu");
+    const struct mds_plan_request r = request(&t, 2);
+    double need, have;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)state;
+    t.m->node.gpus = 0;
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    assert_true(t.p.out[0].entry.estimate.device_bytes <
+                t.p.out[0].entry.estimate.device_limit);
+    mds_plan_print(&r, &t.p, 1, f);
+    fclose(f);
+    assert_non_null(strstr(text, "needs "));
+    assert_int_equal(
+        sscanf(strstr(text, "needs "), "needs %lf GiB of %lf GiB", &need, &have), 2);
+    assert_true(need > have);
+    free(text);
+    close_toy(&t);
+}
+
+static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
+{
+    struct toy t = open_toy("");
+    const struct mds_plan_request r = request(&t, 2);
+    struct mds_plan_longest l;
+
+    (void)state;
+    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+    assert_true(l.seq > 2048);
+    t.run->config.model.seq_length = l.seq;
+    assert_true(search(&t, 2)->fit_count > 0);
+    t.run->config.model.seq_length = 2 * l.seq;
+    assert_int_equal(search(&t, 2)->fit_count, 0);
+    close_toy(&t);
+}
+
+/* What keeps blocks' insides may put them on the host: a plan finds no layout for a
+ * longer sequence. */
+static void the_longest_has_blocks_on_the_host(void **state)
+{
+    static const char *const fixed[] = {"--recompute-granularity none",
+                                        "--recompute-modules layernorm",
+                                        "--recompute-modules layernorm,mlp_act"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct toy t = open_toy(fixed[i]);
+        const struct mds_plan_request r = request(&t, 2);
+        struct mds_plan_longest l;
+
+        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+        assert_int_equal(l.best.layout.offload_layers, 2);
+        t.run->config.model.seq_length = (l.seq + l.seq / 128) / 4 * 4;
+        assert_int_equal(search(&t, 2)->fit_count, 0);
+        close_toy(&t);
+    }
+}
+
+/* mds_plan_fits tries all grids at one length: the longest fits, and a little more does
+ * not, whatever is fixed; in few dry runs. */
+static void the_longest_is_that_of_all_layouts(void **state)
+{
+    static const char *const fixed[] = {
+        "",
+        "--use-rotary-position-embeddings",
+        "--zero-stage 1 --offload-device none",
+        "--recompute-granularity none",
+        "--context-parallel-size 2 --tensor-model-parallel-size 1",
+        "--device cpu --pipeline-model-parallel-size 2",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct toy t = open_toy(fixed[i]);
+        const struct mds_plan_request r = request(&t, 4);
+        struct mds_plan_longest l;
+        struct mds_plan_entry e;
+        enum mds_rc rc;
+
+        assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+        assert_int_equal(l.untried, 0);
+        assert_true(mds_plan_fits(&r, l.seq, &e, &rc));
+        assert_false(mds_plan_fits(&r, (l.seq + l.seq / 128) / 8 * 8 + 8, &e, &rc));
+        assert_true(l.rehearsed < 400);
+        close_toy(&t);
+    }
+}
+
+/* A model that no memory here holds. */
+static void there_may_be_no_longest(void **state)
+{
+    struct toy t = open_toy("--hidden-size 65536");
+    const struct mds_plan_request r = request(&t, 2);
+    struct mds_plan_longest l;
+
+    (void)state;
+    assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
+    assert_int_equal(l.seq, 0);
+    close_toy(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_that_cannot_be_are_refused),
+        cmocka_unit_test(what_would_fit_is_said),
+        cmocka_unit_test(what_does_not_fit_says_why),
+        cmocka_unit_test(what_does_not_fit_is_the_least),
+        cmocka_unit_test(what_a_cpu_lacks_is_the_sum),
+        cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
+        cmocka_unit_test(the_longest_has_blocks_on_the_host),
+        cmocka_unit_test(the_longest_is_that_of_all_layouts),
+        cmocka_unit_test(there_may_be_no_longest),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}
