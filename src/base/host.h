@@ -1,4 +1,4 @@
-/* The host that this process runs on, and what Slurm says of those of a step. */
+/* The host that this process runs on, and what Slurm says of those of a job. */
 #ifndef MDS_BASE_HOST_H
 #define MDS_BASE_HOST_H
 
@@ -9,6 +9,6 @@ void mds_host_name(char host[MDS_HOST_SIZE]);
 
 /* Slurm writes 4 4 8 as "4(x2),8": the number of that node; -1 if there is none, or no
  * list. */
-int mds_slurm_tasks(const char *list, int node);
+int mds_slurm_number(const char *list, int node);
 
 #endif

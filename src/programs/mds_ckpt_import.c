@@ -78,8 +78,7 @@ enum mds_rc mds_verb_import(const struct mds_call *c)
     enum mds_hf_kind kind;
     enum mds_rc rc;
 
-    if (c->words < 2 || strncmp(c->word[0], "--", 2) == 0 ||
-        strncmp(c->word[1], "--", 2) == 0)
+    if (mds_call_names(c) < 2)
         return mds_fail(MDS_EUSER, "import: give the folder of a model and one for the "
                                    "checkpoint, then the layout");
     MDS_TRY(mds_path_join(c->word[0], "config.json", path));

@@ -72,8 +72,7 @@ enum mds_rc mds_verb_reshard(const struct mds_call *c)
     struct mds_opened o;
     enum mds_rc rc;
 
-    if (c->words < 2 || strncmp(c->word[0], "--", 2) == 0 ||
-        strncmp(c->word[1], "--", 2) == 0)
+    if (mds_call_names(c) < 2)
         return mds_fail(MDS_EUSER, "reshard: give a checkpoint and a folder for the "
                                    "new one, then the layout");
     MDS_TRY(mds_opened_open(c->word[0], &o));

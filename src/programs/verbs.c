@@ -97,14 +97,22 @@ static enum mds_rc read_line(struct mds_call *c, const struct mds_option_set *se
     return rc;
 }
 
-/* Operands are names.  An empty one is a variable that is not set, as a rule. */
+size_t mds_call_names(const struct mds_call *c)
+{
+    size_t n = 0;
+
+    while (n < c->words && strncmp(c->word[n], "--", 2) != 0)
+        n++;
+    return n;
+}
+
+/* An empty name is a variable that is not set, as a rule. */
 static int has_empty(const struct mds_call *c)
 {
-    size_t i = 0;
-
-    while (i < c->words && *c->word[i] && strncmp(c->word[i], "--", 2) != 0)
-        i++;
-    return i < c->words && !*c->word[i];
+    for (size_t i = 0; i < mds_call_names(c); i++)
+        if (!*c->word[i])
+            return 1;
+    return 0;
 }
 
 /* What stands behind "--", for a verb that takes no other program's options there: its

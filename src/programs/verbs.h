@@ -18,6 +18,9 @@ struct mds_call {
     char **behind;
 };
 
+/* How many names stand before the first option that a verb hands on. */
+size_t mds_call_names(const struct mds_call *c);
+
 struct mds_verb {
     const char *name;
     const char *synopsis; /* behind the program's name; "[-- " in it: what stands behind
