@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 static char why[256];
 static int repeatable;
@@ -74,6 +75,14 @@ int mdsk_cuda_shared_bytes(void)
     if (!bytes)
         bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     return bytes;
+}
+
+double mdsk_cuda_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)

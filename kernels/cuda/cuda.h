@@ -37,6 +37,9 @@ int mdsk_cuda_capability(void);
 int mdsk_cuda_processors(void);
 int mdsk_cuda_shared_bytes(void);
 
+/* Seconds on a clock that never goes back. */
+double mdsk_cuda_seconds(void);
+
 /* Memory on the device, aligned to 256, from here to where it is given back in the
  * stream's order; NULL, and a reason, if refused.  Neither waits for the device as
  * cudaMalloc and cudaFree may: for a message, too, whose sender in turn waits for what
@@ -57,9 +60,9 @@ enum mdsk_cuda_use {
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);
 
 /* Whether the same call must give the same bits, in every run.  It need not until this
- * is called: products then choose their algorithm by timing, and attention's dq is
- * summed in any order.  Repeatable attention is slower, much so where sequences are
- * longer than about 16 k. */
+ * is called: products then choose their algorithm by timing (race.c), and attention's
+ * dq is summed in any order.  Repeatable attention is slower, much so where sequences
+ * are longer than about 16 k. */
 void mdsk_cuda_set_repeatable(int on);
 int mdsk_cuda_is_repeatable(void);
 

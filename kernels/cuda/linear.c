@@ -6,6 +6,8 @@
 
 #include "kernels/cuda/product.h"
 
+enum { TIMES = 4 }; /* that what a product could take along is timed */
+
 /* Where no epilogue adds the bias, the product adds to it. */
 static int product_and_bias(void *stream, const struct mdsk_linear_fwd *a)
 {
@@ -92,7 +94,7 @@ static int choose_launches(cudaStream_t stream, const struct choice *c,
     if (err || !f->usable || f->ms <= 0 || p->ms <= 0)
         return err;
     if (f->beside_ms <= 0 && mdsk_cuda_can_race(stream))
-        f->beside_ms = mdsk_cuda_time(stream, c->work, c->what);
+        f->beside_ms = mdsk_cuda_time(stream, c->work, c->what, TIMES);
     if (f->beside_ms > 0 && f->ms < p->ms + f->beside_ms)
         *fused = f;
     return 0;
@@ -177,7 +179,7 @@ static float sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a
     if (!mine.db)
         return 0;
     cudaMemsetAsync(mine.db, 0, (size_t)size, stream);
-    p->beside_ms = mdsk_cuda_time(stream, work_sums, &mine);
+    p->beside_ms = mdsk_cuda_time(stream, work_sums, &mine, TIMES);
     mdsk_cuda_give_back(stream, mine.db);
     return p->beside_ms;
 }

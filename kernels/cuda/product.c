@@ -3,15 +3,15 @@
  * It thinks in columns: what is [r, c] by rows here is [c, r] by columns there.  So
  * y [R,out] = x W^T is computed as y^T [out,R] = W x^T, and likewise the rest.
  *
- * Which of its algorithms is fastest for a shape is found by timing the first few that
- * it suggests, at the first call; from then on the same one runs. */
+ * Which of its algorithms runs is found by timing the first few that it suggests
+ * (race.c). */
 #include "kernels/cuda/product.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUGGESTIONS = 8, MOST_ALIGNED = 256, WORKSPACE = 32 << 20 };
+enum { MOST_ALIGNED = 256, WORKSPACE = 32 << 20 };
 
 static cublasLtHandle_t handle;
 static struct mdsk_cuda_plan *plans;
@@ -141,21 +141,23 @@ static int set_preferences(cublasLtMatmulPreference_t pref,
     return err;
 }
 
-/* The best guesses first.  *n may become 0. */
-static int suggest(const struct mdsk_cuda_plan *p, cublasLtMatmulHeuristicResult_t *out,
-                   int *n)
+/* The best guesses first; there may be none. */
+static int suggest(struct mdsk_cuda_plan *p)
 {
+    cublasLtMatmulHeuristicResult_t guess[MDSK_CUDA_ENTRANTS];
     cublasLtMatmulPreference_t pref;
-    int err = rc(cublasLtMatmulPreferenceCreate(&pref));
+    int n = 0, err = rc(cublasLtMatmulPreferenceCreate(&pref));
 
-    *n = 0;
     if (err)
         return err;
     err = set_preferences(pref, &p->shape);
-    if (!err &&
-        cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c, pref,
-                                       SUGGESTIONS, out, n) != CUBLAS_STATUS_SUCCESS)
-        *n = 0;
+    if (!err && cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c,
+                                               pref, MDSK_CUDA_ENTRANTS, guess,
+                                               &n) != CUBLAS_STATUS_SUCCESS)
+        n = 0;
+    for (int i = 0; i < n; i++)
+        p->entrant[i] = guess[i].algo;
+    p->entrants = n;
     cublasLtMatmulPreferenceDestroy(pref);
     return err;
 }
@@ -190,115 +192,21 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
                              &p->algo, room, WORKSPACE, stream));
 }
 
-/* Milliseconds of one piece of work, once warm; negative if it fails. */
-float mdsk_cuda_time(cudaStream_t stream, mdsk_cuda_work_fn *work, const void *what)
-{
-    const int times = 4;
-    cudaEvent_t begin, end;
-    float ms = -1;
-    int err;
-
-    if (cudaEventCreate(&begin) != cudaSuccess)
-        return -1;
-    if (cudaEventCreate(&end) != cudaSuccess)
-        goto destroy_begin;
-    err = work(stream, what);
-    cudaEventRecord(begin, stream);
-    for (int i = 0; !err && i < times; i++)
-        err = work(stream, what);
-    cudaEventRecord(end, stream);
-    if (cudaEventSynchronize(end) != cudaSuccess || err ||
-        cudaEventElapsedTime(&ms, begin, end) != cudaSuccess)
-        ms = -1;
-    cudaEventDestroy(end);
-destroy_begin:
-    cudaEventDestroy(begin);
-    return ms / (float)times;
-}
-
-struct product {
-    const struct mdsk_cuda_plan *plan;
-    const struct mdsk_cuda_operands *operands;
-};
-
-static int work_product(cudaStream_t stream, const void *what)
-{
-    const struct product *p = what;
-
-    return mdsk_cuda_multiply(stream, p->plan, p->operands);
-}
-
-/* Keep the fastest; a later guess must be clearly faster than an earlier one: there is
- * noise, and at the lower clock of later steps cuBLASLt's first ones lose less. */
-static void race(cudaStream_t stream, struct mdsk_cuda_plan *p,
-                 const struct mdsk_cuda_operands *o,
-                 const cublasLtMatmulHeuristicResult_t *guess, int n)
-{
-    const float clearly = 0.95f;
-    cublasLtMatmulAlgo_t best = guess[0].algo;
-
-    p->ms = 0;
-    for (int i = 0; i < n; i++) {
-        float ms;
-
-        p->algo = guess[i].algo;
-        ms = mdsk_cuda_time(stream, work_product, &(struct product){p, o});
-        if (ms > 0 && (p->ms <= 0 || ms < clearly * p->ms)) {
-            p->ms = ms;
-            best = guess[i].algo;
-        }
-    }
-    p->algo = best;
-}
-
-int mdsk_cuda_can_race(cudaStream_t stream)
-{
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-
-    return !mdsk_cuda_is_repeatable() &&
-           cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
-           status == cudaStreamCaptureStatusNone;
-}
-
-/* A product that adds must not do so more than once: it races into memory of its own.
- * Where that cannot be had the first guess has to do. */
-static void choose(cudaStream_t stream, struct mdsk_cuda_plan *p,
-                   const struct mdsk_cuda_operands *o,
-                   const cublasLtMatmulHeuristicResult_t *guess, int n)
-{
-    struct mdsk_cuda_operands mine = *o;
-    int64_t size = p->shape.m * p->shape.n *
-                   (int64_t)mdsk_dtype_size((enum mdsk_dtype)p->shape.out);
-
-    p->algo = guess[0].algo;
-    if (!mdsk_cuda_can_race(stream))
-        return;
-    if (!p->shape.add) {
-        race(stream, p, o, guess, n);
-        return;
-    }
-    mine.c = mdsk_cuda_take(stream, size);
-    if (!mine.c)
-        return;
-    cudaMemsetAsync(mine.c, 0, (size_t)size, stream);
-    race(stream, p, &mine, guess, n);
-    mdsk_cuda_give_back(stream, mine.c);
-}
-
 static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,
                 const struct mdsk_cuda_operands *o)
 {
-    cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
-    int n = 0, err = describe(p);
+    int err = describe(p);
 
     if (!err)
         err = aim(p, o);
     if (!err)
-        err = suggest(p, guess, &n);
-    p->usable = !err && n > 0;
-    if (p->usable)
-        choose(stream, p, o, guess, n);
-    return err;
+        err = suggest(p);
+    p->usable = !err && p->entrants > 0;
+    if (!p->usable)
+        return err;
+    p->algo = p->entrant[0];
+    mdsk_cuda_race(stream, p, o);
+    return 0;
 }
 
 /* The plan for a shape, made at its first use. */
@@ -322,6 +230,8 @@ int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
             goto free_p;
         p->next = plans;
         plans = p;
+    } else if (p->usable && p->entrants) {
+        mdsk_cuda_race_hot(stream, p, o);
     }
     *out = p;
     return 0;

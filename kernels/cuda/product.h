@@ -1,4 +1,5 @@
-/* Products by cuBLASLt (product.c), for those who make operations of them. */
+/* Products by cuBLASLt (product.c) and which of its algorithms run (race.c), for those
+ * who make operations of them. */
 #ifndef MDSK_CUDA_PRODUCT_H
 #define MDSK_CUDA_PRODUCT_H
 
@@ -18,14 +19,18 @@ struct mdsk_cuda_shape {
     int32_t unused;
 };
 
+enum { MDSK_CUDA_ENTRANTS = 8 };
+
 struct mdsk_cuda_plan {
     struct mdsk_cuda_plan *next;
     struct mdsk_cuda_shape shape;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace;
-    float ms;        /* of one product; 0: not timed */
+    cublasLtMatmulAlgo_t algo;                        /* that runs */
+    cublasLtMatmulAlgo_t entrant[MDSK_CUDA_ENTRANTS]; /* that may win the next race */
+    int entrants;                                     /* 0: no race is to come */
+    double raced_at;                                  /* seconds of mdsk_cuda_seconds */
+    float ms;                                         /* of one product; 0: not timed */
     float beside_ms; /* of what it would save: column sums, GELU; 0: not timed */
     int usable;      /* cuBLASLt has an algorithm */
 };
@@ -55,9 +60,18 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
 int mdsk_cuda_run(cudaStream_t stream, const struct mdsk_cuda_shape *s,
                   const struct mdsk_cuda_operands *o);
 
+/* Chooses among the plan's entrants, with these operands, of which the results are
+ * spoilt: at a plan's first use; and, hot, among those that were close, at the first
+ * use a second later. */
+void mdsk_cuda_race(cudaStream_t stream, struct mdsk_cuda_plan *p,
+                    const struct mdsk_cuda_operands *o);
+void mdsk_cuda_race_hot(cudaStream_t stream, struct mdsk_cuda_plan *p,
+                        const struct mdsk_cuda_operands *o);
+
 /* Milliseconds of a piece of work that is repeated; negative if it fails. */
 typedef int mdsk_cuda_work_fn(cudaStream_t stream, const void *what);
-float mdsk_cuda_time(cudaStream_t stream, mdsk_cuda_work_fn *work, const void *what);
+float mdsk_cuda_time(cudaStream_t stream, mdsk_cuda_work_fn *work, const void *what,
+                     int times);
 
 /* Whether anything may be timed now. */
 int mdsk_cuda_can_race(cudaStream_t stream);

@@ -265,6 +265,63 @@ static void the_fastest_is_kept(void **state)
     assert_int_equal(fake.products, 1);
 }
 
+static int last_algo_at(double seconds)
+{
+    fake.seconds = seconds;
+    forget_counts();
+    forward(0, 0);
+    return (int)fake.last_algo;
+}
+
+/* A second later, of those two that were close: 2 was not. */
+static void a_hot_gpu_races_again(void **state)
+{
+    (void)state;
+    fake.ms[1] = 1.03f;
+    fake.ms[2] = 1.5f;
+    layer(MDSK_BF16, 16, 24);
+    assert_int_equal(last_algo_at(5), 0);
+    fake.ms[1] = 0.99f;
+    fake.ms[2] = 0.1f;
+    assert_int_equal(last_algo_at(5.9), 0);
+    assert_int_equal(fake.events, 0);
+    assert_int_equal(last_algo_at(6.1), 1);
+    assert_true(fake.products > 2 * 120); /* 120 ms each */
+    assert_int_equal(fake.searches, 0);
+    fake.ms[1] = 9; /* nobody looks again */
+    assert_int_equal(last_algo_at(60), 1);
+    assert_int_equal(fake.products, 1);
+}
+
+static void small_products_race_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FAKE_ALGOS; i++)
+        fake.ms[i] = 0.01f;
+    layer(MDSK_BF16, 16, 24);
+    last_algo_at(0);
+    last_algo_at(60);
+    assert_int_equal(fake.products, 1);
+}
+
+/* Sums of columns go along until a hot race says that they cost more there. */
+static void what_goes_along_is_decided_again(void **state)
+{
+    (void)state;
+    fake.beside_ms = 0.3f;
+    fake.epilogue_ms = 0.2f;
+    layer(MDSK_BF16, 16, 24);
+    for (int hot = 0; hot < 2; hot++) {
+        backward_weight(1, 0);
+        forget_counts();
+        backward_weight(1, 0);
+        assert_int_equal(fake.products, 1);
+        assert_int_equal(fake.beside, hot);
+        fake.seconds = 2;
+        fake.epilogue_ms = 0.4f;
+    }
+}
+
 static void bits_matter_more_than_time(void **state)
 {
     (void)state;
@@ -366,6 +423,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(all_ways_lead_to_the_same, start),
         cmocka_unit_test_setup(the_fastest_is_kept, start),
+        cmocka_unit_test_setup(a_hot_gpu_races_again, start),
+        cmocka_unit_test_setup(small_products_race_once, start),
+        cmocka_unit_test_setup(what_goes_along_is_decided_again, start),
         cmocka_unit_test_setup(bits_matter_more_than_time, start),
         cmocka_unit_test_setup(work_goes_along_if_that_is_faster, start),
         cmocka_unit_test_setup(odd_shapes_have_no_gelu_epilogue, start),

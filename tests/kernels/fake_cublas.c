@@ -328,6 +328,11 @@ int mdsk_cuda_is_repeatable(void)
     return fake.repeatable;
 }
 
+double mdsk_cuda_seconds(void)
+{
+    return fake.seconds;
+}
+
 int mdsk_cuda_fail(const char *library, const char *why)
 {
     (void)library;

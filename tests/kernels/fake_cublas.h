@@ -16,6 +16,7 @@ struct fake_cublas {
     int no_epilogue;      /* no algorithm has one */
     int nothing;          /* there is no algorithm at all */
     int repeatable;
+    double seconds; /* on the host's clock */
     /* what was done */
     int searches, products, beside, events;
     uint64_t last_algo;
