@@ -4,7 +4,7 @@
  * There are two races.  At a plan's first use the GPU is cool and its clock high, and
  * what a few runs take is no more than a hint.  Under load it is its power that is
  * limited: the clock is a fifth lower, and the lower the more data an algorithm moves.
- * So two that were close in the first race, its winner and what cuBLASLt thinks most
+ * So those that were close in the first race, its winner and what cuBLASLt thinks most
  * of, run again once the GPU is hot, each for long enough to have the clock that it
  * leaves itself: 25 ms are too short for that, 80 will do. */
 #include "kernels/cuda/product.h"
@@ -16,7 +16,7 @@ struct rules {
     float clearly, close;
 };
 
-static const struct rules cold = {0, 0.95f, 1.08f};
+static const struct rules cold = {0, 0.95f, 1.12f};
 static const struct rules hot = {120, 1, 0};
 
 static const double hot_after = 1;   /* seconds */
@@ -84,8 +84,8 @@ static void run_laps(cudaStream_t stream, struct mdsk_cuda_plan *p,
     }
 }
 
-/* The winner becomes the plan's.  Of those that were close to it the first stays an
- * entrant, and the winner, or the next if they are one. */
+/* The winner becomes the plan's.  Of those that were close to it the first two stay
+ * entrants, and the winner, or the next if it is one of them. */
 static void judge(struct mdsk_cuda_plan *p, const struct rules *r, const float ms[])
 {
     int best = -1, n = 0;
@@ -96,7 +96,7 @@ static void judge(struct mdsk_cuda_plan *p, const struct rules *r, const float m
     p->algo = p->entrant[best < 0 ? 0 : best];
     p->ms = best < 0 ? 0 : ms[best];
     for (int i = 0; i < p->entrants; i++)
-        if (ms[i] > 0 && ms[i] <= r->close * p->ms && (n == 0 || (n == 1 && i >= best)))
+        if (ms[i] > 0 && ms[i] <= r->close * p->ms && (n < 2 || (n == 2 && i >= best)))
             p->entrant[n++] = p->entrant[i];
     p->entrants = n;
 }

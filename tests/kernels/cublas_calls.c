@@ -273,23 +273,25 @@ static int last_algo_at(double seconds)
     return (int)fake.last_algo;
 }
 
-/* A second later, of those two that were close: 2 was not. */
+/* A second later: the first two that were close, and the winner. */
 static void a_hot_gpu_races_again(void **state)
 {
+    static const float cold[] = {1, 1.5f, 1.01f, 1.02f, 0.94f};
+
     (void)state;
-    fake.ms[1] = 1.03f;
-    fake.ms[2] = 1.5f;
+    memcpy(fake.ms, cold, sizeof cold);
     layer(MDSK_BF16, 16, 24);
-    assert_int_equal(last_algo_at(5), 0);
-    fake.ms[1] = 0.99f;
-    fake.ms[2] = 0.1f;
-    assert_int_equal(last_algo_at(5.9), 0);
+    assert_int_equal(last_algo_at(5), 4);
+    fake.ms[1] = fake.ms[3] = 0.1f;
+    fake.ms[2] = 0.93f;
+    assert_int_equal(last_algo_at(5.9), 4);
     assert_int_equal(fake.events, 0);
-    assert_int_equal(last_algo_at(6.1), 1);
-    assert_true(fake.products > 2 * 120); /* 120 ms each */
+    assert_int_equal(last_algo_at(6.1), 2);
+    assert_int_equal(fake.events, 2 * 3);
+    assert_true(fake.products > 3 * 120); /* 120 ms each */
     assert_int_equal(fake.searches, 0);
-    fake.ms[1] = 9; /* nobody looks again */
-    assert_int_equal(last_algo_at(60), 1);
+    fake.ms[2] = 9; /* nobody looks again */
+    assert_int_equal(last_algo_at(60), 2);
     assert_int_equal(fake.products, 1);
 }
 

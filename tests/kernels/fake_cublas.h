@@ -7,7 +7,7 @@
 
 #include "kernels/types.h"
 
-enum { FAKE_ALGOS = 3, FAKE_EVENTS = 64 };
+enum { FAKE_ALGOS = 5, FAKE_EVENTS = 64 };
 
 struct fake_cublas {
     float ms[FAKE_ALGOS]; /* of a product by each algorithm */
