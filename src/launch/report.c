@@ -58,52 +58,78 @@ static void take_run(const struct mds_node *map, struct mds_result *r)
     r->flops = number(map, "megatron_flops_per_step");
 }
 
-/* What is summed up of one file. */
-struct sums {
-    int warm;   /* not the first step of a job */
-    long timed; /* steps in timed_s */
-    double timed_s, first_s;
+/* The steps of one file. */
+struct steps {
+    int warm;  /* not the first step of a job */
+    double *s; /* what they took, but for those first ones */
+    size_t n;
+    double first_s;
 };
 
 /* The first step of each job warms up, so it counts only where there is no other. */
-static void take_step(const struct mds_node *map, struct mds_result *r, struct sums *t)
+static enum mds_rc take_step(const struct mds_node *map, struct mds_result *r,
+                             struct steps *t)
 {
-    double s = number(map, "elapsed_s");
+    double s = number(map, "elapsed_s"), *more;
 
-    if (t->warm) {
-        t->timed_s += s;
-        t->timed++;
-    } else {
-        t->first_s = s;
-    }
-    t->warm = 1;
     r->loss = loss_of(map);
     r->steps = (long)number(map, "iteration");
+    if (!t->warm) {
+        t->warm = 1;
+        t->first_s = s;
+        return MDS_OK;
+    }
+    more = mds_grow(t->s, t->n, sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    t->s = more;
+    t->s[t->n++] = s;
+    return MDS_OK;
 }
 
 /* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
  */
-static void take_line(const char *line, const char *path, struct mds_result *r,
-                      struct sums *t)
+static enum mds_rc take_line(const char *line, const char *path, struct mds_result *r,
+                             struct steps *t)
 {
     struct mds_tree *tree = NULL;
+    enum mds_rc rc = MDS_OK;
 
     if (mds_tree_parse(line, strlen(line), path, &tree))
-        return;
+        return MDS_OK;
     if (is_event(tree->root, "run")) {
         take_run(tree->root, r);
         t->warm = 0;
     } else if (is_event(tree->root, "step")) {
-        take_step(tree->root, r, t);
+        rc = take_step(tree->root, r, t);
     }
     mds_tree_destroy(tree);
+    return rc;
 }
 
-/* 0, or -1 if there is no such file. */
-static int read_run(const char *folder, const char *name, struct mds_result *r)
+static int by_time(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The median: a step that saves or evaluates, or in which a GPU chooses algorithms,
+ * says little of the others. */
+static double step_s(struct steps *t)
+{
+    if (t->n == 0)
+        return t->first_s;
+    qsort(t->s, t->n, sizeof *t->s, by_time);
+    return (t->s[(t->n - 1) / 2] + t->s[t->n / 2]) / 2;
+}
+
+/* Of a folder without metrics r->run is "". */
+static enum mds_rc read_run(const char *folder, const char *name, struct mds_result *r)
 {
     char path[PATH_MAX], *line = NULL;
-    struct sums t = {0};
+    enum mds_rc rc = MDS_OK;
+    struct steps t = {0};
     size_t size = 0;
     FILE *f;
 
@@ -111,14 +137,15 @@ static int read_run(const char *folder, const char *name, struct mds_result *r)
     snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
     f = fopen(path, "re");
     if (!f)
-        return -1;
+        return MDS_OK;
     take_name(name, r->run, sizeof r->run);
-    while (getline(&line, &size, f) > 0)
-        take_line(line, path, r, &t);
+    while (!rc && getline(&line, &size, f) > 0)
+        rc = take_line(line, path, r, &t);
     free(line);
     fclose(f);
-    r->elapsed_s = t.timed ? t.timed_s / (double)t.timed : t.first_s;
-    return 0;
+    r->elapsed_s = step_s(&t);
+    free(t.s);
+    return rc;
 }
 
 /* ---- all ---- */
@@ -143,7 +170,10 @@ static enum mds_rc add_run(const char *folder, const char *name,
 {
     struct mds_result r, *more;
 
-    if (name[0] == '.' || read_run(folder, name, &r))
+    if (name[0] == '.')
+        return MDS_OK;
+    MDS_TRY(read_run(folder, name, &r));
+    if (!*r.run)
         return MDS_OK;
     more = mds_grow(out->v, out->n, sizeof *more);
     if (!more)
@@ -157,7 +187,8 @@ static enum mds_rc refuse(const char *folder)
 {
     struct mds_result r;
 
-    if (read_run(folder, ".", &r) == 0)
+    MDS_TRY(read_run(folder, ".", &r));
+    if (*r.run)
         return mds_fail(MDS_EUSER, "report: %s is a run; give the folder it is in",
                         folder);
     return mds_fail(MDS_EUSER, "report: no run in %s has a metrics.jsonl", folder);

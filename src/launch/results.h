@@ -11,7 +11,7 @@ struct mds_result {
     long seq, steps;          /* steps done */
     int ranks;
     double global, flops; /* sequences, and FLOPs by Megatron's formula, of a step */
-    double elapsed_s;     /* of a step, in the mean */
+    double elapsed_s;     /* of a step, the median */
     double loss;          /* of the last */
 };
 

@@ -128,6 +128,16 @@ test_expect_success 'runs without a step, and one whose loss is not finite' '
     grep "^none,A,2,32,0,,,,$" made/report.csv && grep "^nan,.*,nan$" made/report.csv &&
     rm -r made
 '
+test_expect_success 'a step takes what most steps do, the first of each job left out' '
+    rm -rf made && made a A 2 64 9 && made b A 2 64 9 &&
+    for s in 5 1 1.5 1.25; do
+        printf "{\"event\":\"step\",\"iteration\":2,\"elapsed_s\":%s,\"lm_loss\":1}\n" $s
+    done >>made/a/metrics.jsonl &&
+    cat made/b/metrics.jsonl made/b/metrics.jsonl made/a/metrics.jsonl >b && sed 1d b >>made/b/metrics.jsonl &&
+    mds_launch report made >out && cat out &&
+    grep "^| a | A | 2 | 64 | 2 | 1.375 |" out && grep "^| b | A | 2 | 64 | 2 | 1.5 |" out &&
+    rm -r made b
+'
 test_expect_success 'names that CSV, Markdown and gnuplot would read something into' '
     mkdir -p "odd, it'"'"'s" && cd "odd, it'"'"'s" && made "x,1|\"y" "A'"'"'; print 1 #" 2 32 1 && cd .. &&
     mds_launch report "odd, it'"'"'s/made" >out && cat out &&
