@@ -19,7 +19,7 @@ struct mdsk_cuda_shape {
     int32_t unused;
 };
 
-enum { MDSK_CUDA_ENTRANTS = 8 };
+enum { MDSK_CUDA_ENTRANTS = 8 }; /* at most: what cuBLASLt suggests */
 
 struct mdsk_cuda_plan {
     struct mdsk_cuda_plan *next;
@@ -47,9 +47,9 @@ struct mdsk_cuda_shape mdsk_cuda_shape_of(int64_t m, int64_t n, int64_t k,
                                           enum mdsk_dtype in, enum mdsk_dtype out,
                                           const struct mdsk_cuda_operands *o);
 
-/* The plan for a shape, made at its first use with these operands, of which the results
- * are spoilt then.  0 or -errno; of a plan that is not usable the rest means nothing.
- */
+/* The plan for a shape, made at its first use.  Whenever its algorithms race, these
+ * operands' results are spoilt.  0 or -errno; of a plan that is not usable the rest
+ * means nothing. */
 int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
                         const struct mdsk_cuda_operands *o,
                         struct mdsk_cuda_plan **out);
@@ -60,9 +60,8 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
 int mdsk_cuda_run(cudaStream_t stream, const struct mdsk_cuda_shape *s,
                   const struct mdsk_cuda_operands *o);
 
-/* Chooses among the plan's entrants, with these operands, of which the results are
- * spoilt: at a plan's first use; and, hot, among those that were close, at the first
- * use a second later. */
+/* Chooses among the plan's entrants, with these operands: at a plan's first use; and,
+ * hot, among those that were close, at the first use a second later. */
 void mdsk_cuda_race(cudaStream_t stream, struct mdsk_cuda_plan *p,
                     const struct mdsk_cuda_operands *o);
 void mdsk_cuda_race_hot(cudaStream_t stream, struct mdsk_cuda_plan *p,
