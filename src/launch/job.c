@@ -1,6 +1,7 @@
 #include "launch/job.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/units.h"
 #include "launch/dialect.h"
 #include "launch/folder.h"
 
@@ -73,9 +74,9 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *first,
         }
     most_s = row ? row->max_s : all.max_s;
     if (!row)
-        mds_diag_fault(diag, NULL, "%lld nodes: queue %s takes %lld to %lld",
-                       (long long)j->launch->nodes, all.name, (long long)all.min_nodes,
-                       (long long)all.max_nodes);
+        mds_diag_fault(diag, NULL, "%lld node%s: queue %s takes %lld to %lld",
+                       (long long)j->launch->nodes, mds_plural(j->launch->nodes),
+                       all.name, (long long)all.min_nodes, (long long)all.max_nodes);
     else if (row->max_s < all.max_s)
         snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,
                  (long long)row->max_nodes);
