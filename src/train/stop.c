@@ -52,6 +52,15 @@ void mds_run_ignore_signals(const struct run *r)
     handle(r, SIG_IGN);
 }
 
+/* To come back to an iteration is not to get there: a job that ends where the next one
+ * begins would send it to the same data again, without end. */
+static int is_exit_interval(const struct run *r)
+{
+    int64_t every = r->config->train.exit_interval;
+
+    return every > 0 && r->iteration != r->returned_to && r->iteration % every == 0;
+}
+
 enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)
 {
     const struct mds_train_config *t = &r->config->train;
@@ -63,7 +72,7 @@ enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)
     MDS_TRY(mds_comm_all_reduce_f64(r->groups.world, vote, 2, MDS_COMM_MAX));
     if (r->iteration >= t->iters)
         *reason = "iterations";
-    else if (t->exit_interval > 0 && r->iteration % t->exit_interval == 0)
+    else if (is_exit_interval(r))
         *reason = "exit interval";
     else if (vote[0] > 0)
         *reason = "signal";

@@ -108,6 +108,17 @@ test_expect_success 'rollback waits for the save in the background' '
     sed -n "/warn: iteration 7/,\$ d; /saved later\/iter_0000006/p" out | grep saved &&
     test "$(cat later/latest)" = iter_0000010 && mds_ckpt verify --all later
 '
+# A chain of jobs, the second of which meets the batch and goes back to where it began.
+test_expect_success 'to go back to an exit interval is not to reach it' '
+    for n in 1 2; do
+        rm -rf chain && for at in 5 10; do
+            test_expect_code 85 pretrain $n --train-iters 20 --init-weights w --save chain \
+                --load chain --exit-interval 5 --save-interval 100 --on-nonfinite rollback &&
+            test "$(cat chain/latest)" = "$(printf iter_%07d $at)" || return 1
+        done &&
+        grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
+    done
+'
 # In a text of nothing but Z no batch can be computed.
 test_expect_success 'skipping and going back have a limit' '
     awk "BEGIN { for (i = 0; i < 1600; i++) printf \"Z\" }" >text &&
