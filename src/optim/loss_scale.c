@@ -34,7 +34,7 @@ void mds_loss_scale_update(struct mds_loss_scale *s, int overflow)
 {
     if (overflow)
         overflowed(s);
-    else if (s->dynamic && ++s->good == s->window) {
+    else if (s->dynamic && ++s->good >= s->window) {
         s->good = 0;
         s->left = s->hysteresis;
         s->scale *= 2;

@@ -105,6 +105,10 @@ static void loss_scales(void **state)
     assert_true(mds_loss_scale_yields(&s)); /* the first one is forgiven here, too */
     updates(&s, 1, 1, 3);
     assert_false(mds_loss_scale_yields(&s));
+    s.good = 7; /* of a run whose window was longer */
+    updates(&s, 1, 0, 6);
+    updates(&s, 2, 0, 6);
+    updates(&s, 1, 0, 12);
 }
 
 static void loss_scales_that_stay(void **state)
