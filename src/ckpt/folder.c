@@ -341,10 +341,12 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 
 void mds_ckpt_abandon(const char *dir, int64_t iteration)
 {
-    char path[MDS_PATH_SIZE];
+    char path[MDS_PATH_SIZE], why[2048];
 
+    snprintf(why, sizeof why, "%s", mds_fail_text());
     if (!mds_ckpt_path(dir, iteration, 1, path))
         (void)remove_files(path, 1);
+    (void)mds_fail(MDS_EIO, "%s", why);
 }
 
 static enum mds_rc write_name(const char *dir, const char *name, int64_t iteration)

@@ -56,7 +56,8 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
  * was there is replaced, and removed as far as that works. */
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration);
 
-/* Remove the .partial, as far as that works. */
+/* Remove the .partial, as far as that works.  mds_fail's text, which says why there is
+ * no checkpoint, stays. */
 void mds_ckpt_abandon(const char *dir, int64_t iteration);
 
 /* Remove all but the newest keep_last checkpoints (0: keep all), those whose iteration

@@ -426,6 +426,20 @@ static void test_good(void **state)
     assert_int_equal(good_of("c"), -1); /* names nothing */
 }
 
+/* What a failed save left, with something in it that cannot be removed. */
+static void test_abandon(void **state)
+{
+    (void)state;
+    assert_int_equal(mds_ckpt_begin("left", 3), MDS_OK);
+    assert_int_equal(mkdir("left/iter_0000003.partial/other", 0777), 0);
+    mds_fail(MDS_EIO, "no space left");
+    mds_ckpt_abandon("left", 3);
+    assert_string_equal(mds_fail_text(), "no space left");
+    assert_int_equal(rmdir("left/iter_0000003.partial/other"), 0);
+    mds_ckpt_abandon("left", 3);
+    assert_int_equal(access("left/iter_0000003.partial", F_OK), -1);
+}
+
 static void test_bad_latest(void **state)
 {
     static const char line[] = "../../etc/passwd\n";
@@ -444,7 +458,7 @@ int main(void)
         cmocka_unit_test(test_rank_file),  cmocka_unit_test(test_damage),
         cmocka_unit_test(test_in_order),   cmocka_unit_test(test_tables),
         cmocka_unit_test(test_folder),     cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad_latest),
+        cmocka_unit_test(test_bad_latest), cmocka_unit_test(test_abandon),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
