@@ -28,12 +28,60 @@ static enum mds_rc add(struct mds_paths *p, const char *path, double weight)
     return MDS_OK;
 }
 
+/* Whether what stands at text ends here: nothing follows, or a weight does. */
+static int ends_before(const char *text)
+{
+    char word[64];
+    double weight;
+    size_t n;
+
+    text += strspn(text, blanks);
+    n = strcspn(text, blanks);
+    if (n == 0)
+        return 1;
+    if (n >= sizeof word)
+        return 0;
+    memcpy(word, text, n);
+    word[n] = '\0';
+    return mds_parse_real(word, &weight) == 0 && weight > 0;
+}
+
+/* Cut a path off *rest: the first words, up to a weight or the end, that name a source;
+ * else one word.  NULL: nothing is left. */
+static char *cut_path(char **rest)
+{
+    char *path = *rest + strspn(*rest, blanks), *one = path + strcspn(path, blanks);
+    char *end = one;
+
+    if (!*path)
+        return NULL;
+    for (;;) {
+        char kept = *end;
+        int there;
+
+        *end = '\0';
+        there = mds_source_is_there(path);
+        *end = kept;
+        if (there && ends_before(end)) {
+            one = end;
+            break;
+        }
+        if (!kept)
+            break;
+        end += strspn(end, blanks);
+        end += strcspn(end, blanks);
+    }
+    *rest = one + (*one != '\0');
+    *one = '\0';
+    return path;
+}
+
 static enum mds_rc add_pairs(struct mds_paths *p, char *text)
 {
     char *rest, *word = strtok_r(text, blanks, &rest);
 
     while (word) {
-        const char *path = strtok_r(NULL, blanks, &rest);
+        const char *path;
         double weight;
 
         if (mds_parse_real(word, &weight) != 0 || !(weight > 0))
@@ -41,6 +89,7 @@ static enum mds_rc add_pairs(struct mds_paths *p, char *text)
                             "--data-path: '%s' stands where a weight should: give one "
                             "path, or weight path weight path ...",
                             word);
+        path = cut_path(&rest);
         if (!path)
             return mds_fail(MDS_EUSER, "--data-path: no path after weight %s", word);
         MDS_TRY(add(p, path, weight));

@@ -11,7 +11,7 @@ struct mds_paths {
 };
 
 /* Blanks separate; a text without blanks, or one that names an existing source, is one
- * path. */
+ * path.  So are, behind a weight, words that together name one. */
 enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out);
 void mds_paths_fini(struct mds_paths *p);
 

@@ -134,6 +134,20 @@ static void test_paths(void **state)
     assert_int_equal(mds_paths_parse("as Megatron has it", &p), MDS_OK);
     assert_int_equal(p.n, 1);
     mds_paths_fini(&p);
+    assert_int_equal(
+        mds_paths_parse("0.3 with blank.h5 1 as Megatron has it 2 gone.h5", &p),
+        MDS_OK);
+    assert_int_equal(p.n, 3);
+    assert_string_equal(p.path[0], "with blank.h5");
+    assert_string_equal(p.path[1], "as Megatron has it");
+    assert_string_equal(p.path[2], "gone.h5");
+    assert_true(p.weight[0] == 0.3 && p.weight[1] == 1 && p.weight[2] == 2);
+    mds_paths_fini(&p);
+    assert_int_equal(mds_paths_parse("1 as Megatron has it", &p), MDS_OK);
+    assert_string_equal(p.path[0], "as Megatron has it");
+    mds_paths_fini(&p);
+    assert_fails(mds_paths_parse("1 no blank.h5 2 a.h5", &p), MDS_EUSER,
+                 "'blank.h5' stands where a weight");
     assert_fails(mds_paths_parse("a.h5 b.h5", &p), MDS_EUSER,
                  "'a.h5' stands where a weight");
     assert_fails(mds_paths_parse("1 a.h5 2", &p), MDS_EUSER, "no path after weight 2");
