@@ -8,6 +8,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 struct filling {
@@ -99,15 +101,34 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     return rc;
 }
 
-/* Where the batch follows from the ranks, other ranks change it. */
-static void tell_batch(const struct run *r, const struct mds_ckpt_state *s)
+/* The global batch of the run that saved it, out of its configuration; 0: it does not
+ * tell. */
+static int64_t batch_before(const struct mds_ckpt_index *ix)
 {
-    int64_t now = r->config->batch.global;
+    char *configuration, *provenance;
+    const char *at;
+    int64_t batch = 0;
 
-    if (s->iteration > 0 && s->samples != s->iteration * now)
-        mds_info("a step had %.4g sequences before, and has %" PRId64
+    if (mds_ckpt_index_texts(ix->path, &configuration, &provenance))
+        return 0;
+    at = strstr(configuration, "\nbatch:\n");
+    at = at ? strstr(at, " global: ") : NULL;
+    if (at && sscanf(at, " global: %" SCNd64, &batch) != 1)
+        batch = 0;
+    free(configuration);
+    free(provenance);
+    return batch;
+}
+
+/* Where the batch follows from the ranks, other ranks change it. */
+static void tell_batch(const struct run *r, const struct mds_ckpt_index *ix)
+{
+    int64_t before = batch_before(ix), now = r->config->batch.global;
+
+    if (ix->state.iteration > 0 && before > 0 && before != now)
+        mds_info("a step had %" PRId64 " sequences before, and has %" PRId64
                  " now; --global-batch-size sets it",
-                 (double)s->samples / (double)s->iteration, now);
+                 before, now);
 }
 
 /* *other, on all ranks: path is of another model, as those before it will be. */
@@ -133,7 +154,7 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
         mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
                  ix->state.iteration, mds_clock_s() - begin);
     if (!rc && speaks(r) && taking.place)
-        tell_batch(r, &ix->state);
+        tell_batch(r, ix);
     mds_ckpt_index_destroy(ix);
     return rc;
 }

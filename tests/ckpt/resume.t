@@ -69,7 +69,11 @@ test_expect_success 'another micro-batch, and another global batch: no sample is
     pretrain --train-iters 5 --load c/iter_0000004 --micro-batch-size 1 --global-batch-size 8 \
         --metrics-jsonl e.jsonl && grep "\"consumed_samples\":24," e.jsonl &&
     grep "a step had 4 sequences before, and has 8 now; --global-batch-size sets it" out &&
-    pretrain --train-iters 5 --load c/iter_0000004 && ! grep "a step had" out
+    pretrain --train-iters 5 --load c/iter_0000004 && ! grep "a step had" out &&
+    pretrain --train-iters 5 --load c/iter_0000004 --global-batch-size 8 --save eight &&
+    pretrain --train-iters 6 --load eight --global-batch-size 8 && ! grep "a step had" out &&
+    pretrain --train-iters 6 --load eight &&
+    grep "a step had 8 sequences before, and has 4 now; --global-batch-size sets it" out
 '
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "the run begins" out &&

@@ -59,7 +59,8 @@ test_expect_success 'rollback: to the last checkpoint with a finite step after i
     grep "\"action\":\"rollback\",\"back_to\":4" out.jsonl &&
     test "$(cut -d" " -f1 back | tr "\n" " ")" = "1 2 3 4 5 6 5 6 7 8 9 10 " &&
     grep "\"iteration\":5,\"consumed_samples\":32," out.jsonl &&
-    test "$(cat one/good)" = iter_0000008 && test "$(cat one/latest)" = iter_0000010
+    test "$(cat one/good)" = iter_0000008 && test "$(cat one/latest)" = iter_0000010 &&
+    pretrain 1 --train-iters 11 --load one && ! grep "a step had" out
 '
 while read -r n options; do
     test_expect_success "the same on $n ranks: $options" "
