@@ -90,8 +90,8 @@ void mds_str_fini(struct mds_str *b)
 
 enum { NAME_MAX_LEN = 63 };
 
-/* Levenshtein distance with one row; letter case ignored, '-' and '_' alike. */
-static int distance(const char *a, const char *b)
+/* Levenshtein's, with one row. */
+int mds_str_distance(const char *a, const char *b)
 {
     int row[NAME_MAX_LEN + 1];
     int la = (int)strnlen(a, NAME_MAX_LEN), lb = (int)strnlen(b, NAME_MAX_LEN);
@@ -124,7 +124,7 @@ const char *mds_str_nearest(const char *name, const char *const *candidates, siz
     int best_distance = length < 2 ? length : length / 3 + 2;
 
     for (size_t i = 0; i < n; i++) {
-        int d = distance(name, candidates[i]);
+        int d = mds_str_distance(name, candidates[i]);
         if (d < best_distance) {
             best_distance = d;
             best = candidates[i];

@@ -20,6 +20,10 @@ void mds_str_fini(struct mds_str *b);
  * UTF-8 become U+FFFD. */
 void mds_json_quote(const char *text, struct mds_str *out);
 
+/* How many letters have to be put in, left out or replaced to make b of a; letter case
+ * aside, '-' and '_' alike, and of 63 letters at most. */
+int mds_str_distance(const char *a, const char *b);
+
 /* Of n candidates the one with the smallest edit distance to name, letter case aside;
  * NULL if none is near enough to be a likely slip. */
 const char *mds_str_nearest(const char *name, const char *const *candidates, size_t n);

@@ -213,8 +213,8 @@ static void squash(const char *name, char *buf, size_t size)
     buf[n] = '\0';
 }
 
-/* Whether name is likely meant to be known: SEQLEN, MODEL_SIZE, MICRO_BATCH_SIZE.
- * Strict, for the environment is full of other programs' names. */
+/* Whether name is likely meant to be known: SEQLEN, MODEL_SIZE, MICRO_BATCH_SIZE,
+ * MODEL_SIZE_KY.  Strict, for the environment is full of other programs' names. */
 static int is_slip(const char *name, const char *known)
 {
     char a[64], b[64];
@@ -226,6 +226,8 @@ static int is_slip(const char *name, const char *known)
     lb = strlen(b);
     if (la < 6 || lb < 6)
         return 0;
+    if (la >= 8 && lb >= 8 && mds_str_distance(a, b) == 1)
+        return 1;
     if (la >= lb)
         return strncmp(a, b, lb) == 0;
     return la >= 8 && strncmp(a, b, la) == 0;

@@ -96,7 +96,10 @@ test_expect_success 'the examples of --help' '
 
 test_expect_success 'a variable that looks like a slip is a warning' '
     SEQLEN=5 MODEL_SIZE_KEY=GPT125M mds_pretrain --show-config >out 2>err &&
-    grep "SEQLEN is not read; did you mean SEQ_LEN?" err
+    grep "SEQLEN is not read; did you mean SEQ_LEN?" err &&
+    MODEL_SIZE_KY=GPT13B ZERO_STGE=2 MODEL_SIZE_KEY=GPT125M mds_pretrain --show-config >out 2>err && cat err &&
+    grep "MODEL_SIZE_KY is not read; did you mean MODEL_SIZE_KEY?" err &&
+    grep "ZERO_STGE is not read; did you mean ZERO_STAGE?" err
 '
 
 test_expect_success 'sizes that do not fit' '
