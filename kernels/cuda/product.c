@@ -230,7 +230,7 @@ int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
             goto free_p;
         p->next = plans;
         plans = p;
-    } else if (p->usable && p->entrants) {
+    } else {
         mdsk_cuda_race_hot(stream, p, o);
     }
     *out = p;

@@ -146,9 +146,7 @@ int mdsk_cuda_can_race(cudaStream_t stream)
 void mdsk_cuda_race(cudaStream_t stream, struct mdsk_cuda_plan *p,
                     const struct mdsk_cuda_operands *o)
 {
-    if (!mdsk_cuda_can_race(stream))
-        p->entrants = 0;
-    else
+    if (mdsk_cuda_can_race(stream))
         race_safely(stream, p, o, &cold);
     if (p->ms < worth_it)
         p->entrants = 0;
@@ -158,7 +156,8 @@ void mdsk_cuda_race(cudaStream_t stream, struct mdsk_cuda_plan *p,
 void mdsk_cuda_race_hot(cudaStream_t stream, struct mdsk_cuda_plan *p,
                         const struct mdsk_cuda_operands *o)
 {
-    if (mdsk_cuda_seconds() < p->raced_at + hot_after || !mdsk_cuda_can_race(stream))
+    if (p->entrants == 0 || mdsk_cuda_seconds() < p->raced_at + hot_after ||
+        !mdsk_cuda_can_race(stream))
         return;
     race_safely(stream, p, o, &hot);
     p->beside_ms = 0;
