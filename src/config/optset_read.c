@@ -226,7 +226,8 @@ static int is_slip(const char *name, const char *known)
     lb = strlen(b);
     if (la < 6 || lb < 6)
         return 0;
-    if (la >= 8 && lb >= 8 && mds_str_distance(a, b) == 1)
+    if (la >= 8 && lb >= 8 && la <= lb + 1 && lb <= la + 1 &&
+        mds_str_distance(a, b) == 1)
         return 1;
     if (la >= lb)
         return strncmp(a, b, lb) == 0;

@@ -28,6 +28,11 @@ static enum mds_rc add(struct mds_paths *p, const char *path, double weight)
     return MDS_OK;
 }
 
+static int is_weight(const char *word, double *weight)
+{
+    return mds_parse_real(word, weight) == 0 && *weight > 0;
+}
+
 /* Whether what stands at text ends here: nothing follows, or a weight does. */
 static int ends_before(const char *text)
 {
@@ -43,7 +48,7 @@ static int ends_before(const char *text)
         return 0;
     memcpy(word, text, n);
     word[n] = '\0';
-    return mds_parse_real(word, &weight) == 0 && weight > 0;
+    return is_weight(word, &weight);
 }
 
 /* Cut a path off *rest: the first words, up to a weight or the end, that name a source;
@@ -84,7 +89,7 @@ static enum mds_rc add_pairs(struct mds_paths *p, char *text)
         const char *path;
         double weight;
 
-        if (mds_parse_real(word, &weight) != 0 || !(weight > 0))
+        if (!is_weight(word, &weight))
             return mds_fail(MDS_EUSER,
                             "--data-path: '%s' stands where a weight should: give one "
                             "path, or weight path weight path ...",

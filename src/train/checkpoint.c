@@ -4,6 +4,7 @@
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
+#include "config/tree.h"
 #include "train/run.h"
 
 #include <inttypes.h>
@@ -106,15 +107,17 @@ static enum mds_rc open_index(const struct run *r, const char *path,
 static int64_t batch_before(const struct mds_ckpt_index *ix)
 {
     char *configuration, *provenance;
-    const char *at;
+    struct mds_tree *tree = NULL;
+    const struct mds_node *global;
     int64_t batch = 0;
 
     if (mds_ckpt_index_texts(ix->path, &configuration, &provenance))
         return 0;
-    at = strstr(configuration, "\nbatch:\n");
-    at = at ? strstr(at, " global: ") : NULL;
-    if (at && sscanf(at, " global: %" SCNd64, &batch) != 1)
-        batch = 0;
+    if (!mds_tree_parse(configuration, strlen(configuration), ix->path, &tree)) {
+        global = mds_node_get(mds_node_get(tree->root, "batch"), "global");
+        batch = global && global->text ? strtoll(global->text, NULL, 10) : 0;
+    }
+    mds_tree_destroy(tree);
     free(configuration);
     free(provenance);
     return batch;
