@@ -48,7 +48,7 @@ CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
 tests_kernels_libcheck_a_SOURCES += tests/kernels/staged.c
 check_PROGRAMS += tests/gpu/race
 if HAVE_CMOCKA
-check_PROGRAMS += tests/gpu/wide tests/gpu/attention
+check_PROGRAMS += tests/gpu/wide tests/gpu/attention tests/gpu/candidates
 endif
 endif
 
@@ -79,8 +79,12 @@ tests_gpu_wide_LDADD = $(kernels_ldadd)
 tests_gpu_attention_SOURCES = tests/gpu/attention.c
 tests_gpu_attention_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_gpu_attention_LDADD = $(kernels_cuda_libs) $(CMOCKA_LIBS) -lm
+tests_gpu_candidates_SOURCES = tests/gpu/candidates.c
+tests_gpu_candidates_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
+tests_gpu_candidates_LDADD = $(kernels_ldadd)
 dist_check_SCRIPTS += tests/gpu/run tests/gpu/resume tests/gpu/repeat
-EXTRA_DIST += tests/gpu/build.sh tests/kernels/staged.c tests/gpu/attention.c tests/gpu/race.cu \
+EXTRA_DIST += tests/gpu/build.sh tests/kernels/staged.c tests/gpu/attention.c \
+  tests/gpu/candidates.c tests/gpu/race.cu \
   tests/gpu/wide.c
 
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ALIGNED = 256, WORKSPACE = 32 << 20 };
+enum {
+    MOST_ALIGNED = 256,
+    WORKSPACE = 32 << 20,
+    SUGGESTIONS = 2 * MDSK_CUDA_ENTRANTS /* asked for; not all are taken */
+};
 
 static cublasLtHandle_t handle;
 static struct mdsk_cuda_plan *plans;
@@ -141,23 +145,40 @@ static int set_preferences(cublasLtMatmulPreference_t pref,
     return err;
 }
 
+/* Whether the algorithm leaves out the end of K.  Algorithm 66 does so on Hopper where
+ * it splits K into a number of parts that does not divide it, in CUDA 12.6 Update 2 to
+ * 13.4 (NVIDIA's issue 6580689).  Checked in every version: a library that has the fix
+ * loses a candidate or two, for some shapes. */
+static int drops_tail(const cublasLtMatmulAlgo_t *algo, int64_t k)
+{
+    const int32_t faulty = 66;
+    int32_t id = 0, splits = 0;
+
+    if (cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &id,
+                                             sizeof id, NULL) ||
+        cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                             &splits, sizeof splits, NULL))
+        return 1;
+    return id == faulty && splits > 1 && k % splits != 0;
+}
+
 /* The best guesses first; there may be none. */
 static int suggest(struct mdsk_cuda_plan *p)
 {
-    cublasLtMatmulHeuristicResult_t guess[MDSK_CUDA_ENTRANTS];
+    cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
     cublasLtMatmulPreference_t pref;
     int n = 0, err = rc(cublasLtMatmulPreferenceCreate(&pref));
 
     if (err)
         return err;
     err = set_preferences(pref, &p->shape);
-    if (!err && cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c,
-                                               pref, MDSK_CUDA_ENTRANTS, guess,
-                                               &n) != CUBLAS_STATUS_SUCCESS)
+    if (!err &&
+        cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c, pref,
+                                       SUGGESTIONS, guess, &n) != CUBLAS_STATUS_SUCCESS)
         n = 0;
-    for (int i = 0; i < n; i++)
-        p->entrant[i] = guess[i].algo;
-    p->entrants = n;
+    for (int i = 0; i < n && p->entrants < MDSK_CUDA_ENTRANTS; i++)
+        if (!drops_tail(&guess[i].algo, p->shape.k))
+            p->entrant[p->entrants++] = guess[i].algo;
     cublasLtMatmulPreferenceDestroy(pref);
     return err;
 }

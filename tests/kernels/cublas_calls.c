@@ -256,7 +256,8 @@ static void the_fastest_is_kept(void **state)
     forward(0, 0);
     assert_int_equal(fake.last_algo, 1);
     assert_int_equal(fake.searches, 1);
-    assert_true(fake.products > 2 * FAKE_ALGOS && fake.events == 2 * FAKE_ALGOS);
+    assert_true(fake.products > 2 * MDSK_CUDA_ENTRANTS &&
+                fake.events == 2 * MDSK_CUDA_ENTRANTS);
     forget_counts();
     fake.ms[1] = 9; /* nobody looks again */
     forward(0, 0);
@@ -410,6 +411,46 @@ static void attention_is_products(void **state)
     }
 }
 
+/* Algorithm 66 runs only where its splits divide K, which is `in` here, by as many
+ * suggestions as it takes. */
+static void uneven_splits_are_left_out(void **state)
+{
+    static const struct {
+        int32_t id;
+        int32_t splits;
+        int64_t in;
+        uint64_t runs;
+    } cases[] = {{66, 16, 24, 10},
+                 {66, 12, 16, 10},
+                 {66, 12, 24, 0},
+                 {66, 1, 24, 0},
+                 {65, 16, 24, 0}};
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        for (int t = MDSK_F32; t <= MDSK_F16; t++) {
+            for (int a = 0; a < 10; a++) {
+                fake.id[a] = cases[i].id;
+                fake.splits[a] = cases[i].splits;
+            }
+            layer((enum mdsk_dtype)t, cases[i].in, 24);
+            assert_int_equal(forward(1, 0), 0);
+            assert_int_equal(fake.last_algo, cases[i].runs);
+        }
+}
+
+static void uneven_splits_alone_are_no_algorithm(void **state)
+{
+    (void)state;
+    for (int a = 0; a < FAKE_ALGOS; a++) {
+        fake.id[a] = 66;
+        fake.splits[a] = 16;
+    }
+    layer(MDSK_BF16, 24, 24);
+    assert_int_equal(forward(0, 0), -ENOTSUP);
+    assert_int_equal(fake.products, 0);
+}
+
 static void no_algorithm_is_said(void **state)
 {
     (void)state;
@@ -433,6 +474,8 @@ int main(void)
         cmocka_unit_test_setup(odd_shapes_have_no_gelu_epilogue, start),
         cmocka_unit_test_setup(addresses_have_plans_of_their_own, start),
         cmocka_unit_test_setup(attention_is_products, start),
+        cmocka_unit_test_setup(uneven_splits_are_left_out, start),
+        cmocka_unit_test_setup(uneven_splits_alone_are_no_algorithm, start),
         cmocka_unit_test_setup(no_algorithm_is_said, start),
     };
 

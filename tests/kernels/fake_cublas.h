@@ -7,14 +7,16 @@
 
 #include "kernels/types.h"
 
-enum { FAKE_ALGOS = 5, FAKE_EVENTS = 64 };
+enum { FAKE_ALGOS = 12, FAKE_EVENTS = 64 };
 
 struct fake_cublas {
-    float ms[FAKE_ALGOS]; /* of a product by each algorithm */
-    float epilogue_ms;    /* more, if it does more than multiply */
-    float beside_ms;      /* of GELU or column sums by themselves */
-    int no_epilogue;      /* no algorithm has one */
-    int nothing;          /* there is no algorithm at all */
+    float ms[FAKE_ALGOS];       /* of a product by each algorithm */
+    int32_t id[FAKE_ALGOS];     /* 66: leaves out what splits[] does not divide */
+    int32_t splits[FAKE_ALGOS]; /* of K */
+    float epilogue_ms;          /* more, if it does more than multiply */
+    float beside_ms;            /* of GELU or column sums by themselves */
+    int no_epilogue;            /* no algorithm has one */
+    int nothing;                /* there is no algorithm at all */
     int repeatable;
     double seconds; /* on the host's clock */
     /* what was done */
