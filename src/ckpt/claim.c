@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,15 +91,33 @@ static void sign(int fd)
         (void)mds_write_exact(fd, 0, line, n);
 }
 
+/* *fd < 0 where the file cannot be made: whoever writes there next will say why.  What
+ * is not a file of ours is not overwritten. */
+static enum mds_rc open_lock(const char *path, int *fd)
+{
+    struct stat st;
+
+    *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (*fd < 0 && errno == ELOOP)
+        return mds_fail(MDS_EUSER,
+                        "%s: a symbolic link, which would be overwritten where it "
+                        "points to: remove it",
+                        path);
+    if ((*fd < 0 && errno == EISDIR) ||
+        (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISREG(st.st_mode)))
+        return mds_fail(MDS_EUSER, "%s: not a regular file: remove it", path);
+    return MDS_OK;
+}
+
 enum mds_rc mds_ckpt_claim(const char *dir)
 {
     char path[MDS_PATH_SIZE], who[320];
     int fd, err;
 
     MDS_TRY(mds_path_join(dir, ".lock", path));
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    MDS_TRY(open_lock(path, &fd));
     if (fd < 0)
-        return MDS_OK; /* whoever writes there next will say why */
+        return MDS_OK;
     err = lock_patiently(fd, dir, who, sizeof who);
     if (is_held(err)) {
         close(fd);

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ckpt/claim.h"
+#include "ckpt/remove.h"
 #include "io/durable.h"
 #include "io/folder.h"
 #include "io/output.h"
@@ -186,45 +187,6 @@ enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
 
 /* ---- removing ---- */
 
-static enum mds_rc remove_file(const char *dir, const char *name, int empty)
-{
-    char file[MDS_PATH_SIZE];
-
-    MDS_TRY(mds_path_join(dir, name, file));
-    if (empty && truncate(file, 0))
-        return MDS_OK; /* whatever it is: rmdir will tell */
-    if (unlink(file) && errno != ENOENT)
-        return mds_fail(MDS_EIO, "%s: cannot be removed: %s", file, strerror(errno));
-    return MDS_OK;
-}
-
-/* A folder of plain files.  empty: truncate each first, since HDF5 may still have one
- * open that it failed to finish, which would keep its place on the disk. */
-static enum mds_rc remove_files(const char *path, int empty)
-{
-    DIR *d = opendir(path);
-    const char *name = "";
-    enum mds_rc rc = MDS_OK;
-
-    if (!d)
-        return errno == ENOENT ? MDS_OK
-                               : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    while (!rc && name) {
-        rc = next_name(d, path, &name);
-        if (!rc && name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-            rc = remove_file(path, name, empty);
-    }
-    closedir(d);
-    if (!rc && rmdir(path))
-        rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
-    return rc;
-}
-
-static enum mds_rc remove_folder(const char *path)
-{
-    return remove_files(path, 0);
-}
-
 /* It loses its name first: a half-removed one is never taken for a checkpoint. */
 static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 {
@@ -232,10 +194,11 @@ static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, aside));
-    MDS_TRY(remove_folder(aside));
+    MDS_TRY(mds_ckpt_check_removable(path));
+    MDS_TRY(mds_ckpt_remove(aside, 0));
     if (rename(path, aside))
         return mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
-    return remove_folder(aside);
+    return mds_ckpt_remove(aside, 0);
 }
 
 /* What runs that died left under names with this end: all of it, whatever fails. */
@@ -269,7 +232,7 @@ static enum mds_rc each_left(const char *dir, const char *end,
 static enum mds_rc remove_left(const char *dir, const char *path, int64_t iteration)
 {
     (void)dir, (void)iteration;
-    return remove_folder(path);
+    return mds_ckpt_remove(path, 0);
 }
 
 /* It was about to be replaced; if it was, the new one has the name. */
@@ -280,8 +243,8 @@ static enum mds_rc put_back(const char *dir, const char *path, int64_t iteration
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, name));
     if (rename(path, name) == 0)
         return MDS_OK;
-    if (errno == EEXIST || errno == ENOTEMPTY)
-        return remove_folder(path);
+    if (errno == EEXIST || errno == ENOTEMPTY || errno == EISDIR)
+        return mds_ckpt_remove(path, 0);
     return mds_fail(MDS_EIO, "%s: %s", name, strerror(errno));
 }
 
@@ -289,26 +252,27 @@ enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_ever
                            int dry, int64_t *found, int64_t *removed)
 {
     int64_t *list, n, latest, good, count = 0;
-    enum mds_rc rc;
+    enum mds_rc failed = MDS_OK;
 
     MDS_TRY(read_name(dir, latest_name, &latest)); /* without it: the newest, kept */
     MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
-    rc = MDS_OK;
-    for (int64_t i = 0; !rc && keep_last > 0 && i < n - keep_last; i++) {
+    for (int64_t i = 0; keep_last > 0 && i < n - keep_last; i++) {
+        enum mds_rc rc;
+
         if (list[i] == latest || list[i] == good ||
             (keep_every > 0 && list[i] % keep_every == 0))
             continue;
-        count++;
-        if (!dry)
-            rc = remove_checkpoint(dir, list[i]);
+        rc = dry ? MDS_OK : remove_checkpoint(dir, list[i]);
+        count += rc == MDS_OK;
+        failed = rc ? rc : failed;
     }
     free(list);
     if (found)
         *found = n;
     if (removed)
         *removed = count;
-    return rc;
+    return failed;
 }
 
 /* ---- writing ---- */
@@ -345,7 +309,7 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
 
     snprintf(why, sizeof why, "%s", mds_fail_text());
     if (!mds_ckpt_path(dir, iteration, 1, path))
-        (void)remove_files(path, 1);
+        (void)mds_ckpt_remove(path, 1);
     (void)mds_fail(MDS_EIO, "%s", why);
 }
 
@@ -383,8 +347,18 @@ static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
 /* What was replaced takes room, but nobody's place. */
 static void drop(const char *replaced)
 {
-    if (remove_folder(replaced))
+    if (mds_ckpt_remove(replaced, 0))
         mds_warn("%s", mds_fail_text());
+}
+
+/* Whether rename failed because there is a checkpoint of that name: a folder, or a link
+ * to one. */
+static int is_taken(const char *path)
+{
+    struct stat st;
+
+    return errno == EEXIST || errno == ENOTEMPTY ||
+           (errno == ENOTDIR && lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
 }
 
 /* One that is there already changes places with the new one at once, where the file
@@ -395,7 +369,7 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
 
     if (rename(partial, path) == 0)
         return MDS_OK;
-    if (errno != EEXIST && errno != ENOTEMPTY)
+    if (!is_taken(path))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
         drop(partial);
@@ -404,7 +378,7 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
     if (snprintf(old, sizeof old, "%s%s", path, old_end) >= (int)sizeof old)
         return mds_fail(MDS_EUSER, "the path is longer than %d bytes: %s%s",
                         MDS_PATH_SIZE - 1, path, old_end);
-    MDS_TRY(remove_folder(old));
+    MDS_TRY(mds_ckpt_remove(old, 0));
     if (rename(path, old))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (rename(partial, path) == 0) {

@@ -63,7 +63,7 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration);
 /* Remove all but the newest keep_last checkpoints (0: keep all), those whose iteration
  * is a multiple of keep_every (0: none is), and those that `latest` and `good` name.
  * *found, if not NULL, is how many there were, *removed how many of them went; dry:
- * only count. */
+ * only count.  One that cannot be removed is a failure after the others are. */
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
                            int dry, int64_t *found, int64_t *removed);
 

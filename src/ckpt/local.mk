@@ -15,6 +15,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/rank_file_plan.c \
   src/ckpt/rank_file_read.c \
   src/ckpt/reader.c src/ckpt/reader.h \
+  src/ckpt/remove.c src/ckpt/remove.h \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \
   src/ckpt/save.c src/ckpt/save.h \

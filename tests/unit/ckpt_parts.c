@@ -451,14 +451,111 @@ static void test_bad_latest(void **state)
     assert_fails(mds_ckpt_latest("d", &n), MDS_EUSER, "not the name of a checkpoint");
 }
 
+/* A folder elsewhere with a file in it, for links that point there. */
+static void make_elsewhere(void)
+{
+    assert_true(mkdir("elsewhere", 0777) == 0 || access("elsewhere", F_OK) == 0);
+    write_file("elsewhere/rank_00000.h5", "precious", 8);
+}
+
+static void assert_precious(void)
+{
+    char text[32];
+
+    read_file("elsewhere/rank_00000.h5", text, sizeof text);
+    assert_string_equal(text, "precious");
+}
+
+static int is_there(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* Whatever is removed, or replaced, goes without what its links point to. */
+static void test_links(void **state)
+{
+    int64_t removed;
+
+    (void)state;
+    make_elsewhere();
+    assert_int_equal(mds_ckpt_prepare("l"), MDS_OK);
+    assert_int_equal(symlink("../elsewhere", "l/iter_0000001"), 0);
+    assert_int_equal(mkdir("l/iter_0000002", 0777), 0);
+    assert_int_equal(
+        symlink("../../elsewhere/rank_00000.h5", "l/iter_0000002/index.h5"), 0);
+    assert_int_equal(mkdir("l/iter_0000003", 0777), 0);
+    assert_int_equal(mds_ckpt_prune("l", 1, 0, 0, NULL, &removed), MDS_OK);
+    assert_int_equal(removed, 2);
+    assert_false(is_there("l/iter_0000001") || is_there("l/iter_0000001.partial") ||
+                 is_there("l/iter_0000002") || is_there("l/iter_0000002.partial"));
+    assert_precious();
+
+    assert_int_equal(symlink("../elsewhere", "l/iter_0000004.partial"), 0);
+    assert_int_equal(mds_ckpt_begin("l", 5), MDS_OK);
+    assert_false(is_there("l/iter_0000004.partial"));
+    assert_int_equal(symlink("../../elsewhere/rank_00000.h5",
+                             "l/iter_0000005.partial/rank_00000.h5"),
+                     0);
+    mds_ckpt_abandon("l", 5); /* which empties files */
+    assert_false(is_there("l/iter_0000005.partial"));
+    assert_precious();
+
+    assert_int_equal(symlink("../elsewhere", "l/iter_0000006"), 0);
+    assert_int_equal(mds_ckpt_begin("l", 6), MDS_OK);
+    assert_int_equal(mds_ckpt_commit("l", 6), MDS_OK); /* replaces the link */
+    assert_int_equal(unlink("l/iter_0000006"), -1);
+    assert_precious();
+}
+
+/* What no save makes stays, whole; what comes after it is still removed. */
+static void test_strange(void **state)
+{
+    int64_t removed;
+
+    (void)state;
+    assert_int_equal(mds_ckpt_prepare("s"), MDS_OK);
+    write_file("s/iter_0000001", "x", 1);
+    assert_int_equal(mkdir("s/iter_0000002", 0777), 0);
+    assert_int_equal(mkdir("s/iter_0000002/mine", 0777), 0);
+    write_file("s/iter_0000002/index.h5", "x", 1);
+    assert_int_equal(mkdir("s/iter_0000003", 0777), 0);
+    assert_int_equal(mkdir("s/iter_0000004", 0777), 0);
+    assert_fails(mds_ckpt_prune("s", 1, 0, 0, NULL, &removed), MDS_EUSER,
+                 "s/iter_0000002/mine: a folder");
+    assert_int_equal(removed, 1);
+    assert_false(is_there("s/iter_0000003"));
+    assert_true(is_there("s/iter_0000001") && is_there("s/iter_0000002/index.h5"));
+    assert_int_equal(rmdir("s/iter_0000002/mine"), 0);
+    assert_fails(mds_ckpt_prune("s", 1, 0, 0, NULL, &removed), MDS_EUSER,
+                 "s/iter_0000001: neither a folder nor a link");
+    assert_false(is_there("s/iter_0000002"));
+}
+
+static void test_lock_is_a_link(void **state)
+{
+    (void)state;
+    make_elsewhere();
+    assert_int_equal(mkdir("k", 0777), 0);
+    assert_int_equal(symlink("../elsewhere/rank_00000.h5", "k/.lock"), 0);
+    assert_fails(mds_ckpt_prepare("k"), MDS_EUSER, "k/.lock: a symbolic link");
+    assert_precious();
+    assert_int_equal(unlink("k/.lock"), 0);
+    assert_int_equal(mkdir("k/.lock", 0777), 0);
+    assert_fails(mds_ckpt_prepare("k"), MDS_EUSER, "k/.lock: not a regular file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),      cmocka_unit_test(test_meet),
-        cmocka_unit_test(test_rank_file),  cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_in_order),   cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_folder),     cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad_latest), cmocka_unit_test(test_abandon),
+        cmocka_unit_test(test_split),          cmocka_unit_test(test_meet),
+        cmocka_unit_test(test_rank_file),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_in_order),       cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_folder),         cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad_latest),     cmocka_unit_test(test_abandon),
+        cmocka_unit_test(test_links),          cmocka_unit_test(test_strange),
+        cmocka_unit_test(test_lock_is_a_link),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
