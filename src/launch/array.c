@@ -144,8 +144,12 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
     mds_str_fini(&script);
     if (!rc)
         rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, id, sizeof id);
-    if (rc)
+    if (rc) {
+        mds_folder_discard(place);
+        for (int i = 0; i < n; i++)
+            mds_folder_discard(folder[member[i]]);
         return rc;
+    }
     printf("%s: %s, an array of %d runs\n", place, id, n);
     for (int i = 0; i < n; i++) {
         job_of(id, i, job, sizeof job);

@@ -37,6 +37,17 @@ enum mds_rc mds_folder_make(const char *parent, const char *name,
     return mds_fail(MDS_EUSER, "%s/%s: taken 10000 times", parent, name);
 }
 
+void mds_folder_discard(const char *folder)
+{
+    static const char *const written[] = {"job.sh", "array.sh", "run.yaml"};
+    char path[MDS_PATH_SIZE];
+
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (mds_path_join(folder, written[i], path) == MDS_OK)
+            unlink(path);
+    rmdir(folder);
+}
+
 enum mds_rc mds_folder_write(const char *folder, const char *name, int append,
                              unsigned mode, const char *text)
 {

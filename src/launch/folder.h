@@ -12,6 +12,10 @@
 enum mds_rc mds_folder_make(const char *parent, const char *name,
                             char path[MDS_PATH_SIZE]);
 
+/* Take back the folder of a job that was not submitted: its script, its record, and the
+ * folder itself unless something else is in it. */
+void mds_folder_discard(const char *folder);
+
 /* Where this program is: 0, or -1 if that is not known. */
 int mds_folder_of_program(char *path, size_t size);
 

@@ -10,8 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- limits ---- */
+
+/* What a message shows of a value: its first line. */
+static int shown(const char *text)
+{
+    return (int)strcspn(text, "\n\r");
+}
 
 static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
 {
@@ -30,12 +37,12 @@ static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
     if (j->queue)
         near = mds_str_nearest(j->queue, names, n);
     if (near)
-        mds_diag_fault(diag, NULL, "queue %s is not one of %s; did you mean %s?",
-                       j->queue, m->name, near);
+        mds_diag_fault(diag, NULL, "queue %.*s is not one of %s; did you mean %s?",
+                       shown(j->queue), j->queue, m->name, near);
     else if (j->queue)
-        mds_diag_fault(diag, NULL,
-                       "queue %s is not one of %s: %s; another goes into %s", j->queue,
-                       m->name, all.s ? all.s : "none", m->path);
+        mds_diag_fault(
+            diag, NULL, "queue %.*s is not one of %s: %s; another goes into %s",
+            shown(j->queue), j->queue, m->name, all.s ? all.s : "none", m->path);
     else
         mds_diag_fault(diag, NULL, "no queue of %s; give --queue (QUEUE): %s", m->name,
                        all.s ? all.s : "none");
@@ -103,10 +110,44 @@ static void check_no_scheduler(const struct mds_job *j, struct mds_diag *diag)
                        m->name, (long long)m->node.count, remedy);
 }
 
-/* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j. */
-static int is_name(const char *text)
+/* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j.  Where a shell
+ * starts the job one line will do. */
+static int is_name(const char *text, enum mds_scheduler scheduler)
 {
+    if (scheduler == MDS_SCHEDULER_NONE)
+        return !text[shown(text)];
     return mds_is_plain(text) && !strpbrk(text, ":,%");
+}
+
+static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
+                         struct mds_diag *diag)
+{
+    char here[MDS_PATH_SIZE];
+
+    if (!is_name(j->folder, scheduler))
+        mds_diag_fault(diag, NULL,
+                       "folder '%.*s' (--runs, --name): batch systems take no such "
+                       "name; use letters, digits and _.-",
+                       shown(j->folder), j->folder);
+    if (scheduler == MDS_SCHEDULER_SLURM && j->folder[0] != '/' &&
+        getcwd(here, sizeof here) && strpbrk(here, "%\\"))
+        mds_diag_fault(diag, NULL,
+                       "folder %s: Slurm gives %% and \\ in the path of a job's log a "
+                       "meaning of their own; submit from another folder, or give "
+                       "--runs",
+                       here);
+}
+
+/* It becomes a line of the script. */
+static void check_project(const char *project, struct mds_diag *diag)
+{
+    if (!project)
+        mds_diag_fault(diag, NULL, "no project; give --project (PROJECT)");
+    else if (!mds_is_plain(project))
+        mds_diag_fault(diag, NULL,
+                       "project '%.*s' (--project, PROJECT): must be letters, digits "
+                       "and _.-",
+                       shown(project), project);
 }
 
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
@@ -114,15 +155,11 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
     const struct mds_machine *m = j->launch->machine;
     const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue, 0) : NULL;
 
+    check_folder(j, (enum mds_scheduler)m->batch.scheduler, diag);
     if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
         check_no_scheduler(j, diag);
         return;
     }
-    if (!is_name(j->folder))
-        mds_diag_fault(diag, NULL,
-                       "folder '%s' (--runs, --name): batch systems take no such name; "
-                       "use letters, digits and _.-",
-                       j->folder);
     if (q)
         check_queue(j, q, diag);
     else
@@ -133,8 +170,7 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
                        "1:00:00");
     else if (j->launch->options->margin_s >= j->walltime_s)
         mds_diag_fault(diag, NULL, "--margin is no shorter than the walltime");
-    if (!j->project)
-        mds_diag_fault(diag, NULL, "no project; give --project (PROJECT)");
+    check_project(j->project, diag);
 }
 
 /* ---- submission ---- */
@@ -225,7 +261,8 @@ enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int6
     if (ids.len) {
         printf("%s: %s\n", folder, ids.s);
         mds_job_record(folder, ids.s);
-    }
+    } else if (scheduler != MDS_SCHEDULER_NONE)
+        mds_folder_discard(folder); /* else the log says why it failed */
     mds_str_fini(&ids);
     return rc;
 }

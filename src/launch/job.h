@@ -33,7 +33,8 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
                            const char *path, const char *after, char *id, size_t size);
 
 /* Submit folder/job.sh n times, each after the one before; record and print those that
- * were, also when a later one is refused. */
+ * were, also when a later one is refused.  If a batch system takes none the folder is
+ * discarded. */
 enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n);
 
 /* Write into folder/run.yaml which jobs the run is: "12", or "12, 13".  They are

@@ -250,6 +250,7 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
     const struct mds_launch_options *o = l->options;
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
     char name[256], folder[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
+    int had_runs = access(o->folder, F_OK) == 0;
     enum mds_rc rc;
 
     MDS_TRY(name_run(l, asked, name, sizeof name));
@@ -266,7 +267,9 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
         j->load = c->load;
     rc = plan_and_submit(l, j, asked);
     if (rc && !o->print)
-        rmdir(folder); /* unless a script is in it */
+        rmdir(folder); /* unless a job has left something in it */
+    if (rc && !o->print && !had_runs)
+        rmdir(o->folder);
     return rc;
 }
 

@@ -234,7 +234,7 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
     struct mds_tree *tree = NULL;
     struct mds_words folders = {0};
     struct table t;
-    int submitted = 0;
+    int submitted = 0, had_runs = access(options->folder, F_OK) == 0;
     enum mds_rc rc;
 
     MDS_TRY(mds_tree_load(path, &tree));
@@ -249,6 +249,8 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
                t.cells, options->write ? "written" : "submitted");
     if (!rc && !options->print && submitted == 0 && !(options->write && folders.n > 0))
         rc = mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
+    if (rc && !had_runs)
+        rmdir(options->folder);
     mds_words_fini(&folders);
     return rc;
 }

@@ -49,6 +49,38 @@ test_expect_success 'queue limits: all faults, nothing submitted' '
     grep "did you mean debug?" err &&
     test ! -e qsub.log
 '
+nl='
+#PBS -l select=999'
+test_expect_success 'what would add lines to the script, or change the path of a log, is refused' '
+    mkdir clean && cd clean && ln -s ../tokens.h5 . &&
+    small="env MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 mds_launch submit debug 1 1:00:00" &&
+    test_must_fail $small "me$nl" 2>err && cat err && test "$(wc -l <err)" -eq 1 &&
+    grep "project .me.*PROJECT.*letters" err &&
+    test_must_fail $small me --name "x$nl" 2>err && test "$(wc -l <err)" -eq 1 && grep "folder .runs/x" err &&
+    test_must_fail $small me --tag "x$nl" --machine localhost 2>err && grep "folder .runs/.*x" err &&
+    test_must_fail env QUEUE="debug$nl" PROJECT=me MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 \
+        mds_launch submit --job-nodes 1 --walltime 1:00:00 2>err && grep "queue debug" err &&
+    test_must_fail env DATA_PATH="tokens.h5$nl" $small me 2>err && cat err && grep -e "--data-path" err &&
+    for odd in "50%j" "a\\b"; do
+        mkdir "$odd" && ln -s ../../tokens.h5 "$odd" && cd "$odd" &&
+        test_must_fail env MACHINE=h200 MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 \
+            mds_launch submit batch 1 1:00:00 me 2>err && cat err &&
+        grep "Slurm .*submit from another folder" err && test ! -e runs && cd .. || return 1
+    done &&
+    test ! -e runs && cd ..
+'
+test_expect_success 'a submission that fails leaves no folder' '
+    mkdir refuses && printf "#!/bin/sh\necho no such project >&2\nexit 1\n" >refuses/qsub && chmod +x refuses/qsub &&
+    export MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 &&
+    kept=$PATH && PATH=$PWD/refuses:$PATH &&
+    test_must_fail mds_launch submit --runs own debug 1 1:00:00 me 2>err && cat err &&
+    grep "qsub own/GPT125M-2048-1n/job.sh. failed with status 1" err && test ! -e own &&
+    echo "LR: [1e-4, 2e-4]" >lr.yaml &&
+    test_must_fail mds_launch sweep lr.yaml --runs own --queue debug --job-nodes 1 --walltime 1:00:00 \
+        --project me 2>err && cat err && test ! -e own &&
+    mkdir own && test_must_fail mds_launch submit --runs own debug 1 1:00:00 me &&
+    test -d own && rmdir own && PATH=$kept && unset MACHINE MODEL_SIZE_KEY TRAIN_ITERS
+'
 test_expect_success 'data that are not here are a warning, before a job waits for hours' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
         mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
