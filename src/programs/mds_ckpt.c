@@ -14,6 +14,7 @@ static const char verifying[] = "verify";
 static const char prune[] = "prune";
 static const char diff[] = "diff";
 static const char exporting[] = "export";
+static const char making[] = "import and reshard";
 static const char general[] = "General";
 
 static const char *const formats[] = {"mds", "hf", NULL};
@@ -54,6 +55,9 @@ static const struct mds_option rows[] = {
     {exporting, NULL, "--max-shard-bytes", NULL, MDS_OPT_BYTES, NULL, 0, MDS_OPT_NO_MAX,
      NULL, AT(max_shard_bytes), "bytes",
      .help = "with hf: more files, none larger; unset: one"},
+
+    {making, NULL, "--force", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(force), NULL,
+     .help = "also in a FOLDER that has checkpoints; `latest` names the new one then"},
 
     MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
@@ -260,15 +264,15 @@ static const struct mds_verb verbs[] = {
     {"export", "export --output PATH [--format hf] [option]... PATH",
      "Writes the weights for others; what appears is complete.", NULL, 1, 1,
      "one checkpoint", .run = mds_verb_export},
-    {"import", "import DIR FOLDER [mds_pretrain's options of layout]",
+    {"import", "import [--force] DIR FOLDER [mds_pretrain's options of layout]",
      "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
      "DIR.",
-     .most = SIZE_MAX, .run = mds_verb_import, .hands_on = 1},
-    {"reshard", "reshard PATH FOLDER [mds_pretrain's options of layout]",
+     making, .most = SIZE_MAX, .run = mds_verb_import, .hands_on = 1},
+    {"reshard", "reshard [--force] PATH FOLDER [mds_pretrain's options of layout]",
      "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
      "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
      "--world-size N says how many ranks (unset: as few as the sizes allow).",
-     .most = SIZE_MAX, .run = mds_verb_reshard, .hands_on = 1},
+     making, .most = SIZE_MAX, .run = mds_verb_reshard, .hands_on = 1},
     {0},
 };
 

@@ -11,7 +11,7 @@
 enum { MDS_FORMAT_MDS, MDS_FORMAT_HF }; /* --format */
 
 struct mds_ckpt_options {
-    int config, tensors, all, dry_run, weights;
+    int config, tensors, all, dry_run, weights, force;
     int64_t keep_last, keep_every;
     double tolerance;
     char *output;
@@ -58,8 +58,9 @@ struct mds_make_source {
 };
 
 /* Write dir/iter_N as the ranks of run's layout would.  The configuration is run's, the
- * provenance this program's, then `origin`, lines about where it comes from. */
-enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+ * provenance this program's, then `origin`, lines about where it comes from.  A run in
+ * dir would go on from the new checkpoint: MDS_EUSER if dir has any, unless `force`. */
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
                                 const struct mds_ckpt_state *state, const char *origin,
                                 const struct mds_make_source *source);
 

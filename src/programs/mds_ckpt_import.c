@@ -37,7 +37,8 @@ static void forget_defaults(struct mds_settings *s)
 }
 
 static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights *w,
-                        enum mds_hf_kind kind, const char *dir, const char *folder)
+                        enum mds_hf_kind kind, const char *dir, const char *folder,
+                        int force)
 {
     struct source s = {w, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill};
@@ -48,13 +49,13 @@ static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights 
     forget_defaults(&run->settings);
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(kind));
     if (!origin.failed)
-        rc = mds_checkpoint_make(run, folder, &state, origin.s, &source);
+        rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }
 
 static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
-                          const char *dir, const char *folder)
+                          const char *dir, const char *folder, int force)
 {
     struct mds_hf_weights *w;
     struct mds_params *whole;
@@ -63,7 +64,7 @@ static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     rc = mds_hf_weights_open(dir, kind, &run->config.model, whole, &w);
     if (!rc) {
-        rc = make(run, w, kind, dir, folder);
+        rc = make(run, w, kind, dir, folder, force);
         mds_hf_weights_close(w);
     }
     mds_params_destroy(whole);
@@ -89,7 +90,7 @@ enum mds_rc mds_verb_import(const struct mds_call *c)
     mds_str_fini(&settings);
     if (rc)
         return rc;
-    rc = import(run, kind, c->word[0], c->word[1]);
+    rc = import(run, kind, c->word[0], c->word[1], mds_ckpt_options(c)->force);
     mds_config_run_destroy(run);
     return rc;
 }

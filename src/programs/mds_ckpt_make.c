@@ -9,6 +9,7 @@
 #include "parallel/groups.h"
 #include "programs/mds_ckpt.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -64,16 +65,38 @@ static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local
 
 /* ---- the checkpoint ---- */
 
-/* A checkpoint that is there is never replaced. */
-static enum mds_rc check_place(const char *dir, int64_t iteration)
+/* A checkpoint that is there is never replaced.  *latest: what the folder's `latest`
+ * names, or -1. */
+static enum mds_rc check_place(const char *dir, int64_t iteration, int force,
+                               int64_t *latest)
 {
     char path[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
-    if (stat(path, &st) == 0)
+    if (lstat(path, &st) == 0)
         return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+    MDS_TRY(mds_ckpt_latest(dir, latest));
+    if (*latest >= 0 && !force)
+        return mds_fail(MDS_EUSER,
+                        "%s: holds a run at iteration %" PRId64
+                        ", whose next job would go on from the new checkpoint "
+                        "(iteration %" PRId64 ") instead: give another folder, or "
+                        "--force if that is meant",
+                        dir, *latest, iteration);
     return mds_ckpt_prepare(dir);
+}
+
+static void say_made(const char *dir, int64_t iteration, int64_t ranks, int64_t bytes,
+                     int64_t latest)
+{
+    char size[32];
+
+    printf("%s: iteration %" PRId64 ", %" PRId64 " rank%s, %s\n", dir, iteration, ranks,
+           mds_plural(ranks), mds_format_bytes((double)bytes, size, sizeof size));
+    if (latest >= 0)
+        printf("%s/latest: names iteration %" PRId64 " now, %" PRId64 " before\n", dir,
+               iteration, latest);
 }
 
 static void say_origin(const struct mds_config_run *run, const char *origin,
@@ -87,7 +110,7 @@ static void say_origin(const struct mds_config_run *run, const char *origin,
     mds_str_add(out, "%s", origin);
 }
 
-enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
                                 const struct mds_ckpt_state *state, const char *origin,
                                 const struct mds_make_source *source)
 {
@@ -96,11 +119,11 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
     const struct mds_ckpt_cast cast = {&c, run->world, play};
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
-    char *configuration, size[32];
-    int64_t bytes = 0;
+    char *configuration;
+    int64_t bytes = 0, latest;
     enum mds_rc rc;
 
-    MDS_TRY(check_place(dir, state->iteration));
+    MDS_TRY(check_place(dir, state->iteration, force, &latest));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     configuration = mds_settings_text(&run->settings);
     say_origin(run, origin, &provenance);
@@ -112,10 +135,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
     rc = configuration && !provenance.failed ? mds_ckpt_save_alone(&s, &cast, &bytes)
                                              : mds_fail(MDS_EMEM, "no host memory");
     if (!rc)
-        printf("%s: iteration %lld, %lld rank%s, %s\n", dir,
-               (long long)state->iteration, (long long)cast.ranks,
-               mds_plural(cast.ranks),
-               mds_format_bytes((double)bytes, size, sizeof size));
+        say_made(dir, state->iteration, cast.ranks, bytes, latest);
     leave_rank(&c);
     mds_str_fini(&provenance);
     free(configuration);

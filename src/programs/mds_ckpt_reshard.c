@@ -51,7 +51,7 @@ static enum mds_rc check_model(const struct mds_opened *o, const struct mds_conf
 }
 
 static enum mds_rc reshard(const struct mds_opened *o, struct mds_config_run *run,
-                           const char *dir)
+                           const char *dir, int force)
 {
     struct source s = {o->reader, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill};
@@ -61,7 +61,7 @@ static enum mds_rc reshard(const struct mds_opened *o, struct mds_config_run *ru
     MDS_TRY(check_model(o, &run->config));
     rc = origin_of(o->ix, &origin);
     if (!rc)
-        rc = mds_checkpoint_make(run, dir, &o->ix->state, origin.s, &source);
+        rc = mds_checkpoint_make(run, dir, force, &o->ix->state, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }
@@ -78,7 +78,7 @@ enum mds_rc mds_verb_reshard(const struct mds_call *c)
     MDS_TRY(mds_opened_open(c->word[0], &o));
     rc = mds_opened_config(&o, (int)c->words - 1, c->word + 1, &run);
     if (!rc) {
-        rc = reshard(&o, run, c->word[1]);
+        rc = reshard(&o, run, c->word[1], mds_ckpt_options(c)->force);
         mds_config_run_destroy(run);
     }
     mds_opened_close(&o);

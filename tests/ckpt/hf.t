@@ -148,6 +148,8 @@ test_expect_success 'slips are told in a line, and nothing is replaced' '
     test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
     grep "gpt2/config.json: is there already" err &&
     test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: is there already" err &&
+    test_must_fail mds_ckpt import gpt2 gpt2-ours 2>err && grep "gpt2-ours: holds a run at iteration 3" err &&
+    cp -r gpt2-ours forced && mds_ckpt import --force gpt2 forced && test "$(cat forced/latest)" = iter_0000000 &&
     test_must_fail mds_ckpt export --type bf16 --output x.safetensors gpt2-ours 2>err &&
     grep "are for --format hf" err &&
     test_must_fail mds_ckpt export --format json --output x gpt2-ours 2>err &&

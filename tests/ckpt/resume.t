@@ -280,6 +280,14 @@ test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
     test_must_fail mds_ckpt reshard a /proc/none/folder 2>err && grep "cannot be made: No such file" err &&
     test ! -e b4
 '
+test_expect_success 'reshard into a folder with a run: only with --force, and latest is said to move' '
+    cp -r c run && test_must_fail mds_ckpt reshard a/iter_0000003 run 2>err &&
+    grep "error: run: holds a run at iteration 7, .*(iteration 3) instead: .*--force" err &&
+    test "$(cat run/latest)" = iter_0000007 && test "$(iterations run)" = "$(iterations c)" &&
+    mds_ckpt reshard --force a/iter_0000003 run >out && grep "^run/latest: names iteration 3 now, 7 before" out &&
+    test "$(cat run/latest)" = iter_0000003 &&
+    test_must_fail mds_ckpt reshard a/iter_0000003 --force run 2>err && grep "iter_0000003: is there already" err
+'
 test_expect_success 'reshard: what only some layouts allow stays behind' '
     pretrain --train-iters 1 --save left --num-layers 4 --cpu-offloading-num-layers 2 &&
     mds_ckpt reshard left left4 --pipeline-model-parallel-size 4 && mds_ckpt verify left4 &&
