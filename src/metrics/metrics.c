@@ -213,7 +213,7 @@ static void fill_rates(const struct mds_metrics *m, int64_t iteration,
 static void take_interval(struct mds_metrics *m, int64_t iteration,
                           struct mds_interval *mean)
 {
-    int64_t counted = m->steps - m->skipped - m->nan_steps;
+    int64_t counted = m->steps - m->nan_steps;
 
     *mean = (struct mds_interval){
         .steps = m->steps,
@@ -231,12 +231,12 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     m->steps++;
     m->elapsed_s += s->elapsed_s;
-    if (!isfinite(s->loss))
+    if (!isfinite(s->loss)) {
         m->nan_steps++;
-    else if (s->skipped)
-        m->skipped++;
-    else
-        m->loss_sum += s->loss;
+        return;
+    }
+    m->skipped += s->skipped;
+    m->loss_sum += s->loss;
 }
 
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,

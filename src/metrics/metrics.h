@@ -72,8 +72,9 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
                              const char *tensorboard_dir, struct mds_metrics **out);
 
 /* Every step: a JSON record and TensorBoard scalars.  Each log_interval-th iteration,
- * and the last: the console line, with loss and time averaged over the steps since the
- * line before.  On a terminal a short line is rewritten in between. */
+ * and the last: the console line, with time averaged over the steps since the line
+ * before, and loss over those of them whose loss is finite: also of steps whose update
+ * was left out.  On a terminal a short line is rewritten in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
 /* A record. */

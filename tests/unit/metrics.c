@@ -132,6 +132,7 @@ static struct mds_metrics_step step_at(int64_t i, double loss)
         .loss = loss,
         .grad_norm = 1.25,
         .loss_scale = i == 5 ? 65536 : 0, /* as if fp16 began there */
+        .skipped = i == 3,
     };
 }
 
@@ -200,8 +201,8 @@ static void test_console(void **state)
              " TFLOPs: ");
     contains(out, " tokens per second: 128 | ETA: 1.5 s |\n");
     contains(out,
-             " lm loss: 3.250000E+00 | grad norm: 1.250 |"
-             " number of skipped iterations:   0 | number of nan iterations:   1 |");
+             " lm loss: 3.250000E+00 | grad norm: 1.250 |" /* of the skipped step */
+             " number of skipped iterations:   1 | number of nan iterations:   1 |");
     contains(out,
              "\n iteration        5/       5 |"); /* the last one, off the interval */
     contains(out, " | loss scale: 65536.0 | grad norm: 1.250 |");
