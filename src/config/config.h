@@ -91,6 +91,7 @@ struct mds_train_config {
     int64_t tokens; /* 0: from iters */
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
+    int skip_train;                    /* evaluate what was loaded, and leave */
     int64_t log_interval;
     int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */

@@ -303,11 +303,17 @@ static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
 
 void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag)
 {
-    if (!run->config.data.paths)
+    const struct mds_config *c = &run->config;
+
+    if (c->train.skip_train && !c->checkpoint.load && !c->output.init_weights)
+        mds_diag_fault(diag, mds_config_origin(run, "train.skip_train"),
+                       "--skip-train: nothing to evaluate; give --load a folder of "
+                       "checkpoints, or --init-weights a file");
+    if (!c->data.paths)
         mds_diag_fault(diag, NULL,
                        "no data; give --data-path (DATA_PATH); mds_data makes such "
                        "files");
-    if (!run->config.train.iters)
+    if (!c->train.iters && !c->train.skip_train)
         mds_diag_fault(diag, NULL,
                        "no length of the run; give --train-iters or --train-tokens");
 }
@@ -387,6 +393,41 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
                        "--save-interval");
 }
 
+/* What needs a step to be made. */
+static void refuse_with_skip_train(const struct mds_config_run *run, const char *key,
+                                   struct mds_diag *diag)
+{
+    const struct mds_settings *s = &run->settings;
+
+    mds_diag_fault(diag, mds_config_origin(run, key),
+                   "%s does not go with --skip-train, which trains nothing; leave one "
+                   "of them out",
+                   s->set->options[mds_settings_row(s, key)].flag);
+}
+
+static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_config *c = &run->config;
+
+    if (!c->train.skip_train)
+        return;
+    if (c->train.eval_iters == 0)
+        mds_diag_fault(diag, mds_config_origin(run, "train.eval_iters"),
+                       "--skip-train with --eval-iters 0 does nothing; give the number "
+                       "of batches to evaluate");
+    if (c->output.export_weights)
+        refuse_with_skip_train(run, "output.export_weights", diag);
+    if (c->output.trace_dir)
+        refuse_with_skip_train(run, "output.trace_dir", diag);
+    if (c->train.profile)
+        refuse_with_skip_train(run, "train.profile", diag);
+    if (c->checkpoint.async_save) {
+        c->checkpoint.async_save = 0;
+        mds_settings_derived(&run->settings, "checkpoint.async_save",
+                             "--skip-train saves nothing");
+    }
+}
+
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
                                struct mds_diag *diag)
 {
@@ -406,6 +447,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     check_data(run, diag);
     check_checkpoints(run, diag);
     check_profile(run, diag);
+    resolve_skip_train(run, diag);
     resolve_dry_run(run, diag);
     return mds_diag_verdict(diag);
 }

@@ -275,6 +275,10 @@ static const struct mds_option rows[] = {
     {length, "train.eval_iters", "--eval-iters", "MDS_EVAL_ITERS", MDS_OPT_COUNT, "100",
      0, 1e12, NULL, AT(train.eval_iters), "batches",
      .help = "global batches per evaluation; 0: no evaluation"},
+    {length, "train.skip_train", "--skip-train", "MDS_SKIP_TRAIN", MDS_OPT_FLAG, "0", 0,
+     0, NULL, AT(train.skip_train), NULL,
+     .help = "evaluate the weights of --load or --init-weights on validation and test "
+             "data, and leave: nothing is trained or saved"},
     {length, "train.exit_interval", "--exit-interval", "MDS_EXIT_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(train.exit_interval), "steps",
      .help = "leave after a step divisible by this; 0: never"},
@@ -496,6 +500,7 @@ static const struct mds_option_alias aliases[] = {
     {"EVAL_INTERVAL", "--eval-interval", NULL, NULL},
     {"EVAL_ITERS", "--eval-iters", NULL, NULL},
     {"LOG_INTERVAL", "--log-interval", NULL, NULL},
+    {"--eval-only", "--skip-train", NULL, NULL},
     {"SAVE", "--save", NULL, NULL},
     {"LOAD", "--load", NULL, NULL},
     {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},

@@ -74,7 +74,8 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag,
  * nothing else can be checked then. */
 int mds_config_has_shape(const struct mds_model_config *m, struct mds_diag *diag);
 
-/* What a run needs that is no rehearsal, as faults: data, and a length. */
+/* What a run needs that is no rehearsal, as faults: data, and a length, or weights to
+ * evaluate. */
 void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag);
 
 /* Fill in what follows from other values and from the number of ranks, and check that

@@ -134,7 +134,6 @@ static enum mds_rc open_members(struct mds_dataset *d, const double *shares)
         MDS_TRY(mds_source_open(d->paths.path[k], &d->members[k].source));
         cut(&d->members[k], shares, d->seq_length);
     }
-    MDS_TRY(mds_dataset_require(d, MDS_SPLIT_TRAIN));
     return mds_mix_create(d->paths.weight, d->paths.n, &d->mix);
 }
 

@@ -1,15 +1,17 @@
 /* What a step needs, found by making one without memory and without kernels. */
 #include "engine/internal.h"
 
-/* One step and one evaluation. */
+/* One step and one evaluation, as far as the run makes them. */
 static enum mds_rc rehearse(struct mds_engine *e)
 {
     struct mds_step_result result;
     double sum = 0, count = 0;
 
     MDS_TRY(mds_zero_start(e->zero, 0));
-    MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
-    MDS_TRY(mds_engine_update(e, 0));
+    if (!e->config->train.skip_train) {
+        MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
+        MDS_TRY(mds_engine_update(e, 0));
+    }
     if (e->config->train.eval_iters > 0)
         MDS_TRY(mds_engine_eval(e, NULL, &sum, &count));
     return MDS_OK;

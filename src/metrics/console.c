@@ -100,10 +100,14 @@ void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
 {
     char time[32];
 
-    mds_str_add(out, "done: iteration %" PRId64 " of %" PRId64 " in %s",
-                summary->iteration, run->iters,
-                mds_format_seconds(summary->train_s, time, sizeof time));
-    if (strcmp(summary->reason, "iterations") != 0)
+    mds_format_seconds(summary->train_s, time, sizeof time);
+    if (run->evaluation)
+        mds_str_add(out, "done: iteration %" PRId64 " evaluated in %s",
+                    summary->iteration, time);
+    else
+        mds_str_add(out, "done: iteration %" PRId64 " of %" PRId64 " in %s",
+                    summary->iteration, run->iters, time);
+    if (!run->evaluation && strcmp(summary->reason, "iterations") != 0)
         mds_str_add(out, " (ended by %s)", summary->reason);
     add_loss(out, "training", summary->train_loss);
     add_loss(out, "validation", summary->valid_loss);

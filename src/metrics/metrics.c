@@ -146,13 +146,14 @@ static void record_run(struct mds_metrics *m)
 static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
                               const char *tensorboard_dir)
 {
-    int64_t done = m->run.first_iteration;
+    int64_t done = m->run.evaluation ? 0 : m->run.first_iteration;
+    int append = done > 0 || m->run.evaluation;
     struct mds_str text = {0};
 
     if (jsonl_path && done > 0)
         MDS_TRY(mds_jsonl_cut(jsonl_path, "iteration", done));
     if (jsonl_path)
-        MDS_TRY(mds_jsonl_open(jsonl_path, done > 0, &m->json));
+        MDS_TRY(mds_jsonl_open(jsonl_path, append, &m->json));
     if (tensorboard_dir)
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
     record_run(m);

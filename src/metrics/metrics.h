@@ -28,6 +28,7 @@ struct mds_metrics_run {
     int64_t threads;               /* per rank */
     int64_t micro_batch, global_batch;
     int64_t first_iteration; /* done before this run: 0 unless resumed */
+    int evaluation;          /* alone: sinks are added to, and nothing is dropped */
     int64_t iters;           /* the last iteration to run to */
     int64_t log_interval;    /* iterations per console line, >= 1 */
     int64_t seed;

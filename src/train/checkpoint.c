@@ -156,7 +156,7 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
     if (!rc && speaks(r))
         mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
                  ix->state.iteration, mds_clock_s() - begin);
-    if (!rc && speaks(r) && taking.place)
+    if (!rc && speaks(r) && taking.place && !r->config->train.skip_train)
         tell_batch(r, ix);
     mds_ckpt_index_destroy(ix);
     return rc;
@@ -165,7 +165,9 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
 static enum mds_rc load(struct run *r, const char *path, int *other)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    struct taking taking = {!c->finetune && !c->no_load_optim, !c->finetune};
+    struct taking taking = {!c->finetune && !c->no_load_optim &&
+                                !r->config->train.skip_train,
+                            !c->finetune};
 
     return load_parts(r, path, taking, other);
 }
@@ -263,7 +265,7 @@ static enum mds_rc warn_of_others(const struct run *r)
     const char *dir = r->config->checkpoint.save;
     int64_t iteration = -1;
 
-    if (!dir || !speaks(r))
+    if (!dir || !speaks(r) || r->config->train.skip_train)
         return MDS_OK;
     MDS_TRY(mds_ckpt_latest(dir, &iteration));
     if (iteration >= 0)
@@ -288,7 +290,8 @@ static enum mds_rc ask_own(const struct run *r, int *own)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
-    *own = c->save && speaks(r) && is_same(c->load, c->save);
+    *own = c->save && !r->config->train.skip_train && speaks(r) &&
+           is_same(c->load, c->save);
     return mds_comm_broadcast(r->groups.world, own, sizeof *own, 0);
 }
 

@@ -1,6 +1,31 @@
 /* Loss over a held-out split. */
 #include "train/run.h"
+#include "base/log.h"
 #include "base/minmax.h"
+
+#include <inttypes.h>
+
+static int has(const struct run *r, enum mds_split split)
+{
+    return mds_dataset_samples(r->spec->data, split) > 0;
+}
+
+enum mds_rc mds_run_check_evaluation(const struct run *r)
+{
+    const struct mds_config *c = r->config;
+
+    if (c->train.eval_iters == 0)
+        return MDS_OK;
+    if (!c->train.skip_train)
+        return mds_dataset_require(r->spec->data, MDS_SPLIT_VALID);
+    if (has(r, MDS_SPLIT_VALID) || has(r, MDS_SPLIT_TEST))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "--skip-train: --split %s leaves neither validation nor test data "
+                    "enough for one sequence of %" PRId64
+                    " tokens and its target; --split 0,1,0 evaluates all of a file",
+                    c->data.split, c->model.seq_length);
+}
 
 /* The split's first windows, as many global batches of them as asked for and there. */
 static int64_t eval_batches(const struct run *r, enum mds_split split)
@@ -32,4 +57,15 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
     if (speaks(r))
         mds_metrics_eval(r->metrics, names[split], r->iteration, *loss);
     return MDS_OK;
+}
+
+enum mds_rc mds_run_evaluate_alone(struct run *r)
+{
+    if (speaks(r))
+        mds_info("--skip-train: evaluating iteration %" PRId64
+                 "; nothing is trained or saved",
+                 r->iteration);
+    return has(r, MDS_SPLIT_VALID)
+               ? mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss)
+               : MDS_OK;
 }

@@ -55,6 +55,8 @@ static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *
     char *configuration = NULL;
     enum mds_rc rc;
 
+    if (!run->config.train.skip_train)
+        MDS_TRY(mds_dataset_require(spec->data, MDS_SPLIT_TRAIN));
     MDS_TRY(meet(spec, run));
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));

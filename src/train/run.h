@@ -83,6 +83,12 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 /* Mean loss over a split, the same for any number of ranks; reported. */
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
 
+/* There is data for what is to be evaluated. */
+enum mds_rc mds_run_check_evaluation(const struct run *r);
+
+/* --skip-train, in place of the loop: validation data, if there are any. */
+enum mds_rc mds_run_evaluate_alone(struct run *r);
+
 /* ---- nonfinite.c: steps whose loss or gradient is not finite ---- */
 
 enum mds_run_verdict {

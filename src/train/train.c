@@ -77,6 +77,7 @@ static enum mds_rc open_metrics(struct run *r)
         .micro_batch = c->batch.micro,
         .global_batch = c->batch.global,
         .first_iteration = r->iteration,
+        .evaluation = c->train.skip_train,
         .iters = c->train.iters,
         .log_interval = c->train.log_interval,
         .seed = c->train.seed};
@@ -95,7 +96,7 @@ static enum mds_rc check_outputs(const struct run *r)
 {
     struct mds_output probe = {0};
 
-    if (!speaks(r))
+    if (!speaks(r) || r->config->train.skip_train)
         return MDS_OK;
     MDS_TRY(mds_run_check_save(r));
     if (!r->config->output.export_weights)
@@ -110,8 +111,7 @@ static enum mds_rc set_up(struct run *r)
     int64_t row = r->config->model.seq_length + 1;
 
     MDS_TRY(check_outputs(r));
-    if (r->config->train.eval_iters > 0)
-        MDS_TRY(mds_dataset_require(r->spec->data, MDS_SPLIT_VALID));
+    MDS_TRY(mds_run_check_evaluation(r));
     MDS_TRY(open_device(r));
     MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
                               r->spec->world->rank, r->dev, &r->groups));
@@ -200,6 +200,10 @@ static int evaluation_is_due(const struct run *r, int at_end)
 
 static enum mds_rc loop(struct run *r, const char **reason)
 {
+    if (r->config->train.skip_train) {
+        *reason = "evaluation";
+        return mds_run_evaluate_alone(r);
+    }
     if (r->iteration >= r->config->train.iters) {
         *reason = "iterations";
         if (speaks(r))

@@ -59,4 +59,37 @@ test_expect_success 'nothing to load, and a model of another shape' '
     test "$(grep -c "error:" err)" -eq 1
 '
 
+held_out() {
+    sed -n 's/^done: .*\(validation loss [0-9.]*, test loss [0-9.]*\).*/\1/p' "$1"
+}
+# The folder, also as --save, the records of the run and its place in them stay as they are.
+test_expect_success 'evaluation alone: the same losses in any layout, and nothing is changed' '
+    held="--split 50,25,25 --eval-iters 3" &&
+    losses run 1 $held --save run.d --load run.d &&
+    held_out run.out >want && test "$(wc -l <want)" -eq 1 &&
+    cp -R run.d kept && cp run.jsonl steps &&
+    while read -r n options; do
+        $MPIEXEC -n $n mds_pretrain $small $held --skip-train --save run.d --load run.d \
+            --async-save --metrics-jsonl run.jsonl $options </dev/null >out 2>&1 &&
+        grep "evaluating iteration 6; nothing is trained or saved" out &&
+        grep "^done: iteration 6 evaluated" out &&
+        held_out out >got && test_cmp want got || return 1
+    done <<-END &&
+	1 --train-iters 3 --global-batch-size 4 --eval-iters 6
+	2 --zero-stage 3 --recompute-granularity full
+	4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size 2
+	4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 2 --offload-device cpu
+	END
+    diff -r run.d kept && head -n "$(wc -l <steps)" run.jsonl | test_cmp steps - &&
+    test "$(grep -c "\"reason\":\"evaluation\"" run.jsonl)" -eq 4
+'
+test_expect_success 'evaluation alone: other data, all of it, and what cannot be evaluated' '
+    mds_pretrain $small --eval-only --load saved --split 0,1,0 --eval-iters 1e9 >out &&
+    grep "validation loss at iteration 3" out && ! grep "test loss" out &&
+    test_must_fail mds_pretrain $small --eval-only --load saved --split 1,0,0 --eval-iters 1 2>err &&
+    grep "error: .*--split 1,0,0 leaves neither" err &&
+    test_must_fail mds_pretrain $small --eval-only --export-weights w --trace-dir t --profile 2>err &&
+    test "$(grep -c "error: .*--skip-train" err)" -eq 5
+'
+
 test_done

@@ -191,6 +191,11 @@ static enum mds_rc open_settled(const struct mds_data_config *c, int64_t seq_len
     enum mds_rc rc;
 
     MDS_TRY(mds_dataset_open(c, seq_length, seed, d));
+    rc = mds_dataset_require(*d, MDS_SPLIT_TRAIN);
+    if (rc) {
+        mds_dataset_close(*d);
+        return rc;
+    }
     for (int part = 0; part < 2; part++)
         assert_int_equal(mds_dataset_largest(*d, part, 2, &largest[part]), MDS_OK);
     rc = mds_dataset_settle(*d, largest[largest[1] > largest[0]]);
