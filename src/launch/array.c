@@ -143,7 +143,8 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
                        : mds_folder_write(place, "array.sh", 0, 0755, script.s);
     mds_str_fini(&script);
     if (!rc)
-        rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, id, sizeof id);
+        rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, 0, id,
+                            sizeof id);
     if (rc) {
         mds_folder_discard(place);
         for (int i = 0; i < n; i++)

@@ -15,6 +15,7 @@ struct mds_dialect {
         *rerun[2]; /* whole: [0] the job is not to be started twice, [1] it may */
     const char *log, *logs; /* the output's name in a folder; that of an array's jobs */
     const char *folder;     /* the variable with the folder it was submitted in */
+    const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
     const char *submit; /* the command that submits a script */

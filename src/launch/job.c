@@ -187,6 +187,11 @@ static enum mds_rc read_id(FILE *f, const char *command, const char *log, char *
             snprintf(last, sizeof last, "%s", line);
     status = pclose(f);
     status = WIFEXITED(status) ? WEXITSTATUS(status) : status;
+    if (status == 85 && log)
+        return mds_fail(MDS_EUSER,
+                        "the run is not done (status 85): see %s/job.log; go on with: "
+                        "sh %s/job.sh",
+                        log, log);
     if (status != 0 && log)
         return mds_fail(MDS_EUSER, "the job ended with status %d: see %s/job.log",
                         status, log);
@@ -200,7 +205,8 @@ static enum mds_rc read_id(FILE *f, const char *command, const char *log, char *
 
 /* What the batch system says on standard error stays visible. */
 enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
-                           const char *path, const char *after, char *id, size_t size)
+                           const char *path, const char *after, int more, char *id,
+                           size_t size)
 {
     const struct mds_dialect *d = mds_dialect_of(scheduler);
     const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
@@ -215,7 +221,8 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     if (log) {
         mds_str_add(&command, " >");
         mds_quote(log, &command);
-        mds_str_add(&command, "/job.log 2>&1 && echo local");
+        mds_str_add(&command, "/job.log 2>&1 %s && echo local",
+                    more ? "|| [ $? -eq 85 ]" : "");
     }
     if (command.failed) {
         mds_str_fini(&command);
@@ -254,7 +261,8 @@ enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int6
         char after[128];
 
         memcpy(after, id, sizeof after);
-        rc = mds_job_submit(scheduler, folder, path, i ? after : NULL, id, sizeof id);
+        rc = mds_job_submit(scheduler, folder, path, i ? after : NULL, i + 1 < n, id,
+                            sizeof id);
         if (!rc)
             mds_str_add(&ids, "%s%s", i ? ", " : "", id);
     }

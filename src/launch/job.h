@@ -26,11 +26,23 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
  * follows from how that ended.  script.c says how a job goes on. */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
+/* A checkpoint, predicted: weights and two moments of every parameter, f32. */
+double mds_job_checkpoint_bytes(const struct mds_estimate *e);
+
+/* Add --keep-last where the user has not said it, and return how many that keeps: 0,
+ * all, where more than that are there already, which no default is to remove. */
+int64_t mds_job_keep(const struct mds_job *j, struct mds_words *words);
+
+/* Log what a checkpoint takes, and for how many its file system has room. */
+void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
+                       int64_t kept);
+
 /* Submit the script `path`, to begin after job `after` has ended (NULL: at once); id
  * receives the job's.  Where there is no batch system it is run, its output goes to
- * folder/job.log, and the id is "local". */
+ * folder/job.log, and the id is "local"; more: other jobs go on where it leaves. */
 enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
-                           const char *path, const char *after, char *id, size_t size);
+                           const char *path, const char *after, int more, char *id,
+                           size_t size);
 
 /* Submit folder/job.sh n times, each after the one before; record and print those that
  * were, also when a later one is refused.  If a batch system takes none the folder is

@@ -11,6 +11,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
+  src/launch/keep.c \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
   src/launch/near.c src/launch/near.h \

@@ -8,7 +8,8 @@
  *             than it found, is started again: by scontrol requeue, elsewhere by
  *             submitting the script once more.  One that made no headway would make
  *             none again.
- *   chain     Jobs that were submitted behind it go on instead.
+ *   chain     Jobs that were submitted behind it go on instead; the last of them says
+ *             that the run is not done, and fails.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
 #include "launch/dialect.h"
@@ -240,13 +241,30 @@ static void ask_the_run(struct mds_str *out)
                      "    grep -q '\"reason\":\"signal\"' || status=85\n");
 }
 
+/* run.yaml has the jobs of the chain, "jobs: [12, 13]": all but the last stand before a
+ * comma, and one that somebody submitted later is not there.  Where a shell starts the
+ * jobs it is mds_launch that knows the last. */
+static void leave_to_next(const struct mds_dialect *d, struct mds_str *out)
+{
+    if (d->id)
+        mds_str_add(
+            out,
+            "if [ \"$status\" -eq 85 ]; then\n"
+            "    # the next job goes on, if there is one\n"
+            "    ! grep -qwF \"$%s,\" \"$run/run.yaml\" || exit 0\n"
+            "    echo \"mds: error: this was the last job of its chain, and the "
+            "run is not done; go on with: %.*s $run/job.sh\" >&2\n"
+            "fi\n",
+            d->id, (int)strcspn(d->submit, " "), d->submit);
+}
+
 static void finish(const struct mds_job *j, struct mds_str *out)
 {
     ask_the_run(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
     if (j->chain > 1)
-        mds_str_add(out, "[ \"$status\" -ne 85 ] || exit 0 # the next job goes on\n");
+        leave_to_next(dialect_of(j), out);
     else if (j->launch->options->requeue)
         again(j, out);
     mds_str_add(out, "exit \"$status\"\n");

@@ -152,11 +152,11 @@ static void add_options(const struct mds_job *j, const struct mds_config_run *as
         mds_words_add(words, "--exit-signal-handler");
 }
 
-/* Predicted: every rank writes its part of weights and two moments, f32, at this rate,
- * which is what one of them reaches on a plain disk. */
+/* Predicted: every rank writes its part at this rate, which is what one of them reaches
+ * on a plain disk. */
 static double save_s(const struct mds_launch *l, const struct mds_estimate *e)
 {
-    return 12 * e->parameters / (double)l->ranks / 0.4e9;
+    return mds_job_checkpoint_bytes(e) / (double)l->ranks / 0.4e9;
 }
 
 /* How long before the walltime to leave: as asked, else not past its middle, lest
@@ -209,6 +209,16 @@ static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
     }
 }
 
+static void add_keep(const struct mds_job *j, const struct mds_config_run *asked,
+                     const struct mds_estimate *e, struct mds_words *arguments)
+{
+    int64_t kept = was_set(asked, "checkpoint.keep_last")
+                       ? asked->config.checkpoint.keep_last
+                       : mds_job_keep(j, arguments);
+
+    mds_job_tell_room(j, e, kept);
+}
+
 /* Other nodes and the next job must see the folder. */
 static void warn_of_scratch(const struct mds_job *j)
 {
@@ -234,6 +244,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
     add_options(j, asked, &l->asked);
     rc = mds_launch_choose(l, &arguments, &e);
     if (!rc) {
+        add_keep(j, asked, &e, &arguments);
         add_pace(j, asked, &e, &arguments);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")

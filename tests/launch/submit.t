@@ -81,6 +81,20 @@ test_expect_success 'a submission that fails leaves no folder' '
     mkdir own && test_must_fail mds_launch submit --runs own debug 1 1:00:00 me &&
     test -d own && rmdir own && PATH=$kept && unset MACHINE MODEL_SIZE_KEY TRAIN_ITERS
 '
+test_expect_success 'a job keeps three checkpoints, none that a folder had, and says what fits' '
+    small="env MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1000 mds_launch submit --print debug 1 1:00:00 me" &&
+    $small >job 2>err && cat err && grep -e "--keep-last 3 " job &&
+    grep "checkpoints: about 9[0-9.]* MiB each, the newest 3 stay (--keep-last); .* has room for [0-9]" err &&
+    $small -- --keep-last 7 >job 2>err && grep -e "--keep-last 7 " job && ! grep -e "--keep-last 3" job &&
+    $small -- --keep-last 0 >job 2>err && cat err && grep "9[0-9.]* MiB each, all stay (--keep-last)" err &&
+    mkdir -p old/iter_0000001 old/iter_0000002 old/iter_0000003 && $small -- --save old >job 2>err &&
+    grep -e "--keep-last 3 " job &&
+    mkdir old/iter_0000004 && $small -- --save old >job 2>err && cat err && ! grep -e "--keep-last" job &&
+    grep "old has 4" err &&
+    MODEL_SIZE_KEY=GPT1T MACHINE=polaris TRAIN_ITERS=9 mds_launch submit --print --no-check-memory prod 256 \
+        6:00:00 me -- --tensor-model-parallel-size 32 --save /dev/shm/x >job 2>err && cat err &&
+    grep "warn: .*TiB each.* /dev/shm has room for 0" err
+'
 test_expect_success 'data that are not here are a warning, before a job waits for hours' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
         mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
@@ -153,7 +167,8 @@ test_expect_success 'a job that left before the end is started again until it is
     mds_launch report runs >out && grep "^| parts | TINY | 2 | 32 | 6 |" out
 '
 test_expect_success 'a chain goes on from job to job, and no further than its end' '
-    mds_launch submit --name chain --chain 2 -- $tiny --exit-interval 2 &&
+    test_must_fail mds_launch submit --name chain --chain 2 -- $tiny --exit-interval 2 2>err && cat err &&
+    grep "the run is not done (status 85).*go on with: sh runs/chain/job.sh" err &&
     test "$(cat runs/chain/checkpoints/latest)" = iter_0000004 && test ! -e runs/chain/done &&
     mds_launch submit --name long --chain 5 -- $tiny --exit-interval 2 &&
     test -e runs/long/done && losses runs/long/metrics.jsonl >got && test_cmp want got
@@ -169,6 +184,18 @@ test_expect_success 'a job that fails without headway, or is not to be started a
     test_must_fail mds_launch submit --name once --no-requeue -- $tiny --exit-interval 2 &&
     test "$(cat runs/once/checkpoints/latest)" = iter_0000002 &&
     unset MODEL_SIZE_KEY SEQ_LEN TRAIN_ITERS NGPUS MACHINE
+'
+test_expect_success 'of a chain that a batch system runs, the last job alone says that more is to do' '
+    mkdir ends && printf "#!/bin/sh\nexit 85\n" >ends/mds_launch && chmod +x ends/mds_launch &&
+    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --chain 2 --name two \
+        batch 2 1:00:00 me && cat runs/two/run.yaml &&
+    first=$(sed -n "s/^jobs: .\([0-9]*\), .*/\1/p" runs/two/run.yaml) && test -n "$first" &&
+    sed "/^PATH=/d" runs/two/job.sh >two.sh && export PATH="$PWD/ends:$PATH" &&
+    SLURM_JOB_ID=$first bash two.sh 2>err && test ! -s err &&
+    for id in $((first + 1)) 9$first; do
+        test_expect_code 85 env SLURM_JOB_ID=$id bash two.sh 2>err && cat err &&
+        grep "the run is not done; go on with: sbatch runs/two/job.sh" err || return 1
+    done && PATH=${PATH#*:}
 '
 test_expect_success 'a warned job saves' '
     mkdir runs/warned &&
