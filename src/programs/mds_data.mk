@@ -6,4 +6,4 @@ src_programs_mds_data_LDADD = src/data/libmds_data.a src/config/libmds_config.a 
 dist_man_MANS += docs/mds_data.1
 TESTS += tests/cli/mds_data.t
 dist_check_SCRIPTS += tests/cli/mds_data.t
-EXTRA_DIST += tests/data/README.md tests/data/lambda.fna.gz
+EXTRA_DIST += tests/data/README.md tests/data/lambda.fna.gz tests/data/checkpoint-format2.tar.gz
