@@ -4,15 +4,18 @@
 
 #include "config/options.h"
 
+#include <limits.h>
+
 enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
 
 /* The row of the model table that model.size_key names.  GPT1T_20L is GPT1T with 20
  * layers.  Also finds the table, unless --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 
-/* Of a file or folder that comes with mds, whether the one in the source tree counts:
- * for a program that runs from its build tree, and where `installed` is not there. */
-int mds_config_is_in_source(const char *installed, const char *in_source);
+/* Where a file or folder is that comes with mds: in_source for a program that runs from
+ * its build tree, which returns 1; else `name` in the data folder of the tree that this
+ * program is installed in, wherever that was moved to. */
+int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX]);
 
 /* Where the value of key came from, for faults. */
 const char *mds_config_origin(const struct mds_config_run *run, const char *key);

@@ -11,19 +11,18 @@
 #include <string.h>
 #include <strings.h>
 
-static const char in_source[] = MDS_SRCDIR "/ALCF/models.yaml";
-static const char installed[] = MDS_PKGDATADIR "/models.yaml";
-
 static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
 {
     size_t row = mds_settings_row(&run->settings, "model.table");
 
     if (!run->config.output.model_table) {
-        int local = mds_config_is_in_source(installed, in_source);
+        char path[PATH_MAX];
+        int local =
+            mds_config_shipped(MDS_SRCDIR "/ALCF/models.yaml", "models.yaml", path);
 
-        mds_settings_put(
-            &run->settings, row, local ? in_source : installed, MDS_LEVEL_DERIVED,
-            local ? "the source tree's" : "the installed", "model.table", diag);
+        mds_settings_put(&run->settings, row, path, MDS_LEVEL_DERIVED,
+                         local ? "the source tree's" : "the installed", "model.table",
+                         diag);
     }
     return run->config.output.model_table;
 }

@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,31 +16,73 @@ static int is_below(const char *path, const char *folder)
     return realpath(folder, real) && mds_path_is_in(path, real);
 }
 
-/* Whether this program, or this test, runs from where it was built.  The build tree may
- * hold the installed one as well. */
-static int is_uninstalled(void)
+/* The folder of this program, or of this test, without links; "" if it is not known. */
+static void find_program(char folder[PATH_MAX])
 {
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    char *slash;
 
-    if (n < 0)
-        return 0;
-    exe[n] = '\0';
-    return is_below(exe, MDS_BUILDDIR "/src") || is_below(exe, MDS_BUILDDIR "/tests");
+    folder[n > 0 ? n : 0] = '\0';
+    slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
 }
 
-int mds_config_is_in_source(const char *installed, const char *in_source)
+/* The build tree may hold the installed program as well. */
+static int is_uninstalled(const char *program)
 {
-    return is_uninstalled() ||
-           (access(installed, R_OK) != 0 && access(in_source, R_OK) == 0);
+    return is_below(program, MDS_BUILDDIR "/src") ||
+           is_below(program, MDS_BUILDDIR "/tests") ||
+           is_below(program, MDS_BUILDDIR "/bench");
+}
+
+/* How many bytes of two paths are folders that both are in. */
+static size_t shared(const char *a, const char *b)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '/')
+            n = i;
+    return n;
+}
+
+/* What is at /usr/local/share/mds for programs in /usr/local/bin is at /opt/share/mds
+ * for one in /opt/bin.  -1: this one is in no such folder. */
+static int find_beside(const char *program, const char *name, char path[PATH_MAX])
+{
+    static const char bin[] = MDS_BINDIR, data[] = MDS_PKGDATADIR;
+    size_t common = shared(bin, data), all = strlen(program);
+    size_t tail = sizeof bin - 1 - common;
+
+    if (all < tail || strcmp(program + all - tail, bin + common) != 0)
+        return -1;
+    snprintf(path, PATH_MAX, "%.*s%s/%s", (int)(all - tail), program, data + common,
+             name);
+    return access(path, R_OK);
+}
+
+int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX])
+{
+    char program[PATH_MAX];
+    int local;
+
+    find_program(program);
+    local = is_uninstalled(program);
+    if (local)
+        snprintf(path, PATH_MAX, "%s", in_source);
+    else if (find_beside(program, name, path))
+        snprintf(path, PATH_MAX, MDS_PKGDATADIR "/%s", name);
+    return local;
 }
 
 const char *mds_machine_folder(void)
 {
-    static const char in_source[] = MDS_SRCDIR "/machines";
-    static const char installed[] = MDS_PKGDATADIR "/machines";
+    static char folder[PATH_MAX];
 
-    return mds_config_is_in_source(installed, in_source) ? in_source : installed;
+    if (!*folder)
+        mds_config_shipped(MDS_SRCDIR "/machines", "machines", folder);
+    return folder;
 }
 
 int mds_machine_path(const char *name, struct mds_str *path)

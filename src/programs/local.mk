@@ -34,7 +34,7 @@ EXTRA_DIST += tests/cli/setup.sh tests/cli/tworanks.sh tests/forget.sh
 # An installed program takes the installed model table.
 installcheck-local:
 	$(DESTDIR)$(bindir)/mds_pretrain --model-size-key GPT13B --show-config | \
-	  grep 'layers: 40 .* $(pkgdatadir)/models.yaml'
+	  grep 'layers: 40 .* $(DESTDIR)$(pkgdatadir)/models.yaml'
 
 # What failed tests leave behind.
 clean-local:

@@ -41,6 +41,8 @@ CLEANFILES += modulefiles/$(PACKAGE_VERSION)
 modulefiles/$(PACKAGE_VERSION): modulefiles/mds.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) modulefiles && sed -e 's,@bindir[@],$(bindir),g' \
 	  -e 's,@mandir[@],$(mandir),g' -e 's,@alcfdir[@],$(alcfdir),g' \
+	  -e 's,@moduledir[@],$(moduledir),g' -e 's,@prefix[@],$(prefix),g' \
+	  -e 's,^\(set [a-z]* {\)$(prefix)/,\1,' \
 	  -e 's,@PACKAGE_VERSION[@],$(PACKAGE_VERSION),g' \
 	  -e 's,@MODULE_PREREQ[@],$(MODULE_PREREQ),g' \
 	  -e 's,@MODULE_CONFLICT[@],$(MODULE_CONFLICT),g' \

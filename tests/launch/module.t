@@ -28,6 +28,22 @@ for path in /usr/share/lmod/lmod/libexec/lmod /opt/apps/lmod/lmod/libexec/lmod; 
     [ -n "$LMOD_CMD" ] || [ ! -x "$path" ] || LMOD_CMD=$path
 done
 
+# A tree that was installed with another prefix, and moved since.
+make -s -C "$builddir" install prefix="$modules/first" >log 2>&1 || cat log
+mkdir "$modules/later"
+mv "$modules/first" "$modules/later/tree"
+tree=$modules/later/tree
+
+# alone COMMAND...: without the sources, and without what was built there, where this user may
+# hide them
+may_hide=
+! unshare -rm mount -t tmpfs none "$srcdir" 2>log || may_hide=yes
+alone() (
+    # shellcheck disable=SC2086
+    cd / && env -i PATH="$PATH" ${may_hide:+unshare -rm} sh -c "
+        ${may_hide:+mount -t tmpfs none '$builddir' && mount -t tmpfs none '$srcdir' &&} $*"
+)
+
 # with VERB MODULE... : what `module` does, in this shell; fails as it does
 with() {
     "$cmd" sh "$@" >code 2>err
@@ -42,6 +58,20 @@ goes() {
             case $PATH in */ALCF:*/bin:*) ;; *) false ;; esac &&
             case $MANPATH in */man: | */man::) ;; *) echo "MANPATH $MANPATH"; false ;; esac &&
             test "$HAS_hdf5" = 1 && with unload mds && case $PATH in */ALCF:*) false ;; esac)
+    '
+    test_expect_success "$1: a tree that was moved works, without its sources" '
+        (MODULEPATH=$tree/share/modulefiles && with load mds && PATH=${PATH%"$builddir"*}/usr/bin:/bin &&
+            test "$(command -v mds_launch)" = "$tree/bin/mds_launch" &&
+            alone mds_pretrain --model-size-key GPT13B --show-config >shown &&
+            grep "layers: 40 .* $tree/share/mds/models.yaml" shown &&
+            alone MACHINE=polaris NHOSTS=2 DATA_PATH=x train-gpt3.sh --print >line && cat line &&
+            grep -e "--num-layers 40" line && test -e "$tree/share/man/man1/mds_launch.1" &&
+            alone mds_launch where --machine polaris | grep "$tree/share/mds/machines/polaris.yaml")
+    '
+    test_expect_success "$1: and by a link to its module file" '
+        mkdir -p links/mds && ln -sf "$tree/share/modulefiles/mds"/* links/mds/ && mv links "$modules" &&
+        (MODULEPATH=$modules/links && with load mds && test "$(command -v mds_launch)" = "$tree/bin/mds_launch") &&
+        rm -r "$modules/links"
     '
     test_expect_success "$1: another version takes its place" '
         (with load hdf5 && with load mds/1.0 && { with load mds/0.9 || with switch mds/1.0 mds/0.9; } &&
