@@ -18,6 +18,13 @@ enum { MDS_CKPT_NAME = 64 };
 /* The name of a tensor's data set: "/weight/NAME". */
 void mds_ckpt_set_name(enum mds_ckpt_what what, const char *tensor, char name[96]);
 
+/* What a run took of the checkpoint that it began from. */
+enum mds_ckpt_begun {
+    MDS_BEGUN_FROM_ALL,
+    MDS_BEGUN_WITHOUT_MOMENTS,
+    MDS_BEGUN_FINETUNE
+};
+
 /* Where the run was.  Everything else follows from the configuration. */
 struct mds_ckpt_state {
     int64_t iteration;
@@ -26,6 +33,8 @@ struct mds_ckpt_state {
     double loss_scale;
     int64_t scale_dynamic, scale_good, scale_left; /* as in optim/loss_scale.h */
     int64_t vocab, padded_vocab;                   /* rows behind vocab do not count */
+    int64_t origin; /* `save` of the checkpoint that the run began from; 0: of none */
+    int64_t begun;  /* enum mds_ckpt_begun */
 };
 
 struct mds_ckpt_tensor {
@@ -61,6 +70,10 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
 
 /* Read path/index.h5.  MDS_EUSER: missing, damaged, or of another format. */
 enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out);
+
+/* Of it the state and `save` alone, which is quick however large it is. */
+enum mds_rc mds_ckpt_state_read(const char *path, struct mds_ckpt_state *state,
+                                int64_t *save);
 
 /* The texts in it; the caller's to free. */
 enum mds_rc mds_ckpt_index_texts(const char *path, char **configuration,

@@ -13,23 +13,26 @@
 _Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
                "parts are rows of the table");
 
-enum { NUMBERS = 11 };
+enum { NUMBERS = 13, NEEDED = 11 };
 
-/* The attributes of the root, by name. */
+/* The attributes of the root, by name; those from NEEDED on are 0 where they are not
+ * there, as in older files. */
 static void number_fields(struct mds_ckpt_index *ix, int64_t *field[NUMBERS])
 {
     struct mds_ckpt_state *s = &ix->state;
-    int64_t *all[NUMBERS] = {&ix->save,         &ix->ranks,      &ix->tensors,
-                             &s->iteration,     &s->samples,     &s->updates,
-                             &s->scale_dynamic, &s->scale_good,  &s->scale_left,
-                             &s->vocab,         &s->padded_vocab};
+    int64_t *all[NUMBERS] = {&ix->save,         &ix->ranks,       &ix->tensors,
+                             &s->iteration,     &s->samples,      &s->updates,
+                             &s->scale_dynamic, &s->scale_good,   &s->scale_left,
+                             &s->vocab,         &s->padded_vocab, &s->origin,
+                             &s->begun};
 
     memcpy(field, all, sizeof all);
 }
 
 static const char *const number_names[NUMBERS] = {
-    "save",          "ranks",      "tensors",    "iteration", "samples",     "updates",
-    "scale_dynamic", "scale_good", "scale_left", "vocab",     "padded_vocab"};
+    "save",         "ranks",         "tensors",    "iteration",  "samples",
+    "updates",      "scale_dynamic", "scale_good", "scale_left", "vocab",
+    "padded_vocab", "origin",        "begun"};
 
 /* ---- writing ---- */
 
@@ -158,7 +161,8 @@ static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
                         ix->path, format, MDS_CKPT_FORMAT);
     number_fields(ix, field);
     for (int i = 0; i < NUMBERS; i++)
-        MDS_TRY(mds_h5_get_int(f, number_names[i], field[i]));
+        if (i < NEEDED || mds_h5_has(f, number_names[i]))
+            MDS_TRY(mds_h5_get_int(f, number_names[i], field[i]));
     return mds_h5_get_real(f, "loss_scale", &ix->state.loss_scale);
 }
 
@@ -240,6 +244,22 @@ enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out)
         mds_ckpt_index_destroy(ix);
     else
         *out = ix;
+    return rc;
+}
+
+enum mds_rc mds_ckpt_state_read(const char *path, struct mds_ckpt_state *state,
+                                int64_t *save)
+{
+    struct mds_ckpt_index ix = {0};
+    struct mds_h5 *f;
+    enum mds_rc rc;
+
+    MDS_TRY(open_index(path, &f));
+    snprintf(ix.path, sizeof ix.path, "%s", path);
+    rc = get_numbers(f, &ix);
+    (void)mds_h5_close(f);
+    *state = ix.state;
+    *save = ix.save;
     return rc;
 }
 

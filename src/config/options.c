@@ -445,8 +445,9 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(checkpoint.load), "folder",
-     .help = "go on from the newest checkpoint there, in any layout; if it is the "
-             "--save folder and has none yet, begin",
+     .help = "go on from the newest checkpoint there, in any layout, or from that of "
+             "--save if its run began there; if it is the --save folder and has none "
+             "yet, begin",
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.interval", "--save-interval", "SAVE_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.interval), "steps",

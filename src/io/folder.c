@@ -47,3 +47,11 @@ enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_
                         MDS_PATH_SIZE - 1, dir, name);
     return MDS_OK;
 }
+
+int mds_path_is_same(const char *path, const char *other)
+{
+    struct stat a, b;
+
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}

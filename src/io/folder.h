@@ -13,4 +13,7 @@ enum { MDS_PATH_SIZE = 4096 };
 /* path: "dir/name".  MDS_EUSER if that does not fit. */
 enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_SIZE]);
 
+/* Whether both are there and are the same file or folder. */
+int mds_path_is_same(const char *path, const char *other);
+
 #endif

@@ -53,7 +53,20 @@ static void take_state(struct run *r, const struct mds_ckpt_state *s)
 /* What is taken over of a checkpoint besides the weights. */
 struct taking {
     int moments, place;
+    int origin; /* what the run began from: this, or what the checkpoint's run did */
 };
+
+/* Whether the run goes on from a checkpoint of its own. */
+static int goes_on(const struct run *r)
+{
+    return r->load && r->load == r->config->checkpoint.save;
+}
+
+static void take_origin(struct run *r, const struct mds_ckpt_index *ix)
+{
+    r->origin = goes_on(r) ? ix->state.origin : ix->save;
+    r->begun = goes_on(r) ? ix->state.begun : mds_run_begun_by(r);
+}
 
 static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
                                int moments)
@@ -153,6 +166,8 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
         rc = mds_ckpt_agree(r->groups.world, load_values(r, ix, taking.moments));
     if (!rc && taking.place)
         take_state(r, &ix->state);
+    if (!rc && taking.origin)
+        take_origin(r, ix);
     if (!rc && speaks(r))
         mds_info("loaded %s (iteration %" PRId64 ") in %.2f s", path,
                  ix->state.iteration, mds_clock_s() - begin);
@@ -164,10 +179,11 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
 
 static enum mds_rc load(struct run *r, const char *path, int *other)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    struct taking taking = {!c->finetune && !c->no_load_optim &&
-                                !r->config->train.skip_train,
-                            !c->finetune};
+    enum mds_ckpt_begun begun = goes_on(r) ? MDS_BEGUN_FROM_ALL : mds_run_begun_by(r);
+    struct taking taking = {.moments = begun == MDS_BEGUN_FROM_ALL &&
+                                       !r->config->train.skip_train,
+                            .place = begun != MDS_BEGUN_FINETUNE,
+                            .origin = 1};
 
     return load_parts(r, path, taking, other);
 }
@@ -192,7 +208,7 @@ static enum mds_rc look_latest(const struct run *r, int64_t *iteration)
 
 static enum mds_rc look_before(const struct run *r, int64_t *iteration)
 {
-    return mds_ckpt_before(r->config->checkpoint.load, *iteration, iteration);
+    return mds_ckpt_before(r->load, *iteration, iteration);
 }
 
 enum mds_rc mds_run_good(const struct run *r, int64_t *iteration)
@@ -224,7 +240,7 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
     int other;
 
     for (;;) {
-        MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
+        MDS_TRY(mds_ckpt_path(r->load, iteration, 0, path));
         rc = load(r, path, &other);
         if (!mds_ckpt_is_of_files(rc) || other)
             return rc;
@@ -232,7 +248,7 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
         MDS_TRY(find(r, look_before, &iteration));
         if (iteration < 0)
             return mds_fail(rc, "%s; there is no checkpoint before it", why);
-        MDS_TRY(mds_ckpt_path(c->load, iteration, 0, path));
+        MDS_TRY(mds_ckpt_path(r->load, iteration, 0, path));
         if (!c->load_fallback)
             return mds_fail(rc,
                             "%s; the one before is %s, and --load-fallback takes it",
@@ -259,31 +275,6 @@ static enum mds_rc begin_chain(struct run *r, int own)
     return mds_run_start_weights(r);
 }
 
-/* A --load that was forgotten costs what was saved before. */
-static enum mds_rc warn_of_others(const struct run *r)
-{
-    const char *dir = r->config->checkpoint.save;
-    int64_t iteration = -1;
-
-    if (!dir || !speaks(r) || r->config->train.skip_train)
-        return MDS_OK;
-    MDS_TRY(mds_ckpt_latest(dir, &iteration));
-    if (iteration >= 0)
-        mds_warn("--save %s has checkpoints up to iteration %" PRId64
-                 ", and this run begins anew and will replace them: --load %s goes on "
-                 "from them",
-                 dir, iteration, dir);
-    return MDS_OK;
-}
-
-static int is_same(const char *path, const char *other)
-{
-    struct stat a, b;
-
-    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 /* Whether --load is the folder of --save, which is there by now; as the first rank sees
  * it. */
 static enum mds_rc ask_own(const struct run *r, int *own)
@@ -291,13 +282,26 @@ static enum mds_rc ask_own(const struct run *r, int *own)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     *own = c->save && !r->config->train.skip_train && speaks(r) &&
-           is_same(c->load, c->save);
+           mds_path_is_same(c->load, c->save);
     return mds_comm_broadcast(r->groups.world, own, sizeof *own, 0);
 }
 
-/* Whether the run goes on from a checkpoint of --save: of --load, which is that folder,
- * or the one in it.  For rank 0. */
-static int goes_on(const struct run *r, int own, int itself)
+/* *iteration: of --load; then that of the newest checkpoint of --save, if this run goes
+ * on from there, or -1. */
+static enum mds_rc look_own(const struct run *r, int64_t *iteration)
+{
+    const char *load = r->config->checkpoint.load;
+    char path[MDS_PATH_SIZE];
+
+    if (*iteration == ITSELF)
+        return mds_run_find_own(r, load, iteration);
+    MDS_TRY(mds_ckpt_path(load, *iteration, 0, path));
+    return mds_run_find_own(r, path, iteration);
+}
+
+/* Whether what was loaded, not by going on, is of --save all the same: --load is that
+ * folder, or the one in it.  For rank 0. */
+static int is_of_save(const struct run *r, int own, int itself)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     char path[MDS_PATH_SIZE];
@@ -306,27 +310,35 @@ static int goes_on(const struct run *r, int own, int itself)
         return 0;
     if (!itself)
         return own;
-    return !mds_ckpt_path(c->save, r->iteration, 0, path) && is_same(c->load, path);
+    return !mds_ckpt_path(c->save, r->iteration, 0, path) &&
+           mds_path_is_same(c->load, path);
 }
 
 enum mds_rc mds_run_begin(struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    int64_t iteration = -1;
+    int64_t iteration = -1, newest;
     int other, own;
 
     if (!c->load) {
-        MDS_TRY(warn_of_others(r));
+        MDS_TRY(speaks(r) ? mds_run_find_own(r, NULL, &newest) : MDS_OK);
         return mds_run_start_weights(r);
     }
+    r->load = c->load;
     MDS_TRY(ask_own(r, &own));
     MDS_TRY(find(r, look_latest, &iteration));
     if (iteration == -1)
         return begin_chain(r, own);
+    newest = iteration;
+    MDS_TRY(find(r, look_own, &newest));
+    if (newest >= 0) {
+        r->load = c->save;
+        iteration = newest;
+    }
     MDS_TRY(iteration == ITSELF ? load(r, c->load, &other) : load_newest(r, iteration));
-    if (speaks(r) && goes_on(r, own, iteration == ITSELF))
+    if (speaks(r) && (goes_on(r) || is_of_save(r, own, iteration == ITSELF)))
         r->from = r->iteration;
-    if (own && r->iteration == iteration)
+    if ((goes_on(r) || own) && r->iteration == iteration)
         r->saved = r->iteration;
     return MDS_OK;
 }

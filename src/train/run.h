@@ -27,10 +27,14 @@ struct run {
     int64_t samples;               /* consumed by then */
     int profiling;                 /* now */
     int64_t profiled;              /* steps before the first that was; -1: none was */
-    int64_t saved;   /* iteration of the newest complete checkpoint; or -1 */
-    int64_t good;    /* of the one that this run marked so; or -1 */
-    int64_t from;    /* of the one of --save that it began with, or of the last one that
+    int64_t saved; /* iteration of the newest complete checkpoint; or -1 */
+    int64_t good;  /* of the one that this run marked so; or -1 */
+    int64_t from;  /* of the one of --save that it began with, or of the last one that
                         it could mark; or -1; rank 0 */
+    const char *load; /* folder to begin from: --load, or --save if it has more of this
+                         run; or NULL */
+    int64_t origin;   /* for what is saved, as in struct mds_ckpt_state */
+    int64_t begun;
     int64_t skipped; /* steps in a row that were not finite */
     int64_t returns; /* to the checkpoint of iteration `returned_to` */
     int64_t returned_to;
@@ -135,6 +139,17 @@ enum mds_rc mds_run_good(const struct run *r, int64_t *iteration);
  * from where they are.  *iteration: its own, or -1: there is none, and nothing was
  * done.  Collective. */
 enum mds_rc mds_run_go_back(struct run *r, int64_t *iteration);
+
+/* ---- lineage.c: which run is in --save? ---- */
+
+/* What --no-load-optim and --finetune say. */
+enum mds_ckpt_begun mds_run_begun_by(const struct run *r);
+
+/* path: the checkpoint that --load names; NULL: there is no --load.  *newest: iteration
+ * of --save's newest one if its run began as this one does, so that this one goes on
+ * from there: with that checkpoint, taking as much of it; else -1, with a warning where
+ * this run will replace what others saved.  For rank 0. */
+enum mds_rc mds_run_find_own(const struct run *r, const char *path, int64_t *newest);
 
 /* ---- save.c: leaving something to go on from ---- */
 

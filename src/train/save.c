@@ -45,7 +45,9 @@ static struct mds_ckpt_state state_of(const struct run *r)
                                    .scale_good = scale.good,
                                    .scale_left = scale.left,
                                    .vocab = r->config->model.vocab,
-                                   .padded_vocab = r->config->model.padded_vocab};
+                                   .padded_vocab = r->config->model.padded_vocab,
+                                   .origin = r->origin,
+                                   .begun = r->begun};
 }
 
 static void share(void *ctx, int unit, int64_t *first, int64_t *n)

@@ -83,6 +83,37 @@ test_expect_success 'the first job of a chain begins; elsewhere a missing checkp
     grep "error: --load nwe: there is no checkpoint" out &&
     test_must_fail pretrain --train-iters 2 --load nwe --save nwe --finetune
 '
+# chain FOLDER OPTIONS...: three jobs of one command, of two steps each
+chain() {
+    dir=$1 dir_jobs=0
+    shift
+    while [ $dir_jobs -lt 3 ]; do
+        dir_jobs=$((dir_jobs + 1))
+        pretrain --train-iters 100 --exit-interval 2 --save "$dir" "$@"
+        test $? -eq 85 || return 1
+    done
+}
+test_expect_success 'jobs of one command that begin from another run go on from their own checkpoints' '
+    chain far --load c/iter_0000004 && test "$(iterations far)" = "iter_0000006 iter_0000008 iter_0000010" &&
+    grep "info: --save far has iteration 8 of the run that began with --load c/iter_0000004: going on" out &&
+    grep "loaded far/iter_0000008" out && ! grep "warn" out &&
+    chain fine --load c --finetune && test "$(cat fine/latest)" = iter_0000006 &&
+    grep "iteration 4 of the run that began with --load c --finetune: going on" out &&
+    chain plain --load c --no-load-optim && test "$(iterations plain)" = "iter_0000008 iter_0000010 iter_0000012" &&
+    pretrain --train-iters 12 --load plain --save plain2 && mds_ckpt reshard far/iter_0000008 far2 &&
+    pretrain --train-iters 9 --load c/iter_0000004 --save far2 && grep "loaded far2/iter_0000008" out
+'
+test_expect_success 'in one folder, too, --finetune and --no-load-optim are done once' '
+    cp -r c once && chain once --load once --finetune && test "$(cat once/latest)" = iter_0000006 &&
+    cp -r c once2 && chain once2 --load once2 --no-load-optim && test "$(cat once2/latest)" = iter_0000012 &&
+    grep "of the run that began with --load once2 --no-load-optim: going on" out
+'
+test_expect_success 'a run that went back goes on from there; what is of another run is replaced with a warning' '
+    cp -r c back && chain back --load back/iter_0000004 && test "$(cat back/latest)" = iter_0000010 &&
+    pretrain --train-iters 8 --load back/iter_0000008 --save back && grep "warn: --save back has checkpoints up to iteration 10, and this run begins from back/iter_0000008 and will replace them" out &&
+    pretrain --train-iters 6 --load c/iter_0000004 --save fine --finetune && grep "loaded c/iter_0000004" out &&
+    grep "warn: --save fine has checkpoints up to iteration 6, and this run begins from c/iter_0000004" out
+'
 test_expect_success 'a job that was killed in its first save left nothing to go on from: the next begins' '
     mkdir -p first/iter_0000001.partial && cp c/iter_0000007/rank_00000.h5 first/iter_0000001.partial &&
     : >first/iter_0000001.partial/index.h5 && test_must_fail mds_ckpt verify first 2>err &&

@@ -171,7 +171,7 @@ test_expect_success 'no way back leads to where the run did not come from' '
         grep "error: iteration 7: .*, and there is nothing to roll back to" out &&
         pretrain $n --train-iters 10 --load ./used/../used/iter_0000004 --save used/ \
             --save-interval 100 --on-nonfinite rollback &&
-        grep "warn: iteration 7: .* back to iteration 3, on with sample 28" out &&
+        grep "warn: iteration 7: .* back to iteration 4, on with sample 28" out &&
         pretrain $n --train-iters 10 --init-weights w --on-nonfinite rollback --save used \
             --save-interval 5 &&
         grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
