@@ -129,7 +129,9 @@ struct mds_train_config {
 };
 
 struct mds_data_config {
-    char *paths; /* one path, or "weight path weight path ..." */
+    /* Each one path, or "weight path weight path ..."; NULL: not given.  paths is cut
+     * by split; or train_paths and, where wanted, the others say what is whole. */
+    char *paths, *train_paths, *valid_paths, *test_paths;
     char *split; /* train,valid,test proportions */
 };
 

@@ -288,6 +288,34 @@ int mds_split_shares(const char *text, double shares[3])
     return 1;
 }
 
+/* Files that are cut, or files for each split. */
+static void check_data_paths(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_data_config *d = &run->config.data;
+    const char *option = d->train_paths   ? "train"
+                         : d->valid_paths ? "valid"
+                         : d->test_paths  ? "test"
+                                          : NULL;
+    char key[32];
+
+    if (!option)
+        return;
+    snprintf(key, sizeof key, "data.%s_paths", option);
+    if (d->paths)
+        mds_diag_fault(diag, mds_config_origin(run, key),
+                       "--%s-data-path and --data-path (%s) are both set: either give "
+                       "each split its files, or cut all by --split",
+                       option, mds_config_origin(run, "data.paths"));
+    else if (!d->train_paths && !run->config.train.skip_train)
+        mds_diag_fault(diag, mds_config_origin(run, key),
+                       "--%s-data-path needs --train-data-path", option);
+    if (mds_settings_of(&run->settings, "data.split")->level > MDS_LEVEL_DEFAULT)
+        mds_diag_fault(diag, mds_config_origin(run, "data.split"),
+                       "--split cuts the files of --data-path; it has no use with "
+                       "--%s-data-path",
+                       option);
+}
+
 static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
@@ -297,8 +325,17 @@ static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
         mds_diag_fault(diag, mds_config_origin(run, "data.split"),
                        "--split '%s': must be proportions such as 949,50,1",
                        d->split ? d->split : "");
+    check_data_paths(run, diag);
     if (run->action == MDS_ACTION_RUN && !run->config.train.dry_run)
         mds_config_need_data(run, diag);
+}
+
+const char *mds_config_data_paths(const struct mds_data_config *d)
+{
+    return d->paths         ? d->paths
+           : d->train_paths ? d->train_paths
+           : d->valid_paths ? d->valid_paths
+                            : d->test_paths;
 }
 
 void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag)
@@ -309,7 +346,7 @@ void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *dia
         mds_diag_fault(diag, mds_config_origin(run, "train.skip_train"),
                        "--skip-train: nothing to evaluate; give --load a folder of "
                        "checkpoints, or --init-weights a file");
-    if (!c->data.paths)
+    if (!mds_config_data_paths(&c->data))
         mds_diag_fault(diag, NULL,
                        "no data; give --data-path (DATA_PATH); mds_data makes such "
                        "files");

@@ -74,6 +74,9 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag,
  * nothing else can be checked then. */
 int mds_config_has_shape(const struct mds_model_config *m, struct mds_diag *diag);
 
+/* The first files that the user named: to train on, else to evaluate; NULL: none. */
+const char *mds_config_data_paths(const struct mds_data_config *d);
+
 /* What a run needs that is no rehearsal, as faults: data, and a length, or weights to
  * evaluate. */
 void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag);
@@ -97,6 +100,8 @@ enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
  *
  * V is padded_vocab, P max_positions, F ffn_hidden (letters: kernels/README.md). */
 int64_t mds_model_params(const struct mds_model_config *m);
+
+#define MDS_DEFAULT_SPLIT "949,50,1"
 
 /* --split: one to three proportions, ',' or '/' between them as Megatron takes them;
  * what is left out is 0.  shares[] sum to 1.  Returns 0 if text is no such thing. */

@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "config/options.h"
@@ -14,37 +15,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct part {
-    int64_t first, tokens, windows;
+/* A list of files as an option names it; sources[first + k] of the data set is file k.
+ */
+struct files {
+    const char *option;
+    struct mds_paths paths;
+    struct mds_mix *mix;
+    int first;
 };
 
+/* What a split has of a source. */
 struct member {
-    struct mds_source *source;
-    struct part parts[MDS_SPLITS];
+    struct mds_part part;
+    int64_t windows; /* in all spans */
+};
+
+struct blend {
+    struct files *files;    /* borrowed from the data set */
+    struct member *members; /* [files->paths.n] */
 };
 
 struct mds_dataset {
     int64_t seq_length, vocab;
     uint64_t seed;
-    char *split; /* as the user wrote it, for messages */
-    struct mds_paths paths;
-    struct member *members; /* [paths.n] */
-    struct mds_mix *mix;
+    char *split;                    /* as the user wrote it, for messages */
+    struct files files[MDS_SPLITS]; /* of --data-path: only the first */
+    struct mds_source **sources;    /* [n_sources] of all lists */
+    int n_sources;
+    struct blend blends[MDS_SPLITS];
     struct mds_str describe;
 };
 
-static void cut(struct member *m, const double shares[MDS_SPLITS], int64_t seq_length)
+static const char *const own_options[MDS_SPLITS] = {
+    "--train-data-path", "--valid-data-path", "--test-data-path"};
+
+static int cuts(const struct mds_dataset *d)
 {
-    int64_t bounds[MDS_SPLITS + 1];
+    return d->blends[MDS_SPLIT_VALID].files == d->blends[MDS_SPLIT_TRAIN].files;
+}
 
-    mds_split_bounds(shares, m->source->tokens, bounds);
-    for (int s = 0; s < MDS_SPLITS; s++) {
-        struct part *p = &m->parts[s];
+static int members(const struct blend *b)
+{
+    return b->files->paths.n;
+}
 
-        p->first = bounds[s];
-        p->tokens = bounds[s + 1] - bounds[s];
-        p->windows = p->tokens > 0 ? (p->tokens - 1) / seq_length : 0;
-    }
+static struct mds_source *source_of(const struct mds_dataset *d, const struct blend *b,
+                                    int k)
+{
+    return d->sources[b->files->first + k];
+}
+
+static int64_t windows_in(const struct mds_dataset *d, const struct mds_span *span)
+{
+    return (span->tokens - 1) / d->seq_length;
+}
+
+static int64_t longest_span(const struct mds_part *p)
+{
+    int64_t longest = 0;
+
+    for (int i = 0; i < p->spans; i++)
+        longest = mds_max(longest, p->span[i].tokens);
+    return longest;
 }
 
 /* In per cent, and not less. */
@@ -53,39 +85,51 @@ static double share_of(long long need, long long all)
     return ceil(1e4 * (double)need / (double)all) / 100;
 }
 
-static enum mds_rc too_short(const struct mds_dataset *d, const struct member *m,
-                             enum mds_split s)
+/* Of a source that holds several strands or frames, each has its share of a split. */
+static enum mds_rc too_short(const struct mds_dataset *d, const struct mds_source *s,
+                             const struct member *m, enum mds_split split)
 {
-    const char *path = m->source->path, *name = mds_split_names[s];
-    long long all = m->source->tokens, have = m->parts[s].tokens;
-    long long need = d->seq_length + 1;
-    const char *without = s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
+    const char *name = mds_split_names[split];
+    int pieces = mds_reading_documents(&s->reading);
+    long long all = s->tokens, have = longest_span(&m->part), need = d->seq_length + 1;
+    const char *without = split == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
 
+    if (all < 2)
+        return mds_fail(MDS_EUSER,
+                        "%s: %s: too few for any window of tokens and their targets",
+                        s->path, all ? "one token in all" : "no tokens in it");
     if (all < need)
         return mds_fail(MDS_EUSER,
                         "%s: %lld tokens in all, but a window takes %lld (--seq-length "
-                        "%lld and its target): use --seq-length %lld or less",
-                        path, all, need, need - 1, have > 1 ? have - 1 : 1);
+                        "%lld and its target): use --seq-length %lld or less%s",
+                        s->path, all, need, need - 1, have > 1 ? have - 1 : all - 1,
+                        have > 1 ? "" : " with --split 1,0,0");
     if (have < 2)
         return mds_fail(MDS_EUSER,
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
                         "%lld: give %s at least %g %%%s",
-                        path, d->split, have, name, need, name, share_of(need, all),
-                        without);
+                        s->path, d->split, have, name, need, name,
+                        share_of(need * pieces, all), without);
     return mds_fail(
         MDS_EUSER,
-        "%s: --split %s leaves %lld tokens for %s, but a window takes %lld "
+        "%s: --split %s leaves %lld tokens%s for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
         "or give %s at least %g %%%s",
-        path, d->split, have, name, need, need - 1, have - 1, name, share_of(need, all),
-        without);
+        s->path, d->split, have, pieces > 1 ? " in one piece" : "", name, need,
+        need - 1, have - 1, name, share_of(need * pieces, all), without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
 {
-    for (int k = 0; k < d->paths.n; k++)
-        if (d->members[k].parts[s].windows == 0)
-            return too_short(d, &d->members[k], s);
+    const struct blend *b = &d->blends[s];
+
+    if (members(b) == 0)
+        return mds_fail(MDS_EUSER, "no %s data: give %s%s", mds_split_names[s],
+                        own_options[s],
+                        s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
+    for (int k = 0; k < members(b); k++)
+        if (b->members[k].windows == 0)
+            return too_short(d, source_of(d, b, k), &b->members[k], s);
     return MDS_OK;
 }
 
@@ -105,13 +149,13 @@ static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
 {
     const struct mds_source *stated = NULL;
 
-    for (int k = 0; k < d->paths.n; k++) {
-        const struct mds_source *s = d->members[k].source;
+    for (int k = 0; k < d->n_sources; k++) {
+        const struct mds_source *s = d->sources[k];
 
         if (stated && !s->vocab_seen && !same_words(stated, s))
             return mds_fail(MDS_EUSER,
                             "%s (%s, %lld words) and %s (%s, %lld words) differ in "
-                            "vocabulary: a mix needs files of one tokenizer",
+                            "vocabulary: a run needs files of one tokenizer",
                             stated->path, stated->tokenizer, (long long)stated->vocab,
                             s->path, s->tokenizer, (long long)s->vocab);
         if (!stated && !s->vocab_seen)
@@ -121,38 +165,118 @@ static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
     }
     if (stated && d->vocab > stated->vocab)
         return mds_fail(MDS_EUSER,
-                        "%s: vocabulary of %lld words, but another file of the mix has "
+                        "%s: vocabulary of %lld words, but another file has "
                         "token ids up to %lld",
                         stated->path, (long long)stated->vocab,
                         (long long)d->vocab - 1);
     return MDS_OK;
 }
 
-static enum mds_rc open_members(struct mds_dataset *d, const double *shares)
+/* text: what the option says. */
+static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
+                              const char *option, const char *text)
 {
-    for (int k = 0; k < d->paths.n; k++) {
-        MDS_TRY(mds_source_open(d->paths.path[k], &d->members[k].source));
-        cut(&d->members[k], shares, d->seq_length);
+    struct mds_source **sources;
+
+    f->option = option;
+    f->first = d->n_sources;
+    MDS_TRY(mds_paths_parse(option, text, &f->paths));
+    MDS_TRY(mds_mix_create(f->paths.weight, f->paths.n, &f->mix));
+    sources =
+        mds_realloc(d->sources, (size_t)(d->n_sources + f->paths.n), sizeof *sources);
+    if (!sources)
+        return MDS_EMEM;
+    d->sources = sources;
+    for (int k = 0; k < f->paths.n; k++) {
+        MDS_TRY(mds_source_open(f->paths.path[k], &sources[d->n_sources]));
+        d->n_sources++;
     }
-    return mds_mix_create(d->paths.weight, d->paths.n, &d->mix);
+    return MDS_OK;
+}
+
+static void set_part(struct mds_dataset *d, struct member *m,
+                     const struct mds_part *part)
+{
+    m->part = *part;
+    for (int i = 0; i < part->spans; i++)
+        m->windows += windows_in(d, &part->span[i]);
+}
+
+/* Every split has a part of every file. */
+static enum mds_rc cut_files(struct mds_dataset *d, const double *shares)
+{
+    struct mds_part parts[MDS_SPLITS];
+
+    for (int k = 0; k < d->n_sources; k++) {
+        MDS_TRY(mds_split_cut(d->sources[k], shares, parts));
+        for (int s = 0; s < MDS_SPLITS; s++)
+            set_part(d, &d->blends[s].members[k], &parts[s]);
+    }
+    return MDS_OK;
+}
+
+/* Every split has its own files, whole. */
+static enum mds_rc take_files(struct mds_dataset *d)
+{
+    static const double whole[MDS_SPLITS] = {1, 0, 0};
+    struct mds_part parts[MDS_SPLITS];
+
+    for (int s = 0; s < MDS_SPLITS; s++)
+        for (int k = 0; k < members(&d->blends[s]); k++) {
+            MDS_TRY(mds_split_cut(source_of(d, &d->blends[s], k), whole, parts));
+            set_part(d, &d->blends[s].members[k], &parts[0]);
+        }
+    return MDS_OK;
+}
+
+static enum mds_rc open_lists(struct mds_dataset *d, const struct mds_data_config *c)
+{
+    const char *own[MDS_SPLITS] = {c->train_paths, c->valid_paths, c->test_paths};
+    int shared = !c->train_paths && !c->valid_paths && !c->test_paths;
+
+    if (shared)
+        MDS_TRY(open_files(d, &d->files[0], "--data-path", c->paths));
+    for (int s = 0; s < MDS_SPLITS; s++) {
+        struct blend *b = &d->blends[s];
+
+        b->files = &d->files[shared ? 0 : s];
+        if (!shared && own[s])
+            MDS_TRY(open_files(d, b->files, own_options[s], own[s]));
+        b->members = mds_zalloc((size_t)members(b), sizeof *b->members);
+        if (!b->members)
+            return MDS_EMEM;
+    }
+    return MDS_OK;
+}
+
+static void add_names(struct mds_dataset *d, const struct files *f)
+{
+    for (int k = 0; k < f->paths.n; k++) {
+        const char *path = d->sources[f->first + k]->path, *slash = strrchr(path, '/');
+
+        if (f->paths.n > 1)
+            mds_str_add(&d->describe, "%s%.3g ", k > 0 ? " + " : "",
+                        f->paths.weight[k]);
+        mds_str_add(&d->describe, "%s", slash ? slash + 1 : path);
+    }
 }
 
 static enum mds_rc describe(struct mds_dataset *d)
 {
-    const char *tokenizer = d->members[0].source->tokenizer;
+    const char *tokenizer = d->sources[0]->tokenizer;
     int64_t tokens = 0;
     char count[32];
 
-    for (int k = 0; k < d->paths.n; k++) {
-        const char *path = d->members[k].source->path;
-        const char *slash = strrchr(path, '/');
-
-        if (d->paths.n > 1)
-            mds_str_add(&d->describe, "%s%.3g ", k > 0 ? " + " : "",
-                        d->paths.weight[k]);
-        mds_str_add(&d->describe, "%s", slash ? slash + 1 : path);
-        tokens += d->members[k].source->tokens;
+    for (int s = 0; s < (cuts(d) ? 1 : MDS_SPLITS); s++) {
+        if (d->files[s].paths.n == 0)
+            continue;
+        if (s > 0)
+            mds_str_add(&d->describe, "%s%s ", d->describe.s ? ", " : "",
+                        mds_split_names[s]);
+        add_names(d, &d->files[s]);
     }
+    for (int k = 0; k < d->n_sources; k++)
+        tokens += d->sources[k]->tokens;
     mds_str_add(&d->describe, ": %s, %s tokens, %lld words",
                 tokenizer ? tokenizer : "Megatron ids",
                 mds_format_count((double)tokens, count, sizeof count),
@@ -170,11 +294,8 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
     d->split = mds_strdup(c->split);
     if (!d->split)
         return MDS_EMEM;
-    MDS_TRY(mds_paths_parse(c->paths, &d->paths));
-    d->members = mds_zalloc((size_t)d->paths.n, sizeof *d->members);
-    if (!d->members)
-        return MDS_EMEM;
-    return open_members(d, shares);
+    MDS_TRY(open_lists(d, c));
+    return cuts(d) ? cut_files(d, shares) : take_files(d);
 }
 
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
@@ -204,12 +325,15 @@ void mds_dataset_close(struct mds_dataset *d)
 {
     if (!d)
         return;
-    for (int k = 0; d->members && k < d->paths.n; k++)
-        mds_source_close(d->members[k].source);
-    mds_mix_destroy(d->mix);
-    mds_paths_fini(&d->paths);
+    for (int k = 0; k < d->n_sources; k++)
+        mds_source_close(d->sources[k]);
+    for (int s = 0; s < MDS_SPLITS; s++) {
+        mds_mix_destroy(d->files[s].mix);
+        mds_paths_fini(&d->files[s].paths);
+        free(d->blends[s].members);
+    }
     mds_str_fini(&d->describe);
-    free(d->members);
+    free(d->sources);
     free(d->split);
     free(d);
 }
@@ -218,8 +342,8 @@ enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
                                 int64_t *largest)
 {
     *largest = -1;
-    for (int k = 0; k < d->paths.n; k++) {
-        struct mds_source *s = d->members[k].source;
+    for (int k = 0; k < d->n_sources; k++) {
+        struct mds_source *s = d->sources[k];
         int64_t first = s->tokens * part / parts;
 
         if (s->vocab_seen)
@@ -231,9 +355,9 @@ enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
 
 enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest)
 {
-    for (int k = 0; k < d->paths.n; k++)
-        if (d->members[k].source->vocab_seen)
-            d->members[k].source->vocab = largest + 1;
+    for (int k = 0; k < d->n_sources; k++)
+        if (d->sources[k]->vocab_seen)
+            d->sources[k]->vocab = largest + 1;
     MDS_TRY(agree_on_vocabulary(d));
     return describe(d);
 }
@@ -247,8 +371,8 @@ int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s)
 {
     int64_t tokens = 0;
 
-    for (int k = 0; k < d->paths.n; k++)
-        tokens += d->members[k].parts[s].tokens;
+    for (int k = 0; k < members(&d->blends[s]); k++)
+        tokens += d->blends[s].members[k].part.tokens;
     return tokens;
 }
 
@@ -256,10 +380,10 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
 {
     int64_t windows = 0;
 
-    for (int k = 0; k < d->paths.n; k++) {
-        if (d->members[k].parts[s].windows == 0)
+    for (int k = 0; k < members(&d->blends[s]); k++) {
+        if (d->blends[s].members[k].windows == 0)
             return 0;
-        windows += d->members[k].parts[s].windows;
+        windows += d->blends[s].members[k].windows;
     }
     return windows;
 }
@@ -269,17 +393,29 @@ const char *mds_dataset_describe(const struct mds_dataset *d)
     return d->describe.s;
 }
 
-static enum mds_rc count_member(struct mds_dataset *d, int k, enum mds_split s,
-                                double total_weight, int64_t *counts, double *mixed)
+static double total_weight(const struct blend *b)
 {
-    const struct part *p = &d->members[k].parts[s];
-    int64_t vocab = d->members[k].source->vocab;
+    double total = 0;
 
-    memset(counts, 0, (size_t)vocab * sizeof *counts);
-    MDS_TRY(mds_source_count(d->members[k].source, p->first, p->tokens, counts));
-    for (int64_t i = 0; i < vocab; i++)
-        mixed[i] +=
-            d->paths.weight[k] / total_weight * (double)counts[i] / (double)p->tokens;
+    for (int k = 0; k < members(b); k++)
+        total += b->files->paths.weight[k];
+    return total;
+}
+
+/* ---- entropy --------------------------------------------------------------------- */
+
+static enum mds_rc count_member(struct mds_dataset *d, const struct blend *b, int k,
+                                int64_t *counts, double *mixed)
+{
+    const struct mds_part *p = &b->members[k].part;
+    double share = b->files->paths.weight[k] / total_weight(b);
+    struct mds_source *s = source_of(d, b, k);
+
+    memset(counts, 0, (size_t)s->vocab * sizeof *counts);
+    for (int i = 0; i < p->spans; i++)
+        MDS_TRY(mds_source_count(s, p->span[i].first, p->span[i].tokens, counts));
+    for (int64_t i = 0; i < s->vocab; i++)
+        mixed[i] += share * (double)counts[i] / (double)p->tokens;
     return MDS_OK;
 }
 
@@ -288,12 +424,10 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
     int64_t *counts = mds_zalloc((size_t)d->vocab, sizeof *counts);
     double *mixed = mds_zalloc((size_t)d->vocab, sizeof *mixed);
     enum mds_rc rc = counts && mixed ? mds_dataset_require(d, s) : MDS_EMEM;
-    double total_weight = 0, sum = 0;
+    double sum = 0;
 
-    for (int k = 0; k < d->paths.n; k++)
-        total_weight += d->paths.weight[k];
-    for (int k = 0; k < d->paths.n && !rc; k++)
-        rc = count_member(d, k, s, total_weight, counts, mixed);
+    for (int k = 0; k < members(&d->blends[s]) && !rc; k++)
+        rc = count_member(d, &d->blends[s], k, counts, mixed);
     for (int64_t i = 0; i < d->vocab && !rc; i++)
         if (mixed[i] > 0)
             sum -= mixed[i] * log(mixed[i]);
@@ -304,34 +438,50 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
     return rc;
 }
 
+/* ---- samples --------------------------------------------------------------------- */
+
+/* Where window w of all spans starts, if each span begins with what `shift` leaves of
+ * its slack. */
+static int64_t window_start(const struct mds_dataset *d, const struct member *m,
+                            int64_t w, uint64_t shift)
+{
+    const struct mds_span *span = m->part.span;
+
+    for (; w >= windows_in(d, span); span++)
+        w -= windows_in(d, span);
+    return span->first + w * d->seq_length +
+           (int64_t)(shift % (uint64_t)((span->tokens - 1) % d->seq_length + 1));
+}
+
 /* Where training sample `within` of member k starts: its epoch's shift and permutation.
  */
 static int64_t training_start(const struct mds_dataset *d, int k, int64_t within)
 {
-    const struct part *p = &d->members[k].parts[MDS_SPLIT_TRAIN];
-    int64_t slack = (p->tokens - 1) % d->seq_length;
-    uint64_t epoch = (uint64_t)(within / p->windows);
+    const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
+    uint64_t epoch = (uint64_t)(within / m->windows);
     uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)k), epoch);
-    int64_t shift = (int64_t)(mds_hash(key, ~(uint64_t)0) % (uint64_t)(slack + 1));
 
-    return p->first + shift +
-           mds_permute(key, p->windows, within % p->windows) * d->seq_length;
+    return window_start(d, m, mds_permute(key, m->windows, within % m->windows),
+                        mds_hash(key, ~(uint64_t)0));
 }
 
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                int32_t *tokens)
 {
-    const struct part *p;
+    const struct blend *b = &d->blends[s];
+    const struct member *m;
     int64_t within, start;
     int k;
 
     if (index < 0)
         return mds_fail(MDS_EBUG, "data set: sample %lld", (long long)index);
-    mds_mix_pick(d->mix, index, &k, &within);
-    p = &d->members[k].parts[s];
-    if (p->windows == 0)
-        return too_short(d, &d->members[k], s);
+    if (members(b) == 0)
+        return mds_dataset_require(d, s);
+    mds_mix_pick(b->files->mix, index, &k, &within);
+    m = &b->members[k];
+    if (m->windows == 0)
+        return too_short(d, source_of(d, b, k), m, s);
     start = s == MDS_SPLIT_TRAIN ? training_start(d, k, within)
-                                 : p->first + within % p->windows * d->seq_length;
-    return mds_source_read(d->members[k].source, start, d->seq_length + 1, tokens);
+                                 : window_start(d, m, within % m->windows, 0);
+    return mds_source_read(source_of(d, b, k), start, d->seq_length + 1, tokens);
 }

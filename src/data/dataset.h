@@ -3,12 +3,12 @@
  * it is the same for any number of ranks and for a resumed run.  There is no index
  * file.
  *
- * Splits are contiguous parts of each source, cut by token position in the proportions
- * of --split.  (Megatron cuts at documents; a genome is one document of millions of
- * tokens, which leaves nothing to cut.)
+ * Each split has files of its own, or all have parts of the same files, which --split
+ * cuts by position (data/split.h).  (Megatron cuts at documents; a genome is one
+ * document of millions of tokens, which leaves nothing to cut.)
  *
  * A sample is a window of seq_length + 1 tokens: inputs are the first seq_length of
- * them, targets the last.  A split of T tokens has n = floor((T - 1) / seq_length)
+ * them, targets the last.  A span of T tokens has n = floor((T - 1) / seq_length)
  * windows, side by side from a shift of 0 .. (T - 1) mod seq_length that differs from
  * epoch to epoch, so a token is a target at most once an epoch.  The training order is
  * a keyed permutation of the n windows, drawn anew each epoch.  Validation and test
@@ -29,8 +29,7 @@ enum mds_split { MDS_SPLIT_TRAIN, MDS_SPLIT_VALID, MDS_SPLIT_TEST, MDS_SPLITS };
 
 struct mds_dataset;
 
-/* c->paths: one path, or "weight path weight path ..."; c->split: "949,50,1".
- * MDS_EUSER if a file is missing or broken, or the training split is shorter than
+/* MDS_EUSER if a file is missing or broken, or the training split is shorter than
  * seq_length + 1 tokens.  The vocabulary is settled before anything is read. */
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
                              uint64_t seed, struct mds_dataset **out);
@@ -49,8 +48,8 @@ enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest);
 int64_t mds_dataset_vocab(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
-/* Distinct windows per epoch, over all sources; 0 if the split of any source is shorter
- * than a window. */
+/* Distinct windows per epoch, over all sources; 0 without any, or if one source has
+ * none. */
 int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER, saying which file is too short and what would fit, where samples is 0. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);

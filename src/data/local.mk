@@ -8,6 +8,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/mix.c src/data/mix.h \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \
+  src/data/reading.c src/data/reading.h \
   src/data/source.c src/data/source.h \
   src/data/source_hdf5.c \
   src/data/source_megatron.c \
@@ -26,5 +27,12 @@ unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_dataset_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
+  src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
+  $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/split
+tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h
+tests_unit_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_split_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
   $(CMOCKA_LIBS)

@@ -34,6 +34,17 @@ static enum mds_tokenizer tokenizer_of(const struct work *w)
     return w->m->vocabulary.tokenizer;
 }
 
+static int token_bases(const struct work *w)
+{
+    return tokenizer_of(w) == MDS_TOKENIZER_CODON ? 3 : 1;
+}
+
+static int is_fasta(const struct work *w)
+{
+    return tokenizer_of(w) == MDS_TOKENIZER_CODON ||
+           tokenizer_of(w) == MDS_TOKENIZER_NUCLEOTIDE;
+}
+
 static void report(struct work *w)
 {
     char bytes[32], tokens[32];
@@ -77,7 +88,7 @@ static size_t encode(struct work *w, size_t n)
  * what does not fill a token at its end. */
 static enum mds_rc add_document(struct work *w, int reverse, int frame)
 {
-    int64_t per_token = tokenizer_of(w) == MDS_TOKENIZER_CODON ? 3 : 1;
+    int64_t per_token = token_bases(w);
     int64_t whole = (w->spool.length - frame) / per_token * per_token;
 
     for (int64_t done = 0; done < whole;) {
@@ -95,19 +106,19 @@ static enum mds_rc add_document(struct work *w, int reverse, int frame)
 
 static enum mds_rc add_record(struct work *w)
 {
-    int codon = tokenizer_of(w) == MDS_TOKENIZER_CODON;
-    unsigned frames = codon ? w->m->frames : 1;
-    int per_token = codon ? 3 : 1, documents = 0;
+    const struct mds_reading *r = &w->m->reading;
+    int documents = mds_reading_documents(r), frame, reverse;
 
-    for (int reverse = 0; reverse < 2; reverse++)
-        for (int frame = 0; frame < 3; frame++)
-            if (w->m->strands >> reverse & frames >> frame & 1 &&
-                w->spool.length >= frame + per_token) {
-                MDS_TRY(add_document(w, reverse, frame));
-                documents++;
-            }
     w->stats.records++;
-    w->stats.skipped += documents == 0;
+    mds_reading_document(r, documents - 1, &frame, &reverse); /* the last frame */
+    if (w->spool.length < frame + token_bases(w)) {
+        w->stats.skipped++;
+        return MDS_OK;
+    }
+    for (int i = 0; i < documents; i++) {
+        mds_reading_document(r, i, &frame, &reverse);
+        MDS_TRY(add_document(w, reverse, frame));
+    }
     return MDS_OK;
 }
 
@@ -264,6 +275,22 @@ static enum mds_rc add_inputs(struct work *w)
     return MDS_OK;
 }
 
+static enum mds_rc finish(struct work *w)
+{
+    struct mds_str options = {0};
+    enum mds_rc rc = MDS_EMEM;
+
+    if (is_fasta(w))
+        mds_reading_write(&w->m->reading, tokenizer_of(w) == MDS_TOKENIZER_CODON,
+                          &options);
+    if (options.failed)
+        mds_token_file_abandon(w->file);
+    else
+        rc = mds_token_file_finish(w->file, options.s ? options.s : "", w->m->command);
+    mds_str_fini(&options);
+    return rc;
+}
+
 enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out)
 {
     struct work w = {.m = m, .spool.fd = -1, .started_s = mds_clock_s()};
@@ -287,7 +314,7 @@ enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out
     }
     w.stats.documents = mds_token_file_documents(w.file);
     w.stats.tokens = mds_token_file_tokens(w.file);
-    rc = mds_token_file_finish(w.file, m->options, m->command);
+    rc = finish(&w);
     if (!rc)
         *out = w.stats;
 

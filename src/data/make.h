@@ -3,32 +3,30 @@
 #define MDS_DATA_MAKE_H
 
 #include "base/status.h"
+#include "data/reading.h"
 #include "data/tokenizer.h"
 
 #include <stdint.h>
 
-enum { MDS_STRAND_FORWARD = 1, MDS_STRAND_REVERSE = 2 };
-
 /* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document:
- * strands in the order forward, reverse, frames 0, 1, 2 within a strand, counted from
- * the strand's own 5' end; one or two bases left over at the end are dropped.  bytes
+ * frames count from the strand's own 5' end; one or two bases left over at the end are
+ * dropped, records too short for a token in each frame are left out.  bytes
  * takes each input as one document of the bytes it unpacks to, ids each line (see
  * data/id_lines.h). */
 struct mds_make {
     struct mds_vocabulary vocabulary;
-    unsigned frames;  /* bit f: reading frame f; codon only */
-    unsigned strands; /* MDS_STRAND_* or'ed; of FASTA */
+    struct mds_reading reading; /* of FASTA */
     const char *output;
     const char *const *inputs; /* [n_inputs]; "-" is standard input */
     int n_inputs;
-    const char *options, *command; /* kept in the file as provenance */
+    const char *command; /* kept in the file as provenance */
 };
 
 struct mds_make_stats {
     int64_t records; /* FASTA records, inputs of bytes, lines of ids */
     int64_t documents, tokens;
     int64_t unknown; /* <unk> or N tokens */
-    int64_t skipped; /* records without a whole codon or base */
+    int64_t skipped; /* records without a whole codon or base in each frame */
 };
 
 /* Memory does not grow with the inputs: the bases of one record at a time wait in an

@@ -81,7 +81,7 @@ static char *cut_path(char **rest)
     return path;
 }
 
-static enum mds_rc add_pairs(struct mds_paths *p, char *text)
+static enum mds_rc add_pairs(const char *option, struct mds_paths *p, char *text)
 {
     char *rest, *word = strtok_r(text, blanks, &rest);
 
@@ -91,31 +91,33 @@ static enum mds_rc add_pairs(struct mds_paths *p, char *text)
 
         if (!is_weight(word, &weight))
             return mds_fail(MDS_EUSER,
-                            "--data-path: '%s' stands where a weight should: give one "
+                            "%s: '%s' stands where a weight should: give one "
                             "path, or weight path weight path ...",
-                            word);
+                            option, word);
         path = cut_path(&rest);
         if (!path)
-            return mds_fail(MDS_EUSER, "--data-path: no path after weight %s", word);
+            return mds_fail(MDS_EUSER, "%s: no path after weight %s", option, word);
         MDS_TRY(add(p, path, weight));
         word = strtok_r(NULL, blanks, &rest);
     }
     return MDS_OK;
 }
 
-enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out)
+enum mds_rc mds_paths_parse(const char *option, const char *text, struct mds_paths *out)
 {
     struct mds_paths p = {0};
     enum mds_rc rc = MDS_EMEM;
     char *copy;
 
     if (!text || text[strspn(text, blanks)] == '\0')
-        return mds_fail(MDS_EUSER, "no data: give --data-path a token file (made with "
-                                   "mds_data make)");
+        return mds_fail(MDS_EUSER,
+                        "no data: give %s a token file (made with mds_data make)",
+                        option);
     copy = mds_strdup(text);
     if (copy)
-        rc = !strpbrk(text, blanks) || mds_source_is_there(text) ? add(&p, text, 1)
-                                                                 : add_pairs(&p, copy);
+        rc = !strpbrk(text, blanks) || mds_source_is_there(text)
+                 ? add(&p, text, 1)
+                 : add_pairs(option, &p, copy);
     free(copy);
     if (rc) {
         mds_paths_fini(&p);

@@ -1,4 +1,4 @@
-/* --data-path: "file" or "weight file weight file ...". */
+/* --data-path and its like: "file" or "weight file weight file ...". */
 #ifndef MDS_DATA_PATHS_H
 #define MDS_DATA_PATHS_H
 
@@ -11,8 +11,10 @@ struct mds_paths {
 };
 
 /* Blanks separate; a text without blanks, or one that names an existing source, is one
- * path.  So are, behind a weight, words that together name one. */
-enum mds_rc mds_paths_parse(const char *text, struct mds_paths *out);
+ * path.  So are, behind a weight, words that together name one.  The option is for
+ * messages. */
+enum mds_rc mds_paths_parse(const char *option, const char *text,
+                            struct mds_paths *out);
 void mds_paths_fini(struct mds_paths *p);
 
 #endif

@@ -120,6 +120,24 @@ enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count
     return s->ops->starts(s, first, count, starts);
 }
 
+enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
+                                   int64_t *document)
+{
+    int64_t low = 0, high = s->documents; /* starts[low] <= token < starts[high] */
+
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2, start;
+
+        MDS_TRY(mds_source_starts(s, middle, 1, &start));
+        if (start <= token)
+            low = middle;
+        else
+            high = middle;
+    }
+    *document = low;
+    return MDS_OK;
+}
+
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
 {
     return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
+#include "data/reading.h"
 
 #include <stdint.h>
 
@@ -35,6 +36,8 @@ struct mds_source {
     char **words;    /* [vocab], or NULL */
     int64_t n_words; /* of words: vocab or 0 */
     int64_t eod;     /* -1: unknown */
+    struct mds_reading reading; /* of the records that became documents */
+    int token_bases;            /* bases a token, where they were FASTA */
 };
 
 /* Words at most: more is a damaged file, or one that is no token file. */
@@ -54,6 +57,9 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids);
 enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
                               int64_t *starts);
+/* The document that holds the token, which is inside the source. */
+enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
+                                   int64_t *document);
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 
 /* Add to counts[vocab] how often each word is among count tokens from first. */

@@ -171,6 +171,20 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
     return MDS_OK;
 }
 
+static enum mds_rc read_reading(struct hdf5_source *h)
+{
+    struct mds_source *s = &h->base;
+    char *options = NULL;
+
+    s->token_bases =
+        strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_CODON]) == 0 ? 3 : 1;
+    if (mds_h5_has(h->h5, "options"))
+        MDS_TRY(mds_h5_get_string(h->h5, "options", &options));
+    s->reading = mds_reading_read(options ? options : "");
+    free(options);
+    return MDS_OK;
+}
+
 static enum mds_rc open_sets(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
@@ -218,6 +232,8 @@ enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
         rc = check_format(h);
     if (!rc)
         rc = read_vocabulary(h);
+    if (!rc)
+        rc = read_reading(h);
     if (!rc)
         rc = open_sets(h);
     if (rc) {

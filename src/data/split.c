@@ -2,6 +2,7 @@
 #include "base/minmax.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const mds_split_names[MDS_SPLITS] = {"training", "validation", "test"};
 
@@ -24,4 +25,210 @@ void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
         if (shares[s - 1] > 0)
             break;
     }
+}
+
+/* ---- spans ----------------------------------------------------------------------- */
+
+static void add_span(struct mds_part *p, int64_t first, int64_t end)
+{
+    struct mds_span *last = p->span + p->spans - 1;
+
+    if (end <= first)
+        return;
+    p->tokens += end - first;
+    if (p->spans > 0 && last->first + last->tokens == first)
+        last->tokens += end - first;
+    else
+        p->span[p->spans++] = (struct mds_span){first, end - first};
+}
+
+/* ---- strands and frames ---------------------------------------------------------- */
+
+/* A place between two bases of a record. */
+struct cut {
+    int64_t record, base;
+};
+
+static const int64_t whole_record = INT64_MAX;
+
+/* The documents of one record.  How many bases it had is known but for those that did
+ * not fill a token. */
+struct record {
+    struct mds_reading reading;
+    int64_t starts[MDS_RECORD_DOCUMENTS + 1];
+    int64_t bases_min, bases_max, token_bases;
+};
+
+static int64_t documents_of(const struct mds_source *s)
+{
+    return mds_reading_documents(&s->reading);
+}
+
+/* starts[] of one record's documents; 0 if they cannot be of one. */
+static int describe(const struct mds_source *s, const int64_t *starts, struct record *r)
+{
+    int documents = mds_reading_documents(&s->reading);
+
+    r->reading = s->reading;
+    r->token_bases = s->token_bases;
+    r->bases_min = 0;
+    r->bases_max = INT64_MAX;
+    memcpy(r->starts, starts, ((size_t)documents + 1) * sizeof *starts);
+    for (int i = 0; i < documents; i++) {
+        int64_t ids = starts[i + 1] - starts[i] - 1, least; /* without <eod> */
+        int frame, reverse;
+
+        mds_reading_document(&s->reading, i, &frame, &reverse);
+        least = frame + ids * s->token_bases;
+        r->bases_min = mds_max(r->bases_min, least);
+        r->bases_max = mds_min(r->bases_max, least + s->token_bases - 1);
+    }
+    return r->bases_min <= r->bases_max;
+}
+
+static enum mds_rc misfit(const struct mds_source *s, int64_t record)
+{
+    long long n = documents_of(s), first = record * n + 1;
+
+    return mds_fail(MDS_EUSER,
+                    "%s: documents %lld to %lld are not %lld strands and frames of one "
+                    "record, so nothing can be held out: make it again with mds_data "
+                    "make, or use --split 1,0,0 --eval-iters 0",
+                    s->path, first, first + n - 1, n);
+}
+
+/* Earlier versions wrote fewer documents of records shorter than five bases. */
+static enum mds_rc check_records(struct mds_source *s)
+{
+    enum { BLOCK = 170 };
+    int64_t starts[BLOCK * MDS_RECORD_DOCUMENTS + 1], each = documents_of(s);
+    int64_t records = s->documents / each;
+    struct record r;
+
+    for (int64_t first = 0; first < records; first += BLOCK) {
+        int64_t n = mds_min(records - first, BLOCK);
+
+        MDS_TRY(mds_source_starts(s, first * each, n * each + 1, starts));
+        for (int64_t i = 0; i < n; i++)
+            if (!describe(s, starts + i * each, &r))
+                return misfit(s, first + i);
+    }
+    return s->documents % each ? misfit(s, records) : MDS_OK;
+}
+
+static enum mds_rc read_record(struct mds_source *s, int64_t record, struct record *r)
+{
+    int64_t starts[MDS_RECORD_DOCUMENTS + 1], each = documents_of(s);
+
+    MDS_TRY(mds_source_starts(s, record * each, each + 1, starts));
+    return describe(s, starts, r) ? MDS_OK : misfit(s, record);
+}
+
+/* The cut that gives the earlier split `at` tokens, as nearly as can be. */
+static enum mds_rc find_cut(struct mds_source *s, int64_t at, struct cut *cut)
+{
+    int64_t document, each = documents_of(s), token;
+    int frame, reverse;
+    struct record r;
+
+    *cut = (struct cut){s->documents / each, 0};
+    if (at == s->tokens)
+        return MDS_OK;
+    MDS_TRY(mds_source_document_at(s, at, &document));
+    cut->record = document / each;
+    MDS_TRY(read_record(s, cut->record, &r));
+    token = (at - r.starts[0]) / each;
+    mds_reading_document(&s->reading, 0, &frame, &reverse);
+    cut->base = token > 0 ? frame + token * s->token_bases : 0;
+    return MDS_OK;
+}
+
+/* Whole tokens among so many bases, and tokens that touch any of them. */
+static int64_t tokens_inside(const struct record *r, int64_t bases)
+{
+    return bases > 0 ? bases / r->token_bases : 0;
+}
+
+static int64_t tokens_touching(const struct record *r, int64_t bases)
+{
+    return bases > 0 ? (bases - 1) / r->token_bases + 1 : 0;
+}
+
+/* The tokens of document i whose bases are among low .. high - 1 of the forward strand.
+ * Tokens count from the 5' end of their own strand.  <eod> goes with the last. */
+static void add_region(struct mds_part *p, const struct record *r, int i, int64_t low,
+                       int64_t high)
+{
+    int64_t start = r->starts[i], end = r->starts[i + 1] - start, from, to;
+    int frame, reverse;
+
+    mds_reading_document(&r->reading, i, &frame, &reverse);
+    if (reverse) {
+        from =
+            high == whole_record ? 0 : tokens_touching(r, r->bases_max - frame - high);
+        to = low == 0 ? end : tokens_inside(r, r->bases_min - frame - low);
+    } else {
+        from = tokens_touching(r, low - frame);
+        to = high == whole_record ? end : tokens_inside(r, high - frame);
+    }
+    add_span(p, start + from, start + mds_min(to, end));
+}
+
+static enum mds_rc add_record(struct mds_part *p, struct mds_source *s, int64_t record,
+                              int64_t low, int64_t high)
+{
+    struct record r;
+
+    if (low >= high)
+        return MDS_OK;
+    MDS_TRY(read_record(s, record, &r));
+    for (int i = 0; i < documents_of(s); i++)
+        add_region(p, &r, i, low, high);
+    return MDS_OK;
+}
+
+static enum mds_rc add_between(struct mds_part *p, struct mds_source *s,
+                               const struct cut *a, const struct cut *b)
+{
+    int64_t whole[2];
+
+    if (a->record == b->record)
+        return add_record(p, s, a->record, a->base, b->base);
+    MDS_TRY(add_record(p, s, a->record, a->base, whole_record));
+    MDS_TRY(mds_source_starts(s, (a->record + 1) * documents_of(s), 1, &whole[0]));
+    MDS_TRY(mds_source_starts(s, b->record * documents_of(s), 1, &whole[1]));
+    add_span(p, whole[0], whole[1]);
+    return add_record(p, s, b->record, 0, b->base);
+}
+
+/* ---- all ------------------------------------------------------------------------- */
+
+static int has_cut(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
+{
+    for (int s = 1; s < MDS_SPLITS; s++)
+        if (bounds[s] > 0 && bounds[s] < tokens)
+            return 1;
+    return 0;
+}
+
+enum mds_rc mds_split_cut(struct mds_source *s, const double shares[MDS_SPLITS],
+                          struct mds_part parts[MDS_SPLITS])
+{
+    int64_t bounds[MDS_SPLITS + 1];
+    struct cut cuts[MDS_SPLITS + 1];
+    int by_bases;
+
+    mds_split_bounds(shares, s->tokens, bounds);
+    memset(parts, 0, MDS_SPLITS * sizeof *parts);
+    by_bases = documents_of(s) > 1 && has_cut(bounds, s->tokens);
+    if (by_bases)
+        MDS_TRY(check_records(s));
+    for (int i = 0; i <= MDS_SPLITS && by_bases; i++)
+        MDS_TRY(find_cut(s, bounds[i], &cuts[i]));
+    for (int i = 0; i < MDS_SPLITS; i++)
+        if (by_bases)
+            MDS_TRY(add_between(&parts[i], s, &cuts[i], &cuts[i + 1]));
+        else
+            add_span(&parts[i], bounds[i], bounds[i + 1]);
+    return MDS_OK;
 }

@@ -400,18 +400,26 @@ static void warn_of_missing(const char *path)
     mds_warn("no data here: %s; a run that finds none ends at once", mds_fail_text());
 }
 
-/* A job that waits for hours should find its data. */
-static enum mds_rc check_data(const char *text)
+static enum mds_rc check_paths(const char *option, const char *text)
 {
     struct mds_paths paths;
 
     if (!text)
         return MDS_OK;
-    MDS_TRY(mds_paths_parse(text, &paths));
+    MDS_TRY(mds_paths_parse(option, text, &paths));
     for (int i = 0; i < paths.n; i++)
         warn_of_missing(paths.path[i]);
     mds_paths_fini(&paths);
     return MDS_OK;
+}
+
+/* A job that waits for hours should find its data. */
+static enum mds_rc check_data(const struct mds_data_config *d)
+{
+    MDS_TRY(check_paths("--data-path", d->paths));
+    MDS_TRY(check_paths("--train-data-path", d->train_paths));
+    MDS_TRY(check_paths("--valid-data-path", d->valid_paths));
+    return check_paths("--test-data-path", d->test_paths);
 }
 
 /* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
@@ -422,7 +430,7 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     int printed = l->options->print;
     enum mds_rc rc;
 
-    if (printed && !run->config.data.paths)
+    if (printed && !mds_config_data_paths(&run->config.data))
         mds_warn("no data: DATA_PATH (--data-path) is not set");
     run->config.train.dry_run = 1;
     rc = mds_config_resolve(run, l->ranks, &diag);
@@ -433,7 +441,7 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
     if (!rc)
         mds_diag_log(&diag);
     if (!rc)
-        rc = check_data(run->config.data.paths);
+        rc = check_data(&run->config.data);
     mds_diag_fini(&diag);
     return rc;
 }

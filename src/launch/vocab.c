@@ -28,11 +28,12 @@ static int64_t count_words(const struct mds_paths *p)
 
 void mds_launch_vocab(struct mds_config_run *run, int say)
 {
-    const char *text = run->config.data.paths;
+    const char *text = mds_config_data_paths(&run->config.data);
     struct mds_paths paths;
     int64_t words;
 
-    if (run->config.model.vocab || !text || mds_paths_parse(text, &paths))
+    if (run->config.model.vocab || !text ||
+        mds_paths_parse("--data-path", text, &paths))
         return;
     words = count_words(&paths);
     if (paths.n > 1)

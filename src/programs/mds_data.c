@@ -6,8 +6,9 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "config.h"
+#include "config/options.h"
 #include "data/make.h"
-#include "data/source.h"
+#include "data/split.h"
 #include "programs/verbs.h"
 
 #include <math.h>
@@ -16,18 +17,16 @@
 #include <string.h>
 
 struct values {
-    char *tokenizer, *output;
+    char *tokenizer, *output, *split;
     int frame, strand, ids, text;
     int64_t vocab, eod, from, count;
 };
 
 /* Headings of --help: verbs. */
 static const char make[] = "make";
+static const char info[] = "info";
 static const char dumping[] = "dump";
 static const char general[] = "General";
-
-static const char *const frames[] = {"0", "1", "2", "all", NULL};
-static const char *const strands[] = {"forward", "reverse", "both", NULL};
 
 #define AT(field) ((ptrdiff_t)offsetof(struct values, field))
 
@@ -46,10 +45,14 @@ static const struct mds_option rows[] = {
      .help = "ids: how many there are"},
     {make, "make.eod", "--eod", NULL, MDS_OPT_COUNT, NULL, 0, (double)MDS_VOCAB_MAX - 1,
      NULL, AT(eod), "id", .help = "ids: which of them ends a document"},
-    {make, "make.frame", "--frame", NULL, MDS_OPT_ENUM, "0", 0, 0, frames, AT(frame),
-     NULL, .help = "codon: reading frames, a document each"},
-    {make, "make.strand", "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, strands,
-     AT(strand), NULL, .help = "FASTA: strands, a document each"},
+    {make, "make.frame", "--frame", NULL, MDS_OPT_ENUM, "0", 0, 0, mds_frame_names,
+     AT(frame), NULL, .help = "codon: reading frames, a document each"},
+    {make, "make.strand", "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0,
+     mds_strand_names, AT(strand), NULL, .help = "FASTA: strands, a document each"},
+
+    {info, NULL, "--split", NULL, MDS_OPT_STRING, MDS_DEFAULT_SPLIT, 0, 0, NULL,
+     AT(split), "n,n,n",
+     .help = "as of mds_pretrain: show which tokens it would hold out"},
 
     {dumping, NULL, "--from", NULL, MDS_OPT_COUNT, "0", 0, MDS_OPT_NO_MAX, NULL,
      AT(from), "n", .help = "first token"},
@@ -134,8 +137,8 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
                         a->tokenizer);
     m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);
     MDS_TRY(check_vocabulary(c, &m->vocabulary));
-    m->frames = a->frame == 3 ? 7 : 1u << a->frame;
-    m->strands = (unsigned)a->strand + 1;
+    m->reading.frames = mds_reading_frames(a->frame);
+    m->reading.strands = mds_reading_strands(a->strand);
     m->output = a->output;
     return MDS_OK;
 }
@@ -143,8 +146,9 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
 static void report_make(const struct mds_make *m, const struct mds_make_stats *s)
 {
     if (s->skipped > 0)
-        mds_warn("%lld record%s too short for a single token left out",
-                 (long long)s->skipped, mds_plural(s->skipped));
+        mds_warn("%lld record%s too short for a single token%s left out",
+                 (long long)s->skipped, mds_plural(s->skipped),
+                 m->reading.frames == 1 ? "" : " in each frame");
     if (s->unknown * 10 > s->tokens)
         mds_warn("%.0f %% of the tokens stand for ambiguous bases (N)",
                  100.0 * (double)s->unknown / (double)s->tokens);
@@ -160,23 +164,16 @@ static enum mds_rc run_make(const struct mds_call *c)
 {
     struct mds_make m = {.inputs = (const char *const *)c->word,
                          .n_inputs = (int)c->words};
-    const struct values *a = values_of(c);
     struct mds_make_stats stats;
-    struct mds_str how = {0}, line = {0};
+    struct mds_str line = {0};
     enum mds_rc rc = MDS_EMEM;
 
     MDS_TRY(check_make(c, &m));
-    if (m.vocabulary.tokenizer == MDS_TOKENIZER_CODON)
-        mds_str_add(&how, "frame %s, ", frames[a->frame]);
-    if (is_fasta((int)m.vocabulary.tokenizer))
-        mds_str_add(&how, "strand %s", strands[a->strand]);
     for (int i = 0; i < c->argc; i++)
         mds_str_add(&line, "%s%s", i > 0 ? " " : "", c->argv[i]);
-    m.options = how.s ? how.s : "";
     m.command = line.s;
-    if (!how.failed && !line.failed)
+    if (!line.failed)
         rc = mds_make_tokens(&m, &stats);
-    mds_str_fini(&how);
     mds_str_fini(&line);
     if (!rc)
         report_make(&m, &stats);
@@ -236,6 +233,43 @@ static enum mds_rc longest_document(struct mds_source *s, int64_t *longest)
     return MDS_OK;
 }
 
+/* "16977 to 32335 (document 2)"; documents count from 1, as lines of dump do. */
+static enum mds_rc print_span(struct mds_source *s, const struct mds_span *span)
+{
+    int64_t last = span->first + span->tokens - 1, documents[2];
+
+    MDS_TRY(mds_source_document_at(s, span->first, &documents[0]));
+    MDS_TRY(mds_source_document_at(s, last, &documents[1]));
+    printf("%lld to %lld (document%s %lld", (long long)span->first, (long long)last,
+           mds_plural(documents[1] - documents[0] + 1), (long long)documents[0] + 1);
+    if (documents[1] > documents[0])
+        printf(" to %lld", (long long)documents[1] + 1);
+    printf(")");
+    return MDS_OK;
+}
+
+static enum mds_rc print_splits(struct mds_source *s, const char *split,
+                                const double shares[MDS_SPLITS])
+{
+    struct mds_part parts[MDS_SPLITS];
+
+    MDS_TRY(mds_split_cut(s, shares, parts));
+    printf("%-12s %s%s\n", "split", split,
+           mds_reading_documents(&s->reading) > 1
+               ? ", the same bases on all strands and in all frames"
+               : "");
+    for (int i = 0; i < MDS_SPLITS; i++) {
+        printf("%-12s %lld token%s", mds_split_names[i], (long long)parts[i].tokens,
+               mds_plural(parts[i].tokens));
+        for (int k = 0; k < parts[i].spans; k++) {
+            printf("%s", k > 0 ? ", " : ": ");
+            MDS_TRY(print_span(s, &parts[i].span[k]));
+        }
+        printf("\n");
+    }
+    return MDS_OK;
+}
+
 static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
 {
     struct mds_str provenance = {0};
@@ -284,11 +318,18 @@ static enum mds_rc count_and_print(struct mds_source *s)
 
 static enum mds_rc run_info(const struct mds_call *c)
 {
+    const char *split = values_of(c)->split;
+    double shares[MDS_SPLITS];
     struct mds_source *s;
     enum mds_rc rc;
 
+    if (!mds_split_shares(split, shares))
+        return mds_fail(MDS_EUSER, "--split '%s': must be proportions such as 949,50,1",
+                        split);
     MDS_TRY(mds_source_open(c->word[0], &s));
     rc = count_and_print(s);
+    if (!rc)
+        rc = print_splits(s, split, shares);
     mds_source_close(s);
     return rc;
 }
@@ -378,9 +419,9 @@ static const struct mds_verb verbs[] = {
     {"make", "make --tokenizer NAME --output FILE.h5 [option]... INPUT...",
      "Turns inputs into a token file. INPUT: files; - is standard input.", NULL, 1,
      SIZE_MAX, "an INPUT", .run = run_make},
-    {"info", "info FILE",
+    {"info", "info [--split N,N,N] FILE",
      "Prints documents, tokens, vocabulary, provenance and unigram entropy of a token "
-     "file or of a Megatron .bin/.idx pair.",
+     "file or of a Megatron .bin/.idx pair, and what --split holds out.",
      NULL, 1, 1, "one FILE", .run = run_info},
     {"dump", "dump [--from N] [--count N] [--ids | --text] FILE",
      "Prints tokens of a token file or of a Megatron .bin/.idx pair, a document a "

@@ -9,8 +9,10 @@
 
 /* These are a node's own, or a rank's.  Of the device it is what becomes of it that all
  * have alike. */
-static const char *const own[] = {"data.paths",    "output.log_level",   "train.device",
-                                  "train.threads", "parallel.nvme_path", NULL};
+static const char *const own[] = {
+    "data.paths",      "data.train_paths",   "data.valid_paths",
+    "data.test_paths", "output.log_level",   "train.device",
+    "train.threads",   "parallel.nvme_path", NULL};
 
 /* "what value" a line. */
 static enum mds_rc describe(const struct mds_config_run *run,

@@ -20,6 +20,9 @@ enum mds_rc mds_run_check_evaluation(const struct run *r)
         return mds_dataset_require(r->spec->data, MDS_SPLIT_VALID);
     if (has(r, MDS_SPLIT_VALID) || has(r, MDS_SPLIT_TEST))
         return MDS_OK;
+    if (!c->data.paths)
+        return mds_dataset_require(r->spec->data, c->data.valid_paths ? MDS_SPLIT_VALID
+                                                                      : MDS_SPLIT_TEST);
     return mds_fail(MDS_EUSER,
                     "--skip-train: --split %s leaves neither validation nor test data "
                     "enough for one sequence of %" PRId64

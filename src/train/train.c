@@ -67,7 +67,7 @@ static enum mds_rc open_metrics(struct run *r)
         .version = r->spec->version,
         .size_key = c->model.size_key,
         .device = mds_dev_name(r->dev),
-        .data_path = c->data.paths,
+        .data_path = mds_config_data_paths(&c->data),
         .model = mds_flops_model_of(&c->model),
         .vocab = c->model.vocab,
         .recompute = mds_recompute_of(&c->train),

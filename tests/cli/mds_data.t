@@ -65,6 +65,20 @@ test_expect_success 'info: documents, vocabulary, entropy, provenance' '
     grep "^input .*lambda.fna.gz (15404 bytes, sha256 $sum)$" out
 '
 
+test_expect_success 'info: what is held out, the same bases on both strands' '
+    mds_data info --split 1 l.h5 >out && grep "^training *16168 tokens: 0 to 16167 (document 1)$" out &&
+    grep "^validation *0 tokens$" out &&
+    mds_data info l.h5 >out && grep "^split *949,50,1$" out &&
+    grep "^validation *809 tokens: 15343 to 16151 (document 1)$" out &&
+    mds_data info --split 2,1,1 n.h5 >out &&
+    grep "^split *2,1,1, the same bases on all strands and in all frames$" out &&
+    set -- $(sed -n "s/^validation *\([0-9]*\) tokens: \([0-9]*\) to \([0-9]*\) (document 1), \([0-9]*\) to \([0-9]*\) (document 2)$/\1 \2 \3 \4 \5/p" out) &&
+    test "$1" -gt 24000 && mds_data dump n.h5 >both && length=$(sed -n 1p both | tr -d "\n" | wc -c) &&
+    sed -n 1p both | cut -c "$(($2 + 1))-$(($3 + 1))" | rev | tr ACGT TGCA >want &&
+    sed -n 2p both | cut -c "$(($4 - length))-$(($5 - length))" >got && test_cmp want got &&
+    fails "split '\''1,x'\'': must be proportions" mds_data info --split 1,x l.h5
+'
+
 test_expect_success 'entropy and the most common codon agree with awk' '
     mds_data dump l.h5 | tr " " "\n" | sort | uniq -c | sort -k1,1nr >table &&
     awk "{ n[NR] = \$1; t += \$1 }

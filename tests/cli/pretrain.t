@@ -61,6 +61,20 @@ test_expect_success 'a run trains, evaluates and reports' '
     ls tb/events.out.tfevents.* &&
     ! ls ./*.partial
 '
+test_expect_success 'each split has its files' '
+    mds_data make --tokenizer codon --output two.h5 "$srcdir/tests/data/lambda.fna.gz" \
+        "$srcdir/tests/data/lambda.fna.gz" &&
+    (small=${small%--data-path*} &&
+        ranks 2 --train-data-path two.h5 --valid-data-path tokens.h5 --global-batch-size 400 \
+            --eval-iters 1 >o 2>e &&
+        test_expect_code 1 pretrain --valid-data-path tokens.h5 2>missing &&
+        pretrain --skip-train --init-weights w.safetensors --eval-iters 1 \
+            --test-data-path tokens.h5 >alone 2>&1) &&
+    grep "data: test tokens.h5: codon, 16.17 k" alone && grep "test loss at" alone &&
+    ! grep "validation loss" alone &&
+    grep "needs --train-data-path" missing && cat e && grep "validation loss at" o &&
+    grep "data: two.h5, validation tokens.h5: codon, 48.50 k tokens, 66 words" e
+'
 # evaluated RANKS OPTIONS...: split, iteration and loss of each evaluation; weights stay
 evaluated() {
     n=$1

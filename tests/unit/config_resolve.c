@@ -283,6 +283,12 @@ static void test_split(void **state)
         assert_false(mds_split_shares(bad[i], v));
     expect_misfit("--split 1,-2", 1, "--split '1,-2': must be proportions");
     expect_misfit("--split 1,2,3,4", 1, "must be proportions");
+    expect_misfit("--train-data-path a --data-path b", 1,
+                  "--train-data-path and --data-path (command line) are both set");
+    expect_misfit("--test-data-path a --data-path b", 1,
+                  "--test-data-path and --data-path (command line) are both set");
+    expect_misfit("--train-data-path a --split 1,1,1", 1,
+                  "--split cuts the files of --data-path");
     fits = resolve("--split 949/50/1", 1);
     assert_fine(&fits);
     close_reading(&fits);

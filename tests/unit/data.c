@@ -104,12 +104,10 @@ static enum mds_rc make(enum mds_tokenizer t, unsigned frames, unsigned strands,
 {
     struct mds_make_stats stats;
     struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
-                         .frames = frames,
-                         .strands = strands,
+                         .reading = {frames, strands},
                          .output = output,
                          .inputs = &input,
                          .n_inputs = 1,
-                         .options = "none",
                          .command = "test"};
 
     return mds_make_tokens(&m, &stats);

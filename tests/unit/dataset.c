@@ -117,43 +117,48 @@ static void test_paths(void **state)
     struct mds_paths p;
 
     (void)state;
-    assert_int_equal(mds_paths_parse("a.h5", &p), MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path", "a.h5", &p), MDS_OK);
     assert_int_equal(p.n, 1);
     assert_string_equal(p.path[0], "a.h5");
     mds_paths_fini(&p);
-    assert_int_equal(mds_paths_parse(" 0.3 a.h5\t7 dir/b ", &p), MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path", " 0.3 a.h5\t7 dir/b ", &p), MDS_OK);
     assert_int_equal(p.n, 2);
     assert_string_equal(p.path[1], "dir/b");
     assert_true(p.weight[0] == 0.3 && p.weight[1] == 7);
     mds_paths_fini(&p);
     write_text("with blank.h5", "");
-    assert_int_equal(mds_paths_parse("with blank.h5", &p), MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path", "with blank.h5", &p), MDS_OK);
     assert_int_equal(p.n, 1);
     mds_paths_fini(&p);
     write_text("as Megatron has it.idx", "");
-    assert_int_equal(mds_paths_parse("as Megatron has it", &p), MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path", "as Megatron has it", &p), MDS_OK);
     assert_int_equal(p.n, 1);
     mds_paths_fini(&p);
-    assert_int_equal(
-        mds_paths_parse("0.3 with blank.h5 1 as Megatron has it 2 gone.h5", &p),
-        MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path",
+                                     "0.3 with blank.h5 1 as Megatron has it 2 gone.h5",
+                                     &p),
+                     MDS_OK);
     assert_int_equal(p.n, 3);
     assert_string_equal(p.path[0], "with blank.h5");
     assert_string_equal(p.path[1], "as Megatron has it");
     assert_string_equal(p.path[2], "gone.h5");
     assert_true(p.weight[0] == 0.3 && p.weight[1] == 1 && p.weight[2] == 2);
     mds_paths_fini(&p);
-    assert_int_equal(mds_paths_parse("1 as Megatron has it", &p), MDS_OK);
+    assert_int_equal(mds_paths_parse("--data-path", "1 as Megatron has it", &p),
+                     MDS_OK);
     assert_string_equal(p.path[0], "as Megatron has it");
     mds_paths_fini(&p);
-    assert_fails(mds_paths_parse("1 no blank.h5 2 a.h5", &p), MDS_EUSER,
+    assert_fails(mds_paths_parse("--data-path", "1 no blank.h5 2 a.h5", &p), MDS_EUSER,
                  "'blank.h5' stands where a weight");
-    assert_fails(mds_paths_parse("a.h5 b.h5", &p), MDS_EUSER,
+    assert_fails(mds_paths_parse("--data-path", "a.h5 b.h5", &p), MDS_EUSER,
                  "'a.h5' stands where a weight");
-    assert_fails(mds_paths_parse("1 a.h5 2", &p), MDS_EUSER, "no path after weight 2");
-    assert_fails(mds_paths_parse("-1 a.h5", &p), MDS_EUSER, "'-1' stands where");
-    assert_fails(mds_paths_parse(" ", &p), MDS_EUSER, "no data: give --data-path");
-    assert_fails(mds_paths_parse(NULL, &p), MDS_EUSER, "no data");
+    assert_fails(mds_paths_parse("--data-path", "1 a.h5 2", &p), MDS_EUSER,
+                 "no path after weight 2");
+    assert_fails(mds_paths_parse("--data-path", "-1 a.h5", &p), MDS_EUSER,
+                 "'-1' stands where");
+    assert_fails(mds_paths_parse("--data-path", " ", &p), MDS_EUSER,
+                 "no data: give --data-path");
+    assert_fails(mds_paths_parse("--data-path", NULL, &p), MDS_EUSER, "no data");
 }
 
 /* ---- data sets ------------------------------------------------------------------- */
@@ -379,15 +384,47 @@ static enum mds_rc make(enum mds_tokenizer t, const char *input, const char *out
 {
     struct mds_make_stats stats;
     struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
-                         .frames = 1,
-                         .strands = MDS_STRAND_FORWARD,
+                         .reading = {1, MDS_STRAND_FORWARD},
                          .output = output,
                          .inputs = &input,
                          .n_inputs = 1,
-                         .options = "",
                          .command = "test"};
 
     return mds_make_tokens(&m, &stats);
+}
+
+static void test_files_of_their_own(void **state)
+{
+    enum { S = 10 };
+    struct mds_data_config c = {
+        .train_paths = "1 small 1 large", .valid_paths = "mid", .split = "949,50,1"};
+    int32_t window[S + 1];
+    struct mds_dataset *d;
+
+    (void)state;
+    make_counting("small", 101);
+    make_counting("mid", 201);
+    make_counting("large", 10001);
+    assert_int_equal(open_settled(&c, S, 5, &d), MDS_OK);
+    assert_int_equal(mds_dataset_tokens(d, MDS_SPLIT_TRAIN), 10102);
+    assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 1010);
+    assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_VALID), 20);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, window), MDS_OK);
+        assert_int_equal(window[0], i * S);
+    }
+    assert_string_equal(mds_dataset_describe(d),
+                        "1 small.bin + 1 large.bin, validation mid.bin: Megatron ids, "
+                        "10.30 k tokens, 10001 words");
+    assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
+    assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,
+                 "no test data: give --test-data-path");
+    assert_fails(mds_dataset_sample(d, MDS_SPLIT_TEST, 0, window), MDS_EUSER,
+                 "no test data");
+    mds_dataset_close(d);
+    c.valid_paths = "1 mid small";
+    assert_fails(open_settled(&c, S, 5, &d), MDS_EUSER,
+                 "--valid-data-path: 'small' stands where a weight should");
 }
 
 static void test_mixed_data(void **state)
@@ -421,8 +458,7 @@ static void test_mixed_data(void **state)
     c.paths = "1 a.h5 1 small";
     assert_fails(
         open_settled(&c, S, 1, &d), MDS_EUSER,
-        "a.h5: vocabulary of 66 words, but another file of the mix has token ids "
-        "up to 100");
+        "a.h5: vocabulary of 66 words, but another file has token ids up to 100");
 }
 
 static void test_entropy(void **state)
@@ -461,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_order_is_as_ever),
         cmocka_unit_test(test_the_share_that_is_told_is_enough),
         cmocka_unit_test(test_short_splits_are_named),
+        cmocka_unit_test(test_files_of_their_own),
         cmocka_unit_test(test_mixed_data),
         cmocka_unit_test(test_entropy),
     };
