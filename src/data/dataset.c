@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/minmax.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -400,6 +401,72 @@ static double total_weight(const struct blend *b)
     for (int k = 0; k < members(b); k++)
         total += b->files->paths.weight[k];
     return total;
+}
+
+/* ---- what a user should know ----------------------------------------------------- */
+
+static void tell_splits(const struct mds_dataset *d)
+{
+    char count[MDS_SPLITS][32];
+    int mirrored = 0;
+
+    for (int s = 0; s < MDS_SPLITS; s++)
+        mds_format_count((double)mds_dataset_tokens(d, (enum mds_split)s), count[s],
+                         sizeof count[s]);
+    mds_info("data: %s tokens for training, %s for validation, %s for test", count[0],
+             count[1], count[2]);
+    for (int k = 0; k < d->n_sources && cuts(d); k++)
+        mirrored |= mds_reading_documents(&d->sources[k]->reading) > 1;
+    if (mirrored)
+        mds_info("data: a split holds the same bases on both strands and in all frames "
+                 "that are in the file");
+}
+
+static void tell_epochs(const struct mds_dataset *d, int64_t samples)
+{
+    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
+
+    for (int k = 0; k < members(b); k++) {
+        double share = b->files->paths.weight[k] / total_weight(b);
+        double epochs = share * (double)samples / (double)b->members[k].windows;
+
+        if (epochs > 1)
+            mds_info("data: %s: %.3g epochs, each of %lld window%s of %lld tokens",
+                     source_of(d, b, k)->path, epochs, (long long)b->members[k].windows,
+                     mds_plural(b->members[k].windows), (long long)d->seq_length);
+    }
+}
+
+/* Whether documents meet inside of what is trained on. */
+static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
+{
+    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
+    struct mds_source *s = source_of(d, b, k);
+
+    for (int i = 0; i < b->members[k].part.spans && !*meet; i++) {
+        const struct mds_span *span = &b->members[k].part.span[i];
+        int64_t first, last;
+
+        MDS_TRY(mds_source_document_at(s, span->first, &first));
+        MDS_TRY(mds_source_document_at(s, span->first + span->tokens - 1, &last));
+        *meet = first != last;
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples)
+{
+    int meet = 0;
+
+    mds_info("data: %s", d->describe.s);
+    tell_splits(d);
+    tell_epochs(d, samples);
+    for (int k = 0; k < members(&d->blends[MDS_SPLIT_TRAIN]); k++)
+        MDS_TRY(documents_meet(d, k, &meet));
+    if (meet)
+        mds_info("data: windows may cross from one document into the next; attention "
+                 "does not stop there");
+    return MDS_OK;
 }
 
 /* ---- entropy --------------------------------------------------------------------- */

@@ -61,7 +61,8 @@ static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
-        mds_info("data: %s", mds_dataset_describe(spec->data));
+        MDS_TRY(mds_dataset_tell(spec->data,
+                                 run->config.train.iters * run->config.batch.global));
         configuration = mds_settings_text(&run->settings);
         if (!configuration)
             return MDS_EMEM;

@@ -61,7 +61,7 @@ test_expect_success 'a run trains, evaluates and reports' '
     ls tb/events.out.tfevents.* &&
     ! ls ./*.partial
 '
-test_expect_success 'each split has its files' '
+test_expect_success 'each split has its files; epochs and meeting documents are told once' '
     mds_data make --tokenizer codon --output two.h5 "$srcdir/tests/data/lambda.fna.gz" \
         "$srcdir/tests/data/lambda.fna.gz" &&
     (small=${small%--data-path*} &&
@@ -73,7 +73,10 @@ test_expect_success 'each split has its files' '
     grep "data: test tokens.h5: codon, 16.17 k" alone && grep "test loss at" alone &&
     ! grep "validation loss" alone &&
     grep "needs --train-data-path" missing && cat e && grep "validation loss at" o &&
-    grep "data: two.h5, validation tokens.h5: codon, 48.50 k tokens, 66 words" e
+    grep "data: 32.34 k tokens for training, 16.17 k for validation, 0 for test$" e &&
+    grep "data: two.h5: 2.38 epochs, each of 1010 windows of 32 tokens$" e &&
+    test "$(grep -c "windows may cross from one document into the next" e)" -eq 1 &&
+    pretrain >o 2>e && ! grep "epochs\|may cross" e
 '
 # evaluated RANKS OPTIONS...: split, iteration and loss of each evaluation; weights stay
 evaluated() {
