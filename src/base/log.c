@@ -4,8 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { KEPT_WARNINGS = 16 };
+enum { KEPT_WARNINGS = 16, TEXT_SIZE = 2048 };
 
 static struct {
     int rank, ranks;
@@ -35,19 +36,23 @@ int mds_log_level_parse(const char *name, enum mds_log_level *level)
     return -1;
 }
 
-/* One fprintf per line, so that lines of several ranks do not mix. */
+/* One write(2) per line, so that lines of several ranks do not mix: fprintf writes long
+ * ones in parts, since glibc 2.37 of 128 bytes. */
 static void print_line(enum mds_log_level level, const char *text)
 {
-    char who[320] = "";
+    char who[320] = "", line[TEXT_SIZE + sizeof who + 32];
+    int n;
 
     if (state.ranks > 1 && level <= MDS_LOG_WARN)
         snprintf(who, sizeof who, "[rank %d %s] ", state.rank, state.host);
-    fprintf(stderr, "mds: %s%s: %s\n", who, level_names[level], text);
+    n = snprintf(line, sizeof line, "mds: %s%s: %s\n", who, level_names[level], text);
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* there is no other place to say it */
 }
 
 void mds_log(enum mds_log_level level, const char *fmt, ...)
 {
-    char text[2048];
+    char text[TEXT_SIZE];
     va_list ap;
 
     if (level > state.level || (level >= MDS_LOG_INFO && state.rank != 0))

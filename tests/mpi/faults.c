@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "tests/mpi/ranks.h"
 
 static int last; /* the rank at fault */
@@ -148,7 +149,7 @@ static void run_differ(const char *what)
     demand(said("all: collective 2 is not") && said("rank 0: all_reduce") &&
                said(other) && said("faults.c:"),
            "the calls are not named");
-    fprintf(stderr, "%s\n", mds_fail_text());
+    mds_error("%s", mds_fail_text());
     if (world.rank == 0)
         mds_world_abort(42);
     sleep(30);

@@ -13,8 +13,11 @@
 #include "base/str.h"
 #include "base/units.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 static enum mds_rc passes_on(enum mds_rc rc)
 {
@@ -145,6 +148,31 @@ static void test_log_levels(void **state)
     assert_int_equal(mds_log_level_parse("loud", &level), -1);
 }
 
+/* A socket keeps writes apart, as other ranks' lines would. */
+static void test_a_log_line_is_one_write(void **state)
+{
+    char text[1501] = "", want[1600], got[4096];
+    int ends[2], err = dup(STDERR_FILENO);
+    ssize_t n;
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    snprintf(want, sizeof want, "mds: [rank 3 n1] warn: %s\n", text);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    mds_log_init(3, 4, "n1", MDS_LOG_INFO);
+    mds_warn("%s", text);
+    mds_log_init(0, 1, "", MDS_LOG_INFO);
+    dup2(err, STDERR_FILENO);
+    n = recv(ends[0], got, sizeof got - 1, MSG_DONTWAIT);
+    assert_true(n >= 0);
+    got[n] = '\0';
+    assert_string_equal(got, want);
+    close(ends[0]);
+    close(ends[1]);
+    close(err);
+}
+
 static void test_host_name(void **state)
 {
     char host[MDS_HOST_SIZE];
@@ -167,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_log_levels),
+        cmocka_unit_test(test_a_log_line_is_one_write),
         cmocka_unit_test(test_host_name),
     };
 
