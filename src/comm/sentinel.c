@@ -5,8 +5,8 @@
  * so before any other rank can notice.  What there is to say stands in a page that both
  * share.  An own session keeps the sentinel out of what launchers send to the rank's
  * process group.  Of the rank's descriptors it keeps those by whose end launchers,
- * MPICH's above all, hear that the rank is gone: they hear it once the line is written,
- * and end the others after that. */
+ * MPICH's above all, hear that the rank is gone: they hear it once the line is written
+ * and the rank's exit status can be had, and end the others after that. */
 #include "comm/internal.h"
 
 #include "base/host.h"
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -274,6 +275,16 @@ static void report(int status)
     }
 }
 
+/* Until the rank's parent can wait for it.  mpiexec of MPICH 4.2 takes the status of a
+ * rank that it hears of before that for 0. */
+static void wait_for_end(int rank)
+{
+    struct pollfd end = {.fd = rank, .events = POLLIN};
+
+    if (rank >= 0)
+        poll(&end, 1, -1);
+}
+
 /* rank: its descriptor. */
 static _Noreturn void be_sentinel(int rank)
 {
@@ -284,8 +295,10 @@ static _Noreturn void be_sentinel(int rank)
     ignore_signals();
     close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1, rank);
     keep_watch();
-    if (!page->quiet && page->watch.rank >= 0) /* else MPI was not up: not our matter */
+    if (!page->quiet && page->watch.rank >= 0) { /* MPI was up */
         report(exit_code(rank));
+        wait_for_end(rank);
+    }
     _exit(0);
 }
 
