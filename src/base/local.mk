@@ -5,6 +5,7 @@ src_base_libmds_base_a_SOURCES = \
   src/base/host.c src/base/host.h \
   src/base/log.c src/base/log.h \
   src/base/minmax.h \
+  src/base/progress.c src/base/progress.h \
   src/base/status.c src/base/status.h \
   src/base/str.c src/base/str.h \
   src/base/units.c src/base/units.h

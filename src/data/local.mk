@@ -36,3 +36,11 @@ tests_unit_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_split_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
   $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/source
+tests_unit_source_SOURCES = tests/unit/source.c tests/unit/scratch.h
+tests_unit_source_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
+tests_unit_source_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_source_LDFLAGS = -Wl,--wrap=mds_clock_s
+tests_unit_source_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
+  src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)

@@ -1,9 +1,9 @@
 #include "data/make.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "data/fasta.h"
 #include "data/id_lines.h"
@@ -16,8 +16,6 @@
 
 enum { BLOCK = 3 * 16384 }; /* bases at a time: whole codons */
 
-static const double first_report_s = 2, report_every_s = 10;
-
 struct work {
     const struct mds_make *m;
     struct mds_token_file *file;
@@ -26,7 +24,7 @@ struct work {
     unsigned char *bases; /* [BLOCK] */
     int32_t *ids;         /* [BLOCK] */
     struct mds_make_stats stats;
-    double started_s, reported_s;
+    struct mds_progress progress;
 };
 
 static enum mds_tokenizer tokenizer_of(const struct work *w)
@@ -48,11 +46,9 @@ static int is_fasta(const struct work *w)
 static void report(struct work *w)
 {
     char bytes[32], tokens[32];
-    double now = mds_clock_s();
 
-    if (now - w->started_s < first_report_s || now - w->reported_s < report_every_s)
+    if (!mds_progress_is_due(&w->progress))
         return;
-    w->reported_s = now;
     mds_info(
         "%s: %s read, %s tokens so far", mds_reader_name(w->reader),
         mds_format_bytes((double)mds_reader_raw_bytes(w->reader), bytes, sizeof bytes),
@@ -293,7 +289,7 @@ static enum mds_rc finish(struct work *w)
 
 enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out)
 {
-    struct work w = {.m = m, .spool.fd = -1, .started_s = mds_clock_s()};
+    struct work w = {.m = m, .spool.fd = -1, .progress = mds_progress_begin()};
     enum mds_rc rc = MDS_EMEM;
 
     MDS_TRY(check_output(m));

@@ -1,7 +1,10 @@
 #include "data/source.h"
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/minmax.h"
+#include "base/progress.h"
+#include "base/units.h"
 #include "io/h5.h"
 
 #include <math.h>
@@ -93,6 +96,17 @@ void mds_source_close(struct mds_source *s)
     free(s);
 }
 
+static enum mds_rc outside(struct mds_source *s, int64_t token)
+{
+    int64_t id;
+
+    MDS_TRY(s->ops->stored(s, token, &id));
+    return mds_fail(MDS_EUSER,
+                    "%s: token %lld is %lld, outside the vocabulary of %lld words: the "
+                    "file is damaged",
+                    s->path, (long long)token, (long long)id, (long long)s->vocab);
+}
+
 enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids)
 {
@@ -102,11 +116,7 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
     MDS_TRY(s->ops->read(s, first, count, ids));
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= s->vocab)
-            return mds_fail(MDS_EUSER,
-                            "%s: token %lld is %ld, outside the vocabulary of %lld "
-                            "words: the file is damaged",
-                            s->path, (long long)(first + i), (long)ids[i],
-                            (long long)s->vocab);
+            return outside(s, first + i);
     return MDS_OK;
 }
 
@@ -143,23 +153,33 @@ enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
     return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;
 }
 
+static void report(const struct mds_source *s, int64_t done, int64_t count)
+{
+    char so_far[32], all[32];
+
+    mds_info("%s: %s of %s tokens read", s->path,
+             mds_format_count((double)done, so_far, sizeof so_far),
+             mds_format_count((double)count, all, sizeof all));
+}
+
 /* take() gets the tokens first .. first + count - 1, a block at a time. */
 static enum mds_rc each_block(struct mds_source *s, int64_t first, int64_t count,
                               void (*take)(const int32_t *ids, int64_t n, int64_t *out),
                               int64_t *out)
 {
     enum { BLOCK = 65536 };
+    struct mds_progress progress = mds_progress_begin();
     int32_t *ids = mds_zalloc(BLOCK, sizeof *ids);
     enum mds_rc rc = ids ? MDS_OK : MDS_EMEM;
 
-    while (count > 0 && !rc) {
-        int64_t n = mds_min(count, BLOCK);
+    for (int64_t done = 0; done < count && !rc; done += BLOCK) {
+        int64_t n = mds_min(count - done, BLOCK);
 
-        rc = mds_source_read(s, first, n, ids);
+        if (mds_progress_is_due(&progress))
+            report(s, done, count);
+        rc = mds_source_read(s, first + done, n, ids);
         if (!rc)
             take(ids, n, out);
-        first += n;
-        count -= n;
     }
     free(ids);
     return rc;

@@ -13,9 +13,12 @@ struct mds_source;
 
 struct mds_source_ops {
     const char *name; /* of the format */
-    /* Ids of tokens first .. first + count - 1, which are inside the source. */
+    /* Ids of tokens first .. first + count - 1, which are inside the source.  What does
+     * not fit becomes a number that no vocabulary has. */
     enum mds_rc (*read)(struct mds_source *s, int64_t first, int64_t count,
                         int32_t *ids);
+    /* The id of one token as it stands in the file, for messages. */
+    enum mds_rc (*stored)(struct mds_source *s, int64_t token, int64_t *id);
     /* count starts of documents from number `first` on (the last one, number
      * s->documents, is the number of tokens). */
     enum mds_rc (*starts)(struct mds_source *s, int64_t first, int64_t count,
@@ -62,7 +65,8 @@ enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
                                    int64_t *document);
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 
-/* Add to counts[vocab] how often each word is among count tokens from first. */
+/* Add to counts[vocab] how often each word is among count tokens from first.  Logs how
+ * far it is if that takes long, as mds_source_largest does. */
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts);
 

@@ -1,6 +1,10 @@
 #include "data/source.h"
 
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/progress.h"
+#include "base/units.h"
 #include "data/token_file.h"
 #include "io/h5.h"
 
@@ -42,6 +46,13 @@ static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
 
     MDS_TRY(mds_h5_set_read_i32(h->tokens, first, count, ids));
     return check_size(h);
+}
+
+static enum mds_rc read_stored(struct mds_source *s, int64_t token, int64_t *id)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+
+    return mds_h5_set_read_i64(h->tokens, token, 1, id);
 }
 
 static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
@@ -116,6 +127,7 @@ static void close_hdf5(struct mds_source *s)
 static const struct mds_source_ops hdf5_ops = {
     .name = "HDF5",
     .read = read_ids,
+    .stored = read_stored,
     .starts = read_starts,
     .provenance = add_provenance,
     .close = close_hdf5,
@@ -160,6 +172,11 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
                         "%s: vocab_size is %lld: make it again with mds_data "
                         "make",
                         s->path, (long long)s->vocab);
+    if (s->eod < 0 || s->eod >= s->vocab)
+        return mds_fail(MDS_EUSER,
+                        "%s: eod is %lld, outside the vocabulary of %lld words: make "
+                        "it again with mds_data make",
+                        s->path, (long long)s->eod, (long long)s->vocab);
     if (strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_IDS]) == 0)
         return MDS_OK;
     MDS_TRY(mds_h5_get_strings(h->h5, "/vocab", &s->words, &s->n_words));
@@ -185,10 +202,60 @@ static enum mds_rc read_reading(struct hdf5_source *h)
     return MDS_OK;
 }
 
+static void report(const struct mds_source *s, int64_t done)
+{
+    char so_far[32], all[32];
+
+    mds_info("%s: %s of %s documents checked", s->path,
+             mds_format_count((double)done, so_far, sizeof so_far),
+             mds_format_count((double)s->documents, all, sizeof all));
+}
+
+static enum mds_rc bad_start(const struct mds_source *s, int64_t document,
+                             int64_t start, int64_t before)
+{
+    if (document == 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: /documents begins with %lld, not with 0: make it again "
+                        "with mds_data make",
+                        s->path, (long long)start);
+    return mds_fail(MDS_EUSER,
+                    "%s: /documents does not rise: entry %lld is %lld, the one before "
+                    "it %lld: make it again with mds_data make",
+                    s->path, (long long)document, (long long)start, (long long)before);
+}
+
+/* From 0 they rise to the number of tokens. */
+static enum mds_rc check_documents(struct hdf5_source *h)
+{
+    enum { BLOCK = 8192 };
+    struct mds_source *s = &h->base;
+    struct mds_progress progress = mds_progress_begin();
+    int64_t starts[BLOCK], before = -1;
+
+    for (int64_t first = 0; first <= s->documents; first += BLOCK) {
+        int64_t n = mds_min(s->documents + 1 - first, BLOCK);
+
+        if (mds_progress_is_due(&progress))
+            report(s, first);
+        MDS_TRY(mds_h5_set_read_i64(h->documents, first, n, starts));
+        for (int64_t i = 0; i < n; i++) {
+            if (starts[i] <= before || (before < 0 && starts[i] != 0))
+                return bad_start(s, first + i, starts[i], before);
+            before = starts[i];
+        }
+    }
+    if (before != s->tokens)
+        return mds_fail(MDS_EUSER,
+                        "%s: /documents ends at %lld, but /tokens has %lld: make it "
+                        "again with mds_data make",
+                        s->path, (long long)before, (long long)s->tokens);
+    return MDS_OK;
+}
+
 static enum mds_rc open_sets(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
-    int64_t last;
 
     MDS_TRY(mds_h5_set_open(h->h5, "/tokens", &h->tokens));
     MDS_TRY(mds_h5_set_open(h->h5, "/documents", &h->documents));
@@ -196,13 +263,7 @@ static enum mds_rc open_sets(struct hdf5_source *h)
     s->documents = mds_h5_set_length(h->documents) - 1;
     if (s->documents < 0)
         return mds_fail(MDS_EUSER, "%s: /documents is empty", s->path);
-    MDS_TRY(mds_h5_set_read_i64(h->documents, s->documents, 1, &last));
-    if (last != s->tokens)
-        return mds_fail(MDS_EUSER,
-                        "%s: /documents ends at %lld, but /tokens has %lld: make it "
-                        "again with mds_data make",
-                        s->path, (long long)last, (long long)s->tokens);
-    return MDS_OK;
+    return check_documents(h);
 }
 
 static enum mds_rc open_file(struct hdf5_source *h, const char *path)

@@ -23,40 +23,27 @@ struct megatron_source {
     unsigned char raw[8 * BLOCK]; /* as stored */
 };
 
-/* Widen count tokens; int64 ids beyond 32 bits become -1, which no vocabulary has. */
-static void widen(enum mds_index_type type, const unsigned char *p, int64_t count,
-                  int32_t *ids)
+/* The token at p. */
+static int64_t widen_one(enum mds_index_type type, const unsigned char *p)
 {
+    uint64_t bits = 0;
+
     switch (type) {
     case MDS_INDEX_U8:
-        for (int64_t i = 0; i < count; i++)
-            ids[i] = p[i];
-        break;
+        return p[0];
     case MDS_INDEX_I8:
-        for (int64_t i = 0; i < count; i++)
-            ids[i] = (signed char)p[i];
-        break;
+        return (signed char)p[0];
     case MDS_INDEX_U16:
-        for (int64_t i = 0; i < count; i++)
-            ids[i] = p[2 * i] | p[2 * i + 1] << 8;
-        break;
+        return p[0] | p[1] << 8;
     case MDS_INDEX_I16:
-        for (int64_t i = 0; i < count; i++)
-            ids[i] = (int16_t)(p[2 * i] | p[2 * i + 1] << 8);
-        break;
+        return (int16_t)(p[0] | p[1] << 8);
     case MDS_INDEX_I32:
     case MDS_INDEX_I64:
-        for (int64_t i = 0; i < count; i++) {
-            const unsigned char *q = p + (type == MDS_INDEX_I32 ? 4 : 8) * i;
-            uint32_t low = (uint32_t)q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 |
-                           (uint32_t)q[3] << 24;
-
-            ids[i] = (int32_t)low;
-            if (type == MDS_INDEX_I64 && (q[4] | q[5] | q[6] | q[7]))
-                ids[i] = -1;
-        }
         break;
     }
+    for (int i = type == MDS_INDEX_I32 ? 4 : 8; i-- > 0;)
+        bits = bits << 8 | p[i];
+    return type == MDS_INDEX_I32 ? (int32_t)bits : (int64_t)bits;
 }
 
 static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
@@ -73,8 +60,22 @@ static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
         if (err)
             return mds_fail(MDS_EIO, "%s: cannot be read: %s", s->path,
                             err == ENODATA ? "it was cut short" : strerror(err));
-        widen(m->index.type, m->raw, n, ids + done);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t id = widen_one(m->index.type, m->raw + i * item);
+
+            ids[done + i] = id == (int32_t)id ? (int32_t)id : -1;
+        }
     }
+    return MDS_OK;
+}
+
+static enum mds_rc read_stored(struct mds_source *s, int64_t token, int64_t *id)
+{
+    struct megatron_source *m = (struct megatron_source *)s;
+    int32_t ids[1];
+
+    MDS_TRY(read_ids(s, token, 1, ids));
+    *id = widen_one(m->index.type, m->raw);
     return MDS_OK;
 }
 
@@ -100,6 +101,7 @@ static void close_megatron(struct mds_source *s)
 static const struct mds_source_ops megatron_ops = {
     .name = "Megatron .bin/.idx",
     .read = read_ids,
+    .stored = read_stored,
     .starts = read_starts,
     .provenance = NULL,
     .close = close_megatron,

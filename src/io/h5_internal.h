@@ -15,6 +15,11 @@ struct mds_h5 {
 /* Record "FILE: cannot WHAT NAME (HDF5: cause)". */
 enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name);
 
+/* Refuse a set whose values HDF5 would make up or gather elsewhere: in other files, or
+ * beyond the end of this one, where it reads zeros and does not complain.  And chunks
+ * that no sane writer makes. */
+enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *name);
+
 /* Variable-length UTF-8; close with H5Tclose. */
 hid_t mds_h5_string_type(void);
 

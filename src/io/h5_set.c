@@ -125,6 +125,8 @@ enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name, struct mds_h5_se
     H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
     s->id = H5Dopen2(f->id, name, dapl);
     rc = s->id < 0 ? mds_h5_trouble(f, "open", name) : check_shape(s);
+    if (!rc)
+        rc = mds_h5_check_storage(f, s->id, name);
     H5Pclose(dapl);
     if (rc)
         (void)mds_h5_set_close(s);

@@ -95,6 +95,8 @@ enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***value
     if (H5Tis_variable_str(type) <= 0 || count < 0 || count > STRINGS_MAX)
         rc = mds_fail(MDS_EUSER, "%s: %s is not a list of strings", f->shown, name);
     else
+        rc = mds_h5_check_storage(f, set, name);
+    if (!rc)
         rc = read_strings(f, name, set, count, values);
     if (!rc)
         *n = count;

@@ -386,11 +386,14 @@ static void test_megatron_all_widths(void **state)
     mds_source_close(s);
     write_file("m.idx", idx, make_idx(idx, 5, 8));
     for (int byte = 4; byte < 8; byte++) {
+        char says[64];
+
+        snprintf(says, sizeof says, "m.bin: token 1 is %lld, outside",
+                 (long long)INT64_C(1) << 8 * byte);
         put(put(bin, 1, 8), UINT64_C(1) << 8 * byte, 8);
         write_file("m.bin", bin, 40);
         assert_int_equal(mds_source_open("m", &s), MDS_OK);
-        assert_fails(mds_source_read(s, 0, 5, ids), MDS_EUSER,
-                     "m.bin: token 1 is -1, outside");
+        assert_fails(mds_source_read(s, 0, 5, ids), MDS_EUSER, says);
         mds_source_close(s);
     }
     put(bin, UINT64_C(0xfffe), 2);
@@ -399,6 +402,13 @@ static void test_megatron_all_widths(void **state)
     assert_int_equal(mds_source_open("m", &s), MDS_OK);
     assert_fails(mds_source_read(s, 0, 1, ids), MDS_EUSER,
                  "m.bin: token 0 is -2, outside");
+    mds_source_close(s);
+    put(bin, UINT64_C(1) << 63, 8);
+    write_file("m.bin", bin, sizeof bin);
+    write_file("m.idx", idx, make_idx(idx, 5, 8));
+    assert_int_equal(mds_source_open("m", &s), MDS_OK);
+    assert_fails(mds_source_read(s, 0, 1, ids), MDS_EUSER,
+                 "m.bin: token 0 is -9223372036854775808, outside");
     mds_source_close(s);
     unlink("m.bin");
     assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: No such file");

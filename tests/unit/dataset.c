@@ -362,6 +362,17 @@ static void test_short_splits_are_named(void **state)
         "c.bin: --split 90,9,1 leaves 900 tokens for training, but a window takes "
         "951 (--seq-length 950 and its target): use --seq-length 899 or less, or "
         "give training at least 95.1 %");
+    c.split = "1,999,0";
+    assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
+                 "use --seq-length 999 or less with --split 1,0,0");
+    make_counting("none", 0);
+    c.paths = "none";
+    assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
+                 "none.bin: no tokens in it: too few for any window");
+    make_counting("none", 1);
+    assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
+                 "none.bin: one token in all: too few for any window");
+    c = (struct mds_data_config){.paths = "c", .split = "90,9,1"};
     assert_int_equal(open_settled(&c, 20, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,

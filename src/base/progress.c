@@ -1,0 +1,20 @@
+#include "base/progress.h"
+
+#include "base/clock.h"
+
+static const double first_s = 2, every_s = 10;
+
+struct mds_progress mds_progress_begin(void)
+{
+    return (struct mds_progress){mds_clock_s() + first_s};
+}
+
+int mds_progress_is_due(struct mds_progress *p)
+{
+    double now = mds_clock_s();
+
+    if (now < p->next_s)
+        return 0;
+    p->next_s = now + every_s;
+    return 1;
+}

@@ -1,0 +1,12 @@
+/* When a job that takes long says how far it is: after two seconds, then every ten. */
+#ifndef MDS_BASE_PROGRESS_H
+#define MDS_BASE_PROGRESS_H
+
+struct mds_progress {
+    double next_s;
+};
+
+struct mds_progress mds_progress_begin(void);
+int mds_progress_is_due(struct mds_progress *p);
+
+#endif

@@ -1,0 +1,245 @@
+/* data: HDF5 token files that another program made, wrongly; and progress. */
+#include "scratch.h"
+
+#include <hdf5.h>
+
+#include "base/clock.h"
+#include "data/source.h"
+#include "io/h5.h"
+
+/* ---- a token file with one thing wrong ------------------------------------------- */
+
+enum { TOKENS = 1000 };
+
+/* What is 0 here is as it should be. */
+struct wrong {
+    int64_t eod, length; /* of /tokens; nothing is written if this is set */
+    int64_t documents[4];
+    hsize_t chunk; /* of /tokens */
+    int packed, external, virtual;
+    int64_t token; /* the third one, in a list of int64 */
+};
+
+static void put_attributes(struct mds_h5 *f, const struct wrong *w)
+{
+    static const char *const words[] = {"a", "b", "<eod>"};
+
+    mds_h5_put_string(f, "format", "mds-tokens");
+    mds_h5_put_int(f, "format_version", 1);
+    mds_h5_put_string(f, "tokenizer", "letters");
+    mds_h5_put_int(f, "vocab_size", 3);
+    mds_h5_put_int(f, "eod", w->eod ? w->eod : 2);
+    assert_int_equal(mds_h5_put_strings(f, "/vocab", words, 3), MDS_OK);
+}
+
+static void put_documents(struct mds_h5 *f, const struct wrong *w)
+{
+    static const int64_t sound[4] = {0, 10, 500, TOKENS};
+    struct mds_h5_set *set;
+
+    assert_int_equal(mds_h5_set_create(f, "/documents", MDS_H5_I64, &set), MDS_OK);
+    mds_h5_set_append(set, w->documents[3] ? w->documents : sound, 4);
+    mds_h5_set_close(set);
+}
+
+static hid_t layout(const struct wrong *w, hid_t space)
+{
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+
+    if (w->chunk)
+        H5Pset_chunk(dcpl, 1, &w->chunk);
+    if (w->packed)
+        H5Pset_deflate(dcpl, 1);
+    if (w->external)
+        H5Pset_external(dcpl, "gone.raw", 0, H5F_UNLIMITED);
+    if (w->virtual)
+        H5Pset_virtual(dcpl, space, "gone.h5", "/tokens", space);
+    return dcpl;
+}
+
+static void put_tokens(const char *path, const struct wrong *w)
+{
+    static int64_t tokens[TOKENS];
+    hsize_t length = (hsize_t)(w->length ? w->length : TOKENS);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(1, &length, NULL), dcpl = layout(w, space);
+    hid_t set = H5Dcreate2(file, "/tokens", w->token ? H5T_STD_I64LE : H5T_STD_U8LE,
+                           space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+
+    assert_true(set >= 0);
+    tokens[2] = w->token;
+    if (!w->length && !w->external && !w->virtual)
+        assert_true(H5Dwrite(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                             tokens) >= 0);
+    H5Dclose(set);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    assert_true(H5Fclose(file) >= 0);
+}
+
+static enum mds_rc open_wrong(struct wrong w, struct mds_source **s)
+{
+    struct mds_h5 *f;
+
+    assert_int_equal(mds_h5_create("w.h5", "w.h5", &f), MDS_OK);
+    put_attributes(f, &w);
+    put_documents(f, &w);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+    put_tokens("w.h5", &w);
+    return mds_source_open("w.h5", s);
+}
+
+static void test_a_sound_one(void **state)
+{
+    struct mds_source *s;
+    int32_t ids[4];
+
+    (void)state;
+    assert_int_equal(open_wrong((struct wrong){.chunk = 100, .packed = 1}, &s), MDS_OK);
+    assert_int_equal(s->documents, 3);
+    assert_int_equal(mds_source_read(s, 0, 4, ids), MDS_OK);
+    mds_source_close(s);
+}
+
+static void test_values_elsewhere(void **state)
+{
+    struct mds_source *s;
+
+    (void)state;
+    assert_fails(open_wrong((struct wrong){.virtual = 1}, &s), MDS_EUSER,
+                 "w.h5: /tokens keeps its values in other files (a virtual data set)");
+    assert_fails(open_wrong((struct wrong){.external = 1}, &s), MDS_EUSER,
+                 "w.h5: /tokens keeps its values in other files (external storage)");
+    assert_fails(open_wrong((struct wrong){.length = INT64_C(1) << 50}, &s), MDS_EUSER,
+                 "w.h5: /tokens should have 1125899906842624 bytes, but the file has");
+    assert_fails(
+        open_wrong((struct wrong){.length = INT64_C(1) << 50, .chunk = 1 << 20}, &s),
+        MDS_EUSER, "it was never written to its end");
+}
+
+static void test_absurd_chunks(void **state)
+{
+    struct mds_source *s;
+
+    (void)state;
+    assert_fails(open_wrong((struct wrong){.length = INT64_C(1) << 40,
+                                           .chunk = (hsize_t)1 << 31,
+                                           .packed = 1},
+                            &s),
+                 MDS_EUSER,
+                 "w.h5: /tokens is in chunks of 2147483648 bytes, which takes too much "
+                 "memory or time: h5repack -l tokens:CHUNK=65536");
+    assert_fails(
+        open_wrong((struct wrong){.length = 1 << 21, .chunk = 1, .packed = 1}, &s),
+        MDS_EUSER, "w.h5: /tokens is in chunks of 1 bytes");
+    assert_int_equal(open_wrong((struct wrong){.chunk = 1}, &s), MDS_OK); /* short */
+    mds_source_close(s);
+}
+
+static void test_documents(void **state)
+{
+    struct mds_source *s;
+
+    (void)state;
+    assert_fails(
+        open_wrong((struct wrong){.documents = {0, 500, 10, TOKENS}}, &s), MDS_EUSER,
+        "w.h5: /documents does not rise: entry 2 is 10, the one before it 500");
+    assert_fails(open_wrong((struct wrong){.documents = {0, 10, 10, TOKENS}}, &s),
+                 MDS_EUSER, "entry 2 is 10, the one before it 10");
+    assert_fails(open_wrong((struct wrong){.documents = {0, 10, 5000, TOKENS}}, &s),
+                 MDS_EUSER, "entry 3 is 1000, the one before it 5000");
+    assert_fails(open_wrong((struct wrong){.documents = {0, -10, 500, TOKENS}}, &s),
+                 MDS_EUSER, "entry 1 is -10");
+    assert_fails(open_wrong((struct wrong){.documents = {7, 10, 500, TOKENS}}, &s),
+                 MDS_EUSER, "w.h5: /documents begins with 7, not with 0");
+    assert_fails(open_wrong((struct wrong){.documents = {0, 10, 500, 900}}, &s),
+                 MDS_EUSER, "/documents ends at 900, but /tokens has 1000");
+}
+
+static void test_eod(void **state)
+{
+    struct mds_source *s;
+
+    (void)state;
+    assert_fails(open_wrong((struct wrong){.eod = 3}, &s), MDS_EUSER,
+                 "w.h5: eod is 3, outside the vocabulary of 3 words");
+    assert_fails(open_wrong((struct wrong){.eod = -1}, &s), MDS_EUSER, "eod is -1");
+}
+
+static void test_the_id_that_is_told_is_that_of_the_file(void **state)
+{
+    static const struct {
+        int64_t id;
+        const char *says;
+    } cases[] = {{INT64_MIN, "token 2 is -9223372036854775808, outside"},
+                 {INT64_C(1) << 32, "token 2 is 4294967296, outside"},
+                 {-1, "token 2 is -1, outside"}};
+    struct mds_source *s;
+    int32_t ids[4];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(open_wrong((struct wrong){.token = cases[i].id}, &s), MDS_OK);
+        assert_fails(mds_source_read(s, 0, 4, ids), MDS_EUSER, cases[i].says);
+        mds_source_close(s);
+    }
+}
+
+/* ---- progress -------------------------------------------------------------------- */
+
+static double hour_s; /* that each look at the clock takes; 0: as it is */
+double __real_mds_clock_s(void);
+double __wrap_mds_clock_s(void);
+
+double __wrap_mds_clock_s(void)
+{
+    static double now_s;
+
+    now_s += hour_s;
+    return hour_s > 0 ? now_s : __real_mds_clock_s();
+}
+
+/* What reading all of it logs. */
+static void count_all(struct mds_source *s, char *log, size_t size)
+{
+    int64_t counts[3];
+    int kept = dup(STDERR_FILENO);
+
+    assert_non_null(freopen("log", "w", stderr));
+    assert_int_equal(mds_source_count(s, 0, s->tokens, counts), MDS_OK);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    read_file("log", log, size);
+}
+
+static void test_a_long_count_says_how_far_it_is(void **state)
+{
+    struct mds_source *s;
+    char log[256];
+
+    (void)state;
+    assert_int_equal(open_wrong((struct wrong){0}, &s), MDS_OK);
+    count_all(s, log, sizeof log);
+    assert_string_equal(log, "");
+    hour_s = 3600;
+    count_all(s, log, sizeof log);
+    hour_s = 0;
+    assert_string_equal(log, "mds: info: w.h5: 0 of 1.00 k tokens read\n");
+    mds_source_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sound_one),
+        cmocka_unit_test(test_values_elsewhere),
+        cmocka_unit_test(test_absurd_chunks),
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_eod),
+        cmocka_unit_test(test_the_id_that_is_told_is_that_of_the_file),
+        cmocka_unit_test(test_a_long_count_says_how_far_it_is),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}
