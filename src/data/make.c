@@ -19,7 +19,8 @@ enum { BLOCK = 3 * 16384 }; /* bases at a time: whole codons */
 struct work {
     const struct mds_make *m;
     struct mds_token_file *file;
-    struct mds_reader *reader; /* of the input at hand */
+    const char *input;         /* the one at hand */
+    struct mds_reader *reader; /* of it */
     struct mds_spool spool;
     unsigned char *bases; /* [BLOCK] */
     int32_t *ids;         /* [BLOCK] */
@@ -187,6 +188,14 @@ static enum mds_rc add_bytes(struct work *w)
     return mds_token_file_end_document(w->file);
 }
 
+static void note_empty(struct work *w, int64_t line)
+{
+    if (w->stats.empty++ > 0)
+        return;
+    w->stats.empty_line = line;
+    w->stats.empty_input = w->input;
+}
+
 /* One line; *more is 0 behind the last. */
 static enum mds_rc add_line(struct work *w, struct mds_id_lines *lines, int *more)
 {
@@ -202,8 +211,11 @@ static enum mds_rc add_line(struct work *w, struct mds_id_lines *lines, int *mor
         MDS_TRY(add_ids(w, n));
     }
     *more = at != MDS_ID_LINES_END;
-    if (last < 0)
-        return MDS_OK; /* an empty line */
+    if (last < 0) {
+        if (*more) /* what follows the last line break is no line */
+            note_empty(w, lines->line - 1);
+        return MDS_OK;
+    }
     w->stats.records++;
     return last == w->m->vocabulary.eod ? mds_token_file_ended_document(w->file)
                                         : mds_token_file_end_document(w->file);
@@ -232,6 +244,7 @@ static enum mds_rc add_input(struct work *w, const char *path)
     char sha256[65];
     enum mds_rc rc;
 
+    w->input = path;
     MDS_TRY(mds_reader_open(path, &w->reader));
     rc = add_tokens(w);
     if (!rc) {

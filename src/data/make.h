@@ -26,7 +26,10 @@ struct mds_make_stats {
     int64_t records; /* FASTA records, inputs of bytes, lines of ids */
     int64_t documents, tokens;
     int64_t unknown; /* <unk> or N tokens */
-    int64_t skipped; /* records without a whole codon or base in each frame */
+    int64_t empty;   /* lines of ids without any, left out; of the first of them: */
+    int64_t empty_line;
+    const char *empty_input; /* borrowed from the inputs */
+    int64_t skipped;         /* records without a whole codon or base in each frame */
 };
 
 /* Memory does not grow with the inputs: the bases of one record at a time wait in an

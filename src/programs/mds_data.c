@@ -145,6 +145,11 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
 
 static void report_make(const struct mds_make *m, const struct mds_make_stats *s)
 {
+    if (s->empty > 0)
+        mds_warn("%lld empty line%s left out, the first is %s:%lld; a text without "
+                 "tokens is no document",
+                 (long long)s->empty, mds_plural(s->empty), s->empty_input,
+                 (long long)s->empty_line);
     if (s->skipped > 0)
         mds_warn("%lld record%s too short for a single token%s left out",
                  (long long)s->skipped, mds_plural(s->skipped),

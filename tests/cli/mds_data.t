@@ -114,7 +114,11 @@ ids() {
     mds_data make --tokenizer ids --vocab-size 70000 --eod 50256 --output i.h5 "$@"
 }
 test_expect_success 'ids of another tokenizer: a document a line, blanks or lists of JSON' '
-    printf "5 4,3\n\n[1, 69999]\r\n7 50256\n0" >lines && ids lines >out &&
+    printf "5 4,3\n\n[1, 69999]\r\n7 50256\n0" >lines && ids lines >out 2>err &&
+    echo "mds: warn: 1 empty line left out, the first is lines:2; a text without tokens is no document" >want &&
+    test_cmp want err && printf "1\n2\n" >full && printf "3\n[]\n4\n \n" >holes &&
+    ids full 2>err && test_must_be_empty err && ids full holes 2>err &&
+    grep "warn: 2 empty lines left out, the first is holes:2;" err && ids lines >out 2>err &&
     grep "i.h5: 11 tokens (ids, 70000 words), 4 documents from 4 records of 1 file" out &&
     printf "%s\n" "5 4 3 50256" "1 69999 50256" "7 50256" "0 50256" >want &&
     mds_data dump i.h5 >got && test_cmp want got &&
