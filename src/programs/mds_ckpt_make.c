@@ -6,6 +6,7 @@
 #include "ckpt/provenance.h"
 #include "config.h"
 #include "engine/engine.h"
+#include "io/folder.h"
 #include "parallel/groups.h"
 #include "programs/mds_ckpt.h"
 
@@ -76,6 +77,7 @@ static enum mds_rc check_place(const char *dir, int64_t iteration, int force,
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     if (lstat(path, &st) == 0)
         return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+    MDS_TRY(mds_folder_ensure(dir)); /* says so if it is a file */
     MDS_TRY(mds_ckpt_latest(dir, latest));
     if (*latest >= 0 && !force)
         return mds_fail(MDS_EUSER,
