@@ -115,6 +115,11 @@ static void test_values_elsewhere(void **state)
     assert_fails(
         open_wrong((struct wrong){.length = INT64_C(1) << 50, .chunk = 1 << 20}, &s),
         MDS_EUSER, "it was never written to its end");
+    assert_fails(
+        open_wrong(
+            (struct wrong){.length = INT64_C(1) << 50, .chunk = 1 << 20, .packed = 1},
+            &s),
+        MDS_EUSER, "should have 1125899906842624 bytes unpacked, but the file");
 }
 
 static void test_absurd_chunks(void **state)
