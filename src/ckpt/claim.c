@@ -91,8 +91,8 @@ static void sign(int fd)
         (void)mds_write_exact(fd, 0, line, n);
 }
 
-/* *fd < 0 where the file cannot be made: whoever writes there next will say why.  What
- * is not a file of ours is not overwritten. */
+/* *fd < 0, and errno, where the file cannot be opened; if it cannot be made, whoever
+ * writes there next will say why.  What is not a file of ours is not overwritten. */
 static enum mds_rc open_lock(const char *path, int *fd)
 {
     struct stat st;
@@ -109,6 +109,13 @@ static enum mds_rc open_lock(const char *path, int *fd)
     return MDS_OK;
 }
 
+static void warn_unlocked(const char *path, int err)
+{
+    mds_warn("%s: cannot be locked (%s): nothing keeps another run from saving there, "
+             "which would spoil the checkpoints of both",
+             path, strerror(err));
+}
+
 enum mds_rc mds_ckpt_claim(const char *dir)
 {
     char path[MDS_PATH_SIZE], who[320];
@@ -116,10 +123,8 @@ enum mds_rc mds_ckpt_claim(const char *dir)
 
     MDS_TRY(mds_path_join(dir, ".lock", path));
     MDS_TRY(open_lock(path, &fd));
-    if (fd < 0)
-        return MDS_OK;
-    err = lock_patiently(fd, dir, who, sizeof who);
-    if (is_held(err)) {
+    err = fd < 0 ? errno : lock_patiently(fd, dir, who, sizeof who);
+    if (fd >= 0 && is_held(err)) {
         close(fd);
         return mds_fail(MDS_EUSER,
                         "%s: another run saves there (%s): wait for its end, or name "
@@ -128,9 +133,7 @@ enum mds_rc mds_ckpt_claim(const char *dir)
     }
     if (err == 0)
         sign(fd);
-    else
-        mds_warn("%s: cannot be locked (%s): nothing keeps another run from saving "
-                 "there, which would spoil the checkpoints of both",
-                 path, strerror(err));
+    else if (fd >= 0 || access(path, F_OK) == 0)
+        warn_unlocked(path, err);
     return MDS_OK; /* open, and locked, until the process ends */
 }

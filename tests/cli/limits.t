@@ -134,6 +134,12 @@ test_expect_success 'a file system without locks: a warning, no more' '
     test "$(grep -c "warn: ck/.lock: cannot be locked (Function not impl" out)" -eq 2 && # at the end, too
     mds_ckpt verify --all ck
 '
+test_expect_success 'a lock file of somebody else: a warning, no more' '
+    FAULTFS=readonly FAULTFS_PATH=ck/.lock LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        pretrain --train-iters 3 --load ck --save ck &&
+    grep "warn: ck/.lock: cannot be locked (Read-only" out && mds_ckpt verify ck
+'
 test_expect_success 'a folder that is taken away: the next save makes it again' '
     start && mv ck aside && test -e aside/latest && stopped && mds_ckpt verify ck
 '
