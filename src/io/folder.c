@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 /* A failure shows at the last one: those above may be there and not be ours to write.
  */
@@ -46,6 +47,13 @@ enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_
         return mds_fail(MDS_EUSER, "the path is longer than %d bytes: %s/%s",
                         MDS_PATH_SIZE - 1, dir, name);
     return MDS_OK;
+}
+
+double mds_folder_free_bytes(const char *path)
+{
+    struct statvfs s;
+
+    return statvfs(path, &s) == 0 ? (double)s.f_bavail * (double)s.f_frsize : -1;
 }
 
 int mds_path_is_same(const char *path, const char *other)

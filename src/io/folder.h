@@ -13,6 +13,9 @@ enum { MDS_PATH_SIZE = 4096 };
 /* path: "dir/name".  MDS_EUSER if that does not fit. */
 enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_SIZE]);
 
+/* Bytes that this user may still write there, quotas aside; -1 if nobody can tell. */
+double mds_folder_free_bytes(const char *path);
+
 /* Whether both are there and are the same file or folder. */
 int mds_path_is_same(const char *path, const char *other);
 

@@ -64,13 +64,10 @@ static enum mds_rc print_checkpoint(const struct mds_config *c,
                                     const struct mds_engine_need *n, FILE *f)
 {
     const double rate = 2e9;
-    struct mds_params *whole = NULL;
     char all[32], own[32], time[32];
     double bytes;
 
-    MDS_TRY(mds_engine_whole_params(c, &whole));
-    bytes = 3.0 * sizeof(float) * (double)mds_params_count(whole);
-    mds_params_destroy(whole);
+    MDS_TRY(mds_run_checkpoint_bytes(c, &bytes));
     fprintf(f,
             "  checkpoint %s in %lld files at most, %s of this rank; %s at 2 GB/s\n\n",
             mds_format_bytes(bytes, all, sizeof all), (long long)c->train.dry_world + 1,

@@ -156,6 +156,13 @@ enum mds_rc mds_run_find_own(const struct run *r, const char *path, int64_t *new
 /* The folder of --save can be written.  For rank 0. */
 enum mds_rc mds_run_check_save(const struct run *r);
 
+/* What the numbers of a checkpoint take, of all ranks together. */
+enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes);
+
+/* That, and for how many there is room in --save; a warning if the run will need more.
+ * For rank 0, once the run is where it begins. */
+enum mds_rc mds_run_tell_room(const struct run *r);
+
 /* With --async-save, what that needs. */
 enum mds_rc mds_run_open_background(struct run *r);
 

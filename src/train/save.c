@@ -1,6 +1,7 @@
 /* Checkpoints of a run: which state it is, and when it is saved. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "ckpt/agree.h"
@@ -10,7 +11,9 @@
 #include "train/run.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const enum mds_zero_what zero_what[] = {[MDS_CKPT_WEIGHT] = MDS_ZERO_WEIGHT,
                                                [MDS_CKPT_M] = MDS_ZERO_M,
@@ -20,6 +23,61 @@ enum mds_rc mds_run_check_save(const struct run *r)
 {
     return r->config->checkpoint.save ? mds_ckpt_prepare(r->config->checkpoint.save)
                                       : MDS_OK;
+}
+
+/* ---- room ---- */
+
+enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes)
+{
+    struct mds_params *whole = NULL;
+
+    MDS_TRY(mds_engine_whole_params(c, &whole));
+    *bytes = 3.0 * sizeof(float) * (double)mds_params_count(whole);
+    mds_params_destroy(whole);
+    return MDS_OK;
+}
+
+/* Checkpoints that will be in the folder at most, beyond those there are: a new one is
+ * complete before an old one goes. */
+static enum mds_rc most_more(const struct run *r, int64_t *more)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    int64_t left = r->config->train.iters - r->iteration, *list, n;
+
+    *more = c->interval > 0 ? (left + c->interval - 1) / c->interval : 1;
+    if (c->keep_last == 0)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_list(c->save, &list, &n));
+    free(list);
+    *more = mds_min(*more, mds_max(c->keep_last + 1 - n, 1));
+    return MDS_OK;
+}
+
+enum mds_rc mds_run_tell_room(const struct run *r)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    double bytes, there;
+    char each[32], all[32];
+    int64_t more;
+
+    if (!c->save || r->config->train.skip_train)
+        return MDS_OK;
+    there = mds_folder_free_bytes(c->save);
+    MDS_TRY(mds_run_checkpoint_bytes(r->config, &bytes));
+    MDS_TRY(most_more(r, &more));
+    mds_format_bytes(bytes, each, sizeof each);
+    mds_format_bytes(there, all, sizeof all);
+    if (there < 0)
+        mds_info("a checkpoint takes %s", each);
+    else if (there < bytes * (double)more)
+        mds_warn("a checkpoint takes %s, and %s has room for %.0f more (%s); this run "
+                 "needs room for %" PRId64 ": free some, keep fewer (--keep-last), or "
+                 "give another --save",
+                 each, c->save, floor(there / bytes), all, more);
+    else
+        mds_info("a checkpoint takes %s; %s has %s free, quotas aside", each, c->save,
+                 all);
+    return MDS_OK;
 }
 
 enum mds_rc mds_run_open_background(struct run *r)

@@ -16,6 +16,7 @@
  *     FAULTFS=flush:N       fflush finds no room, from the call after the Nth on
  *     FAULTFS=noexchange    names cannot change places
  *     FAULTFS=norename:N    nor be given, the Nth time (from 0 on)
+ *     FAULTFS=room:BYTES    so many bytes are said to be free
  *     FAULTFS=unlockable    nobody can lock anything
  *     FAULTFS=memory:BYTES  so many bytes of memory and more are refused
  *     FAULTFS=nth:N         the program itself is refused memory the Nth time (from 0
@@ -34,6 +35,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -360,6 +362,27 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
     if (!next)
         find("renameat2", &next);
     return next(from_fd, from, to_fd, to, flags);
+}
+
+/* The same as statvfs where both are 64 bits wide. */
+int statvfs64(const char *path, struct statvfs64 *s)
+{
+    static int (*next)(const char *, struct statvfs64 *);
+    int rc;
+
+    if (!next)
+        find("statvfs64", &next);
+    rc = next(path, s);
+    if (rc == 0 && is("room:") && is_meant(path)) {
+        s->f_frsize = 1;
+        s->f_bavail = (fsblkcnt64_t)amount();
+    }
+    return rc;
+}
+
+int statvfs(const char *path, struct statvfs *s)
+{
+    return statvfs64(path, (struct statvfs64 *)s);
 }
 
 int rename(const char *from, const char *to)

@@ -143,6 +143,21 @@ test_expect_success 'the last few are kept, and each so many' '
     done &&
     test "$(iterations k)" = "iter_0000009 iter_0000010" && test "$(cat k/good)" = iter_0000009
 '
+# room BYTES OPTIONS...: a disk that has so much left
+room() {
+    bytes=$1
+    shift
+    rm -rf full
+    FAULTFS=room:$bytes FAULTFS_PATH=full LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        pretrain --train-iters 7 --save full --save-interval 2 "$@"
+}
+test_expect_success 'what a checkpoint takes is said, and if there is no room for all of them' '
+    room 1470000 && grep "info: a checkpoint takes 358.50 KiB; full has 1.40 MiB free" out && ! grep "warn" out &&
+    room 1460000 && grep "warn: a checkpoint takes 358.* has room for 3 more (1.39 MiB); this run needs room for 4: free" out &&
+    room 1460000 --keep-last 2 && ! grep "warn" out &&
+    room 1100000 --keep-last 2 && grep "warn: .*needs room for 3: free" out
+'
 test_expect_success 'an iteration saved again replaces the old one' '
     cp k/iter_0000010/index.h5 old.h5 &&
     pretrain --train-iters 10 --save k &&
