@@ -158,6 +158,13 @@ test_expect_success 'what a checkpoint takes is said, and if there is no room fo
     room 1460000 --keep-last 2 && ! grep "warn" out &&
     room 1100000 --keep-last 2 && grep "warn: .*needs room for 3: free" out
 '
+test_expect_success 'checkpoints and records follow the umask' '
+    (umask 027 && pretrain --train-iters 2 --save masked/run --save-interval 1 --async-save \
+        --metrics-jsonl masked/m.jsonl --tensorboard-dir masked/tb) &&
+    test -z "$(find masked -type f ! -perm 640 -o -type d ! -perm 750)" &&
+    (umask 002 && mds_ckpt reshard a masked2/run) &&
+    test -z "$(find masked2 -type f ! -perm 664 -o -type d ! -perm 775)"
+'
 test_expect_success 'an iteration saved again replaces the old one' '
     cp k/iter_0000010/index.h5 old.h5 &&
     pretrain --train-iters 10 --save k &&
