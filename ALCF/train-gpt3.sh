@@ -21,7 +21,7 @@ if [ -z "$SEQ_LEN$SEQ" ]; then
     export SEQ_LEN
 fi
 unset TRAIN_ITER
-[ -z "$TRAIN_TOKENS" ] || unset TRAIN_ITERS
+[ -z "$TRAIN_TOKENS$MDS_TRAIN_SAMPLES" ] || unset TRAIN_ITERS
 : "${MDS_LR_DECAY_STYLE:=${LR_DECAY_STYLE:-cosine}}"
 [ -n "$LR" ] || : "${MDS_MIN_LR:=${MIN_LR:-1e-5}}"
 : "${MDS_LR_WARMUP_FRACTION:=${LR_WARMUP_FRAC:-0.01}}" "${MDS_LOG_INTERVAL:=${LOG_INTERVAL:-1}}"

@@ -40,7 +40,7 @@ if [ -z "$DATA_PATH" ] && [ -n "$DATA_FILE_LIST" ]; then
     DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' < "$DATA_FILE_LIST") || exit
     export DATA_PATH
 fi
-if [ -z "$TRAIN_ITERS$TRAIN_ITER$TRAIN_TOKENS" ]; then
+if [ -z "$TRAIN_ITERS$TRAIN_ITER$TRAIN_TOKENS$MDS_TRAIN_SAMPLES" ]; then
     TRAIN_TOKENS=10e9
 fi
 if [ -z "$GLOBAL_BATCH$GAS$GRAD_ACC_STEPS" ]; then

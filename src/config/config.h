@@ -78,8 +78,10 @@ struct mds_batch_config {
 struct mds_optim_config {
     double lr, min_lr;
     enum mds_lr_decay decay;
-    int64_t decay_iters;     /* 0: the whole run */
-    int64_t warmup_iters;    /* wins over warmup_fraction */
+    int64_t decay_iters; /* 0: from one of the next two, or the whole run */
+    int64_t decay_samples, decay_tokens;
+    int64_t warmup_iters; /* 0: from one of the next two, or warmup_fraction */
+    int64_t warmup_samples, warmup_tokens;
     double warmup_fraction;  /* of decay_iters */
     int64_t wsd_decay_iters; /* length of WSD's final decay; 0: a tenth of the run */
     double weight_decay, beta1, beta2, eps;
@@ -87,8 +89,8 @@ struct mds_optim_config {
 };
 
 struct mds_train_config {
-    int64_t iters;  /* 0: from tokens */
-    int64_t tokens; /* 0: from iters */
+    int64_t iters;           /* 0: from one of the next two */
+    int64_t samples, tokens; /* 0: not given */
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate what was loaded, and leave */

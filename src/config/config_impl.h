@@ -21,6 +21,23 @@ int mds_config_shipped(const char *in_source, const char *name, char path[PATH_M
 const char *mds_config_origin(const struct mds_config_run *run, const char *key);
 
 /* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
+/* A size of 0 becomes value. */
+static inline void derive(struct mds_config_run *run, const char *key, int64_t *field,
+                          int64_t value, const char *how)
+{
+    if (*field != 0)
+        return;
+    *field = value;
+    mds_settings_derived(&run->settings, key, how);
+}
+
+/* Of the run, of warm-up and decay: steps from samples or tokens; after the batch is
+ * resolved. */
+void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag);
+
+/* The learning rate's steps, and whether they go together. */
+void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
+
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
 

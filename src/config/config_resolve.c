@@ -13,16 +13,6 @@ const char *mds_config_origin(const struct mds_config_run *run, const char *key)
     return mds_settings_of(&run->settings, key)->origin;
 }
 
-/* A size of 0 becomes value. */
-static void derive(struct mds_config_run *run, const char *key, int64_t *field,
-                   int64_t value, const char *how)
-{
-    if (*field != 0)
-        return;
-    *field = value;
-    mds_settings_derived(&run->settings, key, how);
-}
-
 static int64_t round_up(int64_t n, int64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;
@@ -186,68 +176,6 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-/* Two ways to say one thing: what is nearer to the user counts. */
-static void choose_length(struct mds_config_run *run)
-{
-    struct mds_train_config *t = &run->config.train;
-    enum mds_level tokens = mds_settings_of(&run->settings, "train.tokens")->level;
-    enum mds_level iters = mds_settings_of(&run->settings, "train.iters")->level;
-
-    if (!t->tokens || !t->iters)
-        return;
-    if (tokens > iters) {
-        t->iters = 0;
-    } else if (iters > tokens) {
-        t->tokens = 0;
-        mds_settings_derived(&run->settings, "train.tokens", "--train-iters counts");
-    }
-}
-
-static void resolve_length(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_train_config *t = &run->config.train;
-    int64_t per_step = run->config.batch.global * run->config.model.seq_length;
-    int64_t iters;
-
-    choose_length(run);
-    iters = t->tokens / per_step + (t->tokens % per_step != 0);
-    if (t->tokens && t->iters && t->iters != iters)
-        mds_diag_fault(diag, mds_config_origin(run, "train.tokens"),
-                       "--train-tokens %lld is %lld steps of %lld tokens, but "
-                       "--train-iters says %lld; leave one out",
-                       (long long)t->tokens, (long long)iters, (long long)per_step,
-                       (long long)t->iters);
-    if (t->tokens)
-        derive(run, "train.iters", &t->iters, iters, "tokens / (global x sequence)");
-}
-
-static void resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_optim_config *o = &run->config.optim;
-    double warmup;
-
-    if (run->config.train.iters)
-        derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
-               "the whole run");
-    if (o->decay == MDS_LR_WSD && o->decay_iters)
-        derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
-               (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
-    if (o->decay_iters && o->warmup_iters > o->decay_iters)
-        mds_diag_fault(
-            diag, mds_config_origin(run, "optim.warmup_iters"),
-            "--lr-warmup-iters %lld is more than the %lld steps of the decay",
-            (long long)o->warmup_iters, (long long)o->decay_iters);
-    warmup = o->warmup_iters ? (double)o->warmup_iters
-                             : o->warmup_fraction * (double)o->decay_iters;
-    if (o->decay == MDS_LR_WSD && o->decay_iters &&
-        warmup + (double)o->wsd_decay_iters > (double)o->decay_iters)
-        mds_diag_fault(
-            diag, mds_config_origin(run, "optim.wsd_decay_iters"),
-            "--lr-wsd-decay-iters %lld does not fit between the warm-up's %g "
-            "steps and the end at %lld",
-            (long long)o->wsd_decay_iters, warmup, (long long)o->decay_iters);
-}
-
 static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_optim_config *o = &run->config.optim;
@@ -352,7 +280,8 @@ void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *dia
                        "files");
     if (!c->train.iters && !c->train.skip_train)
         mds_diag_fault(diag, NULL,
-                       "no length of the run; give --train-iters or --train-tokens");
+                       "no length of the run; give --train-iters, --train-samples or "
+                       "--train-tokens");
 }
 
 static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
@@ -474,12 +403,12 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     has_model = resolve_model(run, diag);
     if (mds_config_resolve_grid(run, diag)) {
         if (resolve_batch(run, diag))
-            resolve_length(run, diag);
+            mds_config_resolve_lengths(run, diag);
         if (has_model)
             mds_config_check_layout(run, diag);
     }
     mds_config_check_memory(run, diag);
-    resolve_schedule(run, diag);
+    mds_config_resolve_schedule(run, diag);
     check_optim(run, diag);
     check_data(run, diag);
     check_checkpoints(run, diag);

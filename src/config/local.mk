@@ -4,6 +4,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/config.h \
   src/config/config_impl.h \
   src/config/config_layout.c \
+  src/config/config_length.c \
   src/config/config_memory.c \
   src/config/config_read.c src/config/options.h \
   src/config/config_resolve.c \

@@ -111,6 +111,7 @@ train-gpt3.sh SAVE_INTERVAL=9 | --save-interval 9
 train-gpt3.sh NLAYERS=20 | --num-layers 20
 train-gpt3.sh HIDDEN=2560 | --hidden-size 2560
 train-gpt3.sh HEADS=32 | --num-attention-heads 32
+train-gpt3.sh MDS_TRAIN_SAMPLES=1e6 | --train-samples 1000000
 train-gpt3.sh NUM_KV_HEAD=32 | --num-key-value-heads 32
 train-gpt3.sh FFN_HIDDEN_SIZE=10240 | --ffn-hidden-size 10240
 submit.sh QUEUE=debug PROJECT=me DURATION=0:30:00 NUM_NODES=2 | #PBS -q debug

@@ -17,10 +17,15 @@ static void test_megatron_flags(void **state)
                                         "--train-iters 5",
                                         "--train-tokens 1000",
                                         "--lr 1e-4",
+                                        "--train-samples 1000",
                                         "--min-lr 1e-5",
                                         "--lr-decay-style cosine",
                                         "--lr-decay-iters 5",
                                         "--lr-warmup-fraction 0.1",
+                                        "--lr-decay-samples 50",
+                                        "--lr-decay-tokens 300e9",
+                                        "--lr-warmup-samples 50",
+                                        "--lr-warmup-tokens 375000000",
                                         "--lr-warmup-iters 1",
                                         "--weight-decay 0.1",
                                         "--adam-beta1 0.9",
@@ -74,6 +79,7 @@ static void test_megatron_flags(void **state)
                                         "--tensorboard-dir t",
                                         "--exit-duration-in-mins 5",
                                         "--exit-signal-handler"};
+                                        "--exit-duration-in-mins 30000000",
     struct reading r;
 
     (void)state;

@@ -227,7 +227,27 @@ static void test_derived_length(void **state)
     assert_int_equal(r.run->config.optim.wsd_decay_iters, 1);
     assert_origin(&r, "train.iters", "derived: tokens / (global x sequence)");
     close_reading(&r);
-    expect_misfit("--train-tokens 1e6", 1, "but --train-iters says 10; leave one out");
+    /* Megatron-DeepSpeed's scripts give samples, too, and enough of them */
+    r = resolve("--seq-length 100 --global-batch-size 4 --train-samples 1e6 "
+                "--train-tokens 2001 --lr-decay-tokens 1600 --lr-warmup-samples 15",
+                2);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.train.iters, 6);
+    assert_int_equal(r.run->config.optim.decay_iters, 4);
+    assert_int_equal(r.run->config.optim.warmup_iters, 3);
+    assert_said(&r.diag, "--train-samples 1000000 takes 250000 steps, --train-iters 10 "
+                         "takes 10: the shorter counts");
+    assert_said(&r.diag, "--train-tokens 2001 takes 6 steps, --train-iters 10 takes");
+    assert_origin(&r, "optim.warmup_iters", "derived: samples / global");
+    close_reading(&r);
+    r = resolve("--train-samples 41 --global-batch-size 4", 2);
+    assert_fine(&r); /* 10 whole batches */
+    close_reading(&r);
+    expect_misfit("--global-batch-size 4 --lr-decay-iters 5 --lr-decay-samples 16", 1,
+                  "--lr-decay-samples 16 is 4 steps, but --lr-decay-iters 5 is 5; "
+                  "leave one out");
+    expect_misfit("--global-batch-size 4 --lr-warmup-tokens 1e6", 1,
+                  "--lr-warmup-iters 123 is more than the 10 steps of the decay");
 
     setenv("TRAIN_ITERS", "9", 1); /* the command line counts */
     r = read_config(tokens);
