@@ -47,3 +47,4 @@ tests_unit_config_resolve_LDADD = $(tests_unit_optset_LDADD)
 
 TESTS += tests/cli/options.t
 dist_check_SCRIPTS += tests/cli/options.t
+EXTRA_DIST += tests/data/megatron.flags

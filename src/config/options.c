@@ -534,6 +534,7 @@ static const struct mds_option_alias aliases[] = {
     {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},
     {"--use-rotary-position-embeddings", "--position-embedding-type", "rope", NULL},
     {"--checkpoint-activations", "--recompute-granularity", "full", NULL},
+    {"--num-query-groups", "--num-key-value-heads", NULL, NULL},
     {"--deepspeed-activation-checkpointing", "--recompute-granularity", "full", NULL},
     {"--recompute-activations", "--recompute-granularity", "selective", NULL},
     {"USE_ACTIVATION_CHECKPOINTING", "--recompute-granularity", "full", "none"},
@@ -541,6 +542,7 @@ static const struct mds_option_alias aliases[] = {
     {"--distribute-saved-activations", "--partition-activations", NULL, NULL},
     {"--checkpoint-in-cpu", "--cpu-checkpointing", NULL, NULL},
     {"--timeout-minutes", "--distributed-timeout-minutes", NULL, NULL},
+    {"--distribute-checkpointed-activations", "--partition-activations", NULL, NULL},
     {"--fp16", "--dtype", "fp16", NULL},
     {"--bf16", "--dtype", "bf16", NULL},
     {"--cpu-optimizer", "--offload-device", "cpu", NULL},
@@ -585,6 +587,7 @@ const struct mds_option_set mds_pretrain_options = {
     .needless = mds_megatron_needless,
     .examples = mds_pretrain_examples,
     .exit_status = mds_pretrain_exit_status,
+    .lacking = mds_megatron_lacking,
     .env_prefix = "MDS_",
     .env_others = script_variables,
 };

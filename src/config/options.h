@@ -32,8 +32,8 @@ extern const struct mds_option_set mds_pretrain_options;
 extern const struct mds_option_example mds_pretrain_examples[];
 extern const char mds_pretrain_exit_status[];
 
-/* What scripts for Megatron-DeepSpeed give, and nothing here needs. */
-extern const struct mds_option_needless mds_megatron_needless[];
+/* What scripts for Megatron-DeepSpeed give, and nothing here needs, or there is not. */
+extern const struct mds_option_needless mds_megatron_needless[], mds_megatron_lacking[];
 
 /* Read every source.  *out is set on success only; diag (zeroed by the caller) receives
  * all faults and warnings either way, and the faults are mds_fail_text() as well.  With

@@ -101,10 +101,13 @@ struct mds_option_alias {
 };
 
 /* What the program that this one stands in for takes, and has no place here.  A flag is
- * a fault that says why it may be left out, a variable a warning. */
+ * a fault that says why it may be left out, or what this program lacks; a variable is a
+ * warning. */
 struct mds_option_needless {
-    const char *name; /* "--deepspeed", or "NO_LLAMA" in the environment */
-    const char *why;  /* half a sentence behind "leave it out:" or "is not read:" */
+    const char *name; /* "--deepspeed"; "--fp8-*" is all that begin so; or "NO_LLAMA" in
+                         the environment */
+    const char *why;  /* half a sentence behind "leave it out:" or "is not read:"; of
+                         what is lacking, behind "there is no" */
 };
 
 struct mds_option_example {
@@ -127,6 +130,7 @@ struct mds_option_set {
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
     const struct mds_option_needless *needless; /* ends with a row of zeros; or NULL */
+    const struct mds_option_needless *lacking;  /* ends with a row of zeros; or NULL */
     const struct mds_option_example *examples;  /* ends with a row of zeros; or NULL */
     const char *exit_status; /* paragraphs for the man page; NULL: 0 or 1 */
     const char *env_prefix; /* environment names that start so must be known; or NULL */

@@ -89,11 +89,15 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
-static const char *why_needless(const struct mds_option_set *set, const char *name)
+static const char *why_not(const struct mds_option_needless *list, const char *name)
 {
-    for (const struct mds_option_needless *n = set->needless; n && n->name; n++)
-        if (strcmp(n->name, name) == 0)
-            return n->why;
+    for (; list && list->name; list++) {
+        size_t prefix = strcspn(list->name, "*");
+
+        if (list->name[prefix] ? strncmp(list->name, name, prefix) == 0
+                               : strcmp(list->name, name) == 0)
+            return list->why;
+    }
     return NULL;
 }
 
@@ -111,22 +115,37 @@ static void unknown_option(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *why = why_needless(set, name), *verb = verb_of(set, name);
+    const char *needless = why_not(set->needless, name), *verb = verb_of(set, name);
+    const char *lacking = why_not(set->lacking, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
     if (verb)
         mds_diag_fault(diag, cli, "option %s is of '%s', and stands behind that word",
                        name, verb);
-    else if (why)
+    else if (needless)
         mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
-                       why);
+                       needless);
+    else if (lacking)
+        mds_diag_fault(diag, cli, "option %s has no place here: there is no %s", name,
+                       lacking);
     else if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)
         mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
                        set->behind->program);
     else
         mds_diag_fault(diag, cli, "unknown option %s; %s", name,
                        mds_str_hint(near, "see --help", hint));
+}
+
+/* What stands behind an option that nobody knows are its values, as a rule, or where
+ * there may be operands the first is: one fault is enough. */
+static void skip_values(const struct mds_option_set *set, const char *value,
+                        struct args *a)
+{
+    int most = value ? 0 : set->operands ? 1 : a->count;
+
+    while (most-- > 0 && a->at < a->count && !is_option(a->v[a->at]))
+        a->at++;
 }
 
 static void read_option(struct mds_settings *s, const char *name, const char *value,
@@ -137,8 +156,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
 
     if (mds_name_find(s->set, MDS_NAME_FLAG, name, &n)) {
         unknown_option(s->set, name, diag);
-        if (!value && a->at < a->count && !is_option(a->v[a->at]))
-            a->at++; /* its value, as a rule: one fault is enough */
+        skip_values(s->set, value, a);
         return;
     }
     o = &s->set->options[n.row];
@@ -274,7 +292,8 @@ static int is_other(const struct mds_option_set *set, const char *name)
 static void judge_variable(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
-    const char *prefix = set->env_prefix, *why = why_needless(set, name), *near;
+    const char *needless = why_not(set->needless, name);
+    const char *prefix = set->env_prefix, *near;
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
@@ -284,8 +303,8 @@ static void judge_variable(const struct mds_option_set *set, const char *name,
         near = mds_name_nearest(set, MDS_NAME_ENV, name);
         mds_diag_fault(diag, "environment", "unknown variable %s; %s", name,
                        mds_str_hint(near, "unset it", hint));
-    } else if (why) {
-        mds_diag_warn(diag, "environment", "%s is not read: %s", name, why);
+    } else if (needless) {
+        mds_diag_warn(diag, "environment", "%s is not read: %s", name, needless);
     } else if ((near = find_slip(set, name)) != NULL) {
         mds_diag_warn(diag, "environment", "%s is not read; did you mean %s?", name,
                       near);

@@ -16,7 +16,8 @@ options() {
 }
 
 echo "of others: --cpu-bind --partition --signal" \
-    "--deepspeed --no-masked-softmax-fusion --num-workers" \
+    "--deepspeed --no-masked-softmax-fusion --num-workers --num-experts --rampup-batch-size" \
+    "--use-mcore-models --ckpt-format --group-query-attention" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
     "--ntasks-per-node --qos" >foreign
 test_expect_success 'every option is one of ours' '

@@ -10,6 +10,7 @@ static void test_megatron_flags(void **state)
                                         "--ffn-hidden-size 128",
                                         "--num-attention-heads 4",
                                         "--num-key-value-heads 2",
+                                        "--num-query-groups 2",
                                         "--seq-length 128",
                                         "--max-position-embeddings 128",
                                         "--micro-batch-size 1",
