@@ -15,7 +15,8 @@ fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 
-: "${MODEL_SIZE_KEY:=GPT13B}" "${TRAIN_ITERS:=${TRAIN_ITER:-10}}"
+[ -n "$MODEL_ARCH" ] || : "${MODEL_SIZE_KEY:=GPT13B}"
+: "${TRAIN_ITERS:=${TRAIN_ITER:-10}}"
 if [ -z "$SEQ_LEN$SEQ" ]; then
     SEQ_LEN=2048
     export SEQ_LEN

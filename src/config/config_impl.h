@@ -9,7 +9,8 @@
 enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
 
 /* The row of the model table that model.size_key names.  GPT1T_20L is GPT1T with 20
- * layers.  Also finds the table, unless --model-table is given. */
+ * layers, llama3-3B-nLayers20 is llama3-3B with as many.  Also finds the table, unless
+ * --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 
 /* Where a file or folder is that comes with mds: in_source for a program that runs from
@@ -20,7 +21,6 @@ int mds_config_shipped(const char *in_source, const char *name, char path[PATH_M
 /* Where the value of key came from, for faults. */
 const char *mds_config_origin(const struct mds_config_run *run, const char *key);
 
-/* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
 /* A size of 0 becomes value. */
 static inline void derive(struct mds_config_run *run, const char *key, int64_t *field,
                           int64_t value, const char *how)
@@ -38,6 +38,7 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
 /* The learning rate's steps, and whether they go together. */
 void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
 
+/* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
 

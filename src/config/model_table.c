@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/units.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,19 +48,30 @@ static const struct mds_node *find(const struct mds_tree *t, const char *key)
     return n;
 }
 
-/* Split GPT1T_20L into GPT1T and "20"; -1 if key does not end in such a number above 0.
- */
+/* Split GPT1T_20L into GPT1T and "20"; or phi4-mini-nLayers24, as ALCF's scripts write
+ * it, into phi4-mini and "24".  -1 if key does not end in such a number above 0. */
 static int split_layers(const char *key, char *base, char *layers, size_t size)
 {
-    const char *under = strrchr(key, '_');
-    size_t digits = under ? strspn(under + 1, "0123456789") : 0;
+    static const char *const around[][2] = {{"_", "L"}, {"-nLayers", ""}};
 
-    if (digits == 0 || digits >= size || (size_t)(under - key) >= size ||
-        strcasecmp(under + 1 + digits, "L") != 0)
-        return -1;
-    snprintf(base, size, "%.*s", (int)(under - key), key);
-    snprintf(layers, size, "%.*s", (int)digits, under + 1);
-    return atoi(layers) > 0 ? 0 : -1;
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        const char *before = around[i][0], *after = around[i][1];
+        size_t end = strlen(key), n = strlen(before), digits = 0;
+
+        if (end < strlen(after) || strcasecmp(key + end - strlen(after), after) != 0)
+            continue;
+        end -= strlen(after);
+        while (digits < end && isdigit((unsigned char)key[end - digits - 1]))
+            digits++;
+        if (digits == 0 || digits >= size || end - digits < n ||
+            end - digits >= size + n ||
+            strncasecmp(key + end - digits - n, before, n) != 0)
+            continue;
+        snprintf(base, size, "%.*s", (int)(end - digits - n), key);
+        snprintf(layers, size, "%.*s", (int)digits, key + end - digits);
+        return atoi(layers) > 0 ? 0 : -1;
+    }
+    return -1;
 }
 
 static void unknown_size(const struct mds_tree *t, const char *key, const char *origin,

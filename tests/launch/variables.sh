@@ -41,6 +41,8 @@ train-gpt3.sh ZERO_STAGE=1 | --zero-stage 1
 train-gpt3.sh MICRO_BATCH=2 | --micro-batch-size 2
 train-gpt3.sh GAS=4 | --gradient-accumulation-steps 4
 train-gpt3.sh GRAD_ACC_STEPS=4 | --gradient-accumulation-steps 4
+train-gpt3.sh GRADIENT_ACCUMULATION_STEPS=4 | --gradient-accumulation-steps 4
+train-llama.sh MODEL_SIZE_KEY= TP=4 GRADIENT_ACCUMULATION_STEPS=4 | --gradient-accumulation-steps 4
 train-gpt3.sh GLOBAL_BATCH=8 | --global-batch-size 8
 train-gpt3.sh USE_FLASH_ATTN=perhaps |
 train-gpt3.sh USE_FLASH_ATTN1=perhaps |
@@ -94,7 +96,9 @@ train-gpt3.sh EVAL_ITERS=20 | --eval-iters 20
 train-gpt3.sh LOG_INTERVAL=2 | --log-interval 2
 train-gpt3.sh SAVE=new | --save new
 train-gpt3.sh LOAD=new SAVE=new | --load new
-train-gpt3.sh MODEL_TYPE=bert |
+train-gpt3.sh MODEL_TYPE=AuroraGPT-gb8-seq4096 | warn: environment: MODEL_TYPE is not read
+train-gpt3.sh MODEL_SIZE_KEY= MODEL_ARCH=llama3-3B-nLayers20 TP=4 | --num-layers 20 --hidden-size 3072
+train-llama.sh MODEL_SIZE_KEY= TP=4 MODEL_ARCH=nothing | error: environment MODEL_ARCH: model size 'nothing' is not in
 train-gpt3.sh DATA_PATH=e.h5 | --data-path e.h5
 train-gpt3.sh HOSTFILE=two.nodes | -n 8 .*--hostfile two.nodes
 train-gpt3.sh NHOSTS=2 | -n 8 --ppn 4 --hosts x3001c0s1b0n0,x3002c0s1b0n0

@@ -132,6 +132,86 @@ static void test_refused_flags(void **state)
     setup(state);
 }
 
+/* All flags of Megatron-DeepSpeed are known: taken, or refused with a reason. */
+static void test_every_flag_is_known(void **state)
+{
+    FILE *f = fopen(MDS_SRCDIR "/tests/data/megatron.flags", "r");
+    char flag[80];
+    int flags = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (fgets(flag, sizeof flag, f)) {
+        struct reading r;
+
+        if (flag[0] != '-')
+            continue;
+        flag[strcspn(flag, "\n")] = '\0';
+        r = read_config(flag);
+        if (is_said(&r.diag, "unknown option"))
+            fail_msg("%s is not known", flag);
+        close_reading(&r);
+        flags++;
+    }
+    fclose(f);
+    assert_true(flags > 300);
+}
+
+static void test_flags_without_a_place(void **state)
+{
+    struct reading r = read_config(
+        "--deepspeed --num-experts 1 --rampup-batch-size 32 32 1953125 "
+        "--use-mcore-models --ckpt-format torch_dist --fp8-hybrid "
+        "--group-query-attention --num-query-groups 2 --moe-loss-coeff=0.01");
+
+    (void)state;
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_int_equal(r.diag.faults, 8);
+    assert_said(&r.diag, "option --deepspeed has no place here; leave it out: ZeRO");
+    assert_said(&r.diag, "option --num-experts has no place here: there is no mixture");
+    assert_said(&r.diag, "option --rampup-batch-size has no place here: there is no");
+    assert_said(&r.diag, "option --use-mcore-models has no place here; leave it out: ");
+    assert_said(&r.diag, "option --ckpt-format has no place here; leave it out: ");
+    assert_said(&r.diag, "option --fp8-hybrid has no place here: there is no FP8");
+    assert_said(&r.diag, "--num-query-groups by itself turns it on");
+    close_reading(&r);
+    expect_fault("--num-expert 2", "unknown option --num-expert;");
+}
+
+/* As helpers.sh of ALCF exports them. */
+static void test_names_of_models(void **state)
+{
+    static const struct {
+        const char *arch;
+        int64_t layers, hidden;
+    } known[] = {{"AuroraGPT-7B", 32, 4096},
+                 {"aurora_gpt_2b", 12, 2048},
+                 {"33B", 78, 8268},
+                 {"smollm3_3B", 24, 2048},
+                 {"phi4-mini-nLayers32", 32, 3072},
+                 {"llama3-3B-nLayers20", 20, 3072}};
+    struct reading r;
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        setup(state);
+        setenv("MODEL_ARCH", known[i].arch, 1);
+        r = read_config("");
+        assert_fine(&r);
+        assert_int_equal(r.run->config.model.layers, known[i].layers);
+        assert_int_equal(r.run->config.model.hidden, known[i].hidden);
+        close_reading(&r);
+    }
+    setenv("MODEL_ARCH", "phi4-mini-nLayers0", 1);
+    expect_fault("", "environment MODEL_ARCH: model size 'phi4-mini-nLayers0' is not");
+    setup(state);
+    setenv("MODEL_TYPE", "AuroraGPT-gb384-seq4096-pp1-tp1-32layers", 1);
+    r = read_config("");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "MODEL_TYPE is not read: helpers.sh names the run by it");
+    close_reading(&r);
+    expect_fault("--model-type bert", "--model-type 'bert': must be gpt");
+}
+
 /* A variable of one version that is off says nothing about the others. */
 static void test_flash_attention(void **state)
 {
@@ -184,6 +264,7 @@ static void test_alcf_variables(void **state)
                                           {"MICRO_BATCH", "2"},
                                           {"GAS", "4"},
                                           {"GRAD_ACC_STEPS", "4"},
+                                          {"GRADIENT_ACCUMULATION_STEPS", "4"},
                                           {"GLOBAL_BATCH", "16"},
                                           {"USE_FLASH_ATTN", "1"},
                                           {"USE_FLASH_ATTN1", "1"},
@@ -197,7 +278,6 @@ static void test_alcf_variables(void **state)
                                           {"OFFLOAD_DEVICE", "nvme"},
                                           {"NVME_PATH", "/raid"},
                                           {"DDP_IMPL", "local"},
-                                          {"MODEL_TYPE", "gpt"},
                                           {"DATA_PATH", "/d"},
                                           {"HOSTFILE", "h"},
                                           {"NHOSTS", "2"},
@@ -368,3 +448,6 @@ int main(void)
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }
+        cmocka_unit_test_setup(test_every_flag_is_known, setup),
+        cmocka_unit_test_setup(test_flags_without_a_place, setup),
+        cmocka_unit_test_setup(test_names_of_models, setup),
