@@ -29,3 +29,16 @@ for name in NGPUS NHOSTS NGPU_PER_HOST HOSTFILE; do
         unset "$name"
     fi
 done
+
+# tell_type TYPE WORDS...: say what the numbers are, unless the user chose by DTYPE or in WORDS
+tell_type() {
+    type=$1
+    shift
+    [ -z "$DTYPE" ] || return 0
+    for word; do
+        case $word in
+        --fp16 | --bf16 | --dtype | --dtype=*) return 0 ;;
+        esac
+    done
+    echo "mds: info: $(basename "$0"): numbers are $type; DTYPE=fp16 and DTYPE=bf16 set it" >&2
+}

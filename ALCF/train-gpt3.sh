@@ -15,6 +15,7 @@ fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 
+tell_type "the machine profile's, bf16 or on V100 fp16 (there fp16)" "$@"
 [ -n "$MODEL_ARCH" ] || : "${MODEL_SIZE_KEY:=GPT13B}"
 : "${TRAIN_ITERS:=${TRAIN_ITER:-10}}"
 if [ -z "$SEQ_LEN$SEQ" ]; then

@@ -18,6 +18,7 @@ fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"
 
+tell_type "bf16 (there fp16 on Polaris, else bf16)" "$@"
 [ -z "$MODEL_SIZE_KEY" ] || unset MODEL_ARCH
 [ -n "$MODEL_ARCH" ] || : "${MODEL_SIZE_KEY:=LLAMA7B}"
 : "${DTYPE:=bf16}" "${LR:=2e-4}"

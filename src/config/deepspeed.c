@@ -28,6 +28,7 @@ static const struct mds_option_alias keys[] = {
     {"fp16.hysteresis", "--hysteresis", NULL, NULL},
     {"fp16.min_loss_scale", "--min-loss-scale", NULL, NULL},
     {"bf16.enabled", "--dtype", "bf16", NULL},
+    {"bfloat16.enabled", "--dtype", "bf16", NULL}, /* older */
     {"activation_checkpointing.partition_activations", "--partition-activations", NULL,
      NULL},
     {"activation_checkpointing.cpu_checkpointing", "--cpu-checkpointing", NULL, NULL},
@@ -89,6 +90,19 @@ static int scale_of_power(const char *text, char *buf, size_t size)
     return 0;
 }
 
+/* Scripts write this file for the type of numbers they mean: that another one counts
+ * is said. */
+static void tell_other_type(const struct reader *r, const struct mds_option_alias *key,
+                            const char *text, const char *origin)
+{
+    const struct mds_setting *type = mds_settings_of(r->s, "model.dtype");
+
+    if (strcmp(key->means, "--dtype") == 0 && mds_parse_flag(text) == 1 &&
+        type->level > MDS_LEVEL_FILE && strcmp(type->text, key->on) != 0)
+        mds_diag_warn(r->diag, origin, "%s: the run is in %s all the same (%s)",
+                      key->name, type->text, type->origin);
+}
+
 static void put(struct reader *r, const struct mds_option_alias *key, const char *text,
                 const char *origin)
 {
@@ -106,6 +120,7 @@ static void put(struct reader *r, const struct mds_option_alias *key, const char
         text = scale;
     }
     if (mds_name_find(r->s->set, MDS_NAME_FLAG, key->means, &name) == 0) {
+        tell_other_type(r, key, text, origin);
         name.alias = key;
         mds_settings_put_name(r->s, &name, text, MDS_LEVEL_FILE, origin, key->name,
                               r->diag);

@@ -111,11 +111,11 @@ train-gpt3.sh LR=0.1 | --lr 0.1
 train-gpt3.sh TRAIN_ITERS=7 | --train-iters 7
 train-gpt3.sh TRAIN_ITER=7 | --train-iters 7
 train-gpt3.sh TRAIN_TOKENS=1e9 | --train-tokens 1000000000
+train-gpt3.sh MDS_TRAIN_SAMPLES=1e6 | --train-samples 1000000
 train-gpt3.sh SAVE_INTERVAL=9 | --save-interval 9
 train-gpt3.sh NLAYERS=20 | --num-layers 20
 train-gpt3.sh HIDDEN=2560 | --hidden-size 2560
 train-gpt3.sh HEADS=32 | --num-attention-heads 32
-train-gpt3.sh MDS_TRAIN_SAMPLES=1e6 | --train-samples 1000000
 train-gpt3.sh NUM_KV_HEAD=32 | --num-key-value-heads 32
 train-gpt3.sh FFN_HIDDEN_SIZE=10240 | --ffn-hidden-size 10240
 submit.sh QUEUE=debug PROJECT=me DURATION=0:30:00 NUM_NODES=2 | #PBS -q debug
@@ -148,5 +148,19 @@ while IFS='|' read -r words want; do
     t=$((t + 1))
     echo "ok $t - ${words% }"
 done < table
+# The scripts that these stand in for train in fp16, all or on Polaris: another type is said.
+said() {
+    (
+        unset DTYPE
+        PATH="$scratch/bin:$PATH" MACHINE=polaris PBS_NODEFILE=pbs.nodes DATA_PATH=d.h5 \
+            "$srcdir/ALCF/train-gpt3.sh" --print -- "$@" 2>&1
+    ) | grep "^mds: info: train-gpt3.sh: numbers are .*DTYPE=fp16"
+}
+if ! said --lr 1e-4 > /dev/null || said --fp16; then
+    printf 'not '
+    failed=1
+fi
+t=$((t + 1))
+echo "ok $t - the type of numbers, unless it was chosen"
 echo "1..$t"
 exit "$failed"

@@ -17,16 +17,16 @@ static void test_megatron_flags(void **state)
                                         "--global-batch-size 2",
                                         "--train-iters 5",
                                         "--train-tokens 1000",
-                                        "--lr 1e-4",
                                         "--train-samples 1000",
+                                        "--lr 1e-4",
                                         "--min-lr 1e-5",
                                         "--lr-decay-style cosine",
                                         "--lr-decay-iters 5",
-                                        "--lr-warmup-fraction 0.1",
                                         "--lr-decay-samples 50",
                                         "--lr-decay-tokens 300e9",
                                         "--lr-warmup-samples 50",
                                         "--lr-warmup-tokens 375000000",
+                                        "--lr-warmup-fraction 0.1",
                                         "--lr-warmup-iters 1",
                                         "--weight-decay 0.1",
                                         "--adam-beta1 0.9",
@@ -79,8 +79,8 @@ static void test_megatron_flags(void **state)
                                         "--log-interval 1",
                                         "--tensorboard-dir t",
                                         "--exit-duration-in-mins 5",
-                                        "--exit-signal-handler"};
                                         "--exit-duration-in-mins 30000000",
+                                        "--exit-signal-handler"};
     struct reading r;
 
     (void)state;
@@ -407,6 +407,22 @@ static void test_deepspeed(void **state)
     assert_int_equal(r.run->config.train.partition_activations, 1);
     assert_int_equal(r.run->config.train.offload_activations, 1);
     close_reading(&r);
+    /* as ALCF's helpers.sh writes it */
+    write_text("ds.json", "{\"fp16\": {\"enabled\": false, \"loss_scale\": 0},\n"
+                          "\"bfloat16\": {\"enabled\": true, \"loss_scale\": 1.0}}");
+    r = read_config("--deepspeed-config ds.json");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.train.type, MDS_TYPE_BF16);
+    assert_origin(&r, "model.dtype", "ds.json:2");
+    assert_said(&r.diag, "not used here: bfloat16.loss_scale");
+    close_reading(&r);
+    write_text("ds.json", "{\"fp16\": {\"enabled\": true}}");
+    r = read_config("--deepspeed-config ds.json --bf16");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.train.type, MDS_TYPE_BF16);
+    assert_said(&r.diag, "fp16.enabled: the run is in bf16 all the same (command "
+                         "line)");
+    close_reading(&r);
     write_text("ds.json", "{\"gradient_cliping\": 1, \"fp16\": {\"enabled\": true,\n"
                           "\"initial_scale_power\": 64, \"histeresis\": 1}}");
     r = read_config("--deepspeed-config ds.json --bf16");
@@ -442,12 +458,12 @@ int main(void)
         cmocka_unit_test_setup(test_megatron_flags, setup),
         cmocka_unit_test_setup(test_refused_flags, setup),
         cmocka_unit_test_setup(test_alcf_variables, setup),
+        cmocka_unit_test_setup(test_every_flag_is_known, setup),
+        cmocka_unit_test_setup(test_flags_without_a_place, setup),
+        cmocka_unit_test_setup(test_names_of_models, setup),
         cmocka_unit_test_setup(test_flash_attention, setup),
         cmocka_unit_test_setup(test_deepspeed, setup),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }
-        cmocka_unit_test_setup(test_every_flag_is_known, setup),
-        cmocka_unit_test_setup(test_flags_without_a_place, setup),
-        cmocka_unit_test_setup(test_names_of_models, setup),
