@@ -1,70 +1,17 @@
-#include "data/dataset.h"
+#include "data/dataset_impl.h"
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/minmax.h"
-#include "base/str.h"
 #include "base/units.h"
 #include "config/options.h"
-#include "data/mix.h"
-#include "data/paths.h"
 #include "data/permute.h"
-#include "data/source.h"
-#include "data/split.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of files as an option names it; sources[first + k] of the data set is file k.
- */
-struct files {
-    const char *option;
-    struct mds_paths paths;
-    struct mds_mix *mix;
-    int first;
-};
-
-/* What a split has of a source. */
-struct member {
-    struct mds_part part;
-    int64_t windows; /* in all spans */
-};
-
-struct blend {
-    struct files *files;    /* borrowed from the data set */
-    struct member *members; /* [files->paths.n] */
-};
-
-struct mds_dataset {
-    int64_t seq_length, vocab;
-    uint64_t seed;
-    char *split;                    /* as the user wrote it, for messages */
-    struct files files[MDS_SPLITS]; /* of --data-path: only the first */
-    struct mds_source **sources;    /* [n_sources] of all lists */
-    int n_sources;
-    struct blend blends[MDS_SPLITS];
-    struct mds_str describe;
-};
-
 static const char *const own_options[MDS_SPLITS] = {
     "--train-data-path", "--valid-data-path", "--test-data-path"};
-
-static int cuts(const struct mds_dataset *d)
-{
-    return d->blends[MDS_SPLIT_VALID].files == d->blends[MDS_SPLIT_TRAIN].files;
-}
-
-static int members(const struct blend *b)
-{
-    return b->files->paths.n;
-}
-
-static struct mds_source *source_of(const struct mds_dataset *d, const struct blend *b,
-                                    int k)
-{
-    return d->sources[b->files->first + k];
-}
 
 static int64_t windows_in(const struct mds_dataset *d, const struct mds_span *span)
 {
@@ -124,13 +71,13 @@ enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
 {
     const struct blend *b = &d->blends[s];
 
-    if (members(b) == 0)
+    if (mds_blend_members(b) == 0)
         return mds_fail(MDS_EUSER, "no %s data: give %s%s", mds_split_names[s],
                         own_options[s],
                         s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
-    for (int k = 0; k < members(b); k++)
+    for (int k = 0; k < mds_blend_members(b); k++)
         if (b->members[k].windows == 0)
-            return too_short(d, source_of(d, b, k), &b->members[k], s);
+            return too_short(d, mds_blend_source(d, b, k), &b->members[k], s);
     return MDS_OK;
 }
 
@@ -173,13 +120,11 @@ static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
     return MDS_OK;
 }
 
-/* text: what the option says. */
 static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
                               const char *option, const char *text)
 {
     struct mds_source **sources;
 
-    f->option = option;
     f->first = d->n_sources;
     MDS_TRY(mds_paths_parse(option, text, &f->paths));
     MDS_TRY(mds_mix_create(f->paths.weight, f->paths.n, &f->mix));
@@ -223,8 +168,8 @@ static enum mds_rc take_files(struct mds_dataset *d)
     struct mds_part parts[MDS_SPLITS];
 
     for (int s = 0; s < MDS_SPLITS; s++)
-        for (int k = 0; k < members(&d->blends[s]); k++) {
-            MDS_TRY(mds_split_cut(source_of(d, &d->blends[s], k), whole, parts));
+        for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
+            MDS_TRY(mds_split_cut(mds_blend_source(d, &d->blends[s], k), whole, parts));
             set_part(d, &d->blends[s].members[k], &parts[0]);
         }
     return MDS_OK;
@@ -243,7 +188,7 @@ static enum mds_rc open_lists(struct mds_dataset *d, const struct mds_data_confi
         b->files = &d->files[shared ? 0 : s];
         if (!shared && own[s])
             MDS_TRY(open_files(d, b->files, own_options[s], own[s]));
-        b->members = mds_zalloc((size_t)members(b), sizeof *b->members);
+        b->members = mds_zalloc((size_t)mds_blend_members(b), sizeof *b->members);
         if (!b->members)
             return MDS_EMEM;
     }
@@ -268,7 +213,7 @@ static enum mds_rc describe(struct mds_dataset *d)
     int64_t tokens = 0;
     char count[32];
 
-    for (int s = 0; s < (cuts(d) ? 1 : MDS_SPLITS); s++) {
+    for (int s = 0; s < (mds_dataset_cuts(d) ? 1 : MDS_SPLITS); s++) {
         if (d->files[s].paths.n == 0)
             continue;
         if (s > 0)
@@ -296,7 +241,7 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
     if (!d->split)
         return MDS_EMEM;
     MDS_TRY(open_lists(d, c));
-    return cuts(d) ? cut_files(d, shares) : take_files(d);
+    return mds_dataset_cuts(d) ? cut_files(d, shares) : take_files(d);
 }
 
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
@@ -372,7 +317,7 @@ int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s)
 {
     int64_t tokens = 0;
 
-    for (int k = 0; k < members(&d->blends[s]); k++)
+    for (int k = 0; k < mds_blend_members(&d->blends[s]); k++)
         tokens += d->blends[s].members[k].part.tokens;
     return tokens;
 }
@@ -381,7 +326,7 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
 {
     int64_t windows = 0;
 
-    for (int k = 0; k < members(&d->blends[s]); k++) {
+    for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
         if (d->blends[s].members[k].windows == 0)
             return 0;
         windows += d->blends[s].members[k].windows;
@@ -394,89 +339,14 @@ const char *mds_dataset_describe(const struct mds_dataset *d)
     return d->describe.s;
 }
 
-static double total_weight(const struct blend *b)
-{
-    double total = 0;
-
-    for (int k = 0; k < members(b); k++)
-        total += b->files->paths.weight[k];
-    return total;
-}
-
-/* ---- what a user should know ----------------------------------------------------- */
-
-static void tell_splits(const struct mds_dataset *d)
-{
-    char count[MDS_SPLITS][32];
-    int mirrored = 0;
-
-    for (int s = 0; s < MDS_SPLITS; s++)
-        mds_format_count((double)mds_dataset_tokens(d, (enum mds_split)s), count[s],
-                         sizeof count[s]);
-    mds_info("data: %s tokens for training, %s for validation, %s for test", count[0],
-             count[1], count[2]);
-    for (int k = 0; k < d->n_sources && cuts(d); k++)
-        mirrored |= mds_reading_documents(&d->sources[k]->reading) > 1;
-    if (mirrored)
-        mds_info("data: a split holds the same bases on both strands and in all frames "
-                 "that are in the file");
-}
-
-static void tell_epochs(const struct mds_dataset *d, int64_t samples)
-{
-    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
-
-    for (int k = 0; k < members(b); k++) {
-        double share = b->files->paths.weight[k] / total_weight(b);
-        double epochs = share * (double)samples / (double)b->members[k].windows;
-
-        if (epochs > 1)
-            mds_info("data: %s: %.3g epochs, each of %lld window%s of %lld tokens",
-                     source_of(d, b, k)->path, epochs, (long long)b->members[k].windows,
-                     mds_plural(b->members[k].windows), (long long)d->seq_length);
-    }
-}
-
-/* Whether documents meet inside of what is trained on. */
-static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
-{
-    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
-    struct mds_source *s = source_of(d, b, k);
-
-    for (int i = 0; i < b->members[k].part.spans && !*meet; i++) {
-        const struct mds_span *span = &b->members[k].part.span[i];
-        int64_t first, last;
-
-        MDS_TRY(mds_source_document_at(s, span->first, &first));
-        MDS_TRY(mds_source_document_at(s, span->first + span->tokens - 1, &last));
-        *meet = first != last;
-    }
-    return MDS_OK;
-}
-
-enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples)
-{
-    int meet = 0;
-
-    mds_info("data: %s", d->describe.s);
-    tell_splits(d);
-    tell_epochs(d, samples);
-    for (int k = 0; k < members(&d->blends[MDS_SPLIT_TRAIN]); k++)
-        MDS_TRY(documents_meet(d, k, &meet));
-    if (meet)
-        mds_info("data: windows may cross from one document into the next; attention "
-                 "does not stop there");
-    return MDS_OK;
-}
-
 /* ---- entropy --------------------------------------------------------------------- */
 
 static enum mds_rc count_member(struct mds_dataset *d, const struct blend *b, int k,
                                 int64_t *counts, double *mixed)
 {
     const struct mds_part *p = &b->members[k].part;
-    double share = b->files->paths.weight[k] / total_weight(b);
-    struct mds_source *s = source_of(d, b, k);
+    double share = b->files->paths.weight[k] / mds_blend_weight(b);
+    struct mds_source *s = mds_blend_source(d, b, k);
 
     memset(counts, 0, (size_t)s->vocab * sizeof *counts);
     for (int i = 0; i < p->spans; i++)
@@ -493,7 +363,7 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
     enum mds_rc rc = counts && mixed ? mds_dataset_require(d, s) : MDS_EMEM;
     double sum = 0;
 
-    for (int k = 0; k < members(&d->blends[s]) && !rc; k++)
+    for (int k = 0; k < mds_blend_members(&d->blends[s]) && !rc; k++)
         rc = count_member(d, &d->blends[s], k, counts, mixed);
     for (int64_t i = 0; i < d->vocab && !rc; i++)
         if (mixed[i] > 0)
@@ -542,13 +412,13 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
 
     if (index < 0)
         return mds_fail(MDS_EBUG, "data set: sample %lld", (long long)index);
-    if (members(b) == 0)
+    if (mds_blend_members(b) == 0)
         return mds_dataset_require(d, s);
     mds_mix_pick(b->files->mix, index, &k, &within);
     m = &b->members[k];
     if (m->windows == 0)
-        return too_short(d, source_of(d, b, k), m, s);
+        return too_short(d, mds_blend_source(d, b, k), m, s);
     start = s == MDS_SPLIT_TRAIN ? training_start(d, k, within)
                                  : window_start(d, m, within % m->windows, 0);
-    return mds_source_read(source_of(d, b, k), start, d->seq_length + 1, tokens);
+    return mds_source_read(mds_blend_source(d, b, k), start, d->seq_length + 1, tokens);
 }

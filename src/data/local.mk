@@ -1,11 +1,13 @@
 noinst_LIBRARIES += src/data/libmds_data.a
 src_data_libmds_data_a_SOURCES = \
-  src/data/dataset.c src/data/dataset.h \
+  src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
+  src/data/dataset_tell.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/id_lines.c src/data/id_lines.h \
   src/data/make.c src/data/make.h \
   src/data/megatron_index.c src/data/megatron_index.h \
   src/data/mix.c src/data/mix.h \
+  src/data/overlap.c src/data/overlap.h \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \
   src/data/reading.c src/data/reading.h \

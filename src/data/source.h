@@ -23,6 +23,10 @@ struct mds_source_ops {
      * s->documents, is the number of tokens). */
     enum mds_rc (*starts)(struct mds_source *s, int64_t first, int64_t count,
                           int64_t *starts);
+    /* Optional: path and SHA-256 of what the source was made from; both lists are the
+     * caller's to free with mds_h5_free_strings. */
+    enum mds_rc (*inputs)(struct mds_source *s, char ***paths, char ***sums,
+                          int64_t *n);
     /* Optional: add "key  value" lines on where the tokens come from. */
     enum mds_rc (*provenance)(struct mds_source *s, struct mds_str *out);
     void (*close)(struct mds_source *s); /* what the format added, not s itself */

@@ -77,19 +77,36 @@ static enum mds_rc add_attribute(struct hdf5_source *h, const char *name,
     return MDS_OK;
 }
 
+static enum mds_rc read_inputs(struct mds_source *s, char ***paths, char ***sums,
+                               int64_t *n)
+{
+    struct hdf5_source *h = (struct hdf5_source *)s;
+    int64_t n_sums = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_h5_get_strings(h->h5, "/inputs/path", paths, n));
+    rc = mds_h5_get_strings(h->h5, "/inputs/sha256", sums, &n_sums);
+    if (!rc && n_sums == *n)
+        return MDS_OK;
+    if (!rc) {
+        mds_h5_free_strings(*sums, n_sums);
+        rc = mds_fail(MDS_EUSER, "%s: /inputs lists differ in length", s->path);
+    }
+    mds_h5_free_strings(*paths, *n);
+    return rc;
+}
+
 /* "input  PATH (N bytes, sha256 HEX)", one line each */
 static enum mds_rc add_inputs(struct hdf5_source *h, struct mds_str *out)
 {
-    char **paths = NULL, **sums = NULL;
+    char **paths, **sums;
     struct mds_h5_set *sizes = NULL;
-    int64_t n = 0, n_sums = 0, size;
-    enum mds_rc rc = mds_h5_get_strings(h->h5, "/inputs/path", &paths, &n);
+    int64_t n, size;
+    enum mds_rc rc;
 
-    if (!rc)
-        rc = mds_h5_get_strings(h->h5, "/inputs/sha256", &sums, &n_sums);
-    if (!rc)
-        rc = mds_h5_set_open(h->h5, "/inputs/bytes", &sizes);
-    if (!rc && (n_sums != n || mds_h5_set_length(sizes) != n))
+    MDS_TRY(read_inputs(&h->base, &paths, &sums, &n));
+    rc = mds_h5_set_open(h->h5, "/inputs/bytes", &sizes);
+    if (!rc && mds_h5_set_length(sizes) != n)
         rc = mds_fail(MDS_EUSER, "%s: /inputs lists differ in length", h->base.path);
     for (int64_t i = 0; i < n && !rc; i++) {
         rc = mds_h5_set_read_i64(sizes, i, 1, &size);
@@ -97,7 +114,7 @@ static enum mds_rc add_inputs(struct hdf5_source *h, struct mds_str *out)
                     (long long)size, sums[i]);
     }
     (void)mds_h5_set_close(sizes);
-    mds_h5_free_strings(sums, n_sums);
+    mds_h5_free_strings(sums, n);
     mds_h5_free_strings(paths, n);
     return rc;
 }
@@ -129,6 +146,7 @@ static const struct mds_source_ops hdf5_ops = {
     .read = read_ids,
     .stored = read_stored,
     .starts = read_starts,
+    .inputs = read_inputs,
     .provenance = add_provenance,
     .close = close_hdf5,
 };

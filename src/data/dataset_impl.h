@@ -1,0 +1,67 @@
+/* What a data set is, for dataset.c and dataset_tell.c. */
+#ifndef MDS_DATA_DATASET_IMPL_H
+#define MDS_DATA_DATASET_IMPL_H
+
+#include "base/str.h"
+#include "data/dataset.h"
+#include "data/mix.h"
+#include "data/paths.h"
+#include "data/source.h"
+#include "data/split.h"
+
+/* The files that an option names; sources[first + k] of the data set is file k. */
+struct files {
+    struct mds_paths paths;
+    struct mds_mix *mix;
+    int first;
+};
+
+/* What a split has of a source. */
+struct member {
+    struct mds_part part;
+    int64_t windows; /* in all spans */
+};
+
+struct blend {
+    struct files *files;    /* borrowed from the data set */
+    struct member *members; /* [files->paths.n] */
+};
+
+struct mds_dataset {
+    int64_t seq_length, vocab;
+    uint64_t seed;
+    char *split;                    /* as the user wrote it, for messages */
+    struct files files[MDS_SPLITS]; /* of --data-path: only the first */
+    struct mds_source **sources;    /* [n_sources] of all lists */
+    int n_sources;
+    struct blend blends[MDS_SPLITS];
+    struct mds_str describe;
+};
+
+/* Whether splits are parts of the same files. */
+static inline int mds_dataset_cuts(const struct mds_dataset *d)
+{
+    return d->blends[MDS_SPLIT_VALID].files == d->blends[MDS_SPLIT_TRAIN].files;
+}
+
+static inline int mds_blend_members(const struct blend *b)
+{
+    return b->files->paths.n;
+}
+
+static inline struct mds_source *mds_blend_source(const struct mds_dataset *d,
+                                                  const struct blend *b, int k)
+{
+    return d->sources[b->files->first + k];
+}
+
+static inline double mds_blend_weight(const struct blend *b)
+{
+    double total = 0;
+
+    for (int k = 0; k < mds_blend_members(b); k++)
+        total += b->files->paths.weight[k];
+    return total;
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* What a user should know of the data before a run. */
+#include "data/dataset_impl.h"
+
+#include "base/log.h"
+#include "base/units.h"
+#include "data/overlap.h"
+
+#include <stdlib.h>
+
+static int holds_out(const struct mds_dataset *d)
+{
+    return mds_dataset_tokens(d, MDS_SPLIT_VALID) > 0 ||
+           mds_dataset_tokens(d, MDS_SPLIT_TEST) > 0;
+}
+
+static void tell_splits(const struct mds_dataset *d)
+{
+    char count[MDS_SPLITS][32];
+    int mirrored = 0;
+
+    for (int s = 0; s < MDS_SPLITS; s++)
+        mds_format_count((double)mds_dataset_tokens(d, (enum mds_split)s), count[s],
+                         sizeof count[s]);
+    mds_info("data: %s tokens for training, %s for validation, %s for test", count[0],
+             count[1], count[2]);
+    if (!mds_dataset_cuts(d) || !holds_out(d))
+        return;
+    for (int k = 0; k < d->n_sources; k++)
+        mirrored |= mds_reading_documents(&d->sources[k]->reading) > 1;
+    if (mirrored)
+        mds_info("data: a split holds the same bases on both strands and in all frames "
+                 "that are in the file");
+}
+
+static void tell_epochs(const struct mds_dataset *d, int64_t samples)
+{
+    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
+
+    for (int k = 0; k < mds_blend_members(b); k++) {
+        double share = b->files->paths.weight[k] / mds_blend_weight(b);
+        double epochs = share * (double)samples / (double)b->members[k].windows;
+
+        if (epochs > 1)
+            mds_info("data: %s: %.3g epochs, each of %lld window%s of %lld tokens",
+                     mds_blend_source(d, b, k)->path, epochs,
+                     (long long)b->members[k].windows,
+                     mds_plural(b->members[k].windows), (long long)d->seq_length);
+    }
+}
+
+/* Whether documents meet inside of what is trained on. */
+static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
+{
+    const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
+    struct mds_source *s = mds_blend_source(d, b, k);
+
+    for (int i = 0; i < b->members[k].part.spans && !*meet; i++) {
+        const struct mds_span *span = &b->members[k].part.span[i];
+        int64_t first, last;
+
+        MDS_TRY(mds_source_document_at(s, span->first, &first));
+        MDS_TRY(mds_source_document_at(s, span->first + span->tokens - 1, &last));
+        *meet = first != last;
+    }
+    return MDS_OK;
+}
+
+static int list_of(const struct mds_dataset *d, int k)
+{
+    int list = 0;
+
+    while (k >= d->files[list].first + d->files[list].paths.n)
+        list++;
+    return list;
+}
+
+/* Whether what one source is evaluated on should be nothing that the other is trained
+ * on.  Files alike are cut alike. */
+static int apart(const void *context, int a, int b)
+{
+    const struct mds_dataset *d = context;
+    const struct mds_source *x = d->sources[a], *y = d->sources[b];
+
+    if (!mds_dataset_cuts(d))
+        return list_of(d, a) != list_of(d, b);
+    return x->tokens != y->tokens || x->reading.frames != y->reading.frames ||
+           x->reading.strands != y->reading.strands;
+}
+
+static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
+{
+    int64_t held_out =
+        mds_dataset_tokens(d, MDS_SPLIT_VALID) + mds_dataset_tokens(d, MDS_SPLIT_TEST);
+    char *input;
+    int a, b;
+
+    if (d->n_sources < 2 || !holds_out(d))
+        return MDS_OK;
+    MDS_TRY(mds_sources_overlap(d->sources, d->n_sources, apart, d, &a, &b, &input));
+    if (input)
+        mds_warn("%s and %s were both made from %s, so what is held out of one may be "
+                 "trained on in the other",
+                 d->sources[a]->path, d->sources[b]->path, input);
+    free(input);
+    return MDS_OK;
+}
+
+enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples)
+{
+    int meet = 0;
+
+    mds_info("data: %s", d->describe.s);
+    tell_splits(d);
+    tell_epochs(d, samples);
+    MDS_TRY(warn_of_overlap(d));
+    for (int k = 0; k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
+        MDS_TRY(documents_meet(d, k, &meet));
+    if (meet)
+        mds_info("data: windows may cross from one document into the next; attention "
+                 "does not stop there");
+    return MDS_OK;
+}
