@@ -89,8 +89,6 @@ static int apart(const void *context, int a, int b)
 
 static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
 {
-    int64_t held_out =
-        mds_dataset_tokens(d, MDS_SPLIT_VALID) + mds_dataset_tokens(d, MDS_SPLIT_TEST);
     char *input;
     int a, b;
 
