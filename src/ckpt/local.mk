@@ -4,6 +4,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/background.c src/ckpt/background.h \
   src/ckpt/claim.c src/ckpt/claim.h \
   src/ckpt/compare.c src/ckpt/compare.h \
+  src/ckpt/configuration.c src/ckpt/configuration.h \
   src/ckpt/folder.c src/ckpt/folder.h \
   src/ckpt/hf.h src/ckpt/hf_config.c src/ckpt/hf_export.c src/ckpt/hf_import.c \
   src/ckpt/hf_tensors.c \

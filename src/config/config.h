@@ -159,6 +159,7 @@ struct mds_checkpoint_config {
     int load_fallback;  /* a damaged one: take the one before */
     int no_load_optim;  /* moments begin at 0 */
     int finetune;       /* weights alone: a run of its own from them */
+    int override_model; /* another function of the same weights is meant */
 };
 
 /* Files that hold further settings; read before anything else. */

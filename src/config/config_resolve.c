@@ -64,7 +64,8 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
     if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions)
         mds_diag_fault(diag, mds_config_origin(run, "model.max_positions"),
                        "--max-position-embeddings %lld is less than --seq-length %lld; "
-                       "leave it out, or use --position-embedding-type rope",
+                       "give shorter sequences, more positions, or "
+                       "--position-embedding-type rope",
                        (long long)m->max_positions, (long long)m->seq_length);
     if (m->position == MDS_POSITION_ROPE && (rotating < 2 || fmod(rotating, 2) != 0))
         mds_diag_fault(diag, mds_config_origin(run, "model.rotary_percent"),
@@ -350,6 +351,9 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
     if (c->async_save && !c->save)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.async_save"),
                        "--async-save: nothing is saved; give --save a folder");
+    if (c->override_model && !c->load)
+        mds_diag_fault(diag, mds_config_origin(run, "checkpoint.override_model"),
+                       "--override-model-config without --load");
     if (c->no_load_optim && !c->load)
         mds_diag_fault(diag, mds_config_origin(run, "checkpoint.no_load_optim"),
                        "--no-load-optim without --load");

@@ -498,6 +498,12 @@ static const struct mds_option rows[] = {
     {checkpoints, "checkpoint.finetune", "--finetune", "MDS_FINETUNE", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(checkpoint.finetune), NULL,
      .help = "take the weights alone from --load, and begin at step 1"},
+    {checkpoints, "checkpoint.override_model", "--override-model-config",
+     "MDS_OVERRIDE_MODEL_CONFIG", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(checkpoint.override_model), NULL,
+     .help =
+         "where the model's settings differ from those that --load's checkpoint was "
+         "saved with, go on with these; otherwise that is an error"},
     {.help = NULL},
 };
 
@@ -582,7 +588,8 @@ const struct mds_option_set mds_pretrain_options = {
         "An option may stand on the command line, in the environment (names in "
         "brackets), in a file given by --config or --deepspeed_config, in the model "
         "table under the --model-size-key, or in the machine's profile; the first of "
-        "these wins, and --show-config prints what came from where. Counts may be "
+        "these wins, and --show-config prints what came from where. What --load's "
+        "checkpoint says of the model goes before the machine's profile. Counts may be "
         "written 128k or 1e9, sizes 32MiB, times 90s or 2h.",
     .options = rows,
     .aliases = aliases,

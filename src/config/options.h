@@ -1,13 +1,13 @@
 /* mds_pretrain's configuration: where it comes from, what follows from it.
  *
  *     read -> (print and leave, unless the action is MDS_ACTION_RUN) -> MPI ->
- *     resolve -> open the data -> set_vocab -> train
+ *     take_model -> resolve -> open the data -> set_vocab -> train
  *
- * With --dry-run there is neither MPI nor data: read -> resolve for
+ * With --dry-run there is neither MPI nor data: read -> take_model -> resolve for
  * mds_config_world() ranks, which sets the vocabulary, too.
  *
  * Precedence: command line > environment > --config and --deepspeed_config files >
- * model table > machine profile > default. */
+ * model table > checkpoint of --load (the model alone) > machine profile > default. */
 #ifndef MDS_CONFIG_OPTIONS_H
 #define MDS_CONFIG_OPTIONS_H
 
@@ -49,6 +49,28 @@ void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
 enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
                                   char *const *argv, struct mds_diag *diag,
                                   struct mds_config_run **out);
+
+/* ---- the model of a checkpoint ---- */
+
+/* Take the model's settings from text, the configuration in checkpoint `name`, as far
+ * as nobody has set them; before resolving.  Derived values are derived again. */
+enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
+                                  const char *name, struct mds_diag *diag);
+
+/* Whether the setting decides which function the weights compute. */
+int mds_config_is_function(const char *key);
+
+/* "--rotary-base 10000 (now 500000), ..."; s is NULL where nothing changed. */
+struct mds_config_changes {
+    struct mds_str function; /* settings for which mds_config_is_function holds */
+    struct mds_str others;   /* that a run may change, and that show in its losses */
+};
+
+/* From the configuration in checkpoint `name` to that of a run, `now`: texts of
+ * mds_settings_text. */
+enum mds_rc mds_config_compare(const char *before, const char *name, const char *now,
+                               struct mds_config_changes *out);
+void mds_config_changes_fini(struct mds_config_changes *c);
 
 /* Where the profiles of machines are that come with mds. */
 const char *mds_machine_folder(void);

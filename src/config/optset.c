@@ -168,9 +168,9 @@ static void name_value(const struct mds_settings *s, size_t row, struct mds_str 
     const struct mds_setting *is = &s->of[row];
     static const char *const between[] = {
         [MDS_LEVEL_DEFAULT] = " ",  [MDS_LEVEL_DERIVED] = " ",
-        [MDS_LEVEL_MACHINE] = ": ", [MDS_LEVEL_MODEL] = ": ",
-        [MDS_LEVEL_FILE] = ": ",    [MDS_LEVEL_ENV] = "=",
-        [MDS_LEVEL_CLI] = " ",
+        [MDS_LEVEL_MACHINE] = ": ", [MDS_LEVEL_CHECKPOINT] = ": ",
+        [MDS_LEVEL_MODEL] = ": ",   [MDS_LEVEL_FILE] = ": ",
+        [MDS_LEVEL_ENV] = "=",      [MDS_LEVEL_CLI] = " ",
     };
     int bare = is->level == MDS_LEVEL_CLI &&
                (o->type == MDS_OPT_FLAG || strcmp(is->spelled, o->flag) != 0);

@@ -143,6 +143,7 @@ enum mds_level {
     MDS_LEVEL_DEFAULT,
     MDS_LEVEL_DERIVED, /* filled in from other values */
     MDS_LEVEL_MACHINE,
+    MDS_LEVEL_CHECKPOINT, /* of --load, for the model */
     MDS_LEVEL_MODEL,
     MDS_LEVEL_FILE,
     MDS_LEVEL_ENV,

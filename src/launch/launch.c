@@ -2,6 +2,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "ckpt/configuration.h"
 #include "data/paths.h"
 #include "data/source.h"
 
@@ -252,6 +253,8 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
              : mds_config_read((int)argv.n, argv.v, &diag, out);
     if (!rc)
         rc = check_action(l, *out);
+    if (!rc)
+        rc = mds_ckpt_take_model(*out, &diag);
     if (!rc) {
         default_nvme_path(l, *out, say, &diag);
         mds_launch_vocab(*out, say);

@@ -20,29 +20,18 @@ struct diff {
 
 /* ---- configuration ---- */
 
-/* Of the model's settings those that make of the same weights another function. */
-static int is_function(const char *map, const char *key)
-{
-    static const char *const keys[] = {
-        "heads",       "kv_heads", "head_dim", "position", "rotary_percent",
-        "rotary_base", "norm",     "norm_eps", "swiglu",   "tied_head"};
-
-    for (size_t i = 0; strcmp(map, "model") == 0 && i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return 1;
-    return 0;
-}
-
 static void diff_setting(struct diff *d, const char *map, const char *key,
                          const struct mds_node *a, const struct mds_node *b)
 {
     const char *left = a && a->text ? a->text : "-";
     const char *right = b && b->text ? b->text : "-";
+    char path[64];
 
     if (strcmp(left, right) == 0)
         return;
-    printf("configuration: %s.%s: %s | %s\n", map, key, left, right);
-    d->others += is_function(map, key);
+    snprintf(path, sizeof path, "%s.%s", map, key);
+    printf("configuration: %s: %s | %s\n", path, left, right);
+    d->others += mds_config_is_function(path);
 }
 
 /* All settings of a's; or those that only b has. */

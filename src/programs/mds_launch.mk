@@ -1,6 +1,6 @@
 bin_PROGRAMS += src/programs/mds_launch
 src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_of_verbs)
-src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/plan/libmds_plan.a \
+src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/ckpt/libmds_ckpt.a src/plan/libmds_plan.a \
   src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/optim/libmds_optim.a src/comm/libmds_comm.a src/tensor/libmds_tensor.a \

@@ -3,6 +3,7 @@
 #include "config.h"
 #endif
 #include "base/log.h"
+#include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "comm/world.h"
 #include "config/options.h"
@@ -53,6 +54,8 @@ static void close_output(const struct mds_world *w)
 /* Any rank of any number can be played. */
 static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
 {
+    if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)
+        MDS_TRY(mds_ckpt_take_model(run, diag));
     if (run->action != MDS_ACTION_RUN) {
         MDS_TRY(mds_config_print(run, diag, stdout));
         mds_diag_log(diag);

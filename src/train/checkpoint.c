@@ -4,6 +4,7 @@
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
+#include "config/options.h"
 #include "config/tree.h"
 #include "train/run.h"
 
@@ -96,6 +97,45 @@ static void warn_of_words(const struct run *r, const struct mds_ckpt_index *ix)
                  ix->path, ix->state.vocab, r->config->model.vocab);
 }
 
+/* That this run's model computes what the one that was saved does. */
+static enum mds_rc judge_changes(const struct run *r, const char *path,
+                                 const struct mds_config_changes *changes)
+{
+    const char *function = changes->function.s;
+
+    if (function && !r->config->checkpoint.override_model)
+        return mds_fail(MDS_EUSER,
+                        "%s: was saved with %s: another function of the same weights; "
+                        "leave these options out to take the checkpoint's, or give "
+                        "--override-model-config",
+                        path, function);
+    if (function)
+        mds_warn("%s: was saved with %s, and --override-model-config is given", path,
+                 function);
+    if (changes->others.s)
+        mds_info("%s: was saved with %s", path, changes->others.s);
+    return MDS_OK;
+}
+
+static enum mds_rc check_configuration(const struct run *r, const char *path,
+                                       int *other)
+{
+    struct mds_config_changes changes;
+    char *configuration, *provenance;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_texts(path, &configuration, &provenance));
+    rc = mds_config_compare(configuration, path, r->spec->configuration, &changes);
+    if (!rc) {
+        rc = judge_changes(r, path, &changes);
+        *other = rc == MDS_EUSER;
+        mds_config_changes_fini(&changes);
+    }
+    free(configuration);
+    free(provenance);
+    return rc;
+}
+
 /* The index, found to be whole and of this model; on the first rank.  *other: it is
  * whole, but of another model. */
 static enum mds_rc open_index(const struct run *r, const char *path,
@@ -107,6 +147,7 @@ static enum mds_rc open_index(const struct run *r, const char *path,
 
     MDS_TRY(mds_ckpt_index_read(path, ix));
     MDS_TRY(mds_ckpt_index_check_files(*ix));
+    MDS_TRY(check_configuration(r, path, other));
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
     warn_of_words(r, *ix);
     rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);

@@ -2,12 +2,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "train/alike.h"
 #include "train/train.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* All ranks, before groups follow from what each of them was told. */
 static enum mds_rc make_group(const struct mds_world *w, struct mds_comm **out)
@@ -37,27 +39,55 @@ static enum mds_rc find_vocab(struct mds_comm *start, struct mds_dataset *d)
     return mds_dataset_settle(d, (int64_t)most);
 }
 
-static enum mds_rc meet(const struct mds_train_spec *spec,
+static enum mds_rc meet(struct mds_comm *start, const struct mds_train_spec *spec,
                         const struct mds_config_run *run)
 {
-    struct mds_comm *start;
-
-    MDS_TRY(make_group(spec->world, &start));
     MDS_TRY(mds_alike_check(start, run, spec->data, spec->version));
     MDS_TRY(find_vocab(start, spec->data));
     mds_comm_destroy(start); /* after a failure others may be waiting in it */
     return MDS_OK;
 }
 
-static enum mds_rc train_on(struct mds_train_spec *spec, struct mds_config_run *run,
-                            int *unfinished)
+/* Text of the first rank to all, with its end; NULL stays NULL. */
+static enum mds_rc share_text(struct mds_comm *start, char **text)
+{
+    int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
+
+    MDS_TRY(mds_comm_broadcast(start, &size, sizeof size, 0));
+    if (size == 0)
+        return MDS_OK;
+    if (mds_comm_rank(start) > 0)
+        *text = mds_zalloc((size_t)size, 1);
+    return *text ? mds_comm_broadcast(start, *text, size, 0) : MDS_EMEM;
+}
+
+/* What the checkpoint of --load says of the model, as the first rank reads it. */
+static enum mds_rc take_model(struct mds_comm *start, struct mds_config_run *run,
+                              struct mds_diag *diag)
+{
+    char name[MDS_PATH_SIZE] = "", *text = NULL;
+    enum mds_rc rc = MDS_OK;
+
+    if (mds_comm_rank(start) == 0)
+        MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
+    rc = share_text(start, &text);
+    if (!rc && text)
+        rc = mds_comm_broadcast(start, name, sizeof name, 0);
+    if (!rc && text)
+        rc = mds_config_take_model(run, text, name, diag);
+    free(text);
+    return rc;
+}
+
+static enum mds_rc train_on(struct mds_comm *start, struct mds_train_spec *spec,
+                            struct mds_config_run *run, int *unfinished)
 {
     char *configuration = NULL;
     enum mds_rc rc;
 
     if (!run->config.train.skip_train)
         MDS_TRY(mds_dataset_require(spec->data, MDS_SPLIT_TRAIN));
-    MDS_TRY(meet(spec, run));
+    MDS_TRY(meet(start, spec, run));
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
@@ -79,14 +109,17 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     const struct mds_config *c = &run->config;
     struct mds_train_spec spec = {
         .config = c, .world = w, .began_s = mds_clock_s(), .version = version};
+    struct mds_comm *start;
     enum mds_rc rc;
 
+    MDS_TRY(make_group(w, &start));
+    MDS_TRY(take_model(start, run, diag));
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
-    rc = train_on(&spec, run, unfinished);
+    rc = train_on(start, &spec, run, unfinished);
     mds_dataset_close(spec.data);
     return rc;
 }

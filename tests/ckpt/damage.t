@@ -113,15 +113,18 @@ test_expect_success 'a disk that fails at once, or in a tensor: the file is name
 '
 
 test_expect_success 'a different model' '
-    fresh && test_must_fail pretrain --train-iters 6 --load ck --num-layers 3 &&
-    grep "error: ck/iter_0000004: has no layer.2" out &&
-    test_must_fail pretrain --train-iters 6 --load ck --num-layers 1 &&
+    other="--train-iters 6 --load ck --override-model-config" && fresh &&
+    test_must_fail pretrain $other --num-layers 3 && grep "error: ck/iter_0000004: has no layer.2" out &&
+    test_must_fail pretrain $other --num-layers 1 &&
     grep "error: ck/iter_0000004: has layer.1.*which this model has not" out &&
-    test_must_fail pretrain --train-iters 6 --load ck --ffn-hidden-size 96 &&
+    test_must_fail pretrain $other --ffn-hidden-size 96 &&
     grep "is 128 x 32, this model.s is 96 x 32; give the settings" out &&
-    ! grep "load-fallback" out && test "$(grep -c "error:" out)" -eq 1 &&
-    test_must_fail pretrain --train-iters 6 --load ck --ffn-hidden-size 96 --load-fallback &&
-    ! grep "trying" out
+    for which in "$other" "--train-iters 6 --load ck"; do
+        test_must_fail pretrain $which --ffn-hidden-size 96 &&
+        ! grep "load-fallback" out && test "$(grep -c "error:" out)" -eq 1 &&
+        test_must_fail pretrain $which --ffn-hidden-size 96 --load-fallback &&
+        ! grep "trying" out || return 1
+    done
 '
 test_expect_success 'data of another tokenizer: a warning where padding hides it' '
     mds_data make --tokenizer nucleotide --output n.h5 "$srcdir/tests/data/lambda.fna.gz" &&

@@ -200,6 +200,54 @@ test_expect_success 'fp16: overflows lower the loss scale and change no weight; 
     done
 '
 
+# bare OPTIONS...: as pretrain, but the model is nobody's word
+bare() {
+    rm -f e.jsonl
+    mds_pretrain --seq-length 32 --global-batch-size 4 --lr 1e-3 --log-interval 1 --eval-iters 0 \
+        --threads 1 --data-path t.h5 "$@" >out 2>&1 </dev/null
+}
+test_expect_success 'the model is the checkpoint'"'"'s, unless it is given' '
+    bare --train-iters 7 --load c/iter_0000004 --lr-warmup-iters 2 --metrics-jsonl e.jsonl &&
+    ! grep "was saved with" out && steps d.jsonl | tail -n 3 >want && steps e.jsonl >got && test_cmp want got &&
+    mds_pretrain --show-config --load c >out && grep "^  layers: 2  *# checkpoint c/iter_0000007$" out &&
+    grep "^  seq_length: 32 .*# checkpoint c/" out &&
+    HEADS=4 mds_pretrain --show-config --load c >out && grep "^  heads: 4  *# environment HEADS$" out &&
+    mds_pretrain --load c --dry-run >out && grep "32 tokens a step" out &&
+    mds_launch plan --machine localhost -- --load c --train-iters 9 >out && grep "^a model, 32 tokens," out
+'
+test_expect_success 'another function of the same weights is refused, unless it is meant' '
+    while read -r option was now; do
+        test_must_fail pretrain --train-iters 7 --load c $option=$now &&
+        grep "error: c/iter_0000007: was saved with .*$option $was (now $now).*--override-model-config" out &&
+        test_must_fail pretrain --train-iters 7 --load c --finetune $option=$now || return 1
+    done <<-END &&
+	--num-attention-heads 4 2
+	--kv-channels 8 16
+	--norm-epsilon 1e-05 1e-06
+	--position-embedding-type learned_absolute rope
+	--normalization LayerNorm RMSNorm
+	--swiglu false true
+	--untie-embeddings-and-output-weights false true
+	--hidden-size 32 64
+	END
+    MDS_NORM_EPSILON=1e-6 pretrain --train-iters 9 --load c --save eps --override-model-config &&
+    grep "warn: c/iter_0000007: was saved with --norm-epsilon 1e-05 (now 1e-06), and --override" out &&
+    bare --train-iters 10 --load eps && mds_ckpt info --config eps | grep "norm_eps: 1e-06" &&
+    test_must_fail pretrain --override-model-config && grep "override-model-config without --load" out &&
+    test_must_fail pretrain --train-iters 7 --load c --hidden-size 64 --override-model-config &&
+    grep "error: c/iter_0000007: embedding.* x 32, this model.s is .* x 64; " out
+'
+test_expect_success 'what may change is said in a line' '
+    pretrain --train-iters 7 --load c/iter_0000004 --lr 2e-3 --seed 5 --zero-stage 1 --hidden-dropout 0.1 &&
+    grep "info: c/iter_0000004: was saved with --hidden-dropout 0 (now 0.1), --zero-stage 0 (now 1), --lr 0.001 (now 0.002)" out >line &&
+    grep "seed 1234 (now 5)" line && test "$(grep -c "was saved with" out)" -eq 1
+'
+test_expect_success 'a damaged checkpoint of a model that nobody else knows is named' '
+    cp -r c torn && for i in 4 7; do echo >torn/iter_000000$i/index.h5; done &&
+    test_must_fail bare --train-iters 7 --load torn && grep "error: torn/iter_0000004/index.h5: " out &&
+    cp c/iter_0000004/index.h5 torn/iter_0000004 && bare --train-iters 7 --load torn --load-fallback &&
+    grep "loaded torn/iter_0000004" out
+'
 # As saved, with the losses of the run that was not interrupted; tests/data/README.md has the options.
 format2="--num-layers 1 --hidden-size 4 --num-attention-heads 2 --ffn-hidden-size 8 --swiglu
     --use-rotary-position-embeddings --rotary-base 500 --make-vocab-size-divisible-by 2 --seq-length 32
@@ -320,7 +368,7 @@ test_expect_success 'diff: the same bits, a tolerance, other weights, another fu
     grep "configuration: checkpoint.save: a | c" out &&
     mds_ckpt diff --weights --tolerance 99 a c/iter_0000004 >out &&
     grep "^36 lists of numbers compared, 0 differ; worst relative L2 " out &&
-    pretrain --train-iters 1 --save heads --num-attention-heads 2 --load a --finetune &&
+    pretrain --train-iters 1 --save heads --num-attention-heads 2 --load a --finetune --override-model-config &&
     test_must_fail mds_ckpt diff --tolerance 99 heads a >out 2>err &&
     grep "configuration: model.heads: 2 | 4" out &&
     pretrain --train-iters 1 --save deep --num-layers 3 &&

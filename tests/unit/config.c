@@ -130,6 +130,111 @@ static void test_saved_settings_without_their_layout(void **state)
     mds_diag_fini(&diag);
 }
 
+/* ---- a checkpoint's model ---- */
+
+static const char saved_model[] =
+    "model:\n"
+    "  layers: 4                # run.yaml:2\n"
+    "  hidden: 64               # run.yaml:3\n"
+    "  heads: 4                 # run.yaml:4\n"
+    "  kv_heads: 4  # derived: as many as heads\n"
+    "  position: rope           # command line\n"
+    "  max_positions: 99  # derived: the sequence length\n"
+    "  rotary_base: 500         # command line\n"
+    "  linear_bias: false       # command line\n"
+    "  vocab: 66  # derived: the data's words\n"
+    "  hidden_dropout: 0.1      # command line\n"
+    "train:\n"
+    "  eval_iters: 5            # default\n"
+    "  no_longer_known: 7       # default\n"
+    "optim:\n"
+    "  lr: 0.01                 # default\n";
+
+static struct reading take_saved_model(const char *args)
+{
+    struct reading r = read_config(args);
+
+    assert_int_equal(r.rc, MDS_OK);
+    r.rc = mds_config_take_model(r.run, saved_model, "ck/iter_1", &r.diag);
+    assert_fine(&r);
+    return r;
+}
+
+static void test_model_of_a_checkpoint(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    write_text("m.yaml", "model: {layers: 3, rotary_base: 7, norm_eps: 1e-3}\n");
+    write_text("run.yaml", "model:\n  hidden: 32\n");
+    setenv("HEADS", "8", 1);
+    r = take_saved_model("--machine ./m.yaml --config run.yaml --rotary-percent 0.5");
+    assert_int_equal(r.run->config.model.layers, 4);
+    assert_origin(&r, "model.layers", "checkpoint ck/iter_1");
+    assert_true(r.run->config.model.rotary_base == 500);
+    assert_int_equal(r.run->config.model.linear_bias, 0);
+    assert_origin(&r, "model.hidden", "run.yaml:2");
+    assert_origin(&r, "model.heads", "environment HEADS");
+    assert_origin(&r, "model.rotary_percent", "command line");
+    assert_true(r.run->config.model.norm_eps == 1e-3); /* it does not say */
+    assert_int_equal(r.run->config.model.kv_heads, 0); /* was derived */
+    assert_int_equal(r.run->config.model.vocab, 0);
+    assert_int_equal(r.run->config.model.max_positions, 0);
+    assert_origin(&r, "model.hidden_dropout", "default"); /* no matter of the model */
+    assert_true(r.run->config.optim.lr == 1.5e-4);
+    close_reading(&r);
+
+    setenv("HEADS", "", 1);
+    r = take_saved_model("--model-size-key GPT13B"); /* is the user's word as well */
+    assert_int_equal(r.run->config.model.layers, 40);
+    assert_true(r.run->config.model.rotary_base == 500);
+    close_reading(&r);
+}
+
+static void test_rows_of_a_position_table(void **state)
+{
+    static const char text[] = "model:\n  position: learned_absolute  # default\n"
+                               "  max_positions: 99  # derived: the sequence length\n";
+    struct reading r = read_config("--num-layers 2 --hidden-size 64 --train-iters 10 "
+                                   "--num-attention-heads 4 --data-path d");
+
+    (void)state;
+    assert_int_equal(mds_config_take_model(r.run, text, "ck", &r.diag), MDS_OK);
+    assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_OK);
+    assert_int_equal(r.run->config.model.max_positions, 99);
+    assert_int_equal(r.run->config.model.seq_length, 99); /* nobody said another */
+    assert_origin(&r, "model.seq_length", "checkpoint ck");
+    close_reading(&r);
+}
+
+static void expect_changes(const char *now, const char *function, const char *others)
+{
+    struct mds_config_changes c;
+
+    assert_int_equal(mds_config_compare(saved_model, "ck", now, &c), MDS_OK);
+    assert_string_equal(c.function.s ? c.function.s : "", function);
+    assert_string_equal(c.others.s ? c.others.s : "", others);
+    mds_config_changes_fini(&c);
+}
+
+static void test_changes_since_a_checkpoint(void **state)
+{
+    struct mds_config_changes c;
+
+    (void)state;
+    expect_changes(saved_model, "", "");
+    expect_changes("model:\n  heads: 8\n  kv_heads: 8  # derived: x\n  position: rope\n"
+                   "  rotary_base: 5e2\n  linear_bias: true\n  hidden_dropout: 0.2\n",
+                   "--num-attention-heads 4 (now 8), --num-key-value-heads 4 (now 8), "
+                   "--disable-bias-linear true (now false)",
+                   "--hidden-dropout 0.1 (now 0.2)");
+    expect_changes("model: {position: none, rotary_base: 7, max_positions: 4}\n",
+                   "--position-embedding-type rope (now none)", "");
+    expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
+    assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
+                 "ck/iter_1");
+}
+
 static void test_slips_in_the_environment(void **state)
 {
     static const char *const slips[][2] = {
@@ -272,6 +377,9 @@ int main(void)
         cmocka_unit_test_setup(test_unknown_names, setup),
         cmocka_unit_test_setup(test_maps_may_be_empty, setup),
         cmocka_unit_test_setup(test_saved_settings_without_their_layout, setup),
+        cmocka_unit_test_setup(test_model_of_a_checkpoint, setup),
+        cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
+        cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
         cmocka_unit_test_setup(test_slips_in_the_environment, setup),
         cmocka_unit_test_setup(test_help_and_man_name_every_option, setup),
         cmocka_unit_test_setup(test_show_reads_back, setup),

@@ -1,0 +1,65 @@
+#include "ckpt/configuration.h"
+#include "ckpt/index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static enum mds_rc read_text(const char *path, char **text)
+{
+    char *provenance = NULL;
+
+    MDS_TRY(mds_ckpt_index_texts(path, text, &provenance));
+    free(provenance);
+    return MDS_OK;
+}
+
+static enum mds_rc read_newest(const char *dir, char name[MDS_PATH_SIZE], char **text)
+{
+    int64_t iteration;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_latest(dir, &iteration));
+    for (rc = MDS_OK; iteration >= 0;) {
+        MDS_TRY(mds_ckpt_path(dir, iteration, 0, name));
+        rc = read_text(name, text);
+        if (!rc || rc == MDS_EMEM)
+            return rc;
+        MDS_TRY(mds_ckpt_before(dir, iteration, &iteration));
+    }
+    return rc;
+}
+
+enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
+                                        char name[MDS_PATH_SIZE], char **text)
+{
+    const struct mds_model_config *m = &c->model;
+    int has_shape = m->layers && m->hidden && m->heads;
+    const char *load = c->checkpoint.load;
+    struct stat st;
+    enum mds_rc rc;
+
+    *text = NULL;
+    if (!load)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_file(load, -1, name));
+    if (stat(name, &st) == 0) {
+        snprintf(name, MDS_PATH_SIZE, "%s", load);
+        rc = read_text(load, text);
+    } else {
+        rc = read_newest(load, name, text);
+    }
+    return rc == MDS_EMEM || !has_shape ? rc : MDS_OK;
+}
+
+enum mds_rc mds_ckpt_take_model(struct mds_config_run *run, struct mds_diag *diag)
+{
+    char name[MDS_PATH_SIZE], *text;
+    enum mds_rc rc = MDS_OK;
+
+    MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
+    if (text)
+        rc = mds_config_take_model(run, text, name, diag);
+    free(text);
+    return rc;
+}

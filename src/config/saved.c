@@ -1,0 +1,234 @@
+/* What a checkpoint's configuration says of the model, and what a run does about it. */
+#include "config/config_impl.h"
+#include "config/optset_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- which settings ---- */
+
+/* Settings that decide which function the weights compute, and where they do. */
+struct function_key {
+    const char *key;
+    enum { ALWAYS, ROPE, LEARNED } with; /* kind of positions */
+};
+
+static const struct function_key function_keys[] = {
+    {"model.layers", ALWAYS},         {"model.hidden", ALWAYS},
+    {"model.heads", ALWAYS},          {"model.kv_heads", ALWAYS},
+    {"model.head_dim", ALWAYS},       {"model.ffn_hidden", ALWAYS},
+    {"model.max_positions", LEARNED}, {"model.position", ALWAYS},
+    {"model.rotary_percent", ROPE},   {"model.rotary_base", ROPE},
+    {"model.norm", ALWAYS},           {"model.norm_eps", ALWAYS},
+    {"model.swiglu", ALWAYS},         {"model.linear_bias", ALWAYS},
+    {"model.tied_head", ALWAYS},
+};
+enum { FUNCTION_KEYS = sizeof function_keys / sizeof *function_keys };
+
+static const struct function_key *find_function_key(const char *key)
+{
+    for (int i = 0; i < FUNCTION_KEYS; i++)
+        if (strcmp(function_keys[i].key, key) == 0)
+            return &function_keys[i];
+    return NULL;
+}
+
+int mds_config_is_function(const char *key)
+{
+    return find_function_key(key) != NULL;
+}
+
+/* Settings that may change from job to job, and show in the losses.  The layout and the
+ * batch are told elsewhere. */
+static int is_told(const char *key)
+{
+    static const char *const others[] = {
+        "model.hidden_dropout", "model.attention_dropout",
+        "model.seq_length",     "train.seed",
+        "train.iters",          "train.tokens",
+        "model.dtype"};
+
+    if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
+        return 1;
+    if (strncmp(key, "parallel.", 9) == 0)
+        return strcmp(key, "parallel.nvme_path") != 0 &&
+               strcmp(key, "parallel.timeout") != 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(key, others[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* ---- a saved configuration ---- */
+
+struct saved {
+    const char *text;
+    struct mds_tree *tree;
+};
+
+static enum mds_rc parse(const char *text, const char *name, struct saved *out)
+{
+    *out = (struct saved){.text = text};
+    return mds_tree_parse(text, strlen(text), name, &out->tree);
+}
+
+/* "model.heads"; NULL where the text has none, as that of an older version. */
+static const struct mds_node *find(const struct saved *s, const char *key)
+{
+    const char *dot = strchr(key, '.');
+    const struct mds_node *n = s->tree->root;
+    char map[32];
+
+    if (dot) {
+        snprintf(map, sizeof map, "%.*s", (int)(dot - key), key);
+        n = mds_node_get(n, map);
+    }
+    n = mds_node_get(n, dot ? dot + 1 : key);
+    return n && n->text ? n : NULL;
+}
+
+static int is_derived(const struct saved *s, const struct mds_node *n)
+{
+    const char *line = s->text;
+
+    for (int i = 1; i < n->line; i++)
+        line += strcspn(line, "\n") + 1;
+    return mds_settings_is_derived(line, strcspn(line, "\n"));
+}
+
+/* ---- taking it over ---- */
+
+static void take(struct mds_config_run *run, const struct saved *s, const char *key,
+                 int also_derived, const char *origin, struct mds_diag *diag)
+{
+    const struct mds_node *n = find(s, key);
+
+    if (n && (also_derived || !is_derived(s, n)))
+        mds_settings_put(&run->settings, mds_settings_row(&run->settings, key), n->text,
+                         MDS_LEVEL_CHECKPOINT, origin, key, diag);
+}
+
+/* A position table holds no longer sequences, and nobody has asked for any. */
+static void shorten_sequences(struct mds_config_run *run, const char *origin,
+                              struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+    struct mds_settings *s = &run->settings;
+    char rows[32];
+
+    if (m->position != MDS_POSITION_LEARNED || m->max_positions == 0 ||
+        m->max_positions >= m->seq_length ||
+        mds_settings_of(s, "model.seq_length")->level != MDS_LEVEL_DEFAULT)
+        return;
+    snprintf(rows, sizeof rows, "%lld", (long long)m->max_positions);
+    mds_settings_put(s, mds_settings_row(s, "model.seq_length"), rows,
+                     MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
+}
+
+enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
+                                  const char *name, struct mds_diag *diag)
+{
+    struct mds_str origin = {0};
+    const struct mds_node *position;
+    struct saved s;
+    enum mds_rc rc;
+    int learned;
+
+    MDS_TRY(parse(text, name, &s));
+    mds_str_add(&origin, "checkpoint %s", name);
+    position = find(&s, "model.position");
+    learned = position && strcmp(position->text, "learned_absolute") == 0;
+    /* Derived values follow again from those taken, but for the rows of a position
+     * table, which followed from that run's sequence length. */
+    for (int i = 0; !origin.failed && i < FUNCTION_KEYS; i++)
+        take(run, &s, function_keys[i].key, learned && function_keys[i].with == LEARNED,
+             origin.s, diag);
+    if (!origin.failed) {
+        take(run, &s, "model.vocab", 0, origin.s, diag);
+        shorten_sequences(run, origin.s, diag);
+    }
+    rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
+    mds_str_fini(&origin);
+    mds_tree_destroy(s.tree);
+    return rc;
+}
+
+/* ---- what changed ---- */
+
+/* A value as one gives it behind the flag. */
+static const char *as_given(const struct mds_option *o, const struct mds_node *n)
+{
+    if (o->type == MDS_OPT_FLAG && o->inverted)
+        return mds_parse_flag(n->text) == 1 ? "false" : "true";
+    return n->text;
+}
+
+static int is_equal(const struct mds_option *o, const char *a, const char *b)
+{
+    union mds_value va = {0}, vb = {0};
+    struct mds_str why = {0};
+    int parsed =
+        !mds_option_parse(o, a, &va, &why) && !mds_option_parse(o, b, &vb, &why);
+
+    mds_str_fini(&why);
+    return parsed ? mds_value_equal(o, va, vb) : strcmp(a, b) == 0;
+}
+
+static void add_change(const struct mds_option *o, const struct mds_node *was,
+                       const struct mds_node *is, struct mds_str *out)
+{
+    mds_str_add(out, "%s%s %s (now %s)", out->len ? ", " : "", o->flag,
+                as_given(o, was), as_given(o, is));
+}
+
+/* Whether the setting matters to a model with such positions. */
+static int matters(const struct function_key *k, const struct saved *now)
+{
+    const struct mds_node *position = find(now, "model.position");
+    const char *kind = position ? position->text : "";
+
+    return k->with == ALWAYS ||
+           strcmp(kind, k->with == ROPE ? "rope" : "learned_absolute") == 0;
+}
+
+static void compare_row(const struct mds_option *o, const struct saved *before,
+                        const struct saved *now, struct mds_config_changes *out)
+{
+    const struct function_key *k = find_function_key(o->key);
+    const struct mds_node *was = find(before, o->key), *is = find(now, o->key);
+
+    if (!was || !is || is_equal(o, was->text, is->text))
+        return;
+    if (k && matters(k, now))
+        add_change(o, was, is, &out->function);
+    else if (is_told(o->key) && !is_derived(now, is) && !is_derived(before, was))
+        add_change(o, was, is, &out->others);
+}
+
+enum mds_rc mds_config_compare(const char *before, const char *name, const char *now,
+                               struct mds_config_changes *out)
+{
+    const struct mds_option *o = mds_pretrain_options.options;
+    struct saved a = {0}, b = {0};
+    enum mds_rc rc = parse(before, name, &a);
+
+    *out = (struct mds_config_changes){0};
+    if (!rc)
+        rc = parse(now, "this run", &b);
+    for (; !rc && o->help; o++)
+        if (o->key && o->flag)
+            compare_row(o, &a, &b, out);
+    if (!rc && (out->function.failed || out->others.failed))
+        rc = mds_fail(MDS_EMEM, "no host memory");
+    mds_tree_destroy(a.tree);
+    mds_tree_destroy(b.tree);
+    if (rc)
+        mds_config_changes_fini(out);
+    return rc;
+}
+
+void mds_config_changes_fini(struct mds_config_changes *c)
+{
+    mds_str_fini(&c->function);
+    mds_str_fini(&c->others);
+}
