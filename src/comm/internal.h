@@ -224,6 +224,18 @@ void mds_comm_sentinel_hush(void);
 void mds_comm_sentinel_hush_node(void);
 void mds_comm_sentinel_dismiss(void);
 
+/* The first part of a file of /proc, as text; "" if there is none. */
+void mds_comm_read_text(const char *path, char *text, size_t size);
+
+/* ---- what starts the ranks of a node for MPICH's mpiexec (proxy.c) ----
+ *
+ * find: once, in a rank, before its sentinel is; harmless with other launchers.
+ * is_gone: whether it was found, and has ended.
+ * kill: mpiexec returns then, whatever it waits for.  Also from a signal handler. */
+void mds_comm_proxy_find(void);
+int mds_comm_proxy_is_gone(void);
+void mds_comm_proxy_kill(void);
+
 /* Around what has no limit of time itself (late.c): if it lasts longer than a rank may
  * be silent, this one writes `line`, kept until stop, and what it does, and leaves.
  * waits_longer: by a second, in which a launcher that hears of another rank's end ends

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Time passes in parts: one in which this process was stopped counts as one, however
@@ -16,13 +17,22 @@ enum { PARTS = 4 };
 static const char *volatile line;
 static volatile sig_atomic_t left; /* parts; 0: nothing is limited */
 
+/* What a rank waits for may be on a node that never answered, or is dead.  MPICH's
+ * mpiexec would wait for it, too; so that it does not, it loses the process that it has
+ * here, once that has handed the line on. */
 static void on_alarm(int sig)
 {
+    const struct timespec handed_on = {.tv_nsec = 200000000};
+    int bad;
+
     (void)sig;
     if (left == 0 || --left > 0) /* 0: the limit was lifted meanwhile */
         return;
     mds_comm_sentinel_hush_node();
-    _exit(mds_comm_watch_write(line) < 0 ? 2 : EXIT_FAILURE);
+    bad = mds_comm_watch_write(line) < 0;
+    nanosleep(&handed_on, NULL);
+    mds_comm_proxy_kill();
+    _exit(bad ? 2 : EXIT_FAILURE);
 }
 
 static void set_timer(double part_s)

@@ -15,6 +15,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/nccl_line.c \
   src/comm/nccl_line.h \
   src/comm/p2p.c \
+  src/comm/proxy.c \
   src/comm/reduce.c \
   src/comm/request.c \
   src/comm/sentinel.c \

@@ -9,12 +9,14 @@
  * and the rank's exit status can be had, and end the others after that. */
 #include "comm/internal.h"
 
+#include "base/clock.h"
 #include "base/host.h"
 #include "base/str.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <mpi.h>
 #include <poll.h>
 #include <pthread.h>
@@ -58,8 +60,7 @@ static void *map(int fd, size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* The first part of a file of /proc, as text; "" if there is none. */
-static void read_text(const char *path, char *text, size_t size)
+void mds_comm_read_text(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
@@ -76,7 +77,7 @@ static int64_t killed_for_memory(void)
     char text[16384];
     const char *line;
 
-    read_text("/proc/vmstat", text, sizeof text);
+    mds_comm_read_text("/proc/vmstat", text, sizeof text);
     line = strstr(text, "\noom_kill ");
     return line ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
 }
@@ -134,7 +135,7 @@ static int exit_code(int fd)
     const char *last;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)page->rank);
-    read_text(path, text, sizeof text);
+    mds_comm_read_text(path, text, sizeof text);
     last = strrchr(text, ' ');
     return last ? (int)strtol(last, NULL, 10) : exit_code_kept(fd);
 }
@@ -219,6 +220,22 @@ static void say(int status)
         _exit(1); /* nobody is left to tell */
 }
 
+/* Nobody may be left to tell. */
+static void tell_of_lost_launcher(void)
+{
+    struct mds_str s = {0};
+    ssize_t n = 0;
+
+    mds_str_add(&s,
+                "mds: error: rank %d (%s, process %d): mpiexec's process on this node "
+                "(hydra_pmi_proxy) was killed; ending the ranks here\n",
+                page->watch.rank, page->host, (int)page->rank);
+    if (s.s)
+        n = write(STDERR_FILENO, s.s, s.len);
+    (void)n;
+    mds_str_fini(&s);
+}
+
 static void open_board(void)
 {
     char path[64];
@@ -242,23 +259,49 @@ static int take_the_word(void)
     return !board || !__atomic_exchange_n(&board->taken, 1, __ATOMIC_SEQ_CST);
 }
 
+/* 0 or EOWNERDEAD once the rank is gone, ETIMEDOUT if it is there after that time. */
+static int wait_for_life(double s)
+{
+    struct timespec until;
+    double whole, part = modf(s, &whole);
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)whole;
+    until.tv_nsec += (long)(part * 1e9);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    return pthread_mutex_timedlock(&page->life, &until);
+}
+
+/* mpiexec has given the run up, or will, and nobody ends this rank, which holds its
+ * files' locks.  One that saves when it is asked to end has half a minute. */
+static void end_without_launcher(double *asked_s)
+{
+    const double patience_s = 30;
+
+    if (*asked_s == 0) {
+        if (take_the_word())
+            tell_of_lost_launcher();
+        page->quiet = 1;
+        *asked_s = mds_clock_s();
+        kill(page->rank, SIGTERM);
+    } else if (mds_clock_s() - *asked_s > patience_s) {
+        kill(page->rank, SIGKILL);
+    }
+}
+
 /* Until the rank is gone.  Its word where the board is comes once, and early. */
 static void keep_watch(void)
 {
-    const long often_ns = 50000000, second_ns = 1000000000;
-    struct timespec until;
-    int rc = ETIMEDOUT;
+    double asked_s = 0;
 
-    while (!board && rc == ETIMEDOUT) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += often_ns;
-        until.tv_sec += until.tv_nsec / second_ns;
-        until.tv_nsec %= second_ns;
-        rc = pthread_mutex_timedlock(&page->life, &until);
+    while (wait_for_life(board ? 1 : 0.05) == ETIMEDOUT) {
         open_board();
+        if (mds_comm_proxy_is_gone())
+            end_without_launcher(&asked_s);
     }
-    if (rc == ETIMEDOUT)
-        pthread_mutex_lock(&page->life);
 }
 
 /* The launcher has not heard yet, where it hears by descriptors that are held here. */
@@ -338,6 +381,7 @@ void mds_comm_sentinel_start(void)
     page->killed_before = killed_for_memory();
     mds_host_name(page->host);
     mds_comm_watch_use(&page->watch);
+    mds_comm_proxy_find();
     self = open_self();
     sentinel = fork();
     if (sentinel == 0)

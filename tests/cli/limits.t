@@ -88,6 +88,24 @@ test_expect_success 'a rank that does not come up is not waited for without end'
     esac
 '
 
+case $($MPIEXEC --version 2>&1) in
+*HYDRA*) test_set_prereq HYDRA ;;
+esac
+test_expect_success HYDRA 'a node that never answers: mpiexec does not wait for it either' '
+    cat >far <<-\EOF && chmod +x far &&
+	#!/bin/sh
+	shift # -x
+	test "$1" != nodeb || exec sleep 20
+	shift
+	exec sh -c "$*"
+	EOF
+    # shellcheck disable=SC2086
+    timeout 15 $MPIEXEC -launcher ssh -launcher-exec ./far -hosts nodea,nodeb -n 4 -ppn 2 mds_pretrain \
+        --data-path t.h5 $small --train-iters 2 --distributed-timeout-minutes 0.02 >out 2>&1 </dev/null
+    status=$?
+    cat out
+    test $status -ne 0 && test $status -ne 124 && grep "error: MPI has not started 4 ranks in 1.2 s" out
+'
 test_expect_success 'a rank that is stuck in the last file is not waited for without end' '
     on 0 late:15000 w.st --train-iters 2 --export-weights w.st --distributed-timeout-minutes 0.02
     test $status -ne 0 && test $status -ne 124 &&
@@ -118,6 +136,14 @@ test_expect_success 'a run that saves to the folder of another is refused' '
     test "$(grep -c "error: " out)" -eq 1 &&
     grep "error: ck: another run saves there (process [0-9]* on .*, since 20.* UTC): wait" out &&
     stopped && ! grep "warn: no checkpoint" first && mds_ckpt verify --all ck &&
+    { pretrain --train-iters 100000000 --save ck --load ck --exit-interval 1; test $? -eq 85; }
+'
+test_expect_success HYDRA 'ranks whose launcher was killed end, and leave the folder to others' '
+    start --save-interval 1000000 && set -- pids/* &&
+    kill -KILL $(ps -o ppid= -p "${1#pids/}") && wait $job
+    status=$?
+    cat first
+    test $status -ne 0 && test $status -ne 124 &&
     { pretrain --train-iters 100000000 --save ck --load ck --exit-interval 1; test $? -eq 85; }
 '
 test_expect_success 'a run of another node is waited for: that one may be dying' '

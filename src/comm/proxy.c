@@ -1,0 +1,67 @@
+/* The process by which MPICH's mpiexec starts the ranks of a node, hydra_pmi_proxy.
+ *
+ * Nothing but SIGKILL ends it before its ranks.  If that happens nobody looks after
+ * them any more: their monitor processes ask here, and end them.  And where another
+ * node's never answers, mpiexec waits for it even when all ranks are gone, but returns
+ * at once when one that it knows is lost. */
+#include "comm/internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct process {
+    int pid, parent;
+    char state;
+    unsigned long long started; /* tells it from a later one with this number */
+    char name[16];
+} proxy; /* .pid 0: none */
+
+/* Of /proc/PID/stat: "PID (NAME) STATE PARENT ...", started is the 22nd field. */
+static int read_process(int pid, struct process *p)
+{
+    char path[64], text[512];
+    const char *name, *rest;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    mds_comm_read_text(path, text, sizeof text);
+    name = strchr(text, '(');
+    rest = strrchr(text, ')');
+    if (!name || !rest)
+        return -1;
+    *p = (struct process){.pid = pid};
+    snprintf(p->name, sizeof p->name, "%.*s", (int)(rest - name - 1), name + 1);
+    return sscanf(rest,
+                  ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                  "%*s %*s %llu",
+                  &p->state, &p->parent, &p->started) == 3
+               ? 0
+               : -1;
+}
+
+/* Scripts that choose a GPU may stand between it and a rank. */
+void mds_comm_proxy_find(void)
+{
+    struct process p = {.parent = getppid()};
+
+    while (p.parent > 1 && read_process(p.parent, &p) == 0)
+        if (strcmp(p.name, "hydra_pmi_proxy") == 0) {
+            proxy = p;
+            return;
+        }
+}
+
+int mds_comm_proxy_is_gone(void)
+{
+    struct process now;
+
+    return proxy.pid && (read_process(proxy.pid, &now) || now.state == 'Z' ||
+                         now.started != proxy.started);
+}
+
+void mds_comm_proxy_kill(void)
+{
+    if (proxy.pid)
+        kill(proxy.pid, SIGKILL);
+}
