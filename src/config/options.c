@@ -458,7 +458,9 @@ static const struct mds_option rows[] = {
      .help = "safetensors file to write at the end", .path = MDS_PATH_FILE},
     {output, "output.trace_dir", "--trace-dir", "MDS_TRACE_DIR", MDS_OPT_STRING, NULL,
      0, 0, NULL, AT(output.trace_dir), "folder",
-     .help = "write initial weights, first gradients, batches and losses there",
+     .help =
+         "write initial weights, the gradients of step 1 and batches there, to compare "
+         "with other programs",
      .path = MDS_PATH_FOLDER},
     {output, "output.trace_steps", "--trace-steps", "MDS_TRACE_STEPS", MDS_OPT_COUNT,
      "1", 1, 1e6, NULL, AT(output.trace_steps), "steps", .help = "steps to trace"},
