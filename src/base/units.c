@@ -152,6 +152,17 @@ const char *mds_format_seconds(double s, char *buf, size_t size)
     return buf;
 }
 
+const char *mds_format_step(double s, char *buf, size_t size)
+{
+    if (s >= 999.5)
+        return mds_format_seconds(s, buf, size);
+    if (s >= 1e-3 || s == 0)
+        snprintf(buf, size, "%.3g s", s);
+    else
+        snprintf(buf, size, "%.3g ms", 1e3 * s);
+    return buf;
+}
+
 const char *mds_format_real(double v, char *buf, size_t size)
 {
     for (int digits = 15; digits <= 17; digits++) {

@@ -23,6 +23,9 @@ const char *mds_format_bytes(double bytes, char *buf, size_t size);
 const char *mds_format_count(double count, char *buf, size_t size);
 const char *mds_format_seconds(double s, char *buf, size_t size);
 
+/* Of a step: three digits, "38.8 s", "1.37 ms"; from 1000 s as mds_format_seconds. */
+const char *mds_format_step(double s, char *buf, size_t size);
+
 /* 1e-05: as few of 15 to 17 digits as read back as v.  Returns buf. */
 const char *mds_format_real(double v, char *buf, size_t size);
 

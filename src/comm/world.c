@@ -177,10 +177,10 @@ static void limit_start(const struct launcher *l)
     mds_host_name(host);
     snprintf(
         line, sizeof line,
-        "mds: [rank %d %s] error: MPI has not started %ld ranks in %g s "
+        "mds: [rank %d %s] error: MPI has not started %ld rank%s in %g s "
         "(--distributed-timeout-minutes): one did not come up; look for what it, or "
         "its node, said",
-        meant_rank(l), host, told(l), mds_comm_timeout_s());
+        meant_rank(l), host, told(l), mds_plural(told(l)), mds_comm_timeout_s());
     mds_comm_late_start(line, meant_rank(l) > 0);
 }
 

@@ -341,9 +341,8 @@ static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
     else if (resolve_chunks(run, diag) && p->virtual_stages > 1 &&
              accumulation % p->pipeline != 0)
         mds_diag_fault(diag, mds_config_origin(run, "batch.accumulation"),
-                       "%lld micro-batches a step are no multiple of %lld pipeline "
-                       "ranks, as interleaving needs; the nearest "
-                       "--gradient-accumulation-steps %s",
+                       "--gradient-accumulation-steps %lld is no multiple of %lld "
+                       "pipeline ranks, as interleaving needs; the nearest %s",
                        (long long)accumulation, (long long)p->pipeline,
                        say(nearest_multiple(accumulation, p->pipeline), would));
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -234,8 +235,9 @@ static void show_layout(const struct mds_config_run *run, FILE *f)
                 (long long)p->ulysses, (long long)p->tensor);
     fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data);
     if (p->virtual_stages > 1)
-        fprintf(f, "#   pipeline           %lld chunks of %lld blocks a rank\n",
-                (long long)p->virtual_stages, (long long)p->virtual_layers);
+        fprintf(f, "#   pipeline           %lld chunks of %lld block%s a rank\n",
+                (long long)p->virtual_stages, (long long)p->virtual_layers,
+                mds_plural(p->virtual_layers));
 }
 
 static void show_derived(const struct mds_config_run *run, FILE *f)

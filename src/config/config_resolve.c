@@ -132,7 +132,7 @@ static void split_global(struct mds_config_run *run, struct mds_diag *diag)
         snprintf(what + strlen(what), sizeof what - strlen(what),
                  "accumulation %lld x ", (long long)b->accumulation);
     snprintf(what + strlen(what), sizeof what - strlen(what),
-             "%lld data-parallel ranks", dp);
+             "%lld data-parallel rank%s", dp, mds_plural(dp));
     if (!divides(run, unit, b->global, what, diag))
         return;
     if (b->micro && b->accumulation && b->global != unit)
@@ -292,14 +292,15 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
 
     if (t->dry_world && t->dry_world != run->world)
         mds_diag_fault(diag, mds_config_origin(run, "train.dry_world"),
-                       "--world-size %lld, but there are %lld ranks; it is for "
+                       "--world-size %lld, but the run has %lld rank%s; it is for "
                        "--dry-run and --show-config, leave it out here",
-                       (long long)t->dry_world, (long long)run->world);
+                       (long long)t->dry_world, (long long)run->world,
+                       mds_plural(run->world));
     if (t->dry_rank >= run->world)
         mds_diag_fault(diag, mds_config_origin(run, "train.dry_rank"),
-                       "--dry-run-rank %lld: of %lld ranks the last is %lld",
+                       "--dry-run-rank %lld: of %lld rank%s the last is %lld",
                        (long long)t->dry_rank, (long long)run->world,
-                       (long long)run->world - 1);
+                       mds_plural(run->world), (long long)run->world - 1);
     if (!t->dry_run)
         return;
     derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");

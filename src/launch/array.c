@@ -3,6 +3,7 @@
 #include "launch/array.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "launch/dialect.h"
 #include "launch/folder.h"
 #include "launch/job.h"
@@ -151,7 +152,7 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
             mds_folder_discard(folder[member[i]]);
         return rc;
     }
-    printf("%s: %s, an array of %d runs\n", place, id, n);
+    printf("%s: %s, an array of %d run%s\n", place, id, n, mds_plural(n));
     for (int i = 0; i < n; i++) {
         job_of(id, i, job, sizeof job);
         mds_job_record(folder[member[i]], job);

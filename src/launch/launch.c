@@ -83,10 +83,10 @@ static enum mds_rc count_ranks(struct mds_launch *l)
     if (asked > l->ranks) {
         if (mds_placement_hosts(&l->placement) || l->machine->node.gpus > 0)
             return mds_fail(MDS_EUSER,
-                            "%lld ranks (NGPUS, --ranks), but %lld node%s of %lld; "
+                            "%lld rank%s (NGPUS, --ranks), but %lld node%s of %lld; "
                             "give more --nodes",
-                            (long long)asked, (long long)l->nodes, mds_plural(l->nodes),
-                            (long long)l->per_node);
+                            (long long)asked, mds_plural(asked), (long long)l->nodes,
+                            mds_plural(l->nodes), (long long)l->per_node);
         l->per_node = asked;
     }
     if (asked < l->per_node)
@@ -179,8 +179,9 @@ static enum mds_rc check_gpus(const struct mds_launch *l,
     return mds_fail(
         MDS_EUSER,
         "%lld ranks a node (NGPU_PER_HOST, --ranks-per-node), but a node of "
-        "%s has %lld GPUs; give %lld at most, or --device cpu",
-        (long long)l->per_node, l->machine->name, (long long)there, (long long)there);
+        "%s has %lld GPU%s; give %lld at most, or --device cpu",
+        (long long)l->per_node, l->machine->name, (long long)there, mds_plural(there),
+        (long long)there);
 }
 
 static enum mds_rc check_type(const struct mds_launch *l,
@@ -331,11 +332,12 @@ static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run 
         rc = mds_plan_refuse(&r, &p);
     } else {
         int from = p.origin[0] && !p.row_fault[0];
+        char step[32];
 
         mds_layout_describe(&p.fits[0].layout, r.world, &text);
-        mds_info("plan: %s; %.3g s a step%s%s", text.s ? text.s : "",
-                 p.fits[0].estimate.step_s, from ? ", from " : "",
-                 from ? p.origin : "");
+        mds_info("plan: %s; %s a step%s%s", text.s ? text.s : "",
+                 mds_format_step(p.fits[0].estimate.step_s, step, sizeof step),
+                 from ? ", from " : "", from ? p.origin : "");
         mds_str_fini(&text);
         mds_layout_options(&p.fits[0].layout, p.fixed, &text);
         mds_words_split(chosen, text.s);

@@ -18,14 +18,14 @@ static int fits_on(const struct mds_plan_request *r, int64_t world)
 
 static void advise_nodes(const struct mds_plan_request *r, FILE *f)
 {
-    int64_t most = r->machine->node.count * r->per_node;
+    int64_t most = r->machine->node.count * r->per_node, nodes;
 
     for (int64_t world = 2 * r->world; world <= most && world <= 64 * r->world;
          world *= 2)
         if (fits_on(r, world)) {
-            fprintf(f, "  %lld nodes (%lld ranks) would do\n",
-                    (long long)((world + r->per_node - 1) / r->per_node),
-                    (long long)world);
+            nodes = (world + r->per_node - 1) / r->per_node;
+            fprintf(f, "  %lld node%s (%lld ranks) would do\n", (long long)nodes,
+                    mds_plural(nodes), (long long)world);
             return;
         }
     if (most >= 2 * r->world)
@@ -59,12 +59,14 @@ static void advise_first(const struct mds_plan_request *r, const struct mds_plan
                          FILE *f)
 {
     struct mds_str text = {0};
+    char step[32];
 
     mds_layout_describe(&p->fits[0].layout, r->world, &text);
     fprintf(f,
-            "around what is set this fits, %.3g s a step; --layout plan takes it\n"
+            "around what is set this fits, %s a step; --layout plan takes it\n"
             "  %s\n",
-            p->fits[0].estimate.step_s, text.s ? text.s : "");
+            mds_format_step(p->fits[0].estimate.step_s, step, sizeof step),
+            text.s ? text.s : "");
     mds_str_fini(&text);
     mds_layout_options(&p->fits[0].layout, p->fixed, &text);
     fprintf(f, "  %s\n", text.s ? text.s : "");
@@ -89,9 +91,9 @@ enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_p
         mds_layout_fixed(r->run, r->world, &asked);
         MDS_TRY(mds_layout_apply(r->run, &asked, r->world, &c));
     }
-    return mds_fail(MDS_EUSER, "no layout of %lld tokens fits on %lld ranks of %s",
+    return mds_fail(MDS_EUSER, "no layout of %lld tokens fits on %lld rank%s of %s",
                     (long long)r->run->config.model.seq_length, (long long)r->world,
-                    r->machine->name);
+                    mds_plural(r->world), r->machine->name);
 }
 
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,

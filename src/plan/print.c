@@ -95,8 +95,9 @@ static void print_time(const struct mds_estimate *e, FILE *f)
         {"idle", e->idle_s},
     };
     const char *between = "";
+    char step[32];
 
-    fprintf(f, "  a step of %.3g s: ", e->step_s);
+    fprintf(f, "  a step of %s: ", mds_format_step(e->step_s, step, sizeof step));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].s > 0.001 * e->step_s) {
             fprintf(f, "%s%s %.0f %%", between, parts[i].what,
@@ -224,6 +225,7 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
         print_time(&p->fits[0].estimate, f);
     }
     print_out(r, p, rows, f);
-    fprintf(f, "\n%lld dry runs in %.1f s; rates and links are those of %s\n",
-            (long long)p->rehearsed, p->took_s, r->machine->path);
+    fprintf(f, "\n%lld dry run%s in %.1f s; rates and links are those of %s\n",
+            (long long)p->rehearsed, mds_plural(p->rehearsed), p->took_s,
+            r->machine->path);
 }

@@ -114,10 +114,10 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
            "\nupdates: %" PRId64 "\nloss scale: %g\n",
            ix->path, ix->state.iteration, ix->state.samples, ix->state.updates,
            ix->state.loss_scale);
-    printf("parameters: %s in %" PRId64 " tensors\nvocabulary: %" PRId64
+    printf("parameters: %s in %" PRId64 " tensor%s\nvocabulary: %" PRId64
            " words, %" PRId64 " rows\nfiles: %" PRId64 ", %s\n",
            mds_format_count((double)count, numbers, sizeof numbers), ix->tensors,
-           ix->state.vocab, ix->state.padded_vocab, files,
+           mds_plural(ix->tensors), ix->state.vocab, ix->state.padded_vocab, files,
            mds_format_bytes((double)bytes, size, sizeof size));
     fputs(provenance, stdout);
 }

@@ -1,5 +1,6 @@
 /* mds_ckpt diff: what two checkpoints have in common. */
 #include "ckpt/compare.h"
+#include "base/units.h"
 #include "config/tree.h"
 #include "programs/mds_ckpt.h"
 
@@ -186,8 +187,8 @@ static enum mds_rc diff_tensors(struct diff *d)
 
 static enum mds_rc verdict(const struct diff *d)
 {
-    printf("%" PRId64 " lists of numbers compared, %" PRId64 " differ", d->compared,
-           d->different);
+    printf("%" PRId64 " list%s of numbers compared, %" PRId64 " differ%s", d->compared,
+           mds_plural(d->compared), d->different, d->different == 1 ? "s" : "");
     if (d->most > 0)
         printf("; worst relative L2 %.3g in %s, largest difference %.3g in %s",
                d->worst, d->worst_name, d->most, d->most_name);

@@ -122,9 +122,9 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
     if (longest.seq == 0)
         return refuse_max_seq(r);
     mds_layout_describe(&longest.best.layout, r->world, &text);
-    printf("longest sequence: %lld tokens, with %s\n%lld dry runs in %.1f s\n",
+    printf("longest sequence: %lld tokens, with %s\n%lld dry run%s in %.1f s\n",
            (long long)longest.seq, text.s ? text.s : "", (long long)longest.rehearsed,
-           longest.took_s);
+           mds_plural(longest.rehearsed), longest.took_s);
     mds_str_fini(&text);
     return MDS_OK;
 }

@@ -27,7 +27,8 @@ static enum mds_rc fail_world(int world, int tp, int sp, int pp)
     mds_str_add(&s, "start ");
     if (below > 0)
         mds_str_add(&s, "%lld or ", (long long)below);
-    mds_str_add(&s, "%lld ranks", (long long)(below + share));
+    mds_str_add(&s, "%lld rank%s", (long long)(below + share),
+                mds_plural(below + share));
     if (world % rest == 0) { /* tensor ranks may be any share of what is left */
         mds_str_add(&s, ", or use a tensor parallel size of ");
         add_divisors(&s, (int)(world / rest));

@@ -1,6 +1,7 @@
 /* Going on from a checkpoint: which one, and what to do about a bad one. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "ckpt/agree.h"
 #include "ckpt/folder.h"
 #include "ckpt/reader.h"
@@ -183,9 +184,9 @@ static void tell_batch(const struct run *r, const struct mds_ckpt_index *ix)
     int64_t before = batch_before(ix), now = r->config->batch.global;
 
     if (ix->state.iteration > 0 && before > 0 && before != now)
-        mds_info("a step had %" PRId64 " sequences before, and has %" PRId64
+        mds_info("a step had %" PRId64 " sequence%s before, and has %" PRId64
                  " now; --global-batch-size sets it",
-                 before, now);
+                 before, mds_plural(before), now);
 }
 
 /* *other, on all ranks: path is of another model, as those before it will be. */

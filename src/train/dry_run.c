@@ -13,8 +13,9 @@ static void print_place(const struct mds_config *c, const struct mds_groups *g, 
         "tensor %d of %d\n",
         g->place.pp, g->grid.pp, g->place.dp, g->grid.dp, g->place.sp, g->grid.sp,
         g->ulysses_size, g->ring_size, g->place.tp, g->grid.tp);
-    fprintf(f, "  %lld micro-batches of %lld sequences of %lld tokens a step\n\n",
-            (long long)c->batch.accumulation, (long long)c->batch.micro,
+    fprintf(f, "  %lld micro-batch%s of %lld sequence%s of %lld tokens a step\n\n",
+            (long long)c->batch.accumulation, c->batch.accumulation == 1 ? "" : "es",
+            (long long)c->batch.micro, mds_plural(c->batch.micro),
             (long long)c->model.seq_length);
 }
 
@@ -55,8 +56,8 @@ static void print_beside(const struct mds_dev *dev, const struct mds_groups *g, 
     mds_format_bytes((double)nccl, messages, sizeof messages);
     mds_format_bytes((double)mds_dev_ledger(dev)->scratch_bytes, attention,
                      sizeof attention);
-    fprintf(f, "  beside it, of a GPU: attention %s, NCCL %s with %d ranks a node\n",
-            attention, messages, per_node);
+    fprintf(f, "  beside it, of a GPU: attention %s, NCCL %s with %d rank%s a node\n",
+            attention, messages, per_node, mds_plural(per_node));
 }
 
 /* Of all ranks together.  One without anything of its own writes no file. */

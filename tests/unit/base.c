@@ -135,6 +135,11 @@ static void test_units(void **state)
     assert_string_equal(mds_format_real(1e9, buf, sizeof buf), "1000000000");
     assert_string_equal(mds_format_real(0.1 + 0.2, buf, sizeof buf),
                         "0.30000000000000004");
+    assert_string_equal(mds_format_step(1370, buf, sizeof buf), "22 min 50 s");
+    assert_string_equal(mds_format_step(999.4, buf, sizeof buf), "999 s");
+    assert_string_equal(mds_format_step(38.84, buf, sizeof buf), "38.8 s");
+    assert_string_equal(mds_format_step(0.01234, buf, sizeof buf), "0.0123 s");
+    assert_string_equal(mds_format_step(2.5e-5, buf, sizeof buf), "0.025 ms");
     assert_string_equal(mds_format_seconds(3723, buf, sizeof buf), "1 h 02 min");
 }
 

@@ -165,10 +165,10 @@ static void test_interleaving(void **state)
     expect_misfit(STAGES "2 " CHUNK "3 --num-layers 8", 2,
                   "--num-layers 8 is no multiple of 2 pipeline ranks x chunks of 3 "
                   "blocks, as interleaving needs; the nearest 6 or 12");
-    expect_misfit(STAGES "2 " CHUNK "1 --num-layers 4 " ACCUMULATE "3", 2,
-                  "3 micro-batches a step are no multiple of 2 pipeline ranks, as "
-                  "interleaving needs; the nearest --gradient-accumulation-steps 2 or "
-                  "4");
+    expect_misfit(
+        STAGES "2 " CHUNK "1 --num-layers 4 " ACCUMULATE "3", 2,
+        "--gradient-accumulation-steps 3 is no multiple of 2 pipeline ranks, as "
+        "interleaving needs; the nearest 2 or 4");
 }
 
 /* A warning, no fault, and the option is off. */
@@ -310,7 +310,8 @@ static void test_dry_run(void **state)
     assert_int_equal(mds_config_resolve(r.run, 512, &r.diag), MDS_OK);
     assert_int_equal(r.run->config.train.dry_world, 512);
     close_reading(&r);
-    expect_misfit("--world-size 8", 2, "--world-size 8, but there are 2 ranks");
+    expect_misfit("--world-size 8", 2, "--world-size 8, but the run has 2 ranks;");
+    expect_misfit("--world-size 8", 1, "--world-size 8, but the run has 1 rank;");
     expect_misfit("--dry-run --dry-run-rank 2", 2, "of 2 ranks the last is 1");
 }
 
