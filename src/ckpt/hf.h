@@ -30,9 +30,17 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                        enum mds_st_dtype type, struct mds_str *out);
 
+/* What of a model of theirs no setting of ours says. */
+struct mds_hf_source {
+    enum mds_hf_kind kind;
+    const char
+        *unbiased; /* in names of linears without the biases that ours have: those
+                             are 0; NULL: none */
+};
+
 /* From a file, settings of mds_pretrain as YAML.  MDS_EUSER names what is missing, or
  * what no model of ours does. */
-enum mds_rc mds_hf_get_config(const char *path, enum mds_hf_kind *kind,
+enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
                               struct mds_str *settings);
 
 /* ---- tensors ---- */
@@ -41,7 +49,8 @@ enum { MDS_HF_PIECES = 3 };
 
 /* A tensor of theirs, made of one of ours, or of queries, keys and values.  Our row r
  * is their output first + r / block * step + r % block; outputs are their rows, or
- * where they keep [in, out], columns. */
+ * where they keep [in, out], columns.  Without pieces it is a bias that ours does not
+ * have: zeros. */
 struct mds_hf_tensor {
     char name[96];
     int64_t rows, cols; /* of theirs; cols 0: a vector */
@@ -84,7 +93,7 @@ struct mds_hf_weights;
 
 /* The weights in dir, found to be all there, and no more than those of the model.
  * Borrows whole. */
-enum mds_rc mds_hf_weights_open(const char *dir, enum mds_hf_kind kind,
+enum mds_rc mds_hf_weights_open(const char *dir, const struct mds_hf_source *source,
                                 const struct mds_model_config *m,
                                 const struct mds_params *whole,
                                 struct mds_hf_weights **out);

@@ -1,4 +1,5 @@
 /* config.json, and which architecture a model is of. */
+#include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/hf.h"
 #include "config/tree.h"
@@ -31,8 +32,6 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
         return has_not(kind, "--normalization RMSNorm", "LayerNorm");
     if (m->swiglu)
         return has_not(kind, "--swiglu", "an MLP without a gate");
-    if (!m->linear_bias)
-        return has_not(kind, "--disable-bias-linear", "biases");
     if (m->kv_heads != m->heads)
         return has_not(kind, "--num-key-value-heads", "as many as query heads");
     if (m->head_dim * m->heads != m->hidden)
@@ -111,7 +110,9 @@ static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
     put_int(out, "intermediate_size", m->ffn_hidden);
     put_int(out, "num_hidden_layers", m->layers);
     put_int(out, "num_attention_heads", m->heads);
-    put_int(out, "max_position_embeddings", m->seq_length);
+    put_int(
+        out, "max_position_embeddings",
+        mds_max(m->seq_length, m->max_positions)); /* as imported, if that is more */
     put_real(out, "attention_dropout", m->attention_dropout);
 }
 
@@ -189,7 +190,6 @@ static const struct number gpt2_numbers[] = {
     {.theirs = "n_embd", .ours = "hidden"},
     {.theirs = "n_head", .ours = "heads"},
     {.theirs = "n_inner", .ours = "ffn_hidden", .fallback = "0"},
-    {.theirs = "n_positions", .ours = "seq_length"},
     {.theirs = "n_positions", .ours = "max_positions"},
     {.theirs = "vocab_size", .ours = "vocab"},
     {.theirs = "layer_norm_epsilon", .ours = "norm_eps", .fallback = "1e-5"},
@@ -207,7 +207,7 @@ static const struct number neox_numbers[] = {
     {.theirs = "hidden_size", .ours = "hidden"},
     {.theirs = "num_attention_heads", .ours = "heads"},
     {.theirs = "intermediate_size", .ours = "ffn_hidden"},
-    {.theirs = "max_position_embeddings", .ours = "seq_length"},
+    {.theirs = "max_position_embeddings", .ours = "max_positions"},
     {.theirs = "vocab_size", .ours = "vocab"},
     {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
     {"rotary_pct", "rotary_percent", "0.25", "partial_rotary_factor"},
@@ -227,7 +227,7 @@ static const struct number llama_numbers[] = {
     {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
     {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
     {.theirs = "intermediate_size", .ours = "ffn_hidden"},
-    {.theirs = "max_position_embeddings", .ours = "seq_length"},
+    {.theirs = "max_position_embeddings", .ours = "max_positions"},
     {.theirs = "vocab_size", .ours = "vocab"},
     {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
     {"rope_theta", "rotary_base", "10000", "rope_theta"},
@@ -331,13 +331,26 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
                     type ? type : "missing");
 }
 
-static enum mds_rc get_all(const struct mds_tree *t, enum mds_hf_kind *kind,
+/* Our linears have biases all or none: those that theirs lacks are 0. */
+static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
+                       struct mds_str *out)
+{
+    int attention = is_true(t, "attention_bias", "false");
+    int mlp = is_true(t, "mlp_bias", "false");
+
+    if (attention != mlp)
+        source->unbiased = attention ? ".mlp." : ".self_attn.";
+    mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
+}
+
+static enum mds_rc get_all(const struct mds_tree *t, struct mds_hf_source *source,
                            struct mds_str *out)
 {
     const struct form *f;
 
-    MDS_TRY(get_kind(t, kind));
-    f = &forms[*kind];
+    *source = (struct mds_hf_source){0};
+    MDS_TRY(get_kind(t, &source->kind));
+    f = &forms[source->kind];
     for (const struct fixed *i = f->fixed; i->theirs; i++)
         MDS_TRY(check_fixed(t, i));
     MDS_TRY(check_scaling(t));
@@ -346,26 +359,19 @@ static enum mds_rc get_all(const struct mds_tree *t, enum mds_hf_kind *kind,
         MDS_TRY(get_number(t, i, out));
     mds_str_add(out, "  tied_head: %s\n",
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
-    if (*kind != MDS_HF_LLAMA)
-        return MDS_OK;
-    if (is_true(t, "attention_bias", "false") != is_true(t, "mlp_bias", "false"))
-        return mds_fail(MDS_EUSER,
-                        "%s: attention_bias and mlp_bias differ; mds has biases in all "
-                        "linears or in none",
-                        t->name);
-    mds_str_add(out, "  linear_bias: %s\n",
-                is_true(t, "mlp_bias", "false") ? "true" : "false");
+    if (source->kind == MDS_HF_LLAMA)
+        get_biases(t, source, out);
     return MDS_OK;
 }
 
-enum mds_rc mds_hf_get_config(const char *path, enum mds_hf_kind *kind,
+enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
                               struct mds_str *settings)
 {
     struct mds_tree *t;
     enum mds_rc rc;
 
     MDS_TRY(mds_tree_load(path, &t));
-    rc = get_all(t, kind, settings);
+    rc = get_all(t, source, settings);
     mds_tree_destroy(t);
     if (!rc && settings->failed)
         rc = mds_fail(MDS_EMEM, "no host memory");

@@ -104,6 +104,8 @@ static enum mds_rc write_tensor(struct out *o, const struct mds_hf_tensor *t)
     for (int64_t row = 0; row < t->rows; row += most) {
         int64_t rows = mds_min(t->rows - row, most);
 
+        if (t->pieces == 0)
+            memset(o->block, 0, (size_t)(rows * width_of(t)) * sizeof *o->block);
         for (int i = 0; i < t->pieces; i++)
             MDS_TRY((t->transposed ? gather_columns : gather_rows)(o, t, &t->piece[i],
                                                                    row, rows));

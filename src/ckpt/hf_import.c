@@ -14,11 +14,12 @@
 struct where {
     const struct mds_hf_tensor *tensor;
     const struct mds_hf_piece *piece;
-    const struct mds_st_tensor *stored;
+    const struct mds_st_tensor *stored; /* NULL: zeros */
 };
 
 struct mds_hf_weights {
     const char *dir;                /* borrowed until all is checked */
+    const char *unbiased;           /* of struct mds_hf_source */
     const struct mds_params *whole; /* borrowed */
     struct mds_hf_tensors tensors;
     struct mds_safetensors **file;
@@ -158,13 +159,21 @@ static int is_used(const struct mds_hf_weights *w, const struct mds_st_tensor *s
     return 0;
 }
 
+/* Whether config.json says that there is no such bias. */
+static int lacks(const struct mds_hf_weights *w, const char *name)
+{
+    return w->unbiased && strstr(name, w->unbiased) &&
+           strcmp(strrchr(name, '.'), ".bias") == 0;
+}
+
 static enum mds_rc find_all(struct mds_hf_weights *w)
 {
     for (int i = 0; i < w->tensors.n; i++) {
         const struct mds_hf_tensor *t = &w->tensors.list[i];
         const struct mds_st_tensor *s = find(w, t->name);
 
-        MDS_TRY(check_stored(w, t, s));
+        if (s || !lacks(w, t->name))
+            MDS_TRY(check_stored(w, t, s));
         for (int k = 0; k < t->pieces; k++)
             w->where[t->piece[k].param] = (struct where){t, &t->piece[k], s};
     }
@@ -179,7 +188,7 @@ static enum mds_rc find_all(struct mds_hf_weights *w)
     return MDS_OK;
 }
 
-enum mds_rc mds_hf_weights_open(const char *dir, enum mds_hf_kind kind,
+enum mds_rc mds_hf_weights_open(const char *dir, const struct mds_hf_source *source,
                                 const struct mds_model_config *m,
                                 const struct mds_params *whole,
                                 struct mds_hf_weights **out)
@@ -190,9 +199,10 @@ enum mds_rc mds_hf_weights_open(const char *dir, enum mds_hf_kind kind,
     if (!w)
         return MDS_EMEM;
     w->dir = dir;
+    w->unbiased = source->unbiased;
     w->whole = whole;
     w->where = mds_zalloc((size_t)mds_params_n(whole), sizeof *w->where);
-    rc = w->where ? mds_hf_tensors_init(kind, m, whole, &w->tensors) : MDS_EMEM;
+    rc = w->where ? mds_hf_tensors_init(source->kind, m, whole, &w->tensors) : MDS_EMEM;
     if (!rc)
         rc = open_files(w);
     if (!rc)
@@ -264,9 +274,10 @@ void mds_hf_weights_fill(const struct mds_hf_weights *w, const struct mds_params
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
         struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
+        const struct where *is;
 
-        if (here.n > 0)
-            fill_share(&w->where[mds_params_find(w->whole, p->spec.name)], p, seed,
-                       here.first, here.n, out + here.at);
+        is = &w->where[mds_params_find(w->whole, p->spec.name)];
+        if (here.n > 0 && is->stored)
+            fill_share(is, p, seed, here.first, here.n, out + here.at);
     }
 }

@@ -22,6 +22,7 @@ struct row {
 struct shape {
     const char *stem; /* of a layer, ends with the place of its number */
     const struct row *before, *layer, *after;
+    int biased; /* its linears always have biases */
 };
 
 static const struct row gpt2_before[] = {
@@ -107,9 +108,9 @@ static const struct row llama_after[] = {
 };
 
 static const struct shape shapes[] = {
-    [MDS_HF_GPT2] = {"transformer.h.", gpt2_before, gpt2_layer, gpt2_after},
-    [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after},
-    [MDS_HF_LLAMA] = {"model.layers.", llama_before, llama_layer, llama_after},
+    [MDS_HF_GPT2] = {"transformer.h.", gpt2_before, gpt2_layer, gpt2_after, 1},
+    [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after, 1},
+    [MDS_HF_LLAMA] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 
 /* ---- a model's ---- */
@@ -118,6 +119,7 @@ struct builder {
     const struct mds_model_config *m;
     const struct mds_params *whole;
     struct mds_hf_tensors *out;
+    int biased;
     int covered; /* parameters of ours */
 };
 
@@ -164,6 +166,24 @@ static void add_piece(struct builder *b, struct mds_hf_tensor *t, enum fusion fu
     b->covered++;
 }
 
+/* A bias that theirs has and this model has not: as many zeros as its weight has rows
+ * of ours. */
+static void add_zeros(struct builder *b, struct mds_hf_tensor *t, const struct row *row,
+                      const char *our_stem)
+{
+    int pieces = row->fusion == ALONE ? 1 : MDS_HF_PIECES;
+    const char *bias = strstr(row->ours, ".bias");
+    char weight[sizeof(((struct mds_param_spec *)0)->name)];
+
+    if (!b->biased || !bias)
+        return;
+    snprintf(weight, sizeof weight, "%s%.*s.weight", our_stem, (int)(bias - row->ours),
+             row->ours);
+    for (int i = 0; i < pieces; i++)
+        t->rows += mds_params_get(b->whole, find_fused(b->whole, weight, i))->spec.rows;
+    b->out->n++;
+}
+
 static void add(struct builder *b, const char *stem, const char *our_stem,
                 const struct row *row)
 {
@@ -174,9 +194,11 @@ static void add(struct builder *b, const char *stem, const char *our_stem,
 
     snprintf(ours, sizeof ours, "%s%s", our_stem, row->ours);
     id = mds_params_find(b->whole, ours);
-    if (id < 0) /* biases, a head of its own: this model has none */
-        return;
     snprintf(t->name, sizeof t->name, "%s%s", stem, row->theirs);
+    if (id < 0) { /* biases, a head of its own: this model has none */
+        add_zeros(b, t, row, our_stem);
+        return;
+    }
     t->transposed = row->transposed;
     for (int i = 0; i < pieces; i++)
         add_piece(b, t, row->fusion, i ? find_fused(b->whole, ours, i) : id);
@@ -208,10 +230,10 @@ enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_co
                                 const struct mds_params *whole,
                                 struct mds_hf_tensors *out)
 {
-    struct builder b = {m, whole, out, 0};
+    struct builder b = {m, whole, out, shapes[kind].biased, 0};
 
     *out = (struct mds_hf_tensors){0};
-    out->list = mds_zalloc((size_t)mds_params_n(whole), sizeof *out->list);
+    out->list = mds_zalloc(2 * (size_t)mds_params_n(whole), sizeof *out->list);
     if (!out->list)
         return MDS_EMEM;
     add_all(&b, &shapes[kind]);

@@ -38,6 +38,11 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
 /* The learning rate's steps, and whether they go together. */
 void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
 
+/* Where nobody has asked for a sequence length, no more than the rows of the position
+ * table that a checkpoint has. */
+void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin,
+                                  struct mds_diag *diag);
+
 /* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);

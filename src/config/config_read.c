@@ -193,6 +193,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
     if (!rc) {
         mds_settings_read_args(&run->settings, argc, argv, diag);
         read_saved(run, kept, name, diag);
+        mds_config_shorten_sequences(run, name, diag);
         mds_settings_check(&run->settings, diag);
         rc = mds_diag_verdict(diag);
     }

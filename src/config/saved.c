@@ -108,9 +108,8 @@ static void take(struct mds_config_run *run, const struct saved *s, const char *
                          MDS_LEVEL_CHECKPOINT, origin, key, diag);
 }
 
-/* A position table holds no longer sequences, and nobody has asked for any. */
-static void shorten_sequences(struct mds_config_run *run, const char *origin,
-                              struct mds_diag *diag)
+void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin,
+                                  struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     struct mds_settings *s = &run->settings;
@@ -145,7 +144,7 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
              origin.s, diag);
     if (!origin.failed) {
         take(run, &s, "model.vocab", 0, origin.s, diag);
-        shorten_sequences(run, origin.s, diag);
+        mds_config_shorten_sequences(run, origin.s, diag);
     }
     rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
     mds_str_fini(&origin);

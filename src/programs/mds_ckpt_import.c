@@ -34,11 +34,12 @@ static void forget_defaults(struct mds_settings *s)
     for (size_t row = 0; row < s->rows; row++)
         if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
             mds_settings_derived(s, s->set->options[row].key, "default");
+    mds_settings_derived(s, "model.seq_length", "each run's own");
 }
 
 static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights *w,
-                        enum mds_hf_kind kind, const char *dir, const char *folder,
-                        int force)
+                        const struct mds_hf_source *from, const char *dir,
+                        const char *folder, int force)
 {
     struct source s = {w, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill};
@@ -47,14 +48,14 @@ static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights 
     enum mds_rc rc = MDS_EMEM;
 
     forget_defaults(&run->settings);
-    mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(kind));
+    mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
         rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }
 
-static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
+static enum mds_rc import(struct mds_config_run *run, const struct mds_hf_source *from,
                           const char *dir, const char *folder, int force)
 {
     struct mds_hf_weights *w;
@@ -62,9 +63,9 @@ static enum mds_rc import(struct mds_config_run *run, enum mds_hf_kind kind,
     enum mds_rc rc;
 
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
-    rc = mds_hf_weights_open(dir, kind, &run->config.model, whole, &w);
+    rc = mds_hf_weights_open(dir, from, &run->config.model, whole, &w);
     if (!rc) {
-        rc = make(run, w, kind, dir, folder, force);
+        rc = make(run, w, from, dir, folder, force);
         mds_hf_weights_close(w);
     }
     mds_params_destroy(whole);
@@ -76,7 +77,7 @@ enum mds_rc mds_verb_import(const struct mds_call *c)
     struct mds_str settings = {0};
     struct mds_config_run *run;
     char path[MDS_PATH_SIZE], name[MDS_PATH_SIZE + 16];
-    enum mds_hf_kind kind;
+    struct mds_hf_source from;
     enum mds_rc rc;
 
     if (mds_call_names(c) < 2)
@@ -84,13 +85,13 @@ enum mds_rc mds_verb_import(const struct mds_call *c)
                                    "checkpoint, then the layout");
     MDS_TRY(mds_path_join(c->word[0], "config.json", path));
     snprintf(name, sizeof name, "import of %s", c->word[0]);
-    rc = mds_hf_get_config(path, &kind, &settings);
+    rc = mds_hf_get_config(path, &from, &settings);
     if (!rc)
         rc = mds_layout_read(settings.s, name, (int)c->words - 1, c->word + 1, 0, &run);
     mds_str_fini(&settings);
     if (rc)
         return rc;
-    rc = import(run, kind, c->word[0], c->word[1], mds_ckpt_options(c)->force);
+    rc = import(run, &from, c->word[0], c->word[1], mds_ckpt_options(c)->force);
     mds_config_run_destroy(run);
     return rc;
 }

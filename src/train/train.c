@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "ckpt/hf.h"
 #include "config/options.h"
 #include "io/output.h"
 #include "optim/schedule.h"
@@ -106,6 +107,18 @@ static enum mds_rc check_outputs(const struct run *r)
     return MDS_OK;
 }
 
+/* Better heard now than after the last step. */
+static void tell_export(const struct run *r)
+{
+    const struct mds_config *c = r->config;
+    enum mds_hf_kind kind;
+
+    if (speaks(r) && c->checkpoint.save && !c->train.skip_train &&
+        mds_hf_choose(&c->model, &kind))
+        mds_info("mds_ckpt export --format hf will refuse this model: %s",
+                 mds_fail_text());
+}
+
 static enum mds_rc set_up(struct run *r)
 {
     int64_t row = r->config->model.seq_length + 1;
@@ -122,6 +135,7 @@ static enum mds_rc set_up(struct run *r)
     if (!r->rows)
         return MDS_EMEM;
     MDS_TRY(mds_run_trace_start(r));
+    tell_export(r);
     return open_metrics(r);
 }
 

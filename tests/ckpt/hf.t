@@ -47,7 +47,7 @@ for kind in gpt2 gpt_neox llama; do
     test_expect_success "$kind: a run goes on from it, with --load and with --finetune" '
         pretrain $options --train-iters 2 --load $kind-ours --finetune --metrics-jsonl a.jsonl &&
         mds_ckpt info --config $kind-back >run.yaml && grep "# dtype: " run.yaml &&
-        mds_pretrain --config run.yaml --train-iters 2 --global-batch-size 4 --lr 1e-2 \
+        mds_pretrain --config run.yaml --seq-length 32 --train-iters 2 --global-batch-size 4 --lr 1e-2 \
             --eval-iters 0 --threads 1 --data-path t.h5 --load $kind-two \
             --metrics-jsonl b.jsonl >out 2>&1 &&
         pretrain $options --train-iters 2 --load $kind-back --finetune --metrics-jsonl c.jsonl &&
@@ -67,6 +67,33 @@ for kind in gpt2 gpt_neox llama; do
     '
 done
 
+test_expect_success 'without biases: theirs are zeros' '
+    for kind in gpt2 gpt_neox; do
+        eval options=\$$kind && pretrain $options --disable-bias-linear --train-iters 2 --save $kind-plain &&
+        mds_ckpt export --format hf --output $kind-zeros $kind-plain &&
+        mds_ckpt import $kind-zeros $kind-zeros-back &&
+        pretrain $options --disable-bias-linear --train-iters 1 --load $kind-plain --finetune --metrics-jsonl a.jsonl &&
+        pretrain $options --train-iters 1 --load $kind-zeros-back --metrics-jsonl b.jsonl &&
+        losses a.jsonl >a && losses b.jsonl >b && test_cmp a b && rm ?.jsonl || return 1
+    done
+'
+test_expect_success 'an import keeps its settings, and leaves the sequence length to each run' '
+    pretrain $llama --rotary-base 500000 --norm-epsilon 3e-6 --train-iters 2 --save base &&
+    mds_ckpt export --format hf --output base-hf base &&
+    sed "s/\"max_position_embeddings\": 32/\"max_position_embeddings\": 131072/" base-hf/config.json >c &&
+    mv c base-hf/config.json && mds_ckpt import base-hf base-start &&
+    mds_ckpt info --config base-start >run.yaml && grep "# seq_length: " run.yaml &&
+    grep "^  max_positions: 131072 " run.yaml &&
+    mds_pretrain --seq-length 32 --global-batch-size 4 --lr 1e-2 --eval-iters 0 --threads 1 --data-path t.h5 \
+        --train-iters 2 --load base-start --save base-on --metrics-jsonl a.jsonl >out 2>&1 &&
+    pretrain $llama --rotary-base 500000 --norm-epsilon 3e-6 --train-iters 2 --load base --finetune \
+        --metrics-jsonl b.jsonl && losses a.jsonl >a && losses b.jsonl >b && test_cmp a b && rm ?.jsonl &&
+    mds_pretrain --show-config --load base-start >out && grep "rotary_base: 500000 .*# checkpoint base-start/" out &&
+    grep "seq_length: 2048 .*# default" out &&
+    mds_ckpt export --format hf --output base-hf2 base-on && diff base-hf/config.json base-hf2/config.json &&
+    mds_pretrain --show-config --load gpt2-back >out && grep "seq_length: 32 .*# checkpoint gpt2-back/" out
+'
+
 # no_shape WORDS OPTIONS...: a model that no folder can hold; what is said has WORDS
 no_shape() {
     words=$1
@@ -80,11 +107,13 @@ test_expect_success 'what no shape of theirs has is refused by name' '
         --position-embedding-type none &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
     no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
-    no_shape "-disable-bias-linear: .*gpt2.* biases" $gpt2 --disable-bias-linear &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
     no_shape "-rotary-percent: .*llama.* wholly" $llama --rotary-percent 0.5 &&
-    no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm
+    no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
+    grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&
+    pretrain $gpt2 --train-iters 1 --normalization rmsnorm && ! grep "will refuse" out &&
+    pretrain $gpt2 --train-iters 1 --save other && ! grep "will refuse" out
 '
 
 # not_in WORDS: changed/ is refused in one line that has them, and nothing appears
@@ -104,7 +133,8 @@ test_expect_success 'what mds does not compute is refused by name' '
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
     with gpt_neox "/parallel_residual/d" && not_in "use_parallel_residual is true" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
-    with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" && not_in "attention_bias and mlp_bias differ" &&
+    with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
+    not_in "changed: has no tensor model.layers.0.mlp.gate_proj.bias" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"yarn\"}, &/" &&
     not_in "rope_scaling of type yarn" &&
     with llama "s/{/[/" && not_in "config.json"

@@ -42,6 +42,10 @@ def configs():
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=4, max_position_embeddings=64, attention_bias=True,
         mlp_bias=True, tie_word_embeddings=True)
+    yield "llama-attention-bias", transformers.LlamaConfig(
+        hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+        num_attention_heads=4, max_position_embeddings=64, attention_bias=True,
+        rope_theta=500000.0)
 
 
 def make(folder):
