@@ -65,6 +65,18 @@ static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
     return MDS_OK;
 }
 
+static enum mds_rc tell_documents(const struct mds_dataset *d)
+{
+    int meet = 0;
+
+    for (int k = 0; k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
+        MDS_TRY(documents_meet(d, k, &meet));
+    if (meet)
+        mds_info("data: windows may cross from one document into the next; attention "
+                 "does not stop there");
+    return MDS_OK;
+}
+
 static int list_of(const struct mds_dataset *d, int k)
 {
     int list = 0;
@@ -105,16 +117,9 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
 
 enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples)
 {
-    int meet = 0;
-
     mds_info("data: %s", d->describe.s);
     tell_splits(d);
-    tell_epochs(d, samples);
     MDS_TRY(warn_of_overlap(d));
-    for (int k = 0; k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
-        MDS_TRY(documents_meet(d, k, &meet));
-    if (meet)
-        mds_info("data: windows may cross from one document into the next; attention "
-                 "does not stop there");
-    return MDS_OK;
+    tell_epochs(d, samples);
+    return samples > 0 ? tell_documents(d) : MDS_OK;
 }

@@ -79,6 +79,12 @@ static enum mds_rc take_model(struct mds_comm *start, struct mds_config_run *run
     return rc;
 }
 
+/* Of the whole run, from its first iteration on. */
+static int64_t samples_of(const struct mds_config *c)
+{
+    return c->train.skip_train ? 0 : c->train.iters * c->batch.global;
+}
+
 static enum mds_rc train_on(struct mds_comm *start, struct mds_train_spec *spec,
                             struct mds_config_run *run, int *unfinished)
 {
@@ -91,8 +97,7 @@ static enum mds_rc train_on(struct mds_comm *start, struct mds_train_spec *spec,
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
-        MDS_TRY(mds_dataset_tell(spec->data,
-                                 run->config.train.iters * run->config.batch.global));
+        MDS_TRY(mds_dataset_tell(spec->data, samples_of(&run->config)));
         configuration = mds_settings_text(&run->settings);
         if (!configuration)
             return MDS_EMEM;

@@ -69,9 +69,10 @@ test_expect_success 'each split has its files; epochs and meeting documents are 
             --eval-iters 1 >o 2>e &&
         test_expect_code 1 pretrain --valid-data-path tokens.h5 2>missing &&
         pretrain --skip-train --init-weights w.safetensors --eval-iters 1 \
+            --train-iters 10000 --train-data-path two.h5 \
             --test-data-path tokens.h5 >alone 2>&1) &&
-    grep "data: test tokens.h5: codon, 16.17 k" alone && grep "test loss at" alone &&
-    ! grep "validation loss" alone &&
+    grep "data: two.h5, test tokens.h5: codon, 48.50 k" alone && grep "test loss at" alone &&
+    ! grep "validation loss\|epochs" alone &&
     grep "needs --train-data-path" missing && cat e && grep "validation loss at" o &&
     grep "data: 32.34 k tokens for training, 16.17 k for validation, 0 for test$" e &&
     grep "data: two.h5: 2.38 epochs, each of 1010 windows of 32 tokens$" e &&
