@@ -87,6 +87,51 @@ static int is_sane(const struct mds_ckpt_index *ix, const struct mds_part *p)
            p->col <= cols - p->cols;
 }
 
+/* Whether two parts of a tensor, which are in order, have an element in common. */
+static int do_overlap(const struct mds_ckpt_index *ix, const struct mds_ckpt_tensor *t)
+{
+    const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
+
+    for (; p < end; p++)
+        for (const struct mds_part *q = p + 1; q < end && q->row < p->row + p->rows;
+             q++)
+            if (q->col < p->col + p->cols && p->col < q->col + q->cols)
+                return 1;
+    return 0;
+}
+
+/* Whether each rank's parts of a tensor lie in its list one behind the other.  next:
+ * [ranks] of 0, and so again afterwards. */
+static int are_in_lists(const struct mds_ckpt_index *ix,
+                        const struct mds_ckpt_tensor *t, int64_t *next)
+{
+    const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
+    int in_lists = 1;
+
+    for (; p < end; p++) {
+        in_lists &= p->at == next[p->file];
+        next[p->file] += p->rows * p->cols;
+    }
+    for (p = ix->part + t->first; p < end; p++)
+        next[p->file] = 0;
+    return in_lists;
+}
+
+enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix)
+{
+    int64_t *next = mds_zalloc((size_t)ix->ranks, sizeof *next);
+    enum mds_rc rc = next ? MDS_OK : MDS_EMEM;
+
+    for (int64_t i = 0; !rc && i < ix->tensors; i++)
+        if (do_overlap(ix, &ix->tensor[i]) || !are_in_lists(ix, &ix->tensor[i], next))
+            rc = mds_fail(MDS_EUSER,
+                          "%s/index.h5: the parts of %s do not fit together; the file "
+                          "was changed, or is damaged",
+                          ix->path, ix->tensor[i].name);
+    free(next);
+    return rc;
+}
+
 enum mds_rc mds_ckpt_index_arrange(struct mds_ckpt_index *ix)
 {
     int64_t at = 0;

@@ -64,6 +64,10 @@ void mds_ckpt_index_destroy(struct mds_ckpt_index *ix); /* NULL is fine */
 /* Order ix->part by tensor; MDS_EUSER unless they make up every tensor. */
 enum mds_rc mds_ckpt_index_arrange(struct mds_ckpt_index *ix);
 
+/* Once they are in order: MDS_EUSER if parts of a tensor overlap, or do not lie one
+ * behind the other in their rank's list. */
+enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix);
+
 /* Write index.h5 into folder.  configuration and provenance are texts of lines. */
 enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *folder,
                                  const char *configuration, const char *provenance);

@@ -5,6 +5,8 @@
 #include "io/h5_array.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,38 +15,47 @@
 _Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
                "parts are rows of the table");
 
-enum { NUMBERS = 13, NEEDED = 11 };
+/* More than any run counts, and few enough to be multiplied by a sequence's tokens. */
+#define MOST (INT64_C(1) << 42)
 
-/* The attributes of the root, by name; those from NEEDED on are 0 where they are not
- * there, as in older files. */
-static void number_fields(struct mds_ckpt_index *ix, int64_t *field[NUMBERS])
-{
-    struct mds_ckpt_state *s = &ix->state;
-    int64_t *all[NUMBERS] = {&ix->save,         &ix->ranks,       &ix->tensors,
-                             &s->iteration,     &s->samples,      &s->updates,
-                             &s->scale_dynamic, &s->scale_good,   &s->scale_left,
-                             &s->vocab,         &s->padded_vocab, &s->origin,
-                             &s->begun};
+/* The attributes of the root, and what they can be. */
+struct number {
+    const char *name;
+    size_t at; /* in struct mds_ckpt_index */
+    int64_t least, most;
+    int newer; /* not there in older files: 0 */
+};
 
-    memcpy(field, all, sizeof all);
-}
+#define AT(field) offsetof(struct mds_ckpt_index, field)
 
-static const char *const number_names[NUMBERS] = {
-    "save",         "ranks",         "tensors",    "iteration",  "samples",
-    "updates",      "scale_dynamic", "scale_good", "scale_left", "vocab",
-    "padded_vocab", "origin",        "begun"};
+static const struct number numbers[] = {
+    {"save", AT(save), INT64_MIN, INT64_MAX, 0},
+    {"ranks", AT(ranks), 1, INT32_MAX, 0},
+    {"tensors", AT(tensors), 1, INT32_MAX, 0},
+    {"iteration", AT(state.iteration), 0, MOST, 0},
+    {"samples", AT(state.samples), 0, MOST, 0},
+    {"updates", AT(state.updates), 0, MOST, 0},
+    {"scale_dynamic", AT(state.scale_dynamic), 0, 1, 0},
+    {"scale_good", AT(state.scale_good), 0, MOST, 0},
+    {"scale_left", AT(state.scale_left), 0, MOST, 0},
+    {"vocab", AT(state.vocab), 1, MOST, 0},
+    {"padded_vocab", AT(state.padded_vocab), 1, MOST, 0},
+    {"origin", AT(state.origin), INT64_MIN, INT64_MAX, 1},
+    {"begun", AT(state.begun), 0, MDS_BEGUN_FINETUNE, 1},
+};
+
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 /* ---- writing ---- */
 
 static enum mds_rc put_numbers(struct mds_h5 *f, const struct mds_ckpt_index *ix)
 {
-    struct mds_ckpt_index copy = *ix;
-    int64_t *field[NUMBERS];
-
-    number_fields(&copy, field);
     MDS_TRY(mds_h5_put_int(f, "mds_checkpoint", MDS_CKPT_FORMAT));
-    for (int i = 0; i < NUMBERS; i++)
-        MDS_TRY(mds_h5_put_int(f, number_names[i], *field[i]));
+    for (int i = 0; i < NUMBERS; i++) {
+        const void *value = (const char *)ix + numbers[i].at;
+
+        MDS_TRY(mds_h5_put_int(f, numbers[i].name, *(const int64_t *)value));
+    }
     return mds_h5_put_real(f, "loss_scale", ix->state.loss_scale);
 }
 
@@ -150,20 +161,46 @@ static enum mds_rc damaged(const struct mds_ckpt_index *ix)
     return mds_fail(MDS_EUSER, "%s/index.h5: its tables do not fit together", ix->path);
 }
 
+static const char changed[] = "the file was changed, or is damaged";
+
+static enum mds_rc get_number(struct mds_h5 *f, struct mds_ckpt_index *ix,
+                              const struct number *n)
+{
+    int64_t value;
+
+    if (n->newer && !mds_h5_has(f, n->name))
+        return MDS_OK;
+    MDS_TRY(mds_h5_get_int(f, n->name, &value));
+    if (value < n->least || value > n->most)
+        return mds_fail(MDS_EUSER,
+                        "%s/index.h5: %s %" PRId64 " must be from %" PRId64
+                        " to %" PRId64 "; %s",
+                        ix->path, n->name, value, n->least, n->most, changed);
+    memcpy((char *)ix + n->at, &value, sizeof value);
+    return MDS_OK;
+}
+
 static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
 {
-    int64_t *field[NUMBERS], format;
+    int64_t format;
 
     MDS_TRY(mds_h5_get_int(f, "mds_checkpoint", &format));
     if (format != MDS_CKPT_FORMAT)
         return mds_fail(MDS_EUSER,
                         "%s/index.h5: format %" PRId64 "; this version reads %d",
                         ix->path, format, MDS_CKPT_FORMAT);
-    number_fields(ix, field);
     for (int i = 0; i < NUMBERS; i++)
-        if (i < NEEDED || mds_h5_has(f, number_names[i]))
-            MDS_TRY(mds_h5_get_int(f, number_names[i], field[i]));
-    return mds_h5_get_real(f, "loss_scale", &ix->state.loss_scale);
+        MDS_TRY(get_number(f, ix, &numbers[i]));
+    MDS_TRY(mds_h5_get_real(f, "loss_scale", &ix->state.loss_scale));
+    if (!(ix->state.loss_scale > 0 && isfinite(ix->state.loss_scale)))
+        return mds_fail(MDS_EUSER, "%s/index.h5: loss_scale %g must be above 0; %s",
+                        ix->path, ix->state.loss_scale, changed);
+    if (ix->state.vocab > ix->state.padded_vocab)
+        return mds_fail(MDS_EUSER,
+                        "%s/index.h5: vocab %" PRId64 " is above padded_vocab %" PRId64
+                        "; %s",
+                        ix->path, ix->state.vocab, ix->state.padded_vocab, changed);
+    return MDS_OK;
 }
 
 static enum mds_rc fill_tensors(struct mds_ckpt_index *ix, const char *names,
@@ -211,7 +248,8 @@ static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
         return damaged(ix);
     MDS_TRY(mds_h5_get_table(f, "/index/parts", MDS_PART_COLUMNS, &table, &ix->parts));
     ix->part = (struct mds_part *)table;
-    return mds_ckpt_index_arrange(ix);
+    MDS_TRY(mds_ckpt_index_arrange(ix));
+    return mds_ckpt_index_check_parts(ix);
 }
 
 static enum mds_rc open_index(const char *path, struct mds_h5 **f)

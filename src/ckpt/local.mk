@@ -35,3 +35,9 @@ tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
 tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
   src/tensor/libmds_tensor.a src/io/libmds_io.a $(comm_ldadd) $(HDF5_LIBS) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/ckpt_folder
+tests_unit_ckpt_folder_SOURCES = tests/unit/ckpt_folder.c tests/unit/scratch.h
+tests_unit_ckpt_folder_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_ckpt_folder_LDADD = src/ckpt/libmds_ckpt.a src/io/libmds_io.a \
+  src/base/libmds_base.a $(CMOCKA_LIBS)
