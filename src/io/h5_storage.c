@@ -35,13 +35,19 @@ static enum mds_rc check_chunk(const struct mds_h5 *f, hid_t dcpl, const char *n
 /* Deflate packs zeros to a thousandth; nothing packs tokens to less than this. */
 static const double packed_least = 1.0 / 4096;
 
-static enum mds_rc check_size(const struct mds_h5 *f, const char *name, double bytes,
-                              int packed)
+static enum mds_rc check_size(const struct mds_h5 *f, hid_t set, const char *name,
+                              double bytes, int packed)
 {
+    hid_t file = H5Iget_file_id(set); /* another one behind an external link */
     hsize_t size = 0;
+    herr_t err = file < 0 ? -1 : H5Fget_filesize(file, &size);
 
-    if (H5Fget_filesize(f->id, &size) < 0)
-        return mds_h5_trouble(f, "find the size of", "the file");
+    if (err < 0)
+        mds_h5_trouble(f, "find the size of", "the file");
+    if (file >= 0)
+        H5Fclose(file);
+    if (err < 0)
+        return MDS_EUSER;
     if (bytes * (packed ? packed_least : 1) > (double)size)
         return mds_fail(MDS_EUSER,
                         "%s: %s should have %.0f bytes%s, but the file has %llu: it "
@@ -51,8 +57,8 @@ static enum mds_rc check_size(const struct mds_h5 *f, const char *name, double b
     return MDS_OK;
 }
 
-static enum mds_rc check(const struct mds_h5 *f, hid_t dcpl, const char *name,
-                         double bytes, double item)
+static enum mds_rc check(const struct mds_h5 *f, hid_t set, hid_t dcpl,
+                         const char *name, double bytes, double item)
 {
     H5D_layout_t layout = H5Pget_layout(dcpl);
 
@@ -62,7 +68,7 @@ static enum mds_rc check(const struct mds_h5 *f, hid_t dcpl, const char *name,
         return elsewhere(f, name, "external storage");
     if (layout == H5D_CHUNKED)
         MDS_TRY(check_chunk(f, dcpl, name, bytes, item));
-    return check_size(f, name, bytes, H5Pget_nfilters(dcpl) > 0);
+    return check_size(f, set, name, bytes, H5Pget_nfilters(dcpl) > 0);
 }
 
 enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *name)
@@ -71,7 +77,7 @@ enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *
     hid_t type = H5Dget_type(set);
     double item = (double)H5Tget_size(type);
     double bytes = item * (double)H5Sget_simple_extent_npoints(space);
-    enum mds_rc rc = check(f, dcpl, name, bytes, item);
+    enum mds_rc rc = check(f, set, dcpl, name, bytes, item);
 
     H5Tclose(type);
     H5Sclose(space);

@@ -122,6 +122,46 @@ static void test_values_elsewhere(void **state)
         MDS_EUSER, "should have 1125899906842624 bytes unpacked, but the file");
 }
 
+static void put_large(const char *path, hsize_t length)
+{
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(1, &length, NULL);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+
+    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
+    H5Dclose(H5Dcreate2(file, "/tokens", H5T_STD_U8LE, space, H5P_DEFAULT, dcpl,
+                        H5P_DEFAULT));
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    assert_true(H5Fclose(file) >= 0);
+}
+
+/* They are larger than the file that names them. */
+static void test_tokens_behind_a_link(void **state)
+{
+    static const struct wrong w = {.documents = {0, 10, 500, 1 << 20}};
+    struct mds_source *s;
+    int32_t ids[4];
+    struct mds_h5 *f;
+    hid_t file;
+
+    (void)state;
+    put_large("large.h5", 1 << 20);
+    assert_int_equal(mds_h5_create("w.h5", "w.h5", &f), MDS_OK);
+    put_attributes(f, &w);
+    put_documents(f, &w);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+    file = H5Fopen("w.h5", H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Lcreate_external("large.h5", "/tokens", file, "/tokens", H5P_DEFAULT,
+                       H5P_DEFAULT);
+    assert_true(H5Fclose(file) >= 0);
+    assert_int_equal(mds_source_open("w.h5", &s), MDS_OK);
+    assert_int_equal(mds_source_read(s, (1 << 20) - 4, 4, ids), MDS_OK);
+    mds_source_close(s);
+    unlink("large.h5");
+    assert_fails(mds_source_open("w.h5", &s), MDS_EUSER, "w.h5: cannot open /tokens");
+}
+
 static void test_absurd_chunks(void **state)
 {
     struct mds_source *s;
@@ -239,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sound_one),
         cmocka_unit_test(test_values_elsewhere),
+        cmocka_unit_test(test_tokens_behind_a_link),
         cmocka_unit_test(test_absurd_chunks),
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_eod),
