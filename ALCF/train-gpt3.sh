@@ -8,9 +8,25 @@
 # mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
 # With --layout plan the layout is not assumed: mds_launch chooses what is not set.
 here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
-if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy
+if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy: they know of what
     cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
-    here=$PWD/ALCF
+    name=train-gpt3.sh
+    if [ -n "$SLURM_JOB_ID" ]; then
+        job=$(scontrol show job "$SLURM_JOB_ID" 2> /dev/null)
+    else # in lines of 80 columns
+        job=$(qstat -f "$PBS_JOBID" 2> /dev/null | awk '{ printf /^\t/ ? "%s" : "\n%s", $0 }' | tr -d '\t')
+    fi
+    file=$(printf '%s\n' "$job" |
+        sed -nE "s:.*(Command=|Submit_arguments = )(.* )?([^ ]*$name)( .*)?$:\3:p")
+    for file in "$file" "ALCF/$name" "$(PATH=$PATH:$PBS_O_PATH command -v "$name")"; do
+        here=$(CDPATH='' cd "$(dirname "$file")" && pwd)
+        [ ! -r "$here/setup.sh" ] || break
+    done
+    if [ ! -r "$here/setup.sh" ]; then
+        echo "$name: this copy cannot tell where ALCF/ is: submit it from the folder above" \
+            "that, or put ALCF/ into PATH (module load mds)" >&2
+        exit 1
+    fi
 fi
 # shellcheck source=ALCF/setup.sh
 . "$here/setup.sh"

@@ -130,6 +130,16 @@ static void add_order(const struct mds_launch *l, struct mds_str *out)
         mds_str_add(out, "%s%d", i ? "," : "", order[i]);
 }
 
+/* PBS sets OMP_NUM_THREADS for every job, and NCPUS with it, to the cores of a chunk:
+ * nobody has chosen that. */
+static int is_set_by_pbs(const char *name, const char *value)
+{
+    const char *cores = getenv("NCPUS");
+
+    return strcmp(name, "OMP_NUM_THREADS") == 0 && getenv("PBS_JOBID") && cores &&
+           strcmp(value, cores) == 0;
+}
+
 /* "{before}" of a value is what the variable was, and with nothing before no colon
  * either.  Without that hole what the user has set goes first. */
 static void add_variable(const struct mds_variable *v, struct mds_words *out)
@@ -138,7 +148,7 @@ static void add_variable(const struct mds_variable *v, struct mds_words *out)
     const char *now = getenv(v->name), *at = strstr(v->value, hole);
     int n = at ? (int)(at - v->value) : 0;
 
-    if (now && !*now)
+    if (now && (!*now || is_set_by_pbs(v->name, now)))
         now = NULL;
     if (!at) {
         mds_words_add(out, "%s=%s", v->name, now ? now : v->value);
@@ -174,18 +184,18 @@ static int has_environment(const struct mds_launch *l)
     return l->machine->variable_count > 0 || l->machine->gpu.order == MDS_GPU_REVERSE;
 }
 
-/* The file the batch system wrote, if all of its nodes are to be used; or the user's,
- * unless it says slots, which some launchers cannot read and others take for a limit.
- */
+/* The file the batch system wrote, or the user's, if all of its nodes are to be used.
+ * Not one that says slots: some launchers cannot read them, others take them for a
+ * limit. */
 static const char *whole_file(const struct mds_launch *l)
 {
     static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
-    if (!h || l->nodes != (int64_t)h->count)
+    if (!h || l->nodes != (int64_t)h->count || h->said)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
-        return l->placement.slots ? NULL : l->options->hostfile;
+        return l->options->hostfile;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]) && *getenv(names[i]))
             return getenv(names[i]);

@@ -1,6 +1,7 @@
 /* All sources together. */
 #include "launch/placement.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 
 #include <stddef.h>
@@ -41,15 +42,7 @@ static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
         return MDS_OK;
     MDS_TRY(mds_hosts_read(path, !is_of_batch(path), &f->hosts));
     f->nodes = (int)f->hosts.count;
-    if (!f->hosts.said)
-        return MDS_OK;
-    f->local_ranks = f->hosts.slots[0];
-    if (!is_of_batch(path)) {
-        p->slots = f->local_ranks;
-        for (size_t i = 1; i < f->hosts.count; i++)
-            if (f->hosts.slots[i] < p->slots)
-                p->slots = f->hosts.slots[i];
-    }
+    f->is_user = !is_of_batch(path);
     return MDS_OK;
 }
 
@@ -69,6 +62,30 @@ static int is_compute_node(const struct mds_placement *p)
         if (p->found[i].hosts.count > 0 || p->found[i].rank >= 0)
             return 1;
     return 0;
+}
+
+/* Ranks are as many on each node as the least of them has slots.  A batch system's are
+ * those of its chunks (mpiprocs), which on nodes with GPUs may be meant for cores. */
+static void take_slots(struct mds_placement *p, struct mds_finding *f)
+{
+    int64_t least = f->hosts.slots[0], most = least, ranks;
+
+    for (size_t i = 1; i < f->hosts.count; i++) {
+        least = mds_min(least, f->hosts.slots[i]);
+        most = mds_max(most, f->hosts.slots[i]);
+    }
+    ranks = !f->is_user && p->gpus > 0 ? mds_min(least, p->gpus) : least;
+    f->local_ranks = f->hosts.slots[0];
+    p->slots = (int)ranks;
+    if (least < most)
+        snprintf(f->note, sizeof f->note,
+                 "nodes have %lld to %lld slots, and all get %lld rank%s",
+                 (long long)least, (long long)most, (long long)ranks,
+                 mds_plural(ranks));
+    else if (ranks < least)
+        snprintf(f->note, sizeof f->note,
+                 "nodes have %lld slots, and a rank for each GPU, %lld",
+                 (long long)least, (long long)ranks);
 }
 
 static void decide(struct mds_placement *p, const struct mds_machine *m)
@@ -96,6 +113,12 @@ static void decide(struct mds_placement *p, const struct mds_machine *m)
         p->gpus = (int)m->node.gpus;
         p->gpus_from = "profile";
     }
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].hosts.count > 0) { /* the list that counts */
+            if (p->found[i].hosts.said)
+                take_slots(p, &p->found[i]);
+            break;
+        }
 }
 
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,

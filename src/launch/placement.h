@@ -15,6 +15,7 @@ struct mds_finding {
     int rank, local_rank, node; /* this process; node: its place among them */
     int gpus;                   /* of a node */
     struct mds_hosts hosts;
+    int is_user;    /* the list is somebody's own, not a batch system's */
     char note[256]; /* what kept it from saying more, or "" */
     char about[96]; /* the GPUs' name, or "" */
 };
@@ -30,7 +31,7 @@ struct mds_placement {
     /* The verdict: of each the first that says it. */
     int nodes, gpus; /* gpus: of a node */
     const char *nodes_from, *gpus_from;
-    int slots; /* ranks that a user's list has room for on each node; 0: not said */
+    int slots; /* ranks that the list has room for on each node; 0: not said */
 };
 
 /* Ask PMIx, the launcher's environment, the batch system, HOSTFILE (hostfile, unless

@@ -51,6 +51,31 @@ test_expect_success 'a script that qsub or sbatch has copied finds the others wh
             ! grep warn: err || return 1
     done
 '
+test_expect_success 'or where the batch system says, or PATH, whatever folder it was submitted in' '
+    mkdir -p "$PWD/far/tree" elsewhere says && where=$(mktemp -d) && ln -s "$srcdir/ALCF" "$where/ALCF" &&
+    cp tokens.h5 elsewhere/near.h5 && cp "$srcdir/ALCF/train-gpt3.sh" spool/copy &&
+    printf "#!/bin/sh\nprintf \"Job Id: %%s\\\\n    Job_Owner = me\\\\n    Submit_arguments = -l select=1 -A p\\\\n\\\\troj %s\\\\n\\\\t%s\\\\n    project = x\\\\n\" \"\$2\"\n" \
+        "$where/AL" "CF/train-gpt3.sh" >says/qstat &&
+    printf "#!/bin/sh\necho \"   Command=%s --print\"\n" "$where/ALCF/train-gpt3.sh" >says/scontrol &&
+    chmod +x says/* && says/qstat -f 7 &&
+    copy() {
+        env PBS_O_WORKDIR="$PWD/elsewhere" MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=64 DATA_PATH=near.h5 NGPUS=2 \
+            "$@" spool/copy --print >out 2>err && cat out err && grep -e "--data-path near.h5" out
+    } &&
+    ! copy PBS_JOBID=7 && grep "^train-gpt3.sh: this copy cannot tell where ALCF/ is" err && copy PBS_JOBID=7 PATH="$PWD/says:$PATH" &&
+    copy SLURM_JOB_ID=7 PATH="$PWD/says:$PATH" &&
+    copy PBS_JOBID=7 PBS_O_PATH="/nowhere:$where/ALCF" && rm -r "$where"
+'
+test_expect_success 'the number of threads that PBS sets is no choice of the users' '
+    sed "s/^environment:.*/&\n  OMP_NUM_THREADS: 3/" "$srcdir/machines/localhost.yaml" >omp.yaml &&
+    threads() {
+        env MACHINE=./omp.yaml MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=64 DATA_PATH=tokens.h5 NGPUS=2 "$@" \
+            mds_launch --print >out && cat out
+    } &&
+    threads OMP_NUM_THREADS=64 PBS_JOBID=1 NCPUS=64 && grep "OMP_NUM_THREADS=3 " out &&
+    threads OMP_NUM_THREADS=5 PBS_JOBID=1 NCPUS=64 && grep "OMP_NUM_THREADS=5 " out &&
+    threads OMP_NUM_THREADS=64 && grep "OMP_NUM_THREADS=64 " out
+'
 test_expect_success 'a data file that is not there is warned of, also where nothing starts' '
     MODEL_SIZE_KEY=GENSLM_25M DATA_PATH=gone.h5 TRAIN_ITERS=1 mds_launch --print 2>err &&
     grep "warn: no data here: gone.h5: No such file" err

@@ -370,6 +370,36 @@ static void slots_count_where_they_are_said(void **state)
     }
 }
 
+/* mpiprocs of PBS: how often a node stands there. */
+static void slots_of_pbs_count(void **state)
+{
+    static const char *const job[] = {"PBS_NODEFILE", "nodes", NULL};
+    static const struct {
+        const char *file, *note;
+        int slots;
+    } rows[] = {
+        {"a\na\nb\nb\n", "", 2},
+        {"a\nb\n", "", 0},
+        {"a\na\na\nb\nb\n", "2 to 3 slots, and all get 2 ranks", 2},
+        {"a\na\na\na\na\nb\nb\nb\nb\nb\n", "5 slots, and a rank for each GPU, 4", 4}};
+    struct mds_placement p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int named = 0; named < 2; named++) { /* HOSTFILE=$PBS_NODEFILE, too */
+            surround(job, "");
+            put("nodes", rows[i].file);
+            assert_int_equal(find(named ? "nodes" : NULL, &p), MDS_OK);
+            assert_int_equal(p.slots, rows[i].slots);
+            assert_non_null(strstr(p.found[0].note, rows[i].note));
+            mds_placement_fini(&p);
+        }
+    put("mine", "c\n"); /* another list says nothing of slots */
+    assert_int_equal(find("mine", &p), MDS_OK);
+    assert_int_equal(p.slots, 0);
+    mds_placement_fini(&p);
+}
+
 static void an_unreachable_pmix_is_noted(void **state)
 {
     static const char *const variables[] = {"PMIX_NAMESPACE", "nowhere", NULL};
@@ -546,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_rank_is_told_which_it_is),
         cmocka_unit_test(disagreements_are_counted),
         cmocka_unit_test(slots_count_where_they_are_said),
+        cmocka_unit_test(slots_of_pbs_count),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
         cmocka_unit_test(each_gpu_has_its_numa_node),
         cmocka_unit_test(gpus_of_one_node_share_its_cores),
