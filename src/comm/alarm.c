@@ -1,6 +1,8 @@
-/* Bad news between all ranks of the run: empty messages in MPI's world, where nothing
- * else travels. */
+/* Bad news between all ranks of the run, and answers to it: small messages in MPI's
+ * world, where nothing else travels. */
 #include "comm/internal.h"
+
+#include "base/alloc.h"
 
 #include <mpi.h>
 
@@ -29,4 +31,64 @@ int mds_comm_alarm_heard(enum mds_comm_alarm why)
         MPI_SUCCESS)
         return -1;
     return there ? status.MPI_SOURCE : -1;
+}
+
+/* ---- who waits for whom ---- */
+
+enum { ANSWER = MDS_COMM_ENDS + 1, NO_WORD = -2 };
+
+static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
+
+static int arrived(int tag, MPI_Status *status)
+{
+    int there = 0;
+
+    return MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, status) ==
+               MPI_SUCCESS &&
+           there;
+}
+
+static void start_table(void)
+{
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    awaited_by = mds_zalloc((size_t)ranks, sizeof *awaited_by);
+    for (int i = 0; awaited_by && i < ranks; i++)
+        awaited_by[i] = NO_WORD;
+}
+
+void mds_comm_alarm_answer(int awaited)
+{
+    static int own;
+    MPI_Request request;
+    MPI_Status status;
+    int theirs;
+
+    own = awaited;
+    if (!awaited_by)
+        start_table();
+    while (arrived(MDS_COMM_GIVES_UP, &status)) {
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_COMM_GIVES_UP,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (MPI_Isend(&own, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
+                      &request) == MPI_SUCCESS)
+            MPI_Request_free(&request);
+    }
+    while (arrived(ANSWER, &status)) {
+        MPI_Recv(&theirs, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+        if (awaited_by)
+            awaited_by[status.MPI_SOURCE] = theirs;
+    }
+}
+
+int mds_comm_alarm_follow(int awaited)
+{
+    int at = awaited;
+
+    for (int i = 0; awaited_by && at >= 0 && i < ranks; i++) {
+        if (awaited_by[at] == NO_WORD)
+            return at;
+        at = awaited_by[at];
+    }
+    return awaited; /* they wait for each other, or one cannot say for whom */
 }

@@ -191,12 +191,27 @@ static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *ca
     return rank < 0 ? -1 : c->world_ranks[rank];
 }
 
-/* Let the alarm reach the others, and their lines come out, before this rank's failure
- * ends the run. */
-static void linger(void)
+/* Let the alarm reach the others, and their lines and answers come, before this rank's
+ * failure ends the run. */
+static void linger(int awaited)
 {
     for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_rest(1))
-        mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
+        mds_comm_alarm_answer(awaited);
+}
+
+/* The rank that is awaited may itself wait for another: that one is to blame. */
+static enum mds_rc blame(const struct mds_comm *c, int awaited)
+{
+    int silent = mds_comm_alarm_follow(awaited);
+    char between[64] = "";
+
+    if (silent != awaited)
+        snprintf(between, sizeof between, "; rank %d, awaited here, waits for it, too",
+                 awaited);
+    return mds_fail(MDS_ECOMM,
+                    "%s: rank %d has been silent for %g s, the limit "
+                    "(--distributed-timeout-minutes): look for what it said last%s",
+                    c->tag, silent, timeout_s, between);
 }
 
 enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
@@ -209,16 +224,13 @@ enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
     mds_error("%s", line);
     if (first < 0)
         mds_comm_alarm_ring(MDS_COMM_GIVES_UP);
-    linger();
+    linger(awaited);
     if (first < 0)
-        return mds_fail(MDS_ECOMM,
-                        "%s: rank %d has been silent for %g s, the limit "
-                        "(--distributed-timeout-minutes): look for what it said last",
-                        c->tag, awaited, timeout_s);
+        return blame(c, awaited);
     return mds_fail(MDS_ECOMM,
-                    "%s: rank %d has been silent for %.1f s, and rank %d, which waited "
+                    "%s: had waited %.1f s for rank %d when rank %d, which had waited "
                     "longer, gave up",
-                    c->tag, awaited, silent_s, first);
+                    c->tag, silent_s, awaited, first);
 }
 
 /* Now and then, in a long wait: note who is awaited, and whether to go on. */

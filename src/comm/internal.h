@@ -252,6 +252,14 @@ enum mds_comm_alarm { MDS_COMM_GIVES_UP = 1, MDS_COMM_ENDS };
 void mds_comm_alarm_ring(enum mds_comm_alarm why);
 int mds_comm_alarm_heard(enum mds_comm_alarm why); /* by which rank; -1: by none */
 
+/* For one that is giving up, again and again: tell the others that do which rank this
+ * one awaits (-1: unknown), and take what they tell. */
+void mds_comm_alarm_answer(int awaited);
+
+/* From `awaited` on, by what was told, to the rank that has said nothing: the one that
+ * holds up all of them.  `awaited` itself if there is none. */
+int mds_comm_alarm_follow(int awaited);
+
 /* out[len] = x_0 + x_1 + ... + x_{n-1}, in that order and in f32, for rank r's
  * numbers x_r: x_me is own[len], the others stand in rank order in others[n - 1,
  * stride].  out may be own.  dtype: f32, bf16 or f16; rounded once. */

@@ -28,7 +28,7 @@ says() {
     echo "ok $t - $1"
 }
 
-echo 1..30
+echo 1..31
 run "a silent rank is named, and the group refuses to go on" 42 silent collective
 says "all who wait for it say where" 2 \
     'rank [01] waits in all all_reduce #2 of 100 f32 at .*faults.c:[0-9]* for rank 2 since 0 s, last completed: all barrier #1 at'
@@ -43,6 +43,7 @@ says "rank 0 says so" 1 'error: MPI_Finalize lasts longer than .*: rank 0, last 
 run "all ranks are stopped for longer than one may be silent" 42 stopped
 run "whoever waits for one that gave up is told" 42 chain
 says "each says what it waits for" 3 'rank [012] waits in .* all_reduce_f64 #1'
+run "the rank that holds up the others is named, not one that waits as well" 42 relay
 run "another collective is called" 42 differ kind
 says "both calls and places are told" 3 \
     'rank 0: all_reduce of 100 f32 at .*faults.c:[0-9]*; rank 2: barrier at .*faults.c:'

@@ -37,7 +37,7 @@ static void run_silent(const char *in)
 {
     struct mds_comm_p2p m = {0};
     enum mds_rc rc;
-    char name[64];
+    char name[64], awaited[64];
 
     mds_comm_set_timeout_s(0.5);
     must(mds_comm_barrier(all), "a barrier");
@@ -50,7 +50,9 @@ static void run_silent(const char *in)
         rc = mds_comm_all_reduce(all, x, 100, work);
     }
     snprintf(name, sizeof name, "rank %d has been silent", last);
-    demand(rc == MDS_ECOMM && said(name), "no word of the silent rank");
+    snprintf(awaited, sizeof awaited, " s for rank %d when rank", last);
+    demand(rc == MDS_ECOMM && (said(name) || said(awaited)),
+           "no word of the silent rank");
     demand(mds_comm_barrier(all) == MDS_ECOMM && said("earlier"),
            "a broken group went on");
     mds_comm_destroy(all);
@@ -117,8 +119,28 @@ static void run_chain(void)
                MDS_ECOMM,
            "went on");
     if (world.rank == 0) {
-        demand(said("rank 1 has been silent") && said("rank 1, which waited longer"),
-               "not told");
+        demand(said(" s for rank 1 when rank 1, which had waited longer"), "not told");
+        mds_world_abort(42);
+    }
+    sleep(30);
+}
+
+/* Rank 0 waits for rank 1, which waits for the silent one, and gives up first. */
+static void run_relay(void)
+{
+    struct mds_comm_p2p m = {0};
+
+    mds_comm_set_timeout_s(world.rank == 0 ? 0.5 : 20);
+    must(mds_comm_barrier(all), "a barrier");
+    if (world.rank == last)
+        sleep(30);
+    must(mds_comm_recv_start(all, x, sizeof x, world.rank + 1, 7, &m), "recv");
+    demand(mds_comm_p2p_wait(&m) == MDS_ECOMM, "went on");
+    mds_error("%s", mds_fail_text());
+    if (world.rank == 0) {
+        demand(said("rank 2 has been silent for 0.5 s") &&
+                   said("rank 1, awaited here, waits for it, too"),
+               "the wrong rank is blamed");
         mds_world_abort(42);
     }
     sleep(30);
@@ -202,6 +224,8 @@ int main(int argc, char **argv)
         run_inside(how);
     else if (strcmp(what, "stopped") == 0)
         run_stopped();
+    else if (strcmp(what, "relay") == 0)
+        run_relay();
     else if (strcmp(what, "chain") == 0)
         run_chain();
     else if (strcmp(what, "differ") == 0)
