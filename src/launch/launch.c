@@ -408,14 +408,21 @@ static void warn_of_missing(const char *path)
 static enum mds_rc check_paths(const char *option, const char *text)
 {
     struct mds_paths paths;
+    enum mds_rc rc = MDS_OK;
 
     if (!text)
         return MDS_OK;
     MDS_TRY(mds_paths_parse(option, text, &paths));
-    for (int i = 0; i < paths.n; i++)
-        warn_of_missing(paths.path[i]);
+    for (int i = 0; i < paths.n && !rc; i++)
+        if (strchr(paths.path[i], '\n'))
+            rc = mds_fail(MDS_EUSER,
+                          "%s: the name of a file has a newline, which a command line "
+                          "cannot hand on",
+                          option);
+        else
+            warn_of_missing(paths.path[i]);
     mds_paths_fini(&paths);
-    return MDS_OK;
+    return rc;
 }
 
 /* A job that waits for hours should find its data. */

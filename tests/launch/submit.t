@@ -61,6 +61,8 @@ test_expect_success 'what would add lines to the script, or change the path of a
     test_must_fail env QUEUE="debug$nl" PROJECT=me MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 \
         mds_launch submit --job-nodes 1 --walltime 1:00:00 2>err && grep "queue debug" err &&
     test_must_fail env DATA_PATH="tokens.h5$nl" $small me 2>err && cat err && grep -e "--data-path" err &&
+    cp ../tokens.h5 "t${nl%%#*}h5" &&
+    test_must_fail env DATA_PATH="t${nl%%#*}h5" $small me 2>err && grep "name of a file has a newline" err &&
     for odd in "50%j" "a\\b"; do
         mkdir "$odd" && ln -s ../../tokens.h5 "$odd" && cd "$odd" &&
         test_must_fail env MACHINE=h200 MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 \

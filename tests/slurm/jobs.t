@@ -20,6 +20,13 @@ test_expect_success '--chain: each job goes on where the one before left; one to
     seq 30 >want && test_cmp want got &&
     grep "jobs: \[$1, $2, $3, $4\]" chain/TINY-64-2n/run.yaml
 '
+test_expect_success '--chain: the last job fails where the run is not done, and says so' '
+    launch_options="--chain 2" submit short TRAIN_ITERS=30 -- --exit-interval 10 &&
+    set -- $(echo $job | tr -d ,) && becomes $2 FAILED 60 && test "$(state $1)" = COMPLETED &&
+    about $2 | grep "^ExitCode=85:" &&
+    grep "go on with: sbatch short/TINY-64-2n/job.sh" short/TINY-64-2n/job-$2.log &&
+    ! grep "last job of its chain" short/TINY-64-2n/job-$1.log
+'
 test_expect_success 'a sweep of four cells, an array of jobs, and its report' '
     cat >sweep.yaml <<-END &&
 	SEQ_LEN: [32, 64]
