@@ -113,7 +113,7 @@ static enum mds_rc judge_changes(const struct run *r, const char *path,
     if (function)
         mds_warn("%s: was saved with %s, and --override-model-config is given", path,
                  function);
-    if (changes->others.s)
+    if (changes->others.s && !r->config->train.skip_train)
         mds_info("%s: was saved with %s", path, changes->others.s);
     return MDS_OK;
 }
