@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static _Thread_local char last_text[2048];
+static _Thread_local char last_text[MDS_FAIL_SIZE];
 
 enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
 {

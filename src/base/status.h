@@ -14,6 +14,10 @@ enum mds_rc {
     MDS_EBUG = -7,    /* a caller broke a contract */
 };
 
+/* Bytes of text that are kept: room for all faults of a command line that was written
+ * for another program. */
+enum { MDS_FAIL_SIZE = 16384 };
+
 /* Record why and return rc.  Call it where the cause is first known; callers that
  * merely pass the code on add nothing.  One line, lower case, no full stop: what,
  * where, what to do.  The text is kept per thread until the next failure. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { MAX_TEXT = 1024 };
-enum { VERDICT_ROOM = 1900 }; /* what mds_fail keeps, less a line for the rest */
+enum { VERDICT_ROOM = MDS_FAIL_SIZE - 64 }; /* less a line for the rest */
 
 static void add(struct mds_diag *d, int warning, const char *origin, const char *fmt,
                 va_list ap)
