@@ -4,8 +4,8 @@ test_description='what starts ranks in a job: srun for either MPI, mpiexec of MP
 # shellcheck source=tests/slurm/setup.sh
 . "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
 
-if [ -n "${OPENMPI_BUILD-}" ]; then
-    test_set_prereq OPENMPI
+if slurm_has_pmix; then
+    test_set_prereq SLURM_PMIX
 fi
 if command -v qsub > /dev/null && command -v generate_pbs_nodefile > /dev/null; then
     test_set_prereq QSUB
@@ -38,7 +38,7 @@ openmpi() {
     }; }
 }
 
-test_expect_success OPENMPI 'Open MPI under srun --mpi=pmix' '
+test_expect_success OPENMPI,SLURM_PMIX 'Open MPI under srun --mpi=pmix' '
     profile openmpi.yaml "$OPENMPI_BUILD" "--mpi=pmix, -u" && with_tcp openmpi.yaml &&
     MACHINE=$PWD/openmpi.yaml && openmpi pmix "env OMPI_MCA_btl=self,tcp srun --mpi=pmix"
 '
@@ -47,7 +47,7 @@ test_expect_success 'srun: all threads of all cores, and all memory, are for the
     about $job | grep "TRES=.*mem=2000M" &&
     grep "srun .* --cpus-per-task=8 " threads/TINY-64-2n/job-$job.log
 '
-test_expect_success 'MPICH under pmix: one clear line, not four runs of one rank' '
+test_expect_success SLURM_PMIX 'MPICH under pmix: one clear line, not four runs of one rank' '
     profile wrong.yaml "$builddir" "--mpi=pmix, -u" &&
     MACHINE=$PWD/wrong.yaml && submit wrong TRAIN_ITERS=5 && becomes $job FAILED 60 &&
     cat wrong/TINY-64-2n/job-$job.log &&

@@ -27,6 +27,19 @@ profile cluster.yaml "$builddir" '--mpi=pmi2, -u'
 MACHINE=$PWD/cluster.yaml
 export MACHINE
 
+if [ -n "${OPENMPI_BUILD-}" ]; then
+    test_set_prereq OPENMPI
+fi
+# Two may have no libpmix: mds_launch as it was built, and Slurm, whose plug-in opens libpmix.so
+# itself.
+if grep -q '^#define HAVE_PMIX 1' "$builddir/config.h"; then
+    test_set_prereq PMIX
+fi
+# slurm_has_pmix: for test_set_prereq SLURM_PMIX, where a test needs it
+slurm_has_pmix() {
+    ! srun -n 1 --mpi=pmix true 2>&1 | grep 'can not load PMIx library\|specified plugin name'
+}
+
 tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-interval 1
     --lr 3e-3 --global-batch-size 8'
 

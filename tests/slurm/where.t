@@ -4,8 +4,8 @@ test_description='mds_launch where: what Slurm, PMIx and launchers say in a real
 # shellcheck source=tests/slurm/setup.sh
 . "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
 
-if [ -n "${OPENMPI_BUILD-}" ]; then
-    test_set_prereq OPENMPI
+if slurm_has_pmix; then
+    test_set_prereq SLURM_PMIX
 fi
 # row FILE SOURCE NODES RANKS A-NODE GPUS: a line of that table
 row() {
@@ -27,7 +27,7 @@ test_expect_success 'srun --mpi=pmi2: Slurm says nodes, ranks, and the ranks of 
     row pmi2.0 "Slurm (SLURM_JOB_NODELIST)" 2 - - 2 | grep " n1,n2$" &&
     test_must_fail grep "PMIx\|hydra" pmi2.0
 '
-test_expect_success 'srun --mpi=pmix: PMIx goes first, and agrees' '
+test_expect_success PMIX,SLURM_PMIX 'srun --mpi=pmix: PMIx goes first, and agrees' '
     row pmix.0 PMIx 2 5 3 - | grep " n1,n2$" && row pmix.4 PMIx 2 5 2 - &&
     row pmix.4 PMIx 2 5 2 - | grep "  rank 4, 1 of its node, node 1  n1,n2$" &&
     row pmix.4 srun 2 5 2 - | grep "  rank 4, 1 of its node, node 1$" && grep "^taken: 2 nodes (PMIx), 2 GPUs a node" pmix.0
@@ -42,7 +42,7 @@ test_expect_success 'mpiexec of MPICH: its ranks, and the nodes of Slurm; not th
     row hydra.0 hydra - 3 2 - && row hydra.2 hydra - 3 1 - &&
     row hydra.0 "Slurm (SLURM_JOB_NODELIST)" 2 - - "[2-]" && test_must_fail grep "^srun" hydra.0
 '
-test_expect_success OPENMPI 'mpirun on one node of two: PMIx knows, and the disagreement is said' '
+test_expect_success OPENMPI,PMIX 'mpirun on one node of two: PMIx knows, and the disagreement is said' '
     row mpirun.1 PMIx 1 2 2 - && row mpirun.1 "Open MPI" - 2 2 - &&
     grep "^disagreement: nodes: PMIx says 1, Slurm (SLURM_JOB_NODELIST) says 2" mpirun.1 &&
     grep "^taken: 1 node (PMIx)" mpirun.1
