@@ -1,9 +1,9 @@
 #!/bin/sh
 # From a fresh clone to a trained genome model:
-#   ./quickstart.sh          install what is missing, build, train a small GPT on E. coli
-#   ./quickstart.sh check    install what is missing, build, run the tests
+#   ./quickstart.sh                    install what is missing, build, train a small GPT on E. coli
+#   ./quickstart.sh check [TEST...]    install what is missing, build, run the tests, or only those named
 # Environment: MDS_BUILD (build directory, default build), MDS_RUN (outputs, default
-# quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS.
+# quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS, TRAIN_ITERS (default 600).
 set -u
 
 src=$(CDPATH='' cd "$(dirname "$0")" && pwd) || exit 1
@@ -14,6 +14,8 @@ ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 
 needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
     libopenblas-openmp-dev libyaml-dev zlib1g-dev'
+# hwloc's plugins read topologies from XML; they are only recommended by its library.
+for_launch='libhwloc-dev libhwloc-plugins libpmix-dev'
 for_train='gnuplot-nox bowtie-examples'
 for_check='libcmocka-dev sharness python3-torch python3-numpy'
 
@@ -131,6 +133,8 @@ list_missing() {
     has 'OpenBLAS (for speed)' 'module openblas (or --with-openblas=DIR)' any_module openblas
     has 'libyaml' 'module libyaml (or --with-libyaml=DIR)' any_module yaml-0.1
     has 'zlib (for .gz input)' 'module zlib' any_module zlib
+    has 'hwloc (cores near GPUs)' 'module hwloc (or --with-hwloc=DIR)' any_module hwloc
+    has 'PMIx (ranks and nodes)' 'module pmix (or --with-pmix=DIR)' any_module pmix
     has 'gnuplot (for the plot)' 'module gnuplot' any_command gnuplot
     has 'E. coli genome' 'tests/data has a smaller one' test -r $ecoli
     [ "${wanted#"$for_check"}" != "$wanted" ] || return
@@ -204,7 +208,7 @@ train() {
     $MPIEXEC -n 2 mds_pretrain --threads 1 \
         --data-path "$run/tokens.h5" --split 949,50,1 \
         --num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 256 \
-        --micro-batch-size 8 --global-batch-size 16 --train-iters 600 \
+        --micro-batch-size 8 --global-batch-size 16 --train-iters "${TRAIN_ITERS:-600}" \
         --lr 2e-3 --min-lr 2e-4 --lr-decay-style cosine --lr-warmup-iters 40 \
         --weight-decay 0.1 --clip-grad 1.0 --log-interval 20 \
         --eval-interval 100 --eval-iters 10 \
@@ -251,7 +255,7 @@ check() {
     say 'building the tests'
     logged make-check make -C "$build" -j "$jobs" check TESTS=
     say "running the tests (make check), $jobs at a time"
-    make -C "$build" -j "$jobs" check || die "some tests failed; see $build/test-suite.log"
+    make -C "$build" -j "$jobs" check ${1:+TESTS="$*"} || die "some tests failed; see $build/test-suite.log"
 }
 
 usage() {
@@ -259,8 +263,8 @@ usage() {
 }
 
 case ${1-} in
-'') wanted=$for_train ;;
-check) wanted="$for_check $for_train" ;;
+'') wanted="$for_launch $for_train" ;;
+check) wanted="$for_check $for_launch $for_train" ;;
 -h | --help | help)
     usage
     exit 0
@@ -280,7 +284,8 @@ logs=$run/logs
 prepare
 build
 if [ "${1-}" = check ]; then
-    check
+    shift
+    check "$@"
     exit
 fi
 cd "$build" || exit 1
