@@ -26,9 +26,9 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
 
 /* ---- config.json ---- */
 
-/* Its text, for weights of that type. */
+/* Its text, for weights of that type.  eod: the id that ends a document, or -1. */
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
-                       enum mds_st_dtype type, struct mds_str *out);
+                       enum mds_st_dtype type, int64_t eod, struct mds_str *out);
 
 /* What of a model of theirs no setting of ours says. */
 struct mds_hf_source {
@@ -82,6 +82,9 @@ struct mds_hf_export {
     struct mds_ckpt_reader *reader;
     enum mds_st_dtype type; /* of 32 or 16 bits */
     int64_t shard_bytes;    /* files hold no more, but a tensor at least; 0: one file */
+    int64_t eod;            /* as in mds_hf_put_config */
+    /* Of the files beside config.json; s is NULL where they are not known. */
+    struct mds_str tokenizer, tokenizer_config;
 };
 
 /* Memory: 64 MiB, or twice a row of the widest tensor. */

@@ -141,7 +141,7 @@ static void put_llama(const struct mds_model_config *m, struct mds_str *out)
 }
 
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
-                       enum mds_st_dtype type, struct mds_str *out)
+                       enum mds_st_dtype type, int64_t eod, struct mds_str *out)
 {
     static const char *const classes[] = {[MDS_HF_GPT2] = "GPT2LMHeadModel",
                                           [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
@@ -155,7 +155,11 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
     put_int(out, "vocab_size", m->vocab);
     put_bool(out, "tie_word_embeddings", m->tied_head);
     /* Their defaults are words of other vocabularies. */
-    mds_str_add(out, "  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n");
+    mds_str_add(out, "  \"bos_token_id\": null,\n");
+    if (eod >= 0)
+        put_int(out, "eos_token_id", eod);
+    else
+        mds_str_add(out, "  \"eos_token_id\": null,\n");
     mds_str_add(out, "  \"torch_dtype\": \"%s\"\n}\n",
                 type == MDS_ST_BF16  ? "bfloat16"
                 : type == MDS_ST_F16 ? "float16"

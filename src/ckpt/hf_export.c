@@ -219,10 +219,18 @@ static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
     struct mds_str text = {0};
     enum mds_rc rc;
 
-    mds_hf_put_config(kind, o->e->model, o->e->type, &text);
+    mds_hf_put_config(kind, o->e->model, o->e->type, o->e->eod, &text);
     rc = write_text(o, "config.json", &text);
     mds_str_fini(&text);
     return rc;
+}
+
+static enum mds_rc write_tokenizer(const struct out *o)
+{
+    if (!o->e->tokenizer.s)
+        return MDS_OK;
+    MDS_TRY(write_text(o, "tokenizer.json", &o->e->tokenizer));
+    return write_text(o, "tokenizer_config.json", &o->e->tokenizer_config);
 }
 
 /* ---- all together ---- */
@@ -270,6 +278,8 @@ enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files)
         rc = write_file(&o, i);
     if (!rc && o.files > 1)
         rc = write_map(&o);
+    if (!rc)
+        rc = write_tokenizer(&o);
     if (!rc)
         rc = write_config(&o, kind);
     free(o.file);

@@ -35,6 +35,8 @@ struct mds_ckpt_state {
     int64_t vocab, padded_vocab;                   /* rows behind vocab do not count */
     int64_t origin; /* `save` of the checkpoint that the run began from; 0: of none */
     int64_t begun;  /* enum mds_ckpt_begun */
+    int64_t tokenizer; /* of the data: 1 + enum mds_tokenizer; 0: nobody knows */
+    int64_t eod;       /* its word that ends a document, unless that is 0; -1: none */
 };
 
 struct mds_ckpt_tensor {

@@ -42,6 +42,8 @@ static const struct number numbers[] = {
     {"padded_vocab", AT(state.padded_vocab), 1, MOST, 0},
     {"origin", AT(state.origin), INT64_MIN, INT64_MAX, 1},
     {"begun", AT(state.begun), 0, MDS_BEGUN_FINETUNE, 1},
+    {"tokenizer", AT(state.tokenizer), 0, MOST, 1},
+    {"eod", AT(state.eod), -1, MOST, 1},
 };
 
 enum { NUMBERS = sizeof numbers / sizeof *numbers };

@@ -120,6 +120,30 @@ static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
     return MDS_OK;
 }
 
+static enum mds_tokenizer tokenizer_of(const struct mds_source *s)
+{
+    int t = 0;
+
+    while (t < MDS_TOKENIZER_IDS &&
+           !(s->tokenizer && strcmp(s->tokenizer, mds_tokenizer_names[t]) == 0))
+        t++;
+    return t;
+}
+
+struct mds_vocabulary mds_dataset_words(const struct mds_dataset *d)
+{
+    struct mds_vocabulary v = {tokenizer_of(d->sources[0]), d->vocab,
+                               (int32_t)d->sources[0]->eod};
+
+    for (int k = 1; k < d->n_sources; k++) {
+        if (tokenizer_of(d->sources[k]) != v.tokenizer)
+            v.tokenizer = MDS_TOKENIZER_IDS;
+        if (d->sources[k]->eod != v.eod)
+            v.eod = -1;
+    }
+    return v;
+}
+
 static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
                               const char *option, const char *text)
 {

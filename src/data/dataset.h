@@ -22,6 +22,7 @@
 
 #include "base/status.h"
 #include "config/config.h"
+#include "data/tokenizer.h"
 
 #include <stdint.h>
 
@@ -46,6 +47,8 @@ enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest);
 
 /* Words of the settled vocabulary, not padded. */
 int64_t mds_dataset_vocab(const struct mds_dataset *d);
+/* The tokenizer and <eod> that all sources state; ids and -1 where they do not. */
+struct mds_vocabulary mds_dataset_words(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 /* Distinct windows per epoch, over all sources; 0 without any, or if one source has

@@ -17,7 +17,8 @@ src_data_libmds_data_a_SOURCES = \
   src/data/split.c src/data/split.h \
   src/data/spool.c src/data/spool.h \
   src/data/token_file.c src/data/token_file.h \
-  src/data/tokenizer.c src/data/tokenizer.h
+  src/data/tokenizer.c src/data/tokenizer.h \
+  src/data/tokenizer_json.c src/data/tokenizer_json.h
 
 unit_tests += tests/unit/data
 tests_unit_data_SOURCES = tests/unit/data.c tests/unit/scratch.h

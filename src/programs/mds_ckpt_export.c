@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "ckpt/hf.h"
 #include "ckpt/safetensors.h"
+#include "data/tokenizer_json.h"
 #include "engine/engine.h"
 #include "programs/mds_ckpt.h"
 
@@ -70,6 +71,15 @@ static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
 
 /* ---- Hugging Face's ---- */
 
+/* Of the data that the run was trained on, as far as the checkpoint knows. */
+static void add_words(const struct mds_ckpt_state *s, struct mds_hf_export *e)
+{
+    e->eod = s->tokenizer ? s->eod : -1;
+    if (s->tokenizer > 0 && s->tokenizer <= MDS_TOKENIZER_IDS)
+        mds_tokenizer_json((enum mds_tokenizer)(s->tokenizer - 1), &e->tokenizer,
+                           &e->tokenizer_config);
+}
+
 static enum mds_rc export_theirs(const struct mds_opened *o,
                                  const struct mds_ckpt_options *a)
 {
@@ -88,8 +98,11 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
     rc = mds_engine_whole_params(&run->config, &whole);
     e.model = &run->config.model;
     e.whole = whole;
+    add_words(&o->ix->state, &e);
     if (!rc)
         rc = mds_hf_export(&e, &files);
+    mds_str_fini(&e.tokenizer);
+    mds_str_fini(&e.tokenizer_config);
     if (!rc)
         printf("%s: %d file%s of %s\n", a->output, files, mds_plural(files),
                o->ix->path);

@@ -93,6 +93,7 @@ enum mds_rc mds_run_open_background(struct run *r)
 static struct mds_ckpt_state state_of(const struct run *r)
 {
     struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
+    struct mds_vocabulary words = mds_dataset_words(r->spec->data);
 
     return (struct mds_ckpt_state){.iteration = r->iteration,
                                    .samples = r->samples,
@@ -105,7 +106,9 @@ static struct mds_ckpt_state state_of(const struct run *r)
                                    .vocab = r->config->model.vocab,
                                    .padded_vocab = r->config->model.padded_vocab,
                                    .origin = r->origin,
-                                   .begun = r->begun};
+                                   .begun = r->begun,
+                                   .tokenizer = 1 + words.tokenizer,
+                                   .eod = words.eod};
 }
 
 static void share(void *ctx, int unit, int64_t *first, int64_t *n)

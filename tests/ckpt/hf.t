@@ -94,6 +94,30 @@ test_expect_success 'an import keeps its settings, and leaves the sequence lengt
     mds_pretrain --show-config --load gpt2-back >out && grep "seq_length: 32 .*# checkpoint gpt2-back/" out
 '
 
+# words KIND EOD WORDS: the export of a run on such tokens knows them
+words() {
+    rm -rf w && mds_data make --tokenizer $1 --output $1.h5 "$srcdir/tests/data/lambda.fna.gz" &&
+        pretrain $gpt2 --train-iters 1 --save w --data-path $1.h5 &&
+        mds_ckpt export --format hf --output words-$1 w &&
+        grep "\"eos_token_id\": $2," words-$1/config.json &&
+        grep "\"<eod>\": $2" words-$1/tokenizer.json && grep "\"eos_token\": \"<eod>\"" words-$1/tokenizer_config.json &&
+        test "$(grep -c "^      \".*\": [0-9]*,*$" words-$1/tokenizer.json)" -eq $3
+}
+test_expect_success 'the tokenizer goes out with codons, nucleotides and bytes, and nothing with what is not known' '
+    words codon 64 66 && words nucleotide 5 6 && words bytes 256 257 &&
+    grep "\"GCT\": 39," words-codon/tokenizer.json && grep "\"\\\\u010a\": 10," words-bytes/tokenizer.json &&
+    mds_ckpt reshard w w2 --tensor-model-parallel-size 2 && mds_ckpt export --format hf --output words-2 w2 &&
+    cmp words-bytes/tokenizer.json words-2/tokenizer.json &&
+    mds_ckpt export --format hf --output words-none gpt2-back &&
+    grep "\"eos_token_id\": null" words-none/config.json && test ! -e words-none/tokenizer.json
+'
+python=${PYTHON_HF:-$PYTHON_TORCH}
+if "$python" -c 'import transformers' 2>/dev/null; then
+    test_expect_success 'and transformers makes the same ids of text' '
+        "$python" "$srcdir/tests/parity/hf_tokens.py" codon words-codon nucleotide words-nucleotide bytes words-bytes
+    '
+fi
+
 # no_shape WORDS OPTIONS...: a model that no folder can hold; what is said has WORDS
 no_shape() {
     words=$1

@@ -1,0 +1,126 @@
+#include "data/tokenizer_json.h"
+
+/* ---- words ---- */
+
+/* The letter that stands for a byte in byte-level vocabularies: itself where it prints,
+ * else the next one from U+0100 on.  Source: GPT-2's encoder.py, bytes_to_unicode. */
+static int letter_of(int byte)
+{
+    int letter = 256;
+
+    for (int b = 0; b <= byte; b++) {
+        int prints = (b >= '!' && b <= '~') || (b >= 0xa1 && b != 0xad);
+
+        if (b == byte)
+            return prints ? b : letter;
+        letter += !prints;
+    }
+    return letter;
+}
+
+static void add_words(enum mds_tokenizer t, struct mds_str *out)
+{
+    struct mds_vocabulary v = mds_tokenizer_vocabulary(t);
+    char word[8];
+
+    mds_str_add(out, "    \"vocab\": {");
+    for (int32_t id = 0; id < v.size; id++) {
+        mds_str_add(out, "%s\n      ", id ? "," : "");
+        if (t == MDS_TOKENIZER_BYTES && id != v.eod)
+            mds_str_add(out, "\"\\u%04x\"", letter_of(id));
+        else
+            mds_json_quote(mds_tokenizer_word(t, id, word), out);
+        mds_str_add(out, ": %d", (int)id);
+    }
+    mds_str_add(out, "\n    }");
+}
+
+static void add_eod(enum mds_tokenizer t, struct mds_str *out)
+{
+    mds_str_add(out,
+                "  \"added_tokens\": [\n    {\"id\": %d, \"content\": \"<eod>\", "
+                "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                "\"normalized\": false, \"special\": true}\n  ],\n",
+                (int)mds_tokenizer_vocabulary(t).eod);
+}
+
+/* ---- from text to words ---- */
+
+static void add_replace(const char *pattern, const char *content, const char *end,
+                        struct mds_str *out)
+{
+    mds_str_add(out,
+                "    {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"%s\"}, "
+                "\"content\": \"%s\"}%s\n",
+                pattern, content, end);
+}
+
+static void add_bases(struct mds_str *out)
+{
+    mds_str_add(out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n");
+    add_replace("[ \\\\t\\\\r\\\\n]", "", ",", out);
+    add_replace("a", "A", ",", out);
+    add_replace("c", "C", ",", out);
+    add_replace("g", "G", ",", out);
+    add_replace("[tuU]", "T", ",", out);
+    add_replace("[^ACGT]", "N", "", out);
+    mds_str_add(out, "  ]},\n");
+}
+
+/* Pieces that match are words, what is between them is dropped. */
+static void add_split(const char *pattern, struct mds_str *out)
+{
+    mds_str_add(out,
+                "  \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": "
+                "\"%s\"}, \"behavior\": \"Removed\", \"invert\": true},\n"
+                "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"Fuse\"},\n",
+                pattern);
+}
+
+static void add_byte_level(struct mds_str *out)
+{
+    static const char rest[] = "\"add_prefix_space\": false, \"trim_offsets\": false, "
+                               "\"use_regex\": false";
+
+    mds_str_add(out,
+                "  \"normalizer\": null,\n"
+                "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", %s},\n"
+                "  \"post_processor\": null,\n"
+                "  \"decoder\": {\"type\": \"ByteLevel\", %s},\n",
+                rest, rest);
+}
+
+static void add_model(enum mds_tokenizer t, struct mds_str *out)
+{
+    mds_str_add(out, "  \"model\": {\n");
+    if (t == MDS_TOKENIZER_BYTES)
+        mds_str_add(out, "    \"type\": \"BPE\", \"dropout\": null, \"unk_token\": "
+                         "null, \"continuing_subword_prefix\": null,\n"
+                         "    \"end_of_word_suffix\": null, \"fuse_unk\": false, "
+                         "\"byte_fallback\": false, \"merges\": [],\n");
+    else
+        mds_str_add(out, "    \"type\": \"WordLevel\", \"unk_token\": \"%s\",\n",
+                    t == MDS_TOKENIZER_CODON ? "<unk>" : "N");
+    add_words(t, out);
+    mds_str_add(out, "\n  }\n}\n");
+}
+
+void mds_tokenizer_json(enum mds_tokenizer t, struct mds_str *tokenizer,
+                        struct mds_str *config)
+{
+    mds_str_add(tokenizer, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
+                           "  \"padding\": null,\n");
+    add_eod(t, tokenizer);
+    if (t == MDS_TOKENIZER_BYTES) {
+        add_byte_level(tokenizer);
+    } else {
+        add_bases(tokenizer);
+        add_split(t == MDS_TOKENIZER_CODON ? "..." : ".", tokenizer);
+    }
+    add_model(t, tokenizer);
+    mds_str_add(config,
+                "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+                "  \"clean_up_tokenization_spaces\": false,\n%s"
+                "  \"eos_token\": \"<eod>\"\n}\n",
+                t == MDS_TOKENIZER_CODON ? "  \"unk_token\": \"<unk>\",\n" : "");
+}
