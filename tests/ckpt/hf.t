@@ -96,12 +96,13 @@ test_expect_success 'an import keeps its settings, and leaves the sequence lengt
 
 # words KIND EOD WORDS: the export of a run on such tokens knows them
 words() {
-    rm -rf w && mds_data make --tokenizer $1 --output $1.h5 "$srcdir/tests/data/lambda.fna.gz" &&
-        pretrain $gpt2 --train-iters 1 --save w --data-path $1.h5 &&
-        mds_ckpt export --format hf --output words-$1 w &&
-        grep "\"eos_token_id\": $2," words-$1/config.json &&
-        grep "\"<eod>\": $2" words-$1/tokenizer.json && grep "\"eos_token\": \"<eod>\"" words-$1/tokenizer_config.json &&
-        test "$(grep -c "^      \".*\": [0-9]*,*$" words-$1/tokenizer.json)" -eq $3
+    kind=$1 eod=$2 count=$3
+    rm -rf w && mds_data make --tokenizer "$kind" --output "$kind.h5" "$srcdir/tests/data/lambda.fna.gz" &&
+        pretrain --num-attention-heads 4 --train-iters 1 --save w --data-path "$kind.h5" &&
+        mds_ckpt export --format hf --output "words-$kind" w && cd "words-$kind" &&
+        grep "\"eos_token_id\": $eod," config.json && grep "\"<eod>\": $eod" tokenizer.json &&
+        grep "\"eos_token\": \"<eod>\"" tokenizer_config.json &&
+        test "$(grep -c "^      \".*\": [0-9]*,*$" tokenizer.json)" -eq "$count" && cd ..
 }
 test_expect_success 'the tokenizer goes out with codons, nucleotides and bytes, and nothing with what is not known' '
     words codon 64 66 && words nucleotide 5 6 && words bytes 256 257 &&
