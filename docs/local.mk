@@ -27,6 +27,7 @@ EXTRA_DIST += \
   docs/adr/0015-plain-attention-is-one-walk.md \
   docs/adr/0016-blocks-leave-by-slots.md \
   docs/adr/0017-products-race-twice.md \
+  docs/adr/0018-libraries-are-opened-at-need.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg

@@ -3,13 +3,15 @@
 # kernels_cuda_libs is what a program links that has the device room: empty without CUDA.
 kernels_cuda_c = \
   kernels/cuda/attention.c kernels/cuda/attention.h \
-  kernels/cuda/common.c kernels/cuda/cuda.h kernels/cuda/grid.h \
+  kernels/cuda/common.c kernels/cuda/cublaslt.h kernels/cuda/cuda.h kernels/cuda/grid.h \
+  kernels/cuda/libraries.c \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/plain.c kernels/cuda/plain.h \
   kernels/cuda/product.c kernels/cuda/product.h kernels/cuda/race.c \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
+  kernels/cuda/cudnn_calls.h \
   kernels/cuda/cudnn_graph.c kernels/cuda/cudnn_graph.h \
   kernels/cuda/cudnn_plan.c kernels/cuda/cudnn_plan.h
 kernels_cuda_cu = \

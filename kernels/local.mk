@@ -2,7 +2,7 @@ noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
   kernels/activation.h kernels/attention.h kernels/elementwise.h kernels/embedding.h \
-  kernels/half.h kernels/inline.h kernels/linear.h kernels/loss.h kernels/norm.h \
+  kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
   kernels/normal.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/cost.c \
   kernels/cpu/activation.c \
@@ -50,6 +50,7 @@ kernels_tests = \
   tests/kernels/cuda_grid \
   tests/kernels/elements \
   tests/kernels/half \
+  tests/kernels/library \
   tests/kernels/loss \
   tests/kernels/products \
   tests/kernels/rows
@@ -70,6 +71,9 @@ tests_kernels_elements_LDADD = $(kernels_ldadd)
 tests_kernels_half_SOURCES = tests/kernels/half.c
 tests_kernels_half_CFLAGS = $(kernels_cflags)
 tests_kernels_half_LDADD = $(kernels_ldadd)
+tests_kernels_library_SOURCES = tests/kernels/library.c
+tests_kernels_library_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_kernels_library_LDADD = kernels/libmdsk.a $(CMOCKA_LIBS)
 tests_kernels_loss_SOURCES = tests/kernels/loss.c
 tests_kernels_loss_CFLAGS = $(kernels_cflags)
 tests_kernels_loss_LDADD = $(kernels_ldadd)

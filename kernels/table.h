@@ -46,7 +46,8 @@ const struct mdsk_table *mdsk_cpu(void);
 void mdsk_cpu_set_threads(int n);
 
 /* The same, and whatever else the first product needs: before anything is computed.
- * Returns 0, or -ENOMEM: there is no room for the BLAS. */
+ * Returns 0; -ENOMEM: there is no room for the BLAS; -ENOENT: it cannot be opened, and
+ * mdsk_library_why (kernels/library.h) says why. */
 int mdsk_cpu_start(int n);
 
 /* Zero bytes, by all threads. */

@@ -2,8 +2,9 @@
 
 # MDS_CUDA_LIB(LIBRARY, HEADER, CALL, PLACES): looks for it below each place.  Python
 # packages bring no plain lib*.so, so a numbered one will do; conda has the toolkit's
-# parts in targets/ALONE.  Sets mds_found_cflags, mds_found_libs, and mds_found_at to
-# where it is, empty if nowhere.
+# parts in targets/ALONE.  Sets mds_found_cflags, mds_found_libs; mds_found_file and
+# mds_found_folder to what is opened and the flags to find it, where it is not linked
+# (kernels/library.h); and mds_found_at to where it is, empty if nowhere.
 AC_DEFUN([MDS_CUDA_LIB], [
 mds_found_at=
 for mds_dir in $4; do
@@ -19,7 +20,10 @@ for mds_dir in $4; do
        MDS_LINKS([mds_try], [[#include <$2>]], [[$3]],
          [mds_found_at=$mds_dir
           mds_found_cflags=$mds_include
-          mds_found_libs=$mds_try_LIBS], [:])])
+          mds_found_libs=$mds_try_LIBS
+          mds_found_folder="-Wl,-rpath,${mds_file%/*}"
+          MDS_SONAME([$1])
+          mds_found_file=${mds_soname:-${mds_file##*/}}], [:])])
   done
 done
 AC_MSG_CHECKING([for lib$1])
@@ -38,8 +42,9 @@ AS_IF([test -z "$NVCC"], [$1_summary="no (it is for CUDA)"],
                       [mds_dirs=$with_$1])
   MDS_CUDA_LIB([$1], [$3], [$4], [$mds_dirs])
   AS_IF([test -n "$mds_found_at"],
-    [$2_CFLAGS=$mds_found_cflags $2_LIBS=$mds_found_libs $1_summary=$mds_found_at
-     AC_DEFINE([HAVE_$2], [1], [$1 is there])],
+    [$2_CFLAGS=$mds_found_cflags $2_LIBS=$mds_found_folder $1_summary=$mds_found_at
+     AC_DEFINE([HAVE_$2], [1], [$1 is there])
+     AC_DEFINE_UNQUOTED([MDS_$2_FILE], ["$mds_found_file"], [the $1 to open])],
     [test "x$with_$1" != xauto],
     [AC_MSG_ERROR([--with-$1=$with_$1: no usable lib$1 and $3 there; config.log says why])])])
 AC_SUBST([$2_CFLAGS]) AC_SUBST([$2_LIBS])
@@ -109,7 +114,8 @@ MDS_CUDA_LIB([cublasLt], [cublasLt.h],
   [cublasLtHandle_t h; return cublasLtCreate(&h) == CUBLAS_STATUS_SUCCESS;],
   [$CUDA_PLACES])
 AS_IF([test -n "$mds_found_at"],
-  [CUBLASLT_LIBS=$mds_found_libs
+  [CUBLASLT_LIBS=$mds_found_folder
+   AC_DEFINE_UNQUOTED([MDS_CUBLASLT_FILE], ["$mds_found_file"], [the cuBLASLt to open])
    AS_CASE([$CUDA_CFLAGS], [$mds_found_cflags], [],
      [CUDA_CFLAGS="$CUDA_CFLAGS $mds_found_cflags"])],
   [mds_cuda_why="no usable libcublasLt below $CUDA_DIR"])

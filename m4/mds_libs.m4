@@ -1,10 +1,14 @@
 # The libraries mds stands on.  Each macro sets X_CFLAGS, X_LIBS and x_summary.
 
-# MDS_LINKS(NAME, INCLUDE, CALL, IF-YES, IF-NO): does it build with NAME's flags?
+# MDS_LINKS(NAME, INCLUDE, CALL, IF-YES, IF-NO): does it build with NAME's flags?  Sets
+# mds_needed to the shared libraries that it then needs.
 AC_DEFUN([MDS_LINKS], [
 mds_saved_cflags=$CFLAGS; mds_saved_libs=$LIBS
 CFLAGS="$CFLAGS $$1_CFLAGS"; LIBS="$$1_LIBS $LIBS"
-AC_LINK_IFELSE([AC_LANG_PROGRAM([$2], [$3])], [mds_links=yes], [mds_links=no])
+AC_LINK_IFELSE([AC_LANG_PROGRAM([$2], [$3])],
+  [mds_links=yes
+   mds_needed=$($OBJDUMP -p conftest$ac_exeext 2> /dev/null | sed -n 's/^ *NEEDED *//p')],
+  [mds_links=no mds_needed=])
 CFLAGS=$mds_saved_cflags; LIBS=$mds_saved_libs
 AS_IF([test $mds_links = yes], [$4], [$5])
 ])
@@ -43,6 +47,15 @@ AS_IF([test "$$2_summary" = yes],
 AC_SUBST([$1_CFLAGS]) AC_SUBST([$1_LIBS])
 ])
 
+# MDS_SONAME(LIB): sets mds_soname to the name by which what MDS_LINKS has just linked
+# needs libLIB; empty if that is no shared library.
+AC_DEFUN([MDS_SONAME], [
+mds_soname=
+for mds_word in $mds_needed; do
+  AS_CASE([$mds_word], [lib$1*], [mds_soname=$mds_word])
+done
+])
+
 AC_DEFUN([MDS_LIBYAML], [
 MDS_LIB([YAML], [libyaml], [libyaml], [yaml-0.1], [yaml.h], [yaml],
   [[yaml_parser_t p; return yaml_parser_initialize(&p);]])
@@ -62,13 +75,26 @@ AS_IF([test "$hdf5_summary" != yes],
   a cluster: module load hdf5; elsewhere: --with-hdf5=DIR])])
 ])
 
+# It is opened when products are first needed (kernels/library.h), not linked: only the
+# folders to look in stay in OPENBLAS_LIBS.
+AC_DEFUN([MDS_OPENBLAS_AT_NEED], [
+AC_DEFINE_UNQUOTED([MDS_OPENBLAS_FILE], ["$mds_soname"],
+  [the OpenBLAS to open; undefined: it is linked])
+mds_words=$OPENBLAS_LIBS OPENBLAS_LIBS=
+for mds_word in $mds_words; do
+  AS_CASE([$mds_word], [-l*], [], [OPENBLAS_LIBS="${OPENBLAS_LIBS:+$OPENBLAS_LIBS }$mds_word"])
+done
+])
+
 # Optional: without it the cpu backend uses its own, slower product.
 AC_DEFUN([MDS_OPENBLAS], [
 MDS_LIB([OPENBLAS], [openblas], [OpenBLAS for the cpu backend's products,], [openblas],
   [cblas.h], [openblas], [[openblas_set_num_threads(1); cblas_sscal(0, 1.0f, 0, 1);]])
 AS_IF([test "$openblas_summary" = yes],
   [blas_summary=OpenBLAS
-   AC_DEFINE([HAVE_OPENBLAS], [1], [OpenBLAS's cblas is there])],
+   AC_DEFINE([HAVE_OPENBLAS], [1], [OpenBLAS's cblas is there])
+   MDS_SONAME([openblas])
+   AS_IF([test -n "$mds_soname"], [MDS_OPENBLAS_AT_NEED])],
   [blas_summary="built-in (slower; OpenBLAS would be faster)"])
 ])
 

@@ -12,55 +12,119 @@
 #ifdef HAVE_OPENBLAS
 #include <cblas.h>
 
-int mdsk_product(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
-                 const struct mdsk_operand *b, float *c, int64_t ldc, int add)
+#include "kernels/library.h"
+
+#define CALLS(X) X(cblas_sgemm) X(openblas_set_num_threads) X(openblas_get_config)
+
+#ifdef MDS_OPENBLAS_FILE
+static struct {
+    CALLS(MDSK_LIBRARY_CALL)
+} blas;
+
+static int wanted_threads; /* 0: as many as it likes */
+
+/* It makes its threads as it is opened, one for each core unless told otherwise. */
+static int open_library(void)
 {
-    cblas_sgemm(CblasRowMajor, a->transposed ? CblasTrans : CblasNoTrans,
-                b->transposed ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, 1, a->data, (blasint)a->ld, b->data, (blasint)b->ld,
-                add ? 1 : 0, c, (blasint)ldc);
+    static const char *const names[] = {CALLS(MDSK_LIBRARY_NAME) NULL};
+    char n[16];
+    int err;
+
+    if (blas.cblas_sgemm)
+        return 0;
+    snprintf(n, sizeof n, "%d", wanted_threads);
+    if (wanted_threads > 0)
+        setenv("OPENBLAS_NUM_THREADS", n, 1);
+    err = mdsk_library_open(MDS_OPENBLAS_FILE, names, &blas);
+    if (!err && wanted_threads > 0)
+        blas.openblas_set_num_threads(wanted_threads);
+    return err;
+}
+
+void mdsk_product_set_threads(int n)
+{
+    wanted_threads = n;
+    if (blas.cblas_sgemm)
+        blas.openblas_set_num_threads(n);
+}
+
+#else
+static const struct {
+    CALLS(MDSK_LIBRARY_CALL)
+} blas = {CALLS(MDSK_LIBRARY_LINKED)};
+
+static int open_library(void)
+{
     return 0;
 }
 
 void mdsk_product_set_threads(int n)
 {
-    openblas_set_num_threads(n);
+    blas.openblas_set_num_threads(n);
+}
+#endif
+
+int mdsk_product(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
+                 const struct mdsk_operand *b, float *c, int64_t ldc, int add)
+{
+    int err = open_library();
+
+    if (err)
+        return err;
+    blas.cblas_sgemm(CblasRowMajor, a->transposed ? CblasTrans : CblasNoTrans,
+                     b->transposed ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
+                     (blasint)k, 1, a->data, (blasint)a->ld, b->data, (blasint)b->ld,
+                     add ? 1 : 0, c, (blasint)ldc);
+    return 0;
 }
 
 /* For all threads; a smaller one would be made by one of them. */
 static int first_product(void)
 {
-    const int n = 256;
-    float *m = calloc(2 * (size_t)n * n, sizeof *m);
+    const int64_t n = 256;
+    float *m = calloc(2 * (size_t)(n * n), sizeof *m);
+    const struct mdsk_operand zeros = {m, n, 0};
+    int err = m ? mdsk_product(n, n, n, &zeros, &zeros, m + n * n, n, 0) : -ENOMEM;
 
-    if (!m)
-        return -ENOMEM;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, m, n, m, n, 1,
-                m + n * n, n);
     free(m);
-    return 0;
+    return err;
 }
 
-/* OpenBLAS takes room for a thread when the thread first has work, and where it is
- * refused asks again without end: 128 MiB of addresses on x86-64, and a stack. */
-int mdsk_product_start(int n)
+/* OpenBLAS takes memory for each thread and for the caller, as it is opened
+ * or at the first product, and where it is refused asks again without end: 128 MiB of
+ * addresses on x86-64, and a stack; besides what the library itself takes. */
+static int can_have_memory(int n)
 {
-    const size_t size = (size_t)n * (136 << 20);
+    const size_t size = ((size_t)(n + 1) * 136 + 64) << 20;
     void *room =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (room == MAP_FAILED)
-        return -ENOMEM;
+        return 0;
     munmap(room, size);
+    return 1;
+}
+
+int mdsk_product_start(int n)
+{
+    static int started; /* threads that have their memory */
+    int err;
+
+    if (n > started && !can_have_memory(n))
+        return -ENOMEM;
     mdsk_product_set_threads(n);
-    return first_product();
+    err = first_product();
+    if (!err && n > started)
+        started = n;
+    return err;
 }
 
 static void library_name(char *out, size_t size)
 {
     char name[24] = "OpenBLAS", version[24] = "";
 
-    sscanf(openblas_get_config(), "%23s %23s", name, version);
+    if (!open_library())
+        sscanf(blas.openblas_get_config(), "%23s %23s", name, version);
     snprintf(out, size, "%s %s", name, version);
 }
 

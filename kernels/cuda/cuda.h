@@ -28,6 +28,10 @@ int mdsk_cuda_fail(const char *library, const char *why);
 /* What failed last, "" if nothing did.  Static. */
 const char *mdsk_cuda_why(void);
 
+/* Opens cuBLASLt and cuDNN, unless they are open: whoever needs them calls it first.
+ * Returns 0, or -ENOENT and a reason. */
+int mdsk_cuda_open(void);
+
 /* Whether this build has kernels for the current device. */
 int mdsk_cuda_fits(void);
 

@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 
+static const struct mdsk_cudnn *const dnn = &mdsk_cudnn;
+
 enum { ENGINES = 8, FIRST_INNER_ID = 1000 };
 
 static int failed(struct mdsk_cudnn_graph *g, cudnnStatus_t status)
@@ -18,7 +20,7 @@ static cudnnBackendDescriptor_t create(struct mdsk_cudnn_graph *g,
 
     if (failed(g, g->made < MDSK_CUDNN_MADE ? CUDNN_STATUS_SUCCESS
                                             : CUDNN_STATUS_INTERNAL_ERROR) ||
-        failed(g, cudnnBackendCreateDescriptor(type, &d)))
+        failed(g, dnn->cudnnBackendCreateDescriptor(type, &d)))
         return NULL;
     g->all[g->made++] = d;
     return d;
@@ -29,7 +31,7 @@ static void set(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t d,
                 int64_t n, const void *values)
 {
     if (g->status == CUDNN_STATUS_SUCCESS)
-        failed(g, cudnnBackendSetAttribute(d, name, type, n, values));
+        failed(g, dnn->cudnnBackendSetAttribute(d, name, type, n, values));
 }
 
 static void set_descriptor(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t d,
@@ -42,7 +44,7 @@ static void set_descriptor(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t 
 static void finalize(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t d)
 {
     if (g->status == CUDNN_STATUS_SUCCESS)
-        failed(g, cudnnBackendFinalize(d));
+        failed(g, dnn->cudnnBackendFinalize(d));
 }
 
 /* ---- tensors ---- */
@@ -232,12 +234,12 @@ static int try_engine(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t engin
     set(g, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle);
     set_descriptor(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine);
     if (g->status != CUDNN_STATUS_SUCCESS ||
-        cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS)
+        dnn->cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS)
         return 0;
     g->plan = plan;
-    return !failed(g, cudnnBackendGetAttribute(plan,
-                                               CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                               CUDNN_TYPE_INT64, 1, &n, &g->workspace));
+    return !failed(
+        g, dnn->cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                         CUDNN_TYPE_INT64, 1, &n, &g->workspace));
 }
 
 /* The ways to run the graph that cuDNN suggests, best first. */
@@ -254,9 +256,9 @@ static int64_t list_engines(struct mdsk_cudnn_graph *g, cudnnBackendDescriptor_t
     for (int i = 0; i < ENGINES; i++)
         engine[i] = create(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (g->status == CUDNN_STATUS_SUCCESS)
-        failed(g, cudnnBackendGetAttribute(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &n,
-                                           engine));
+        failed(g, dnn->cudnnBackendGetAttribute(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES,
+                                                &n, engine));
     return g->status != CUDNN_STATUS_SUCCESS ? 0 : n < ENGINES ? n : ENGINES;
 }
 
@@ -291,7 +293,7 @@ cudnnStatus_t mdsk_cudnn_run(const struct mdsk_cudnn_graph *g, int n,
         &workspace);
     finalize(&call, pack);
     if (call.status == CUDNN_STATUS_SUCCESS)
-        failed(&call, cudnnBackendExecute(g->handle, g->plan, pack));
+        failed(&call, dnn->cudnnBackendExecute(g->handle, g->plan, pack));
     mdsk_cudnn_fini(&call);
     return call.status;
 }
@@ -299,5 +301,5 @@ cudnnStatus_t mdsk_cudnn_run(const struct mdsk_cudnn_graph *g, int n,
 void mdsk_cudnn_fini(struct mdsk_cudnn_graph *g)
 {
     while (g->made > 0)
-        cudnnBackendDestroyDescriptor(g->all[--g->made]);
+        dnn->cudnnBackendDestroyDescriptor(g->all[--g->made]);
 }

@@ -6,8 +6,9 @@
 #ifndef MDSK_CUDA_CUDNN_GRAPH_H
 #define MDSK_CUDA_CUDNN_GRAPH_H
 
-#include <cudnn.h>
 #include <stdint.h>
+
+#include "kernels/cuda/cudnn_calls.h"
 
 enum { MDSK_CUDNN_MADE = 160, MDSK_CUDNN_OPS = 32 };
 

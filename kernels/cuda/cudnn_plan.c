@@ -17,6 +17,7 @@ struct plan {
     int usable;
 };
 
+static const struct mdsk_cudnn *const dnn = &mdsk_cudnn;
 static cudnnHandle_t handle;
 static struct plan *plans;
 
@@ -24,7 +25,7 @@ static int fail(cudnnStatus_t status)
 {
     if (status == CUDNN_STATUS_SUCCESS)
         return 0;
-    return mdsk_cuda_fail("cuDNN", cudnnGetErrorString(status));
+    return mdsk_cuda_fail("cuDNN", dnn->cudnnGetErrorString(status));
 }
 
 /* ---- graphs ---- */
@@ -308,20 +309,21 @@ int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *graph,
             ids[n] = id;
             addresses[n++] = c->data[id - 1];
         }
-    err = fail(cudnnSetStream(handle, stream));
+    err = fail(dnn->cudnnSetStream(handle, stream));
     return err ? err : fail(mdsk_cudnn_run(graph, n, ids, addresses, workspace));
 }
 
 int mdsk_cudnn_is_usable(void)
 {
     static int known, usable;
-    size_t version = cudnnGetVersion();
+    size_t version;
 
-    if (known)
+    if (known || mdsk_cuda_open())
         return usable;
     known = 1;
+    version = dnn->cudnnGetVersion();
     /* before 9.6 sums had to be cleared; 9.10.0 and 9.10.1 are known to be wrong */
     usable = mdsk_cuda_capability() >= 80 && version >= 90600 && version != 91000 &&
-             version != 91001 && cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS;
+             version != 91001 && dnn->cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS;
     return usable;
 }

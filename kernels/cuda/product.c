@@ -17,6 +17,7 @@ enum {
     SUGGESTIONS = 2 * MDSK_CUDA_ENTRANTS /* asked for; not all are taken */
 };
 
+static const struct mdsk_cublaslt *const lt = &mdsk_cublaslt;
 static cublasLtHandle_t handle;
 static struct mdsk_cuda_plan *plans;
 
@@ -24,7 +25,7 @@ static int rc(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS
                ? 0
-               : mdsk_cuda_fail("cuBLASLt", cublasLtGetStatusString(status));
+               : mdsk_cuda_fail("cuBLASLt", lt->cublasLtGetStatusString(status));
 }
 
 static cudaDataType_t type_of(int32_t dtype)
@@ -46,7 +47,7 @@ static int32_t alignment_of(const void *const *addresses, int n)
 static int set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what,
                     const void *value, size_t size)
 {
-    return rc(cublasLtMatmulDescSetAttribute(desc, what, value, size));
+    return rc(lt->cublasLtMatmulDescSetAttribute(desc, what, value, size));
 }
 
 static int has_aux(int32_t epilogue)
@@ -85,7 +86,8 @@ static int describe(struct mdsk_cuda_plan *p)
     const struct mdsk_cuda_shape *s = &p->shape;
     cublasOperation_t flip = CUBLAS_OP_T;
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
-    int err = rc(cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    int err =
+        rc(lt->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
 
     if (!err && s->flip_a)
         err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &flip, sizeof flip);
@@ -94,31 +96,31 @@ static int describe(struct mdsk_cuda_plan *p)
     if (!err)
         err = describe_epilogue(p);
     if (!err)
-        err =
-            rc(cublasLtMatrixLayoutCreate(&p->a, type_of(s->in), s->flip_a ? k : m,
-                                          s->flip_a ? m : k, s->flip_a ? s->k : s->m));
+        err = rc(lt->cublasLtMatrixLayoutCreate(&p->a, type_of(s->in),
+                                                s->flip_a ? k : m, s->flip_a ? m : k,
+                                                s->flip_a ? s->k : s->m));
     if (!err)
-        err =
-            rc(cublasLtMatrixLayoutCreate(&p->b, type_of(s->in), s->flip_b ? n : k,
-                                          s->flip_b ? k : n, s->flip_b ? s->n : s->k));
+        err = rc(lt->cublasLtMatrixLayoutCreate(&p->b, type_of(s->in),
+                                                s->flip_b ? n : k, s->flip_b ? k : n,
+                                                s->flip_b ? s->n : s->k));
     if (!err)
-        err = rc(cublasLtMatrixLayoutCreate(&p->c, type_of(s->out), m, n, s->m));
+        err = rc(lt->cublasLtMatrixLayoutCreate(&p->c, type_of(s->out), m, n, s->m));
     return err;
 }
 
 static void forget(struct mdsk_cuda_plan *p)
 {
-    cublasLtMatrixLayoutDestroy(p->c);
-    cublasLtMatrixLayoutDestroy(p->b);
-    cublasLtMatrixLayoutDestroy(p->a);
-    cublasLtMatmulDescDestroy(p->desc);
+    lt->cublasLtMatrixLayoutDestroy(p->c);
+    lt->cublasLtMatrixLayoutDestroy(p->b);
+    lt->cublasLtMatrixLayoutDestroy(p->a);
+    lt->cublasLtMatmulDescDestroy(p->desc);
 }
 
 static int prefer(cublasLtMatmulPreference_t pref,
                   cublasLtMatmulPreferenceAttributes_t what, const void *value,
                   size_t size)
 {
-    return rc(cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
+    return rc(lt->cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
 }
 
 /* Sums that are cut up are added in f32 and in order, or not cut up. */
@@ -154,10 +156,10 @@ static int drops_tail(const cublasLtMatmulAlgo_t *algo, int64_t k)
     const int32_t faulty = 66;
     int32_t id = 0, splits = 0;
 
-    if (cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &id,
-                                             sizeof id, NULL) ||
-        cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
-                                             &splits, sizeof splits, NULL))
+    if (lt->cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_ID, &id,
+                                                 sizeof id, NULL) ||
+        lt->cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                                 &splits, sizeof splits, NULL))
         return 1;
     return id == faulty && splits > 1 && k % splits != 0;
 }
@@ -167,19 +169,19 @@ static int suggest(struct mdsk_cuda_plan *p)
 {
     cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
     cublasLtMatmulPreference_t pref;
-    int n = 0, err = rc(cublasLtMatmulPreferenceCreate(&pref));
+    int n = 0, err = rc(lt->cublasLtMatmulPreferenceCreate(&pref));
 
     if (err)
         return err;
     err = set_preferences(pref, &p->shape);
-    if (!err &&
-        cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c, p->c, pref,
-                                       SUGGESTIONS, guess, &n) != CUBLAS_STATUS_SUCCESS)
+    if (!err && lt->cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c,
+                                                   p->c, pref, SUGGESTIONS, guess,
+                                                   &n) != CUBLAS_STATUS_SUCCESS)
         n = 0;
     for (int i = 0; i < n && p->entrants < MDSK_CUDA_ENTRANTS; i++)
         if (!drops_tail(&guess[i].algo, p->shape.k))
             p->entrant[p->entrants++] = guess[i].algo;
-    cublasLtMatmulPreferenceDestroy(pref);
+    lt->cublasLtMatmulPreferenceDestroy(pref);
     return err;
 }
 
@@ -208,9 +210,9 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
     err = aim(p, o);
     if (err)
         return err;
-    return rc(cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
-                             p->shape.add ? &one : &zero, o->c, p->c, o->c, p->c,
-                             &p->algo, room, WORKSPACE, stream));
+    return rc(lt->cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
+                                 p->shape.add ? &one : &zero, o->c, p->c, o->c, p->c,
+                                 &p->algo, room, WORKSPACE, stream));
 }
 
 static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,
@@ -230,12 +232,19 @@ static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,
     return 0;
 }
 
+static int open_handle(void)
+{
+    int err = handle ? 0 : mdsk_cuda_open();
+
+    return err || handle ? err : rc(lt->cublasLtCreate(&handle));
+}
+
 /* The plan for a shape, made at its first use. */
 int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
                         const struct mdsk_cuda_operands *o, struct mdsk_cuda_plan **out)
 {
     struct mdsk_cuda_plan *p = plans;
-    int err = handle ? 0 : rc(cublasLtCreate(&handle));
+    int err = open_handle();
 
     if (err)
         return err;

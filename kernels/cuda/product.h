@@ -3,8 +3,7 @@
 #ifndef MDSK_CUDA_PRODUCT_H
 #define MDSK_CUDA_PRODUCT_H
 
-#include <cublasLt.h>
-
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cuda.h"
 
 /* C [m,n] = A [m,k] B [k,n], by columns; all packed.  flip: the operand is stored

@@ -12,6 +12,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/late.c \
   src/comm/mpi.c \
   src/comm/nccl.c \
+  src/comm/nccl_calls.c src/comm/nccl_calls.h \
   src/comm/nccl_line.c \
   src/comm/nccl_line.h \
   src/comm/p2p.c \

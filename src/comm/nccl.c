@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct mds_nccl *const nccl = &mds_nccl;
+
 enum { LANES = 4 };
 
 enum { TURNS = 3 };
@@ -69,14 +71,14 @@ static ncclResult_t reduce_slices(struct mds_comm *c, const struct mds_comm_req 
     ncclResult_t code;
 
     if (is_even(c, r))
-        return ncclReduceScatter(r->in, r->sum, (size_t)r->chunk, type, ncclSum,
-                                 l->comm, l->stream);
-    code = ncclGroupStart();
+        return nccl->ncclReduceScatter(r->in, r->sum, (size_t)r->chunk, type, ncclSum,
+                                       l->comm, l->stream);
+    code = nccl->ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < c->size; p++)
         if (slice(r, p) > 0)
-            code = ncclReduce(r->in + p * r->chunk * r->elem_bytes, r->sum, slice(r, p),
-                              type, ncclSum, p, l->comm, l->stream);
-    return code == ncclSuccess ? ncclGroupEnd() : code;
+            code = nccl->ncclReduce(r->in + p * r->chunk * r->elem_bytes, r->sum,
+                                    slice(r, p), type, ncclSum, p, l->comm, l->stream);
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 static ncclResult_t gather_slices(struct mds_comm *c, const struct mds_comm_req *r)
@@ -87,33 +89,34 @@ static ncclResult_t gather_slices(struct mds_comm *c, const struct mds_comm_req 
     ncclResult_t code;
 
     if (is_even(c, r))
-        return ncclAllGather(r->in ? r->in : r->out + c->rank * chunk_bytes, r->out,
-                             (size_t)chunk_bytes, ncclInt8, l->comm, l->stream);
-    code = ncclGroupStart();
+        return nccl->ncclAllGather(r->in ? r->in : r->out + c->rank * chunk_bytes,
+                                   r->out, (size_t)chunk_bytes, ncclInt8, l->comm,
+                                   l->stream);
+    code = nccl->ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < c->size; p++) {
         char *at = r->out + p * chunk_bytes;
 
         if (slice(r, p) > 0)
-            code =
-                ncclBroadcast(at, at, slice(r, p) * e, ncclInt8, p, l->comm, l->stream);
+            code = nccl->ncclBroadcast(at, at, slice(r, p) * e, ncclInt8, p, l->comm,
+                                       l->stream);
     }
-    return code == ncclSuccess ? ncclGroupEnd() : code;
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 /* NCCL before 2.28 has no such call; this is what it would do. */
 static ncclResult_t scatter_slices(struct mds_comm *c, const struct mds_comm_req *r)
 {
     const struct mds_nccl_line *l = &((struct own *)c->own)->all;
-    ncclResult_t code = ncclGroupStart();
+    ncclResult_t code = nccl->ncclGroupStart();
 
     for (int p = 0; code == ncclSuccess && p < c->size; p++) {
-        code = ncclSend(r->in + p * r->chunk, (size_t)r->chunk, ncclInt8, p, l->comm,
-                        l->stream);
+        code = nccl->ncclSend(r->in + p * r->chunk, (size_t)r->chunk, ncclInt8, p,
+                              l->comm, l->stream);
         if (code == ncclSuccess)
-            code = ncclRecv(r->out + p * r->chunk, (size_t)r->chunk, ncclInt8, p,
-                            l->comm, l->stream);
+            code = nccl->ncclRecv(r->out + p * r->chunk, (size_t)r->chunk, ncclInt8, p,
+                                  l->comm, l->stream);
     }
-    return code == ncclSuccess ? ncclGroupEnd() : code;
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
@@ -122,8 +125,8 @@ static ncclResult_t queue(struct mds_comm *c, const struct mds_comm_req *r)
 
     switch (r->stages) {
     case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
-        return ncclAllReduce(r->in, r->out, (size_t)r->count, type_of(r->call.dtype),
-                             ncclSum, l->comm, l->stream);
+        return nccl->ncclAllReduce(r->in, r->out, (size_t)r->count,
+                                   type_of(r->call.dtype), ncclSum, l->comm, l->stream);
     case MDS_COMM_REDUCING:
         return reduce_slices(c, r);
     case MDS_COMM_GATHERING:
@@ -169,7 +172,8 @@ static enum mds_rc nccl_broadcast(struct mds_comm *c, void *buf, int64_t bytes,
     ncclResult_t code;
 
     MDS_TRY(all_ready(c, &c->call));
-    code = ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm, l->stream);
+    code = nccl->ncclBroadcast(buf, buf, (size_t)bytes, ncclInt8, root, l->comm,
+                               l->stream);
     MDS_TRY(mds_nccl_line_mark(c, l, &c->call, code, &ticket));
     return mds_nccl_line_wait(c, l, ticket);
 }
@@ -184,7 +188,7 @@ static enum mds_rc nccl_add_collectives(struct mds_comm *c)
 
     memset(&id, 0, sizeof id);
     if (c->rank == 0)
-        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, nccl->ncclGetUniqueId(&id)));
     mds_comm_at(__FILE__, __LINE__);
     MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
     c->stats = before;
@@ -225,9 +229,9 @@ static enum mds_rc nccl_start_message(struct mds_comm *c, struct mds_comm_p2p *m
                         c->tag, m->call.peer, m->call.tag);
     MDS_TRY(mds_nccl_line_ready(c, l, &m->call));
     if (m->call.kind == MDS_COMM_SEND)
-        code = ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
+        code = nccl->ncclSend(m->buf, bytes, ncclInt8, 1, l->comm, l->stream);
     else
-        code = ncclRecv(m->buf, bytes, ncclInt8, 0, l->comm, l->stream);
+        code = nccl->ncclRecv(m->buf, bytes, ncclInt8, 0, l->comm, l->stream);
     return mds_nccl_line_mark(c, l, &m->call, code, &m->ticket);
 }
 
@@ -248,11 +252,13 @@ static enum mds_rc exchange_first(const struct mds_comm *c, struct mds_nccl_line
     enum mds_rc rc = mds_nccl_check_cuda(c, "cudaMalloc", cudaMalloc(&words, bytes));
 
     if (!rc && sends)
-        rc = mds_nccl_check(c, "a first send", l->comm,
-                            ncclSend(words, bytes, ncclInt8, 1, l->comm, l->stream));
+        rc = mds_nccl_check(
+            c, "a first send", l->comm,
+            nccl->ncclSend(words, bytes, ncclInt8, 1, l->comm, l->stream));
     else if (!rc)
-        rc = mds_nccl_check(c, "a first recv", l->comm,
-                            ncclRecv(words, bytes, ncclInt8, 0, l->comm, l->stream));
+        rc = mds_nccl_check(
+            c, "a first recv", l->comm,
+            nccl->ncclRecv(words, bytes, ncclInt8, 0, l->comm, l->stream));
     if (!rc)
         rc =
             mds_nccl_check_cuda(c, "a first message", cudaStreamSynchronize(l->stream));
@@ -275,7 +281,7 @@ static enum mds_rc connect_pair(struct mds_comm *c, struct mds_nccl_line *l, int
 
     memset(&id, 0, sizeof id);
     if (sends) {
-        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, ncclGetUniqueId(&id)));
+        MDS_TRY(mds_nccl_check(c, "ncclGetUniqueId", NULL, nccl->ncclGetUniqueId(&id)));
         MDS_TRY(c->ops->send(c, 0, 0, peer, &id, sizeof id));
     } else {
         MDS_TRY(c->ops->recv(c, 0, 0, peer, &id, sizeof id));
@@ -346,7 +352,7 @@ static void abort_all(void)
             struct mds_nccl_line *l = line_of(own, i);
 
             if (l->comm)
-                ncclCommAbort(l->comm);
+                nccl->ncclCommAbort(l->comm);
             l->comm = NULL;
         }
         if (c->direct && !c->broken)
@@ -363,7 +369,7 @@ static enum mds_rc check_line(const struct mds_comm *c, const struct mds_nccl_li
     if (!l->comm)
         return MDS_OK;
     MDS_TRY(mds_nccl_check(c, "ncclCommGetAsyncError", l->comm,
-                           ncclCommGetAsyncError(l->comm, &state)));
+                           nccl->ncclCommGetAsyncError(l->comm, &state)));
     return state == ncclInProgress
                ? MDS_OK
                : mds_nccl_check(c, "a call under way", l->comm, state);
@@ -468,6 +474,8 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
 
     /* NVLink's multicast needs more of a node than many sites allow. */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
+    if (n > 1)
+        MDS_TRY(mds_nccl_open());
     MDS_TRY(mds_comm_create_mpi(ranks, n, tag, &c));
     c->dev = dev;
     if (n > 1) {

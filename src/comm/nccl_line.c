@@ -10,13 +10,16 @@
 
 #include <string.h>
 
+static const struct mds_nccl *const nccl = &mds_nccl;
+
 enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_t comm,
                            ncclResult_t code)
 {
     if (code == ncclSuccess)
         return MDS_OK;
     return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", c->tag, c->rank,
-                    c->size, call, ncclGetErrorString(code), ncclGetLastError(comm));
+                    c->size, call, nccl->ncclGetErrorString(code),
+                    nccl->ncclGetLastError(comm));
 }
 
 enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
@@ -68,17 +71,18 @@ enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l
     if (ctas > 0)
         config.maxCTAs = ctas;
     MDS_TRY(make_stream(c, l));
-    return mds_nccl_check(c, "ncclCommInitRankConfig", NULL,
-                          ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
+    return mds_nccl_check(
+        c, "ncclCommInitRankConfig", NULL,
+        nccl->ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
 }
 
 /* A broken line is torn down: its kernels may wait for peers that are gone. */
 void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
 {
     if (l->comm && broken)
-        ncclCommAbort(l->comm);
+        nccl->ncclCommAbort(l->comm);
     else if (l->comm && cudaStreamSynchronize(l->stream) == cudaSuccess)
-        ncclCommDestroy(l->comm);
+        nccl->ncclCommDestroy(l->comm);
     l->comm = NULL;
     for (int i = 0; i < MDS_NCCL_EVENTS; i++)
         if (l->over[i])

@@ -4,9 +4,9 @@
 #define MDS_COMM_NCCL_LINE_H
 
 #include "comm/internal.h"
+#include "comm/nccl_calls.h"
 
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 enum {
     MDS_NCCL_EVENTS = 64,

@@ -2,19 +2,28 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "device/backend.h"
+#include "kernels/library.h"
 #include "kernels/table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
 {
     int threads = spec->threads > 0 ? spec->threads : mds_host_cores();
+    int err = mdsk_cpu_start(threads);
 
-    if (mdsk_cpu_start(threads))
+    if (err == -ENOENT)
+        return mds_fail(MDS_ENOSUP,
+                        "matrix products: %s; load the module of OpenBLAS, or add its "
+                        "folder to LD_LIBRARY_PATH",
+                        mdsk_library_why());
+    if (err)
         return mds_fail(MDS_EMEM,
                         "host memory: matrix products of %d thread%s want 136 MiB of "
-                        "addresses each, refused: raise the limit (ulimit -v), or give "
+                        "addresses each, and 200 more, refused: raise the limit "
+                        "(ulimit -v), or give "
                         "fewer --threads",
                         threads, mds_plural(threads));
     dev->kern = mdsk_cpu();

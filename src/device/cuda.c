@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/library.h"
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
@@ -284,6 +285,11 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
         warn_of_few_queues();
     MDS_TRY(check("choosing the GPU", cudaSetDevice(gpu)));
     MDS_TRY(describe(dev, gpu));
+    if (mdsk_cuda_open())
+        return mds_fail(MDS_EDEVICE,
+                        "device cuda: %s; load the module of CUDA, or add the "
+                        "library's folder to LD_LIBRARY_PATH",
+                        mdsk_library_why());
     MDS_TRY(limit_memory(dev));
     own = mds_zalloc(1, sizeof *own);
     if (!own)

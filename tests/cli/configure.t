@@ -66,7 +66,8 @@ test_expect_success 'parts of CUDA in the folders of the HPC SDK' '
     (cd "$place" && hpc_sdk) && configures --with-cuda="$place/sdk/cuda/12.5" >found && cat found &&
     grep "CUDA  *sdk/cuda/12.5, for compute capability 90" found &&
     grep "NCCL  *sdk/comm_libs/12.5/nccl$" found &&
-    grep "^CUBLASLT_LIBS = -L$place/sdk/math_libs/12.5/lib64 " "$place/Makefile" &&
+    grep "^CUBLASLT_LIBS = -Wl,-rpath,$place/sdk/math_libs/12.5/lib64$" "$place/Makefile" &&
+    grep "MDS_CUBLASLT_FILE \"libcublasLt.so\"" "$place/config.h" &&
     grep "^CUDA_CFLAGS = .*-isystem $place/sdk/math_libs/12.5/include" "$place/Makefile"
 '
 

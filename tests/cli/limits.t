@@ -58,6 +58,36 @@ test_expect_success LIMIT_AS 'few addresses: an error where libraries would ask 
     done
 '
 
+# What only computing needs: OpenBLAS asks for memory before main, cuBLASLt takes 200 MB.
+# shellcheck disable=SC3045
+test_expect_success LIMIT_AS 'few addresses: programs that do not compute start, or say why not' '
+    for kib in 150000 200000 250000 300000; do
+        for p in mds_pretrain mds_data mds_launch mds_ckpt; do
+            (ulimit -v $kib && timeout 10 $p --version >out 2>&1)
+            status=$?
+            cat out
+            test $status -ne 124 && test -s out || return 1
+        done
+    done &&
+    (ulimit -v 500000 && timeout 10 mds_pretrain --model-size-key GPT125M --show-config >out) &&
+    grep "125,262,336" out
+'
+openblas=$(sed -n 's/^#define MDS_OPENBLAS_FILE "\(.*\)"/\1/p' "$builddir/config.h")
+command -v objdump >/dev/null && test_set_prereq OBJDUMP
+test_expect_success OBJDUMP 'no program is linked with what it opens at need' '
+    for p in mds_pretrain mds_data mds_launch mds_ckpt; do
+        objdump -p "$(command -v $p)" >needs && grep NEEDED needs || return 1
+        ! grep -E "NEEDED.*(${openblas:-cublas}|cublas|cudnn|nccl)" needs || return 1
+    done
+'
+[ -z "$openblas" ] || test_set_prereq OPENBLAS
+test_expect_success OPENBLAS 'a library that cannot be opened is named, once it is needed' '
+    mkdir none && : >"none/$openblas" &&
+    (export LD_LIBRARY_PATH="$PWD/none${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" &&
+        one --dry-run && test_expect_code 1 one --train-iters 2 2>err) &&
+    grep "error: matrix products: .*/none/$openblas: .*; load the module of OpenBLAS, or" err
+'
+
 # ---- files that change meanwhile ----
 
 test_expect_success 'tokens that are cut, or replaced in place, while they are read' '

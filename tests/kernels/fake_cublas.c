@@ -17,6 +17,13 @@
 
 struct fake_cublas fake;
 
+struct mdsk_cublaslt mdsk_cublaslt = {MDSK_CUBLASLT_CALLS(MDSK_LIBRARY_LINKED)};
+
+int mdsk_cuda_open(void)
+{
+    return 0;
+}
+
 /* ---- cuBLASLt ---- */
 
 struct cublasLtContext {

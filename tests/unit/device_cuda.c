@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "device/profile.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/library.h"
 #include "tests/unit/fake_cuda.h"
 
 #include <setjmp.h>
@@ -17,7 +18,14 @@
 
 /* ---- what cuda.c takes from kernels/cuda ---- */
 
-static int repeatable;
+static int repeatable, open_fails;
+
+int mdsk_cuda_open(void)
+{
+    static const char *const names[] = {"no_such_call", NULL};
+
+    return open_fails ? mdsk_library_open(NULL, names, NULL) : 0;
+}
 
 const struct mdsk_table *mdsk_cuda(void)
 {
@@ -114,6 +122,15 @@ static void gpus_that_will_not_do_are_refused(void **state)
 }
 
 /* What others have taken, and a margin for libraries, is not ours. */
+static void a_library_that_does_not_open_is_named(void **state)
+{
+    (void)state;
+    open_fails = 1;
+    refused(0, MDS_EDEVICE, "no_such_call; load the module of CUDA, or add");
+    open_fails = 0;
+    close_gpu(open_gpu(0));
+}
+
 static void memory_is_what_is_left(void **state)
 {
     const int64_t gib = INT64_C(1) << 30;
@@ -439,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ranks_take_gpus_in_order, start),
         cmocka_unit_test_setup(gpus_that_will_not_do_are_refused, start),
+        cmocka_unit_test_setup(a_library_that_does_not_open_is_named, start),
         cmocka_unit_test_setup(memory_is_what_is_left, start),
         cmocka_unit_test_setup(bits_may_matter, start),
         cmocka_unit_test_setup(what_went_in_comes_out, start),

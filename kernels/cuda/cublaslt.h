@@ -1,0 +1,31 @@
+/* What the backend calls of cuBLASLt, which is opened at need: kernels/library.h. */
+#ifndef MDSK_CUDA_CUBLASLT_H
+#define MDSK_CUDA_CUBLASLT_H
+
+#include <cublasLt.h>
+
+#include "kernels/library.h"
+
+#define MDSK_CUBLASLT_CALLS(X)                                                         \
+    X(cublasLtCreate)                                                                  \
+    X(cublasLtGetStatusString)                                                         \
+    X(cublasLtMatmul)                                                                  \
+    X(cublasLtMatmulAlgoConfigGetAttribute)                                            \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                  \
+    X(cublasLtMatmulDescCreate)                                                        \
+    X(cublasLtMatmulDescDestroy)                                                       \
+    X(cublasLtMatmulDescSetAttribute)                                                  \
+    X(cublasLtMatmulPreferenceCreate)                                                  \
+    X(cublasLtMatmulPreferenceDestroy)                                                 \
+    X(cublasLtMatmulPreferenceSetAttribute)                                            \
+    X(cublasLtMatrixLayoutCreate)                                                      \
+    X(cublasLtMatrixLayoutDestroy)
+
+struct mdsk_cublaslt {
+    MDSK_CUBLASLT_CALLS(MDSK_LIBRARY_CALL)
+};
+
+/* Filled by mdsk_cuda_open. */
+extern struct mdsk_cublaslt mdsk_cublaslt;
+
+#endif

@@ -1,0 +1,38 @@
+#include "kernels/library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static char why[256];
+
+static int refuse(const char *text)
+{
+    snprintf(why, sizeof why, "%s", text ? text : "a library cannot be opened");
+    return -ENOENT;
+}
+
+int mdsk_library_open(const char *file, const char *const names[], void *calls)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL), *address;
+
+    if (!library)
+        return refuse(dlerror());
+    for (int i = 0; names[i]; i++)
+        if (!dlsym(library, names[i])) {
+            refuse(dlerror());
+            dlclose(library);
+            return -ENOENT;
+        }
+    for (int i = 0; names[i]; i++) {
+        address = dlsym(library, names[i]);
+        memcpy((char *)calls + (size_t)i * sizeof address, &address, sizeof address);
+    }
+    return 0;
+}
+
+const char *mdsk_library_why(void)
+{
+    return why;
+}
