@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whether anything fits on so many ranks. */
-static int fits_on(const struct mds_plan_request *r, int64_t world)
+static enum mds_plan_answer fits_on(const struct mds_plan_request *r, int64_t world)
 {
     struct mds_plan_request at = *r;
     struct mds_plan_entry best;
@@ -18,19 +18,28 @@ static int fits_on(const struct mds_plan_request *r, int64_t world)
 
 static void advise_nodes(const struct mds_plan_request *r, FILE *f)
 {
-    int64_t most = r->machine->node.count * r->per_node, nodes;
+    int64_t most = r->machine->node.count * r->per_node;
+    int known = 1;
 
     for (int64_t world = 2 * r->world; world <= most && world <= 64 * r->world;
-         world *= 2)
-        if (fits_on(r, world)) {
-            nodes = (world + r->per_node - 1) / r->per_node;
+         world *= 2) {
+        enum mds_plan_answer answer = fits_on(r, world);
+        int64_t nodes = (world + r->per_node - 1) / r->per_node;
+
+        known &= answer != MDS_PLAN_UNKNOWN;
+        if (answer == MDS_PLAN_YES) {
             fprintf(f, "  %lld node%s (%lld ranks) would do\n", (long long)nodes,
                     mds_plural(nodes), (long long)world);
             return;
         }
-    if (most >= 2 * r->world)
+    }
+    if (most < 2 * r->world)
+        return;
+    if (known)
         fprintf(f, "  no number of nodes of %s would do, up to %lld ranks\n",
                 r->machine->name, (long long)mds_min(most, 64 * r->world));
+    else
+        fprintf(f, "  how many nodes would do is unknown, so far\n");
 }
 
 /* The options that are set, one by one: would it fit without? */
@@ -43,8 +52,8 @@ static void advise_free(const struct mds_plan_request *r, const struct mds_plan 
         enum mds_rc rc;
 
         at.freed = 1u << i;
-        if ((p->fixed & at.freed) &&
-            mds_plan_fits(&at, r->run->config.model.seq_length, &best, &rc)) {
+        if ((p->fixed & at.freed) && mds_plan_fits(&at, r->run->config.model.seq_length,
+                                                   &best, &rc) == MDS_PLAN_YES) {
             struct mds_str text = {0};
 
             mds_layout_describe(&best.layout, r->world, &text);
@@ -105,12 +114,19 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         advise_first(r, p, f);
         return;
     }
-    if (p->untried == 0 && (p->out_count == 0 || !p->out[0].divides))
+    if (p->untried > 0) {
+        fprintf(f, "whether anything fits is unknown, so far: nothing of what was "
+                   "tried does\n");
+        return;
+    }
+    if (p->out_count == 0 || !p->out[0].divides)
         return; /* a fault of the settings, not of room: mds_plan_refuse says it */
     fprintf(f, "nothing fits\n");
-    if (mds_plan_max_seq(r, &l) == MDS_OK && l.seq > 0)
+    if (mds_plan_max_seq(r, &l) != MDS_OK)
+        return;
+    if (l.seq > 0)
         fprintf(f, "  %lld tokens would, here\n", (long long)l.seq);
-    else
+    else if (l.untried == 0)
         fprintf(f, "  not even the shortest sequence, here\n");
     advise_free(r, p, f);
     advise_nodes(r, f);

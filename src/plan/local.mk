@@ -7,13 +7,15 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine_find.c \
   src/plan/machine_gpus.c \
   src/plan/advise.c \
+  src/plan/grid.c \
   src/plan/layout.c src/plan/layout.h \
   src/plan/layout_table.c \
   src/plan/longest.c \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \
-  src/plan/search.c \
+  src/plan/rehearse.c src/plan/rehearse.h \
+  src/plan/search.c src/plan/search.h \
   src/plan/space.c src/plan/space.h \
   src/plan/time.c src/plan/time.h
 

@@ -6,6 +6,7 @@
  * by fours. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "plan/space.h"
 
 #include <math.h>
@@ -66,7 +67,7 @@ static int probe(struct finder *f, const struct way *w, int64_t seq, struct poin
     f->run.config.model.seq_length = seq;
     mds_plan_set_least(&f->r, &e.layout, w->where, w->step,
                        mds_plan_tile(&w->grid, seq));
-    f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, &e, &runs);
+    f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, MDS_PREDICT_BRIEF, &e, &runs);
     f->out->rehearsed += runs;
     if (f->rc || runs == 0)
         return 0;
@@ -316,6 +317,24 @@ static void climb_all(struct finder *f, const struct mds_plan_grids *grids)
     free(all.v);
 }
 
+/* What was found by brief runs is run whole. */
+static void confirm(struct finder *f)
+{
+    struct mds_plan_longest *l = f->out;
+    int64_t runs;
+
+    while (l->seq > 0 && l->best.estimate.brief && !f->rc) {
+        f->run.config.model.seq_length = l->seq;
+        f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, MDS_PREDICT_WHOLE, &l->best,
+                                  &runs);
+        l->rehearsed += runs;
+        if (f->rc || l->best.estimate.fits)
+            return;
+        l->best.estimate.brief = 1;
+        l->seq = round_down(f, (double)(l->seq - mds_max(l->seq / 256, f->unit)));
+    }
+}
+
 enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
                              struct mds_plan_longest *out)
 {
@@ -331,8 +350,9 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
     f.r.run = &f.run;
     f.run.config.model.max_positions = 0;
     f.fixed = mds_layout_fixed(&f.run, r->world, &f.now) & ~r->freed;
-    MDS_TRY(mds_plan_grids_list(&f.r, &f.now, f.fixed, 1, &grids));
+    MDS_TRY(mds_plan_grids_list(&f.r, &f.now, f.fixed, &grids));
     climb_all(&f, &grids);
+    confirm(&f);
     mds_plan_grids_fini(&grids);
     longest.took_s = mds_clock_s() - start;
     if (!f.rc)

@@ -14,7 +14,8 @@ struct mds_plan_request {
     /* Members of layouts (bits as of mds_layout_fixed) that are searched although the
      * user fixed them. */
     unsigned freed;
-    double budget_s; /* no dry run begins later, but that of the model table's row */
+    double budget_s; /* no dry run begins later, but the winner's and that of the model
+                        table's row */
 };
 
 struct mds_plan_entry {
@@ -30,7 +31,9 @@ struct mds_plan_reject {
 };
 
 struct mds_plan {
-    /* Fastest first, but 2 % are taken off for each thing kept on the host; a row of
+    /* Those that are half as fast as the best, or faster; of the rest a few.  The first
+     * three were run as they are, others may be estimates by shorter runs.
+     * Fastest first, but 2 % are taken off for each thing kept on the host; a row of
      * the table before all, unless half as fast. */
     struct mds_plan_entry *fits;
     size_t fit_count;
@@ -41,6 +44,8 @@ struct mds_plan {
     char row_fault[256]; /* why that is not fits[0], or "" */
     int64_t rehearsed;   /* dry runs */
     int64_t untried;     /* grids for which, or for all of which, there was no time */
+    int64_t slow;        /* grids of which no layout can be half as fast as the best */
+    double first_s;      /* when a first layout was known that fits */
     double took_s;
 };
 
@@ -48,11 +53,16 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
                             struct mds_plan *out);
 void mds_plan_fini(struct mds_plan *p);
 
-/* Whether a layout was found that fits at that length; then *best is it.  Looks for a
- * sixteenth of the budget.  *rc is set in any case: MDS_OK, or why the search failed.
- */
-int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
-                  struct mds_plan_entry *best, enum mds_rc *rc);
+enum mds_plan_answer {
+    MDS_PLAN_NO,      /* nothing fits */
+    MDS_PLAN_YES,     /* *best does */
+    MDS_PLAN_UNKNOWN, /* nothing that there was time for fits, or the search failed */
+};
+
+/* Whether a layout fits at that length.  Looks for a sixteenth of the budget.  *rc is
+ * set in any case: MDS_OK, or why the search failed. */
+enum mds_plan_answer mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
+                                   struct mds_plan_entry *best, enum mds_rc *rc);
 
 /* The longest sequence for which a layout fits, to one part in 256, and that layout. */
 struct mds_plan_longest {

@@ -1,88 +1,7 @@
 #include "plan/predict.h"
-#include "engine/engine.h"
 #include "metrics/flops.h"
 #include "pipeline/split.h"
 #include "plan/time.h"
-
-/* ---- the dry run ---- */
-
-/* a -= b, of what is counted. */
-static void subtract(struct mds_ledger *a, const struct mds_ledger *b)
-{
-    for (int i = 0; i < MDS_OPS; i++) {
-        a->op[i].calls -= b->op[i].calls;
-        a->op[i].cost.flops -= b->op[i].cost.flops;
-        a->op[i].cost.bytes -= b->op[i].cost.bytes;
-    }
-}
-
-static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats *b)
-{
-    for (int k = 0; k < MDS_COMM_KINDS; k++) {
-        a->of[k].calls -= b->of[k].calls;
-        a->of[k].wire_bytes -= b->of[k].wire_bytes;
-    }
-}
-
-/* The step alone: what the start of a run does is not in it. */
-static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
-                        const struct mds_groups *g, struct mds_rehearsal *out)
-{
-    const struct mds_comm *groups[MDS_GROUPS];
-    struct mds_comm_stats before[MDS_GROUPS];
-    struct mds_step_result result;
-    struct mds_ledger start;
-    enum mds_rc rc;
-
-    rc = mds_zero_start(mds_engine_zero(e), 0);
-    mds_groups_list(g, groups);
-    start = *mds_dev_ledger(dev);
-    for (int i = 0; i < MDS_GROUPS; i++)
-        before[i] = *mds_comm_stats(groups[i]);
-    if (!rc)
-        rc = mds_engine_backward(e, 1, 0, NULL, &result);
-    if (!rc)
-        rc = mds_engine_update(e, 0);
-    out->ledger = *mds_dev_ledger(dev);
-    subtract(&out->ledger, &start);
-    for (int i = 0; i < MDS_GROUPS; i++) {
-        out->comm[i] = *mds_comm_stats(groups[i]);
-        subtract_stats(&out->comm[i], &before[i]);
-    }
-    return rc;
-}
-
-static enum mds_rc rehearse(const struct mds_config *c, const struct mds_groups *g,
-                            struct mds_rehearsal *out)
-{
-    const struct mds_dev_spec dry = {.name = "dry"};
-    struct mds_dev *dev = NULL, *host = NULL;
-    struct mds_engine *e = NULL;
-    int64_t whole_bytes = 0;
-    enum mds_rc rc = mds_dev_create(&dry, &dev);
-
-    if (!rc)
-        rc = mds_dev_create(&dry, &host);
-    if (!rc)
-        rc = mds_engine_create_dry(c, dev, host, g, &e);
-    if (!rc)
-        rc = step(e, dev, g, out);
-    if (!rc)
-        rc = mds_engine_whole_bytes(e, &whole_bytes);
-    if (!rc) {
-        struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
-
-        out->host_weights = z.weights;
-        out->host_bytes =
-            z.memory_bytes + mds_dev_ledger(host)->memory.total_peak + whole_bytes;
-    }
-    mds_engine_destroy(e);
-    mds_dev_destroy(host);
-    mds_dev_destroy(dev);
-    return rc;
-}
-
-/* ---- both ---- */
 
 /* A tenth is the system's.  A machine without a queue is this host, whatever the
  * profile says. */
@@ -142,40 +61,44 @@ static void merge(struct mds_estimate *e, const struct mds_estimate *of)
     *e = worse;
 }
 
-static struct mds_beside beside(const struct mds_machine *m, int per_node,
-                                const struct mds_groups *g, const struct mds_ledger *l)
-{
-    const struct mds_comm_channels n = {(int)m->overhead.channels,
-                                        (int)m->overhead.peer_channels};
+/* What an estimate is made for, and how. */
+struct prediction {
+    const struct mds_config *c;
+    const struct mds_machine *m;
+    int world, per_node;
+    enum mds_predict_how how;
+};
 
+static struct mds_beside beside(const struct mds_machine *m,
+                                const struct mds_rehearsal *r)
+{
     if (m->node.gpus == 0)
         return (struct mds_beside){.libraries = m->overhead.bytes};
     return (struct mds_beside){.libraries = m->overhead.bytes,
-                               .messages = mds_groups_nccl_bytes(g, per_node, n),
-                               .attention = l->scratch_bytes};
+                               .messages = r->nccl_bytes,
+                               .attention = r->ledger.scratch_bytes};
 }
 
-static enum mds_rc predict_rank(const struct mds_config *c, int world, int rank,
-                                int per_node, const struct mds_machine *m,
+static enum mds_rc predict_rank(const struct prediction *p, int rank,
                                 struct mds_estimate *e)
 {
-    struct mds_groups groups = {0};
-    struct mds_rehearsal r = {0};
-    enum mds_rc rc;
+    const struct mds_machine *m = p->m;
+    const struct mds_rehearsal_rank k = {
+        p->world,
+        rank,
+        p->per_node,
+        {(int)m->overhead.channels, (int)m->overhead.peer_channels}};
+    static enum mds_rc (*const rehearse[])(
+        const struct mds_config *, const struct mds_rehearsal_rank *,
+        struct mds_rehearsal *) = {mds_rehearse, mds_rehearse_short, mds_rehearse_part};
+    struct mds_rehearsal r;
 
-    MDS_TRY(mds_groups_create(&c->parallel, world, rank, NULL, &groups));
-    mds_groups_spans(&groups, r.span);
-    rc = rehearse(c, &groups, &r);
-    if (!rc)
-        *e = (struct mds_estimate){.memory = r.ledger.memory,
-                                   .beside = beside(m, per_node, &groups, &r.ledger),
-                                   .host_bytes = r.host_bytes};
-    mds_groups_fini(&groups);
-    if (rc)
-        return rc;
+    MDS_TRY(rehearse[p->how](p->c, &k, &r));
+    *e = (struct mds_estimate){
+        .memory = r.ledger.memory, .beside = beside(m, &r), .host_bytes = r.host_bytes};
     e->device_bytes = e->memory.total_peak + e->beside.libraries + e->beside.messages +
                       e->beside.attention;
-    mds_plan_time(m, c, per_node, &r, e);
+    mds_plan_time(m, p->c, p->per_node, &r, e);
     return MDS_OK;
 }
 
@@ -211,19 +134,34 @@ int mds_predict_ranks(const struct mds_config *c, int world,
     return n;
 }
 
+static enum mds_rc predict(const struct prediction *p, struct mds_estimate *out)
+{
+    struct mds_estimate e, other;
+    int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(p->c, p->world, rank);
+
+    MDS_TRY(predict_rank(p, rank[0], &e));
+    for (int i = 1; i < n; i++) {
+        MDS_TRY(predict_rank(p, rank[i], &other));
+        merge(&e, &other);
+    }
+    e.brief = p->how != MDS_PREDICT_WHOLE && mds_rehearsal_is_short(p->c);
+    limit(p->m, p->per_node, &e);
+    rate(p->c, p->world, &e);
+    *out = e;
+    return MDS_OK;
+}
+
+enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
+                           int world, int per_node, const struct mds_machine *m,
+                           struct mds_estimate *out)
+{
+    const struct prediction p = {c, m, world, per_node, how};
+
+    return predict(&p, out);
+}
+
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out)
 {
-    struct mds_estimate e, other;
-    int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(c, world, rank);
-
-    MDS_TRY(predict_rank(c, world, rank[0], per_node, m, &e));
-    for (int i = 1; i < n; i++) {
-        MDS_TRY(predict_rank(c, world, rank[i], per_node, m, &other));
-        merge(&e, &other);
-    }
-    limit(m, per_node, &e);
-    rate(c, world, &e);
-    *out = e;
-    return MDS_OK;
+    return mds_predict_as(MDS_PREDICT_WHOLE, c, world, per_node, m, out);
 }

@@ -25,6 +25,7 @@ struct mds_estimate {
     int64_t host_need;                /* that and, without GPUs, device_bytes */
     int64_t device_limit, host_limit; /* memory that a rank may take of each */
     int fits;
+    int brief; /* not by a run of all blocks and micro-batches */
 
     double step_s; /* the sum of the following */
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
@@ -49,5 +50,15 @@ double mds_estimate_part(const struct mds_estimate *e);
  * part shows (time.c); links are shared fairly. */
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
+
+/* How a step is run dry. */
+enum mds_predict_how {
+    MDS_PREDICT_WHOLE, /* as it is */
+    MDS_PREDICT_BRIEF, /* a few blocks and micro-batches, and what more of them add */
+    MDS_PREDICT_PART,  /* those few alone: for the least memory that it can need */
+};
+enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
+                           int world, int per_node, const struct mds_machine *m,
+                           struct mds_estimate *out);
 
 #endif

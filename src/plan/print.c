@@ -201,6 +201,11 @@ static void print_out(const struct mds_plan_request *r, const struct mds_plan *p
     if (p->row_fault[0])
         fprintf(f, "\nnot taken: a row of the model table (%s): %.*s\n", p->origin,
                 (int)strcspn(p->row_fault, "\n"), p->row_fault);
+    if (p->slow > 0)
+        fprintf(f,
+                "\nnot half as fast as the fastest, whatever memory there is: "
+                "%lld grid%s\n",
+                (long long)p->slow, mds_plural(p->slow));
     if (p->untried > 0)
         fprintf(f, "\nnot tried for want of time: %lld grid%s (--plan-seconds)\n",
                 (long long)p->untried, mds_plural(p->untried));
@@ -225,7 +230,9 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
         print_time(&p->fits[0].estimate, f);
     }
     print_out(r, p, rows, f);
-    fprintf(f, "\n%lld dry run%s in %.1f s; rates and links are those of %s\n",
-            (long long)p->rehearsed, mds_plural(p->rehearsed), p->took_s,
-            r->machine->path);
+    fprintf(f, "\n%lld dry run%s in %.1f s", (long long)p->rehearsed,
+            mds_plural(p->rehearsed), p->took_s);
+    if (p->fit_count > 0)
+        fprintf(f, ", a first layout that fits after %.1f s", p->first_s);
+    fprintf(f, "; rates and links are those of %s\n", r->machine->path);
 }

@@ -1,364 +1,237 @@
+#include "plan/search.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/minmax.h"
-#include "plan/space.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a search carries along. */
-struct search {
-    const struct mds_plan_request *r;
-    struct mds_layout now; /* the user's */
-    struct mds_plan *plan;
-    double end_s;
-    double told_s;   /* when something was last said of it */
-    int only_frugal; /* each grid's most frugal layout alone: does anything fit? */
-    struct {         /* of the grid that is searched */
-        struct mds_layout layout;
-        int fits;
-    } tried[MDS_PLAN_PLACES * MDS_PLAN_LEVELS];
-    int tried_count;
-    enum mds_rc rc;
-};
+/* A search has three parts.  Of each grid a few blocks are run with what needs least
+ * memory: most grids are out then.  Those that are left are searched, the one whose
+ * passes alone promise most first, until none promises half of what was found.  The
+ * best are then run whole: all else is by brief dry runs. */
 
-/* ---- lists ---- */
+/* So many of the best are run whole. */
+enum { CONFIRMED = 3 };
 
-static void add_fit(struct search *s, const struct mds_plan_entry *e)
+/* Grids that promise less than that part of the best are left out. */
+static const double worth_a_look = 0.5;
+
+/* ---- parts one and two ---- */
+
+/* Whether the model divides so; *e is its most frugal layout then.  A length that
+ * tensor ranks cannot share is left whole among them. */
+static int divides(struct search *s, struct mds_layout *grid, struct mds_plan_entry *e)
 {
-    struct mds_plan *p = s->plan;
-    struct mds_plan_entry *more = mds_grow(p->fits, p->fit_count, sizeof *more);
+    struct mds_config c;
 
-    if (!more) {
-        s->rc = MDS_EMEM;
-        return;
-    }
-    p->fits = more;
-    p->fits[p->fit_count++] = *e;
-}
-
-static void add_reject(struct search *s, const struct mds_plan_entry *e, int divides,
-                       const char *why)
-{
-    struct mds_plan *p = s->plan;
-    struct mds_plan_reject *more = mds_grow(p->out, p->out_count, sizeof *more);
-
-    if (!more) {
-        s->rc = MDS_EMEM;
-        return;
-    }
-    p->out = more;
-    p->out[p->out_count] = (struct mds_plan_reject){.entry = *e, .divides = divides};
-    snprintf(p->out[p->out_count].why, sizeof p->out->why, "%s", why);
-    p->out_count++;
-}
-
-/* ---- one layout ---- */
-
-/* Where ranks have thousands of micro-batches one grid takes many seconds, so this is
- * asked before each dry run. */
-static int is_late(const struct search *s)
-{
-    return mds_clock_s() > s->end_s;
-}
-
-/* A search may take its budget of 20 s. */
-static void tell(struct search *s)
-{
-    double now = mds_clock_s();
-
-    if (s->only_frugal || now - s->told_s < 5)
-        return;
-    s->told_s = now;
-    mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
-             (long long)s->plan->rehearsed, s->plan->fit_count,
-             s->end_s > now ? s->end_s - now : 0);
-}
-
-/* 0 if the model does not divide so; then mds_fail_text() says why. */
-static int try(struct search *s, struct mds_plan_entry *e)
-{
-    int64_t runs;
-
-    s->rc = mds_plan_rehearse(s->r, &s->now, s->plan->fixed, e, &runs);
-    s->plan->rehearsed += runs;
-    tell(s);
-    return runs > 0 && !s->rc;
-}
-
-/* ---- using the room that is left ---- */
-
-/* Whether what is fixed and the rest of the layout let it be so. */
-static int is_allowed(const struct search *s, const struct mds_layout *l)
-{
-    struct mds_layout kept = mds_layout_keep(*l, &s->now, s->plan->fixed);
-
-    return mds_layout_equal(&kept, l);
-}
-
-/* Of the fullest stage, or chunk of one. */
-static int64_t most_blocks(const struct search *s, const struct mds_layout *l)
-{
-    int uneven = s->r->run->config.model.layers % l->pipeline != 0;
-
-    return mds_plan_blocks(s->r, l) + uneven;
-}
-
-/* Keep attention's results of as many blocks as fit, in a layout that fits. */
-static void keep_attention(struct search *s, struct mds_plan_entry *e)
-{
-    int64_t good = 0, bad = most_blocks(s, &e->layout) + 1, n = bad - 1;
-    struct mds_plan_entry best = *e;
-
-    for (; bad - good > 1 && !s->rc && !is_late(s); n = good + (bad - good) / 2) {
-        struct mds_plan_entry at = *e;
-
-        at.layout.keep_attention = n;
-        if (!is_allowed(s, &at.layout))
-            return;
-        if (try(s, &at) && at.estimate.fits) {
-            best = at;
-            good = n;
-        } else {
-            bad = n;
-        }
-    }
-    *e = best;
-}
-
-/* A layout that fits but for what it keeps on the host gets the inputs of some blocks
- * back on the device: as few as will do. */
-static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
-{
-    const struct mds_estimate *is = &e->estimate;
-    int64_t few = 0, enough = most_blocks(s, &e->layout) + 1;
-    struct mds_plan_entry best = *e;
-
-    if (is->fits || is->device_bytes > is->device_limit)
-        return;
-    while (enough - few > 1 && !s->rc && !is_late(s)) {
-        struct mds_plan_entry at = *e;
-
-        at.layout.device_inputs = few + (enough - few) / 2;
-        if (!is_allowed(s, &at.layout) || !try(s, &at))
-            return;
-        if (at.estimate.host_bytes > at.estimate.host_limit) {
-            few = at.layout.device_inputs;
-        } else {
-            enough = at.layout.device_inputs;
-            best = at;
-        }
-    }
-    *e = best;
-}
-
-/* A layout that needs too much of the device puts all that blocks keep on the host, of
- * as few blocks as will do.  Blocks have most of what activations take.  1 if it fits
- * then. */
-static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
-{
-    const struct mds_estimate *is = &e->estimate;
-    int64_t blocks = mds_plan_blocks(s->r, &e->layout);
-    int64_t most = mds_plan_leaving(s->r, &e->layout);
-    int64_t block = is->memory.peak[MDS_MEM_ACT] / mds_max(blocks, 1);
-    int64_t over = is->device_bytes - is->device_limit;
-    int64_t n = block > 0 ? (over + block - 1) / block : blocks, end = n + 2;
-
-    if (over <= 0)
-        return 0;
-    for (; n < end && n <= most && !s->rc && !is_late(s); n++) {
-        struct mds_plan_entry at = *e;
-
-        at.layout.offload_layers = n;
-        if (!is_allowed(s, &at.layout) || !try(s, &at))
-            return 0;
-        if (at.estimate.fits) {
-            *e = at;
+    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
+    for (;; grid->sequence_parallel = 0) {
+        *e = (struct mds_plan_entry){.layout = *grid};
+        mds_plan_set_least(s->r, &e->layout, 0, 0, s->tile);
+        e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
+        if (!mds_layout_apply(s->r->run, &e->layout, s->r->world, &c))
             return 1;
-        }
-    }
-    return 0;
-}
-
-/* Whether full recompute may run in tiles instead: that is faster, for then blocks keep
- * attention's results, and needs less. */
-static int may_keep(const struct search *s, struct mds_layout l, int64_t tile)
-{
-    int whole = l.recompute == MDS_RECOMPUTE_FULL && l.sequence_tile == 0;
-
-    l.sequence_tile = tile;
-    l.keep_attention = 1;
-    return whole && tile > 0 && is_allowed(s, &l);
-}
-
-/* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
- * was not tried.  Many are the same because of what is fixed. */
-static int find_tried(const struct search *s, const struct mds_layout *l)
-{
-    for (int i = 0; i < s->tried_count; i++)
-        if (mds_layout_equal(&s->tried[i].layout, l))
-            return s->tried[i].fits;
-    return -1;
-}
-
-static void note_tried(struct search *s, const struct mds_layout *l, int fits)
-{
-    s->tried[s->tried_count].layout = *l;
-    s->tried[s->tried_count++].fits = fits;
-}
-
-/* Whether weights, gradients and states are too much already: no level of activations
- * will do then. */
-static int is_hopeless(const struct mds_estimate *e)
-{
-    const int64_t *peak = e->memory.peak;
-
-    return peak[MDS_MEM_PARAM] + peak[MDS_MEM_GRAD] + peak[MDS_MEM_OPTIM] >
-           e->device_limit;
-}
-
-/* The levels of activations up to the first that fits: those behind it are slower. */
-static void try_place(struct search *s, const struct mds_layout *grid, int place,
-                      int64_t tile)
-{
-    int fits = 0;
-
-    for (int level = 0; level < MDS_PLAN_LEVELS && !fits && !s->rc && !is_late(s);
-         level++) {
-        struct mds_plan_entry e = {.layout = *grid};
-        struct mds_layout asked;
-
-        mds_plan_set_states(&e.layout, place);
-        mds_plan_set_activations(&e.layout, level, tile);
-        e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
-        asked = e.layout;
-        if (may_keep(s, asked, tile))
-            continue;
-        fits = find_tried(s, &asked);
-        if (fits >= 0)
-            continue;
-        fits = 0;
-        if (try(s, &e)) {
-            keep_inputs_on_device(s, &e);
-            fits = e.estimate.fits;
-        }
-        note_tried(s, &asked, fits);
-        if (is_hopeless(&e.estimate))
-            break;
-        if (fits) {
-            keep_attention(s, &e);
-            add_fit(s, &e);
-        } else if (let_blocks_leave(s, &e)) {
-            add_fit(s, &e);
-        }
+        if (!grid->sequence_parallel)
+            return 0;
     }
 }
 
-/* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
- * 3 are what offload goes with. */
-static int is_pointless(const struct search *s, const struct mds_layout *grid,
-                        int place)
+static int64_t shares(const struct mds_layout *l)
 {
-    int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
-
-    return holders == 1 && mds_plan_shares(place);
+    return l->ulysses * l->ring;
 }
 
-/* ---- grids ---- */
+/* Whether fewer ranks share each sequence than in a grid that was out, all else being
+ * as there: *e needs more then.  Tensor ranks alone share learned positions, too. */
+static int is_out_already(const struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_layout *out = &s->out.layout;
+
+    if (s->out.estimate.tokens_s == 0 || out->tensor != e->layout.tensor ||
+        out->pipeline != e->layout.pipeline ||
+        out->sequence_parallel != e->layout.sequence_parallel ||
+        shares(&e->layout) == 1 || shares(&e->layout) >= shares(out))
+        return 0;
+    e->estimate = s->out.estimate;
+    return 1;
+}
+
+/* Whether the least that a grid needs on the device is too much, by a part of the
+ * step; *e is the nearest to fit.  With weights on the host there are buffers for some,
+ * which may be more than all of them. */
+static int is_too_much(struct search *s, const struct mds_layout *grid,
+                       struct mds_plan_entry *e)
+{
+    int too_much = 1;
+
+    for (int where = 0; where < 2 && too_much && !s->rc; where++) {
+        struct mds_plan_entry at = {.layout = *grid};
+
+        mds_plan_set_least(s->r, &at.layout, where, 0, s->tile);
+        if (!mds_search_run(s, &at, MDS_PREDICT_PART))
+            return 1;
+        too_much = at.estimate.device_bytes > at.estimate.device_limit;
+        if (where == 0 ||
+            mds_estimate_part(&at.estimate) < mds_estimate_part(&e->estimate))
+            *e = at;
+    }
+    return too_much;
+}
 
 /* What needs least on the device, with weights and optimizer on the host or, which
  * leaves the host to kept inputs, without; the first that fits, or the one that is
  * nearest to it. */
-static int try_least(struct search *s, const struct mds_layout *grid, int64_t tile,
-                     struct mds_plan_entry *e)
-{
-    int divides = 0;
-
-    for (int where = 0; where < MDS_PLAN_WHERES; where++)
-        for (int step = 0; step < MDS_PLAN_STEPS && !s->rc; step++) {
-            struct mds_plan_entry at = {.layout = *grid};
-
-            if (divides && is_late(s))
-                return 1;
-            mds_plan_set_least(s->r, &at.layout, where, step, tile);
-            if (!try(s, &at)) {
-                *e = at;
-                return 0;
-            }
-            if (!divides ||
-                mds_estimate_part(&at.estimate) < mds_estimate_part(&e->estimate))
-                *e = at;
-            divides = 1;
-            if (e->estimate.fits)
-                return 1;
-        }
-    return divides;
-}
-
-/* The least that a grid can need.  A length that tensor ranks cannot share is left
- * whole among them.  0 if the model does not divide so. */
-static int try_frugal(struct search *s, struct mds_layout *grid, int64_t tile,
+static void try_least(struct search *s, const struct mds_layout *grid,
                       struct mds_plan_entry *e)
 {
-    if (try_least(s, grid, tile, e))
-        return 1;
-    if (s->rc || !grid->sequence_parallel)
-        return 0;
-    grid->sequence_parallel = 0;
-    return try_least(s, grid, tile, e);
-}
+    enum { WAYS = MDS_PLAN_WHERES * MDS_PLAN_STEPS };
 
-/* Whether blocks that leave the device may make a grid fit whose least does not: that
- * recomputes nothing only if it has to, by what is fixed. */
-static int may_leave(const struct search *s, const struct mds_plan_entry *least)
-{
-    return !s->only_frugal && mds_layout_keeps_insides(&least->layout);
-}
+    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
+    for (int i = 0;
+         i < WAYS && (i == 0 || !e->estimate.fits) && !s->rc && !mds_search_is_late(s);
+         i++) {
+        struct mds_plan_entry at = {.layout = *grid};
 
-static void try_places(struct search *s, const struct mds_layout *grid, int64_t tile)
-{
-    s->tried_count = 0;
-    for (int place = 0; place < MDS_PLAN_PLACES && !s->rc; place++)
-        if (!is_pointless(s, grid, place))
-            try_place(s, grid, place, tile);
-}
-
-static void try_grid(struct search *s, struct mds_layout grid)
-{
-    int64_t tile = mds_plan_tile(&grid, s->r->run->config.model.seq_length);
-    size_t before = s->plan->fit_count;
-    struct mds_plan_entry least;
-
-    if (!try_frugal(s, &grid, tile, &least)) {
-        if (!s->rc)
-            add_reject(s, &least, 0, mds_fail_text());
-    } else if (s->only_frugal && least.estimate.fits) {
-        add_fit(s, &least);
-    } else {
-        if (least.estimate.fits || may_leave(s, &least))
-            try_places(s, &grid, tile);
-        /* Where it is late there was more to try. */
-        if (!least.estimate.fits && s->plan->fit_count == before && !s->rc &&
-            !is_late(s))
-            add_reject(s, &least, 1, "");
+        mds_plan_set_least(s->r, &at.layout, i / MDS_PLAN_STEPS, i % MDS_PLAN_STEPS,
+                           s->tile);
+        if (mds_search_try(s, &at) && (i == 0 || mds_estimate_part(&at.estimate) <
+                                                     mds_estimate_part(&e->estimate)))
+            *e = at;
     }
+}
+
+/* Without recompute, and were gradients and weights there at once: memory is of no
+ * account. */
+static double bound_of(struct search *s, const struct mds_layout *grid)
+{
+    struct mds_plan_entry e = mds_search_entry(s, grid, 0, 0);
+    const struct mds_estimate *is = &e.estimate;
+
+    if (!mds_search_try(s, &e))
+        return INFINITY;
+    return is->tokens_s * is->step_s / (is->step_s - is->data_s - is->host_s);
+}
+
+static void add_candidate(struct search *s, const struct candidate *c)
+{
+    struct candidate *more = mds_grow(s->candidates, s->candidate_count, sizeof *more);
+
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    s->candidates = more;
+    s->candidates[s->candidate_count++] = *c;
+}
+
+static int is_confirmed(struct search *s, struct mds_plan_entry *e);
+
+/* Something that fits, soon. */
+static void find_any(struct search *s, const struct candidate *c)
+{
+    try_least(s, &c->grid, &s->any);
+    if (!s->any.estimate.fits || (s->only_frugal && !is_confirmed(s, &s->any)))
+        return;
+    s->plan->first_s = mds_clock_s() - s->start_s;
+    if (s->only_frugal)
+        mds_search_add_fit(s, &s->any);
+}
+
+/* The first part for one grid. */
+static void open_grid(struct search *s, struct mds_layout grid)
+{
+    struct candidate c = {.grid = grid};
+    int out;
+
+    if (!divides(s, &c.grid, &c.least)) {
+        mds_search_add_reject(s, &c.least, 0, mds_fail_text());
+        return;
+    }
+    out = is_out_already(s, &c.least);
+    if (!out && is_too_much(s, &c.grid, &c.least)) {
+        s->out = c.least;
+        out = 1;
+    }
+    if (out && !s->rc)
+        mds_search_add_reject(s, &c.least, 1, "");
+    if (out || s->rc)
+        return;
+    if (!s->any.estimate.fits)
+        find_any(s, &c);
+    if (s->only_frugal)
+        return;
+    c.bound = bound_of(s, &c.grid);
+    if (!s->rc)
+        add_candidate(s, &c);
+}
+
+/* The second part for one grid. */
+static void search_grid(struct search *s, const struct candidate *c)
+{
+    size_t before = s->plan->fit_count;
+
+    if (c->bound < worth_a_look * s->best) {
+        s->plan->slow++;
+        return;
+    }
+    if (!mds_search_is_late(s))
+        mds_search_places(s, &c->grid);
+    s->plan->untried += mds_search_is_late(s);
+    if (s->plan->fit_count == before && !s->rc && !mds_search_is_late(s))
+        mds_search_add_reject(s, &c->least, 1, "");
+}
+
+static int by_bound(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+
+    return (x->bound < y->bound) - (x->bound > y->bound);
 }
 
 static void try_all(struct search *s)
 {
     struct mds_plan_grids g = {0};
 
-    s->rc = mds_plan_grids_list(s->r, &s->now, s->plan->fixed, s->only_frugal, &g);
+    s->rc = mds_plan_grids_list(s->r, &s->now, s->plan->fixed, &g);
     for (size_t i = 0; i < g.n && !s->rc; i++) {
-        if (!is_late(s))
-            try_grid(s, g.v[i]);
-        s->plan->untried += is_late(s);
+        if (mds_search_is_late(s))
+            s->plan->untried++;
+        else
+            open_grid(s, g.v[i]);
         if (s->only_frugal && s->plan->fit_count > 0)
             break;
     }
     mds_plan_grids_fini(&g);
+    if (s->candidate_count > 0)
+        qsort(s->candidates, s->candidate_count, sizeof *s->candidates, by_bound);
+    for (size_t i = 0; i < s->candidate_count && !s->rc; i++)
+        search_grid(s, &s->candidates[i]);
+    if (s->plan->fit_count == 0 && s->any.estimate.fits)
+        mds_search_add_fit(s, &s->any);
+    free(s->candidates);
+    s->candidates = NULL;
+}
+
+/* ---- as they are ---- */
+
+/* Whether it fits when it is run whole; some blocks fewer may have to keep attention's
+ * results. */
+static int is_confirmed(struct search *s, struct mds_plan_entry *e)
+{
+    enum { FEWER = 3 };
+
+    for (int i = 0; e->estimate.brief && i < FEWER; i++) {
+        if (!mds_search_run(s, e, MDS_PREDICT_WHOLE))
+            return 0;
+        if (e->estimate.fits || e->layout.keep_attention == 0)
+            break;
+        e->layout.keep_attention--;
+        e->estimate.brief = 1;
+    }
+    return e->estimate.fits && !e->estimate.brief;
 }
 
 /* ---- order ---- */
@@ -394,6 +267,34 @@ static int by_need(const void *a, const void *b)
     return (m > n) - (m < n);
 }
 
+/* The third part: of the best, one at least. */
+static void confirm(struct search *s)
+{
+    struct mds_plan *p = s->plan;
+    size_t n = 0;
+
+    while (n < p->fit_count && n < CONFIRMED && !s->rc &&
+           (n == 0 || !mds_search_is_late(s)))
+        if (is_confirmed(s, &p->fits[n]))
+            n++;
+        else
+            memmove(p->fits + n, p->fits + n + 1,
+                    (--p->fit_count - n) * sizeof *p->fits);
+    if (n > 0)
+        qsort(p->fits, n, sizeof *p->fits, by_worth);
+}
+
+/* What those that are nearest to fit need: so far a part of it is known. */
+static void refine_rejects(struct search *s)
+{
+    struct mds_plan *p = s->plan;
+
+    for (size_t i = 0; i < p->out_count && i < CONFIRMED && p->out[i].divides && !s->rc;
+         i++)
+        if (p->out[i].entry.estimate.brief && !mds_search_is_late(s))
+            mds_search_try(s, &p->out[i].entry);
+}
+
 static void sort(struct mds_plan *p)
 {
     if (p->fit_count > 0)
@@ -407,7 +308,7 @@ static const char *row_fault(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_plan *p = s->plan;
 
-    if (!try(s, e))
+    if (!mds_search_run(s, e, MDS_PREDICT_WHOLE))
         return mds_fail_text();
     if (!e->estimate.fits)
         return "it does not fit";
@@ -444,26 +345,37 @@ static void prefer_row(struct search *s, const struct mds_layout_row *row)
     while (at < p->fit_count && !is_same_run(&p->fits[at], &e))
         at++;
     if (at == p->fit_count) /* else the search came by it, too */
-        add_fit(s, &e);
+        mds_search_add_fit(s, &e);
     if (s->rc)
         return;
     memmove(p->fits + 1, p->fits, at * sizeof *p->fits);
     p->fits[0] = e;
 }
 
+/* The rest of the budget is for the third part. */
+static const double searching = 0.8;
+
 enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,
                             struct mds_plan *out)
 {
     struct mds_plan plan = {0};
     double start = mds_clock_s();
-    struct search s = {
-        .r = r, .plan = &plan, .end_s = start + r->budget_s, .told_s = start};
+    struct search s = {.r = r,
+                       .plan = &plan,
+                       .start_s = start,
+                       .end_s = start + searching * r->budget_s,
+                       .told_s = start};
     struct mds_layout_row row;
 
     plan.fixed = mds_layout_fixed(r->run, r->world, &s.now) & ~r->freed;
     try_all(&s);
     if (!s.rc) {
         sort(&plan);
+        s.end_s = start + r->budget_s;
+        confirm(&s);
+        refine_rejects(&s);
+    }
+    if (!s.rc) {
         if (mds_layout_find(r->run, r->machine->gpu.kind, r->world, diag, &row))
             prefer_row(&s, &row);
     }
@@ -485,27 +397,31 @@ void mds_plan_fini(struct mds_plan *p)
 
 /* ---- a length ---- */
 
-int mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
-                  struct mds_plan_entry *best, enum mds_rc *rc)
+enum mds_plan_answer mds_plan_fits(const struct mds_plan_request *r, int64_t seq,
+                                   struct mds_plan_entry *best, enum mds_rc *rc)
 {
     struct mds_config_run run = *r->run;
     struct mds_plan_request at = *r;
     struct mds_plan plan = {0};
     struct search s = {.r = &at,
                        .plan = &plan,
+                       .start_s = mds_clock_s(),
                        .end_s = mds_clock_s() + 0.25 + r->budget_s / 16,
                        .only_frugal = 1};
-    int fits;
+    enum mds_plan_answer answer = MDS_PLAN_NO;
 
     run.config.model.seq_length = seq;
     run.config.model.max_positions = 0;
     at.run = &run;
     plan.fixed = mds_layout_fixed(&run, r->world, &s.now) & ~r->freed;
     try_all(&s);
-    fits = plan.fit_count > 0;
-    if (fits)
-        *best = plan.fits[0];
     *rc = s.rc;
+    if (s.rc || plan.untried > 0)
+        answer = MDS_PLAN_UNKNOWN;
+    if (!s.rc && plan.fit_count > 0) {
+        answer = MDS_PLAN_YES;
+        *best = plan.fits[0];
+    }
     mds_plan_fini(&plan);
-    return fits && !s.rc;
+    return answer;
 }

@@ -88,7 +88,8 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
 
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
                               const struct mds_layout *now, unsigned fixed,
-                              struct mds_plan_entry *e, int64_t *runs)
+                              enum mds_predict_how how, struct mds_plan_entry *e,
+                              int64_t *runs)
 {
     struct mds_config c;
     int rank[MDS_PREDICT_RANKS];
@@ -99,7 +100,8 @@ enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
         return MDS_OK;
     *runs = mds_predict_ranks(&c, (int)r->world, rank);
     c.train.eval_iters = 0;
-    return mds_predict(&c, (int)r->world, (int)r->per_node, r->machine, &e->estimate);
+    return mds_predict_as(how, &c, (int)r->world, (int)r->per_node, r->machine,
+                          &e->estimate);
 }
 
 /* ---- grids ---- */
@@ -108,27 +110,22 @@ struct lister {
     const struct mds_plan_request *r;
     const struct mds_layout *now;
     unsigned fixed;
-    int frugal;
     struct mds_plan_grids *out;
 };
 
-/* The lower, the earlier the grid is tried. */
-static int64_t order_of(const struct lister *s, const struct mds_layout *l)
-{
-    int64_t per_node = s->r->per_node;
-
-    if (s->frugal) /* whoever shares most among most ranks needs least */
-        return -l->tensor * 4 - l->pipeline - l->ulysses - l->ring;
-    return (l->tensor > per_node) * 64 + (l->tensor * l->ulysses > per_node) * 16 +
-           (l->ring > 1) * 4 + (l->pipeline > 1) * 2;
-}
-
-/* Until the grids are sorted, `global` holds their order. */
+/* Those that share most first: tensor ranks share all.  Of grids that differ in how
+ * many ranks share each sequence the one with most is the first. */
 static int by_order(const void *a, const void *b)
 {
     const struct mds_layout *x = a, *y = b;
 
-    return (x->global > y->global) - (x->global < y->global);
+    if (x->tensor != y->tensor)
+        return x->tensor < y->tensor ? 1 : -1;
+    if (x->pipeline != y->pipeline)
+        return x->pipeline > y->pipeline ? 1 : -1;
+    if (x->ulysses * x->ring != y->ulysses * y->ring)
+        return x->ulysses * x->ring < y->ulysses * y->ring ? 1 : -1;
+    return (x->ring > y->ring) - (x->ring < y->ring);
 }
 
 static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
@@ -146,7 +143,7 @@ static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
     g->v = more;
     l.sequence_parallel = l.tensor > 1;
     l.micro = s->now->micro;
-    l.global = order_of(s, &l);
+    l.global = s->now->global;
     g->v[g->n++] = l;
     return MDS_OK;
 }
@@ -180,10 +177,10 @@ static enum mds_rc list(const struct lister *s)
 
 enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
                                 const struct mds_layout *now, unsigned fixed,
-                                int frugal, struct mds_plan_grids *out)
+                                struct mds_plan_grids *out)
 {
     struct mds_plan_grids g = {0};
-    const struct lister s = {r, now, fixed, frugal, &g};
+    const struct lister s = {r, now, fixed, &g};
     enum mds_rc rc = list(&s);
 
     if (rc) {
@@ -192,8 +189,6 @@ enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
     }
     if (g.n > 0)
         qsort(g.v, g.n, sizeof *g.v, by_order);
-    for (size_t i = 0; i < g.n; i++)
-        g.v[i].global = now->global;
     *out = g;
     return MDS_OK;
 }

@@ -9,6 +9,7 @@
 
 enum {
     MDS_PLAN_LEVELS = 10, /* of memory for activations */
+    MDS_PLAN_FALLING = 4, /* up to that level each needs less of the device */
     MDS_PLAN_PLACES = 7,  /* of weights, gradients and optimizer states */
     MDS_PLAN_WHERES = 3,  /* of those places, the ones that need least on the device */
     MDS_PLAN_STEPS = 4,   /* of those levels, the last ones */
@@ -46,7 +47,8 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
  * runs made; 0 if the model does not divide so, and then mds_fail_text() says why. */
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
                               const struct mds_layout *now, unsigned fixed,
-                              struct mds_plan_entry *e, int64_t *runs);
+                              enum mds_predict_how how, struct mds_plan_entry *e,
+                              int64_t *runs);
 
 /* ---- grids ---- */
 
@@ -57,11 +59,10 @@ struct mds_plan_grids {
 
 /* All grids of r->world ranks with the sizes that are fixed in *now, and no more
  * pipeline ranks than blocks nor tensor ranks than heads.  In the order in which to try
- * them, as time may be short: groups that stay in a node first, or with `frugal` those
- * that share most. */
+ * them, as time may be short: those that share most among most ranks first. */
 enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
                                 const struct mds_layout *now, unsigned fixed,
-                                int frugal, struct mds_plan_grids *out);
+                                struct mds_plan_grids *out);
 void mds_plan_grids_fini(struct mds_plan_grids *g);
 
 #endif

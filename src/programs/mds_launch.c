@@ -119,11 +119,16 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
     if (longest.untried > 0)
         printf("not tried for want of time: %lld grid%s (--plan-seconds)\n",
                (long long)longest.untried, mds_plural(longest.untried));
+    if (longest.seq == 0 && longest.untried > 0)
+        return mds_fail(MDS_EUSER,
+                        "the longest sequence is unknown, so far: nothing of "
+                        "what was tried fits; give more --plan-seconds");
     if (longest.seq == 0)
         return refuse_max_seq(r);
     mds_layout_describe(&longest.best.layout, r->world, &text);
-    printf("longest sequence: %lld tokens, with %s\n%lld dry run%s in %.1f s\n",
-           (long long)longest.seq, text.s ? text.s : "", (long long)longest.rehearsed,
+    printf("longest sequence%s: %lld tokens, with %s\n%lld dry run%s in %.1f s\n",
+           longest.untried > 0 ? ", so far" : "", (long long)longest.seq,
+           text.s ? text.s : "", (long long)longest.rehearsed,
            mds_plural(longest.rehearsed), longest.took_s);
     mds_str_fini(&text);
     return MDS_OK;

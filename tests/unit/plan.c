@@ -1,7 +1,9 @@
 /* plan: plans for a toy machine; where they end is in plan_limits.c. */
 #include "tests/unit/toy_plan.h"
 
+#include "base/minmax.h"
 #include "engine/engine.h"
+#include "plan/space.h"
 
 #include <math.h>
 
@@ -296,6 +298,9 @@ static void a_search_ends_in_time(void **state)
     int64_t rehearsed = p->rehearsed;
     struct mds_diag diag = {0};
     double took_s = p->took_s;
+    char *text = NULL;
+    size_t size;
+    FILE *f;
 
     (void)state;
     assert_int_equal(p->untried, 0);
@@ -310,6 +315,110 @@ static void a_search_ends_in_time(void **state)
     mds_plan_fini(&t.p);
     assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
     assert_fails(mds_plan_refuse(&r, &t.p), MDS_EUSER, "1 grid was not tried");
+    f = open_memstream(&text, &size);
+    mds_plan_advise(&r, &t.p, f);
+    fclose(f);
+    assert_string_equal(text, "whether anything fits is unknown, so far: nothing of "
+                              "what was tried does\n");
+    free(text);
+    close_toy(&t);
+}
+
+/* Tokens a second of a layout that fits, 0 of others. */
+static double speed_of(const struct toy *t, const struct mds_layout *l, int world)
+{
+    struct mds_estimate e;
+    struct mds_config c;
+
+    if (mds_layout_apply(t->run, l, world, &c))
+        return 0;
+    c.train.eval_iters = 0;
+    assert_int_equal(mds_predict(&c, world, 2, t->m, &e), MDS_OK);
+    return e.fits ? e.tokens_s : 0;
+}
+
+/* Of all layouts of all grids, each run whole. */
+static double fastest(const struct toy *t, int world)
+{
+    struct mds_plan_request r = request(t, world);
+    struct mds_plan_grids g = {0};
+    struct mds_layout now;
+    unsigned fixed = mds_layout_fixed(t->run, world, &now);
+    double best = 0;
+
+    assert_int_equal(mds_plan_grids_list(&r, &now, fixed, &g), MDS_OK);
+    for (size_t i = 0; i < g.n * MDS_PLAN_PLACES * MDS_PLAN_LEVELS; i++) {
+        struct mds_layout l = g.v[i / MDS_PLAN_LEVELS / MDS_PLAN_PLACES];
+        int64_t all = t->run->config.model.layers / l.pipeline;
+        double speed = 1;
+
+        mds_plan_set_states(&l, (int)(i / MDS_PLAN_LEVELS % MDS_PLAN_PLACES));
+        mds_plan_set_activations(&l, (int)(i % MDS_PLAN_LEVELS),
+                                 mds_plan_tile(&l, t->run->config.model.seq_length));
+        for (int64_t k = 0; k <= all && speed > 0; k += mds_max(all / 4, 1)) {
+            struct mds_layout kept = l;
+
+            kept.keep_attention = k;
+            kept = mds_layout_keep(kept, &now, fixed);
+            speed = kept.keep_attention == k ? speed_of(t, &kept, world) : 0;
+            best = fmax(best, speed);
+        }
+    }
+    mds_plan_grids_fini(&g);
+    return best;
+}
+
+/* Whatever is left out or estimated by shorter runs. */
+static void the_best_is_that_of_all_layouts(void **state)
+{
+    static const char *const options[] = {
+        "--num-layers 16 --seq-length 32768",
+        "--num-layers 16 --seq-length 24576 --use-rotary-position-embeddings "
+        "--global-batch-size 4",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct toy t = open_toy(options[i]);
+        int met = 0;
+
+        for (int64_t mib = 900; mib <= 1200; mib += 300) {
+            const struct mds_plan *p;
+            double best;
+
+            t.m->gpu.memory = mib << 20;
+            best = fastest(&t, 4);
+            p = search(&t, 4);
+            assert_int_equal(p->fit_count > 0, best > 0);
+            if (best == 0)
+                continue;
+            met++;
+            assert_false(p->fits[0].estimate.brief);
+            assert_true(p->fits[0].estimate.tokens_s > 0.97 * best);
+        }
+        assert_true(met > 1);
+        close_toy(&t);
+    }
+}
+
+/* As was long not found: 25 billion weights, a million tokens, 8 nodes of four GPUs. */
+static void a_million_tokens_have_a_plan_soon(void **state)
+{
+    struct toy t = {.run = read_run("--num-layers 64 --hidden-size 6144 --bf16 "
+                                    "--num-attention-heads 64 --seq-length 1000000 "
+                                    "--vocab-size 50257")};
+    struct mds_plan_request r;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_int_equal(mds_machine_find("polaris", "", &diag, &t.m), MDS_OK);
+    r = request(&t, 32);
+    r.per_node = 4;
+    r.budget_s = 4;
+    assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
+    assert_true(t.p.fit_count > 0);
+    assert_true(t.p.first_s > 0 && t.p.first_s < 4);
+    mds_diag_fini(&diag);
     close_toy(&t);
 }
 
@@ -398,6 +507,8 @@ int main(void)
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_search_ends_in_time),
+        cmocka_unit_test(the_best_is_that_of_all_layouts),
+        cmocka_unit_test(a_million_tokens_have_a_plan_soon),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(memory_is_what_the_engine_measures),
         cmocka_unit_test(a_row_of_the_table_goes_first),

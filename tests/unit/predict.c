@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -99,6 +100,46 @@ static const char genome[] =
     "--num-layers 20 --hidden-size 1024 --num-attention-heads 8 --seq-length 1645568 "
     "--vocab-size 70 --micro-batch-size 1 --global-batch-size 1 "
     "--use-rotary-position-embeddings --sequence-tile 8192";
+
+/* Runs of a few blocks and micro-batches say what the step as it is does. */
+static void brief_runs_say_the_same(void **state)
+{
+    static const char *const options[] = {
+        "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full",
+        "--tensor-model-parallel-size 4 --sequence-parallel --zero-stage 1 "
+        "--recompute-granularity full --sequence-tile 4096 --keep-attention-layers 7",
+        "--tensor-model-parallel-size 4 --sequence-parallel --recompute-granularity "
+        "full --sequence-tile 4096 --cpu-checkpointing --device-checkpoint-layers 9",
+        "--zero-stage 3 --recompute-granularity full --checkpoint-num-layers 4 "
+        "--cpu-checkpointing --offload-device cpu",
+        "--zero-stage 3 --recompute-granularity selective --offload-device cpu "
+        "--offload-param-device cpu",
+        "--pipeline-model-parallel-size 2 --num-layers 31 --zero-stage 1 "
+        "--global-batch-size 50",
+        "--pipeline-model-parallel-size 4 --global-batch-size 63 --offload-device cpu",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct mds_config_run *run = read_run(gpt6_7b_32k, options[i], 4);
+        struct mds_machine *m = machine("h200");
+        struct mds_estimate whole, brief, part;
+        const struct mds_config *c = &run->config;
+
+        assert_int_equal(mds_predict(c, 4, 4, m, &whole), MDS_OK);
+        assert_int_equal(mds_predict_as(MDS_PREDICT_BRIEF, c, 4, 4, m, &brief), MDS_OK);
+        assert_int_equal(mds_predict_as(MDS_PREDICT_PART, c, 4, 4, m, &part), MDS_OK);
+        assert_true(brief.brief && !whole.brief);
+        assert_true(fabs(brief.step_s / whole.step_s - 1) < 1e-3);
+        assert_true(fabs((double)brief.device_bytes / (double)whole.device_bytes - 1) <
+                    2e-3);
+        assert_true(llabs(brief.host_bytes - whole.host_bytes) <=
+                    whole.host_bytes / 200);
+        assert_true(part.device_bytes <= whole.device_bytes);
+        mds_machine_destroy(m);
+        mds_config_run_destroy(run);
+    }
+}
 
 /* The embedding in f32: the tensor itself, what a rank has of its unit, and where the
  * ranks have shares, these. */
@@ -467,6 +508,7 @@ static void what_leaves_hides_in_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(brief_runs_say_the_same),
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(time_is_what_h200s_took),

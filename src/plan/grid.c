@@ -1,0 +1,363 @@
+#include "plan/search.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/minmax.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- lists ---- */
+
+void mds_search_add_fit(struct search *s, const struct mds_plan_entry *e)
+{
+    struct mds_plan *p = s->plan;
+    struct mds_plan_entry *more;
+
+    for (size_t i = 0; i < p->fit_count; i++)
+        if (mds_layout_equal(&p->fits[i].layout, &e->layout))
+            return;
+    more = mds_grow(p->fits, p->fit_count, sizeof *more);
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    p->fits = more;
+    p->fits[p->fit_count++] = *e;
+    s->best = fmax(s->best, e->estimate.tokens_s);
+}
+
+void mds_search_add_reject(struct search *s, const struct mds_plan_entry *e,
+                           int divides, const char *why)
+{
+    struct mds_plan *p = s->plan;
+    struct mds_plan_reject *more = mds_grow(p->out, p->out_count, sizeof *more);
+
+    if (!more) {
+        s->rc = MDS_EMEM;
+        return;
+    }
+    p->out = more;
+    p->out[p->out_count] = (struct mds_plan_reject){.entry = *e, .divides = divides};
+    snprintf(p->out[p->out_count].why, sizeof p->out->why, "%s", why);
+    p->out_count++;
+}
+
+/* ---- one layout ---- */
+
+/* Where ranks have thousands of micro-batches one grid takes many seconds, so this is
+ * asked before each dry run. */
+int mds_search_is_late(const struct search *s)
+{
+    return mds_clock_s() > s->end_s;
+}
+
+/* A search may take its budget of 20 s. */
+static void tell(struct search *s)
+{
+    double now = mds_clock_s();
+
+    if (s->only_frugal || now - s->told_s < 5)
+        return;
+    s->told_s = now;
+    mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
+             (long long)s->plan->rehearsed, s->plan->fit_count,
+             s->end_s > now ? s->end_s - now : 0);
+}
+
+/* 0 if the model does not divide so; then mds_fail_text() says why. */
+int mds_search_run(struct search *s, struct mds_plan_entry *e, enum mds_predict_how how)
+{
+    int64_t runs;
+
+    s->rc = mds_plan_rehearse(s->r, &s->now, s->plan->fixed, how, e, &runs);
+    s->plan->rehearsed += runs;
+    tell(s);
+    return runs > 0 && !s->rc;
+}
+
+/* The same by a brief run, if it is none of the last. */
+int mds_search_try(struct search *s, struct mds_plan_entry *e)
+{
+    e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
+    for (int i = 0; i < RECENT; i++)
+        if (mds_layout_equal(&s->recent[i].layout, &e->layout)) {
+            *e = s->recent[i];
+            return 1;
+        }
+    if (!mds_search_run(s, e, MDS_PREDICT_BRIEF))
+        return 0;
+    s->recent[s->recent_at++ % RECENT] = *e;
+    return 1;
+}
+
+/* ---- using the room that is left ---- */
+
+/* Whether what is fixed and the rest of the layout let it be so. */
+static int is_allowed(const struct search *s, const struct mds_layout *l)
+{
+    struct mds_layout kept = mds_layout_keep(*l, &s->now, s->plan->fixed);
+
+    return mds_layout_equal(&kept, l);
+}
+
+/* Of the fullest stage, or chunk of one. */
+static int64_t most_blocks(const struct search *s, const struct mds_layout *l)
+{
+    int uneven = s->r->run->config.model.layers % l->pipeline != 0;
+
+    return mds_plan_blocks(s->r, l) + uneven;
+}
+
+/* A count between one that fits and one that does not, by the line through what both
+ * need; rounded towards the one that fits. */
+static int64_t between(int64_t good, int64_t good_need, int64_t bad, int64_t bad_need,
+                       int64_t limit)
+{
+    double part = (double)(limit - good_need) / (double)(bad_need - good_need);
+    int64_t n = good + (int64_t)((double)(bad - good) * part),
+            one = bad > good ? 1 : -1;
+
+    return n == good ? good + one : n == bad ? bad - one : n;
+}
+
+/* Keep attention's results of as many blocks as fit, in a layout that fits. */
+static void keep_attention(struct search *s, struct mds_plan_entry *e)
+{
+    int64_t limit = e->estimate.device_limit, good_need = e->estimate.device_bytes;
+    int64_t good = 0, bad = most_blocks(s, &e->layout) + 1, n = bad - 1;
+    struct mds_plan_entry best = *e;
+
+    while (bad - good > 1 && !s->rc && !mds_search_is_late(s)) {
+        struct mds_plan_entry at = *e;
+
+        at.layout.keep_attention = n;
+        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+            break;
+        if (at.estimate.fits) {
+            best = at;
+            good = n;
+            good_need = at.estimate.device_bytes;
+            n++;
+        } else {
+            bad = n;
+            n = between(good, good_need, bad,
+                        mds_max(at.estimate.device_bytes, limit + 1), limit);
+        }
+    }
+    *e = best;
+}
+
+/* A layout that fits but for what it keeps on the host gets the inputs of some blocks
+ * back on the device: as few as will do. */
+static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
+{
+    const struct mds_estimate *is = &e->estimate;
+    int64_t few = 0, enough = most_blocks(s, &e->layout) + 1, n = enough - 1;
+    int64_t few_need = is->host_bytes, limit = is->host_limit;
+    struct mds_plan_entry best = *e;
+
+    if (is->fits || is->device_bytes > is->device_limit)
+        return;
+    while (enough - few > 1 && !s->rc && !mds_search_is_late(s)) {
+        struct mds_plan_entry at = *e;
+
+        at.layout.device_inputs = n;
+        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+            return;
+        if (at.estimate.host_bytes > limit) {
+            few = n++;
+            few_need = at.estimate.host_bytes;
+        } else {
+            enough = n;
+            best = at;
+            n = between(enough, at.estimate.host_bytes, few, few_need, limit);
+        }
+    }
+    *e = best;
+}
+
+/* Of how many blocks all that they keep has to leave the device so that the rest fits.
+ * Blocks have most of what activations take. */
+static int64_t leaving(const struct search *s, const struct mds_plan_entry *e)
+{
+    const struct mds_estimate *is = &e->estimate;
+    int64_t blocks = mds_plan_blocks(s->r, &e->layout);
+    int64_t block = is->memory.peak[MDS_MEM_ACT] / mds_max(blocks, 1);
+    int64_t over = is->device_bytes - is->device_limit;
+
+    return over <= 0 ? 0 : block > 0 ? (over + block - 1) / block : blocks;
+}
+
+/* Whether the device may have room for it, blocks that leave left out. */
+static int may_fit_device(const struct search *s, const struct mds_plan_entry *e)
+{
+    int64_t most =
+        mds_layout_keeps_insides(&e->layout) ? mds_plan_leaving(s->r, &e->layout) : 0;
+
+    return leaving(s, e) <= most;
+}
+
+/* A layout that needs too much of the device puts all that blocks keep on the host, of
+ * as few blocks as will do.  1 if it fits then. */
+static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
+{
+    int64_t most = mds_plan_leaving(s->r, &e->layout);
+    int64_t n = leaving(s, e), end = n + 2;
+
+    if (n == 0)
+        return 0;
+    for (; n < end && n <= most && !s->rc && !mds_search_is_late(s); n++) {
+        struct mds_plan_entry at = *e;
+
+        at.layout.offload_layers = n;
+        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+            return 0;
+        if (at.estimate.fits) {
+            *e = at;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether full recompute may run in tiles instead: that is faster, for then blocks keep
+ * attention's results, and needs less. */
+static int may_keep(const struct search *s, struct mds_layout l, int64_t tile)
+{
+    int whole = l.recompute == MDS_RECOMPUTE_FULL && l.sequence_tile == 0;
+
+    l.sequence_tile = tile;
+    l.keep_attention = 1;
+    return whole && tile > 0 && is_allowed(s, &l);
+}
+
+/* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
+ * was not tried.  Many are the same because of what is fixed. */
+static int find_tried(const struct search *s, const struct mds_layout *l)
+{
+    for (int i = 0; i < s->tried_count; i++)
+        if (mds_layout_equal(&s->tried[i].layout, l))
+            return s->tried[i].fits;
+    return -1;
+}
+
+static void note_tried(struct search *s, const struct mds_layout *l, int fits)
+{
+    s->tried[s->tried_count].layout = *l;
+    s->tried[s->tried_count++].fits = fits;
+}
+
+/* Whether weights, gradients and states are too much already: no level of activations
+ * will do then. */
+static int is_hopeless(const struct mds_estimate *e)
+{
+    const int64_t *peak = e->memory.peak;
+
+    return peak[MDS_MEM_PARAM] + peak[MDS_MEM_GRAD] + peak[MDS_MEM_OPTIM] >
+           e->device_limit;
+}
+
+/* A layout of the grid that is searched.  Returns whether it fits; *e becomes it
+ * without what uses the room that is left. */
+static int try_level(struct search *s, struct mds_plan_entry *e)
+{
+    struct mds_plan_entry at;
+
+    if (!mds_search_try(s, e))
+        return 0;
+    at = *e;
+    keep_inputs_on_device(s, &at);
+    if (at.estimate.fits)
+        keep_attention(s, &at);
+    else if (!let_blocks_leave(s, &at))
+        return 0;
+    mds_search_add_fit(s, &at);
+    return e->estimate.fits || at.layout.offload_layers == e->layout.offload_layers;
+}
+
+struct mds_plan_entry mds_search_entry(const struct search *s,
+                                       const struct mds_layout *grid, int place,
+                                       int level)
+{
+    struct mds_plan_entry e = {.layout = *grid};
+
+    mds_plan_set_states(&e.layout, place);
+    mds_plan_set_activations(&e.layout, level, s->tile);
+    e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
+    return e;
+}
+
+/* A level before which the device has room for none. */
+static int first_level(struct search *s, const struct mds_layout *grid, int place)
+{
+    int low = 0, high = MDS_PLAN_FALLING;
+
+    while (low < high && !s->rc && !mds_search_is_late(s)) {
+        int level = (low + high) / 2;
+        struct mds_plan_entry e = mds_search_entry(s, grid, place, level);
+
+        if (mds_search_try(s, &e) && may_fit_device(s, &e))
+            high = level;
+        else
+            low = level + 1;
+    }
+    return low;
+}
+
+/* The levels of activations from `level` up to the first that fits: those behind it are
+ * slower.  Returns the first that the device may have room for, MDS_PLAN_LEVELS if
+ * there is none: where there is less room those before it are too much, too. */
+static int try_place(struct search *s, const struct mds_layout *grid, int place,
+                     int level)
+{
+    int fits = 0, first = MDS_PLAN_LEVELS;
+
+    for (; level < MDS_PLAN_LEVELS && !fits && !s->rc && !mds_search_is_late(s);
+         level++) {
+        struct mds_plan_entry e = mds_search_entry(s, grid, place, level);
+        struct mds_layout asked = e.layout;
+
+        if (may_keep(s, asked, s->tile))
+            continue;
+        fits = find_tried(s, &asked);
+        if (fits < 0) {
+            fits = try_level(s, &e);
+            note_tried(s, &asked, fits);
+            if (is_hopeless(&e.estimate))
+                break;
+            if (!may_fit_device(s, &e))
+                continue;
+        }
+        first = level < first ? level : first;
+    }
+    return first;
+}
+
+/* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
+ * 3 are what offload goes with. */
+static int is_pointless(const struct search *s, const struct mds_layout *grid,
+                        int place)
+{
+    int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
+
+    return holders == 1 && mds_plan_shares(place);
+}
+
+/* A place that needs no more on the device, or -1: a level that is too much
+ * there is too much here. */
+static const int frugaler[MDS_PLAN_PLACES] = {1, 2, 3, 5, 5, -1, -1};
+
+void mds_search_places(struct search *s, const struct mds_layout *grid)
+{
+    int first[MDS_PLAN_PLACES];
+
+    s->tried_count = 0;
+    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
+    for (int place = MDS_PLAN_PLACES - 1; place >= 0 && !s->rc; place--) {
+        first[place] =
+            frugaler[place] < 0 ? first_level(s, grid, place) : first[frugaler[place]];
+        if (!is_pointless(s, grid, place))
+            first[place] = try_place(s, grid, place, first[place]);
+    }
+}

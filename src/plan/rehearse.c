@@ -1,0 +1,300 @@
+#include "plan/rehearse.h"
+#include "base/minmax.h"
+#include "engine/engine.h"
+
+/* ---- a dry run ---- */
+
+/* a -= b, of what is counted. */
+static void subtract(struct mds_ledger *a, const struct mds_ledger *b)
+{
+    for (int i = 0; i < MDS_OPS; i++) {
+        a->op[i].calls -= b->op[i].calls;
+        a->op[i].cost.flops -= b->op[i].cost.flops;
+        a->op[i].cost.bytes -= b->op[i].cost.bytes;
+    }
+}
+
+static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats *b)
+{
+    for (int k = 0; k < MDS_COMM_KINDS; k++) {
+        a->of[k].calls -= b->of[k].calls;
+        a->of[k].wire_bytes -= b->of[k].wire_bytes;
+    }
+}
+
+/* The step alone: what the start of a run does is not in it. */
+static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
+                        const struct mds_groups *g, struct mds_rehearsal *out)
+{
+    const struct mds_comm *groups[MDS_GROUPS];
+    struct mds_comm_stats before[MDS_GROUPS];
+    struct mds_step_result result;
+    struct mds_ledger start;
+    enum mds_rc rc;
+
+    rc = mds_zero_start(mds_engine_zero(e), 0);
+    mds_groups_list(g, groups);
+    start = *mds_dev_ledger(dev);
+    for (int i = 0; i < MDS_GROUPS; i++)
+        before[i] = *mds_comm_stats(groups[i]);
+    if (!rc)
+        rc = mds_engine_backward(e, 1, 0, NULL, &result);
+    if (!rc)
+        rc = mds_engine_update(e, 0);
+    out->ledger = *mds_dev_ledger(dev);
+    subtract(&out->ledger, &start);
+    for (int i = 0; i < MDS_GROUPS; i++) {
+        out->comm[i] = *mds_comm_stats(groups[i]);
+        subtract_stats(&out->comm[i], &before[i]);
+    }
+    return rc;
+}
+
+static enum mds_rc run(const struct mds_config *c, const struct mds_groups *g,
+                       struct mds_rehearsal *out)
+{
+    const struct mds_dev_spec dry = {.name = "dry"};
+    struct mds_dev *dev = NULL, *host = NULL;
+    struct mds_engine *e = NULL;
+    int64_t whole_bytes = 0;
+    enum mds_rc rc = mds_dev_create(&dry, &dev);
+
+    if (!rc)
+        rc = mds_dev_create(&dry, &host);
+    if (!rc)
+        rc = mds_engine_create_dry(c, dev, host, g, &e);
+    if (!rc)
+        rc = step(e, dev, g, out);
+    if (!rc)
+        rc = mds_engine_whole_bytes(e, &whole_bytes);
+    if (!rc) {
+        struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
+
+        out->host_weights = z.weights;
+        out->host_bytes =
+            z.memory_bytes + mds_dev_ledger(host)->memory.total_peak + whole_bytes;
+    }
+    mds_engine_destroy(e);
+    mds_dev_destroy(host);
+    mds_dev_destroy(dev);
+    return rc;
+}
+
+enum mds_rc mds_rehearse(const struct mds_config *c, const struct mds_rehearsal_rank *k,
+                         struct mds_rehearsal *out)
+{
+    struct mds_groups groups = {0};
+    enum mds_rc rc;
+
+    *out = (struct mds_rehearsal){0};
+    MDS_TRY(mds_groups_create(&c->parallel, k->world, k->rank, NULL, &groups));
+    mds_groups_spans(&groups, out->span);
+    rc = run(c, &groups, out);
+    if (!rc)
+        out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, k->channels);
+    mds_groups_fini(&groups);
+    return rc;
+}
+
+/* ---- a straight line through two ---- */
+
+static int64_t on_line(int64_t a, int64_t b, double at)
+{
+    return a + (int64_t)((double)(b - a) * at);
+}
+
+static struct mds_mem_account account_on_line(const struct mds_mem_account *a,
+                                              const struct mds_mem_account *b,
+                                              double at)
+{
+    struct mds_mem_account out = {0};
+
+    for (int t = 0; t < MDS_MEM_TAGS; t++) {
+        out.now[t] = on_line(a->now[t], b->now[t], at);
+        out.peak[t] = on_line(a->peak[t], b->peak[t], at);
+        out.at_total_peak[t] = on_line(a->at_total_peak[t], b->at_total_peak[t], at);
+    }
+    out.total_now = on_line(a->total_now, b->total_now, at);
+    out.total_peak = on_line(a->total_peak, b->total_peak, at);
+    return out;
+}
+
+/* *a (at 0) becomes what lies at `at` on the line through it and b (at 1).  Spans and
+ * what NCCL takes do not grow with the model. */
+static void go_on_line(struct mds_rehearsal *a, const struct mds_rehearsal *b,
+                       double at)
+{
+    for (int i = 0; i < MDS_OPS; i++) {
+        struct mdsk_cost *x = &a->ledger.op[i].cost;
+        const struct mdsk_cost *y = &b->ledger.op[i].cost;
+
+        a->ledger.op[i].calls =
+            on_line(a->ledger.op[i].calls, b->ledger.op[i].calls, at);
+        x->flops += (y->flops - x->flops) * at;
+        x->bytes += (y->bytes - x->bytes) * at;
+    }
+    a->ledger.memory = account_on_line(&a->ledger.memory, &b->ledger.memory, at);
+    a->ledger.scratch_bytes = mds_max(a->ledger.scratch_bytes, b->ledger.scratch_bytes);
+    for (int i = 0; i < MDS_GROUPS; i++)
+        for (int k = 0; k < MDS_COMM_KINDS; k++) {
+            struct mds_comm_count *x = &a->comm[i].of[k];
+            const struct mds_comm_count *y = &b->comm[i].of[k];
+
+            x->calls = on_line(x->calls, y->calls, at);
+            x->wire_bytes = on_line(x->wire_bytes, y->wire_bytes, at);
+        }
+    a->host_bytes = on_line(a->host_bytes, b->host_bytes, at);
+    a->host_weights = on_line(a->host_weights, b->host_weights, at);
+    a->nccl_bytes = mds_max(a->nccl_bytes, b->nccl_bytes);
+}
+
+/* ---- short runs ---- */
+
+/* What a run is made shorter by, in this order.  Each is a number in the configuration
+ * of which the step's ledger is a straight line, between or beyond low and high. */
+struct cut {
+    int64_t is, low, high;
+};
+
+/* Blocks of the fullest stage. */
+static int64_t most_blocks(const struct mds_config *c)
+{
+    return (c->model.layers + c->parallel.pipeline - 1) / c->parallel.pipeline;
+}
+
+/* Of a number of blocks for which something is kept: none and all are run. */
+static struct cut cut_kept(int64_t n, int64_t all)
+{
+    return (struct cut){n, 0, n > 0 && n < all ? all : 0};
+}
+
+/* After so many blocks everything is as before: those that have one kept input, and the
+ * units that have the host's buffers in turn (optim/zero_offload.c, zero_file.c). */
+static int64_t period(const struct mds_config *c)
+{
+    int64_t part = mds_max(c->train.recompute_layers, 1), n = part;
+
+    if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
+        while (n % 4 != 0)
+            n += part;
+    return n;
+}
+
+/* Some inputs on the device, each of several blocks: no straight line. */
+static int is_mixed(const struct mds_config *c)
+{
+    return c->train.device_inputs > 0 && c->train.recompute_layers > 1;
+}
+
+/* Blocks of a stage: so few that each kind of them is there, the first, the last and
+ * those between. */
+static struct cut cut_blocks(const struct mds_config *c)
+{
+    int64_t n = c->model.layers / c->parallel.pipeline, more = period(c);
+    int64_t low = mds_max(more, 2) + n % more;
+
+    if (c->parallel.virtual_stages > 1 || c->train.offload_layers > 0 ||
+        2 * low + more >= n)
+        return (struct cut){n, 0, 0};
+    return (struct cut){n, low, low + more};
+}
+
+/* Micro-batches: as many as there are stages come before all stages have work. */
+static struct cut cut_batches(const struct mds_config *c)
+{
+    int64_t n = c->batch.accumulation, p = c->parallel.pipeline;
+    int64_t low = 2 * p + n % p;
+
+    if (c->parallel.virtual_stages > 1 || 2 * low + p >= n)
+        return (struct cut){n, 0, 0};
+    return (struct cut){n, low, low + p};
+}
+
+enum { KEPT_ATTENTION, KEPT_INPUTS, BLOCKS, BATCHES, CUTS };
+
+static struct cut cut_of(const struct mds_config *c, int what)
+{
+    switch (what) {
+    case KEPT_ATTENTION:
+        return cut_kept(c->train.keep_attention, most_blocks(c));
+    case KEPT_INPUTS:
+        return cut_kept(c->train.device_inputs, most_blocks(c));
+    case BLOCKS:
+        return cut_blocks(c);
+    default:
+        return cut_batches(c);
+    }
+}
+
+/* All blocks stay all blocks. */
+static void set_blocks(struct mds_config *c, int64_t n)
+{
+    c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;
+    c->train.keep_attention = mds_min(c->train.keep_attention, most_blocks(c));
+    c->train.device_inputs = mds_min(c->train.device_inputs, most_blocks(c));
+}
+
+static struct mds_config with(const struct mds_config *c, int what, int64_t n)
+{
+    struct mds_config out = *c;
+
+    if (what == KEPT_ATTENTION)
+        out.train.keep_attention = n;
+    else if (what == KEPT_INPUTS)
+        out.train.device_inputs = n;
+    else if (what == BLOCKS)
+        set_blocks(&out, n);
+    else {
+        out.batch.global = c->batch.global / c->batch.accumulation * n;
+        out.batch.accumulation = n;
+    }
+    return out;
+}
+
+enum mds_rc mds_rehearse_part(const struct mds_config *c,
+                              const struct mds_rehearsal_rank *k,
+                              struct mds_rehearsal *out)
+{
+    struct cut blocks = cut_of(c, BLOCKS), batches = cut_of(c, BATCHES);
+    struct mds_config part = *c;
+
+    if (blocks.high > 0 && !is_mixed(c))
+        part = with(&part, BLOCKS, 2);
+    if (batches.high > 0)
+        part = with(&part, BATCHES, batches.low);
+    return mds_rehearse(&part, k, out);
+}
+
+int mds_rehearsal_is_short(const struct mds_config *c)
+{
+    if (is_mixed(c))
+        return 0;
+    return cut_of(c, BLOCKS).high > 0 || cut_of(c, BATCHES).high > 0;
+}
+
+static enum mds_rc run_cut(const struct mds_config *c,
+                           const struct mds_rehearsal_rank *k, int from,
+                           struct mds_rehearsal *out)
+{
+    struct mds_config low, high;
+    struct mds_rehearsal other;
+    struct cut cut = {0};
+
+    while (from < CUTS && (cut = cut_of(c, from)).high == 0)
+        from++;
+    if (from == CUTS)
+        return mds_rehearse(c, k, out);
+    low = with(c, from, cut.low);
+    high = with(c, from, cut.high);
+    MDS_TRY(run_cut(&low, k, from + 1, out));
+    MDS_TRY(run_cut(&high, k, from + 1, &other));
+    go_on_line(out, &other, (double)(cut.is - cut.low) / (double)(cut.high - cut.low));
+    return MDS_OK;
+}
+
+enum mds_rc mds_rehearse_short(const struct mds_config *c,
+                               const struct mds_rehearsal_rank *k,
+                               struct mds_rehearsal *out)
+{
+    return mds_rehearsal_is_short(c) ? run_cut(c, k, 0, out) : mds_rehearse(c, k, out);
+}
