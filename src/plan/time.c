@@ -70,14 +70,40 @@ static double link_rate(const struct mds_machine *m, struct mds_span s, int per_
     return share < m->links.gpu_bytes_s ? share : m->links.gpu_bytes_s;
 }
 
+static double doublings(double n)
+{
+    return n > 1 ? ceil(log2(n)) : 0;
+}
+
+/* How many latencies one call takes.  Inside a node one per doubling of ranks, as was
+ * measured.  Beyond, a gather and a reduction go around a ring of the nodes (NCCL has
+ * no tree for them), a sum over all around it twice, or up and down a tree of nodes,
+ * whichever is shorter; a message is one more, messages to all go at once. */
+static double hops(struct mds_span s, int per_node, enum mds_comm_kind kind)
+{
+    int here = mds_span_in_node(s, per_node);
+    double nodes = ceil((double)s.size / here), inside = doublings(here);
+
+    switch (kind) {
+    case MDS_COMM_SEND:
+    case MDS_COMM_RECV:
+        return inside + (nodes > 1);
+    case MDS_COMM_ALL_GATHER:
+    case MDS_COMM_REDUCE_SCATTER:
+        return inside + nodes - 1;
+    case MDS_COMM_ALL_REDUCE:
+        return inside + fmin(2 * (nodes - 1), 2 * doublings(nodes));
+    default:
+        return doublings(s.size);
+    }
+}
+
 /* Of one kind. */
 static double kind_s(const struct mds_machine *m, struct mds_span s, int per_node,
                      const struct mds_comm_stats *stats, enum mds_comm_kind kind)
 {
-    double hops = s.size > 1 ? ceil(log2(s.size)) : 0;
-
     return (double)stats->of[kind].wire_bytes / link_rate(m, s, per_node, kind) +
-           (double)stats->of[kind].calls * hops * m->links.latency_s;
+           (double)stats->of[kind].calls * hops(s, per_node, kind) * m->links.latency_s;
 }
 
 static double group_s(const struct mds_machine *m, struct mds_span s, int per_node,

@@ -141,6 +141,37 @@ static void brief_runs_say_the_same(void **state)
     }
 }
 
+/* Gathers and reductions go around a ring of nodes: with 160 times as many ranks each
+ * message is short, and there are 160 times as many behind each other. */
+static void rings_of_many_nodes_take_long(void **state)
+{
+    static const int worlds[] = {128, 20480};
+    double data_s[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char more[128];
+        struct mds_config_run *run;
+        struct mds_machine *m = machine("polaris");
+        struct mds_estimate e;
+        double gathers_s;
+
+        snprintf(more, sizeof more, "--zero-stage 3 --global-batch-size %d", worlds[i]);
+        run = read_run("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 "
+                       "--seq-length 2048 --vocab-size 50257 --micro-batch-size 1",
+                       more, worlds[i]);
+        run->config.train.overlap_grad_reduce = 0;
+        assert_int_equal(mds_predict(&run->config, worlds[i], 4, m, &e), MDS_OK);
+        data_s[i] = e.data_s;
+        /* Two gathers and a reduction of a block. */
+        gathers_s = 3 * 8 * (worlds[i] / 4 - 1) * m->links.latency_s;
+        assert_true(e.data_s > gathers_s);
+        mds_machine_destroy(m);
+        mds_config_run_destroy(run);
+    }
+    assert_true(data_s[1] > 2 * data_s[0]);
+}
+
 /* The embedding in f32: the tensor itself, what a rank has of its unit, and where the
  * ranks have shares, these. */
 static void exported_weights_pass_through_the_host(void **state)
@@ -509,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brief_runs_say_the_same),
+        cmocka_unit_test(rings_of_many_nodes_take_long),
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(time_is_what_h200s_took),
