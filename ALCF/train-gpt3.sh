@@ -6,7 +6,9 @@
 # Every variable of those scripts counts; what is not set here is as it is there, but that the
 # learning rate decays over this run, and DTYPE is that of the machine's profile.  Options go to
 # mds_launch, and behind -- to mds_pretrain: ALCF/train-gpt3.sh --print -- --lr 1e-4
-# With --layout plan the layout is not assumed: mds_launch chooses what is not set.
+# mds_launch chooses the layout, the fastest that fits, unless SP_TYPE or a size (TP, PP, SP,
+# MPSIZE, ...) is set: then all else is as there (all other GPUs tensor-parallel, the optimizer on
+# the host, full recompute), and a line says how much faster a plan would be.
 here=$(CDPATH='' cd "$(dirname "$0")" && pwd)
 if [ ! -r "$here/setup.sh" ]; then # qsub and sbatch run a copy: they know of what
     cd "${PBS_O_WORKDIR:-${SLURM_SUBMIT_DIR:-.}}" || exit
@@ -48,20 +50,22 @@ if [ -z "$EVAL_INTERVAL$MDS_EVAL_INTERVAL" ]; then
     export MDS_EVAL_ITERS
 fi
 
-planned=
+given=$SP_TYPE$TP$MPSIZE$PP$PPSIZE$SP$SPSIZE$MDS_CONTEXT_PARALLEL_SIZE
 previous=
 for word; do
     case $previous$word in
-    --) break ;;
-    --layoutplan | --layout=plan) planned=1 ;;
+    --layoutplan | --layout=plan) given='' && break ;;
+    --layoutgiven | --layout=given) given=1 ;;
+    --sp-type* | --*-parallel-size*) given=1 ;;
     esac
     previous=
     [ "$word" != --layout ] || previous=$word
 done
-if [ -z "$planned" ]; then
+if [ -n "$given" ]; then
     : "${SP_TYPE:=megatron}" "${OFFLOAD_DEVICE:=cpu}" "${USE_ACTIVATION_CHECKPOINTING:=1}"
 fi
-export MODEL_SIZE_KEY TRAIN_ITERS SP_TYPE OFFLOAD_DEVICE USE_ACTIVATION_CHECKPOINTING
+export MODEL_SIZE_KEY TRAIN_ITERS
+[ -z "$given" ] || export SP_TYPE OFFLOAD_DEVICE USE_ACTIVATION_CHECKPOINTING
 [ -z "$MDS_MIN_LR" ] || export MDS_MIN_LR
 export MDS_LR_DECAY_STYLE MDS_LR_WARMUP_FRACTION MDS_LOG_INTERVAL
 [ -n "$TRAIN_ITERS" ] || unset TRAIN_ITERS

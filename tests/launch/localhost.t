@@ -32,7 +32,7 @@ says() {
 }
 
 test_expect_success 'ALCF/train-gpt3.sh trains on two ranks: all of them tensor ranks' '
-    train TRAIN_ITERS=3 && cat out err &&
+    train SP_TYPE=megatron TRAIN_ITERS=3 && cat out err &&
     grep "mpiexec.*-n 2 .*--tensor-model-parallel-size 2 --sequence-parallel" out &&
     grep "iteration  *3/" out
 '
@@ -228,6 +228,7 @@ test_expect_success 'ALCF/train-gpt3.sh and train-genome.sh on its GPUs' '
     with_gpus "NVIDIA H200" 143771 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=4096 \
         OFFLOAD_DEVICE=none "$srcdir/ALCF/train-gpt3.sh" --print >out &&
     grep "mpiexec[^ ]* -n 4 .*mds_pretrain --device cuda .*--dtype bf16" out && grep -F "$MPIEXEC -n 4" out &&
+    ! grep -e "--recompute-granularity full" out &&
     with_gpus "NVIDIA H200" 143771 "$srcdir/ALCF/train-genome.sh" \
         "$srcdir/tests/data/lambda.fna.gz" --print >out 2>err &&
     grep "mpiexec[^ ]* -n 4 .*mds_pretrain --device cuda .*--ds-sequence-parallel-size 4" out

@@ -13,6 +13,15 @@ test_expect_success 'PBS: the script, its folder, the id' '
     grep "^runs/GPT13B-4096-2n/job.sh" qsub.log &&
     grep "jobs: \[1.polaris-pbs\]" runs/GPT13B-4096-2n/run.yaml
 '
+test_expect_success 'train-gpt3.sh: a plan, or what is published and what a plan would gain' '
+    gpt3="env MACHINE=polaris MODEL_SIZE_KEY=GPT1_7B SEQ_LEN=2048 $srcdir/ALCF/train-gpt3.sh" &&
+    $gpt3 submit --write --name planned debug 2 0:30:00 me >out 2>err && cat err &&
+    grep "info: plan: tensor 1, data 8" err && ! grep "a plan without it" err &&
+    TP=8 $gpt3 submit --write --name published debug 2 0:30:00 me 2>err && cat err &&
+    grep "a plan without it .* times as many: tensor 1, data 8" err &&
+    grep -e "--tensor-model-parallel-size 8 " runs/published/job.sh &&
+    grep -e "--recompute-granularity full" runs/published/job.sh
+'
 test_expect_success 'a second run has a folder of its own; --chain makes each wait' '
     MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit \
         --chain 3 batch 2 1:00:00 me >out 2>err && cat out err &&

@@ -18,6 +18,7 @@ printf '0.3 a_text_document a\n0.7 b_text_document b\n' > lr=1.txt
 line() {
     script=$1
     shift
+    [ "$script" != train-gpt3.sh ] || set -- SP_TYPE=megatron "$@" # as published
     env -i PATH="$scratch/bin:$PATH" HOME="$scratch" OMP_NUM_THREADS=1 MACHINE=polaris \
         PBS_NODEFILE=pbs.nodes MODEL_SIZE_KEY=GPT13B DATA_PATH=d.h5 "$@" \
         "$srcdir/ALCF/$script" --print 2>&1 | grep -v 'mds: info'
