@@ -28,6 +28,7 @@ EXTRA_DIST += \
   docs/adr/0016-blocks-leave-by-slots.md \
   docs/adr/0017-products-race-twice.md \
   docs/adr/0018-libraries-are-opened-at-need.md \
+  docs/adr/0019-one-transformer.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg

@@ -47,6 +47,8 @@ static enum mds_rc build_model(struct mds_engine *e)
     spec.params = e->params;
     if (!rc)
         rc = mds_gpt_create(&spec, &e->gpt);
+    if (!rc)
+        rc = mds_gpt_step_create(e->gpt, &e->gpt_step);
     free(pieces);
     return rc;
 }
@@ -64,6 +66,7 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
         .config = config, .groups = groups, .pieces = count_pieces(config)};
     enum mds_rc rc = build_model(&e);
 
+    mds_gpt_step_destroy(e.gpt_step);
     mds_gpt_destroy(e.gpt);
     if (rc)
         mds_params_destroy(e.params);
@@ -226,6 +229,7 @@ void mds_engine_destroy(struct mds_engine *e)
     mds_arena_fini(&e->host);
     mds_arena_fini(&e->step);
     mds_arena_fini(&e->state);
+    mds_gpt_step_destroy(e->gpt_step);
     mds_gpt_destroy(e->gpt);
     mds_params_destroy(e->params);
     free(e);

@@ -28,6 +28,7 @@ struct mds_engine {
     void *copy;            /* in save */
     struct mds_params *params;
     struct mds_gpt *gpt;
+    struct mds_gpt_step *gpt_step;
     int pieces;
     struct mds_zero *zero;
     struct pipeline train, eval;

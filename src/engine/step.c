@@ -71,7 +71,8 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("forward");
-    MDS_TRY(mds_gpt_forward(e->gpt, chunk, set, &batch, in, out, &e->scalars->loss));
+    MDS_TRY(
+        mds_gpt_forward(e->gpt_step, chunk, set, &batch, in, out, &e->scalars->loss));
     mds_range_end();
     return MDS_OK;
 }
@@ -85,7 +86,7 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
 
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("backward");
-    MDS_TRY(mds_gpt_backward(e->gpt, chunk, set, &batch, d_out, d_in));
+    MDS_TRY(mds_gpt_backward(e->gpt_step, chunk, set, &batch, d_out, d_in));
     mds_range_end();
     return MDS_OK;
 }
@@ -110,9 +111,9 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 
     mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
     MDS_TRY(mds_pipe_take(p->pipe, &e->step));
-    MDS_TRY(mds_gpt_step_begin(e->gpt, &run));
+    MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage));
-    mds_gpt_step_end(e->gpt);
+    mds_gpt_step_end(e->gpt_step);
     mds_arena_release(&e->step, mark);
     return MDS_OK;
 }

@@ -1,295 +1,365 @@
-/* One transformer block. */
-#include "model/parts.h"
-#include "parallel/attention.h"
-#include "parallel/tensor_parallel.h"
+/* One transformer block, forward and backward:
+ *
+ *     x += attention(norm1(x));  x += mlp(norm2(x))
+ *
+ * Outside attention each row goes its way alone, so norms, products, dropout and MLP
+ * work on one tile of rows at a time; without tiles on all rows.  Attention is of whole
+ * sequences, and comes between two walks over the tiles.  Whatever backward needs and
+ * `saved` does not have is computed again. */
+#include "model/modules.h"
 
-struct mds_attention mds_gpt_attention(const struct mds_gpt *g,
-                                       const struct layer_ids *id)
+#include "tensor/op.h"
+
+#include <stdio.h>
+
+/* First all matrices: of the gradients only the rest, which is contiguous, has to be
+ * zeroed at first. */
+void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
-    const struct mds_model_config *c = &g->cfg;
-    struct mds_comm *tp = g->groups->tp;
-    struct mds_attention a = {.A = c->heads / mds_comm_size(tp),
-                              .G = c->kv_heads / mds_comm_size(tp),
-                              .D = c->head_dim,
-                              .plain = !g->run.train->flash_attn};
+    char name[24], full[48];
 
-    a.first_head = mds_comm_rank(tp) * a.A;
-    a.dropout =
-        mds_gpt_dropout_key(g, id->number, SITE_ATTENTION, c->attention_dropout);
-    if (c->position == MDS_POSITION_ROPE) {
-        a.rotary_base = c->rotary_base;
-        a.rot = (int64_t)((double)c->head_dim * c->rotary_percent) / 2 * 2;
-    }
-    return a;
+    snprintf(name, sizeof name, "layer.%d", number);
+    id->number = number;
+    id->unit = mds_gpt_add_unit(reg, name);
+    mds_gpt_add_attention_weights(reg, name, &id->attention);
+    mds_gpt_add_mlp_weights(reg, name, &id->mlp);
+    snprintf(full, sizeof full, "%s.norm1", name);
+    id->norm1 = mds_gpt_add_norm(reg, full, 0);
+    mds_gpt_add_attention_biases(reg, name, &id->attention);
+    snprintf(full, sizeof full, "%s.norm2", name);
+    id->norm2 = mds_gpt_add_norm(reg, full, 1);
+    mds_gpt_add_mlp_biases(reg, name, &id->mlp);
+}
+
+/* ---- norms of a tile: saved, or in working memory ---- */
+
+/* A norm's result and statistics. */
+struct normed {
+    void *y;
+    float *mean, *rstd;
+    int is_saved; /* y has its value already, when backward asks */
+};
+
+enum norm { NORM1, NORM2 };
+
+/* Only blocks without tiles save these, so that a tile's rows are all rows. */
+static enum mds_rc take_normed(const struct context *t, const struct saved *s,
+                               enum norm which, struct normed *n)
+{
+    int64_t Rs = mds_par_slice_rows(&t->par);
+
+    n->y = s->at[which == NORM1 ? SAVED_N1 : SAVED_N2];
+    n->mean = s->at[which == NORM1 ? SAVED_MEAN1 : SAVED_MEAN2];
+    n->rstd = s->at[which == NORM1 ? SAVED_RSTD1 : SAVED_RSTD2];
+    n->is_saved = n->y != NULL;
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &n->y));
+    if (!n->mean)
+        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, Rs, &n->mean));
+    if (!n->rstd)
+        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, Rs, &n->rstd));
+    return MDS_OK;
+}
+
+static enum mds_rc norm_of(const struct context *t, const struct norm_ids *id,
+                           const void *x, const struct normed *n)
+{
+    return mds_gpt_norm_fwd(t, id, x, NULL, NULL, n->y, n->mean, n->rstd);
 }
 
 /* ---- forward ---- */
 
-/* qkv = x W^T + b, of rows as they come. */
-static enum mds_rc qkv_fwd(const struct mds_gpt *g, const struct linear_ids *id,
-                           struct mds_tp_flow *x, void *qkv)
+/* The stream before the block -> q, k, v.  Where it is open its sum goes to `input`,
+ * which is where a closed one is. */
+static enum mds_rc attention_inputs(const struct context *c, const struct block_ids *id,
+                                    const struct work *w, const struct saved *s,
+                                    const struct stream *x, void *input, void *qkv)
 {
-    const struct mds_par *p = &g->par;
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int apart = mds_gpt_attention_apart(c, w);
+    struct qkv_rows v;
+    struct context t;
 
-    for (int64_t at = 0, n; (n = mds_tp_enter_rows(p, at)) > 0; at += n) {
-        MDS_TRY(mds_tp_enter_wait(p, x, at + n));
-        MDS_TRY(mds_gpt_linear_fwd(g, id, n, 0, mds_par_at(p, x->rows, at * id->in),
-                                   mds_par_at(p, qkv, at * id->out)));
+    MDS_TRY(mds_gpt_qkv_open(c, id, w, qkv, 0, &v));
+    for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
+        struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
+        struct normed n;
+
+        MDS_TRY(take_normed(&t, s, NORM1, &n));
+        MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, mds_gpt_stream_at(&t, x->x), x->branch,
+                                 input, n.y, n.mean, n.rstd));
+        MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, n.y, v.rows));
+        MDS_TRY(mds_gpt_qkv_put(&t, &v));
+        mds_arena_release(c->par.arena, tile);
     }
+    MDS_TRY(mds_gpt_qkv_close(c, &v));
+    mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
 
-/* qkv = rotate(norm(x + r) W^T + b), inside the attention. */
-static enum mds_rc enter(const struct mds_gpt *g, const struct layer_ids *id,
-                         const void *x, const void *r, const struct layer_saved *s)
+/* sum = x + dropout(o W^T + b), n = norm2(sum); x and sum are the tile's rows, which
+ * may be the same. */
+static enum mds_rc middle(const struct context *t, const struct block_ids *id,
+                          const void *o, const void *x, void *sum,
+                          const struct normed *n)
 {
-    const struct mds_par *p = &g->par;
-    struct mds_attention a = mds_gpt_attention(g, id);
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *qkv = NULL, *n1 = s->n1;
-    struct mds_tp_flow in;
-
-    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), &n1));
-    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, x, r, s->x, n1, s->mean1, s->rstd1));
-    MDS_TRY(mds_tp_enter_start(p, n1, g->cfg.hidden, &in));
-    MDS_TRY(mds_attention_qkv(p, &a, s->qkv, &qkv));
-    MDS_TRY(qkv_fwd(g, &id->qkv, &in, qkv));
-    MDS_TRY(mds_attention_enter(p, &a, qkv, s->qkv));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}
-
-static enum mds_rc attend(const struct mds_gpt *g, const struct layer_ids *id,
-                          const struct layer_saved *s)
-{
-    struct mds_attention a = mds_gpt_attention(g, id);
-
-    return mds_attention_fwd_core(&g->par, &a, s->qkv, s->o, s->lse);
-}
-
-/* y = o W^T + b; what is made sets out while the rest is. */
-static enum mds_rc out_fwd(const struct mds_gpt *g, const struct linear_ids *id,
-                           const void *o, struct mds_tp_flow *y)
-{
-    const struct mds_par *p = &g->par;
-
-    for (int64_t at = 0, n; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
-        MDS_TRY(mds_gpt_linear_fwd(g, id, n, 1, mds_par_at(p, o, at * id->in),
-                                   mds_par_at(p, y->rows, at * id->out)));
-        MDS_TRY(mds_tp_leave_start(p, y, at + n));
-    }
-    return mds_tp_leave_wait(y);
-}
-
-/* n2 = norm(x + dropout(o W^T + b)) */
-static enum mds_rc middle(const struct mds_gpt *g, const struct layer_ids *id,
-                          const struct layer_saved *s)
-{
-    const struct mds_par *p = &g->par;
-    int64_t H = g->cfg.hidden;
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow out;
+    struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
     void *branch = NULL;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &branch));
-    MDS_TRY(mds_tp_leave_open(p, branch, H, &out));
-    MDS_TRY(out_fwd(g, &id->out, s->o, &out));
-    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, branch, branch, &branch));
-    MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x, branch, s->x1, s->n2, s->mean2,
-                             s->rstd2));
-    mds_arena_release(p->arena, mark);
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &branch));
+    MDS_TRY(mds_gpt_out_fwd(t, &id->attention, o, branch));
+    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, branch, branch, &branch));
+    MDS_TRY(mds_gpt_norm_fwd(t, &id->norm2, x, branch, sum, n->y, n->mean, n->rstd));
+    mds_arena_release(t->par.arena, mark);
     return MDS_OK;
 }
 
-/* What follows q k v; as block_recompute. */
-static enum mds_rc behind_qkv(const struct mds_gpt *g, const struct layer_ids *id,
-                              const struct layer_saved *s, int kept_attention, void *m)
+/* A tile from attention's result to behind the block: y = x + attention's branch, and
+ * the MLP's is added to it, or with `branch` left there. */
+static enum mds_rc second_half(const struct context *t, const struct block_ids *id,
+                               const struct saved *s, const void *o, const void *x,
+                               void *y, void *branch)
 {
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    struct layer_saved lent = *s;
+    struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
+    struct mdsk_add add = {.n = mds_gpt_stream_size(t),
+                           .dtype = t->par.dtype,
+                           .y = mds_gpt_stream_at(t, y)};
+    struct normed n;
+    void *m = branch;
 
-    if (!kept_attention)
-        MDS_TRY(attend(g, id, s));
-    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), &lent.n2));
-    MDS_TRY(middle(g, id, &lent));
-    if (m) {
-        MDS_TRY(mds_gpt_mlp_fwd(g, id, &lent, m));
-        MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, m, m, &m));
-    } else {
-        MDS_TRY(mds_gpt_mlp_recompute(g, id, &lent));
+    MDS_TRY(take_normed(t, s, NORM2, &n));
+    MDS_TRY(mds_gpt_scratch(t, add.n, &m));
+    MDS_TRY(middle(t, id, o, mds_gpt_stream_at(t, x), add.y, &n));
+    MDS_TRY(mds_gpt_mlp_fwd(t, &id->mlp, s, n.y, m));
+    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, m, m, &m));
+    add.x = m;
+    if (!branch)
+        MDS_TRY(mds_op_add(t->par.dev, &add));
+    mds_arena_release(t->par.arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc second_halves(const struct context *c, const struct block_ids *id,
+                                 const struct work *w, const struct saved *s, void *o,
+                                 const void *x, void *y)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int apart = mds_gpt_attention_apart(c, w);
+    const void *rows = NULL;
+    struct o_rows v;
+    struct context t;
+
+    MDS_TRY(mds_gpt_o_open(c, id, o, w->chunked.o, &v));
+    for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
+        MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
+        MDS_TRY(second_half(&t, id, s, rows, x, y, w->branch));
     }
-    mds_arena_release(g->par.arena, mark);
+    mds_gpt_o_close(&v);
+    mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_block_fwd(const struct mds_gpt *g, const struct layer_ids *id,
-                              const void *x, const void *r, const struct layer_saved *s,
-                              const struct kept *k, void *m)
+/* Where the block's input is, or goes. */
+static void *input_of(const struct work *w, const struct saved *s)
 {
-    struct mds_dev_copying saving = {0};
-
-    MDS_TRY(mds_params_acquire(g->ps, id->unit));
-    MDS_TRY(enter(g, id, x, r, s));
-    if (k)
-        MDS_TRY(mds_gpt_keep(g, s->x, k, &saving));
-    MDS_TRY(behind_qkv(g, id, s, 0, m));
-    mds_dev_meet(g->par.dev, saving); /* blocks have s->x in turn */
-    return mds_params_release(g->ps, id->unit);
+    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
 }
 
-enum mds_rc mds_gpt_block_recompute(const struct mds_gpt *g, const struct layer_ids *id,
-                                    const void *x, const void *r,
-                                    const struct layer_saved *s, int kept_attention,
-                                    void *m)
+enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
+                              struct work *w, const struct saved *s, struct stream *x,
+                              void *y)
 {
-    MDS_TRY(mds_params_acquire(g->ps, id->unit));
-    MDS_TRY(enter(g, id, x, r, s));
-    MDS_TRY(behind_qkv(g, id, s, kept_attention, m));
-    return mds_params_release(g->ps, id->unit);
+    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    void *input = input_of(w, s);
+    struct mds_dev_copying saving;
+
+    MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
+    MDS_TRY(attention_inputs(c, id, w, s, x, input, b.qkv));
+    MDS_TRY(mds_saved_put_x(c, s, input, &saving));
+    mds_dev_meet(c->par.dev,
+                 w->o_copy); /* of the block before, from the same buffers */
+    MDS_TRY(mds_gpt_attend(c, id, w, &b));
+    w->o_copy = mds_saved_put_o(c, s, b.o, b.lse);
+    mds_dev_meet(c->par.dev, saving); /* y may be input */
+    y = s->at[SAVED_X1] ? s->at[SAVED_X1] : y;
+    MDS_TRY(second_halves(c, id, w, s, b.o, input, y));
+    *x = (struct stream){y, w->branch};
+    return mds_params_release(c->g->ps, id->unit);
 }
 
 /* ---- backward ---- */
 
-/* A norm's result in *n, made again of its input x if it was not kept. */
-static enum mds_rc recompute_norm(const struct mds_gpt *g, const struct norm_ids *id,
-                                  const void *x, float *mean, float *rstd, void **n)
+/* norm2's input and result, saved or computed again from attention's result. */
+static enum mds_rc find_middle(const struct context *t, const struct block_ids *id,
+                               const struct saved *s, const void *o, const void *x,
+                               void **sum, struct normed *n)
 {
-    if (*n)
+    *sum = s->at[SAVED_X1];
+    MDS_TRY(take_normed(t, s, NORM2, n));
+    if (*sum)
+        return n->is_saved ? MDS_OK : norm_of(t, &id->norm2, *sum, n);
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), sum));
+    return middle(t, id, o, mds_gpt_stream_at(t, x), *sum, n);
+}
+
+/* A tile through the MLP and attention's last product: d becomes the gradient in the
+ * middle of the block, d_o that of attention's result. */
+static enum mds_rc second_half_bwd(const struct context *t, const struct block_ids *id,
+                                   const struct saved *s, const void *o, const void *x,
+                                   void *d, void *d_o)
+{
+    struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
+    void *sum = NULL, *dn = NULL, *dm = NULL, *da = NULL;
+    struct normed n;
+
+    d = mds_gpt_stream_at(t, d);
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &dn));
+    MDS_TRY(find_middle(t, id, s, o, x, &sum, &n));
+    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, d, dn, &dm));
+    MDS_TRY(mds_gpt_mlp_bwd(t, &id->mlp, s, n.y, dm, dn));
+    MDS_TRY(mds_gpt_norm_bwd(t, &id->norm2, sum, n.mean, n.rstd, dn, d));
+    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, d, dn, &da));
+    MDS_TRY(mds_gpt_out_bwd(t, &id->attention, o, da, d_o));
+    mds_arena_release(t->par.arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc second_halves_bwd(const struct context *c,
+                                     const struct block_ids *id, const struct work *w,
+                                     const struct saved *s, void *o, const void *x,
+                                     void *d)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int apart = mds_gpt_attention_apart(c, w);
+    const void *rows = NULL;
+    struct o_rows v, dv;
+    struct context t;
+
+    MDS_TRY(mds_gpt_o_open(c, id, o, w->chunked.o, &v));
+    MDS_TRY(mds_gpt_o_open(c, id, o ? w->d_o : NULL, w->chunked.d_o, &dv));
+    for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
+        MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
+        MDS_TRY(second_half_bwd(&t, id, s, rows, x, d, mds_gpt_o_fill(&t, &dv)));
+        MDS_TRY(mds_gpt_o_put(&t, &dv));
+    }
+    mds_gpt_o_close(&v);
+    mds_gpt_o_close(&dv);
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
+
+/* Gradients of q, k, v -> d, the stream's before the block. */
+static enum mds_rc attention_inputs_bwd(const struct context *c,
+                                        const struct block_ids *id,
+                                        const struct work *w, const struct saved *s,
+                                        const void *x, void *d)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int apart = mds_gpt_attention_apart(c, w);
+    struct qkv_rows v;
+    struct context t;
+
+    MDS_TRY(mds_gpt_qkv_open(c, id, w, w->dqkv, 1, &v));
+    for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
+        struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
+        const void *rows = mds_gpt_stream_at(&t, x);
+        struct normed n;
+        void *dn = NULL;
+
+        MDS_TRY(mds_gpt_scratch(&t, mds_gpt_stream_size(&t), &dn));
+        MDS_TRY(take_normed(&t, s, NORM1, &n));
+        MDS_TRY(mds_gpt_qkv_get(&t, &v));
+        if (!n.is_saved)
+            MDS_TRY(norm_of(&t, &id->norm1, rows, &n));
+        MDS_TRY(mds_gpt_qkv_bwd(&t, &id->attention, n.y, v.rows, dn));
+        MDS_TRY(mds_gpt_norm_bwd(&t, &id->norm1, rows, n.mean, n.rstd, dn,
+                                 mds_gpt_stream_at(&t, d)));
+        mds_arena_release(c->par.arena, tile);
+    }
+    MDS_TRY(mds_gpt_qkv_close(c, &v));
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
+
+/* Attention forward again, as far as it was not saved.  Without tiles norm1's result
+ * stays in working memory until the end of the block. */
+static enum mds_rc attention_again(const struct context *c, const struct block_ids *id,
+                                   const struct work *w, struct saved *s,
+                                   const struct attention_buffers *b, struct stream x,
+                                   void *input)
+{
+    struct normed n;
+
+    if (s->at[SAVED_QKV])
         return MDS_OK;
-    MDS_TRY(mds_gpt_lend(g, mds_gpt_stream_size(g), n));
-    return mds_gpt_norm_fwd(g, id, x, NULL, NULL, *n, mean, rstd);
-}
-
-static enum mds_rc mlp_half_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                                const struct layer_saved *s, void *d)
-{
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    struct layer_saved lent = *s;
-    void *dm = NULL, *dn = NULL;
-
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &dn));
-    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_MLP, d, dn, &dm));
-    MDS_TRY(recompute_norm(g, &id->norm2, s->x1, s->mean2, s->rstd2, &lent.n2));
-    MDS_TRY(mds_gpt_mlp_bwd(g, id, &lent, dm, dn));
-    MDS_TRY(mds_gpt_norm_bwd(g, &id->norm2, s->x1, s->mean2, s->rstd2, dn, d));
-    mds_arena_release(g->par.arena, mark);
-    return MDS_OK;
-}
-
-/* dy -> d_o and the weight's gradient, of rows as they come. */
-static enum mds_rc out_bwd(const struct mds_gpt *g, const struct linear_ids *id,
-                           const void *o, struct mds_tp_flow *dy, void *d_o)
-{
-    const struct mds_par *p = &g->par;
-
-    for (int64_t at = 0, n; (n = mds_tp_enter_rows(p, at)) > 0; at += n) {
-        const void *rows = mds_par_at(p, dy->rows, at * id->out);
-
-        MDS_TRY(mds_tp_enter_wait(p, dy, at + n));
-        MDS_TRY(
-            mds_gpt_linear_bwd_weight(g, id, n, mds_par_at(p, o, at * id->in), rows));
-        MDS_TRY(
-            mds_gpt_linear_bwd_input(g, id, n, rows, mds_par_at(p, d_o, at * id->in)));
+    if (!mds_gpt_is_tiled(c)) {
+        MDS_TRY(take_normed(c, s, NORM1, &n));
+        s->at[SAVED_N1] = n.y;
+        s->at[SAVED_MEAN1] = n.mean;
+        s->at[SAVED_RSTD1] = n.rstd;
     }
-    return MDS_OK;
+    MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
+    mds_dev_meet(c->par.dev, w->o_copy);
+    if (s->at[SAVED_O] || s->away[SAVED_O])
+        return MDS_OK;
+    return mds_gpt_attend(c, id, w, b);
 }
 
-/* Gradient of the attention's branch, da [Rs,H] -> dqkv [R, (A+2G) D]. */
-static enum mds_rc attention_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                                 const struct layer_saved *s, const void *da,
-                                 void *dqkv)
+void mds_gpt_block_prefetch(const struct context *c, struct work *w,
+                            const struct saved *s)
 {
-    const struct mds_par *p = &g->par;
-    struct mds_attention a = mds_gpt_attention(g, id);
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in;
-    void *d_o = NULL;
+    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    void *x = w->d_o;
 
-    MDS_TRY(mds_tp_enter_start(p, da, g->cfg.hidden, &in));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(p) * a.A * a.D, &d_o));
-    MDS_TRY(out_bwd(g, &id->out, s->o, &in, d_o));
-    MDS_TRY(mds_attention_bwd_core(p, &a, s->qkv, s->o, s->lse, d_o, dqkv));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}
-
-/* dx = dqkv W; what is made sets out while the rest is. */
-static enum mds_rc qkv_bwd_input(const struct mds_gpt *g, const struct linear_ids *id,
-                                 const void *dqkv, struct mds_tp_flow *dx)
-{
-    const struct mds_par *p = &g->par;
-
-    for (int64_t at = 0, n; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
-        MDS_TRY(mds_gpt_linear_bwd_input(g, id, n, mds_par_at(p, dqkv, at * id->out),
-                                         mds_par_at(p, dx->rows, at * id->in)));
-        MDS_TRY(mds_tp_leave_start(p, dx, at + n));
+    if (s->away[SAVED_X]) {
+        w->d_o = w->x;
+        w->x = x;
+        w->x_copy = mds_saved_get_x(c, s, x);
     }
-    return MDS_OK;
+    w->o_copy = mds_saved_get_o(c, s, b.o, b.lse);
 }
 
-/* dqkv -> dn [Rs,H], the gradient of norm1's result.  That is gathered while dn is
- * made, and dn travels while the weight's gradient is. */
-static enum mds_rc qkv_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                           const struct layer_saved *s, const void *dqkv, void *dn)
+/* What was not copied when the block was offloaded: norms' results and g. */
+static enum mds_rc refill(const struct context *c, const struct block_ids *id,
+                          const struct saved *s)
 {
-    const struct mds_par *p = &g->par;
-    int64_t R = mds_par_rows(p), H = g->cfg.hidden;
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in, out;
-    void *n1 = s->n1;
+    struct normed n;
 
-    MDS_TRY(recompute_norm(g, &id->norm1, s->x, s->mean1, s->rstd1, &n1));
-    MDS_TRY(mds_tp_enter_start(p, n1, H, &in));
-    MDS_TRY(mds_tp_leave_open(p, dn, H, &out));
-    MDS_TRY(qkv_bwd_input(g, &id->qkv, dqkv, &out));
-    MDS_TRY(mds_tp_enter_wait(p, &in, R));
-    MDS_TRY(mds_gpt_linear_bwd_weight(g, &id->qkv, R, in.rows, dqkv));
-    MDS_TRY(mds_tp_leave_wait(&out));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
+    if (s->at[SAVED_N1]) {
+        MDS_TRY(take_normed(c, s, NORM1, &n));
+        MDS_TRY(norm_of(c, &id->norm1, s->at[SAVED_X], &n));
+    }
+    if (s->at[SAVED_N2]) {
+        MDS_TRY(take_normed(c, s, NORM2, &n));
+        MDS_TRY(norm_of(c, &id->norm2, s->at[SAVED_X1], &n));
+    }
+    return mds_gpt_mlp_activate(c, s);
 }
 
-static enum mds_rc attention_half_bwd(const struct mds_gpt *g,
-                                      const struct layer_ids *id,
-                                      const struct layer_saved *s, void *d)
+enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
+                              struct work *w, const struct saved *s,
+                              const struct saved *next, struct stream x, void *d)
 {
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    void *da = NULL, *dn = NULL, *dqkv = NULL;
+    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    void *input = input_of(w, s);
+    struct saved here = *s;
 
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_gpt_stream_size(g), &dn));
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, mds_par_rows(&g->par) * id->qkv.out, &dqkv));
-    MDS_TRY(mds_gpt_dropout(g, id->number, SITE_OUT, d, dn, &da));
-    MDS_TRY(attention_bwd(g, id, s, da, dqkv));
-    MDS_TRY(qkv_bwd(g, id, s, dqkv, dn));
-    MDS_TRY(mds_gpt_norm_bwd(g, &id->norm1, s->x, s->mean1, s->rstd1, dn, d));
-    mds_arena_release(g->par.arena, mark);
-    return MDS_OK;
-}
-
-/* What stayed behind when the rest went to the host. */
-static enum mds_rc fill_in(const struct mds_gpt *g, const struct layer_ids *id,
-                           const struct layer_saved *s)
-{
-    if (s->n1)
-        MDS_TRY(mds_gpt_norm_fwd(g, &id->norm1, s->x, NULL, NULL, s->n1, s->mean1,
-                                 s->rstd1));
-    if (s->n2)
-        MDS_TRY(mds_gpt_norm_fwd(g, &id->norm2, s->x1, NULL, NULL, s->n2, s->mean2,
-                                 s->rstd2));
-    return mds_gpt_mlp_activate(g, s);
-}
-
-enum mds_rc mds_gpt_block_bwd(const struct mds_gpt *g, const struct layer_ids *id,
-                              const struct layer_saved *s, int came_back, void *d)
-{
-    MDS_TRY(mds_params_acquire(g->ps, id->unit));
-    if (came_back)
-        MDS_TRY(fill_in(g, id, s));
-    MDS_TRY(mds_params_grad_begin(g->ps, id->unit));
-    mds_gpt_norm_grads_begin(g);
-    MDS_TRY(mlp_half_bwd(g, id, s, d));
-    MDS_TRY(attention_half_bwd(g, id, s, d));
-    MDS_TRY(mds_gpt_norm_grads_end(g, &id->norm1, &id->norm2));
-    MDS_TRY(mds_params_grad_ready(g->ps, id->unit));
-    return mds_params_release(g->ps, id->unit);
+    MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
+    if (s->host)
+        MDS_TRY(refill(c, id, s));
+    MDS_TRY(mds_params_grad_begin(c->g->ps, id->unit));
+    mds_gpt_norm_grads_begin(c);
+    MDS_TRY(attention_again(c, id, w, &here, &b, x, input));
+    MDS_TRY(second_halves_bwd(c, id, w, &here, b.o, input, d));
+    w->dqkv = NULL;
+    if (w->chunked.chunk == 0)
+        MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->dqkv));
+    MDS_TRY(mds_gpt_attend_bwd(c, id, w, &b));
+    if (next)
+        mds_gpt_block_prefetch(c, w, next);
+    MDS_TRY(attention_inputs_bwd(c, id, w, &here, input, d));
+    MDS_TRY(mds_gpt_norm_grads_end(c, &id->norm1, &id->norm2));
+    MDS_TRY(mds_params_grad_ready(c->g->ps, id->unit));
+    mds_arena_release(c->par.arena, mark);
+    return mds_params_release(c->g->ps, id->unit);
 }

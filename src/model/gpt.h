@@ -46,6 +46,8 @@ struct mds_gpt_spec {
     struct mds_params *params; /* borrowed; receives units and parameters */
 };
 
+/* The model does not change after this: what a step has under way is in a struct
+ * mds_gpt_step. */
 enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out);
 void mds_gpt_destroy(struct mds_gpt *g); /* NULL is fine */
 
@@ -55,8 +57,8 @@ int mds_gpt_tied_unit(const struct mds_gpt *g);
 /* Bytes of the tensor that passes between pieces, for B sequences of S tokens. */
 int64_t mds_gpt_boundary_bytes(const struct mds_gpt *g, int64_t B, int64_t S);
 
-/* How to run a step.  All memory comes from the arenas, taken at step_begin and back
- * there after step_end. */
+/* How to run a step.  All memory comes from the arenas, taken from step_begin on and
+ * back there after step_end. */
 struct mds_gpt_run {
     struct mds_dev *dev; /* borrowed, as is the rest */
     struct mds_arena *arena;
@@ -82,19 +84,25 @@ struct mds_gpt_loss {
     double sum, count;
 };
 
-enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run);
-void mds_gpt_step_end(struct mds_gpt *g);
+/* The state of one step at a time: what its micro-batches have saved. */
+struct mds_gpt_step;
+
+enum mds_rc mds_gpt_step_create(const struct mds_gpt *g, struct mds_gpt_step **out);
+void mds_gpt_step_destroy(struct mds_gpt_step *s); /* NULL is fine */
+
+enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run *run);
+void mds_gpt_step_end(struct mds_gpt_step *s);
 
 /* in, out: [slice rows, H] at piece boundaries, NULL at the model's ends.  set: which
  * of the piece's sets of saved activations.  The last piece adds to *loss, and in
  * training forms the head's gradients right here. */
-enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
+enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
                             const struct mds_gpt_batch *batch, const void *in,
                             void *out, struct mds_gpt_loss *loss);
 
 /* d_out, d_in: gradients of out and in.  Parameter gradients are added to; each unit of
  * the piece is reported ready once (the head's in forward). */
-enum mds_rc mds_gpt_backward(struct mds_gpt *g, int piece, int set,
+enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int piece, int set,
                              const struct mds_gpt_batch *batch, const void *d_out,
                              void *d_in);
 

@@ -1,12 +1,16 @@
 noinst_LIBRARIES += src/model/libmds_model.a
 src_model_libmds_model_a_SOURCES = \
+  src/model/attention.c \
   src/model/block.c \
+  src/model/context.c src/model/context.h \
+  src/model/dropout.c \
+  src/model/embedding.c \
   src/model/gpt.c src/model/gpt.h \
-  src/model/memory.c \
+  src/model/head.c \
+  src/model/linear.c \
   src/model/mlp.c \
-  src/model/ops.c \
-  src/model/parts.h \
-  src/model/rows.c src/model/rows.h \
-  src/model/step.c \
-  src/model/tiled.c \
-  src/model/tiled_step.c
+  src/model/modules.h \
+  src/model/norm.c \
+  src/model/register.c \
+  src/model/saved.c src/model/saved.h \
+  src/model/step.c

@@ -1,361 +1,408 @@
 /* A step's micro-batches through the pieces of a stage. */
-#include "model/parts.h"
-#include "parallel/tensor_parallel.h"
-#include "parallel/vocab.h"
+#include "model/modules.h"
+
+#include "base/alloc.h"
+#include "base/minmax.h"
 #include "tensor/op.h"
 
-static void set_batch(struct mds_gpt *g, int64_t first_sample)
+#include <stdlib.h>
+
+struct mds_gpt_step {
+    const struct mds_gpt *g; /* borrowed */
+    int sets;                /* allocated below */
+    struct saved_set *set;
+    struct saved *group; /* [groups], of blocks whose forward runs again together */
+    int groups;
+
+    /* between begin and end */
+    struct mds_gpt_run run;
+    struct mds_arena_mark mark, host_mark;
+    struct context c; /* of the micro-batch under way */
+    void *d;          /* [Rs,H]: the stream's gradient, but in the last piece */
+};
+
+/* ---- life ---- */
+
+enum mds_rc mds_gpt_step_create(const struct mds_gpt *g, struct mds_gpt_step **out)
 {
-    mds_par_set_batch(&g->par, g->run.B, g->run.S, first_sample);
-}
+    struct mds_gpt_step *s = mds_zalloc(1, sizeof *s);
 
-int mds_gpt_tensor_chunks(const struct mds_gpt *g)
-{
-    int64_t rows = mds_par_rows(&g->par);
-    int64_t bytes = rows * g->cfg.hidden * (int64_t)mdsk_dtype_size(g->par.dtype);
-
-    if (mds_comm_size(g->groups->tp) == 1)
-        return 1;
-    return mds_tp_chunks(g->tensor_chunks, bytes);
-}
-
-enum mds_rc mds_gpt_step_begin(struct mds_gpt *g, const struct mds_gpt_run *run)
-{
-    g->run = *run;
-    g->par = (struct mds_par){.dev = run->dev,
-                              .arena = run->arena,
-                              .groups = g->groups,
-                              .dtype = mds_params_dtype(g->ps),
-                              .sequence_parallel = g->sequence_parallel};
-    set_batch(g, 0);
-    if (!mds_gpt_is_tiled(g)) {
-        g->par.chunks = mds_gpt_tensor_chunks(g);
-        set_batch(g, 0);
-    }
-    g->mark = mds_arena_mark(run->arena);
-    if (run->host)
-        g->host_mark = mds_arena_mark(run->host);
-    return mds_gpt_take_step(g);
-}
-
-void mds_gpt_step_end(struct mds_gpt *g)
-{
-    mds_arena_release(g->run.arena, g->mark);
-    if (g->run.host)
-        mds_arena_release(g->run.host, g->host_mark);
-}
-
-static enum mds_rc copy_stream(const struct mds_gpt *g, const void *x, void *y)
-{
-    int64_t n = mds_gpt_stream_size(g);
-
-    return mds_par_copy_rows(&g->par, 1, n, x, n, y, n);
-}
-
-/* ---- embedding ---- */
-
-static struct mds_embedding embedding_of(const struct mds_gpt *g, int backward)
-{
-    int has = g->position >= 0;
-    const struct mds_param *word = mds_params_get(g->ps, g->word);
-    struct mds_embedding e = {.H = g->cfg.hidden,
-                              .first_word = word->rows * mds_comm_rank(g->groups->tp),
-                              .words = word->rows,
-                              .sliced = g->slices_positions};
-
-    if (g->slices_positions)
-        e.first_position = mds_comm_rank(g->groups->tp) * g->par.slice.n;
-    if (backward) {
-        e.dword = mds_param_grad(g->ps, g->word);
-        e.dposition = has ? mds_param_grad(g->ps, g->position) : NULL;
-    } else {
-        e.word = mds_param_weight(g->ps, g->word);
-        e.position = has ? mds_param_weight(g->ps, g->position) : NULL;
-    }
-    return e;
-}
-
-static enum mds_rc embed(const struct mds_gpt *g, const int32_t *token, void *x)
-{
-    int has = g->position >= 0;
-    struct mds_embedding e;
-
-    MDS_TRY(mds_params_acquire(g->ps, g->word_unit));
-    if (has)
-        MDS_TRY(mds_params_acquire(g->ps, g->position_unit));
-    e = embedding_of(g, 0);
-    MDS_TRY(mds_embedding_fwd(&g->par, &e, token, x));
-    MDS_TRY(mds_gpt_dropout(g, 0, SITE_EMBEDDING, x, x, &x));
-    if (has)
-        MDS_TRY(mds_params_release(g->ps, g->position_unit));
-    return mds_params_release(g->ps, g->word_unit);
-}
-
-/* A tied embedding whose head is here has its gradient begun there. */
-static enum mds_rc embed_bwd(const struct mds_gpt *g, const int32_t *token, void *d)
-{
-    int has = g->position >= 0;
-    struct mds_embedding e;
-
-    if (g->head != g->word)
-        MDS_TRY(mds_params_grad_begin(g->ps, g->word_unit));
-    if (has)
-        MDS_TRY(mds_params_grad_begin(g->ps, g->position_unit));
-    e = embedding_of(g, 1);
-    MDS_TRY(mds_gpt_dropout(g, 0, SITE_EMBEDDING, d, d, &d));
-    MDS_TRY(mds_embedding_bwd(&g->par, &e, token, d));
-    if (has)
-        MDS_TRY(mds_params_grad_ready(g->ps, g->position_unit));
-    return mds_params_grad_ready(g->ps, g->word_unit);
-}
-
-/* ---- head ---- */
-
-static struct mds_head head_of(const struct mds_gpt *g)
-{
-    const struct mds_param *w = mds_params_get(g->ps, g->head);
-    int training = g->run.training;
-
-    return (struct mds_head){
-        .H = g->cfg.hidden,
-        .vocab = g->cfg.vocab,
-        .first_word = w->rows * mds_comm_rank(g->groups->tp),
-        .words = w->rows,
-        .weight = mds_param_weight(g->ps, g->head),
-        .dweight = training ? mds_param_grad(g->ps, g->head) : NULL,
-        .blank = training && mds_params_take_blank(g->ps, g->head, w->count),
-        .tile = g->run.train->loss_tile,
-        .grad_scale = g->run.grad_scale};
-}
-
-/* x + r -> loss, and in training the stream's gradient d.  r becomes x + r. */
-static enum mds_rc whole_head(const struct mds_gpt *g, struct mds_head *h,
-                              const void *x, void *r, const int32_t *target,
-                              struct mds_gpt_loss *loss, void *d)
-{
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    int64_t Rs = mds_par_slice_rows(&g->par), n = mds_gpt_stream_size(g);
-    void *y = NULL, *dy = NULL;
-    float *mean = NULL, *rstd = NULL;
-
-    MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &y));
-    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &mean));
-    MDS_TRY(mds_par_take_f32(&g->par, MDS_MEM_WORK, Rs, &rstd));
-    if (d)
-        MDS_TRY(mds_gpt_take(g, MDS_MEM_WORK, n, &dy));
-    MDS_TRY(mds_gpt_norm_fwd(g, &g->final_norm, x, r, r, y, mean, rstd));
-    MDS_TRY(mds_head_loss(&g->par, h, y, target, &loss->sum, &loss->count, dy));
-    if (d) {
-        mds_dev_zero(g->par.dev, d, n * (int64_t)mdsk_dtype_size(g->par.dtype));
-        mds_gpt_norm_grads_begin(g);
-        MDS_TRY(mds_gpt_norm_bwd(g, &g->final_norm, r, mean, rstd, dy, d));
-        MDS_TRY(mds_gpt_norm_grads_end(g, &g->final_norm, NULL));
-    }
-    mds_arena_release(g->par.arena, mark);
+    if (!s)
+        return MDS_EMEM;
+    s->g = g;
+    *out = s;
     return MDS_OK;
 }
 
-static enum mds_rc norm_and_loss(const struct mds_gpt *g, const void *x, void *r,
-                                 const int32_t *target, struct mds_gpt_loss *loss,
-                                 void *d)
+void mds_gpt_step_destroy(struct mds_gpt_step *s)
 {
-    struct mds_head h = head_of(g);
-
-    return mds_gpt_is_tiled(g) ? mds_gpt_tiled_head(g, &h, x, target, loss, d)
-                               : whole_head(g, &h, x, r, target, loss, d);
+    if (!s)
+        return;
+    for (int i = 0; i < s->sets; i++)
+        free(s->set[i].block);
+    free(s->set);
+    free(s->group);
+    free(s);
 }
 
-/* A tied embedding that is here for the head alone is complete now. */
-static enum mds_rc head(const struct mds_gpt *g, int also_first, const void *x, void *r,
-                        const int32_t *target, struct mds_gpt_loss *loss, void *d)
+/* Bookkeeping grows only when a step has more sets than any before. */
+static enum mds_rc make_sets(struct mds_gpt_step *s)
 {
-    int tied = g->head == g->word;
+    struct saved_set *set;
 
-    MDS_TRY(mds_params_acquire(g->ps, g->head_unit));
-    if (tied)
-        MDS_TRY(mds_params_acquire(g->ps, g->word_unit));
-    if (d) {
-        MDS_TRY(mds_params_grad_begin(g->ps, g->head_unit));
-        if (tied)
-            MDS_TRY(mds_params_grad_begin(g->ps, g->word_unit));
+    if (s->sets >= s->run.sets)
+        return MDS_OK;
+    set = mds_realloc(s->set, (size_t)s->run.sets, sizeof *set);
+    if (!set)
+        return MDS_EMEM;
+    s->set = set;
+    while (s->sets < s->run.sets) {
+        s->set[s->sets] = (struct saved_set){0};
+        set = &s->set[s->sets++];
+        set->block = mds_zalloc((size_t)s->g->most_layers, sizeof *set->block);
+        if (!set->block)
+            return MDS_EMEM;
     }
-    MDS_TRY(norm_and_loss(g, x, r, target, loss, d));
-    if (d) {
-        MDS_TRY(mds_params_grad_ready(g->ps, g->head_unit));
-        if (tied && !also_first)
-            MDS_TRY(mds_params_grad_ready(g->ps, g->word_unit));
-    }
-    if (tied)
-        MDS_TRY(mds_params_release(g->ps, g->word_unit));
-    return mds_params_release(g->ps, g->head_unit);
+    return MDS_OK;
+}
+
+/* Blocks whose input alone is kept for all of them. */
+static int group_size(const struct context *c)
+{
+    const struct mds_train_config *t = c->run->train;
+
+    return t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
+}
+
+static enum mds_rc make_group(struct mds_gpt_step *s)
+{
+    struct saved *more;
+    int n = group_size(&s->c);
+
+    if (n <= s->groups)
+        return MDS_OK;
+    more = mds_realloc(s->group, (size_t)n, sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    s->group = more;
+    s->groups = n;
+    return MDS_OK;
+}
+
+static enum mds_rc take_step(struct mds_gpt_step *s)
+{
+    const struct mds_gpt *g = s->g;
+    const struct context *c = &s->c;
+
+    if (g->sequence_parallel && s->run.training)
+        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, 4 * g->cfg.hidden,
+                                 &s->c.norm_grads));
+    s->d = NULL;
+    if (!g->piece[g->n_pieces - 1].is.is_last || g->n_pieces > 1)
+        MDS_TRY(mds_gpt_scratch(c, mds_gpt_stream_size(c), &s->d));
+    MDS_TRY(make_sets(s));
+    MDS_TRY(make_group(s));
+    for (int k = 0; k < s->run.sets && s->run.training; k++)
+        MDS_TRY(mds_saved_take_set(c, &s->set[k]));
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run *run)
+{
+    s->run = *run;
+    s->c.norm_grads = NULL;
+    mds_gpt_context(s->g, &s->run, 0, &s->c);
+    s->mark = mds_arena_mark(run->arena);
+    if (run->host)
+        s->host_mark = mds_arena_mark(run->host);
+    return take_step(s);
+}
+
+void mds_gpt_step_end(struct mds_gpt_step *s)
+{
+    mds_arena_release(s->run.arena, s->mark);
+    if (s->run.host)
+        mds_arena_release(s->run.host, s->host_mark);
+}
+
+/* ---- buffers of a pass ---- */
+
+struct marks {
+    struct mds_arena_mark device, host;
+};
+
+static struct marks mark_arenas(const struct context *c)
+{
+    struct marks m = {.device = mds_arena_mark(c->par.arena)};
+
+    if (c->run->host)
+        m.host = mds_arena_mark(c->run->host);
+    return m;
+}
+
+static void release_arenas(const struct context *c, struct marks m)
+{
+    mds_arena_release(c->par.arena, m.device);
+    if (c->run->host)
+        mds_arena_release(c->run->host, m.host);
+}
+
+/* Whether there are blocks that do not save all that backward reads. */
+static int recomputes(const struct context *c)
+{
+    return !c->run->training || mds_recompute_of(c->run->train) != MDS_RECOMPUTE_NONE;
+}
+
+/* For a block's input, or a gradient of attention's result. */
+static enum mds_rc take_input(const struct context *c, void **out)
+{
+    int64_t n = mds_saved_elements(c, SAVED_X), o = mds_saved_elements(c, SAVED_O);
+
+    return mds_gpt_scratch(c, mds_max(n, o), out);
+}
+
+static enum mds_rc take_on_host(const struct context *c, int64_t elements, void **out)
+{
+    return mds_arena_take(c->run->host, MDS_MEM_WORK,
+                          elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
+}
+
+/* In host memory: q, k, v and attention's result, and for backward gradients. */
+static enum mds_rc take_chunked(const struct context *c, struct work *w, int backward)
+{
+    int64_t o = mds_saved_elements(c, SAVED_O), qkv = mds_saved_elements(c, SAVED_QKV);
+    struct mds_chunked *f = &w->chunked;
+    void *dq = NULL;
+
+    f->chunk = c->run->train->attention_chunk;
+    MDS_TRY(take_on_host(c, o, &f->q));
+    MDS_TRY(take_on_host(c, qkv - o, &f->kv));
+    MDS_TRY(take_on_host(c, o, &w->o));
+    if (!backward)
+        return MDS_OK;
+    MDS_TRY(take_on_host(c, o, &f->d_o));
+    MDS_TRY(
+        mds_arena_take(c->run->host, MDS_MEM_WORK, o * (int64_t)sizeof *f->dq, &dq));
+    f->dq = dq;
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
+                                   int backward)
+{
+    int64_t qkv = mds_saved_elements(c, SAVED_QKV);
+
+    if (recomputes(c))
+        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK,
+                                 mds_saved_elements(c, SAVED_LSE), &w->lse));
+    if (c->run->train->attention_chunk > 0)
+        return take_chunked(c, w, backward);
+    if (recomputes(c))
+        MDS_TRY(mds_gpt_scratch(c, qkv, &w->qkv));
+    if (backward)
+        MDS_TRY(take_input(c, &w->d_o));
+    return recomputes(c) ? mds_gpt_scratch(c, mds_saved_elements(c, SAVED_O), &w->o)
+                         : MDS_OK;
+}
+
+static enum mds_rc take_branch(const struct context *c, struct work *w)
+{
+    return mds_gpt_is_tiled(c) ? MDS_OK
+                               : mds_gpt_scratch(c, mds_gpt_stream_size(c), &w->branch);
 }
 
 /* ---- forward ---- */
 
-/* All layers; *x, *r: the stream behind the last. */
-static enum mds_rc layers_fwd(const struct mds_gpt *g, const struct piece *p,
-                              const struct piece_set *set, const void **x, void **r)
+static enum mds_rc copy_stream(const struct context *c, const void *x, void *y)
 {
-    int puts_away = g->run.training && mds_gpt_moves_kept(g);
-    int slots = mds_gpt_slots(g);
+    int64_t n = mds_gpt_stream_size(c);
 
-    *x = set->saved[0].x;
-    *r = NULL;
-    for (int l = 0; l < p->is.layers; l++) {
-        const struct layer_saved *s = &set->saved[l];
-        const struct kept *k = puts_away && set->kept[l].x ? &set->kept[l] : NULL;
-
-        mds_gpt_layer_meet(g, p, set, l - slots);
-        MDS_TRY(mds_gpt_block_fwd(g, &p->layer[l], *x, *r, s, k, g->m));
-        mds_gpt_layer_leave(g, p, set, l);
-        *x = s->x1;
-        *r = g->m;
-    }
-    return MDS_OK;
+    return x == y ? MDS_OK : mds_par_copy_rows(&c->par, 1, n, x, n, y, n);
 }
 
 /* The stream as one tensor, for the next piece. */
-static enum mds_rc close_stream(const struct mds_gpt *g, const void *x, const void *r,
-                                void *out)
+static enum mds_rc close_stream(const struct context *c, struct stream x, void *out)
 {
     struct mdsk_add add = {
-        .n = mds_gpt_stream_size(g), .dtype = g->par.dtype, .x = r, .y = out};
+        .n = mds_gpt_stream_size(c), .dtype = c->par.dtype, .x = x.branch, .y = out};
 
-    MDS_TRY(copy_stream(g, x, out));
-    return mds_op_add(g->par.dev, &add);
+    MDS_TRY(copy_stream(c, x.x, out));
+    return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
 }
 
-/* A piece whose blocks run in tiles. */
-static enum mds_rc tiled_forward(const struct mds_gpt *g, const struct piece *p,
-                                 const struct piece_set *s,
-                                 const struct mds_gpt_batch *batch, const void *in,
-                                 void *out, struct mds_gpt_loss *loss)
+/* Where a block's input is: saved, or in the pass's buffer. */
+static void *input_of(const struct saved *s, const struct work *w)
 {
-    struct mds_arena_mark mark = mds_arena_mark(g->par.arena);
-    void *d = g->run.training ? s->d : NULL, *x = NULL;
-    struct tiled_room room = {0};
+    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
+}
 
-    MDS_TRY(mds_gpt_tiled_begin(g, s, &room, &x));
-    MDS_TRY(p->is.is_first ? embed(g, batch->token, x) : copy_stream(g, in, x));
-    MDS_TRY(mds_gpt_tiled_layers_fwd(g, p, s, &room, out ? out : room.x));
-    if (p->is.is_last)
-        MDS_TRY(head(g, g->piece[0].is.is_first, room.x, NULL, batch->target, loss, d));
-    mds_arena_release(g->par.arena, mark);
+/* All blocks of a piece, from the stream in the first one's input; the last one's may
+ * be in y. */
+static enum mds_rc blocks_fwd(const struct context *c, const struct piece *p,
+                              const struct saved_set *set, struct work *w,
+                              struct stream *x, void *y)
+{
+    static const struct saved none;
+    int training = c->run->training, slots = mds_saved_slots(c);
+
+    for (int l = 0; l < p->is.layers; l++) {
+        const struct saved *s = training ? &set->block[l] : &none;
+        const struct saved *after = training ? s + 1 : &none;
+        void *to = l + 1 < p->is.layers ? input_of(after, w) : y;
+
+        mds_saved_wait(c, p, set, l - slots);
+        MDS_TRY(mds_gpt_block_fwd(c, &p->block[l], w, s, x, to));
+        mds_saved_offload(c, p, set, l);
+    }
+    mds_dev_meet(c->par.dev, w->o_copy);
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_forward(struct mds_gpt *g, int piece, int set,
+enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
                             const struct mds_gpt_batch *batch, const void *in,
                             void *out, struct mds_gpt_loss *loss)
 {
-    const struct piece *p = &g->piece[piece];
-    const struct piece_set *s = &g->set[set];
-    const void *x = NULL;
-    void *r = NULL, *d = g->run.training ? s->d : NULL;
+    const struct piece *p = &s->g->piece[piece];
+    const struct saved_set *saved = &s->set[set];
+    struct context *c = &s->c;
+    struct mds_arena_mark mark = mds_arena_mark(s->run.arena);
+    struct marks attention;
+    struct work w = {0};
+    struct stream x = {0};
 
-    set_batch(g, batch->first_sample);
-    if (mds_gpt_is_tiled(g))
-        return tiled_forward(g, p, s, batch, in, out, loss);
-    MDS_TRY(p->is.is_first ? embed(g, batch->token, s->saved[0].x)
-                           : copy_stream(g, in, s->saved[0].x));
-    MDS_TRY(layers_fwd(g, p, s, &x, &r));
+    mds_gpt_context(s->g, &s->run, batch->first_sample, c);
+    if (recomputes(c))
+        MDS_TRY(take_input(c, &w.x));
+    MDS_TRY(take_branch(c, &w));
+    x.x = s->run.training ? input_of(&saved->block[0], &w) : w.x;
+    MDS_TRY(p->is.is_first ? mds_gpt_embed_fwd(c, batch->token, x.x)
+                           : copy_stream(c, in, x.x));
+    attention = mark_arenas(c);
+    MDS_TRY(mds_gpt_take_attention(c, &w, 0));
+    MDS_TRY(blocks_fwd(c, p, saved, &w, &x, out ? out : w.x));
+    release_arenas(c, attention);
     if (p->is.is_last)
-        return head(g, g->piece[0].is.is_first, x, r, batch->target, loss, d);
-    return close_stream(g, x, r, out);
+        MDS_TRY(mds_gpt_head(c, s->g->piece[0].is.is_first, x, batch->target, loss,
+                             s->run.training ? saved->d : NULL));
+    else
+        MDS_TRY(close_stream(c, x, out));
+    mds_arena_release(s->run.arena, mark);
+    return MDS_OK;
 }
 
 /* ---- backward ---- */
 
-/* Whether layers_bwd has inputs to get back. */
-static int gets_back(const struct mds_gpt *g)
+/* With chunks attention's gradients are on the host, and d_o is a second x. */
+static enum mds_rc take_backward(const struct context *c, struct saved *group,
+                                 struct work *w)
 {
-    return mds_recompute_of(g->run.train) == MDS_RECOMPUTE_FULL &&
-           mds_gpt_moves_kept(g);
+    const struct mds_train_config *t = c->run->train;
+    int n = group_size(c), tiled = mds_gpt_is_tiled(c);
+    int away = recomputes(c) && (t->partition_activations || t->offload_activations);
+
+    if (away)
+        MDS_TRY(take_input(c, &w->x));
+    if (away && t->attention_chunk > 0)
+        MDS_TRY(take_input(c, &w->d_o));
+    MDS_TRY(mds_gpt_take_attention(c, w, 1));
+    if (n > 1)
+        MDS_TRY(take_branch(c, w));
+    w->group = group;
+    for (int i = 0; i < n; i++)
+        MDS_TRY(mds_saved_take_block(
+            c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n && !tiled ? SAVED_REST : 0),
+            &group[i]));
+    return MDS_OK;
 }
 
-/* The input of a group of layers, which comes from the host into g->m, to its place. */
-static enum mds_rc get_back(const struct mds_gpt *g, const struct kept *k,
-                            struct mds_dev_copying coming, void *x)
+/* Blocks first .. end - 1 from the input of the first, the only one that was kept.  All
+ * but the last run forward again: without tiles they save everything, with them only
+ * their inputs. */
+static enum mds_rc group_bwd(const struct context *c, const struct piece *p,
+                             const struct saved *kept, const struct saved *next,
+                             struct work *w, int first, int end, void *d)
 {
-    if (!k->x_on_host)
-        return mds_gpt_fetch(g, k, coming, x);
-    MDS_TRY(mds_gpt_fetch(g, k, coming, g->m));
-    return copy_stream(g, g->m, x);
+    int n = end - first;
+    struct saved *s = w->group, last = {.at = {[SAVED_X] = s[n - 1].at[SAVED_X]}};
+    struct stream x = {.x = input_of(kept, w)};
+
+    s[0].at[SAVED_X] = x.x;
+    for (int i = 0; i < n - 1; i++)
+        MDS_TRY(mds_gpt_block_fwd(c, &p->block[first + i], w, &s[i], &x,
+                                  s[i + 1].at[SAVED_X]));
+    for (int i = n - 1; i > 0; i--) {
+        MDS_TRY(mds_gpt_block_bwd(c, &p->block[first + i], w,
+                                  i == n - 1 ? &last : &s[i], NULL, x, d));
+        x = (struct stream){.x = s[i - 1].at[SAVED_X]};
+    }
+    return mds_gpt_block_bwd(c, &p->block[first], w, n > 1 ? &s[0] : kept, next, x, d);
 }
 
-/* Layers first .. first + n - 1 from the input of the first, as far as it was not kept.
- */
-static enum mds_rc recompute(const struct mds_gpt *g, const struct piece *p,
-                             const struct piece_set *set, int first, int n)
+/* Blocks that save all that backward reads. */
+static enum mds_rc saved_bwd(const struct context *c, const struct piece *p,
+                             const struct saved_set *set, struct work *w, void *d)
 {
-    enum mds_recompute how = mds_recompute_of(g->run.train);
-    int selective = how == MDS_RECOMPUTE_SELECTIVE;
-    const void *x = set->saved[first].x, *r = NULL;
+    int slots = mds_saved_slots(c);
 
-    if (how == MDS_RECOMPUTE_NONE)
-        return MDS_OK;
-    for (int l = first; l < first + n; l++) {
-        const struct layer_saved *s = &set->saved[l];
-        void *m = l + 1 < first + n ? g->m : NULL;
+    for (int l = p->is.layers - 1; l >= 0; l--) {
+        struct saved s = set->block[l];
+        struct stream x = {.x = s.at[SAVED_X]};
 
-        MDS_TRY(mds_gpt_block_recompute(g, &p->layer[l], x, r, s, selective, m));
-        x = s->x1;
-        r = m;
+        if (!mds_saved_wait(c, p, set, l))
+            s.host = NULL;
+        MDS_TRY(mds_gpt_block_bwd(c, &p->block[l], w, &s, NULL, x, d));
+        mds_saved_reload(c, p, set, l - slots);
     }
     return MDS_OK;
 }
 
-/* Layers end - 1 .. first. */
-static enum mds_rc group_bwd(const struct mds_gpt *g, const struct piece *p,
-                             const struct piece_set *set, int first, int end, void *d)
+static enum mds_rc recomputed_bwd(const struct context *c, const struct piece *p,
+                                  const struct saved_set *set, struct work *w, void *d)
 {
-    int slots = mds_gpt_slots(g);
+    int every = group_size(c), end = p->is.layers;
+    const struct saved *s = &set->block[(end - 1) / every * every];
 
-    for (int l = end - 1; l >= first; l--) {
-        int back = mds_gpt_layer_meet(g, p, set, l);
+    mds_gpt_block_prefetch(c, w, s);
+    while (end > 0) {
+        int first = (end - 1) / every * every;
 
-        MDS_TRY(mds_gpt_block_bwd(g, &p->layer[l], &set->saved[l], back, d));
-        mds_gpt_layer_return(g, p, set, l - slots);
+        if (s->away[SAVED_X])
+            MDS_TRY(mds_saved_finish_x(c, s, w->x_copy, w->x));
+        MDS_TRY(group_bwd(c, p, s, first > 0 ? s - every : NULL, w, first, end, d));
+        s -= every;
+        end = first;
     }
     return MDS_OK;
 }
 
-/* Inputs that are on the host come while the blocks behind them go backward. */
-static enum mds_rc layers_bwd(const struct mds_gpt *g, const struct piece *p,
-                              const struct piece_set *set, void *d)
+static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct piece *p,
+                              const struct saved_set *set, void *d)
 {
-    const struct mds_train_config *t = g->run.train;
-    int group = t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
-    int first = (p->is.layers - 1) / group * group, back = gets_back(g);
-    struct mds_dev_copying coming = {0};
+    const struct context *c = &s->c;
+    struct marks marks = mark_arenas(c);
+    struct work w = {0};
 
-    if (back)
-        coming = mds_gpt_fetch_start(g, &set->kept[first], g->m);
-    for (int end = p->is.layers; end > 0; end = first, first -= group) {
-        if (back)
-            MDS_TRY(get_back(g, &set->kept[first], coming, set->saved[first].x));
-        MDS_TRY(recompute(g, p, set, first, end - first));
-        if (back && first > 0)
-            coming = mds_gpt_fetch_start(g, &set->kept[first - group], g->m);
-        MDS_TRY(group_bwd(g, p, set, first, end, d));
-    }
+    MDS_TRY(take_backward(c, s->group, &w));
+    MDS_TRY(recomputes(c) ? recomputed_bwd(c, p, set, &w, d)
+                          : saved_bwd(c, p, set, &w, d));
+    release_arenas(c, marks);
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_backward(struct mds_gpt *g, int piece, int set,
+enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int piece, int set,
                              const struct mds_gpt_batch *batch, const void *d_out,
                              void *d_in)
 {
-    const struct piece *p = &g->piece[piece];
-    const struct piece_set *s = &g->set[set];
-    void *d = p->is.is_last ? s->d : g->d;
+    const struct piece *p = &s->g->piece[piece];
+    const struct saved_set *saved = &s->set[set];
+    struct context *c = &s->c;
+    void *d = p->is.is_last ? saved->d : s->d;
 
-    set_batch(g, batch->first_sample);
+    mds_gpt_context(s->g, &s->run, batch->first_sample, c);
     if (!p->is.is_last)
-        MDS_TRY(copy_stream(g, d_out, d));
-    MDS_TRY(mds_gpt_is_tiled(g) ? mds_gpt_tiled_layers_bwd(g, p, s, d)
-                                : layers_bwd(g, p, s, d));
+        MDS_TRY(copy_stream(c, d_out, d));
+    MDS_TRY(blocks_bwd(s, p, saved, d));
     if (p->is.is_first)
-        return embed_bwd(g, batch->token, d);
-    return copy_stream(g, d, d_in);
+        return mds_gpt_embed_bwd(c, batch->token, d);
+    return copy_stream(c, d, d_in);
 }

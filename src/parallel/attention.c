@@ -52,11 +52,6 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
 
 /* ---- Ulysses: tokens with all heads <-> all tokens with some heads ---- */
 
-static int alone(const struct mds_par *p)
-{
-    return p->groups->ulysses_size == 1;
-}
-
 /* The runs of columns of a row that are shared out by heads: q, k, v; or o. */
 struct columns {
     int n;
@@ -164,11 +159,6 @@ static enum mds_rc travel_o(const struct mds_par *p, const struct mds_attention 
     return travel(p, &c, s, rows, inside, in);
 }
 
-static struct mds_stretch all_tokens(const struct mds_par *p)
-{
-    return (struct mds_stretch){0, p->tokens.n};
-}
-
 /* ---- a stretch of tokens at a time ---- */
 
 static enum mds_rc rotate_stretch(const struct mds_par *p,
@@ -209,28 +199,10 @@ enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attent
     return travel_o(p, a, s, o, heads, 0);
 }
 
-/* ---- the public parts ---- */
+/* ---- attention itself ---- */
 
-enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
-                              void *inside, void **qkv)
-{
-    *qkv = inside;
-    if (alone(p))
-        return MDS_OK;
-    return mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * (a->A + 2 * a->G) * a->D,
-                        qkv);
-}
-
-enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
-                                void *qkv, void *inside)
-{
-    MDS_TRY(mds_attention_rotate(p, a, qkv, 0));
-    return alone(p) ? MDS_OK : travel_qkv(p, a, all_tokens(p), qkv, inside, 1);
-}
-
-enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
-                                     const struct mds_attention *a, const void *inside,
-                                     void *o, float *lse)
+enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
+                              const void *inside, void *o, float *lse)
 {
     struct attention_inside in = attention_inside(p, a);
     struct mdsk_attention_fwd f = {
@@ -246,26 +218,9 @@ enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
     return mds_op_attention_fwd(p->dev, &f);
 }
 
-enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
-                                   const struct mds_attention *a, const void *inside,
-                                   void *o, float *lse)
-{
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *heads = NULL;
-
-    if (alone(p))
-        return mds_attention_fwd_inside(p, a, inside, o, lse);
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * a->A * a->D, &heads));
-    MDS_TRY(mds_attention_fwd_inside(p, a, inside, heads, lse));
-    MDS_TRY(travel_o(p, a, all_tokens(p), o, heads, 0));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}
-
-enum mds_rc mds_attention_bwd_inside(const struct mds_par *p,
-                                     const struct mds_attention *a, const void *inside,
-                                     const void *o, const float *lse, const void *d_o,
-                                     void *dinside)
+enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
+                              const void *inside, const void *o, const float *lse,
+                              const void *d_o, void *dinside)
 {
     struct attention_inside in = attention_inside(p, a);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -287,33 +242,4 @@ enum mds_rc mds_attention_bwd_inside(const struct mds_par *p,
     MDS_TRY(mds_op_attention_bwd(p->dev, &b));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
-}
-
-static enum mds_rc ulysses_bwd(const struct mds_par *p, const struct mds_attention *a,
-                               const void *inside, const void *o, const float *lse,
-                               const void *d_o, void *dqkv)
-{
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t n = mds_par_rows(p) * a->D;
-    void *o_in = NULL, *d_o_in = NULL, *dinside = NULL;
-
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &o_in));
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * a->A, &d_o_in));
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n * (a->A + 2 * a->G), &dinside));
-    MDS_TRY(travel_o(p, a, all_tokens(p), (void *)o, o_in, 1));
-    MDS_TRY(travel_o(p, a, all_tokens(p), (void *)d_o, d_o_in, 1));
-    MDS_TRY(mds_attention_bwd_inside(p, a, inside, o_in, lse, d_o_in, dinside));
-    MDS_TRY(travel_qkv(p, a, all_tokens(p), dqkv, dinside, 0));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}
-
-enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
-                                   const struct mds_attention *a, const void *inside,
-                                   const void *o, const float *lse, const void *d_o,
-                                   void *dqkv)
-{
-    MDS_TRY(alone(p) ? mds_attention_bwd_inside(p, a, inside, o, lse, d_o, dqkv)
-                     : ulysses_bwd(p, a, inside, o, lse, d_o, dqkv));
-    return mds_attention_rotate(p, a, dqkv, 1);
 }

@@ -20,31 +20,23 @@ struct mds_attention {
     int plain; /* not by fused kernels: mdsk_attention_shape */
 };
 
-/* Where the product that makes q, k, v is to put them, [rows, (A + 2G) D]: `inside`
- * itself, or with Ulysses working memory of p. */
-enum mds_rc mds_attention_qkv(const struct mds_par *p, const struct mds_attention *a,
-                              void *inside, void **qkv);
+/* Rotate queries and keys of p's tokens in qkv [rows, (A + 2G) D]; inverse: back. */
+enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
+                                 void *qkv, int inverse);
 
-/* Rotate qkv, which mds_attention_qkv gave, and bring it inside. */
-enum mds_rc mds_attention_enter(const struct mds_par *p, const struct mds_attention *a,
-                                void *qkv, void *inside);
-
-/* inside -> o [rows, A D], and its log-sum-exp lse [B, A/U, ring tokens] f32. */
-enum mds_rc mds_attention_fwd_core(const struct mds_par *p,
-                                   const struct mds_attention *a, const void *inside,
-                                   void *o, float *lse);
-
-/* d_o [rows, A D] -> dqkv [rows, (A + 2G) D], rotated back. */
-enum mds_rc mds_attention_bwd_core(const struct mds_par *p,
-                                   const struct mds_attention *a, const void *inside,
-                                   const void *o, const float *lse, const void *d_o,
-                                   void *dqkv);
+/* Attention itself, inside: heads, d_heads [ring rows, A/U D], lse [B, A/U, ring
+ * tokens] f32.  dinside is of rotated queries and keys. */
+enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
+                              const void *inside, void *heads, float *lse);
+enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
+                              const void *inside, const void *heads, const float *lse,
+                              const void *d_heads, void *dinside);
 
 /* ---- a stretch of tokens at a time ----
  *
- * For callers that never have all rows outside: tokens first .. first + n - 1 of p's,
- * in rows [n B, ...] with all heads; what is inside is whole.  Collective over the
- * Ulysses group, which has more than one rank; all ranks give the same stretch. */
+ * Between inside and outside: tokens first .. first + n - 1 of p's, in rows [n B, ...]
+ * with all heads; what is inside is whole.  Collective over the Ulysses group, which
+ * has more than one rank; all ranks give the same stretch. */
 struct mds_stretch {
     int64_t first, n;
 };
@@ -64,14 +56,5 @@ enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attent
                                 struct mds_stretch s, void *o, void *heads);
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_stretch s, void *heads, void *o);
-
-/* Attention itself, inside: forward and backward; heads, d_heads [ring rows, A/U D]. */
-enum mds_rc mds_attention_fwd_inside(const struct mds_par *p,
-                                     const struct mds_attention *a, const void *inside,
-                                     void *heads, float *lse);
-enum mds_rc mds_attention_bwd_inside(const struct mds_par *p,
-                                     const struct mds_attention *a, const void *inside,
-                                     const void *heads, const float *lse,
-                                     const void *d_heads, void *dinside);
 
 #endif

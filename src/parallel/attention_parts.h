@@ -41,10 +41,6 @@ struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
                                                 const struct mds_attention *a,
                                                 int64_t queries, int64_t keys);
 
-/* Rows [p's tokens, (A + 2G) D], in place; inverse: the other way. */
-enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
-                                 void *qkv, int inverse);
-
 /* Attention inside a ring of more than one; o and d_o [ring rows, A D]. */
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,

@@ -65,9 +65,9 @@ done <<END
 - 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
 - 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act
-$((28 * v + 96)) 0 $v 0 --recompute-granularity full
-$((20 * v + 96)) 0 $v 0 --recompute-granularity full --mlp-tile 4096
-$((36 * v + 608)) 0 $((2 * v + 64)) 0 --recompute-granularity selective
+$((26 * v + 88)) 0 $v 0 --recompute-granularity full
+$((19 * v + 88)) 0 $v 0 --recompute-granularity full --mlp-tile 4096 --loss-tile 256
+$((34 * v + 600)) 0 $((2 * v + 64)) 0 --recompute-granularity selective
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
 $((9 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192

@@ -120,7 +120,7 @@ static void open_engine(struct layer *l, const char *device)
     engine.host = l->host;
     must(mds_engine_create(&engine, &l->e), "memory");
     must(mds_zero_start(mds_engine_zero(l->e), 3), "start values");
-    l->id = &l->e->gpt->piece[0].layer[0];
+    l->id = &l->e->gpt->piece[0].block[0];
 }
 
 uint16_t noise(uint64_t seed, int64_t i)
@@ -266,7 +266,7 @@ static void rotate_share(struct share *s)
 }
 
 /* q, k and v, or their gradients: side by side, or with chunks in two places. */
-static void look_at_qkv(struct layer *l, const struct tiled_room *w, const void *rows,
+static void look_at_qkv(struct layer *l, const struct work *w, const void *rows,
                         struct part to[3])
 {
     if (w->chunked.chunk == 0) {
@@ -288,7 +288,6 @@ static void look_at_lse(struct layer *l, const float *lse)
 
 void layer_run(struct layer *l)
 {
-    struct mds_gpt *g = l->e->gpt;
     struct mds_gpt_run run = {.dev = l->dev,
                               .arena = &l->e->step,
                               .host = l->e->host.dev ? &l->e->host : NULL,
@@ -298,32 +297,42 @@ void layer_run(struct layer *l)
                               .sets = 1,
                               .training = 1,
                               .grad_scale = 1};
-    const struct kept nothing = {0};
-    struct tiled_room w = {0};
+    struct saved saved = {.x_on_host = 0};
+    struct context c = {0};
+    struct stream stream;
+    struct work w = {0};
+    struct mds_arena_mark mark = mds_arena_mark(&l->e->step), host_mark;
     int far = l->config.train.attention_chunk > 0;
     struct share share[SHARES];
     void *x = NULL, *y = NULL;
 
+    if (run.host)
+        host_mark = mds_arena_mark(run.host);
     must(mds_zero_step_begin(l->e->zero), "step");
     mds_zero_pass_begin(l->e->zero, 1);
-    must(mds_gpt_step_begin(g, &run), "step");
-    must(mds_gpt_take(g, MDS_MEM_WORK, l->S * l->H, &x), "x");
-    must(mds_gpt_take(g, MDS_MEM_WORK, l->S * l->H, &y), "y");
-    must(mds_gpt_tiled_take(g, &w), "room");
+    mds_gpt_context(l->e->gpt, &run, 0, &c);
+    must(mds_gpt_scratch(&c, l->S * l->H, &x), "x");
+    must(mds_gpt_scratch(&c, l->S * l->H, &y), "y");
+    must(mds_gpt_take_attention(&c, &w, 1), "buffers");
+    saved.at[SAVED_X] = x;
+    stream = (struct stream){.x = x};
     put_noise(l, 1, x);
-    must(mds_gpt_tiled_fwd(g, l->id, &w, NULL, x, y), "forward");
+    must(mds_gpt_block_fwd(&c, l->id, &w, &saved, &stream, y), "forward");
     look_at(l, y, 0, &l->y, 1);
     look_at_qkv(l, &w, w.qkv, l->qkv);
     look_at(l, w.o, far, &l->o, 1);
     look_at_lse(l, w.lse);
     put_noise(l, 2, y);
-    must(mds_gpt_tiled_bwd(g, l->id, &w, &nothing, NULL, x, y), "backward");
+    stream = (struct stream){.x = x};
+    must(mds_gpt_block_bwd(&c, l->id, &w, &saved, NULL, stream, y), "backward");
     look_at(l, y, 0, &l->dx, 1);
     look_at(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
     look_at_qkv(l, &w, w.dqkv, l->dqkv);
     for (int p = 0; p < 2 && far; p++) /* tiles would do it on their way */
         in_shares(l, SHARES, rotate_share, &l->dqkv[p], share, NULL);
-    mds_gpt_step_end(g);
+    mds_arena_release(&l->e->step, mark);
+    if (run.host)
+        mds_arena_release(run.host, host_mark);
 }
 
 /* ---- life ---- */

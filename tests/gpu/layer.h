@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "io/worker.h"
-#include "model/parts.h"
+#include "model/modules.h"
 
 enum { SAMPLES = 8, ENTRIES = 8, SHARES = 64 };
 
@@ -23,7 +23,7 @@ struct layer {
     struct mds_dev *dev, *host;
     struct mds_groups groups;
     struct mds_engine *e;
-    const struct layer_ids *id;
+    const struct block_ids *id;
     struct mds_worker *threads;
     struct part qkv[3], dqkv[3]; /* q and k rotated, their gradients rotated back */
     struct part o, d_o, y, dx;

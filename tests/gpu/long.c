@@ -102,7 +102,7 @@ static void qkv_share(struct share *s)
 
 static void check_qkv(struct layer *l)
 {
-    struct linear m = linear_of(l, &l->id->qkv);
+    struct linear m = linear_of(l, &l->id->attention.qkv);
     struct share share[SAMPLES];
     double off[3] = {0};
 
@@ -288,10 +288,10 @@ static void row_share(struct share *s)
 
 static void check_rows(struct layer *l)
 {
-    struct leaving m = {.out = linear_of(l, &l->id->out),
-                        .up = linear_of(l, &l->id->up),
-                        .down = linear_of(l, &l->id->down),
-                        .qkv = linear_of(l, &l->id->qkv)};
+    struct leaving m = {.out = linear_of(l, &l->id->attention.out),
+                        .up = linear_of(l, &l->id->mlp.up),
+                        .down = linear_of(l, &l->id->mlp.down),
+                        .qkv = linear_of(l, &l->id->attention.qkv)};
     struct share share[SAMPLES];
     double off[3] = {0};
 
@@ -339,7 +339,7 @@ static void weight_share(struct share *s)
 /* Entries of the gradient of q's weight: sums over all rows, of all tiles. */
 static void check_weight(struct layer *l)
 {
-    const float *grad = mds_param_grad(l->e->params, l->id->qkv.weight);
+    const float *grad = mds_param_grad(l->e->params, l->id->attention.qkv.weight);
     struct share share[SHARES];
     double off = 0;
 

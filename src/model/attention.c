@@ -1,0 +1,367 @@
+/* The attention module: products of tiles around attention of whole sequences. */
+#include "model/modules.h"
+
+#include <math.h>
+
+/* ---- parameters ---- */
+
+static const char *const inputs[] = {"attention.q", "attention.k", "attention.v"};
+static const char *const result[] = {"attention.out"};
+
+/* A branch's last linear starts smaller, by 1/sqrt(2L), so that the stream's variance
+ * does not grow with depth: Radford et al. 2019, section 2.3. */
+static struct linears qkv_of(const struct mds_model_config *m, int64_t heads[3])
+{
+    heads[0] = m->heads * m->head_dim;
+    heads[1] = heads[2] = m->kv_heads * m->head_dim;
+    return (struct linears){inputs, 3, m->hidden, heads, MDS_SHARD_ROWS, m->init_std};
+}
+
+static struct linears out_of(const struct mds_model_config *m)
+{
+    return (struct linears){result,
+                            1,
+                            m->heads * m->head_dim,
+                            &m->hidden,
+                            MDS_SHARD_COLS,
+                            m->init_std / sqrt(2.0 * (double)m->layers)};
+}
+
+void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
+                                   struct attention_ids *id)
+{
+    int64_t heads[3];
+    struct linears qkv = qkv_of(&reg->g->cfg, heads), out = out_of(&reg->g->cfg);
+
+    id->qkv = mds_gpt_add_weights(reg, layer, &qkv);
+    id->out = mds_gpt_add_weights(reg, layer, &out);
+}
+
+void mds_gpt_add_attention_biases(struct registrar *reg, const char *layer,
+                                  struct attention_ids *id)
+{
+    int64_t heads[3];
+    struct linears qkv = qkv_of(&reg->g->cfg, heads), out = out_of(&reg->g->cfg);
+
+    id->qkv.bias = mds_gpt_add_biases(reg, layer, &qkv);
+    id->out.bias = mds_gpt_add_biases(reg, layer, &out);
+}
+
+/* ---- attention of whole sequences ---- */
+
+struct mds_attention mds_gpt_attention(const struct context *c,
+                                       const struct block_ids *id)
+{
+    const struct mds_model_config *m = &c->g->cfg;
+    struct mds_comm *tp = c->g->groups->tp;
+    struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
+                              .G = m->kv_heads / mds_comm_size(tp),
+                              .D = m->head_dim,
+                              .plain = !c->run->train->flash_attn};
+
+    a.first_head = mds_comm_rank(tp) * a.A;
+    a.dropout =
+        mds_gpt_dropout_key(c, id->number, SITE_ATTENTION, m->attention_dropout);
+    if (m->position == MDS_POSITION_ROPE) {
+        a.rotary_base = m->rotary_base;
+        a.rot = (int64_t)((double)m->head_dim * m->rotary_percent) / 2 * 2;
+    }
+    return a;
+}
+
+struct attention_buffers mds_gpt_attention_buffers(struct work *w,
+                                                   const struct saved *s)
+{
+    struct attention_buffers b = {
+        .qkv = s->at[SAVED_QKV], .o = s->at[SAVED_O], .lse = s->at[SAVED_LSE]};
+
+    b.lse = b.lse ? b.lse : w->lse;
+    if (w->chunked.chunk > 0) {
+        w->chunked.o = s->away[SAVED_O] ? s->away[SAVED_O] : w->o;
+        return b;
+    }
+    b.qkv = b.qkv ? b.qkv : w->qkv;
+    b.o = b.o ? b.o : w->o;
+    return b;
+}
+
+enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
+                           const struct work *w, const struct attention_buffers *b)
+{
+    struct mds_attention a = mds_gpt_attention(c, id);
+
+    if (w->chunked.chunk > 0)
+        return mds_chunked_fwd(&c->par, &a, &w->chunked, b->lse);
+    return mds_attention_fwd(&c->par, &a, b->qkv, b->o, b->lse);
+}
+
+enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
+                               const struct work *w, const struct attention_buffers *b)
+{
+    struct mds_attention a = mds_gpt_attention(c, id);
+
+    if (w->chunked.chunk > 0)
+        return mds_chunked_bwd(&c->par, &a, &w->chunked, b->lse);
+    return mds_attention_bwd(&c->par, &a, b->qkv, b->o, b->lse, w->d_o, w->dqkv);
+}
+
+/* ---- rows of tiles in buffers of whole sequences ---- */
+
+static int has_ulysses(const struct context *c)
+{
+    return c->g->groups->ulysses_size > 1;
+}
+
+int mds_gpt_attention_apart(const struct context *c, const struct work *w)
+{
+    return w->chunked.chunk > 0 || has_ulysses(c);
+}
+
+static int64_t parts_of(const struct context *t)
+{
+    return mds_par_rows(&t->par) / t->part;
+}
+
+/* Tokens of a part of a tile, among those that this rank has in products. */
+static struct mds_stretch tokens_of(const struct context *t, int64_t part)
+{
+    int64_t B = t->par.B, slice = mds_par_slice_rows(t->all);
+
+    return (struct mds_stretch){(part * slice + t->row) / B, t->part / B};
+}
+
+enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
+                             const struct work *w, void *whole, int gradient,
+                             struct qkv_rows *v)
+{
+    int64_t width = id->attention.qkv.out;
+    struct context t;
+
+    *v = (struct qkv_rows){.a = mds_gpt_attention(c, id),
+                           .whole = whole,
+                           .rows = whole,
+                           .gradient = gradient};
+    if (!mds_gpt_attention_apart(c, w))
+        return gradient ? mds_attention_rotate(&c->par, &v->a, whole, 1) : MDS_OK;
+    mds_gpt_tile(c, 0, 1, &t);
+    MDS_TRY(
+        mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->rows));
+    return whole ? MDS_OK
+                 : mds_chunked_open(&c->par, &v->a, &w->chunked, t.part, &v->chunked);
+}
+
+/* Between ranks, part by part. */
+static enum mds_rc exchange_qkv(const struct context *t, struct qkv_rows *v)
+{
+    int64_t width = (v->a.A + 2 * v->a.G) * v->a.D;
+
+    for (int64_t i = 0; has_ulysses(t) && i < parts_of(t); i++) {
+        void *rows = mds_par_at(&t->par, v->rows, i * t->part * width);
+
+        MDS_TRY(v->gradient ? mds_attention_get_qkv(t->all, &v->a, tokens_of(t, i),
+                                                    v->whole, rows)
+                            : mds_attention_put_qkv(t->all, &v->a, tokens_of(t, i),
+                                                    rows, v->whole));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v)
+{
+    if (!v->whole)
+        return mds_chunked_put(&t->par, &v->a, &v->chunked, t->row, v->rows);
+    return exchange_qkv(t, v);
+}
+
+enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v)
+{
+    if (!v->whole)
+        return mds_chunked_get(&t->par, &v->a, &v->chunked, t->row, v->rows);
+    return exchange_qkv(t, v);
+}
+
+enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v)
+{
+    if (!v->whole)
+        mds_chunked_close(&v->chunked);
+    else if (v->rows == v->whole && !v->gradient)
+        return mds_attention_rotate(&c->par, &v->a, v->whole, 0);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
+                           void *whole, void *on_host, struct o_rows *v)
+{
+    int64_t width = id->attention.out.in;
+    struct context t;
+
+    *v = (struct o_rows){.a = mds_gpt_attention(c, id),
+                         .whole = whole,
+                         .row_bytes = width * (int64_t)mdsk_dtype_size(c->par.dtype)};
+    mds_gpt_tile(c, 0, 1, &t);
+    if (!whole)
+        return mds_window_open(&c->par, on_host, mds_par_rows(&c->par) * v->row_bytes,
+                               t.part * v->row_bytes, 2, &v->window);
+    if (!has_ulysses(c))
+        return MDS_OK;
+    return mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->tile);
+}
+
+static int64_t window_piece(const struct context *t, const struct o_rows *v)
+{
+    return t->row * v->row_bytes / v->window.piece_bytes;
+}
+
+static void *part_at(const struct context *t, const struct o_rows *v, int64_t part)
+{
+    return (char *)v->tile + part * t->part * v->row_bytes;
+}
+
+enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows)
+{
+    *rows = v->whole;
+    if (!v->whole) {
+        *rows = mds_window_get(&v->window, window_piece(t, v));
+        mds_window_bring(&v->window, window_piece(t, v) + 1);
+    }
+    if (!v->tile)
+        return MDS_OK;
+    *rows = v->tile;
+    for (int64_t i = 0; i < parts_of(t); i++)
+        MDS_TRY(mds_attention_get_o(t->all, &v->a, tokens_of(t, i), v->whole,
+                                    part_at(t, v, i)));
+    return MDS_OK;
+}
+
+void *mds_gpt_o_fill(const struct context *t, struct o_rows *v)
+{
+    if (v->tile)
+        return v->tile;
+    return v->whole ? v->whole : mds_window_fill(&v->window, window_piece(t, v));
+}
+
+enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
+{
+    if (!v->whole)
+        mds_window_put(&v->window);
+    for (int64_t i = 0; v->tile && i < parts_of(t); i++)
+        MDS_TRY(mds_attention_put_o(t->all, &v->a, tokens_of(t, i), part_at(t, v, i),
+                                    v->whole));
+    return MDS_OK;
+}
+
+void mds_gpt_o_close(struct o_rows *v)
+{
+    if (!v->whole)
+        mds_window_close(&v->window);
+}
+
+/* ---- products: what a span makes is sent while others are made ---- */
+
+enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
+                            const void *x, void *qkv)
+{
+    const struct mds_par *p = &t->par;
+    const struct linear_ids *l = &id->qkv;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow in;
+    struct span s;
+
+    MDS_TRY(mds_tp_enter_start(p, x, l->in, &in));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_enter_rows(p, at), &s); at += s.n) {
+        MDS_TRY(mds_tp_enter_wait(p, &in, at + s.n));
+        MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 0, mds_par_at(p, in.rows, at * l->in),
+                                   mds_par_at(p, qkv, s.whole * l->out)));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc qkv_bwd_input(const struct context *t, const struct linear_ids *l,
+                                 const void *dqkv, struct mds_tp_flow *dx)
+{
+    const struct mds_par *p = &t->par;
+    struct span s;
+
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_leave_rows(p, at), &s); at += s.n) {
+        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n,
+                                         mds_par_at(p, dqkv, s.whole * l->out),
+                                         mds_par_at(p, dx->rows, at * l->in)));
+        MDS_TRY(mds_tp_leave_start(p, dx, at + s.n));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_ids *l,
+                                  const void *x, const void *dqkv)
+{
+    const struct mds_par *p = &t->par;
+    int64_t R = mds_par_rows(p);
+    struct span s;
+
+    for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n)
+        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, x, at * l->in),
+                                          mds_par_at(p, dqkv, s.whole * l->out)));
+    return MDS_OK;
+}
+
+/* x is gathered while dx is made, and dx travels while the weight's gradient is. */
+enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
+                            const void *x, const void *dqkv, void *dx)
+{
+    const struct mds_par *p = &t->par;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow in, out;
+
+    MDS_TRY(mds_tp_enter_start(p, x, id->qkv.in, &in));
+    MDS_TRY(mds_tp_leave_open(p, dx, id->qkv.in, &out));
+    MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, &out));
+    MDS_TRY(mds_tp_enter_wait(p, &in, mds_par_rows(p)));
+    MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));
+    MDS_TRY(mds_tp_leave_wait(&out));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids *id,
+                            const void *o, void *y)
+{
+    const struct mds_par *p = &t->par;
+    const struct linear_ids *l = &id->out;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow out;
+    struct span s;
+
+    MDS_TRY(mds_tp_leave_open(p, y, l->out, &out));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_leave_rows(p, at), &s); at += s.n) {
+        MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 1, mds_par_at(p, o, s.whole * l->in),
+                                   mds_par_at(p, out.rows, at * l->out)));
+        MDS_TRY(mds_tp_leave_start(p, &out, at + s.n));
+    }
+    MDS_TRY(mds_tp_leave_wait(&out));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids *id,
+                            const void *o, const void *dy, void *d_o)
+{
+    const struct mds_par *p = &t->par;
+    const struct linear_ids *l = &id->out;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    struct mds_tp_flow in;
+    struct span s;
+
+    MDS_TRY(mds_tp_enter_start(p, dy, l->out, &in));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_enter_rows(p, at), &s); at += s.n) {
+        const void *rows = mds_par_at(p, in.rows, at * l->out);
+
+        MDS_TRY(mds_tp_enter_wait(p, &in, at + s.n));
+        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, o, s.whole * l->in),
+                                          rows));
+        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, rows,
+                                         mds_par_at(p, d_o, s.whole * l->in)));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}

@@ -1,0 +1,81 @@
+/* Contexts: of a micro-batch, and of tiles of its rows. */
+#include "model/context.h"
+
+#include "base/minmax.h"
+#include "parallel/tensor_parallel.h"
+
+/* In how many chunks the rows of p should travel between tensor ranks. */
+static int chunks_of(const struct mds_gpt *g, const struct mds_par *p)
+{
+    int64_t bytes =
+        mds_par_rows(p) * g->cfg.hidden * (int64_t)mdsk_dtype_size(p->dtype);
+
+    return mds_comm_size(g->groups->tp) == 1 ? 1
+                                             : mds_tp_chunks(g->tensor_chunks, bytes);
+}
+
+int mds_gpt_is_tiled(const struct context *c)
+{
+    return c->run->train->sequence_tile > 0;
+}
+
+void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
+                     int64_t first_sample, struct context *c)
+{
+    struct mds_par *p = &c->par;
+
+    *c = (struct context){.g = g,
+                          .run = run,
+                          .norm_grads = c->norm_grads,
+                          .par = {.dev = run->dev,
+                                  .arena = run->arena,
+                                  .groups = g->groups,
+                                  .dtype = mds_params_dtype(g->ps),
+                                  .sequence_parallel = g->sequence_parallel}};
+    mds_par_set_batch(p, run->B, run->S, first_sample);
+    if (!mds_gpt_is_tiled(c)) {
+        p->chunks = chunks_of(g, p);
+        mds_par_set_batch(p, run->B, run->S, first_sample);
+    }
+    c->part = c->stride = mds_par_rows(p);
+}
+
+int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t)
+{
+    const struct mds_par *p = &whole->par;
+    int parts = p->sequence_parallel ? mds_comm_size(p->groups->tp) : 1;
+    int64_t n = whole->run->train->sequence_tile / (p->B * parts);
+    int64_t left = p->slice.n - at;
+
+    if (left <= 0)
+        return 0;
+    *t = *whole;
+    t->all = p;
+    if (!mds_gpt_is_tiled(whole))
+        return 1;
+    n = mds_min(mds_max(n, 1), left);
+    mds_par_set_tile(&t->par, p, at, n);
+    t->row = at * p->B;
+    t->part = n * p->B;
+    t->first = apart ? 0 : t->row;
+    t->stride = apart ? t->part : mds_par_slice_rows(p);
+    return 1;
+}
+
+struct context mds_gpt_in_chunks(const struct context *t)
+{
+    struct context c = *t;
+
+    mds_par_set_chunks(&c.par, chunks_of(c.g, &c.par));
+    return c;
+}
+
+int mds_gpt_span(const struct context *t, int64_t at, int64_t limit, struct span *s)
+{
+    int64_t inside = at % t->part;
+
+    s->at = at;
+    s->n = mds_min(limit, t->part - inside);
+    s->whole = at / t->part * t->stride + t->first + inside;
+    return at < mds_par_rows(&t->par);
+}

@@ -1,0 +1,121 @@
+/* The final norm, the output layer and the loss, tile by tile. */
+#include "model/modules.h"
+#include "parallel/vocab.h"
+
+void mds_gpt_add_head(struct registrar *reg)
+{
+    struct mds_gpt *g = reg->g;
+    struct head_ids *id = &g->head;
+
+    id->unit = mds_gpt_add_unit(reg, "head");
+    id->norm = mds_gpt_add_norm(reg, "final_norm", 0);
+    id->weight = g->embedding.word;
+    if (!g->cfg.tied_head)
+        id->weight = mds_gpt_add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
+                                        MDS_SHARD_ROWS, g->cfg.init_std, 0);
+}
+
+static struct mds_head head_of(const struct context *c)
+{
+    const struct head_ids *id = &c->g->head;
+    const struct mds_param *w = mds_params_get(c->g->ps, id->weight);
+    int training = c->run->training;
+
+    return (struct mds_head){
+        .H = c->g->cfg.hidden,
+        .vocab = c->g->cfg.vocab,
+        .first_word = w->rows * mds_comm_rank(c->g->groups->tp),
+        .words = w->rows,
+        .weight = mds_gpt_weight(c, id->weight),
+        .dweight = training ? mds_gpt_grad(c, id->weight) : NULL,
+        .blank = training && mds_params_take_blank(c->g->ps, id->weight, w->count),
+        .tile = c->run->train->loss_tile,
+        .grad_scale = c->run->grad_scale};
+}
+
+/* Targets of a tile's rows in products: those of each tensor rank's part, together. */
+static enum mds_rc targets_of(const struct context *t, const int32_t *target,
+                              const int32_t **out)
+{
+    int64_t rows = mds_par_rows(&t->par), bytes = t->part * (int64_t)sizeof *target;
+    void *gathered = NULL;
+
+    *out = target + t->first;
+    if (t->part == rows)
+        return MDS_OK;
+    MDS_TRY(mds_arena_take(t->par.arena, MDS_MEM_WORK, rows * (int64_t)sizeof *target,
+                           &gathered));
+    for (int64_t i = 0; i < rows / t->part; i++)
+        mds_dev_copy(t->par.dev, (char *)gathered + i * bytes,
+                     target + i * t->stride + t->first, bytes);
+    *out = gathered;
+    return MDS_OK;
+}
+
+/* x + branch -> loss, and the stream's gradient d; x or branch becomes their sum. */
+static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
+                             struct stream x, const int32_t *target,
+                             struct mds_gpt_loss *loss, void *d)
+{
+    const struct mds_par *p = &t->par;
+    const struct norm_ids *norm = &t->g->head.norm;
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    int64_t Rs = mds_par_slice_rows(p), n = mds_gpt_stream_size(t);
+    void *y = NULL, *dy = NULL, *sum = x.branch;
+    float *mean = NULL, *rstd = NULL;
+
+    x.x = mds_gpt_stream_at(t, x.x);
+    MDS_TRY(mds_gpt_scratch(t, n, &y));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &mean));
+    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &rstd));
+    if (d)
+        MDS_TRY(mds_gpt_scratch(t, n, &dy));
+    MDS_TRY(targets_of(t, target, &target));
+    MDS_TRY(mds_gpt_norm_fwd(t, norm, x.x, x.branch, sum, y, mean, rstd));
+    MDS_TRY(mds_head_loss(p, h, y, target, &loss->sum, &loss->count, dy));
+    if (d) {
+        d = mds_gpt_stream_at(t, d);
+        mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));
+        MDS_TRY(mds_gpt_norm_bwd(t, norm, sum ? sum : x.x, mean, rstd, dy, d));
+    }
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc head_tiles(const struct context *c, struct stream x,
+                              const int32_t *target, struct mds_gpt_loss *loss, void *d)
+{
+    struct mds_head h = head_of(c);
+    struct context t;
+
+    mds_gpt_norm_grads_begin(c);
+    for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
+        MDS_TRY(head_tile(&t, &h, x, target, loss, d));
+    return d ? mds_gpt_norm_grads_end(c, &c->g->head.norm, NULL) : MDS_OK;
+}
+
+/* A tied embedding that is here for the head alone is complete now. */
+enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct stream x,
+                         const int32_t *target, struct mds_gpt_loss *loss, void *d)
+{
+    const struct mds_gpt *g = c->g;
+    int word_unit = g->embedding.word_unit, tied = g->head.weight == g->embedding.word;
+
+    MDS_TRY(mds_params_acquire(g->ps, g->head.unit));
+    if (tied)
+        MDS_TRY(mds_params_acquire(g->ps, word_unit));
+    if (d) {
+        MDS_TRY(mds_params_grad_begin(g->ps, g->head.unit));
+        if (tied)
+            MDS_TRY(mds_params_grad_begin(g->ps, word_unit));
+    }
+    MDS_TRY(head_tiles(c, x, target, loss, d));
+    if (d) {
+        MDS_TRY(mds_params_grad_ready(g->ps, g->head.unit));
+        if (tied && !word_is_here)
+            MDS_TRY(mds_params_grad_ready(g->ps, word_unit));
+    }
+    if (tied)
+        MDS_TRY(mds_params_release(g->ps, word_unit));
+    return mds_params_release(g->ps, g->head.unit);
+}

@@ -1,0 +1,118 @@
+/* Linear layers, several of one input side by side. */
+#include "model/modules.h"
+#include "tensor/op.h"
+
+#include <stdio.h>
+
+struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
+                                      const struct linears *l)
+{
+    int tp = mds_comm_size(reg->g->groups->tp);
+    struct linear_ids id = {.weight = -1, .bias = -1};
+    char full[48];
+
+    id.in = l->shard == MDS_SHARD_COLS ? l->in / tp : l->in;
+    for (int i = 0; i < l->n; i++) {
+        int w;
+
+        snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);
+        w = mds_gpt_add_matrix(reg, full, l->out[i], l->in, l->shard, l->std, i > 0);
+        if (i == 0)
+            id.weight = w;
+        id.out += l->shard == MDS_SHARD_ROWS ? l->out[i] / tp : l->out[i];
+    }
+    return id;
+}
+
+int mds_gpt_add_biases(struct registrar *reg, const char *layer,
+                       const struct linears *l)
+{
+    enum mds_shard s = l->shard == MDS_SHARD_ROWS ? l->shard : MDS_SHARD_NONE;
+    int first = -1;
+    char full[48];
+
+    for (int i = 0; i < l->n && reg->g->cfg.linear_bias; i++) {
+        int b;
+
+        snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);
+        b = mds_gpt_add_vector(reg, full, "bias", l->out[i], MDS_INIT_ZERO, s, i > 0);
+        if (i == 0)
+            first = b;
+    }
+    return first;
+}
+
+static struct mdsk_linear_fwd linear_fwd(const struct context *c,
+                                         const struct linear_ids *id, int64_t R,
+                                         const void *x, void *y)
+{
+    return (struct mdsk_linear_fwd){.R = R,
+                                    .in = id->in,
+                                    .out = id->out,
+                                    .dtype = c->par.dtype,
+                                    .x = x,
+                                    .w = mds_gpt_weight(c, id->weight),
+                                    .b = mds_gpt_weight(c, id->bias),
+                                    .y = y};
+}
+
+enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
+                               int64_t R, int first_bias, const void *x, void *y)
+{
+    struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
+
+    if (first_bias && mds_comm_rank(c->g->groups->tp) > 0)
+        a.b = NULL;
+    return mds_op_linear_fwd(c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
+                                    const struct linear_ids *id, int64_t R,
+                                    const void *x, void *y, void *gelu)
+{
+    struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
+
+    a.gelu = gelu;
+    return mds_op_linear_fwd(c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
+                                      const struct linear_ids *id, int64_t R,
+                                      const void *x, const void *dy)
+{
+    struct mdsk_linear_bwd_weight a = {
+        .R = R,
+        .in = id->in,
+        .out = id->out,
+        .dtype = c->par.dtype,
+        .write = mds_params_take_blank(c->g->ps, id->weight, id->in * id->out),
+        .x = x,
+        .dy = dy,
+        .dw = mds_gpt_grad(c, id->weight),
+        .db = mds_gpt_grad(c, id->bias)};
+
+    return mds_op_linear_bwd_weight(c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, void *dx)
+{
+    return mds_gpt_linear_gelu_bwd_input(c, id, R, dy, NULL, dx);
+}
+
+enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
+                                          const struct linear_ids *id, int64_t R,
+                                          const void *dy, const void *u, void *dx)
+{
+    struct mdsk_linear_bwd_input a = {.R = R,
+                                      .in = id->in,
+                                      .out = id->out,
+                                      .dtype = c->par.dtype,
+                                      .dy = dy,
+                                      .w = mds_gpt_weight(c, id->weight),
+                                      .u = u,
+                                      .dx = dx};
+
+    return mds_op_linear_bwd_input(c->par.dev, &a);
+}

@@ -1,0 +1,266 @@
+/* The modules of a GPT: what each registers, and its forward and backward.  For model/
+ * alone.
+ *
+ * Shapes: Rs rows of this rank's slice of a tile, R rows in products, H hidden, A and G
+ * heads of queries and of keys on this tensor rank, D their size, F the MLP's inner
+ * size on this tensor rank. */
+#ifndef MDS_MODEL_MODULES_H
+#define MDS_MODEL_MODULES_H
+
+#include "model/context.h"
+#include "model/saved.h"
+#include "parallel/attention.h"
+#include "parallel/chunked.h"
+#include "parallel/tensor_parallel.h"
+
+/* Registers parameters one after the other; the first failure is kept and ends the
+ * rest. */
+struct registrar {
+    struct mds_gpt *g;
+    enum mds_rc rc;
+};
+
+int mds_gpt_add_unit(struct registrar *reg, const char *name);
+int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec);
+/* name.weight, of a product; name.suffix [n].  packed: behind its neighbour. */
+int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
+                       int64_t cols, enum mds_shard shard, double std, int packed);
+int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suffix,
+                       int64_t n, enum mds_init init, enum mds_shard shard, int packed);
+
+/* ---- norm.c ---- */
+
+struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int place);
+
+/* y = norm(x + r); with r, sum = x + r.  All [Rs,H]; mean, rstd [Rs]. */
+enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
+                             const void *x, const void *r, void *sum, void *y,
+                             float *mean, float *rstd);
+/* dx += the gradient of x, from that of y. */
+enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
+                             const void *x, const float *mean, const float *rstd,
+                             const void *dy, void *dx);
+
+/* Around all mds_gpt_norm_bwd of a block: with sequence parallelism each tensor rank
+ * has norms of rows of its own, whose gradients are summed once.  second: NULL, or the
+ * block's other norm. */
+void mds_gpt_norm_grads_begin(const struct context *c);
+enum mds_rc mds_gpt_norm_grads_end(const struct context *c,
+                                   const struct norm_ids *first,
+                                   const struct norm_ids *second);
+
+/* ---- linear.c ---- */
+
+/* n linears of one input, side by side.  Those split by rows share their outputs among
+ * tensor ranks, biases included, those by columns their input. */
+struct linears {
+    const char *const *name;
+    int n;
+    int64_t in;
+    const int64_t *out;
+    enum mds_shard shard;
+    double std;
+};
+
+struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
+                                      const struct linears *l);
+/* The first one's; -1 where there are none. */
+int mds_gpt_add_biases(struct registrar *reg, const char *layer,
+                       const struct linears *l);
+
+/* y = x W^T + b, of R rows.  first_bias: add the bias on the group's first tensor rank
+ * alone, because the results will be summed. */
+enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
+                               int64_t R, int first_bias, const void *x, void *y);
+/* The same with the bias, and gelu = GELU(y). */
+enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
+                                    const struct linear_ids *id, int64_t R,
+                                    const void *x, void *y, void *gelu);
+enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
+                                      const struct linear_ids *id, int64_t R,
+                                      const void *x, const void *dy);
+enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, void *dx);
+/* dx = dy W * GELU'(u). */
+enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
+                                          const struct linear_ids *id, int64_t R,
+                                          const void *dy, const void *u, void *dx);
+
+/* ---- dropout.c ---- */
+
+/* Dropout sites of one block; the embedding's is of block 0. */
+enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES = 4 };
+
+struct mdsk_dropout_key mds_gpt_dropout_key(const struct context *c, int layer,
+                                            int site, double prob);
+/* y = x dropped out at a site of a block, [Rs,H]; y may be x.  Where dropout is off
+ * nothing is done and *out is x; else *out is y. */
+enum mds_rc mds_gpt_dropout(const struct context *c, int layer, int site, const void *x,
+                            void *y, void **out);
+
+/* ---- attention.c: from the norm's result to what the residual stream adds ----
+ *
+ * Its products go tile by tile; attention itself is of whole sequences, whose buffers
+ * are those saved for the block, or the pass's (struct work). */
+
+/* Buffers that the blocks of one pass use in turn, for what they do not save.  With
+ * --attention-chunk those of attention are in host memory, and d_o is a second x. */
+struct work {
+    void *x;       /* [Rs,H] input of a block.  Trades places with d_o */
+    void *branch;  /* [Rs,H] the last branch, not yet added; without tiles */
+    void *qkv, *o; /* parallel/attention.h's `inside`, heads inside */
+    float *lse;
+    void *dqkv, *d_o;                      /* gradients; d_o heads inside */
+    struct mds_chunked chunked;            /* chunk 0: not in chunks */
+    struct saved *group;                   /* [blocks per kept input]: in backward */
+    struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
+};
+
+void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
+                                   struct attention_ids *id);
+void mds_gpt_add_attention_biases(struct registrar *reg, const char *layer,
+                                  struct attention_ids *id);
+
+/* Where a block's attention has its buffers: saved, or the pass's. */
+struct attention_buffers {
+    void *qkv, *o; /* NULL: on the host, in chunks */
+    float *lse;
+};
+
+struct attention_buffers mds_gpt_attention_buffers(struct work *w,
+                                                   const struct saved *s);
+
+/* Whether products have buffers of a tile's own, whose rows move to and from where
+ * attention has them: to other ranks or to the host. */
+int mds_gpt_attention_apart(const struct context *c, const struct work *w);
+
+struct mds_attention mds_gpt_attention(const struct context *c,
+                                       const struct block_ids *id);
+
+/* Attention of whole sequences: qkv -> o, lse; and d_o -> dqkv. */
+enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
+                           const struct work *w, const struct attention_buffers *b);
+enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
+                               const struct work *w, const struct attention_buffers *b);
+
+/* q, k, v or their gradients as the products of tiles see them: rows [R, (A+2G) D], in
+ * whole buffers or, apart, the tile's own. */
+struct qkv_rows {
+    struct mds_attention a;
+    void *whole; /* as attention has it; NULL: on the host, in chunks */
+    void *rows;  /* what products write or read */
+    int gradient;
+    struct mds_chunked_rows chunked;
+};
+
+/* whole: the device's buffer; NULL with chunks.  gradient: of q, k, v.  put: the tile's
+ * rows are written; get: they are about to be read; close, after all tiles. */
+enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
+                             const struct work *w, void *whole, int gradient,
+                             struct qkv_rows *v);
+enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v);
+enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v);
+enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v);
+
+/* Attention's result or its gradient, likewise: rows [R, A D]. */
+struct o_rows {
+    struct mds_attention a;
+    void *whole; /* NULL: on the host, a tile at a time in `window` */
+    void *tile;  /* with Ulysses: rows of the tile under way; else NULL */
+    struct mds_window window;
+    int64_t row_bytes;
+};
+
+enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
+                           void *whole, void *on_host, struct o_rows *v);
+/* *rows: the tile's, to be read; the next tile's begin to be copied. */
+enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows);
+/* Where the tile's rows are to be written; put: they have been. */
+void *mds_gpt_o_fill(const struct context *t, struct o_rows *v);
+enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v);
+void mds_gpt_o_close(struct o_rows *v);
+
+/* Products of a tile.  x [Rs,H] -> rows of q, k, v; and back: dx [Rs,H], with the
+ * weight's gradient. */
+enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
+                            const void *x, void *qkv);
+enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
+                            const void *x, const void *dqkv, void *dx);
+/* Rows of attention's result -> y [Rs,H]; and back. */
+enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids *id,
+                            const void *o, void *y);
+enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids *id,
+                            const void *o, const void *dy, void *d_o);
+
+/* ---- mlp.c ---- */
+
+void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
+                             struct mlp_ids *id);
+void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
+                            struct mlp_ids *id);
+
+/* x [Rs,H] -> y [Rs,H].  u and g are written to s where it has room for them. */
+enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
+                            const struct saved *s, const void *x, void *y);
+/* dy -> dx, the gradient of x; u and g are read where saved, else computed from x. */
+enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
+                            const struct saved *s, const void *x, const void *dy,
+                            void *dx);
+/* Compute g from u, if both are saved. */
+enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s);
+
+/* ---- block.c ---- */
+
+/* The residual stream: x + branch, or x alone (branch NULL).  Without tiles the sum is
+ * formed by the next norm's kernel. */
+struct stream {
+    void *x, *branch;
+};
+
+void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id);
+
+/* The stream before the block -> behind it.  s: what to save; none: a struct of NULLs.
+ * y [Rs,H]: where the stream's x goes if it is not saved; may be its old place. */
+enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
+                              struct work *w, const struct saved *s, struct stream *x,
+                              void *y);
+
+/* Begin to copy what was saved of a block, and is away, to where its backward looks for
+ * it: its input to w->x, which trades places with w->d_o first. */
+void mds_gpt_block_prefetch(const struct context *c, struct work *w,
+                            const struct saved *s);
+
+/* d [Rs,H]: gradient of the stream, in: behind the block, out: before it.  x: the
+ * stream before the block, open only if s has room for the sum.  What s lacks is
+ * computed again; s->host is not NULL if the block has just come from there.  next: the
+ * block to prefetch meanwhile, or NULL. */
+enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
+                              struct work *w, const struct saved *s,
+                              const struct saved *next, struct stream x, void *d);
+
+/* ---- step.c ---- */
+
+/* Memory of a pass for what its blocks do not save of attention, and, backward, for the
+ * gradient of attention's result. */
+enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
+                                   int backward);
+
+/* ---- embedding.c ---- */
+
+/* is_copy: the first stage has the same; with_head: it is the head's weight, too. */
+void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head);
+void mds_gpt_add_position(struct registrar *reg);
+/* x [Rs,H] */
+enum mds_rc mds_gpt_embed_fwd(const struct context *c, const int32_t *token, void *x);
+enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, void *d);
+
+/* ---- head.c ---- */
+
+void mds_gpt_add_head(struct registrar *reg);
+/* The stream -> loss, and if d [Rs,H] is not NULL its gradient.  word_is_here: the
+ * first piece is this rank's, too, and reports the tied word embedding's gradient. */
+enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct stream x,
+                         const int32_t *target, struct mds_gpt_loss *loss, void *d);
+
+#endif

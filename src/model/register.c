@@ -1,0 +1,54 @@
+/* Parameters on their way into the registry. */
+#include "model/modules.h"
+
+#include <stdio.h>
+
+int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
+{
+    struct mds_comm *tp = reg->g->groups->tp;
+    int id = -1;
+
+    spec->parts = mds_comm_size(tp);
+    spec->part = mds_comm_rank(tp);
+    if (spec->shard == MDS_SHARD_NONE && spec->part > 0)
+        spec->duplicate = 1; /* the group's first rank counts what all have */
+    if (reg->rc == MDS_OK)
+        reg->rc = mds_params_add(reg->g->ps, spec, &id);
+    return id;
+}
+
+int mds_gpt_add_unit(struct registrar *reg, const char *name)
+{
+    int unit = -1;
+
+    if (reg->rc == MDS_OK)
+        reg->rc = mds_params_add_unit(reg->g->ps, name, &unit);
+    return unit;
+}
+
+/* The weight of a product. */
+int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
+                       int64_t cols, enum mds_shard shard, double std, int packed)
+{
+    struct mds_param_spec s = {.rows = rows,
+                               .cols = cols,
+                               .init = MDS_INIT_NORMAL,
+                               .std = std,
+                               .decay = 1,
+                               .packed = packed,
+                               .shard = shard,
+                               .by_product = 1};
+
+    snprintf(s.name, sizeof s.name, "%s.weight", name);
+    return mds_gpt_add_param(reg, &s);
+}
+
+int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suffix,
+                       int64_t n, enum mds_init init, enum mds_shard shard, int packed)
+{
+    struct mds_param_spec s = {
+        .rows = n, .init = init, .packed = packed, .shard = shard};
+
+    snprintf(s.name, sizeof s.name, "%s.%s", name, suffix);
+    return mds_gpt_add_param(reg, &s);
+}
