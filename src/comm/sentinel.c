@@ -287,6 +287,7 @@ static void end_without_launcher(double *asked_s)
         page->quiet = 1;
         *asked_s = mds_clock_s();
         kill(page->rank, SIGTERM);
+        kill(page->rank, SIGCONT); /* a stopped rank keeps mpiexec's pipes open */
     } else if (mds_clock_s() - *asked_s > patience_s) {
         kill(page->rank, SIGKILL);
     }
