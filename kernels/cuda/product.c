@@ -123,9 +123,9 @@ static int prefer(cublasLtMatmulPreference_t pref,
     return rc(lt->cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
 }
 
-/* Sums that are cut up are added in f32 and in order, or not cut up. */
+/* schemes: how parts of a sum along K may be added. */
 static int set_preferences(cublasLtMatmulPreference_t pref,
-                           const struct mdsk_cuda_shape *s)
+                           const struct mdsk_cuda_shape *s, uint32_t schemes)
 {
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -134,7 +134,6 @@ static int set_preferences(cublasLtMatmulPreference_t pref,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
     };
     uint32_t alignment = (uint32_t)s->alignment;
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     uint64_t workspace = WORKSPACE;
     int err = prefer(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                      sizeof workspace);
@@ -164,8 +163,7 @@ static int drops_tail(const cublasLtMatmulAlgo_t *algo, int64_t k)
     return id == faulty && splits > 1 && k % splits != 0;
 }
 
-/* The best guesses first; there may be none. */
-static int suggest(struct mdsk_cuda_plan *p)
+static int suggest_with(struct mdsk_cuda_plan *p, uint32_t schemes)
 {
     cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
     cublasLtMatmulPreference_t pref;
@@ -173,7 +171,7 @@ static int suggest(struct mdsk_cuda_plan *p)
 
     if (err)
         return err;
-    err = set_preferences(pref, &p->shape);
+    err = set_preferences(pref, &p->shape, schemes);
     if (!err && lt->cublasLtMatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->c,
                                                    p->c, pref, SUGGESTIONS, guess,
                                                    &n) != CUBLAS_STATUS_SUCCESS)
@@ -183,6 +181,18 @@ static int suggest(struct mdsk_cuda_plan *p)
             p->entrant[p->entrants++] = guess[i].algo;
     lt->cublasLtMatmulPreferenceDestroy(pref);
     return err;
+}
+
+/* The best guesses first; there may be none.  Parts of a sum are added in f32 and in
+ * order.  If all guesses split K and leave out its end (256 x 768 weights over 131,080
+ * rows, cuBLASLt 13.1), those that do not split it. */
+static int suggest(struct mdsk_cuda_plan *p)
+{
+    int err = suggest_with(p, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+
+    if (err || p->entrants > 0)
+        return err;
+    return suggest_with(p, CUBLASLT_REDUCTION_SCHEME_NONE);
 }
 
 static int aim(const struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o)

@@ -439,9 +439,13 @@ static void uneven_splits_are_left_out(void **state)
         }
 }
 
-static void uneven_splits_alone_are_no_algorithm(void **state)
+/* Where every suggestion is such a split, those are asked for that do not split. */
+static void without_even_splits_nothing_is_split(void **state)
 {
+    const int last = FAKE_ALGOS - 1;
+
     (void)state;
+    fake.most = last;
     for (int a = 0; a < FAKE_ALGOS; a++) {
         fake.id[a] = 66;
         fake.splits[a] = 16;
@@ -449,6 +453,10 @@ static void uneven_splits_alone_are_no_algorithm(void **state)
     layer(MDSK_BF16, 24, 24);
     assert_int_equal(forward(0, 0), -ENOTSUP);
     assert_int_equal(fake.products, 0);
+    fake.splits[last] = 1;
+    layer(MDSK_BF16, 20, 24);
+    assert_int_equal(forward(0, 0), 0);
+    assert_int_equal(fake.last_algo, last);
 }
 
 static void no_algorithm_is_said(void **state)
@@ -475,7 +483,7 @@ int main(void)
         cmocka_unit_test_setup(addresses_have_plans_of_their_own, start),
         cmocka_unit_test_setup(attention_is_products, start),
         cmocka_unit_test_setup(uneven_splits_are_left_out, start),
-        cmocka_unit_test_setup(uneven_splits_alone_are_no_algorithm, start),
+        cmocka_unit_test_setup(without_even_splits_nothing_is_split, start),
         cmocka_unit_test_setup(no_algorithm_is_said, start),
     };
 

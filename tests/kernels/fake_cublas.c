@@ -117,6 +117,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(const cublasLtMatrixLayout_t l)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static uint32_t schemes; /* of the preference: there is one at a time */
+
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
     *out = NULL;
@@ -135,9 +137,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
                                      const void *value, size_t size)
 {
     (void)p;
-    (void)what;
-    (void)value;
-    (void)size;
+    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        memcpy(&schemes, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -155,8 +156,10 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
     *n = 0;
     if (fake.nothing || (fake.no_epilogue && x->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (*n = 0; *n < most && *n < FAKE_ALGOS; (*n)++)
-        out[*n].algo.data[0] = (uint64_t)*n;
+    most = fake.most && fake.most < most ? fake.most : most;
+    for (int i = 0; *n < most && i < FAKE_ALGOS; i++)
+        if (schemes != CUBLASLT_REDUCTION_SCHEME_NONE || fake.splits[i] <= 1)
+            out[(*n)++].algo.data[0] = (uint64_t)i;
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -17,6 +17,7 @@ struct fake_cublas {
     float beside_ms;            /* of GELU or column sums by themselves */
     int no_epilogue;            /* no algorithm has one */
     int nothing;                /* there is no algorithm at all */
+    int most;                   /* suggestions at a time; 0: all */
     int repeatable;
     double seconds; /* on the host's clock */
     /* what was done */
