@@ -444,6 +444,7 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
     struct mds_diag diag = {0};
     struct mds_plan p = {0};
     struct mds_str text = {0};
+    char set[32], best[32];
 
     if (l->options->layout != MDS_LAYOUT_AUTO || l->options->print ||
         l->machine->node.gpus == 0 || l->ranks == 1 ||
@@ -455,10 +456,12 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
         if (!mds_plan_search(&r, &diag, &p) && p.fit_count > 0 &&
             p.fits[0].estimate.tokens_s > 1.05 * e->tokens_s) {
             mds_layout_describe(&p.fits[0].layout, r.world, &text);
-            mds_info("the layout that is set is predicted to make %.4g tokens a second "
-                     "and rank; a plan without it %.4g, %.1f times as many: %s",
-                     e->tokens_s, p.fits[0].estimate.tokens_s,
-                     p.fits[0].estimate.tokens_s / e->tokens_s, text.s ? text.s : "");
+            mds_info(
+                "the layout that is set is predicted to make %s tokens/s per rank; "
+                "a plan's would make %s, %.1f times as many: %s",
+                mds_format_count(e->tokens_s, set, sizeof set),
+                mds_format_count(p.fits[0].estimate.tokens_s, best, sizeof best),
+                p.fits[0].estimate.tokens_s / e->tokens_s, text.s ? text.s : "");
         }
     }
     mds_str_fini(&text);

@@ -70,7 +70,7 @@ test_expect_success QSUB 'qsub, and a list of nodes from PBS' '
         s/^  init: .*/&; export PBS_NODEFILE=\$(TMPDIR=. generate_pbs_nodefile)/" pbs.yaml &&
     MACHINE=$PWD/pbs.yaml && submit pbs TRAIN_ITERS=60 && grep "^#PBS -l select=2:" pbs/*/job.sh &&
     all_end 60 && cat job.sh.e$job && test "$(state $job)" = COMPLETED &&
-    grep "^mpiexec.mpich -n 4 -ppn 2 -f ./" job.sh.o$job && grep "ranks 4 " job.sh.o$job &&
+    grep "^mpiexec.mpich -n 4 -ppn 2 -hosts n1,n2 " job.sh.o$job && grep "ranks 4 " job.sh.o$job &&
     losses pbs/TINY-64-2n >got && falls got
 '
 test_expect_success QSUB 'qsub: a job that is warned submits itself again, until the run is done' '
