@@ -34,10 +34,4 @@ struct mdsk_activation_bwd {
     void *dx;
 };
 
-struct mdsk_cost mdsk_activation_fwd_cost(const struct mdsk_activation_fwd *a);
-struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a);
-
-int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a);
-int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a);
-
 #endif

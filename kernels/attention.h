@@ -91,10 +91,6 @@ struct mdsk_attention_merge {
     int64_t lse_stride, lse2_stride;
 };
 
-struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a);
-struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a);
-struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a);
-
 /* How many sequences and query heads the GPUs' fused backward pass takes at once, when
  * each head has bytes_per_head of working memory: all, if that is no more than
  * MDSK_ATTENTION_SCRATCH; or those of one sequence that are (one group of heads at the
@@ -113,9 +109,5 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
  * Plain: mdsk_plain_attention_bytes. */
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a);
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
-
-int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a);
-int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a);
-int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a);
 
 #endif

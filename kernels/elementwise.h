@@ -53,16 +53,4 @@ struct mdsk_sum_squares {
     double *sum;
 };
 
-struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a);
-struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a);
-struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a);
-struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a);
-struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a);
-
-int mdsk_dropout_cpu(void *stream, const struct mdsk_dropout *a);
-int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a);
-int mdsk_cast_cpu(void *stream, const struct mdsk_cast *a);
-int mdsk_add_cpu(void *stream, const struct mdsk_add *a);
-int mdsk_sum_squares_cpu(void *stream, const struct mdsk_sum_squares *a);
-
 #endif

@@ -34,10 +34,4 @@ struct mdsk_embedding_bwd {
     float *dword, *dposition;
 };
 
-struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a);
-struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a);
-
-int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a);
-int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a);
-
 #endif

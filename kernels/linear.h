@@ -43,12 +43,4 @@ struct mdsk_linear_bwd_weight {
     float *dw, *db;
 };
 
-struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a);
-struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *a);
-struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a);
-
-int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a);
-int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a);
-int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight *a);
-
 #endif

@@ -56,12 +56,4 @@ struct mdsk_xent_bwd {
     float scale;
 };
 
-struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a);
-struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a);
-struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a);
-
-int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a);
-int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a);
-int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a);
-
 #endif

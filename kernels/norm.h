@@ -53,10 +53,4 @@ struct mdsk_norm_bwd {
     float *dgamma, *dbeta;
 };
 
-struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a);
-struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a);
-
-int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a);
-int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a);
-
 #endif

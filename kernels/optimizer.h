@@ -35,7 +35,4 @@ struct mdsk_adamw {
     void *weight;
 };
 
-struct mdsk_cost mdsk_adamw_cost(const struct mdsk_adamw *a);
-int mdsk_adamw_cpu(void *stream, const struct mdsk_adamw *a);
-
 #endif

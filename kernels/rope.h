@@ -23,7 +23,4 @@ struct mdsk_rope {
     struct mdsk_heads x;
 };
 
-struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a);
-int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a);
-
 #endif

@@ -9,35 +9,23 @@
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
+#include "kernels/operations.h"
 #include "kernels/optimizer.h"
 #include "kernels/rope.h"
 
 struct mdsk_table {
     const char *name;
     uint32_t dtypes; /* bit 1 << t: weights and activations may be of type t */
-    int (*linear_fwd)(void *stream, const struct mdsk_linear_fwd *a);
-    int (*linear_bwd_input)(void *stream, const struct mdsk_linear_bwd_input *a);
-    int (*linear_bwd_weight)(void *stream, const struct mdsk_linear_bwd_weight *a);
-    int (*norm_fwd)(void *stream, const struct mdsk_norm_fwd *a);
-    int (*norm_bwd)(void *stream, const struct mdsk_norm_bwd *a);
-    int (*attention_fwd)(void *stream, const struct mdsk_attention_fwd *a);
-    int (*attention_bwd)(void *stream, const struct mdsk_attention_bwd *a);
-    int (*attention_merge)(void *stream, const struct mdsk_attention_merge *a);
-    int (*rope)(void *stream, const struct mdsk_rope *a);
-    int (*activation_fwd)(void *stream, const struct mdsk_activation_fwd *a);
-    int (*activation_bwd)(void *stream, const struct mdsk_activation_bwd *a);
-    int (*embedding_fwd)(void *stream, const struct mdsk_embedding_fwd *a);
-    int (*embedding_bwd)(void *stream, const struct mdsk_embedding_bwd *a);
-    int (*xent_stats)(void *stream, const struct mdsk_xent_stats *a);
-    int (*xent_loss)(void *stream, const struct mdsk_xent_loss *a);
-    int (*xent_bwd)(void *stream, const struct mdsk_xent_bwd *a);
-    int (*dropout)(void *stream, const struct mdsk_dropout *a);
-    int (*copy_rows)(void *stream, const struct mdsk_copy_rows *a);
-    int (*cast)(void *stream, const struct mdsk_cast *a);
-    int (*add)(void *stream, const struct mdsk_add *a);
-    int (*sum_squares)(void *stream, const struct mdsk_sum_squares *a);
-    int (*adamw)(void *stream, const struct mdsk_adamw *a);
+#define MDSK_MEMBER(NAME, name) int (*name)(void *stream, const struct mdsk_##name *a);
+    MDSK_OPERATIONS(MDSK_MEMBER)
+#undef MDSK_MEMBER
 };
+
+#define MDSK_DECLARE(NAME, name)                                                       \
+    struct mdsk_cost mdsk_##name##_cost(const struct mdsk_##name *a);                  \
+    int mdsk_##name##_cpu(void *stream, const struct mdsk_##name *a);
+MDSK_OPERATIONS(MDSK_DECLARE)
+#undef MDSK_DECLARE
 
 /* The cpu backend; its streams are ignored, every call is finished when it returns. */
 const struct mdsk_table *mdsk_cpu(void);

@@ -1,4 +1,4 @@
-#include "kernels/activation.h"
+#include "kernels/table.h"
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"

@@ -2,7 +2,7 @@
 #ifndef MDSK_CPU_ATTENTION_H
 #define MDSK_CPU_ATTENTION_H
 
-#include "kernels/attention.h"
+#include "kernels/table.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/elementwise.h"
+#include "kernels/table.h"
 
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/storage.h"

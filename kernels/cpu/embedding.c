@@ -1,4 +1,4 @@
-#include "kernels/embedding.h"
+#include "kernels/table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-#include "kernels/activation.h"
-#include "kernels/linear.h"
+#include "kernels/table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "kernels/optimizer.h"
+#include "kernels/table.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/rope.h"
+#include "kernels/table.h"
 
 #include <errno.h>
 #include <math.h>

@@ -70,28 +70,10 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
 void mdsk_cuda_set_repeatable(int on);
 int mdsk_cuda_is_repeatable(void);
 
-int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a);
-int mdsk_linear_bwd_input_cuda(void *stream, const struct mdsk_linear_bwd_input *a);
-int mdsk_linear_bwd_weight_cuda(void *stream, const struct mdsk_linear_bwd_weight *a);
-int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a);
-int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a);
-int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a);
-int mdsk_attention_bwd_cuda(void *stream, const struct mdsk_attention_bwd *a);
-int mdsk_attention_merge_cuda(void *stream, const struct mdsk_attention_merge *a);
-int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a);
-int mdsk_activation_fwd_cuda(void *stream, const struct mdsk_activation_fwd *a);
-int mdsk_activation_bwd_cuda(void *stream, const struct mdsk_activation_bwd *a);
-int mdsk_embedding_fwd_cuda(void *stream, const struct mdsk_embedding_fwd *a);
-int mdsk_embedding_bwd_cuda(void *stream, const struct mdsk_embedding_bwd *a);
-int mdsk_xent_stats_cuda(void *stream, const struct mdsk_xent_stats *a);
-int mdsk_xent_loss_cuda(void *stream, const struct mdsk_xent_loss *a);
-int mdsk_xent_bwd_cuda(void *stream, const struct mdsk_xent_bwd *a);
-int mdsk_dropout_cuda(void *stream, const struct mdsk_dropout *a);
-int mdsk_copy_rows_cuda(void *stream, const struct mdsk_copy_rows *a);
-int mdsk_cast_cuda(void *stream, const struct mdsk_cast *a);
-int mdsk_add_cuda(void *stream, const struct mdsk_add *a);
-int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares *a);
-int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a);
+#define MDSK_DECLARE(NAME, name)                                                       \
+    int mdsk_##name##_cuda(void *stream, const struct mdsk_##name *a);
+MDSK_OPERATIONS(MDSK_DECLARE)
+#undef MDSK_DECLARE
 
 #ifdef __cplusplus
 }

@@ -14,29 +14,10 @@ static const struct mds_dev_ops *const backends[] = {&mds_dev_cpu, &mds_dev_cuda
 enum { BACKENDS = sizeof backends / sizeof backends[0] };
 
 static const char *const op_names[MDS_OPS] = {
-    [MDS_OP_LINEAR_FWD] = "linear_fwd",
-    [MDS_OP_LINEAR_BWD_INPUT] = "linear_bwd_input",
-    [MDS_OP_LINEAR_BWD_WEIGHT] = "linear_bwd_weight",
-    [MDS_OP_NORM_FWD] = "norm_fwd",
-    [MDS_OP_NORM_BWD] = "norm_bwd",
-    [MDS_OP_ATTENTION_FWD] = "attention_fwd",
-    [MDS_OP_ATTENTION_BWD] = "attention_bwd",
-    [MDS_OP_ATTENTION_MERGE] = "attention_merge",
-    [MDS_OP_ROPE] = "rope",
-    [MDS_OP_ACTIVATION_FWD] = "activation_fwd",
-    [MDS_OP_ACTIVATION_BWD] = "activation_bwd",
-    [MDS_OP_EMBEDDING_FWD] = "embedding_fwd",
-    [MDS_OP_EMBEDDING_BWD] = "embedding_bwd",
-    [MDS_OP_XENT_STATS] = "xent_stats",
-    [MDS_OP_XENT_LOSS] = "xent_loss",
-    [MDS_OP_XENT_BWD] = "xent_bwd",
-    [MDS_OP_DROPOUT] = "dropout",
-    [MDS_OP_COPY_ROWS] = "copy_rows",
-    [MDS_OP_CAST] = "cast",
-    [MDS_OP_ADD] = "add",
-    [MDS_OP_SUM_SQUARES] = "sum_squares",
-    [MDS_OP_ADAMW] = "adamw",
-    [MDS_OP_ZERO] = "zero",
+#define NAME_OF(NAME, name) [MDS_OP_##NAME] = #name,
+    MDSK_OPERATIONS(NAME_OF)
+#undef NAME_OF
+        [MDS_OP_ZERO] = "zero",
     [MDS_OP_COPY_IN] = "copy_in",
     [MDS_OP_COPY_OUT] = "copy_out",
 };

@@ -12,36 +12,18 @@
 
 #include "base/status.h"
 #include "device/memory.h"
+#include "kernels/operations.h"
 #include "kernels/types.h"
 
 struct mdsk_table;
 struct mds_dev;
 
-/* The operations the ledger tells apart. */
+/* What the ledger tells apart: operations, and what the device does itself. */
 enum mds_op {
-    MDS_OP_LINEAR_FWD,
-    MDS_OP_LINEAR_BWD_INPUT,
-    MDS_OP_LINEAR_BWD_WEIGHT,
-    MDS_OP_NORM_FWD,
-    MDS_OP_NORM_BWD,
-    MDS_OP_ATTENTION_FWD,
-    MDS_OP_ATTENTION_BWD,
-    MDS_OP_ATTENTION_MERGE,
-    MDS_OP_ROPE,
-    MDS_OP_ACTIVATION_FWD,
-    MDS_OP_ACTIVATION_BWD,
-    MDS_OP_EMBEDDING_FWD,
-    MDS_OP_EMBEDDING_BWD,
-    MDS_OP_XENT_STATS,
-    MDS_OP_XENT_LOSS,
-    MDS_OP_XENT_BWD,
-    MDS_OP_DROPOUT,
-    MDS_OP_COPY_ROWS,
-    MDS_OP_CAST,
-    MDS_OP_ADD,
-    MDS_OP_SUM_SQUARES,
-    MDS_OP_ADAMW,
-    MDS_OP_ZERO,
+#define MDS_OP(NAME, name) MDS_OP_##NAME,
+    MDSK_OPERATIONS(MDS_OP)
+#undef MDS_OP
+        MDS_OP_ZERO,
     MDS_OP_COPY_IN,
     MDS_OP_COPY_OUT,
     MDS_OPS,

@@ -1,3 +1,4 @@
+/* From an operation to a backend's kernel. */
 #include "tensor/front.h"
 
 #include <string.h>
@@ -22,7 +23,8 @@ enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype
                     names[t]);
 }
 
-enum mds_rc mds_front_launched(struct mds_dev *dev, const char *op, int err)
+/* The operation is queued: its kernel's return value (0 or -errno) as a status. */
+static enum mds_rc launched(struct mds_dev *dev, const char *op, int err)
 {
     mds_dev_launched(dev);
     if (err == 0)
@@ -30,3 +32,17 @@ enum mds_rc mds_front_launched(struct mds_dev *dev, const char *op, int err)
     return mds_fail(MDS_EDEVICE, "%s: %s%s%s", op, strerror(-err),
                     mds_cuda_why()[0] ? ": " : "", mds_cuda_why());
 }
+
+#define DISPATCH(NAME, name)                                                           \
+    enum mds_rc mds_op_##name(struct mds_dev *dev, const struct mdsk_##name *a)        \
+    {                                                                                  \
+        const struct mdsk_table *kern = mds_dev_kernels(dev);                          \
+                                                                                       \
+        MDS_TRY(mds_check_##name(dev, a));                                             \
+        mds_dev_charge(dev, MDS_OP_##NAME, mdsk_##name##_cost(a));                     \
+        if (!kern)                                                                     \
+            return MDS_OK;                                                             \
+        return launched(dev, #name, kern->name(mds_dev_stream(dev), a));               \
+    }
+MDSK_OPERATIONS(DISPATCH)
+#undef DISPATCH

@@ -1,4 +1,4 @@
-/* What every front shares.  For tensor/ alone. */
+/* What the checks of operations share, and their list.  For tensor/ alone. */
 #ifndef MDS_TENSOR_FRONT_H
 #define MDS_TENSOR_FRONT_H
 
@@ -12,7 +12,11 @@ enum mds_rc mds_front_broken(const char *op, const char *condition);
  * MDS_ENOSUP: not here. */
 enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t);
 
-/* The operation is queued: its kernel's return value (0 or -errno) as a status. */
-enum mds_rc mds_front_launched(struct mds_dev *dev, const char *op, int err);
+/* mds_check_name, for each operation: MDS_OK if its contract holds.  Where kernels take
+ * memory by themselves it is charged here. */
+#define MDS_DECLARE(NAME, name)                                                        \
+    enum mds_rc mds_check_##name(struct mds_dev *dev, const struct mdsk_##name *a);
+MDSK_OPERATIONS(MDS_DECLARE)
+#undef MDS_DECLARE
 
 #endif

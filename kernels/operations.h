@@ -1,0 +1,34 @@
+/* All operations, in the order of tables and ledgers: X(NAME, name).
+ *
+ * An operation has an argument struct with its contract, struct mdsk_name, in the
+ * header of its family; mdsk_name_cpu, what it means; mdsk_name_cuda; mdsk_name_cost,
+ * what it must do at least.  Declarations, backends' tables (table.h), the ledger's
+ * rows (src/device) and the calls of src/tensor follow from this list. */
+#ifndef MDSK_OPERATIONS_H
+#define MDSK_OPERATIONS_H
+
+#define MDSK_OPERATIONS(X)                                                             \
+    X(LINEAR_FWD, linear_fwd)                                                          \
+    X(LINEAR_BWD_INPUT, linear_bwd_input)                                              \
+    X(LINEAR_BWD_WEIGHT, linear_bwd_weight)                                            \
+    X(NORM_FWD, norm_fwd)                                                              \
+    X(NORM_BWD, norm_bwd)                                                              \
+    X(ATTENTION_FWD, attention_fwd)                                                    \
+    X(ATTENTION_BWD, attention_bwd)                                                    \
+    X(ATTENTION_MERGE, attention_merge)                                                \
+    X(ROPE, rope)                                                                      \
+    X(ACTIVATION_FWD, activation_fwd)                                                  \
+    X(ACTIVATION_BWD, activation_bwd)                                                  \
+    X(EMBEDDING_FWD, embedding_fwd)                                                    \
+    X(EMBEDDING_BWD, embedding_bwd)                                                    \
+    X(XENT_STATS, xent_stats)                                                          \
+    X(XENT_LOSS, xent_loss)                                                            \
+    X(XENT_BWD, xent_bwd)                                                              \
+    X(DROPOUT, dropout)                                                                \
+    X(COPY_ROWS, copy_rows)                                                            \
+    X(CAST, cast)                                                                      \
+    X(ADD, add)                                                                        \
+    X(SUM_SQUARES, sum_squares)                                                        \
+    X(ADAMW, adamw)
+
+#endif
