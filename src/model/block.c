@@ -158,18 +158,12 @@ static enum mds_rc second_halves(const struct context *c, const struct block_ids
     return MDS_OK;
 }
 
-/* Where the block's input is, or goes. */
-static void *input_of(const struct work *w, const struct saved *s)
-{
-    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
-}
-
 enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s, struct stream *x,
                               void *y)
 {
     struct attention_buffers b = mds_gpt_attention_buffers(w, s);
-    void *input = input_of(w, s);
+    void *input = mds_gpt_block_input(w, s);
     struct mds_dev_copying saving;
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
@@ -341,11 +335,11 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
 {
     struct attention_buffers b = mds_gpt_attention_buffers(w, s);
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    void *input = input_of(w, s);
+    void *input = mds_gpt_block_input(w, s);
     struct saved here = *s;
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
-    if (s->host)
+    if (s->returned)
         MDS_TRY(refill(c, id, s));
     MDS_TRY(mds_params_grad_begin(c->g->ps, id->unit));
     mds_gpt_norm_grads_begin(c);

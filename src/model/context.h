@@ -71,7 +71,7 @@ struct context {
     const struct mds_gpt *g;       /* borrowed */
     const struct mds_gpt_run *run; /* borrowed */
     struct mds_par par;            /* of this tile */
-    const struct mds_par *all;     /* borrowed: of the whole micro-batch; NULL: par */
+    const struct mds_par *all; /* of a tile, borrowed: par of the whole micro-batch */
     float *norm_grads; /* [2,2,H] of a block's norms, of this rank's rows; or NULL */
     int64_t row;       /* the tile's first row in this rank's slice */
     int64_t part;      /* adjacent rows of the tile in products */
@@ -116,7 +116,7 @@ static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t eleme
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                      int64_t first_sample, struct context *c);
 
-/* Whether blocks run in more tiles than one. */
+/* Whether --sequence-tile is given; without, the only tile is all rows. */
 int mds_gpt_is_tiled(const struct context *c);
 
 /* The tile from token `at` of the slice on; 0 behind the last.  apart: buffers of

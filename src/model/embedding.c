@@ -17,7 +17,8 @@ void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head)
 
     g->embedding.word_unit = mds_gpt_add_unit(reg, "embedding.word");
     g->embedding.word = mds_gpt_add_param(reg, &s);
-    /* Meanwhile that of the positions is made; if tied, those of layers, too. */
+    /* Between its begin and its ready the gradient of the positions is made; if tied,
+     * those of all layers, too. */
     if (reg->rc == MDS_OK)
         mds_params_set_encloses(g->ps, g->embedding.word_unit);
 }

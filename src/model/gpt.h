@@ -1,9 +1,9 @@
 /* A GPT, or the pieces of it that one pipeline stage holds: parameters, and forward and
  * backward of micro-batches.
  *
- * Blocks are pre-norm.  Between them the residual stream travels as a pair (x, r): x
- * the stream so far, r the branch still to be added; the next norm's kernel forms their
- * sum.  Between pieces of the pipeline it travels as the sum.
+ * Blocks are pre-norm.  Without sequence tiles the residual stream travels between them
+ * as x and a branch still to be added; the next norm's kernel forms their sum.  Between
+ * pieces of the pipeline, and with tiles, it travels as the sum.
  *
  * Parameters, `.bias` and `.beta` where the configuration has them; in brackets how a
  * tensor-parallel group shares them (all of a rank's linears are ordinary ones):
@@ -62,7 +62,7 @@ int64_t mds_gpt_boundary_bytes(const struct mds_gpt *g, int64_t B, int64_t S);
 struct mds_gpt_run {
     struct mds_dev *dev; /* borrowed, as is the rest */
     struct mds_arena *arena;
-    struct mds_arena *host; /* host memory for offloaded checkpoints, or NULL */
+    struct mds_arena *host; /* host memory for what is offloaded, or NULL */
     const struct mds_train_config *train; /* recompute, tiles, seed */
     int64_t B, S;                         /* of each micro-batch */
     int sets;         /* micro-batches of pieces in flight: mds_schedule_sets */

@@ -94,7 +94,8 @@ static enum mds_rc head_tiles(const struct context *c, struct stream x,
     return d ? mds_gpt_norm_grads_end(c, &c->g->head.norm, NULL) : MDS_OK;
 }
 
-/* A tied embedding that is here for the head alone is complete now. */
+/* If this stage has the tied embedding for its head alone, its gradient is complete
+ * here. */
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct stream x,
                          const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {

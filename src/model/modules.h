@@ -220,6 +220,12 @@ struct stream {
 
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id);
 
+/* Where a block's input is, or goes: saved, or the pass's buffer. */
+static inline void *mds_gpt_block_input(const struct work *w, const struct saved *s)
+{
+    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
+}
+
 /* The stream before the block -> behind it.  s: what to save; none: a struct of NULLs.
  * y [Rs,H]: where the stream's x goes if it is not saved; may be its old place. */
 enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
@@ -233,8 +239,7 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
 
 /* d [Rs,H]: gradient of the stream, in: behind the block, out: before it.  x: the
  * stream before the block, open only if s has room for the sum.  What s lacks is
- * computed again; s->host is not NULL if the block has just come from there.  next: the
- * block to prefetch meanwhile, or NULL. */
+ * computed again.  next: the block to prefetch meanwhile, or NULL. */
 enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s,
                               const struct saved *next, struct stream x, void *d);

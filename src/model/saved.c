@@ -155,13 +155,13 @@ enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct save
 
 /* Where nothing is recomputed block l has a slot, and the one that has it next ends its
  * stay on the device. */
-static enum mds_rc take_slot(const struct context *c, struct saved_set *set, int l)
+static enum mds_rc take_slot(const struct context *c, const struct policy *p,
+                             struct saved_set *set, int l)
 {
     int before = l - mds_saved_slots(c);
-    struct policy p = policy_of(c, l);
 
     if (before < 0)
-        return take_block(c, &p, MDS_MEM_ACT, &set->block[l]);
+        return take_block(c, p, MDS_MEM_ACT, &set->block[l]);
     set->block[l] = set->block[before];
     set->block[l].host = NULL;
     return mds_arena_take(c->run->host, MDS_MEM_ACT, set->block[l].bytes,
@@ -176,7 +176,7 @@ enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
     for (int l = 0; l < g->most_layers; l++) {
         struct policy p = policy_of(c, l);
 
-        MDS_TRY(none ? take_slot(c, set, l)
+        MDS_TRY(none ? take_slot(c, &p, set, l)
                      : take_block(c, &p, MDS_MEM_CKPT, &set->block[l]));
     }
     if (!g->piece[g->n_pieces - 1].is.is_last)
@@ -223,7 +223,7 @@ enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
     const void *mine = s->x_on_host ? shard_of(c, x) : s->away[SAVED_X];
 
     mds_dev_meet(c->par.dev, copy);
-    if (!shards_inputs(c))
+    if (!s->away[SAVED_X] || !shards_inputs(c))
         return MDS_OK;
     return mds_comm_all_gather(c->g->groups->tp, mine, x, x_bytes(c));
 }
@@ -272,7 +272,7 @@ static struct saved *offloaded(const struct context *c, const struct piece *p,
 }
 
 void mds_saved_offload(const struct context *c, const struct piece *p,
-                       const struct saved_set *set, int l)
+                       struct saved_set *set, int l)
 {
     struct saved *s = offloaded(c, p, set, l);
 
@@ -281,7 +281,7 @@ void mds_saved_offload(const struct context *c, const struct piece *p,
 }
 
 void mds_saved_reload(const struct context *c, const struct piece *p,
-                      const struct saved_set *set, int l)
+                      struct saved_set *set, int l)
 {
     struct saved *s = offloaded(c, p, set, l);
 

@@ -30,8 +30,8 @@ enum saved_tensor {
 
 struct saved {
     void *at[SAVED_TENSORS]; /* on the device; NULL: not there */
-    /* On the host, or this tensor rank's shard: X, O, LSE.  O without LSE: the host is
-     * where attention has it (--attention-chunk). */
+    /* On the host, or this tensor rank's shard: X, O, LSE.  O without LSE is not
+     * copied: with --attention-chunk the host is where attention has it. */
     void *away[SAVED_TENSORS];
     int x_on_host;
     /* --cpu-offloading-num-layers: the block's memory on the host, or NULL; of so many
@@ -39,6 +39,7 @@ struct saved {
     void *host;
     int64_t bytes;
     struct mds_dev_copying copy; /* of them, under way */
+    int returned;                /* they have come back: N1, N2 and G are to be made */
 };
 
 /* Of one micro-batch in one piece; any piece's, in turn. */
@@ -87,9 +88,9 @@ struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct sav
  * negative number; wait returns whether there was something to wait for. */
 int mds_saved_slots(const struct context *c);
 void mds_saved_offload(const struct context *c, const struct piece *p,
-                       const struct saved_set *set, int l);
+                       struct saved_set *set, int l);
 void mds_saved_reload(const struct context *c, const struct piece *p,
-                      const struct saved_set *set, int l);
+                      struct saved_set *set, int l);
 int mds_saved_wait(const struct context *c, const struct piece *p,
                    const struct saved_set *set, int l);
 

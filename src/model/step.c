@@ -18,7 +18,7 @@ struct mds_gpt_step {
     struct mds_gpt_run run;
     struct mds_arena_mark mark, host_mark;
     struct context c; /* of the micro-batch under way */
-    void *d;          /* [Rs,H]: the stream's gradient, but in the last piece */
+    void *d; /* [Rs,H]: the stream's gradient; that of the last piece is in a set */
 };
 
 /* ---- life ---- */
@@ -98,7 +98,7 @@ static enum mds_rc take_step(struct mds_gpt_step *s)
         MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, 4 * g->cfg.hidden,
                                  &s->c.norm_grads));
     s->d = NULL;
-    if (!g->piece[g->n_pieces - 1].is.is_last || g->n_pieces > 1)
+    if (s->run.training && (!g->piece[g->n_pieces - 1].is.is_last || g->n_pieces > 1))
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_stream_size(c), &s->d));
     MDS_TRY(make_sets(s));
     MDS_TRY(make_group(s));
@@ -230,17 +230,11 @@ static enum mds_rc close_stream(const struct context *c, struct stream x, void *
     return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
 }
 
-/* Where a block's input is: saved, or in the pass's buffer. */
-static void *input_of(const struct saved *s, const struct work *w)
-{
-    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
-}
-
 /* All blocks of a piece, from the stream in the first one's input; the last one's may
  * be in y. */
 static enum mds_rc blocks_fwd(const struct context *c, const struct piece *p,
-                              const struct saved_set *set, struct work *w,
-                              struct stream *x, void *y)
+                              struct saved_set *set, struct work *w, struct stream *x,
+                              void *y)
 {
     static const struct saved none;
     int training = c->run->training, slots = mds_saved_slots(c);
@@ -248,7 +242,7 @@ static enum mds_rc blocks_fwd(const struct context *c, const struct piece *p,
     for (int l = 0; l < p->is.layers; l++) {
         const struct saved *s = training ? &set->block[l] : &none;
         const struct saved *after = training ? s + 1 : &none;
-        void *to = l + 1 < p->is.layers ? input_of(after, w) : y;
+        void *to = l + 1 < p->is.layers ? mds_gpt_block_input(w, after) : y;
 
         mds_saved_wait(c, p, set, l - slots);
         MDS_TRY(mds_gpt_block_fwd(c, &p->block[l], w, s, x, to));
@@ -263,7 +257,7 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
                             void *out, struct mds_gpt_loss *loss)
 {
     const struct piece *p = &s->g->piece[piece];
-    const struct saved_set *saved = &s->set[set];
+    struct saved_set *saved = &s->set[set];
     struct context *c = &s->c;
     struct mds_arena_mark mark = mds_arena_mark(s->run.arena);
     struct marks attention;
@@ -274,7 +268,7 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
     if (recomputes(c))
         MDS_TRY(take_input(c, &w.x));
     MDS_TRY(take_branch(c, &w));
-    x.x = s->run.training ? input_of(&saved->block[0], &w) : w.x;
+    x.x = s->run.training ? mds_gpt_block_input(&w, &saved->block[0]) : w.x;
     MDS_TRY(p->is.is_first ? mds_gpt_embed_fwd(c, batch->token, x.x)
                            : copy_stream(c, in, x.x));
     attention = mark_arenas(c);
@@ -324,7 +318,7 @@ static enum mds_rc group_bwd(const struct context *c, const struct piece *p,
 {
     int n = end - first;
     struct saved *s = w->group, last = {.at = {[SAVED_X] = s[n - 1].at[SAVED_X]}};
-    struct stream x = {.x = input_of(kept, w)};
+    struct stream x = {.x = mds_gpt_block_input(w, kept)};
 
     s[0].at[SAVED_X] = x.x;
     for (int i = 0; i < n - 1; i++)
@@ -340,17 +334,16 @@ static enum mds_rc group_bwd(const struct context *c, const struct piece *p,
 
 /* Blocks that save all that backward reads. */
 static enum mds_rc saved_bwd(const struct context *c, const struct piece *p,
-                             const struct saved_set *set, struct work *w, void *d)
+                             struct saved_set *set, struct work *w, void *d)
 {
     int slots = mds_saved_slots(c);
 
     for (int l = p->is.layers - 1; l >= 0; l--) {
-        struct saved s = set->block[l];
-        struct stream x = {.x = s.at[SAVED_X]};
+        struct saved *s = &set->block[l];
+        struct stream x = {.x = s->at[SAVED_X]};
 
-        if (!mds_saved_wait(c, p, set, l))
-            s.host = NULL;
-        MDS_TRY(mds_gpt_block_bwd(c, &p->block[l], w, &s, NULL, x, d));
+        s->returned = mds_saved_wait(c, p, set, l);
+        MDS_TRY(mds_gpt_block_bwd(c, &p->block[l], w, s, NULL, x, d));
         mds_saved_reload(c, p, set, l - slots);
     }
     return MDS_OK;
@@ -360,23 +353,21 @@ static enum mds_rc recomputed_bwd(const struct context *c, const struct piece *p
                                   const struct saved_set *set, struct work *w, void *d)
 {
     int every = group_size(c), end = p->is.layers;
-    const struct saved *s = &set->block[(end - 1) / every * every];
+    int first = (end - 1) / every * every;
 
-    mds_gpt_block_prefetch(c, w, s);
-    while (end > 0) {
-        int first = (end - 1) / every * every;
+    mds_gpt_block_prefetch(c, w, &set->block[first]);
+    for (; end > 0; end = first, first -= every) {
+        const struct saved *s = &set->block[first];
 
         if (s->away[SAVED_X])
             MDS_TRY(mds_saved_finish_x(c, s, w->x_copy, w->x));
         MDS_TRY(group_bwd(c, p, s, first > 0 ? s - every : NULL, w, first, end, d));
-        s -= every;
-        end = first;
     }
     return MDS_OK;
 }
 
 static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct piece *p,
-                              const struct saved_set *set, void *d)
+                              struct saved_set *set, void *d)
 {
     const struct context *c = &s->c;
     struct marks marks = mark_arenas(c);
@@ -394,7 +385,7 @@ enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int piece, int set,
                              void *d_in)
 {
     const struct piece *p = &s->g->piece[piece];
-    const struct saved_set *saved = &s->set[set];
+    struct saved_set *saved = &s->set[set];
     struct context *c = &s->c;
     void *d = p->is.is_last ? saved->d : s->d;
 
