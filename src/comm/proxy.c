@@ -6,6 +6,7 @@
  * at once when one that it knows is lost. */
 #include "comm/internal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,16 +53,20 @@ void mds_comm_proxy_find(void)
         }
 }
 
+/* What cannot be read, for want of descriptors say, is not gone for that. */
 int mds_comm_proxy_is_gone(void)
 {
     struct process now;
 
-    return proxy.pid && (read_process(proxy.pid, &now) || now.state == 'Z' ||
-                         now.started != proxy.started);
+    if (!proxy.pid)
+        return 0;
+    if (read_process(proxy.pid, &now))
+        return kill(proxy.pid, 0) && errno == ESRCH;
+    return now.state == 'Z' || now.started != proxy.started;
 }
 
 void mds_comm_proxy_kill(void)
 {
-    if (proxy.pid)
+    if (proxy.pid && !mds_comm_proxy_is_gone())
         kill(proxy.pid, SIGKILL);
 }

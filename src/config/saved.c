@@ -45,8 +45,8 @@ static int is_told(const char *key)
     static const char *const others[] = {
         "model.hidden_dropout", "model.attention_dropout",
         "model.seq_length",     "train.seed",
-        "train.iters",          "train.tokens",
-        "model.dtype"};
+        "train.iters",          "train.samples",
+        "train.tokens",         "model.dtype"};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
         return 1;

@@ -75,26 +75,24 @@ void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
                        int64_t kept)
 {
     double each = mds_job_checkpoint_bytes(e), there;
-    char path[MDS_PATH_SIZE], size[32], stay[64] = "all stay", room[64] = "";
+    char path[MDS_PATH_SIZE], size[32], stay[96] = "all stay", room[64] = "";
     int is_short = 0;
 
     snprintf(path, sizeof path, "%s", j->checkpoints);
     if (kept > 0)
-        snprintf(stay, sizeof stay, "the newest %lld stay%s", (long long)kept,
-                 kept == 1 ? "s" : "");
+        snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
+                 (long long)kept, kept == 1 ? "s" : "");
     if (each > 0 && free_bytes(path, &there) == 0) {
         snprintf(room, sizeof room, "%.0f", (double)(int64_t)(there / each));
         is_short = there < each * (double)(kept > 0 ? kept + 1 : 2);
     }
     mds_format_bytes(each, size, sizeof size);
     if (is_short)
-        mds_warn(
-            "checkpoints: about %s each, %s (--keep-last), and one more while it is "
-            "written; %s has room for %s: free some, or give another --save",
-            size, stay, path, room);
+        mds_warn("checkpoints: about %s each, %s, and one more while it is "
+                 "written; %s has room for %s: free some, or give another --save",
+                 size, stay, path, room);
     else
-        mds_info(
-            "checkpoints: about %s each, %s (--keep-last); %s has room for %s, quotas "
-            "aside",
-            size, stay, path, *room ? room : "an unknown number");
+        mds_info("checkpoints: about %s each, %s; %s has room for %s, quotas "
+                 "aside",
+                 size, stay, path, *room ? room : "an unknown number");
 }

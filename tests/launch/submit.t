@@ -97,7 +97,7 @@ test_expect_success 'a job keeps three checkpoints, none that a folder had, and 
     $small >job 2>err && cat err && grep -e "--keep-last 3 " job &&
     grep "checkpoints: about 9[0-9.]* MiB each, the newest 3 stay (--keep-last); .* has room for [0-9]" err &&
     $small -- --keep-last 7 >job 2>err && grep -e "--keep-last 7 " job && ! grep -e "--keep-last 3" job &&
-    $small -- --keep-last 0 >job 2>err && cat err && grep "9[0-9.]* MiB each, all stay (--keep-last)" err &&
+    $small -- --keep-last 0 >job 2>err && cat err && grep "9[0-9.]* MiB each, all stay; " err &&
     mkdir -p old/iter_0000001 old/iter_0000002 old/iter_0000003 && $small -- --save old >job 2>err &&
     grep -e "--keep-last 3 " job &&
     mkdir old/iter_0000004 && $small -- --save old >job 2>err && cat err && ! grep -e "--keep-last" job &&
