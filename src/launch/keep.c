@@ -1,6 +1,7 @@
 /* How many checkpoints a job keeps, and for how many there is room. */
 #include "base/log.h"
 #include "base/units.h"
+#include "io/folder.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 enum { KEPT = 3 };
 
@@ -51,12 +51,13 @@ int64_t mds_job_keep(const struct mds_job *j, struct mds_words *words)
     return KEPT;
 }
 
-/* Of the folder, or of the nearest above it that is there; which is left in path. */
-static int free_bytes(char path[MDS_PATH_SIZE], double *bytes)
+/* Of the folder, or of the nearest above it that is there, which is left in path; -1 if
+ * it cannot be told. */
+static double free_bytes(char path[MDS_PATH_SIZE])
 {
-    struct statvfs s;
+    double bytes;
 
-    while (statvfs(path, &s)) {
+    while ((bytes = mds_folder_free_bytes(path)) < 0) {
         char *slash = strrchr(path, '/');
 
         if (!*path || strcmp(path, ".") == 0 || strcmp(path, "/") == 0)
@@ -66,8 +67,7 @@ static int free_bytes(char path[MDS_PATH_SIZE], double *bytes)
         else
             slash[slash == path] = '\0';
     }
-    *bytes = (double)s.f_bavail * (double)s.f_frsize;
-    return 0;
+    return bytes;
 }
 
 /* A new checkpoint is complete before an old one goes. */
@@ -82,7 +82,7 @@ void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
     if (kept > 0)
         snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
                  (long long)kept, kept == 1 ? "s" : "");
-    if (each > 0 && free_bytes(path, &there) == 0) {
+    if (each > 0 && (there = free_bytes(path)) >= 0) {
         snprintf(room, sizeof room, "%.0f", (double)(int64_t)(there / each));
         is_short = there < each * (double)(kept > 0 ? kept + 1 : 2);
     }
