@@ -29,6 +29,7 @@ EXTRA_DIST += \
   docs/adr/0017-products-race-twice.md \
   docs/adr/0018-libraries-are-opened-at-need.md \
   docs/adr/0019-one-transformer.md \
+  docs/adr/0020-what-was-deleted.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/genome-loss.svg docs/img/quickstart-loss.svg
