@@ -4,6 +4,7 @@
 
 #include "io/spill.h"
 #include "kernels/table.h"
+#include "optim/partition.h"
 #include "optim/pool.h"
 #include "optim/zero.h"
 
@@ -13,18 +14,8 @@ enum {
     ZERO_SUM_PIECE = 1 << 18 /* elements that mds_zero_sum_unit adds up at a time */
 };
 
-/* Consecutive elements of a unit that are treated alike, within this rank's part. */
-struct zero_range {
-    int64_t first, n;
-    int decay, duplicate;
-};
-
-/* This rank's part of a unit: elements first .. first + n - 1 of it, which are elements
- * at .. of its own buffers.  All ranks' parts but the last ones have `block` elements,
- * and so much room is there for each. */
+/* What becomes of a unit in a step. */
 struct zero_unit {
-    int64_t first, n, at, block;
-    int range, ranges;          /* of z->range */
     int bucket;                 /* stages 0, 1 */
     int begun;                  /* gradient cleared in this step; stages 0, 1 */
     int summed;                 /* own slice has a sum of this step; stages 2, 3 */
@@ -61,15 +52,12 @@ struct mds_zero {
     struct mds_dev *dev;
     struct mds_comm *group;
     int stage; /* in effect */
-    int size, rank;
-    int dry; /* host memory is not there either */
+    int dry;   /* host memory is not there either */
     enum mdsk_dtype dtype;
     int64_t elem; /* bytes of a weight */
 
-    int units;
+    struct zero_partition parts;
     struct zero_unit *unit;
-    struct zero_range *range;
-    int64_t own; /* elements of own buffers */
 
     /* Weights.  Stages 0 .. 2: all of them, [span].  Stage 3: own slices, [own], which
      * may be on the host. */
@@ -99,22 +87,6 @@ struct mds_zero {
     struct mds_zero_host host_bytes;
 };
 
-/* Some elements of this rank's part of a unit: first .. first + n - 1 of the unit. */
-struct zero_piece {
-    int unit;
-    int64_t first, n;
-};
-
-/* The first (p->unit -1), or the next piece of at most `most` elements; 0 if there is
- * none.  Pieces do not reach over the end of a unit. */
-int mds_zero_next_piece(const struct mds_zero *z, int64_t most, struct zero_piece *p);
-
-/* Where a piece begins in own buffers. */
-int64_t mds_zero_piece_at(const struct mds_zero *z, const struct zero_piece *p);
-
-/* Parts, ranges and buckets (zero_layout.c).  Arithmetic only. */
-enum mds_rc mds_zero_lay_out(struct mds_zero *z);
-
 /* Take memory from the arena, and tell the registry where what lasts is. */
 enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena);
 enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena);
@@ -124,18 +96,6 @@ void mds_zero_states_fini(struct mds_zero *z);
 /* *(void **)out = host memory, zeroed by all threads at once so that each page is near
  * those who update it; on dry only counted, and NULL. */
 enum mds_rc mds_zero_host_alloc(struct mds_zero *z, int64_t bytes, void *out);
-
-/* Buffers for a unit's count(z, unit) elements of `elem` bytes, zero.c.  One for each
- * unit that encloses others: in a buffer of theirs it might have the only one that is
- * large enough for the next.  The others take turns in `slots` of them, any of which
- * may be in use at once. */
-enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
-                               enum mds_mem_tag tag, int64_t elem,
-                               int64_t (*count)(const struct mds_zero *z, int unit),
-                               int slots, struct mds_pool *out);
-
-/* How many units enclose others. */
-int mds_zero_enclosing(const struct mds_zero *z);
 
 /* Hooks; ctx is the mds_zero. */
 enum mds_rc mds_zero_acquire(void *ctx, int unit);

@@ -4,12 +4,12 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/clip.h \
   src/optim/internal.h \
   src/optim/loss_scale.c src/optim/loss_scale.h \
+  src/optim/partition.c src/optim/partition.h \
   src/optim/pool.c src/optim/pool.h \
   src/optim/schedule.c src/optim/schedule.h \
   src/optim/zero.c src/optim/zero.h \
   src/optim/zero_file.c \
   src/optim/zero_grads.c \
-  src/optim/zero_layout.c \
   src/optim/zero_offload.c \
   src/optim/zero_resume.c \
   src/optim/zero_states.c \

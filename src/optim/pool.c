@@ -1,4 +1,7 @@
 #include "optim/pool.h"
+#include "base/alloc.h"
+
+#include <stdlib.h>
 
 int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots)
 {
@@ -26,6 +29,55 @@ void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count)
 {
     p->slot[p->slots++] =
         (struct mds_pool_slot){.count = count, .unit = -1, .only = unit};
+}
+
+static int encloses(const struct zero_partition *parts, int unit)
+{
+    return mds_params_unit(parts->params, unit)->encloses;
+}
+
+int mds_pool_enclosing(const struct zero_partition *parts)
+{
+    int n = 0;
+
+    for (int i = 0; i < parts->units; i++)
+        n += encloses(parts, i);
+    return n;
+}
+
+static enum mds_rc
+plan_for(struct mds_pool *p, const struct zero_partition *parts,
+         int64_t (*count)(const struct zero_partition *parts, int unit), int slots)
+{
+    int64_t *counts = mds_zalloc((size_t)parts->units, sizeof *counts);
+
+    if (!counts)
+        return MDS_EMEM;
+    for (int i = 0; i < parts->units; i++)
+        counts[i] = encloses(parts, i) ? 0 : count(parts, i);
+    mds_pool_plan(p, counts, parts->units, slots);
+    free(counts);
+    for (int i = 0; i < parts->units; i++)
+        if (encloses(parts, i))
+            mds_pool_reserve(p, i, count(parts, i));
+    return MDS_OK;
+}
+
+enum mds_rc
+mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
+              int64_t (*count)(const struct zero_partition *parts, int unit), int slots,
+              struct mds_arena *arena, enum mds_mem_tag tag, int64_t elem)
+{
+    if (slots + mds_pool_enclosing(parts) > MDS_POOL_SLOTS)
+        return mds_fail(MDS_EBUG, "%d units enclose others", mds_pool_enclosing(parts));
+    MDS_TRY(plan_for(p, parts, count, slots));
+    for (int s = 0; s < p->slots; s++) {
+        void *base = NULL;
+
+        MDS_TRY(mds_arena_take(arena, tag, p->slot[s].count * elem, &base));
+        p->slot[s].base = base;
+    }
+    return MDS_OK;
 }
 
 int mds_pool_find(const struct mds_pool *p, int unit)

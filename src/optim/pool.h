@@ -2,9 +2,8 @@
 #ifndef MDS_OPTIM_POOL_H
 #define MDS_OPTIM_POOL_H
 
-#include "base/status.h"
-
-#include <stdint.h>
+#include "device/arena.h"
+#include "optim/partition.h"
 
 enum { MDS_POOL_SLOTS = 4 };
 
@@ -27,6 +26,17 @@ struct mds_pool {
 /* Slots for any `slots` of n units at once, of these counts: as large as the largest,
  * the second largest, and so on.  Returns the elements of all. */
 int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots);
+
+/* Memory for a unit's count(parts, unit) elements of `elem` bytes.  Each unit that
+ * encloses others has a slot reserved: in one of theirs it might have the only one that
+ * is large enough for the next.  The others take turns in `slots` of them. */
+enum mds_rc
+mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
+              int64_t (*count)(const struct zero_partition *parts, int unit), int slots,
+              struct mds_arena *arena, enum mds_mem_tag tag, int64_t elem);
+
+/* How many units enclose others. */
+int mds_pool_enclosing(const struct zero_partition *parts);
 
 /* One more slot, of `count` elements, for this unit alone; it will have no other. */
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);

@@ -34,62 +34,11 @@ static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
     z->params = spec->params;
     z->dev = spec->dev;
     z->group = spec->group;
-    z->size = mds_comm_size(z->group);
-    z->rank = mds_comm_rank(z->group);
-    z->stage = z->size > 1 || spec->weights == MDS_PLACE_CPU ? spec->stage : 0;
+    z->stage =
+        mds_comm_size(z->group) > 1 || spec->weights == MDS_PLACE_CPU ? spec->stage : 0;
     z->dry = !mds_dev_kernels(z->dev);
     z->dtype = mds_params_dtype(z->params);
     z->elem = (int64_t)mdsk_dtype_size(z->dtype);
-    z->units = mds_params_units(z->params);
-}
-
-static int encloses(const struct mds_zero *z, int unit)
-{
-    return mds_params_unit(z->params, unit)->encloses;
-}
-
-int mds_zero_enclosing(const struct mds_zero *z)
-{
-    int n = 0;
-
-    for (int i = 0; i < z->units; i++)
-        n += encloses(z, i);
-    return n;
-}
-
-static enum mds_rc plan_pool(const struct mds_zero *z,
-                             int64_t (*count)(const struct mds_zero *z, int unit),
-                             int slots, struct mds_pool *p)
-{
-    int64_t *counts = mds_zalloc((size_t)z->units, sizeof *counts);
-
-    if (!counts)
-        return MDS_EMEM;
-    for (int i = 0; i < z->units; i++)
-        counts[i] = encloses(z, i) ? 0 : count(z, i);
-    mds_pool_plan(p, counts, z->units, slots);
-    free(counts);
-    for (int i = 0; i < z->units; i++)
-        if (encloses(z, i))
-            mds_pool_reserve(p, i, count(z, i));
-    return MDS_OK;
-}
-
-enum mds_rc mds_zero_pool_take(struct mds_zero *z, struct mds_arena *arena,
-                               enum mds_mem_tag tag, int64_t elem,
-                               int64_t (*count)(const struct mds_zero *z, int unit),
-                               int slots, struct mds_pool *out)
-{
-    if (slots + mds_zero_enclosing(z) > MDS_POOL_SLOTS)
-        return mds_fail(MDS_EBUG, "%d units enclose others", mds_zero_enclosing(z));
-    MDS_TRY(plan_pool(z, count, slots, out));
-    for (int s = 0; s < out->slots; s++) {
-        void *p = NULL;
-
-        MDS_TRY(mds_arena_take(arena, tag, out->slot[s].count * elem, &p));
-        out->slot[s].base = p;
-    }
-    return MDS_OK;
 }
 
 /* States first: weights that rest on the host may be among them. */
@@ -103,7 +52,10 @@ static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
 
     if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
         mdsk_cpu_set_threads(z->spec.threads);
-    MDS_TRY(mds_zero_lay_out(z));
+    MDS_TRY(mds_partition_init(&z->parts, z->params, z->group, z->stage > 0));
+    z->unit = mds_zalloc((size_t)z->parts.units, sizeof *z->unit);
+    if (!z->unit)
+        return MDS_EMEM;
     MDS_TRY(mds_zero_states_take(z, arena));
     MDS_TRY(mds_zero_weights_take(z, arena));
     MDS_TRY(mds_zero_grads_take(z, arena));
@@ -140,7 +92,7 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
  * knows that the group is broken. */
 static void finish_gathers(struct mds_zero *z)
 {
-    for (int i = 0; i < z->units && z->unit; i++)
+    for (int i = 0; i < z->parts.units && z->unit; i++)
         (void)mds_comm_wait(&z->unit[i].gather);
     for (int s = 0; s < z->weight_pool.slots; s++)
         (void)mds_comm_wait(&z->fetch[s]);
@@ -158,9 +110,9 @@ void mds_zero_destroy(struct mds_zero *z)
     mds_zero_file_destroy(z);
     mds_zero_states_fini(z);
     free(z->follower);
-    free(z->range);
     free(z->bucket);
     free(z->unit);
+    mds_partition_fini(&z->parts);
     free(z);
 }
 

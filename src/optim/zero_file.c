@@ -98,7 +98,8 @@ enum mds_rc mds_zero_file_settle(struct mds_zero *z)
 static void start(struct mds_zero *z, struct slot *s, const struct zero_piece *p,
                   int write)
 {
-    int64_t at = mds_zero_piece_at(z, p), bytes = p->n * (int64_t)sizeof(float);
+    int64_t at = mds_partition_at(&z->parts, p, 1),
+            bytes = p->n * (int64_t)sizeof(float);
 
     for (int k = 0; k < STATES; k++) {
         int64_t offset = mds_zero_file_offset(z, state_of[k], at);
@@ -116,8 +117,8 @@ static enum mds_rc read_ahead(struct mds_zero *z)
 {
     struct zero_file *f = z->stream;
 
-    while (f->read < f->updated + AHEAD && f->coming.unit < z->units &&
-           mds_zero_next_piece(z, ZERO_CHUNK, &f->coming)) {
+    while (f->read < f->updated + AHEAD && f->coming.unit < z->parts.units &&
+           mds_partition_next(&z->parts, ZERO_CHUNK, &f->coming)) {
         struct slot *s = &f->slot[f->read++ % SLOTS];
 
         MDS_TRY(settle(f, s));
@@ -130,7 +131,7 @@ static enum mds_rc update_piece(struct mds_zero *z, const struct mdsk_adamw *uni
 {
     struct zero_file *f = z->stream;
     struct slot *s = &f->slot[f->updated++ % SLOTS];
-    int64_t skip = f->now.first - z->unit[f->now.unit].first;
+    int64_t skip = f->now.first - z->parts.shard[f->now.unit].first;
     struct mdsk_adamw a = *unit;
 
     MDS_TRY(read_ahead(z));
@@ -160,11 +161,11 @@ enum mds_rc mds_zero_file_begin(struct mds_zero *z)
 enum mds_rc mds_zero_file_update(struct mds_zero *z, int unit,
                                  const struct mdsk_adamw *a)
 {
-    const struct zero_unit *u = &z->unit[unit];
+    const struct zero_shard *u = &z->parts.shard[unit];
     struct zero_file *f = z->stream;
 
     do {
-        mds_zero_next_piece(z, ZERO_CHUNK, &f->now);
+        mds_partition_next(&z->parts, ZERO_CHUNK, &f->now);
         if (!f->rc)
             f->rc = update_piece(z, a);
     } while (!f->rc && f->now.first + f->now.n < u->first + u->n);

@@ -1,4 +1,5 @@
 /* Gradients: where they are added up, and their sums over the group. */
+#include "base/alloc.h"
 #include "base/minmax.h"
 #include "optim/internal.h"
 #include "tensor/op.h"
@@ -24,19 +25,45 @@ float *mds_zero_grad_at(const struct mds_zero *z, const struct zero_piece *p)
 {
     if (z->stage < 2)
         return z->grad + mds_params_unit(z->params, p->unit)->first + p->first;
-    return z->grad + mds_zero_piece_at(z, p);
+    return z->grad + mds_partition_at(&z->parts, p, 1);
 }
 
 /* ---- memory ---- */
 
 static int64_t grad_floats(const struct mds_zero *z)
 {
-    return z->stage < 2 ? mds_params_span(z->params) : z->own;
+    return z->stage < 2 ? mds_params_span(z->params) : z->parts.own;
 }
 
-static int64_t unit_count(const struct mds_zero *z, int unit)
+static int64_t unit_count(const struct zero_partition *parts, int unit)
 {
-    return mds_params_unit(z->params, unit)->count;
+    return mds_params_unit(parts->params, unit)->count;
+}
+
+/* From the last unit to the first, as backward meets them. */
+static enum mds_rc fill_buckets(struct mds_zero *z)
+{
+    int64_t enough =
+        z->parts.sharded ? 0 : z->spec.bucket_bytes / (int64_t)sizeof(float);
+    struct zero_bucket *b = NULL;
+
+    z->bucket = mds_zalloc((size_t)z->parts.units, sizeof *z->bucket);
+    if (!z->bucket)
+        return MDS_EMEM;
+    for (int i = z->parts.units - 1; i >= 0; i--) {
+        const struct mds_param_unit *pu = mds_params_unit(z->params, i);
+
+        if (!b || b->n >= enough) {
+            b = &z->bucket[z->buckets++];
+            b->first = pu->first + pu->count;
+        }
+        b->n += b->first - pu->first;
+        b->first = pu->first;
+        b->units++;
+        z->unit[i].bucket = z->buckets - 1;
+        z->unit[i].grad_slot = -1;
+    }
+    return MDS_OK;
 }
 
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
@@ -48,11 +75,11 @@ static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *othe
     *others = 0;
     for (int b = 0; b < z->buckets; b++)
         *others = mds_max(*others, mds_comm_all_reduce_work(z->group, z->bucket[b].n));
-    for (int i = 0; i < z->units; i++)
-        part = mds_max(part, z->unit[i].block);
+    for (int i = 0; i < z->parts.units; i++)
+        part = mds_max(part, z->parts.shard[i].block);
     /* mds_comm_slice rounds up, by less than 64 for each member. */
     *first = mds_min(part, ZERO_SUM_PIECE) + 64 * 64;
-    *first = mds_max(*first, mds_max(*others, (int64_t)64 * z->size));
+    *first = mds_max(*first, mds_max(*others, (int64_t)64 * z->parts.size));
 }
 
 static enum mds_rc take_flights(struct mds_zero *z, struct mds_arena *arena)
@@ -76,14 +103,15 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 {
     void *p = NULL;
 
+    MDS_TRY(fill_buckets(z));
     MDS_TRY(mds_arena_take(arena, MDS_MEM_GRAD, grad_floats(z) * (int64_t)sizeof(float),
                            &p));
     z->grad = p;
-    for (int i = 0; i < z->units && z->stage < 2; i++)
+    for (int i = 0; i < z->parts.units && z->stage < 2; i++)
         place(z, i, z->grad + mds_params_unit(z->params, i)->first);
     if (z->stage >= 2)
-        MDS_TRY(mds_zero_pool_take(z, arena, MDS_MEM_GRAD, sizeof(float), unit_count,
-                                   alive_at_once(z), &z->grad_pool));
+        MDS_TRY(mds_pool_take(&z->grad_pool, &z->parts, unit_count, alive_at_once(z),
+                              arena, MDS_MEM_GRAD, sizeof(float)));
     return take_flights(z, arena);
 }
 
@@ -92,16 +120,17 @@ enum mds_rc mds_zero_grads_take(struct mds_zero *z, struct mds_arena *arena)
 /* The sum of a pass joins those of the step's passes before. */
 static enum mds_rc slice_is_summed(struct mds_zero *z, const struct zero_flight *f)
 {
+    const struct zero_shard *own = &z->parts.shard[f->unit];
     struct zero_unit *u = &z->unit[f->unit];
-    float *sum = (float *)z->grad_pool.slot[f->slot].base + u->first;
-    struct mdsk_add a = {.n = u->n, .x = sum, .y = z->grad + u->at};
+    float *sum = (float *)z->grad_pool.slot[f->slot].base + own->first;
+    struct mdsk_add a = {.n = own->n, .x = sum, .y = z->grad + own->at};
 
     mds_pool_leave(&z->grad_pool, f->slot);
-    if (u->summed && u->n > 0)
+    if (u->summed && own->n > 0)
         return mds_op_add(z->dev, &a);
     u->summed = 1;
-    if (u->n > 0)
-        mds_dev_copy(z->dev, a.y, a.x, u->n * (int64_t)sizeof *sum);
+    if (own->n > 0)
+        mds_dev_copy(z->dev, a.y, a.x, own->n * (int64_t)sizeof *sum);
     return MDS_OK;
 }
 
@@ -176,7 +205,7 @@ static enum mds_rc send_unit(struct mds_zero *z, int unit)
 enum mds_rc mds_zero_step_begin(struct mds_zero *z)
 {
     z->pass = z->last = 0;
-    for (int i = 0; i < z->units; i++) {
+    for (int i = 0; i < z->parts.units; i++) {
         struct zero_unit *u = &z->unit[i];
 
         u->pass = u->complete = u->begun = u->summed = 0;
@@ -291,7 +320,7 @@ enum mds_rc mds_zero_grad_ready(void *ctx, int unit)
 
 enum mds_rc mds_zero_finish(struct mds_zero *z)
 {
-    for (int i = 0; i < z->units; i++) {
+    for (int i = 0; i < z->parts.units; i++) {
         if (z->unit[i].pass == 0)
             return mds_fail(MDS_EBUG, "gradient of %s: not ready in any pass",
                             unit_name(z, i));
@@ -307,7 +336,7 @@ enum mds_rc mds_zero_finish(struct mds_zero *z)
 
 enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *group)
 {
-    const struct zero_unit *u = &z->unit[unit];
+    const struct zero_shard *u = &z->parts.shard[unit];
     struct zero_piece p = {.unit = unit, .first = u->first};
 
     for (; p.first < u->first + u->n; p.first += p.n) {

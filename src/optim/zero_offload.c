@@ -62,8 +62,8 @@ static enum mds_rc take_slot(struct mds_zero *z, int index)
     void *grad = NULL, *weight = NULL;
 
     s->z = z;
-    for (int i = index; i < z->units; i += SLOTS)
-        s->room = mds_max(s->room, z->unit[i].n);
+    for (int i = index; i < z->parts.units; i += SLOTS)
+        s->room = mds_max(s->room, z->parts.shard[i].n);
     MDS_TRY(take(z, s->room * (int64_t)sizeof(float), &grad));
     s->grad = grad;
     if (!mds_zero_weights_on_host(z))
@@ -79,11 +79,11 @@ enum mds_rc mds_zero_offload_create(struct mds_zero *z)
     if (!b)
         return MDS_EMEM;
     z->offload = b;
-    b->sent = b->begun = b->returned = z->units;
-    b->settled = mds_zalloc((size_t)z->units, 1);
+    b->sent = b->begun = b->returned = z->parts.units;
+    b->settled = mds_zalloc((size_t)z->parts.units, 1);
     if (!b->settled)
         return MDS_EMEM;
-    memset(b->settled, 1, (size_t)z->units);
+    memset(b->settled, 1, (size_t)z->parts.units);
     for (int i = 0; i < SLOTS; i++)
         MDS_TRY(take_slot(z, i));
     return z->dry ? MDS_OK : mds_worker_create(1, &b->worker);
@@ -125,7 +125,7 @@ static struct slot *slot_of(const struct mds_zero *z, int unit)
  * the copy of its weights. */
 static void send(struct mds_zero *z, int unit)
 {
-    const struct zero_unit *u = &z->unit[unit];
+    const struct zero_shard *u = &z->parts.shard[unit];
     struct slot *s = slot_of(z, unit);
 
     s->piece = (struct zero_piece){.unit = unit, .first = u->first, .n = u->n};
@@ -151,7 +151,7 @@ static void update(struct mds_job *job)
 /* s->update for the slot's unit. */
 static void set_update(const struct mds_zero *z, struct slot *s)
 {
-    int64_t at = z->unit[s->piece.unit].at;
+    int64_t at = z->parts.shard[s->piece.unit].at;
     struct mdsk_adamw *a = &s->update;
 
     *a = z->offload->update;
@@ -217,7 +217,7 @@ static enum mds_rc advance(struct mds_zero *z)
             break;
         MDS_TRY(give_back(z, s));
     }
-    for (; b->sent < z->units && b->sent < b->returned + SLOTS; b->sent++)
+    for (; b->sent < z->parts.units && b->sent < b->returned + SLOTS; b->sent++)
         send(z, b->sent);
     for (; b->begun < b->sent; b->begun++) {
         struct slot *s = slot_of(z, b->begun);
@@ -253,7 +253,7 @@ enum mds_rc mds_zero_offload_update(struct mds_zero *z, const struct mdsk_adamw 
         MDS_TRY(mds_zero_file_begin(z));
     b->update = *a;
     b->sent = b->begun = b->returned = 0;
-    memset(b->settled, 0, (size_t)z->units);
+    memset(b->settled, 0, (size_t)z->parts.units);
     return advance(z);
 }
 
@@ -271,7 +271,7 @@ enum mds_rc mds_zero_offload_deliver(struct mds_zero *z, int unit)
 
 enum mds_rc mds_zero_offload_wait(struct mds_zero *z)
 {
-    return wait_below(z, z->units);
+    return wait_below(z, z->parts.units);
 }
 
 enum mds_rc mds_zero_check_update(struct mds_zero *z)

@@ -6,7 +6,8 @@
 
 void mds_zero_share(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
 {
-    mds_comm_slice(mds_params_unit(z->params, unit)->count, z->size, z->rank, first, n);
+    mds_comm_slice(mds_params_unit(z->params, unit)->count, z->parts.size,
+                   z->parts.rank, first, n);
 }
 
 enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int unit,
@@ -41,7 +42,7 @@ static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
 {
     struct zero_piece p = {.unit = -1};
 
-    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
+    while (mds_partition_next(&z->parts, ZERO_CHUNK, &p)) {
         if (!z->dry)
             MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, buf));
         MDS_TRY(mds_zero_state_put(z, what, &p, buf));

@@ -32,7 +32,7 @@ static enum mds_rc take_on_device(struct mds_zero *z, struct mds_arena *arena,
 {
     void *p = NULL;
 
-    MDS_TRY(mds_arena_take(arena, MDS_MEM_OPTIM, z->own * f32, &p));
+    MDS_TRY(mds_arena_take(arena, MDS_MEM_OPTIM, z->parts.own * f32, &p));
     *out = p;
     return MDS_OK;
 }
@@ -43,24 +43,24 @@ static enum mds_rc take_all(struct mds_zero *z, struct mds_arena *arena)
         MDS_TRY(take_on_device(z, arena, &z->master));
     MDS_TRY(take_on_device(z, arena, &z->m));
     MDS_TRY(take_on_device(z, arena, &z->v));
-    mds_dev_zero(z->dev, z->m, z->own * f32);
-    mds_dev_zero(z->dev, z->v, z->own * f32);
+    mds_dev_zero(z->dev, z->m, z->parts.own * f32);
+    mds_dev_zero(z->dev, z->v, z->parts.own * f32);
     return MDS_OK;
 }
 
 enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 {
     if (z->spec.optimizer != MDS_PLACE_DEVICE)
-        z->host_bytes.weights = z->own;
+        z->host_bytes.weights = z->parts.own;
     switch (z->spec.optimizer) {
     case MDS_PLACE_DEVICE:
         return take_all(z, arena);
     case MDS_PLACE_CPU:
-        MDS_TRY(mds_zero_host_alloc(z, z->own * f32, &z->master));
-        MDS_TRY(mds_zero_host_alloc(z, z->own * f32, &z->m));
-        return mds_zero_host_alloc(z, z->own * f32, &z->v);
+        MDS_TRY(mds_zero_host_alloc(z, z->parts.own * f32, &z->master));
+        MDS_TRY(mds_zero_host_alloc(z, z->parts.own * f32, &z->m));
+        return mds_zero_host_alloc(z, z->parts.own * f32, &z->v);
     default:
-        z->host_bytes.file_bytes = 3 * z->own * f32;
+        z->host_bytes.file_bytes = 3 * z->parts.own * f32;
         if (z->dry)
             return MDS_OK;
         return mds_spill_create(z->spec.nvme_path, z->host_bytes.file_bytes, &z->file);
@@ -70,11 +70,11 @@ enum mds_rc mds_zero_states_take(struct mds_zero *z, struct mds_arena *arena)
 void mds_zero_states_fini(struct mds_zero *z)
 {
     if (mds_zero_weights_on_host(z) && z->weight != (char *)z->master)
-        mds_host_unmap(z->weight, z->own * z->elem);
+        mds_host_unmap(z->weight, z->parts.own * z->elem);
     if (z->spec.optimizer == MDS_PLACE_CPU) {
-        mds_host_unmap(z->master, z->own * f32);
-        mds_host_unmap(z->m, z->own * f32);
-        mds_host_unmap(z->v, z->own * f32);
+        mds_host_unmap(z->master, z->parts.own * f32);
+        mds_host_unmap(z->m, z->parts.own * f32);
+        mds_host_unmap(z->v, z->parts.own * f32);
     }
     mds_spill_destroy(z->file);
 }
@@ -96,7 +96,7 @@ int64_t mds_zero_file_offset(const struct mds_zero *z, enum mds_zero_what what,
 {
     int64_t array = what == MDS_ZERO_WEIGHT ? 0 : what == MDS_ZERO_M ? 1 : 2;
 
-    return (array * z->own + at) * f32;
+    return (array * z->parts.own + at) * f32;
 }
 
 /* On the device or the host, or NULL if it is in a file. */
@@ -110,7 +110,7 @@ static float *state_at(const struct mds_zero *z, enum mds_zero_what what,
     if (what == MDS_ZERO_WEIGHT && z->dtype == MDSK_F32 &&
         z->spec.optimizer == MDS_PLACE_DEVICE)
         return (float *)mds_zero_weight_at(z, p);
-    return base ? base + mds_zero_piece_at(z, p) : NULL;
+    return base ? base + mds_partition_at(&z->parts, p, 1) : NULL;
 }
 
 static int on_host(const struct mds_zero *z, enum mds_zero_what what)
@@ -123,7 +123,7 @@ static int on_host(const struct mds_zero *z, enum mds_zero_what what)
 static enum mds_rc from_file(struct mds_zero *z, enum mds_zero_what what,
                              const struct zero_piece *p, float *host)
 {
-    int64_t at = mds_zero_file_offset(z, what, mds_zero_piece_at(z, p));
+    int64_t at = mds_zero_file_offset(z, what, mds_partition_at(&z->parts, p, 1));
     struct mds_spill_req req = {0};
 
     if (!z->file)
@@ -136,7 +136,7 @@ static enum mds_rc from_file(struct mds_zero *z, enum mds_zero_what what,
 static enum mds_rc to_file(struct mds_zero *z, enum mds_zero_what what,
                            const struct zero_piece *p, const float *host)
 {
-    int64_t at = mds_zero_file_offset(z, what, mds_zero_piece_at(z, p));
+    int64_t at = mds_zero_file_offset(z, what, mds_partition_at(&z->parts, p, 1));
     struct mds_spill_req req = {0};
 
     if (!z->file)
@@ -214,7 +214,7 @@ static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
         return MDS_OK;
     z->steps = 0;
     memset(zeros, 0, ZERO_CHUNK * sizeof *zeros);
-    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
+    while (mds_partition_next(&z->parts, ZERO_CHUNK, &p)) {
         MDS_TRY(mds_zero_state_put(z, MDS_ZERO_M, &p, zeros));
         MDS_TRY(mds_zero_state_put(z, MDS_ZERO_V, &p, zeros));
     }
@@ -228,7 +228,7 @@ static enum mds_rc load_pieces(struct mds_zero *z, fill_fn *fill, void *ctx,
 {
     struct zero_piece p = {.unit = -1};
 
-    while (mds_zero_next_piece(z, ZERO_CHUNK, &p)) {
+    while (mds_partition_next(&z->parts, ZERO_CHUNK, &p)) {
         if (!z->dry)
             MDS_TRY(fill(ctx, p.unit, p.first, p.n, b->f32));
         MDS_TRY(mds_zero_state_put(z, MDS_ZERO_WEIGHT, &p, b->f32));
@@ -248,7 +248,7 @@ static enum mds_rc load_all(struct mds_zero *z, fill_fn *fill, void *ctx,
     rc = zero_moments(z, b->f32);
     if (!rc)
         rc = load_pieces(z, fill, ctx, b);
-    for (int i = 0; i < z->units; i++)
+    for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(mds_zero_weights_publish(z, i));
     return rc;
 }
@@ -294,7 +294,7 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
                             int64_t at, int64_t n, float *host, float *row)
 {
     const struct mds_param_unit *pu = mds_params_unit(z->params, unit);
-    const struct zero_unit *u = &z->unit[unit];
+    const struct zero_shard *u = &z->parts.shard[unit];
     struct zero_piece own = {.unit = unit, .first = u->first + at, .n = u->n - at};
     float *all = z->flight[0].work;
 
@@ -302,13 +302,13 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
         own.n = n;
     if (own.n > 0)
         MDS_TRY(mds_zero_state_get(z, what, &own, row));
-    mds_dev_copy_in(z->dev, all + z->rank * n, row, n * f32);
-    MDS_TRY(mds_comm_all_gather(z->group, all + z->rank * n, all, n * f32));
-    MDS_TRY(mds_dev_copy_out(z->dev, row, all, z->size * n * f32));
-    for (int r = 0; r < z->size; r++) {
+    mds_dev_copy_in(z->dev, all + z->parts.rank * n, row, n * f32);
+    MDS_TRY(mds_comm_all_gather(z->group, all + z->parts.rank * n, all, n * f32));
+    MDS_TRY(mds_dev_copy_out(z->dev, row, all, z->parts.size * n * f32));
+    for (int r = 0; r < z->parts.size; r++) {
         int64_t first, count;
 
-        mds_comm_slice(pu->count, z->size, r, &first, &count);
+        mds_comm_slice(pu->count, z->parts.size, r, &first, &count);
         count = mds_min(count - at, n);
         if (count > 0)
             memcpy(host + first + at, row + r * n, (size_t)count * sizeof *host);
@@ -319,14 +319,14 @@ static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int uni
 /* Of each rank, as many as there is room for to gather them. */
 static int64_t row_length(const struct mds_zero *z, int unit)
 {
-    return mds_min(z->work_floats / z->size, z->unit[unit].block);
+    return mds_min(z->work_floats / z->parts.size, z->parts.shard[unit].block);
 }
 
 static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int unit,
                                float *host)
 {
-    int64_t step = row_length(z, unit), block = z->unit[unit].block;
-    float *row = mds_zalloc((size_t)(step * z->size), sizeof *row);
+    int64_t step = row_length(z, unit), block = z->parts.shard[unit].block;
+    float *row = mds_zalloc((size_t)(step * z->parts.size), sizeof *row);
     enum mds_rc rc = MDS_OK;
 
     if (!row)
@@ -339,16 +339,16 @@ static enum mds_rc read_slices(struct mds_zero *z, enum mds_zero_what what, int 
 
 static int reads_slices(const struct mds_zero *z)
 {
-    return mds_zero_owns_slices(z) && z->size > 1;
+    return mds_zero_owns_slices(z) && z->parts.size > 1;
 }
 
 int64_t mds_zero_read_bytes(const struct mds_zero *z)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < z->units && reads_slices(z); i++)
+    for (int i = 0; i < z->parts.units && reads_slices(z); i++)
         n = mds_max(n, row_length(z, i));
-    return n * z->size * f32;
+    return n * z->parts.size * f32;
 }
 
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,

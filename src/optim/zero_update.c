@@ -6,14 +6,14 @@
 
 int mds_zero_owns_slices(const struct mds_zero *z)
 {
-    return z->stage > 0;
+    return z->parts.sharded;
 }
 
 /* Consecutive ranges that are no duplicates, in one go. */
 static enum mds_rc unit_squares(struct mds_zero *z, int unit, double *sum)
 {
-    const struct zero_range *r = z->range + z->unit[unit].range;
-    int n = z->unit[unit].ranges;
+    const struct zero_range *r = z->parts.range + z->parts.shard[unit].range;
+    int n = z->parts.shard[unit].ranges;
 
     for (int i = 0; i < n; i++) {
         struct zero_piece p = {.unit = unit, .first = r[i].first, .n = r[i].n};
@@ -32,7 +32,7 @@ static enum mds_rc unit_squares(struct mds_zero *z, int unit, double *sum)
 enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
 {
     mds_dev_zero(z->dev, sum, sizeof *sum);
-    for (int i = 0; i < z->units; i++)
+    for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(unit_squares(z, i, sum));
     return MDS_OK;
 }
@@ -69,11 +69,11 @@ enum mds_rc mds_zero_update_piece(const struct mds_zero *z, const struct zero_pi
                                   enum mds_rc (*launch)(const struct mds_zero *z,
                                                         const struct mdsk_adamw *a))
 {
-    const struct zero_unit *u = &z->unit[p->unit];
+    const struct zero_shard *u = &z->parts.shard[p->unit];
     struct mdsk_adamw b = update_from(a, 0);
 
     for (int i = u->range; i < u->range + u->ranges; i++) {
-        const struct zero_range *r = &z->range[i];
+        const struct zero_range *r = &z->parts.range[i];
         int64_t from = mds_max(r->first, p->first);
         int64_t n = mds_min(r->first + r->n, p->first + p->n) - from;
 
@@ -111,8 +111,8 @@ enum mds_rc mds_zero_update_on_host(const struct mds_zero *z,
 
 static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
 {
-    const struct zero_unit *u = &z->unit[unit];
-    struct zero_piece p = {.unit = unit, .first = u->first, .n = u->n};
+    const struct zero_shard *u = &z->parts.shard[unit];
+    struct zero_piece p = mds_partition_piece(&z->parts, unit);
 
     a.master = z->master ? z->master + u->at : (float *)mds_zero_weight_at(z, &p);
     a.m = z->m + u->at;
@@ -131,7 +131,7 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     MDS_TRY(mds_zero_weights_settle(z));
     if (z->offload)
         return mds_zero_offload_update(z, &a);
-    for (int i = 0; i < z->units; i++)
+    for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(update_unit(z, i, a));
     return MDS_OK;
 }

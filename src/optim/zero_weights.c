@@ -10,7 +10,7 @@
  * the last units of a pass are the next one's first. */
 static int alive_at_once(const struct mds_zero *z)
 {
-    return 1 + (z->spec.overlap != 0) + (mds_zero_enclosing(z) == 0);
+    return 1 + (z->spec.overlap != 0) + (mds_pool_enclosing(&z->parts) == 0);
 }
 
 static void place(struct mds_zero *z, int unit, void *weight)
@@ -30,20 +30,20 @@ char *mds_zero_weight_at(const struct mds_zero *z, const struct zero_piece *p)
     if (z->stage < 3)
         return z->weight +
                (mds_params_unit(z->params, p->unit)->first + p->first) * z->elem;
-    return z->weight + mds_zero_piece_at(z, p) * z->elem;
+    return z->weight + mds_partition_at(&z->parts, p, 1) * z->elem;
 }
 
 /* ---- memory ---- */
 
-static int64_t gathered_count(const struct mds_zero *z, int unit)
+static int64_t gathered_count(const struct zero_partition *parts, int unit)
 {
-    return z->unit[unit].block * z->size;
+    return parts->shard[unit].block * parts->size;
 }
 
 /* For who follows whom: 2 (n + 1) n numbers, for n units. */
 static enum mds_rc take_followers(struct mds_zero *z)
 {
-    size_t n = 2 * ((size_t)z->units + 1) * (size_t)z->units;
+    size_t n = 2 * ((size_t)z->parts.units + 1) * (size_t)z->parts.units;
 
     z->before = z->latest = -1;
     z->follower = mds_zalloc(n, sizeof *z->follower);
@@ -59,11 +59,11 @@ static enum mds_rc take_slices(struct mds_zero *z, struct mds_arena *arena)
     void *p = NULL;
 
     if (!mds_zero_weights_on_host(z))
-        MDS_TRY(mds_arena_take(arena, MDS_MEM_PARAM, z->own * z->elem, &p));
+        MDS_TRY(mds_arena_take(arena, MDS_MEM_PARAM, z->parts.own * z->elem, &p));
     else if (z->dtype == MDSK_F32 && z->spec.optimizer == MDS_PLACE_CPU)
         p = z->master;
     else
-        MDS_TRY(mds_zero_host_alloc(z, z->own * z->elem, &z->weight));
+        MDS_TRY(mds_zero_host_alloc(z, z->parts.own * z->elem, &z->weight));
     if (p)
         z->weight = p;
     return MDS_OK;
@@ -76,13 +76,13 @@ enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
     if (z->stage == 3) {
         MDS_TRY(take_slices(z, arena));
         MDS_TRY(take_followers(z));
-        return mds_zero_pool_take(z, arena, MDS_MEM_PARAM, z->elem, gathered_count,
-                                  alive_at_once(z), &z->weight_pool);
+        return mds_pool_take(&z->weight_pool, &z->parts, gathered_count,
+                             alive_at_once(z), arena, MDS_MEM_PARAM, z->elem);
     }
     MDS_TRY(
         mds_arena_take(arena, MDS_MEM_PARAM, mds_params_span(z->params) * z->elem, &p));
     z->weight = p;
-    for (int i = 0; i < z->units; i++)
+    for (int i = 0; i < z->parts.units; i++)
         place(z, i, z->weight + mds_params_unit(z->params, i)->first * z->elem);
     return MDS_OK;
 }
@@ -94,9 +94,9 @@ enum mds_rc mds_zero_weights_take(struct mds_zero *z, struct mds_arena *arena)
  * follows the last one. */
 static int *follower(const struct mds_zero *z)
 {
-    int row = (z->last ? z->units + 1 : 0) + z->before + 1;
+    int row = (z->last ? z->parts.units + 1 : 0) + z->before + 1;
 
-    return &z->follower[(size_t)row * (size_t)z->units + (size_t)z->latest];
+    return &z->follower[(size_t)row * (size_t)z->parts.units + (size_t)z->latest];
 }
 
 static void learn(struct mds_zero *z, int unit)
@@ -111,8 +111,8 @@ static void learn(struct mds_zero *z, int unit)
 
 static enum mds_rc start_fetch(struct mds_zero *z, int unit, int s)
 {
-    const struct zero_unit *u = &z->unit[unit];
-    struct zero_piece own = {.unit = unit, .first = u->first, .n = u->n};
+    const struct zero_shard *u = &z->parts.shard[unit];
+    struct zero_piece own = mds_partition_piece(&z->parts, unit);
     int64_t bytes = u->block * z->elem;
     char *to = z->weight_pool.slot[s].base;
     const char *from = mds_zero_weight_at(z, &own);
@@ -120,8 +120,8 @@ static enum mds_rc start_fetch(struct mds_zero *z, int unit, int s)
     if (z->offload)
         MDS_TRY(mds_zero_offload_deliver(z, unit));
     if (mds_zero_weights_on_host(z)) {
-        mds_dev_copy_in(z->dev, to + z->rank * bytes, from, u->n * z->elem);
-        from = to + z->rank * bytes;
+        mds_dev_copy_in(z->dev, to + z->parts.rank * bytes, from, u->n * z->elem);
+        from = to + z->parts.rank * bytes;
     }
     return mds_comm_all_gather_start(z->group, from, to, bytes, &z->fetch[s]);
 }
@@ -134,7 +134,7 @@ static enum mds_rc bring(struct mds_zero *z, int unit, int *slot)
     *slot = mds_pool_find(pool, unit);
     if (*slot >= 0)
         return MDS_OK;
-    *slot = mds_pool_pick(pool, unit, gathered_count(z, unit));
+    *slot = mds_pool_pick(pool, unit, gathered_count(&z->parts, unit));
     if (*slot < 0)
         return MDS_OK;
     MDS_TRY(mds_comm_wait(&z->fetch[*slot])); /* brought for nothing */
@@ -206,9 +206,9 @@ enum mds_rc mds_zero_release(void *ctx, int unit)
 
 enum mds_rc mds_zero_weights_settle(struct mds_zero *z)
 {
-    for (int i = 0; z->offload && i < z->units; i++)
+    for (int i = 0; z->offload && i < z->parts.units; i++)
         MDS_TRY(mds_zero_offload_deliver(z, i));
-    for (int i = 0; i < z->units; i++)
+    for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(mds_comm_wait(&z->unit[i].gather));
     for (int s = 0; s < z->weight_pool.slots; s++) {
         struct mds_pool_slot *slot = &z->weight_pool.slot[s];

@@ -79,11 +79,11 @@ static int64_t calls(const struct fixture *f, enum mds_comm_kind kind)
  * is a duplicate, 100 anyway. */
 static void note_ranges(const struct mds_zero *z, int unit, int *sum)
 {
-    const struct zero_unit *u = &z->unit[unit];
+    const struct zero_shard *u = &z->parts.shard[unit];
     int64_t next = u->first;
 
     for (int i = u->range; i < u->range + u->ranges; i++) {
-        const struct zero_range *r = &z->range[i];
+        const struct zero_range *r = &z->parts.range[i];
 
         assert_int_equal(r->first, next);
         next += r->n;
@@ -125,8 +125,8 @@ static void ranks_own_every_element_once(void **state)
             for (int u = 0; u < UNITS; u++)
                 note_ranges(f.z, u, sum[u]);
             assert_true(own < 0 ||
-                        own == f.z->own); /* every rank needs as much memory */
-            own = f.z->own;
+                        own == f.z->parts.own); /* every rank needs as much memory */
+            own = f.z->parts.own;
             if (rank == size - 1)
                 for (int u = 0; u < UNITS; u++)
                     check_ranges(f.ps, u, sum[u]);
@@ -146,14 +146,14 @@ static void pieces_cover_the_own_part(void **state)
     open_fixture(&f, "dry", 1, 3, MDSK_F32);
     spec = spec_of(&f, 2);
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    while (mds_zero_next_piece(f.z, 100, &p)) {
+    while (mds_partition_next(&f.z->parts, 100, &p)) {
         assert_in_range(p.n, 1, 100);
-        assert_true(mds_zero_piece_at(f.z, &p) >= at);
-        at = mds_zero_piece_at(f.z, &p) + p.n;
+        assert_true(mds_partition_at(&f.z->parts, &p, 1) >= at);
+        at = mds_partition_at(&f.z->parts, &p, 1) + p.n;
         sum += p.n;
     }
     for (int u = 0; u < UNITS; u++)
-        sum -= f.z->unit[u].n;
+        sum -= f.z->parts.shard[u].n;
     assert_int_equal(sum, 0);
     assert_int_equal(p.unit, UNITS);
     close_fixture(&f);

@@ -167,8 +167,8 @@ static void the_update_goes_on_behind(void **state)
     assert_int_equal(use(&f, UNITS - 1), MDS_OK);
     assert_int_equal(mds_zero_file_settle(f.z), MDS_OK);
     for (int u = UNITS - 2; u > 0; u--) {
-        disk.own = f.z->own;
-        disk.closed = f.z->unit[u].at;
+        disk.own = f.z->parts.own;
+        disk.closed = f.z->parts.shard[u].at;
         alarm(30); /* who waits for the disk waits for ever */
         assert_int_equal(step(&f, u), MDS_OK);
         for (int k = 0; k < u; k++)

@@ -1,0 +1,117 @@
+#include "optim/partition.h"
+#include "base/alloc.h"
+#include "base/minmax.h"
+
+#include <stdlib.h>
+
+static void cut_units(struct zero_partition *p)
+{
+    for (int i = 0; i < p->units; i++) {
+        int64_t first, count = mds_params_unit(p->params, i)->count;
+        struct zero_shard *s = &p->shard[i];
+
+        s->at = p->own;
+        s->n = s->block = count;
+        if (p->sharded) {
+            mds_comm_slice(count, p->size, 0, &first, &s->block);
+            mds_comm_slice(count, p->size, p->rank, &s->first, &s->n);
+        }
+        p->own += s->block;
+    }
+}
+
+/* The unit's parameters, clipped to the shard; neighbours that are treated alike are
+ * one range, and reach over the gaps between them, which hold zeros and stay zeros. */
+static int find_ranges(const struct zero_partition *p, int unit, struct zero_range *out)
+{
+    const struct mds_param_unit *pu = mds_params_unit(p->params, unit);
+    const struct zero_shard *shard = &p->shard[unit];
+    int n = 0;
+
+    for (int k = 0; k < pu->params; k++) {
+        const struct mds_param *q = mds_params_get(p->params, pu->first_param + k);
+        int64_t next = k + 1 < pu->params ? q[1].offset - pu->first : pu->count;
+        int64_t from = mds_max(q->offset - pu->first, shard->first);
+        int64_t to = mds_min(next, shard->first + shard->n);
+        const struct mds_param_spec *s = &q->spec;
+
+        if (from >= to)
+            continue;
+        if (n == 0 || out[n - 1].decay != s->decay ||
+            out[n - 1].duplicate != s->duplicate)
+            out[n++] = (struct zero_range){
+                .first = from, .decay = s->decay, .duplicate = s->duplicate};
+        out[n - 1].n = to - out[n - 1].first;
+    }
+    return n;
+}
+
+enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
+                               struct mds_comm *group, int sharded)
+{
+    int ranges = 0;
+
+    *p = (struct zero_partition){.params = params,
+                                 .group = group,
+                                 .sharded = sharded,
+                                 .rank = mds_comm_rank(group),
+                                 .size = mds_comm_size(group),
+                                 .units = mds_params_units(params)};
+    p->shard = mds_zalloc((size_t)p->units, sizeof *p->shard);
+    p->range = mds_zalloc((size_t)mds_params_n(params), sizeof *p->range);
+    if (!p->shard || !p->range)
+        return MDS_EMEM;
+    cut_units(p);
+    for (int i = 0; i < p->units; i++) {
+        p->shard[i].range = ranges;
+        p->shard[i].ranges = find_ranges(p, i, p->range + ranges);
+        ranges += p->shard[i].ranges;
+    }
+    return MDS_OK;
+}
+
+void mds_partition_fini(struct zero_partition *p)
+{
+    free(p->range);
+    free(p->shard);
+}
+
+struct zero_piece mds_partition_piece(const struct zero_partition *p, int unit)
+{
+    const struct zero_shard *s = &p->shard[unit];
+
+    return (struct zero_piece){.unit = unit, .first = s->first, .n = s->n};
+}
+
+int mds_partition_next(const struct zero_partition *p, int64_t longest,
+                       struct zero_piece *piece)
+{
+    int64_t next = piece->first + piece->n, left = 0;
+
+    if (piece->unit >= 0)
+        left = p->shard[piece->unit].first + p->shard[piece->unit].n - next;
+    while (left <= 0) {
+        if (++piece->unit == p->units)
+            return 0;
+        next = p->shard[piece->unit].first;
+        left = p->shard[piece->unit].n;
+    }
+    piece->first = next;
+    piece->n = mds_min(longest, left);
+    return 1;
+}
+
+int64_t mds_partition_at(const struct zero_partition *p, const struct zero_piece *piece,
+                         int sharded)
+{
+    const struct zero_shard *s = &p->shard[piece->unit];
+
+    if (!sharded)
+        return mds_params_unit(p->params, piece->unit)->first + piece->first;
+    return s->at + piece->first - s->first;
+}
+
+int64_t mds_partition_elements(const struct zero_partition *p, int sharded)
+{
+    return sharded ? p->own : mds_params_span(p->params);
+}
