@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # From a fresh clone to a trained genome model:
 #   ./quickstart.sh                    install what is missing, build, train a small GPT on E. coli
 #   ./quickstart.sh check [TEST...]    install what is missing, build, run the tests, or only those named
@@ -259,7 +260,7 @@ check() {
 }
 
 usage() {
-    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    sed -n '3,7s/^# \{0,1\}//p' "$0"
 }
 
 case ${1-} in

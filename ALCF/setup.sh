@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Sourced by the scripts beside it: find mds_launch, and give names of older scripts their
 # present meaning.
@@ -5,7 +6,7 @@
 # What a script says of itself at its head is its help.
 case ${1-} in
 -h | --help)
-    sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "$0"
+    sed -n '/^#!/d; /^# SPDX/d; /^#/!q; s/^# \{0,1\}//p' "$0"
     printf '\nOptions: mds_launch --help.  Variables: mds_pretrain --help.\n'
     exit
     ;;

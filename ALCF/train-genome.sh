@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Train on a whole genome as one sequence of codons, with a GenSLM-250M-like model whose heads
 # have 128 elements:
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Pre-train a GPT, as the scripts of argonne-lcf/Megatron-DeepSpeed do:
 #
 #     MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 ZERO_STAGE=1 ALCF/train-gpt3.sh

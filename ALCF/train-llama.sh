@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Pre-train a Llama, as train_llama_alcf.sh of argonne-lcf/Megatron-DeepSpeed does:
 #
 #     DATA_PATH=corpus.h5 TRAIN_ITERS=1000 ALCF/train-llama.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Where a step of mds loses time against what each of its operations takes alone.
 
     account.py STEPS.jsonl RATES

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The most tokens a second that this GPU could train, from rates it shows here and now.
 
     ceiling.py --layers L --hidden H --heads A --seq S --micro-batch B ...

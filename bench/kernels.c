@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How fast the kernels are beside what the device can do.
  *
  *   bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] [WORK...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the benchmark of kernels shares: a device to time on, and sizes to time. */
 #ifndef MDS_BENCH_KERNELS_H
 #define MDS_BENCH_KERNELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cpu to time kernels on.  The best lap counts, since others use the machine too.
  */
 #include "bench/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A GPU to time kernels on.  Laps are timed by events; their median counts.  Before
  * them the GPU is kept busy for a while: after idling it is faster than it can stay. */
 #include "bench/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every operation at a device's sizes. */
 #include "bench/kernels.h"
 #include "kernels/half.h"

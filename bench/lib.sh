@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154
 # What bench/gpu and bench/longseq share; sourced by them.  They set: me (their name), build,
 # python, device, limit, records, and of a row: row gpus layers hidden heads seq.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 EXTRA_DIST += \
 	bench/account.py \
 	bench/ceiling.py \

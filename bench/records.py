@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Records of bench/gpu: JSON lines, one for each run of a program.
 
     records.py tokens PREFIX            random tokens as Megatron's PREFIX.bin and .idx

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Tokens per second of a GPT trained with PyTorch on the cpu in fp32, written as its users
 would for speed: fused products, the fastest attention this version has, foreach or fused
 AdamW, torch.compile on request. bench/cpu runs it beside mds_pretrain.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The man page comes from the program's table of options (no MPI is started for that);
 # not where what is built does not run.
 if !CROSS

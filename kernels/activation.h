@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The nonlinearity of the MLP. */
 #ifndef MDSK_ACTIVATION_H
 #define MDSK_ACTIVATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Causal softmax attention, as a rule without the S x S matrix. */
 #ifndef MDSK_ATTENTION_H
 #define MDSK_ATTENTION_H

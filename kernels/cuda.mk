@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The cuda backend, where configure found nvcc.
 #
 # kernels_cuda_libs is what a program links that has the device room: empty without CUDA.

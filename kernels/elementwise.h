@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on elements, one at a time. */
 #ifndef MDSK_ELEMENTWISE_H
 #define MDSK_ELEMENTWISE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Token (and learned position) embedding. */
 #ifndef MDSK_EMBEDDING_H
 #define MDSK_EMBEDDING_H

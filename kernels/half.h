@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two 16-bit formats, as bits, and f32.
  *
  *   bf16  1 sign, 8 exponent, 7 fraction bits: the upper half of an f32

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions in headers that host and device code share. */
 #ifndef MDSK_INLINE_H
 #define MDSK_INLINE_H

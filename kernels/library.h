@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared libraries that are opened when they are first needed, not when a program
  * starts: cuBLASLt alone takes 200 MB as it is loaded, and OpenBLAS makes its threads
  * before main, and never ends where they get no memory (docs/adr/0018).

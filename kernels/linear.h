@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* y = x W^T + b and its gradients.  The family of all large matrix products. */
 #ifndef MDSK_LINEAR_H
 #define MDSK_LINEAR_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Softmax cross-entropy over a vocabulary that may be spread over ranks. */
 #ifndef MDSK_LOSS_H
 #define MDSK_LOSS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* LayerNorm and RMSNorm, with the residual sum that always stands before them. */
 #ifndef MDSK_NORM_H
 #define MDSK_NORM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Start values: normal numbers that are the same wherever they are made. */
 #ifndef MDSK_NORMAL_H
 #define MDSK_NORMAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All operations, in the order of tables and ledgers: X(NAME, name).
  *
  * An operation has an argument struct with its contract, struct mdsk_name, in the

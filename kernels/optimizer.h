@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The update of the weights. */
 #ifndef MDSK_OPTIMIZER_H
 #define MDSK_OPTIMIZER_H

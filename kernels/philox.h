@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Philox4x32-10, a counter-based generator: the same key and counter give the same four
  * words everywhere.  Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers:
  * as easy as 1, 2, 3", SC11. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Rotary position embedding. */
 #ifndef MDSK_ROPE_H
 #define MDSK_ROPE_H

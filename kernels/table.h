@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A backend: one function per operation.  Returns 0 or -errno; queued on stream. */
 #ifndef MDSK_TABLE_H
 #define MDSK_TABLE_H

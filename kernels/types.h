@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Words shared by every operation. */
 #ifndef MDSK_TYPES_H
 #define MDSK_TYPES_H

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 # The CUDA toolkit, and the libraries that the cuda backend and its communication use.
 
 # MDS_CUDA_LIB(LIBRARY, HEADER, CALL, PLACES): looks for it below each place.  Python

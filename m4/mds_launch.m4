@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 # What mds_launch stands on, and what its module file says.
 
 # Optional: without it, nodes and ranks come from launchers' variables.

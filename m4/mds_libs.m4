@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 # The libraries mds stands on.  Each macro sets X_CFLAGS, X_LIBS and x_summary.
 
 # MDS_LINKS(NAME, INCLUDE, CALL, IF-YES, IF-NO): does it build with NAME's flags?  Sets

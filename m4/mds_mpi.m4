@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 # MDS_MPI: before AC_PROG_CC.  Finds the MPI compiler wrapper and makes it CC, for every
 # file: whoever has a working MPI has a working wrapper, Cray's cc included.
 #

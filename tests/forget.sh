@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # Sourced by tests that train: settings that a site or a user exports for real runs are not for
 # them.  Their names are those in brackets in --help.

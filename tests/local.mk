@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 TEST_EXTENSIONS = .sh .t
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 T_LOG_DRIVER = $(LOG_DRIVER)

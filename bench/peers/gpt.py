@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The peer: a GPT trained with PyTorch as its users write it for speed. torch.compile,
 cuDNN attention, fused AdamW, bf16 with fp32 weights; FSDP2 on several GPUs.
 

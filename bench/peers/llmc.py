@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The other peer: llm.c's train_gpt2cu, built here from its sources, on one GPU.
 
     LLMC=DIR CUDNN_FRONTEND=DIR llmc.py MODEL TRY...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What each operation must do at least, from its shapes.
  *
  * flops count the multiply-adds of products, two each, as the whole field does; sums,

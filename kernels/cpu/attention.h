@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the forward and the backward pass of attention share. */
 #ifndef MDSK_CPU_ATTENTION_H
 #define MDSK_CPU_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flash attention, backward: probabilities are computed again from lse, block pair by
  * block pair.
  *

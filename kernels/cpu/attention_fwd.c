@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flash attention, forward: a task is a run of queries of one head; it walks over the
  * keys block by block with an online softmax.
  *

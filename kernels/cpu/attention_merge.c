@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention over one part of the keys and attention over another become one. */
 #include "kernels/cpu/attention.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Moving numbers: rows apart or together, and from one type to another. */
 #include "kernels/elementwise.h"
 #include "kernels/table.h"

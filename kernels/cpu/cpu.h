@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the cpu backend share: threads, scratch memory, sums, and the
  * choice of instruction set. */
 #ifndef MDSK_CPU_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The built-in product: blocks of B packed once for all threads, blocks of A by the
  * thread that needs them, the arithmetic in tile.c.
  *

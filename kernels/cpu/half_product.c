@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of operands in 16 bits: block by block these become f32, and the f32 product
  * does the rest.  A block is read from memory anew for each block across from it, which
  * is nothing beside its BLOCK multiply-adds an element; the working memory is three

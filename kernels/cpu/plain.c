@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plain attention's steps, in f32 whatever is stored. */
 #include "kernels/cpu/plain.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef MDSK_CPU_PLAIN_H
 #define MDSK_CPU_PLAIN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The product library, and its name. */
 #include "kernels/cpu/product.h"
 

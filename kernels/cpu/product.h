@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Large matrix products: OpenBLAS where configure found it, else the built-in gemm; of
  * operands in 16 bits, by way of f32. */
 #ifndef MDSK_CPU_PRODUCT_H

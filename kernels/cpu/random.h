@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Philox and dropout masks, sixteen blocks at a time.  A mask has one factor per
  * element, 0 or 1 / (1 - p), of the elements and counters that mdsk_dropout_block
  * defines. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers as they are stored, f32 or 16 bits, beside the f32 that the cpu backend
  * computes in.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads, scratch memory, and sums over threads. */
 #include "kernels/cpu/cpu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of blocks that fit a cache: what the built-in gemm and attention are made
  * of. */
 #ifndef MDSK_CPU_TILE_H

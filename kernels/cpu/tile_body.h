@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The inner product of tile.c for one vector width, included once per width with
  *
  *   TILE_W       floats in a vector register (a power of two, at most MDSK_NR)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Elementary functions in float that loops can be vectorised over. */
 #ifndef MDSK_CPU_VMATH_H
 #define MDSK_CPU_VMATH_H

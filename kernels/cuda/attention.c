@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention on the GPU: cuDNN's where it can, the project's own otherwise; or, where it
  * is asked for, the plain one. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The project's own attention kernels: everything the contract asks for, on any GPU. */
 #ifndef MDSK_CUDA_ATTENTION_H
 #define MDSK_CUDA_ATTENTION_H

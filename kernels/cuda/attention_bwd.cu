@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flash attention, backward: probabilities are computed again from lse.  One kernel has
  * blocks of keys and sums dk and dv over the queries, the other blocks of queries and
  * sums dq over the keys: twice the scores, but every sum has one owner and an order.

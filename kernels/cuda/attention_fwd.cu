@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Flash attention, forward: a block has some queries of a head, and walks over the keys
  * tile by tile with an online softmax. */
 #include "kernels/cuda/attention.h"

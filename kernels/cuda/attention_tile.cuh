@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the own attention kernels share: tiles in shared memory, in f32.
  *
  * A block has 16 x 16 threads.  Of a tile of scores [SIDE, SIDE], thread (x, y) has the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors in words, facts about the device, working memory. */
 #include "kernels/cuda/cuda.h"
 

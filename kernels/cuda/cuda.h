@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the cuda backend's sources share.  A stream argument is a cudaStream_t of the
  * current device; calls are queued on it and return at once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which calls cuDNN can serve, and where it finds what it works on. */
 #include "kernels/cuda/cudnn_attention.h"
 

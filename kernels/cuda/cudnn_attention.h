@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention by cuDNN's fused kernels. */
 #ifndef MDSK_CUDA_CUDNN_ATTENTION_H
 #define MDSK_CUDA_CUDNN_ATTENTION_H

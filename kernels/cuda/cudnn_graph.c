@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cuda/cudnn_graph.h"
 
 #include <stdbool.h>

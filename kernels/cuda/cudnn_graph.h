@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Graphs of operations for cuDNN's backend API, as far as attention needs them.
  *
  * A graph is built by the calls below, one per tensor and one per operation.  The first

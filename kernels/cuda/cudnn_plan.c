@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention as a graph of operations that cuDNN recognises and runs as one kernel.
  *
  * Only this very composition is recognised, step by step as written here: it is the one

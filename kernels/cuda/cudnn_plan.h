@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans for attention by cuDNN, and how they are run. */
 #ifndef MDSK_CUDA_CUDNN_PLAN_H
 #define MDSK_CUDA_CUDNN_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lookup, and the sums of its gradient by words.
  *
  * The gradient's rows are sorted by word (stably, so that each word has its rows in

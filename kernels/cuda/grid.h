@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks of grids: arithmetic only. */
 #ifndef MDSK_CUDA_GRID_H
 #define MDSK_CUDA_GRID_H

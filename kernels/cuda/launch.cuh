@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Grids, and sums within a block. */
 #ifndef MDSK_CUDA_LAUNCH_CUH
 #define MDSK_CUDA_LAUNCH_CUH

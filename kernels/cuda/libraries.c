@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The libraries of the cuda backend: see kernels/library.h. */
 #include "config.h"
 

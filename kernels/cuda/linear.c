@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* y = x W^T + b and its gradients, of cuBLASLt's products and what their epilogues can
  * do. */
 #include "kernels/cuda/linear.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes with large products beside cuBLASLt (linear_bias.cu). */
 #ifndef MDSK_CUDA_LINEAR_H
 #define MDSK_CUDA_LINEAR_H

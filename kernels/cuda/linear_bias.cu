@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums down the columns, for the gradient of a bias. */
 #include "kernels/cuda/linear.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/loss.h"
 
 #include "kernels/cuda/launch.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the norm's two directions share: how many threads take a row, and how much of it
  * each keeps in registers. */
 #ifndef MDSK_CUDA_NORM_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dx = rstd (g - mean(g) - xhat mean(g xhat)) with xhat = (x - mean) rstd and g = dy
  * gamma, without mean(g) in RMSNorm.  The sums over rows are made in parts: part p has
  * rows p, p + parts, ..., and parts are added in order. */

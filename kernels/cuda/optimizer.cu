@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The update of the weights, and the norm that it is clipped by. */
 #include "kernels/optimizer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums over rows that blocks have made in parts become one, in the order of parts. */
 #ifndef MDSK_CUDA_PARTS_CUH
 #define MDSK_CUDA_PARTS_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plain attention on the GPU: cuBLASLt's products (plain.c) and kernels of its own
  * (plain_rows.cu). */
 #ifndef MDSK_CUDA_PLAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What plain attention does between its products: heads in and out of matrices; softmax
  * and its slope, a block of threads for each query. */
 #include "kernels/cuda/plain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products by cuBLASLt.
  *
  * It thinks in columns: what is [r, c] by rows here is [c, r] by columns there.  So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products by cuBLASLt (product.c) and which of its algorithms run (race.c), for those
  * who make operations of them. */
 #ifndef MDSK_CUDA_PRODUCT_H

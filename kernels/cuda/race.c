@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which of the algorithms that cuBLASLt suggests runs a product: the one that takes the
  * least time, with the operands of the day.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Weights and activations between memory and f32 registers. */
 #ifndef MDSK_CUDA_STORAGE_CUH
 #define MDSK_CUDA_STORAGE_CUH

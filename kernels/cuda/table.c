@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cuda/cuda.h"
 
 static const struct mdsk_table table = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention without fusing, of products and a softmax by itself: the scores of some
  * queries of one head at a time lie in memory.  It shares no kernel with the fused
  * attention, which may be held against it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checked host allocation for bookkeeping.  Tensors live in arenas (device/arena.h). */
 #ifndef MDS_BASE_ALLOC_H
 #define MDS_BASE_ALLOC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef MDS_BASE_CLOCK_H
 #define MDS_BASE_CLOCK_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The host that this process runs on, and what Slurm says of those of a job. */
 #ifndef MDS_BASE_HOST_H
 #define MDS_BASE_HOST_H

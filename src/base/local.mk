@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/base/libmds_base.a
 src_base_libmds_base_a_SOURCES = \
   src/base/alloc.c src/base/alloc.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines for people, on standard error (progress and results: standard output).
  *
  * Rank 0 speaks for info and below; any rank speaks for warn and error, with a

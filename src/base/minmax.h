@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The lesser and the greater of two. */
 #ifndef MDS_BASE_MINMAX_H
 #define MDS_BASE_MINMAX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When a job that takes long says how far it is: after two seconds, then every ten. */
 #ifndef MDS_BASE_PROGRESS_H
 #define MDS_BASE_PROGRESS_H

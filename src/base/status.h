@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Return codes, and the sentence that explains the last failure. */
 #ifndef MDS_BASE_STATUS_H
 #define MDS_BASE_STATUS_H

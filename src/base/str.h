@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A growing string, the nearest name for "did you mean", and paths by their names. */
 #ifndef MDS_BASE_STR_H
 #define MDS_BASE_STR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers as people write them: 2GiB, 30min, 1.5e9, 128k. */
 #ifndef MDS_BASE_UNITS_H
 #define MDS_BASE_UNITS_H

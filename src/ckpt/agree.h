@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All ranks fail alike, where files fail. */
 #ifndef MDS_CKPT_AGREE_H
 #define MDS_CKPT_AGREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Saving beside the training: the ranks copy what they will write to memory and go on;
  * a thread of each writes it, which calls neither MPI nor HDF5.  The checkpoint gets
  * its name when all ranks have found, at some later poll, that all have written. */

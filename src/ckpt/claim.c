@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/claim.h"
 #include "base/clock.h"
 #include "base/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One run saves to a folder at a time: two would remove what the other is writing, and
  * mix their files. */
 #ifndef MDS_CKPT_CLAIM_H

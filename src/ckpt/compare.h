@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How far two checkpoints are from each other. */
 #ifndef MDS_CKPT_COMPARE_H
 #define MDS_CKPT_COMPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/configuration.h"
 #include "ckpt/index.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The settings that a run's checkpoint was saved with, for the run that loads it. */
 #ifndef MDS_CKPT_CONFIGURATION_H
 #define MDS_CKPT_CONFIGURATION_H

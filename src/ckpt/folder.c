@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/folder.h"
 #include "base/alloc.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a run's checkpoints:
  *
  *     latest                    a line: the name of the newest checkpoint

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Models in the folders of Hugging Face's transformers: config.json, and safetensors
  * files with that library's names and layouts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config.json, and which architecture a model is of. */
 #include "base/minmax.h"
 #include "base/units.h"

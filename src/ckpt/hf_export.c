@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A checkpoint's weights as a folder that transformers loads. */
 #include "base/alloc.h"
 #include "base/minmax.h"

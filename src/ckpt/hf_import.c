@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Weights from a folder of transformers'. */
 #include "base/alloc.h"
 #include "ckpt/hf.h"

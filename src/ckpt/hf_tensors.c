@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which tensors three architectures have, and where ours are in them. */
 #include "base/alloc.h"
 #include "ckpt/hf.h"

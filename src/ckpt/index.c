@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/index.h"
 #include "base/alloc.h"
 #include "ckpt/folder.h"

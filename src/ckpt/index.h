@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a checkpoint holds, and in which file: the contents of index.h5 but for the
  * virtual data sets, which are there for other readers. */
 #ifndef MDS_CKPT_INDEX_H

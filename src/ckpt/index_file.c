@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* index.h5. */
 #include "base/alloc.h"
 #include "ckpt/folder.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
 src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/agree.c src/ckpt/agree.h \

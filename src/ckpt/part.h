@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which elements of a whole tensor a file holds: arithmetic only. */
 #ifndef MDS_CKPT_PART_H
 #define MDS_CKPT_PART_H

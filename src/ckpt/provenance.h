@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which program wrote a checkpoint, when and where: lines of "name: value". */
 #ifndef MDS_CKPT_PROVENANCE_H
 #define MDS_CKPT_PROVENANCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing a rank's file. */
 #include "base/alloc.h"
 #include "base/minmax.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank's file of a checkpoint: lists of numbers, each in one piece, with a checksum
  * for every block of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What of a registry goes into a rank's file. */
 #include "base/alloc.h"
 #include "ckpt/rank_file.h"

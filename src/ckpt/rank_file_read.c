@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading a rank's file: whole blocks, compared with their checksums. */
 #include "base/alloc.h"
 #include "base/minmax.h"

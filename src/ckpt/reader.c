@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/reader.h"
 #include "base/alloc.h"
 #include "base/minmax.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading a checkpoint, in any layout: each rank the parts that it needs, from the
  * files that have them. */
 #ifndef MDS_CKPT_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Removing a checkpoint's folder without touching anything outside of it. */
 #ifndef MDS_CKPT_REMOVE_H
 #define MDS_CKPT_REMOVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/safetensors.h"
 
 #include "base/alloc.h"

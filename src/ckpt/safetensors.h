@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Safetensors files: an 8-byte little-endian header size, a JSON header, then the
  * tensors' bytes, little-endian, row-major.
  * Source: https://huggingface.co/docs/safetensors (format, version 0.4). */

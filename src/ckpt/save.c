@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Saving at once: this rank's numbers are read piece by piece, and written by a thread
  * meanwhile. */
 #include "ckpt/save.h"

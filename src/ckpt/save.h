@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing a checkpoint: every rank its own file, the first one the index. */
 #ifndef MDS_CKPT_SAVE_H
 #define MDS_CKPT_SAVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Saving what many ranks would save, in one process. */
 #include "ckpt/saving.h"
 

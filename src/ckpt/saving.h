@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A save under way: what saving at once, alone and in the background share.  For ckpt/
  * alone. */
 #ifndef MDS_CKPT_SAVING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A whole model's weights (or gradients) as one safetensors file, f32, by the
  * registry's names.  `whole` is the registry of the whole model, as one rank alone
  * would have it. */

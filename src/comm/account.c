@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The front of every call: checks, counts, and the call's place in the source. */
 #include "comm/internal.h"
 

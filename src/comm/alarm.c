@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bad news between all ranks of the run, and answers to it: small messages in MPI's
  * world, where nothing else travels. */
 #include "comm/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What NCCL takes of a GPU for a group, reckoned as it allocates.
  *
  * Source: github.com/NVIDIA/nccl, v2.28.9, with its defaults:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The debug mode in which members compare their calls before they make them. */
 #include "comm/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives that block: messages in slot 0. */
 #include "base/minmax.h"
 #include "comm/internal.h"

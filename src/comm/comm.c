@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups: their life, and the loop in which everything waits. */
 #include "comm/internal.h"
 

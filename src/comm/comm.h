@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives among a group of ranks.
  *
  * Every member calls the same collectives of a group in the same order.  Groups are

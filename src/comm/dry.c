@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A group without a transport: what one rank of any grid would send, on one machine. */
 #include "comm/internal.h"
 

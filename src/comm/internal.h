@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the sources of this room share: the group, and what a transport is. */
 #ifndef MDS_COMM_INTERNAL_H
 #define MDS_COMM_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A limit for what has none of its own: MPI's start and end, and calls of MPI's and
  * NCCL's that wait for other ranks inside.  Nothing else can be called from there, and
  * no other rank be told: this one says so and leaves, and launchers end the others. */

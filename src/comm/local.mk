@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/comm/libmds_comm.a
 src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
 src_comm_libmds_comm_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The MPI transport: messages by MPI_Isend and MPI_Irecv. */
 #include "comm/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives of device memory by NCCL, each group on a stream of its own.
  *
  * A call is queued behind what is on the device's stream at that moment (an event), and

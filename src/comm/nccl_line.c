@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See nccl_line.h. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"

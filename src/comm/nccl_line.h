@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What nccl.c is made of: a communicator with a stream of its own, and events that tell
  * how far the calls queued there are.  Only where there is NCCL. */
 #ifndef MDS_COMM_NCCL_LINE_H

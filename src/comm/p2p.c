@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between two ranks, outside of collectives. */
 #include "comm/internal.h"
 #include "base/minmax.h"

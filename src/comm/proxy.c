@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The process by which MPICH's mpiexec starts the ranks of a node, hydra_pmi_proxy.
  *
  * Nothing but SIGKILL ends it before its ranks.  If that happens nobody looks after

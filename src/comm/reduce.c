@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/internal.h"
 #include "base/minmax.h"
 #include "kernels/half.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: collectives over slices, in the background.  Each walks through its slices
  * step by step, and through the stages of a step whenever its messages have arrived. */
 #include "base/minmax.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The process beside each rank.
  *
  * It waits for a lock that the rank holds: the kernel releases that when the rank's

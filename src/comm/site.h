@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls know their place in the source: each name below notes it and is then the
  * function itself.  comm/comm.h includes this; comm's own sources do without. */
 #ifndef MDS_COMM_SITE_H

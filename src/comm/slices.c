@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives over slices, as requests: which buffers, which slices, which stages. */
 #include "base/minmax.h"
 #include "comm/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What this rank is doing, for whoever ends it.
  *
  * A signal handler, or the sentinel of a rank that was killed, reads this while it may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/internal.h"
 #include "comm/world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All ranks of a run, and the only owner of MPI's start and end. */
 #ifndef MDS_COMM_WORLD_H
 #define MDS_COMM_WORLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Everything a user can set, as plain structs.  options.c fills them from one table;
  * rooms above take the sub-struct they need. */
 #ifndef MDS_CONFIG_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of mds_pretrain's configuration share; not for other rooms. */
 #ifndef MDS_CONFIG_IMPL_H
 #define MDS_CONFIG_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank holds what: the sizes of the grid, and whether model and batch divide. */
 #include "config/config_impl.h"
 

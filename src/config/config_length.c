@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lengths: of the run, and of the learning rate's warm-up and decay. */
 #include "config/config_impl.h"
 

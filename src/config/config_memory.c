@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is kept where and in which numbers: do ZeRO, offload, recompute and precision go
  * together? */
 #include "config/config_impl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_pretrain's sources in order of precedence, and what its actions print. */
 #include "config/config_impl.h"
 

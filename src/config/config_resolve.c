@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What follows from the settings and the number of ranks, and whether it all fits. */
 #include "config/config_impl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DeepSpeed's JSON configuration, as far as it concerns mds_pretrain.
  * Keys: https://www.deepspeed.ai/docs/config-json/ */
 #include "config/config_impl.h"

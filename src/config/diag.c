@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/diag.h"
 #include "base/alloc.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A list of everything wrong with a configuration, so that one run reports it all. */
 #ifndef MDS_CONFIG_DIAG_H
 #define MDS_CONFIG_DIAG_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/config/libmds_config.a
 src_config_libmds_config_a_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 src_config_libmds_config_a_SOURCES = \

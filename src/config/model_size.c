@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/options.h"
 
 static int64_t round_up(int64_t n, int64_t multiple)

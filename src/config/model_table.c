@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The model table: named shapes in a YAML file. */
 #include "config/config_impl.h"
 #include "config/optset_impl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the values of some settings are called. */
 #include "config/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_pretrain's options.  Flags are Megatron-DeepSpeed's where it has one, variables
  * the ALCF scripts' where they have one. */
 #include "config/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_pretrain's configuration: where it comes from, what follows from it.
  *
  *     read -> (print and leave, unless the action is MDS_ACTION_RUN) -> MPI ->

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Settings: defaults, who wins, and names with their aliases. */
 #include "config/optset_impl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of a program: one table drives the command line, the environment, YAML files,
  * --help, the man page and --show-config.
  *

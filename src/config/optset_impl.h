@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of optset share; not for other rooms. */
 #ifndef MDS_CONFIG_OPTSET_IMPL_H
 #define MDS_CONFIG_OPTSET_IMPL_H

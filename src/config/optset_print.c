@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A table of options in print: --help, the man page, --version, --show-config. */
 #include "config/optset_impl.h"
 

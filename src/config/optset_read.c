@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sources of settings: command line, environment, trees. */
 #include "config/optset_impl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One value: from text, into and out of its field, and back to text. */
 #include "config/optset_impl.h"
 

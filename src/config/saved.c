@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a checkpoint's configuration says of the model, and what a run does about it. */
 #include "config/config_impl.h"
 #include "config/optset_impl.h"

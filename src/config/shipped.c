@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the files lie that come with mds. */
 #include "config/config_impl.h"
 

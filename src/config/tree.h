@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A YAML (or JSON, its subset) document as a tree that remembers its lines. */
 #ifndef MDS_CONFIG_TREE_H
 #define MDS_CONFIG_TREE_H

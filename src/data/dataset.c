@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/dataset_impl.h"
 
 #include "base/alloc.h"

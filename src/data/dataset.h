@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a training loop reads: windows of tokens from one source or a weighted mix of
  * sources, in an order that depends on the seed and the sample's number alone, so that
  * it is the same for any number of ranks and for a resumed run.  There is no index

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a data set is, for dataset.c and dataset_tell.c. */
 #ifndef MDS_DATA_DATASET_IMPL_H
 #define MDS_DATA_DATASET_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a user should know of the data before a run. */
 #include "data/dataset_impl.h"
 

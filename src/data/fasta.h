@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Nucleotide FASTA: '>' headers, ';' comment lines, any line length, LF or CRLF.
  *
  * A C G T in either case are bases, U is T, the other IUPAC letters (R Y S W K M B D H

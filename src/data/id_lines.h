@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Token ids in text, a document a line: decimal numbers between blanks, commas or
  * brackets, so that a line may be a list of JSON.  Empty lines are no documents. */
 #ifndef MDS_DATA_ID_LINES_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/data/libmds_data.a
 src_data_libmds_data_a_SOURCES = \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \

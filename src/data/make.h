@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs -> token file: what `mds_data make` does. */
 #ifndef MDS_DATA_MAKE_H
 #define MDS_DATA_MAKE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Megatron's .idx: where the sequences of a .bin lie.  All numbers little-endian:
  *
  *   0   "MMIDIDX\0\0"    9 bytes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which source of a weighted mix gives sample i. */
 #ifndef MDS_DATA_MIX_H
 #define MDS_DATA_MIX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether two token files were made from the same input. */
 #ifndef MDS_DATA_OVERLAP_H
 #define MDS_DATA_OVERLAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* --data-path and its like: "file" or "weight file weight file ...". */
 #ifndef MDS_DATA_PATHS_H
 #define MDS_DATA_PATHS_H

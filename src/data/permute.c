@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/permute.h"
 
 /* Four rounds make a pseudo-random permutation of good halves; small n have halves of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Keyed permutations of 0 .. n - 1, computed per element: no table, any n. */
 #ifndef MDS_DATA_PERMUTE_H
 #define MDS_DATA_PERMUTE_H

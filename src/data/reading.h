@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How FASTA records become documents: a document for each strand and reading frame that
  * is asked for, in the order forward, reverse, and frames 0, 1, 2 within a strand.  The
  * documents of one record hold the same bases. */

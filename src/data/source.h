@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A file of tokens, in one of the formats of source.c's list: one long run of ids, cut
  * into documents. */
 #ifndef MDS_DATA_SOURCE_H

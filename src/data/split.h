@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a source is cut into training, validation and test tokens.
  *
  * A cut is a position among the tokens, at the proportions of --split.  Where documents

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One byte a base of the record at hand, in a file that has no name: a record is read
  * once for every strand and frame, and backwards, which a .gz cannot. */
 #ifndef MDS_DATA_SPOOL_H

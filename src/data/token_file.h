@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The HDF5 token file that mds_data writes:
  *
  *   /tokens        uint8 or uint16 (the smaller one that holds the vocabulary)

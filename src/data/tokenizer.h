@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From bytes and bases to token ids.
  *
  *   codon       AAA AAC .. TTT are 0 .. 63 (16 a + 4 b + c with A C G T = 0 1 2 3),

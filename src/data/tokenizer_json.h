@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The tokenizers of mds_data in the format of Hugging Face's tokenizers library: text
  * becomes the ids that mds_data makes of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/arena.h"
 #include "base/units.h"
 #include "device/backend.h"

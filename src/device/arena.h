@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory taken in order and given back in reverse, from one block. */
 #ifndef MDS_DEVICE_ARENA_H
 #define MDS_DEVICE_ARENA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a device backend provides.  For device/ alone. */
 #ifndef MDS_DEVICE_BACKEND_H
 #define MDS_DEVICE_BACKEND_H

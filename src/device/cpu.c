@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cpu device: host memory and kernels/cpu. */
 #include "base/status.h"
 #include "base/units.h"

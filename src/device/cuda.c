@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cuda device: memory of a GPU and kernels/cuda. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"

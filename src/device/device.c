@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/device.h"
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A device: where tensors live and kernels run.
  *
  *   cpu   host memory, kernels/cpu

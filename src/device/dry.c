@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The dry device: addresses without memory.  Whoever touches one dies at once. */
 #include "device/arena.h"
 #include "device/backend.h"

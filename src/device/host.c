@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The host: its cores, and its memory. */
 #include "base/minmax.h"
 #include "device/backend.h"

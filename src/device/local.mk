@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/device/libmds_device.a
 src_device_libmds_device_a_SOURCES = \
   src/device/arena.c src/device/arena.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What device memory is for.  Every byte is taken under one of these names; the same
  * words head the memory table of a run and of a plan. */
 #ifndef MDS_DEVICE_MEMORY_H

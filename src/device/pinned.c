@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Beside the cuda device: host memory that the GPU reaches by itself. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"

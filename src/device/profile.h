@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a device's time goes: how long each operation took on it, and how long it stood
  * still for the network.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Names in timelines, by NVTX: nothing is called unless a profiler is attached. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Building an engine: the parts, and the memory they take. */
 #include "engine/engine.h"
 #include "base/alloc.h"

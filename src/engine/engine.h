@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank's training step: model, pipeline, optimizer and the groups of ranks,
  * introduced to each other.
  *

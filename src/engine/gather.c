@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole tensors out of the shares of many ranks. */
 #include "base/alloc.h"
 #include "engine/internal.h"

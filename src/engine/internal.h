@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For engine/ alone. */
 #ifndef MDS_ENGINE_INTERNAL_H
 #define MDS_ENGINE_INTERNAL_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/engine/libmds_engine.a
 src_engine_libmds_engine_a_SOURCES = \
   src/engine/engine.c src/engine/engine.h \

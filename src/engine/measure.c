@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a step needs, found by making one without memory and without kernels. */
 #include "engine/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A step: micro-batches through the pipeline, sums over ranks, read-back, update. */
 #include "engine/engine.h"
 #include "device/profile.h"

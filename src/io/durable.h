@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is on disk stays there, whatever happens next. */
 #ifndef MDS_IO_DURABLE_H
 #define MDS_IO_DURABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exactly so many bytes of an open file, at a place of their own.  0 or errno; ENODATA:
  * the file ends too early.  Any thread. */
 #ifndef MDS_IO_EXACT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders for results, and the paths of files in them. */
 #ifndef MDS_IO_FOLDER_H
 #define MDS_IO_FOLDER_H

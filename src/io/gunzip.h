@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gzip streams, members in sequence, as bgzip and `cat a.gz b.gz` make them. */
 #ifndef MDS_IO_GUNZIP_H
 #define MDS_IO_GUNZIP_H

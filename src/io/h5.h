@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* HDF5 files as mds uses them: attributes of the root, 1-D data sets that grow, string
  * lists.  The only home of hdf5.h.  HDF5's own error stack is silenced; its innermost
  * sentence is quoted in ours.  Names are absolute paths inside the file ("/tokens").

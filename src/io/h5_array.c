@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists with a place, and wholes made of them. */
 #include "io/h5_array.h"
 #include "io/h5_internal.h"

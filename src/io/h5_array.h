@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* HDF5 arrays of checkpoints: lists that others fill, wholes made of lists in other
  * files, and small tables.  For files of mds_h5_create_checked.  Groups on the way to a
  * name are made. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by h5.c and h5_set.c; nobody else sees hdf5.h. */
 #ifndef MDS_IO_H5_INTERNAL_H
 #define MDS_IO_H5_INTERNAL_H

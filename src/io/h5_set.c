@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/h5.h"
 #include "io/h5_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a data set has its values: what a reader should not trust. */
 #include "io/h5_internal.h"
 

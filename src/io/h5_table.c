@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checked tables of integers and of texts. */
 #include "io/h5_array.h"
 #include "io/h5_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/jsonl.h"
 #include "base/alloc.h"
 #include "base/str.h"

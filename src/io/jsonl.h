@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Records for machines: one JSON object a line. */
 #ifndef MDS_IO_JSONL_H
 #define MDS_IO_JSONL_H

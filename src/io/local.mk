@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/io/libmds_io.a
 src_io_libmds_io_a_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS) $(ZLIB_CFLAGS)
 src_io_libmds_io_a_SOURCES = \

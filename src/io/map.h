@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A file mapped read-only.  One that is cut short meanwhile, or whose disk fails, ends
  * in SIGBUS: for what is read through once. */
 #ifndef MDS_IO_MAP_H

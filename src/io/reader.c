@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/reader.h"
 #include "io/gunzip.h"
 #include "io/sha256.h"

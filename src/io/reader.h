@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bytes of a plain or gzip-compressed input, a block at a time. */
 #ifndef MDS_IO_READER_H
 #define MDS_IO_READER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* SHA-256, so that a token file can say exactly what it was made from. */
 #ifndef MDS_IO_SHA256_H
 #define MDS_IO_SHA256_H

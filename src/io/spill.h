@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Arrays that do not fit in memory: a nameless file, read and written in the
  * background.
  *

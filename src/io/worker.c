@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/worker.h"
 #include "base/alloc.h"
 

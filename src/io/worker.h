@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A few threads that do jobs in the order given, beside the caller's own work.
  *
  * Jobs call neither comm/ nor device/, which know one thread only, and report failure

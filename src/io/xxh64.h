@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* XXH64: a checksum as fast as memory, against damage, not against malice.  `xxhsum
  * -H64` and Python's xxhash give the same. Source: Collet, xxHash fast digest
  * algorithm, version 0.2.0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A configuration written out as mds_pretrain's options. */
 #include "launch/launch.h"
 

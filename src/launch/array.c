@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs that ask for the same, as one array.  What a job asks for stands in its script:
  * it is read from there, so that scripts a user has changed are taken as they are. */
 #include "launch/array.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs whose folders and scripts are written, submitted together. */
 #ifndef MDS_LAUNCH_ARRAY_H
 #define MDS_LAUNCH_ARRAY_H

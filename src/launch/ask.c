@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/ask.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What another program answers. */
 #ifndef MDS_LAUNCH_ASK_H
 #define MDS_LAUNCH_ASK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The nodes that a batch system gave this job. */
 #include "launch/placement.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One function per launcher. */
 #include "base/host.h"
 #include "config.h"

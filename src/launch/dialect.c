@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/dialect.h"
 
 static const struct mds_dialect dialects[] = {

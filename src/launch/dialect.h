@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How batch systems spell what all of them know. */
 #ifndef MDS_LAUNCH_DIALECT_H
 #define MDS_LAUNCH_DIALECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders of runs, and texts in them; the folder of this program. */
 #ifndef MDS_LAUNCH_FOLDER_H
 #define MDS_LAUNCH_FOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPUs of this host. */
 #include "launch/ask.h"
 #include "launch/placement.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/hosts.h"
 #include "base/alloc.h"
 #include "base/str.h"

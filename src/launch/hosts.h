@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of nodes, in the forms that batch systems and users write them. */
 #ifndef MDS_LAUNCH_HOSTS_H
 #define MDS_LAUNCH_HOSTS_H

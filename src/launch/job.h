@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs for a batch system: their script, its limits, its submission. */
 #ifndef MDS_LAUNCH_JOB_H
 #define MDS_LAUNCH_JOB_H

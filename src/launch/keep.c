@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How many checkpoints a job keeps, and for how many there is room. */
 #include "base/log.h"
 #include "base/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/launch.h"
 #include "base/host.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From what a user asked for to the words of a launcher's command. */
 #ifndef MDS_LAUNCH_LAUNCH_H
 #define MDS_LAUNCH_LAUNCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What launchers tell each rank in its environment. */
 #include "base/host.h"
 #include "base/units.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/launch/libmds_launch.a
 src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs by hwloc, the only home of hwloc.h; how launchers spell what is near them. */
 #include "launch/ask.h"
 #include "launch/near.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cores nearest to each GPU of this host. */
 #ifndef MDS_LAUNCH_NEAR_H
 #define MDS_LAUNCH_NEAR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_launch's own options; what follows -- is mds_pretrain's. */
 #ifndef MDS_LAUNCH_OPTIONS_H
 #define MDS_LAUNCH_OPTIONS_H

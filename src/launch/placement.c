@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All sources together. */
 #include "launch/placement.h"
 #include "base/log.h"

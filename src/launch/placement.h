@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where ranks can go, or were put: nodes, ranks, GPUs, each from whoever knows. */
 #ifndef MDS_LAUNCH_PLACEMENT_H
 #define MDS_LAUNCH_PLACEMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* PMIx, which knows the job as the launcher made it.  The only home of pmix.h. */
 #include "launch/placement.h"
 

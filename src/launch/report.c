@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The results of run folders, as tables and plots. */
 #include "base/alloc.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/results.h"
 #include "base/log.h"
 #include "base/minmax.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What runs reached.  For report.c and results.c. */
 #ifndef MDS_LAUNCH_RESULTS_H
 #define MDS_LAUNCH_RESULTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The script of a job, and how a run goes on from job to job.
  *
  *   limit     Some minutes before the walltime the script is warned by SIGUSR1, by

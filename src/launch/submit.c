@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/submit.h"
 #include "base/log.h"
 #include "base/str.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs around jobs. */
 #ifndef MDS_LAUNCH_SUBMIT_H
 #define MDS_LAUNCH_SUBMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One run for each cell of a table. */
 #include "base/log.h"
 #include "config/tree.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The vocabulary of data that are here, for plans: embedding and logits of 66 codons
  * are not those of GPT-2's 50,257 words. */
 #include "base/log.h"

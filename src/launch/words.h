@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A command as its words, and as a line that a POSIX shell takes apart into them. */
 #ifndef MDS_LAUNCH_WORDS_H
 #define MDS_LAUNCH_WORDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "metrics/console.h"
 
 #include "base/units.h"

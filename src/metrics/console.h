@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The lines a person reads, as text: metrics.c decides when and prints them. */
 #ifndef MDS_METRICS_CONSOLE_H
 #define MDS_METRICS_CONSOLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "metrics/flops.h"
 
 struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)

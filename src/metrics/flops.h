@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Floating-point operations of a training step, from the model's shape, by two
  * conventions.  A multiply and an add are two operations; everything that is not a
  * matrix product is left out of both. */

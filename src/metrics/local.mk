@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/metrics/libmds_metrics.a
 src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/console.c src/metrics/console.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory by purpose, as a table. */
 #ifndef MDS_METRICS_MEMORY_H
 #define MDS_METRICS_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run reports about itself: lines for people, JSON lines for programs,
  * TensorBoard events.  Only rank 0 opens one.
  *

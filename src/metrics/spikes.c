@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "metrics/spikes.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Losses that stand out. */
 #ifndef MDS_METRICS_SPIKES_H
 #define MDS_METRICS_SPIKES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* TensorBoard event files, scalars only.
  *
  * A file is a run of TFRecords (u64 length, masked CRC-32C of the length, payload,

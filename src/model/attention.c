@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The attention module: products of tiles around attention of whole sequences. */
 #include "model/modules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One transformer block, forward and backward:
  *
  *     x += attention(norm1(x));  x += mlp(norm2(x))

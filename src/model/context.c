@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts: of a micro-batch, and of tiles of its rows. */
 #include "model/context.h"
 

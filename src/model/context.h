@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The model, and the context of a call into it.  For model/ alone.
  *
  * struct mds_gpt does not change after it is created.  A module is called with a struct

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dropout, keyed by where in the model and in the run a value is. */
 #include "model/modules.h"
 #include "tensor/op.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Embedding of words, and of learned positions. */
 #include "model/modules.h"
 #include "parallel/vocab.h"

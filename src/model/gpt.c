@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A stage's modules, and their parameters in the registry. */
 #include "model/gpt.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A GPT, or the pieces of it that one pipeline stage holds: parameters, and forward and
  * backward of micro-batches.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The final norm, the output layer and the loss, tile by tile. */
 #include "model/modules.h"
 #include "parallel/vocab.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Linear layers, several of one input side by side. */
 #include "model/modules.h"
 #include "tensor/op.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/model/libmds_model.a
 src_model_libmds_model_a_SOURCES = \
   src/model/attention.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The MLP, y = act(x Wup^T) Wdown^T, whole or in tiles of its own (--mlp-tile).  What
  * is not saved of u, before the activation, and g, behind it, exists for one tile at a
  * time, and backward computes it again. */

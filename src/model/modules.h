@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The modules of a GPT: what each registers, and its forward and backward.  For model/
  * alone.
  *

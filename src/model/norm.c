@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* LayerNorm and RMSNorm, with the residual sum before them. */
 #include "model/modules.h"
 #include "tensor/op.h"

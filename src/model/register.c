@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parameters on their way into the registry. */
 #include "model/modules.h"
 

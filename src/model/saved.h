@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is saved of a block between its forward and its backward, and where: the owner
  * of activation memory.  For model/ alone.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A step's micro-batches through the pieces of a stage. */
 #include "model/modules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/adamw.h"
 
 #include <math.h>

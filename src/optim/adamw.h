@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What AdamW's update needs besides the tensors. */
 #ifndef MDS_OPTIM_ADAMW_H
 #define MDS_OPTIM_ADAMW_H

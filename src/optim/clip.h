@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Clipping by global norm. */
 #ifndef MDS_OPTIM_CLIP_H
 #define MDS_OPTIM_CLIP_H

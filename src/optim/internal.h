@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What ZeRO's sources share. */
 #ifndef MDS_OPTIM_INTERNAL_H
 #define MDS_OPTIM_INTERNAL_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
   src/optim/adamw.c src/optim/adamw.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/loss_scale.h"
 
 struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dynamic loss scaling for fp16: gradients are computed of scale * loss, so that small
  * ones do not vanish; a step whose gradients overflowed is left out, and the scale
  * lowered. Source: Micikevicius et al. 2017, arXiv:1710.03740; the rule is Megatron's.

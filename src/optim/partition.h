@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who owns which elements of a registry's units.  Arithmetic only.
  *
  * Sharded, each unit is cut into one shard per rank of the group (mds_comm_slice);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/pool.h"
 #include "base/alloc.h"
 

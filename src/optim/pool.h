@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A few buffers in which the units of a registry take turns. */
 #ifndef MDS_OPTIM_POOL_H
 #define MDS_OPTIM_POOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The learning rate of each iteration. */
 #ifndef MDS_OPTIM_SCHEDULE_H
 #define MDS_OPTIM_SCHEDULE_H

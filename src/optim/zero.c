@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation. */
 #include "optim/zero.h"
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who stores what of weights, gradients and optimizer states, and how they travel:
  * ZeRO.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The update of states in a file.  Pieces of all units pass through a few slots of host
  * memory, in the order in which the update behind the device's work takes them:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Gradients: where they are added up, and their sums over the group. */
 #include "base/alloc.h"
 #include "base/minmax.h"

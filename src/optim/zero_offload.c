@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The update on the host (ZeRO-Offload), of states in memory or in a file, while the
  * device goes on with the next step.
  *

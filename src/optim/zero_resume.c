@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* States to and from files. */
 #include "base/alloc.h"
 #include "optim/internal.h"

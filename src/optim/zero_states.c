@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Optimizer states: on the device, on the host or in a file; and how weights get in and
  * everything gets out. */
 #include "base/alloc.h"

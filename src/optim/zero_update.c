@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The gradient's norm, and the update of a piece, on the device or the host. */
 #include "base/minmax.h"
 #include "optim/adamw.h"

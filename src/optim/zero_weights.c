@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Weights: where they rest, and how units that are not whole here get whole. */
 #include "base/alloc.h"
 #include "optim/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/attention.h"
 #include "parallel/attention_parts.h"
 #include "tensor/op.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Self-attention of a sequence that may be spread over ranks: over heads by Ulysses
  * (all-to-all: Jacobs et al. 2023, arXiv:2309.14509), over tokens by a ring (keys and
  * values travel: Liu, Zaharia, Abbeel 2023, arXiv:2310.01889; the zig-zag of shard.h),

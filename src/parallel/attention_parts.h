@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What Ulysses and ring share.  For parallel/ alone. */
 #ifndef MDS_PARALLEL_ATTENTION_PARTS_H
 #define MDS_PARALLEL_ATTENTION_PARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/chunked.h"
 #include "base/minmax.h"
 #include "parallel/attention_parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention of sequences whose q, k and v do not fit on the device: they are in host
  * memory, and one chunk of queries and one of keys are on the device at a time.
  * Forward, the results of a chunk of queries are merged by their log-sum-exp.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The groups of ranks a rank belongs to.
  *
  *   tp       share every weight matrix (with sequence parallelism, the rows between)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/parallel/libmds_parallel.a
 src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/attention.c src/parallel/attention.h src/parallel/attention_parts.h \

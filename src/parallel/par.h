@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a micro-batch's pass takes place: device, working memory, groups, and which
  * tokens are here.  What every layer of parallel/ and model/ is given. */
 #ifndef MDS_PARALLEL_PAR_H

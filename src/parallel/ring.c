@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ring attention: queries stay, blocks of keys and values pass by.
  *
  * A rank's tokens are two chunks of the 2P that the sequence is cut in (shard.h).  Of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which tokens of a sequence a rank holds: arithmetic only.
  *
  * A ring of P ranks cuts the sequence in 2P chunks; ring rank i has chunks i and 2P-1-i

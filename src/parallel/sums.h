@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums in f32 of what kernels leave in the type of activations. */
 #ifndef MDS_PARALLEL_SUMS_H
 #define MDS_PARALLEL_SUMS_H

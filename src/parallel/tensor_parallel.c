@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/tensor_parallel.h"
 
 /* Whether a rank has a slice of the rows only, between products. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where tensor-parallel products begin and end: Megatron's f and g, and their
  * sequence-parallel kin.  A pair of linears split by columns, then by rows, reads
  *

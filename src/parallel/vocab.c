@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/vocab.h"
 #include "base/minmax.h"
 #include "parallel/tensor_parallel.h"

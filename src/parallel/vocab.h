@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two ends of a model whose vocabulary is spread over the tensor-parallel group:
  * rank t of T has words t V/T .. (t + 1) V/T - 1 of the padded vocabulary. */
 #ifndef MDS_PARALLEL_VOCAB_H

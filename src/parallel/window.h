@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A buffer in host memory of which a few pieces at a time are on the device, in panes:
  * while the piece of one pane is worked on another is copied in or out; with three
  * panes one is copied in and one out. */

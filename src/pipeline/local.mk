@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/pipeline/libmds_pipeline.a
 src_pipeline_libmds_pipeline_a_SOURCES = \
   src/pipeline/pipe.c src/pipeline/pipe.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Running one stage's schedule over two callbacks that know the model.
  *
  * Messages travel while the callbacks compute: from the second run on the next input is

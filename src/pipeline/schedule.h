@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pipeline schedules as data: what one stage does in a step, as a list.
  *
  * The model is cut into stages x chunks pieces.  Stage s holds `chunks` of them, its

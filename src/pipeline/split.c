@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/split.h"
 
 static int smaller(int a, int b)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which layers of the model a piece of the pipeline holds. */
 #ifndef MDS_PIPELINE_SPLIT_H
 #define MDS_PIPELINE_SPLIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What would fit, where nothing does, or not what was asked for. */
 #include "base/minmax.h"
 #include "base/units.h"

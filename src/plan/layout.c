@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/layout.h"
 #include "base/minmax.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layout: what a plan chooses; and the rows of the model table that are known to be
  * good. */
 #ifndef MDS_PLAN_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts known to be good, from the model table. */
 #include "base/str.h"
 #include "base/units.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/plan/libmds_plan.a
 src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine.c src/plan/machine.h src/plan/machine_impl.h \

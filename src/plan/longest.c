@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The longest sequence.  What a layout needs grows with the length along a convex line
  * of straight pieces, as the largest of sums of which each is linear, once ranks have
  * more than a tile each.  So dry runs at two lengths bound what it can reach from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading machines/NAME.yaml. */
 #include "base/alloc.h"
 #include "base/str.h"

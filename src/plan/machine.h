@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The facts of a machine that plans are reckoned with and launch lines are made from:
  * machines/NAME.yaml.  docs/new-machine.md says how to write one. */
 #ifndef MDS_PLAN_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How fast attention is, by head size and length: a profile's section `attention`. */
 #include "base/alloc.h"
 #include "base/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a profile must say, and what must agree in it. */
 #include "base/str.h"
 #include "plan/machine_impl.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The scalar facts of a profile, as rows of the settings engine. */
 #include "plan/machine_impl.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which profile is meant. */
 #include "base/str.h"
 #include "config/options.h"

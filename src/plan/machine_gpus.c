@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A host without a profile of its own, and its GPUs. */
 #include "base/alloc.h"
 #include "device/device.h"

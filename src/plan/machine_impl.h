@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of the profile reader share.  For machine*.c alone. */
 #ifndef MDS_PLAN_MACHINE_IMPL_H
 #define MDS_PLAN_MACHINE_IMPL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The search for a layout: every one that divides, by dry runs, fastest first. */
 #ifndef MDS_PLAN_PLAN_H
 #define MDS_PLAN_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/predict.h"
 #include "metrics/flops.h"
 #include "pipeline/split.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a step of a configuration takes on a machine, without making one: memory from a
  * dry run of the real engine, time by a roofline over that run's ledger. */
 #ifndef MDS_PLAN_PREDICT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan for people. */
 #include "base/units.h"
 #include "metrics/memory.h"

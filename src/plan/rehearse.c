@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/rehearse.h"
 #include "base/minmax.h"
 #include "engine/engine.h"

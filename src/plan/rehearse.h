@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dry runs of one step of one rank.  For predict.c and time.c. */
 #ifndef MDS_PLAN_REHEARSE_H
 #define MDS_PLAN_REHEARSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A search for layouts, and what it does with one grid of ranks.  For search.c and
  * grid.c. */
 #ifndef MDS_PLAN_SEARCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The layouts that a search goes through: grids of ranks, and for each grid the ways to
  * save memory.  For search.c and longest.c. */
 #ifndef MDS_PLAN_SPACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A roofline over a step's ledger. */
 #include "plan/time.h"
 #include "parallel/tensor_parallel.h"

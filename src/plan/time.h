@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a step takes by a ledger: a roofline over the machine's rates and links.  For
  * predict.c alone. */
 #ifndef MDS_PLAN_TIME_H

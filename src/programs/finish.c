@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "programs/finish.h"
 #include "base/log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How every program ends. */
 #ifndef MDS_PROGRAMS_FINISH_H
 #define MDS_PROGRAMS_FINISH_H

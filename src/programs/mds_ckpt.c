@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt: what checkpoints hold, whether they are sound, and what they weigh. */
 #include "base/units.h"
 #include "config.h"

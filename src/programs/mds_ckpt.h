@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt's verbs, and what they have in common. */
 #ifndef MDS_PROGRAMS_MDS_CKPT_H
 #define MDS_PROGRAMS_MDS_CKPT_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_ckpt
 src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h \
   src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt diff: what two checkpoints have in common. */
 #include "ckpt/compare.h"
 #include "base/units.h"

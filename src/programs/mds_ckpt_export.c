@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt export: weights for others. */
 #include "base/alloc.h"
 #include "base/units.h"

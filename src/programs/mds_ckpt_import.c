@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt import: a model of transformers' as the checkpoint of a run before step 1.
  */
 #include "base/str.h"

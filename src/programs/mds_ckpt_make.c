@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints made without a run. */
 #include "base/alloc.h"
 #include "base/host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which checkpoint is meant. */
 #include "base/log.h"
 #include "programs/mds_ckpt.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt reshard: the same state in another layout. */
 #include "base/str.h"
 #include "engine/engine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_data: make, describe and print token files. */
 #include "base/alloc.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_data
 src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_of_verbs)
 src_programs_mds_data_LDADD = src/data/libmds_data.a src/config/libmds_config.a \

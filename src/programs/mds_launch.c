@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_launch: find nodes, choose a layout, start or submit mds_pretrain. */
 #include "base/str.h"
 #include "base/units.h"

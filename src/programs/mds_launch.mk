@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_launch
 src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_of_verbs)
 src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/ckpt/libmds_ckpt.a src/plan/libmds_plan.a \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_pretrain: read the configuration, start MPI, train, and end in order. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "programs/start.h"
 
 #include <fcntl.h>

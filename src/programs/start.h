@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How every program begins. */
 #ifndef MDS_PROGRAMS_START_H
 #define MDS_PROGRAMS_START_H

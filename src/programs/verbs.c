@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "programs/verbs.h"
 #include "base/alloc.h"
 #include "programs/finish.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Programs of verbs: PROGRAM VERB [option]... [word]...
  *
  * One table has the options of all verbs (config/optset.h), another the verbs.  What

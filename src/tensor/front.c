@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From an operation to a backend's kernel. */
 #include "tensor/front.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the checks of operations share, and their list.  For tensor/ alone. */
 #ifndef MDS_TENSOR_FRONT_H
 #define MDS_TENSOR_FRONT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Start values of parameters. */
 #include "kernels/normal.h"
 #include "base/minmax.h"

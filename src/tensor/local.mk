@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/tensor/libmds_tensor.a
 src_tensor_libmds_tensor_a_SOURCES = \
   src/tensor/front.c src/tensor/front.h \

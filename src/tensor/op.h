@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on a device, mds_op_name for each of kernels/operations.h: check the
  * contract, charge the ledger, launch if the device has kernels.  The argument structs
  * and what they mean are documented in kernels/.  MDS_EBUG: the contract is broken;

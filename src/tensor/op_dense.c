@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contracts of products, norms, activations, attention and rotary positions. */
 #include "tensor/front.h"
 

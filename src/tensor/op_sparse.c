@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contracts of embedding, loss, element-wise operations and the optimizer. */
 #include "tensor/front.h"
 

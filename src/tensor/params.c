@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tensor/params.h"
 #include "base/alloc.h"
 #include "base/minmax.h"

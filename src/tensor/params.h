@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parameter registry: every weight of a model (or of a stage of it) by name, shape,
  * start value, decay and share, grouped in units.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The process grid: which rank holds which share of model, sequence and data.
  *
  * world = PP x DP x SP x TP.  TP is fastest, then SP, then DP, then PP, so that ranks

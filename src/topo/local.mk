@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/topo/libmds_topo.a
 src_topo_libmds_topo_a_SOURCES = \
   src/topo/grid.c src/topo/grid.h

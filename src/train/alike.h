@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether all ranks were told the same. */
 #ifndef MDS_TRAIN_ALIKE_H
 #define MDS_TRAIN_ALIKE_H

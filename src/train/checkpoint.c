@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Going on from a checkpoint: which one, and what to do about a bad one. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/dry_run.h"
 #include "base/clock.h"
 #include "base/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A step of any rank of any grid, without MPI, memory or computing. */
 #ifndef MDS_TRAIN_DRY_RUN_H
 #define MDS_TRAIN_DRY_RUN_H

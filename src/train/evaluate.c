@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loss over a held-out split. */
 #include "train/run.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which run is in --save: this one, begun by an earlier job of the chain, or another.
  * Each checkpoint says which one its run began with, and what was taken of that. */
 #include "base/log.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/train/libmds_train.a
 src_train_libmds_train_a_SOURCES = \
   src/train/alike.c src/train/alike.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Does the run fit, and if not, what would help? */
 #include "base/log.h"
 #include "base/minmax.h"

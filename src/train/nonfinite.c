@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Steps whose loss or gradient is not finite, losses that stand out, and the checkpoint
  * from which all was well. */
 #include "base/log.h"

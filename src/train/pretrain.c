@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/pretrain.h"
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a configuration that was read to a model that is trained. */
 #ifndef MDS_TRAIN_PRETRAIN_H
 #define MDS_TRAIN_PRETRAIN_H

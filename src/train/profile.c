@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* --profile: which steps are measured, and what is made of it. */
 #include "base/alloc.h"
 #include "base/log.h"

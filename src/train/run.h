@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of the training loop share.  For train/ alone. */
 #ifndef MDS_TRAIN_RUN_H
 #define MDS_TRAIN_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints of a run: which state it is, and when it is saved. */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Leaving in order before the last iteration. */
 #include "base/clock.h"
 #include "train/run.h"

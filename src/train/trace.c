@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
 #include "base/alloc.h"
 #include "base/minmax.h"

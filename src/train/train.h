@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The run: batches, steps, evaluation, and an orderly end. */
 #ifndef MDS_TRAIN_TRAIN_H
 #define MDS_TRAIN_TRAIN_H

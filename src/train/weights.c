@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole tensors in and out of a run. */
 #include "ckpt/weights.h"
 #include "train/run.h"

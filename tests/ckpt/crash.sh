@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # A rank is killed at some moment of a run that saves after every step: what is there then
 # is the state after some step, whole, and the run goes on from it as if never stopped.
 # Every other time it saves in the background.

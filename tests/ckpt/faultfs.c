@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Preloaded, makes the file system fail under programs:
  *
  *     FAULTFS=full:BYTES    writes beyond so many bytes, all together, find no room

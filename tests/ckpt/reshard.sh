@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # What one layout saved, another goes on from, with the losses of a run that never stopped.
 #
 #     reshard.sh        each layout by itself, by one other, and by one rank; and where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # For the tests of checkpoints: a small model, a folder of its own, and results as TAP.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2016,SC2034,SC2154  # test bodies are evaluated by sharness, variables too
 test_description='what the shell, the system or another run takes away'
 # shellcheck source=tests/cli/setup.sh

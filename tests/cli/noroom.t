@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='no room on one rank: memory, a disk for offload, what the first rank alone writes'
 # shellcheck source=tests/cli/setup.sh

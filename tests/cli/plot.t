@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # mds_plot: what it draws from a run's JSON lines, and what it says when it cannot.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
 plot=$srcdir/scripts/mds_plot

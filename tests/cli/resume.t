@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='a checkpoint of one layout, resumed by others'
 # shellcheck source=tests/cli/setup.sh

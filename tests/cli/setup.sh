@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034  # sharness reads some of these variables
 # Begins every sharness test.
 if [ -z "$SHARNESS" ]; then

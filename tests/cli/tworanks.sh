@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154  # setup.sh comes before it
 # For the tests of what fails on one rank alone: two ranks, of which one meets trouble.
 mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz"

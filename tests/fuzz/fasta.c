@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* FASTA, plain or gzip: any bytes give the same records whatever the reading room, and
  * bases that every tokenizer can take. */
 #include "base/status.h"

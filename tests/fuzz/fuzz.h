@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a fuzz target needs. */
 #ifndef MDS_TESTS_FUZZ_FUZZ_H
 #define MDS_TESTS_FUZZ_FUZZ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Megatron's .idx, after four bytes that say how long the .bin is: an index that is
  * accepted has all its tokens inside the .bin and its documents in order. */
 #include "base/status.h"

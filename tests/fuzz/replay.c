@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Feed files to a fuzz target, each whole and cut short at every length (up to a
  * limit), for compilers without libFuzzer. */
 #include "fuzz.h"

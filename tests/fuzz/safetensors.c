@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Safetensors files: one that is accepted has every tensor wholly inside it, one behind
  * the other, and names that are found. */
 #include "base/status.h"

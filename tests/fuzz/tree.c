@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The YAML tree: what parses is a tree whose every text can be read and found again. */
 #include "base/status.h"
 #include "config/tree.h"

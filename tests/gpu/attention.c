@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu: attention as the cuda backend chooses it, and the plain one, beside the
  * project's own kernels, which tests/kernels/attention compares with plain loops. */
 #include <math.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # For scripts on machines with GPUs, of tests and of benchmarks; sourced.
 

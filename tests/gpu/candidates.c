@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu: each algorithm that a weight gradient's plan may choose adds up all rows,
  * whichever of them is the fastest here and today. */
 #include <setjmp.h>

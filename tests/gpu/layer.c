@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/gpu/layer.h"
 #include "kernels/half.h"
 #include "pipeline/pipe.h"

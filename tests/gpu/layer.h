@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layer of tests/gpu/long: run on a device, forward and backward, and what is looked
  * at of its tensors, in host memory. */
 #ifndef TESTS_GPU_LAYER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One layer in tiles, bf16, forward and backward, as long as memory allows: sampled
  * rows against plain loops in double.  Each part of the layer is held against what the
  * device gave that part: so an error is seen where it is made, and attention's rows

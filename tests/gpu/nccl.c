@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu: collectives and messages of device memory, a GPU for each rank:
  *     mpiexec -n 4 tests/gpu/nccl
  * Small whole numbers are exact in every type and in every order of summing. */

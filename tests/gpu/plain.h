@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layer's parts for one row, in double: what they mean, as plainly as can be. */
 #ifndef TESTS_GPU_PLAIN_H
 #define TESTS_GPU_PLAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A race in shared memory, for racecheck to find: what finds none of the backend's says
  * little unless it finds this one, by the same filters. */
 #include <cuda_runtime.h>

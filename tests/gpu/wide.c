@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu: shapes that take each of the cuda backend's ways, against the cpu backend, which
  * the tests of tests/kernels have compared with plain loops in double. */
 #include "tests/kernels/check.h"

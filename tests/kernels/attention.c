@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: causal attention, fused and plain, against the whole matrix in double. */
 #include "tests/kernels/problem.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: attention by parts: of the keys, of the queries, and merged. */
 #include "tests/kernels/problem.h"
 

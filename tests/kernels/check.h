@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernel tests share: arrays kept as the kernel sees them and as the reference
  * does, distances between the two, and slopes by finite differences.
  *

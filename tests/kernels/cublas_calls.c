@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: which products cuBLASLt is asked for, and which of its algorithms run,
  * without a GPU.  Results are held against the cpu backend. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: grids hold what they should, without a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: what cuDNN is asked for and with which addresses, without a GPU.
  *
  * A stand-in for cuDNN finds its tensors by the addresses and strides it is given and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: element by element, random numbers, rotary positions, and the functions the
  * cpu backend computes itself. */
 #include "tests/kernels/check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/kernels/fake_cublas.h"
 
 #include <errno.h>

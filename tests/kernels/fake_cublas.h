@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A stand-in for cuBLASLt that multiplies on the cpu what it is described, with
  * epilogues, and has a clock of its own: a test sets how long each algorithm takes. */
 #ifndef TESTS_KERNELS_FAKE_CUBLAS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: the 16-bit formats, code by code. */
 #include <math.h>
 #include <setjmp.h>

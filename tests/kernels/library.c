@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: libraries that are opened at need.  NULL is the program with all that it is
  * linked with. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: softmax cross-entropy, whole and spread over ranks. */
 #include "tests/kernels/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One problem of attention, as kernels and as the whole matrix in double solve it. */
 #ifndef TESTS_KERNELS_PROBLEM_H
 #define TESTS_KERNELS_PROBLEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: linear layers, and the built-in product beside the library's. */
 #include "tests/kernels/check.h"
 

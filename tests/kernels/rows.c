@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: what works row by row - norms, activations, embedding. */
 #include "tests/kernels/check.h"
 

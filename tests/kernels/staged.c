@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cuda backend as the tests see it: its arguments are in host memory.  Each call's
  * arrays are copied to the device, where they lie between margins that nobody may
  * write, and back; what the contract calls an input must come back as it was. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #ifndef TESTS_KERNELS_STAGED_H
 #define TESTS_KERNELS_STAGED_H
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154  # for those that source it
 # Begins tests of jobs: small models, some tokens, and programs that are no batch systems.
 # shellcheck source=tests/cli/setup.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Command lines and jobs for machines that nobody here has: each case of tests/launch/*.yaml
 # is run with no environment but its own, in a folder with a few lists of nodes, and must print
 # its line.  UPDATE=1 writes down what is printed instead: look at the difference.

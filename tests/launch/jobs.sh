@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # jobscripts/ holds what mds_launch submit writes.  UPDATE=1 writes it there.
 srcdir=$(cd "${srcdir:-.}" && pwd)
 scratch=$(mktemp -d)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Every variable of the ALCF scripts has an effect on the line that is printed: one row each,
 #     NAME=VALUE... | what the line then has, a pattern of grep
 # A row without it must be refused in one line that names the variable (by a value that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comm: collectives against plain loops, on as many ranks as it is started with. */
 #include <math.h>
 #include <stdlib.h>

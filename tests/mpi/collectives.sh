@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Collectives and messages on 1 to 4 ranks.  The hashes are of all results: they are the
 # same for every MPI, processor and run, because sums are made in rank order.
 progs=${builddir:?source tests/env.sh first}/tests/mpi

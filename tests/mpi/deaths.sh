@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # A rank that dies, leaves, falls silent or does something else: the job ends within
 # seconds, not with 0, and what happened is said.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/faults

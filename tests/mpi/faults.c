@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comm: what is said, and how the run ends, when a rank does not do its part.
  *
  *   faults silent COLLECTIVE|MESSAGE   the last rank stops answering

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comm: two ranks, of which the last stops (SIGSTOP) inside of NCCL.  CUDA and NCCL are
  * stand-ins: calls that connect ranks meet in a barrier of MPI's, which has no limit of
  * time, and nothing travels.

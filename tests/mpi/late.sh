@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # A rank that is stopped while NCCL keeps the others: the job ends within seconds, and what waits
 # there is said.  (Without a GPU: NCCL is a stand-in.)
 prog=${builddir:?source tests/env.sh first}/tests/mpi/late

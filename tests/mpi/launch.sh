@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Copies of the program that are each alone although a launcher started several.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/collectives
 unset PMI_SIZE OMPI_COMM_WORLD_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS SLURM_STEP_ID

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipeline: real messages between fake stages, on as many ranks as it is started with.
  *
  * Piece k maps x to a_k x + b_k.  All numbers are small multiples of powers of two, so

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Pipelines of 1 to 4 stages, plain and interleaved, over real messages.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/pipeline
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/mpi/ranks.h"
 
 #include <math.h>

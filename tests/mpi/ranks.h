@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What test programs on several ranks share: ranks that start together, checks that
  * hold on all of them, and numbers to compute with. */
 #ifndef TESTS_MPI_RANKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* comm: slices, 16-bit sums, exchanges and messages in flight, and their counts, on as
  * many ranks as it is started with. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* optim: every stage, place of the states and type of the weights, on as many ranks as
  * it is started with.  A made-up model reads its weights and leaves gradients that
  * depend on them, the rank, the step and the pass; five steps are compared with the

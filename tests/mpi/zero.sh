@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # ZeRO's stages, places and types on 1 to 4 ranks.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/zero
 tmp=$(mktemp -d)

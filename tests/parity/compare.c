@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One run against another of the same model: how far apart are losses, gradient norms,
  * start weights, first gradients and final weights?
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Models of mds in transformers, and models of transformers in mds.
 
     hf.py make DIR                   random models of transformers: DIR/gpt2 and so on

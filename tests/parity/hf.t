@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Models of mds in Hugging Face's transformers and the other way round: the same loss.
 # PYTHON_HF: a python3 with torch, numpy and transformers, if not configure's.
 python=$PYTHON_HF modules=torch,transformers

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """hf_tokens.py KIND FOLDER...: does transformers make of text the ids that mds_data makes?
 
 KIND and FOLDER, that of a model which mds_ckpt exported, alternate.

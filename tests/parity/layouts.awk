@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Every layout of up to 8 ranks that makes sense, one a line:
 #
 #     NAME RANKS REFERENCE OPTIONS...

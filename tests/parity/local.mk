@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # compare is the judge of matrix.t: one run against another.
 check_PROGRAMS += tests/parity/compare
 tests_parity_compare_SOURCES = tests/parity/compare.c

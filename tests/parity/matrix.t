@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Every layout gives the numbers of one rank: losses, gradient norms, start weights, first
 # gradients and the weights after 5 steps (limits: compare.c; the list: layouts.awk).
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Files as Megatron-DeepSpeed's pipeline writes them, from weights of ours.
 
     megatron.py WEIGHTS.safetensors FOLDER RANKS HEADS GROUPS [swiglu]

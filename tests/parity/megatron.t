@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Layer files as Megatron-DeepSpeed writes them become weights for --init-weights: to the
 # bit those they were made of.
 # shellcheck source=tests/parity/setup.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # mds_pretrain against PyTorch (reference.py): initial weights, first loss, gradients, and
 # 50 steps of AdamW, for the GPT and the Llama shape.  Weights travel both ways: mds
 # makes the GPT's, Python the Llama's.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """mds_pretrain against PyTorch in fp32.
 
     reference.py init FILE MODEL-OPTIONS       write initial weights

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034  # for those that source it
 # Begins the tests beside a Python (set python, if not configure's) that has the $modules: a
 # folder of their own with t.h5, the tokens of a genome; results as TAP.

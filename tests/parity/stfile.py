@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Safetensors files with nothing but json and numpy, to check mds's own reader and
 writer against. Format: https://huggingface.co/docs/safetensors."""
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Train one configuration after another in one start of the ranks: what mds_pretrain
  * does, without the seconds that starting takes.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 # A Slurm of two nodes, n1 and n2, of eight cores with two threads and four GPUs each, all on this host, beside whatever
 # Slurm it has: own folder, own ports, own keys.  The GPUs are the null device.  Sourced.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
 test_description='jobs whose ranks are killed, that are preempted, or out of time go on where they were'
 # shellcheck source=tests/slurm/setup.sh

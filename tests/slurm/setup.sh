@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154  # for those that source it
 # Begins every test of this folder: a table of small models, some tokens, and words for jobs.
 # shellcheck source=tests/cli/setup.sh

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # What git has is in the tarball, what installed documents link to is installed, and what
 # is installed goes again.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Every C source is as clang-format would write it, and its comments, which that leaves
 # alone, are no wider than the code.  Only with the version the tree is formatted with:
 # others disagree in details.

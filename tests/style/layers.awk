@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # awk -f layers.awk LAYERS [SOURCE...]: prints what breaks the law, one line each.
 # Sources are named from the root of the tree: src/ROOM/x.c, kernels/x.h.
 # With -v closure=1: prints "ROOM ROOM..." instead, each room and all it may use.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The layer law of src/LAYERS, twice: by include lines, and by what the built archives
 # need from each other.  Each check is then shown a tree that breaks the law.
 srcdir=$(cd "${srcdir:-.}" && pwd)

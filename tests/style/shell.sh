@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # ShellCheck has nothing to say about any script.
 cd "${srcdir:-.}" || exit 1
 if ! command -v shellcheck > /dev/null; then

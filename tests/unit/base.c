@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* base: status, log levels, strings, units. */
 #include <setjmp.h>
 #include <stdarg.h>

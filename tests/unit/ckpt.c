@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ckpt: safetensors written, read back, and refused when damaged. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a run's checkpoints. */
 #include "ckpt/folder.h"
 #include "scratch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts of tensors, ranks' files, tables, and the index. */
 #include "ckpt/index.h"
 #include "ckpt/rank_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config: where mds_pretrain's settings come from, and all of them in print. */
 #include "reading.h"
 

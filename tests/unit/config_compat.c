@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config: what other programs call things: Megatron's flags, ALCF's variables,
  * DeepSpeed's JSON. */
 #include "reading.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config: layouts of ranks: what divides, what shares a model, what stays on the host;
  * and dry runs of them. */
 #include "reading.h"

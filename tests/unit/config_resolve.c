@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config: model shapes, what follows from the values, and what does not fit. */
 #include "reading.h"
 

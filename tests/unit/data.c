@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* data: FASTA, tokenizers, token files, Megatron files. */
 #include "scratch.h"
 

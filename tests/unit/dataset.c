@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* data: splits, permutations, mixes, and the windows of a data set. */
 #include "scratch.h"
 

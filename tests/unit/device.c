@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* device: arenas, the account by tag, the dry device, the host's memory. */
 #include "tests/unit/scratch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* device: the cuda device without a GPU, on a runtime that does all as late as it may.
  */
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* engine and model: gradients, updates and evaluation, for a GPT and a Llama shape. */
 #include "tests/unit/engine_fixture.h"
 

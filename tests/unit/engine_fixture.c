@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines for tests. */
 #include "tests/unit/engine_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of the engine share: small models, an engine on a device, and what a
  * step of it gives. */
 #ifndef TESTS_UNIT_ENGINE_FIXTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_cuda.h"
 
 #include <cuda_profiler_api.h>

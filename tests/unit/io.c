@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* io: HDF5 files, maps, JSON lines, readers, outputs, SHA-256. */
 #include "scratch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of nodes, placement, quoting. */
 #include "tests/unit/scratch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* plan: machine profiles. */
 #include "tests/unit/toy_machine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* metrics: FLOPs by hand, the log lines, JSON records, TensorBoard files read back. */
 #include "scratch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* optim: schedules, clipping, loss scale, and the pool of buffers. */
 #include "optim/clip.h"
 #include "optim/loss_scale.h"

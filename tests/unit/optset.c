@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* config: trees, lists of faults, and the options engine with a table of its own. */
 #include "reading.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* parallel: who holds which tokens, and which groups a rank is in. */
 #include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"

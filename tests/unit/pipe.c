@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipeline: the executor where nothing moves: on dry, and on one stage. */
 #include <setjmp.h>
 #include <stdarg.h>

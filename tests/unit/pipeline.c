@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipeline: schedules of all small shapes, played by all stages at once.
  * The executor has tests/unit/pipe.c and tests/mpi/pipeline.c. */
 #include <setjmp.h>

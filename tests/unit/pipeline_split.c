@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* pipeline: which layers each stage has. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* plan: plans for a toy machine; where they end is in plan_limits.c. */
 #include "tests/unit/toy_plan.h"
 

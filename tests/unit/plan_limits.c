@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* plan: what does not fit, what would, and how long a sequence may be. */
 #include "tests/unit/toy_plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Predictions beside what was measured, and what they are made of. */
 #include <math.h>
 #include <setjmp.h>

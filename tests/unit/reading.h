@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* For tests of config: what was said, an environment of their own, and readings of
  * mds_pretrain's configuration. */
 #ifndef MDS_TESTS_UNIT_READING_H

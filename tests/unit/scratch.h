@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A scratch folder per test program, files in it, and failures with their sentence. */
 #ifndef MDS_TESTS_UNIT_SCRATCH_H
 #define MDS_TESTS_UNIT_SCRATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A sentinel that comes too late: its rank's parent has waited for it already, as srun
  * does at once. */
 #include "comm/internal.h"

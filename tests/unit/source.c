@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* data: HDF5 token files that another program made, wrongly; and progress. */
 #include "scratch.h"
 

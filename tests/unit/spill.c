@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* io: helper threads and spill files. */
 #include "scratch.h"
 

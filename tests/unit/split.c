@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* data: splits of files that hold several strands or frames of the same bases. */
 #include "scratch.h"
 

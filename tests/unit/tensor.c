@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor: the parameter registry, start values, operation fronts. */
 #include "tensor/op.h"
 #include "tensor/params.h"

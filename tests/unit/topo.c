@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* topo: the process grid, small and at the size of a machine. */
 #include <setjmp.h>
 #include <stdarg.h>

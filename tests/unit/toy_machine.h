@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A machine's profile that is well, but for what a test changes. */
 #ifndef MDS_TESTS_UNIT_TOY_MACHINE_H
 #define MDS_TESTS_UNIT_TOY_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans for the toy machine. */
 #ifndef MDS_TESTS_UNIT_TOY_PLAN_H
 #define MDS_TESTS_UNIT_TOY_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* programs: tables of options and verbs, longer than those of the programs. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* optim: who owns what, what travels when, and that a dry device does the same. */
 #include "zero_fixture.h"
 

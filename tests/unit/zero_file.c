@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* optim: states in a file.  The program's own pread and pwrite are linked in place of
  * libc's: they can be slow, wait, and fail. */
 #include "zero_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What mds_zero needs, for its tests: rank `rank` of `size`, alone. */
 #ifndef MDS_TESTS_UNIT_ZERO_FIXTURE_H
 #define MDS_TESTS_UNIT_ZERO_FIXTURE_H

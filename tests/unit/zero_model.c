@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* optim: the units of a model with a tied embedding, in the order that it uses them. */
 #include "zero_fixture.h"
 
