@@ -4,13 +4,12 @@
 #ifndef MDS_CONFIG_CONFIG_H
 #define MDS_CONFIG_CONFIG_H
 
+#include "config/activations.h"
+
 #include <stdint.h>
 
 enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_NONE };
 enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
-enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
-/* What selective recompute can name, as bits. */
-enum mds_recompute_module { MDS_MODULE_LAYERNORM = 1, MDS_MODULE_MLP_ACT = 2 };
 enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 
 /* What is done about a step whose loss or gradient is not finite. */
@@ -18,11 +17,6 @@ enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLB
 
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
-
-/* Rows of logits at a time unless told.  Each further tile reads and writes the f32
- * gradient of the head's weight once more, 8 V H bytes: on an H200 0.3 % of 16384
- * tokens' time in a GPT of 124 M parameters, less in a larger one. */
-enum { MDS_DEFAULT_LOSS_TILE = 16384 };
 
 /* Where something rests between its uses. */
 enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
@@ -105,22 +99,11 @@ struct mds_train_config {
     enum mds_number_type type;
     double loss_scale; /* fixed; 0: dynamic, by the next four (f16 only) */
     double initial_loss_scale, min_loss_scale;
-    int64_t loss_scale_window; /* steps without overflow before it doubles */
-    int64_t hysteresis;        /* overflows before it halves */
-    enum mds_recompute recompute;
-    int recompute_modules;    /* selective: these and nothing else; 0: none are named */
-    int64_t recompute_layers; /* full: blocks per kept input */
-    int partition_activations; /* full: kept inputs are cut over the tensor ranks */
-    int offload_activations;   /* full, or tiled: what is kept waits in host memory */
-    int64_t offload_layers;    /* none: blocks whose buffers wait in host memory */
-    int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
-    int64_t keep_attention;  /* full: blocks that keep attention's result, too */
-    int64_t device_inputs;   /* offloaded inputs: blocks whose stay on the device */
-    int64_t attention_chunk; /* tokens of q, k, v on the device at a time; 0: all */
-    int64_t mlp_tile;        /* rows of the MLP's inside at a time; 0: all */
-    int64_t loss_tile;       /* rows of logits at a time; 0: all */
-    int64_t bucket_bytes;    /* of gradients per overlapped all-reduce */
-    int64_t threads;         /* per rank; 0: cores / ranks of this node */
+    int64_t loss_scale_window;  /* steps without overflow before it doubles */
+    int64_t hysteresis;         /* overflows before it halves */
+    struct mds_activations act; /* what blocks keep */
+    int64_t bucket_bytes;       /* of gradients per overlapped all-reduce */
+    int64_t threads;            /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
     int comm_check;    /* compare collectives of all ranks before each */
     int deterministic; /* the same bits in every run */
@@ -182,23 +165,11 @@ struct mds_config {
     struct mds_sources_config sources;
 };
 
-/* By enum mds_place_kind and enum mds_recompute, as options have them; NULL at the end.
- */
-extern const char *const mds_place_names[], *const mds_recompute_names[];
-
-/* Which large parts of blocks are computed again: NONE, too, where modules are named.
- */
-enum mds_recompute mds_recompute_of(const struct mds_train_config *t);
+/* By enum mds_place_kind, as options have them; NULL at the end. */
+extern const char *const mds_place_names[];
 
 /* Blocks of a pipeline's stage, or of each of its chunks; of the least where they
  * differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
-
-/* Of so many, the most that leave the device where nobody says more: two have to stay,
- * and hundreds of GiB of pinned memory take minutes to get. */
-int64_t mds_most_leaving(int64_t blocks);
-
-/* "layernorm,mlp_act" */
-const char *mds_recompute_modules_name(int modules);
 
 #endif

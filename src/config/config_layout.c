@@ -354,7 +354,7 @@ static void check_offload_layers(const struct mds_config_run *run,
 {
     const struct mds_parallel_config *p = &run->config.parallel;
     int64_t layers = mds_stage_blocks(&run->config), most = layers - 2;
-    int64_t n = run->config.train.offload_layers;
+    int64_t n = run->config.train.act.offload_layers;
     char give[SAID] = "leave it out";
 
     if (n == 0 || n <= most || layers == 0)

@@ -55,7 +55,7 @@ static void check_offload(const struct mds_config_run *run, struct mds_diag *dia
 static void need_full(const struct mds_config_run *run, const char *key,
                       const char *what, struct mds_diag *diag)
 {
-    enum mds_recompute is = run->config.train.recompute;
+    enum mds_recompute is = run->config.train.act.recompute;
 
     if (is != MDS_RECOMPUTE_FULL)
         mds_diag_fault(diag, mds_config_origin(run, key),
@@ -69,15 +69,15 @@ static void check_modules(const struct mds_config_run *run, struct mds_diag *dia
     const struct mds_train_config *t = &run->config.train;
     const char *origin = mds_config_origin(run, "train.recompute_modules");
 
-    if (t->recompute != MDS_RECOMPUTE_SELECTIVE)
+    if (t->act.recompute != MDS_RECOMPUTE_SELECTIVE)
         mds_diag_fault(diag, origin,
                        "--recompute-modules says what selective recompute computes "
                        "again; give --recompute-granularity selective, too");
-    if (t->sequence_tile > 0)
+    if (t->act.sequence_tile > 0)
         mds_diag_fault(diag, origin,
                        "--recompute-modules: with --sequence-tile norms and the MLP's "
                        "inside are never kept; leave out one of them");
-    if (t->mlp_tile > 0 && t->recompute_modules & MDS_MODULE_MLP_ACT)
+    if (t->act.mlp_tile > 0 && t->act.recompute_modules & MDS_MODULE_MLP_ACT)
         mds_diag_warn(diag, origin,
                       "--recompute-modules mlp_act changes nothing: with --mlp-tile "
                       "none of the MLP's inside is kept");
@@ -95,7 +95,7 @@ static void drop_partition(struct mds_config_run *run, struct mds_diag *diag)
                   "--partition-activations is off: %s",
                   one ? "there is one tensor rank, --tensor-model-parallel-size 1"
                       : "--sequence-parallel has cut the inputs already");
-    run->config.train.partition_activations = 0;
+    run->config.train.act.partition_activations = 0;
     mds_settings_derived(&run->settings, "train.partition_activations",
                          one ? "one tensor rank" : "cut already");
 }
@@ -106,7 +106,7 @@ static void check_partition(struct mds_config_run *run, struct mds_diag *diag)
 
     need_full(run, "train.partition_activations", "--partition-activations", diag);
     drop_partition(run, diag);
-    if (run->config.train.partition_activations && hidden % tensor != 0)
+    if (run->config.train.act.partition_activations && hidden % tensor != 0)
         mds_diag_fault(diag, mds_config_origin(run, "train.partition_activations"),
                        "--partition-activations: --hidden-size %lld does not divide "
                        "into parts for %lld tensor ranks; leave it out",
@@ -119,9 +119,9 @@ static void check_chunk(const struct mds_config_run *run, struct mds_diag *diag)
     const struct mds_parallel_config *p = &run->config.parallel;
     const char *origin = mds_config_origin(run, "train.attention_chunk");
 
-    if (run->config.train.attention_chunk == 0)
+    if (run->config.train.act.attention_chunk == 0)
         return;
-    if (run->config.train.sequence_tile == 0)
+    if (run->config.train.act.sequence_tile == 0)
         mds_diag_fault(diag, origin,
                        "--attention-chunk: the rest of a block must not need whole "
                        "sequences either; give --sequence-tile, too");
@@ -140,14 +140,15 @@ static void check_chunk(const struct mds_config_run *run, struct mds_diag *diag)
 static void check_kept(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
-    int tiled_full = t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_FULL;
+    int tiled_full = t->act.sequence_tile > 0 && t->act.recompute == MDS_RECOMPUTE_FULL;
 
-    if (t->keep_attention > 0 && (!tiled_full || t->recompute_layers > 1))
+    if (t->act.keep_attention > 0 && (!tiled_full || t->act.recompute_layers > 1))
         mds_diag_fault(diag, mds_config_origin(run, "train.keep_attention"),
                        "--keep-attention-layers adds to what full recompute keeps of "
                        "each block; give --recompute-granularity full with "
                        "--sequence-tile, and no --checkpoint-num-layers");
-    if (t->device_inputs > 0 && (t->sequence_tile == 0 || !t->offload_activations))
+    if (t->act.device_inputs > 0 &&
+        (t->act.sequence_tile == 0 || !t->act.offload_activations))
         mds_diag_fault(diag, mds_config_origin(run, "train.device_inputs"),
                        "--device-checkpoint-layers excepts blocks from "
                        "--cpu-checkpointing with --sequence-tile; give both");
@@ -157,25 +158,25 @@ static void check_recompute(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
 
-    if (t->recompute_layers > 1)
+    if (t->act.recompute_layers > 1)
         need_full(run, "train.recompute_layers", "--checkpoint-num-layers above 1",
                   diag);
-    if (t->offload_activations && t->sequence_tile == 0)
+    if (t->act.offload_activations && t->act.sequence_tile == 0)
         need_full(run, "train.offload_activations", "--cpu-checkpointing", diag);
-    if (t->offload_layers > 0 && mds_recompute_of(t) != MDS_RECOMPUTE_NONE)
+    if (t->act.offload_layers > 0 && mds_recompute_of(&t->act) != MDS_RECOMPUTE_NONE)
         mds_diag_fault(diag, mds_config_origin(run, "train.offload_layers"),
                        "--cpu-offloading-num-layers is about blocks that keep what "
                        "backward reads, and this is %s recompute; leave it out, or "
                        "give --recompute-granularity none (in scripts "
                        "USE_ACTIVATION_CHECKPOINTING=0)",
-                       mds_recompute_names[t->recompute]);
-    if (t->sequence_tile > 0 && t->recompute == MDS_RECOMPUTE_NONE)
+                       mds_recompute_names[t->act.recompute]);
+    if (t->act.sequence_tile > 0 && t->act.recompute == MDS_RECOMPUTE_NONE)
         mds_diag_fault(diag, mds_config_origin(run, "train.sequence_tile"),
                        "--sequence-tile needs blocks whose insides are computed again; "
                        "give --recompute-granularity full or selective");
-    if (t->recompute_modules)
+    if (t->act.recompute_modules)
         check_modules(run, diag);
-    if (t->partition_activations)
+    if (t->act.partition_activations)
         check_partition(run, diag);
     check_chunk(run, diag);
     check_kept(run, diag);

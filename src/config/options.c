@@ -319,56 +319,56 @@ static const struct mds_option rows[] = {
      .help = "numbers of weights and activations; the optimizer has fp32 weights "
              "besides"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
-     MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.recompute), "what",
+     MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.act.recompute), "what",
      .help = "what the backward pass computes again instead of keeping it: selective "
              "spares attention, or what --recompute-modules names alone, full keeps "
              "inputs of blocks only"},
     {memory, "train.recompute_modules", "--recompute-modules", "MDS_RECOMPUTE_MODULES",
-     MDS_OPT_SET, NULL, 0, 0, modules, AT(train.recompute_modules), "modules",
+     MDS_OPT_SET, NULL, 0, 0, modules, AT(train.act.recompute_modules), "modules",
      .help = "with selective recompute, one or both: a block keeps all but the results "
              "of its norms, of the MLP's GELU or SwiGLU"},
     {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
-     MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.recompute_layers), "layers",
+     MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.act.recompute_layers), "layers",
      .help = "blocks per kept input with full recompute"},
     {memory, "train.partition_activations", "--partition-activations",
      "MDS_PARTITION_ACTIVATIONS", MDS_OPT_FLAG, "0", 0, 0, NULL,
-     AT(train.partition_activations), NULL,
+     AT(train.act.partition_activations), NULL,
      .help = "with full recompute, tensor ranks keep a part of each input"},
     {memory, "train.offload_activations", "--cpu-checkpointing",
      "MDS_CPU_CHECKPOINTING", MDS_OPT_FLAG, "0", 0, 0, NULL,
-     AT(train.offload_activations), NULL,
+     AT(train.act.offload_activations), NULL,
      .help = "what recompute keeps is kept in host memory: blocks' inputs, and with "
              "--sequence-tile and selective attention's results"},
     {memory, "train.offload_layers", "--cpu-offloading-num-layers",
      "MDS_CPU_OFFLOADING_NUM_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
-     AT(train.offload_layers), "layers",
+     AT(train.act.offload_layers), "layers",
      .help = "blocks of a stage whose activations are in host memory from forward to "
              "backward; without recompute, or with that of --recompute-modules"},
     {memory, "train.sequence_tile", "--sequence-tile", "MDS_SEQUENCE_TILE",
-     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.sequence_tile), "tokens",
+     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.sequence_tile), "tokens",
      .help = "with full or selective recompute, tokens that a block works on at a time "
              "outside attention, and the head and loss, too; 0: all of a micro-batch"},
     {memory, "train.keep_attention", "--keep-attention-layers",
      "MDS_KEEP_ATTENTION_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
-     AT(train.keep_attention), "layers",
+     AT(train.act.keep_attention), "layers",
      .help =
          "with --sequence-tile and full recompute, the last so many blocks of a "
          "stage keep attention's result on the device, and do not compute it again"},
     {memory, "train.device_inputs", "--device-checkpoint-layers",
      "MDS_DEVICE_CHECKPOINT_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
-     AT(train.device_inputs), "layers",
+     AT(train.act.device_inputs), "layers",
      .help =
          "with --sequence-tile and --cpu-checkpointing, what recompute keeps of the "
          "last so many blocks of a stage stays on the device"},
     {memory, "train.attention_chunk", "--attention-chunk", "MDS_ATTENTION_CHUNK",
-     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.attention_chunk), "tokens",
+     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.attention_chunk), "tokens",
      .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "
              "many tokens of them on the device at a time; 0: all are on the device"},
     {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
-     1e10, NULL, AT(train.mlp_tile), "tokens",
+     1e10, NULL, AT(train.act.mlp_tile), "tokens",
      .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},
     {memory, "train.loss_tile", "--loss-tile", "MDS_LOSS_TILE", MDS_OPT_COUNT, "16384",
-     0, 1e10, NULL, AT(train.loss_tile), "tokens",
+     0, 1e10, NULL, AT(train.act.loss_tile), "tokens",
      .help = "tokens whose logits exist at a time; 0: all of a micro-batch"},
     {memory, "train.bucket_bytes", "--ddp-bucket-size", "MDS_DDP_BUCKET_SIZE",
      MDS_OPT_BYTES, "32MiB", 4096, 1e15, NULL, AT(train.bucket_bytes), "bytes",

@@ -174,7 +174,8 @@ static enum mds_rc take_copy(struct mds_engine *e)
 
 static int keeps_on_host(const struct mds_train_config *t)
 {
-    return t->offload_activations || t->offload_layers > 0 || t->attention_chunk > 0;
+    return t->act.offload_activations || t->act.offload_layers > 0 ||
+           t->act.attention_chunk > 0;
 }
 
 static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)

@@ -17,7 +17,7 @@ static int chunks_of(const struct mds_gpt *g, const struct mds_par *p)
 
 int mds_gpt_is_tiled(const struct context *c)
 {
-    return c->run->train->sequence_tile > 0;
+    return c->run->train->act.sequence_tile > 0;
 }
 
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
@@ -45,7 +45,7 @@ int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct cont
 {
     const struct mds_par *p = &whole->par;
     int parts = p->sequence_parallel ? mds_comm_size(p->groups->tp) : 1;
-    int64_t n = whole->run->train->sequence_tile / (p->B * parts);
+    int64_t n = whole->run->train->act.sequence_tile / (p->B * parts);
     int64_t left = p->slice.n - at;
 
     if (left <= 0)

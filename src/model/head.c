@@ -30,7 +30,7 @@ static struct mds_head head_of(const struct context *c)
         .weight = mds_gpt_weight(c, id->weight),
         .dweight = training ? mds_gpt_grad(c, id->weight) : NULL,
         .blank = training && mds_params_take_blank(c->g->ps, id->weight, w->count),
-        .tile = c->run->train->loss_tile,
+        .tile = c->run->train->act.loss_tile,
         .grad_scale = c->run->grad_scale};
 }
 

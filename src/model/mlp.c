@@ -72,7 +72,7 @@ static int64_t inner(const struct context *c)
  * the last. */
 static int64_t tile_rows(const struct context *c, int64_t at)
 {
-    int64_t left = mds_tp_leave_rows(&c->par, at), tile = c->run->train->mlp_tile;
+    int64_t left = mds_tp_leave_rows(&c->par, at), tile = c->run->train->act.mlp_tile;
 
     return tile > 0 && tile < left ? tile : left;
 }

@@ -17,21 +17,22 @@ struct policy {
 
 static int shards_inputs(const struct context *c)
 {
-    return c->run->train->partition_activations && !c->g->sequence_parallel &&
+    return c->run->train->act.partition_activations && !c->g->sequence_parallel &&
            mds_comm_size(c->g->groups->tp) > 1;
 }
 
 /* Nothing is recomputed but what modules name, and with tiles the MLP's inside. */
 static struct policy policy_none(const struct mds_train_config *t)
 {
-    int again = t->recompute == MDS_RECOMPUTE_SELECTIVE ? t->recompute_modules : 0;
+    int again =
+        t->act.recompute == MDS_RECOMPUTE_SELECTIVE ? t->act.recompute_modules : 0;
     struct policy p;
 
     for (int i = 0; i < SAVED_TENSORS; i++)
         p.keep[i] = KEEP;
     if (again & MDS_MODULE_LAYERNORM)
         p.keep[SAVED_N1] = p.keep[SAVED_N2] = 0;
-    if (t->mlp_tile > 0)
+    if (t->act.mlp_tile > 0)
         p.keep[SAVED_U] = p.keep[SAVED_G] = 0;
     if (again & MDS_MODULE_MLP_ACT)
         p.keep[SAVED_G] = 0;
@@ -42,19 +43,20 @@ static struct policy policy_none(const struct mds_train_config *t)
 static struct policy policy_of(const struct context *c, int l)
 {
     const struct mds_train_config *t = c->run->train;
-    int selective = t->recompute == MDS_RECOMPUTE_SELECTIVE;
+    int selective = t->act.recompute == MDS_RECOMPUTE_SELECTIVE;
     int from_end = c->g->most_layers - l;
-    int where = t->offload_activations && from_end > t->device_inputs ? HOST : 0;
+    int where =
+        t->act.offload_activations && from_end > t->act.device_inputs ? HOST : 0;
     struct policy p = {{0}};
 
-    if (mds_recompute_of(t) == MDS_RECOMPUTE_NONE)
+    if (mds_recompute_of(&t->act) == MDS_RECOMPUTE_NONE)
         return policy_none(t);
-    if (!selective && l % t->recompute_layers)
+    if (!selective && l % t->act.recompute_layers)
         return p;
     p.keep[SAVED_X] = KEEP | where | (shards_inputs(c) ? SHARD : 0);
-    if (selective || from_end <= t->keep_attention) {
+    if (selective || from_end <= t->act.keep_attention) {
         p.keep[SAVED_LSE] = KEEP | (selective ? where : 0);
-        p.keep[SAVED_O] = p.keep[SAVED_LSE] | (t->attention_chunk > 0 ? HOST : 0);
+        p.keep[SAVED_O] = p.keep[SAVED_LSE] | (t->act.attention_chunk > 0 ? HOST : 0);
     }
     return p;
 }
@@ -171,7 +173,7 @@ static enum mds_rc take_slot(const struct context *c, const struct policy *p,
 
 enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
 {
-    int none = mds_recompute_of(c->run->train) == MDS_RECOMPUTE_NONE;
+    int none = mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE;
     const struct mds_gpt *g = c->g;
 
     for (int l = 0; l < g->most_layers; l++) {
@@ -262,7 +264,7 @@ struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct sav
 int mds_saved_slots(const struct context *c)
 {
     return c->g->most_layers -
-           (c->run->training ? (int)c->run->train->offload_layers : 0);
+           (c->run->training ? (int)c->run->train->act.offload_layers : 0);
 }
 
 /* NULL: block l stays, or there is none. */

@@ -72,7 +72,7 @@ static int group_size(const struct context *c)
 {
     const struct mds_train_config *t = c->run->train;
 
-    return t->recompute == MDS_RECOMPUTE_FULL ? (int)t->recompute_layers : 1;
+    return t->act.recompute == MDS_RECOMPUTE_FULL ? (int)t->act.recompute_layers : 1;
 }
 
 static enum mds_rc make_group(struct mds_gpt_step *s)
@@ -151,7 +151,8 @@ static void release_arenas(const struct context *c, struct marks m)
 /* Whether there are blocks that do not save all that backward reads. */
 static int recomputes(const struct context *c)
 {
-    return !c->run->training || mds_recompute_of(c->run->train) != MDS_RECOMPUTE_NONE;
+    return !c->run->training ||
+           mds_recompute_of(&c->run->train->act) != MDS_RECOMPUTE_NONE;
 }
 
 /* For a block's input, or a gradient of attention's result. */
@@ -175,7 +176,7 @@ static enum mds_rc take_chunked(const struct context *c, struct work *w, int bac
     struct mds_chunked *f = &w->chunked;
     void *dq = NULL;
 
-    f->chunk = c->run->train->attention_chunk;
+    f->chunk = c->run->train->act.attention_chunk;
     MDS_TRY(take_on_host(c, o, &f->q));
     MDS_TRY(take_on_host(c, qkv - o, &f->kv));
     MDS_TRY(take_on_host(c, o, &w->o));
@@ -196,7 +197,7 @@ enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
     if (recomputes(c))
         MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK,
                                  mds_saved_elements(c, SAVED_LSE), &w->lse));
-    if (c->run->train->attention_chunk > 0)
+    if (c->run->train->act.attention_chunk > 0)
         return take_chunked(c, w, backward);
     if (recomputes(c))
         MDS_TRY(mds_gpt_scratch(c, qkv, &w->qkv));
@@ -293,11 +294,12 @@ static enum mds_rc take_backward(const struct context *c, struct saved *group,
 {
     const struct mds_train_config *t = c->run->train;
     int n = group_size(c), tiled = mds_gpt_is_tiled(c);
-    int away = recomputes(c) && (t->partition_activations || t->offload_activations);
+    int away =
+        recomputes(c) && (t->act.partition_activations || t->act.offload_activations);
 
     if (away)
         MDS_TRY(take_input(c, &w->x));
-    if (away && t->attention_chunk > 0)
+    if (away && t->act.attention_chunk > 0)
         MDS_TRY(take_input(c, &w->d_o));
     MDS_TRY(mds_gpt_take_attention(c, w, 1));
     if (n > 1)

@@ -132,7 +132,7 @@ static void keep_attention(struct search *s, struct mds_plan_entry *e)
     while (bad - good > 1 && !s->rc && !mds_search_is_late(s)) {
         struct mds_plan_entry at = *e;
 
-        at.layout.keep_attention = n;
+        at.layout.act.keep_attention = n;
         if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
             break;
         if (at.estimate.fits) {
@@ -163,7 +163,7 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
     while (enough - few > 1 && !s->rc && !mds_search_is_late(s)) {
         struct mds_plan_entry at = *e;
 
-        at.layout.device_inputs = n;
+        at.layout.act.device_inputs = n;
         if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
             return;
         if (at.estimate.host_bytes > limit) {
@@ -211,7 +211,7 @@ static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
     for (; n < end && n <= most && !s->rc && !mds_search_is_late(s); n++) {
         struct mds_plan_entry at = *e;
 
-        at.layout.offload_layers = n;
+        at.layout.act.offload_layers = n;
         if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
             return 0;
         if (at.estimate.fits) {
@@ -226,10 +226,10 @@ static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
  * attention's results, and needs less. */
 static int may_keep(const struct search *s, struct mds_layout l, int64_t tile)
 {
-    int whole = l.recompute == MDS_RECOMPUTE_FULL && l.sequence_tile == 0;
+    int whole = l.act.recompute == MDS_RECOMPUTE_FULL && l.act.sequence_tile == 0;
 
-    l.sequence_tile = tile;
-    l.keep_attention = 1;
+    l.act.sequence_tile = tile;
+    l.act.keep_attention = 1;
     return whole && tile > 0 && is_allowed(s, &l);
 }
 
@@ -274,7 +274,8 @@ static int try_level(struct search *s, struct mds_plan_entry *e)
     else if (!let_blocks_leave(s, &at))
         return 0;
     mds_search_add_fit(s, &at);
-    return e->estimate.fits || at.layout.offload_layers == e->layout.offload_layers;
+    return e->estimate.fits ||
+           at.layout.act.offload_layers == e->layout.act.offload_layers;
 }
 
 struct mds_plan_entry mds_search_entry(const struct search *s,

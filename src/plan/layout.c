@@ -13,7 +13,7 @@ struct member {
 
 #define AT(field) offsetof(struct mds_layout, field)
 
-static const struct member members[] = {
+static const struct member grid[] = {
     {"parallel.tensor", AT(tensor)},
     {"parallel.pipeline", AT(pipeline)},
     {"parallel.ulysses", AT(ulysses)},
@@ -21,36 +21,46 @@ static const struct member members[] = {
     {"parallel.zero_stage", AT(zero)},
     {"parallel.offload_optimizer", AT(offload_optimizer)},
     {"parallel.offload_params", AT(offload_params)},
-    {"train.recompute", AT(recompute)},
-    {"train.recompute_modules", AT(recompute_modules)},
     {"parallel.sequence_parallel", AT(sequence_parallel)},
-    {"train.offload_activations", AT(offload_activations)},
-    {"train.mlp_tile", AT(mlp_tile)},
-    {"train.loss_tile", AT(loss_tile)},
-    {"train.sequence_tile", AT(sequence_tile)},
-    {"train.recompute_layers", AT(recompute_layers)},
-    {"train.keep_attention", AT(keep_attention)},
-    {"train.device_inputs", AT(device_inputs)},
-    {"train.offload_layers", AT(offload_layers)},
     {"batch.micro", AT(micro)},
     {"batch.global", AT(global)},
 };
 
-enum { MEMBERS = sizeof members / sizeof *members };
+/* Behind those of the grid come those of activations. */
+enum { GRID = sizeof grid / sizeof *grid, MEMBERS = GRID + MDS_ACT_OPTIONS };
 
-_Static_assert(sizeof(struct mds_layout) == MEMBERS * sizeof(int64_t),
-               "a layout is its members, which are numbers");
+_Static_assert(sizeof(struct mds_layout) ==
+                   GRID * sizeof(int64_t) + sizeof(struct mds_activations),
+               "layouts are compared as bytes");
 
-static int64_t *at(struct mds_layout *l, const struct member *m)
+static const char *key_of(int member)
 {
-    return (int64_t *)(void *)((char *)l + m->offset);
+    return member < GRID ? grid[member].key : mds_act_options[member - GRID].key;
 }
 
-static const struct mds_option *option_of(const struct member *m)
+static int64_t get(const struct mds_layout *l, int member)
+{
+    int64_t value;
+
+    if (member >= GRID)
+        return mds_act_get(&l->act, &mds_act_options[member - GRID]);
+    memcpy(&value, (const char *)l + grid[member].offset, sizeof value);
+    return value;
+}
+
+static void set(struct mds_layout *l, int member, int64_t value)
+{
+    if (member >= GRID)
+        mds_act_set(&l->act, &mds_act_options[member - GRID], value);
+    else
+        memcpy((char *)l + grid[member].offset, &value, sizeof value);
+}
+
+static const struct mds_option *option_of(int member)
 {
     const struct mds_option *o = mds_pretrain_options.options;
 
-    while (!o->key || strcmp(o->key, m->key) != 0)
+    while (!o->key || strcmp(o->key, key_of(member)) != 0)
         o++;
     return o;
 }
@@ -63,34 +73,37 @@ static int is_int(const struct mds_option *o)
 
 static struct mds_layout layout_of(const struct mds_config *c)
 {
-    struct mds_layout l;
+    struct mds_layout l = {.act = c->train.act};
 
-    for (int i = 0; i < MEMBERS; i++) {
-        const struct mds_option *o = option_of(&members[i]);
+    for (int i = 0; i < GRID; i++) {
+        const struct mds_option *o = option_of(i);
         const char *from = (const char *)c + o->offset;
+        int64_t value;
         int n;
 
         memcpy(&n, from, sizeof n);
         if (is_int(o))
-            *at(&l, &members[i]) = n;
+            value = n;
         else
-            memcpy(at(&l, &members[i]), from, sizeof(int64_t));
+            memcpy(&value, from, sizeof value);
+        set(&l, i, value);
     }
     return l;
 }
 
-static void put_layout(struct mds_layout l, struct mds_config *c)
+static void put_layout(const struct mds_layout *l, struct mds_config *c)
 {
-    for (int i = 0; i < MEMBERS; i++) {
-        const struct mds_option *o = option_of(&members[i]);
-        const int64_t *value = at(&l, &members[i]);
+    c->train.act = l->act;
+    for (int i = 0; i < GRID; i++) {
+        const struct mds_option *o = option_of(i);
+        int64_t value = get(l, i);
         char *to = (char *)c + o->offset;
-        int n = (int)*value;
+        int n = (int)value;
 
         if (is_int(o))
             memcpy(to, &n, sizeof n);
         else
-            memcpy(to, value, sizeof *value);
+            memcpy(to, &value, sizeof value);
     }
 }
 
@@ -102,7 +115,7 @@ int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
 static unsigned bit(const char *key)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (strcmp(members[i].key, key) == 0)
+        if (strcmp(key_of(i), key) == 0)
             return 1u << i;
     return 0;
 }
@@ -112,7 +125,7 @@ static unsigned set_by_user(const struct mds_config_run *run)
     unsigned fixed = 0;
 
     for (int i = 0; i < MEMBERS; i++)
-        if (mds_settings_of(&run->settings, members[i].key)->level > MDS_LEVEL_DERIVED)
+        if (mds_settings_of(&run->settings, key_of(i))->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
     return fixed;
 }
@@ -152,19 +165,20 @@ unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
 
 const char *mds_layout_flag(int member)
 {
-    return member < MEMBERS ? option_of(&members[member])->flag : NULL;
+    return member < MEMBERS ? option_of(member)->flag : NULL;
 }
 
 int mds_layout_keeps_insides(const struct mds_layout *l)
 {
-    return l->recompute == MDS_RECOMPUTE_NONE || l->recompute_modules != 0;
+    return l->act.recompute == MDS_RECOMPUTE_NONE || l->act.recompute_modules != 0;
 }
 
-static void put_fixed(struct mds_layout *l, struct mds_layout now, unsigned fixed)
+static void put_fixed(struct mds_layout *l, const struct mds_layout *now,
+                      unsigned fixed)
 {
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
-            *at(l, &members[i]) = *at(&now, &members[i]);
+            set(l, i, get(now, i));
 }
 
 /* What goes with some ways to save memory alone chooses among them. */
@@ -174,36 +188,36 @@ static void give_way(struct mds_layout *l, const struct mds_layout *asked)
         l->zero = 3;
         l->offload_optimizer = mds_max(l->offload_optimizer, MDS_PLACE_CPU);
     }
-    if (asked->recompute_modules) {
-        l->recompute = MDS_RECOMPUTE_SELECTIVE;
-        l->sequence_tile = 0;
+    if (asked->act.recompute_modules) {
+        l->act.recompute = MDS_RECOMPUTE_SELECTIVE;
+        l->act.sequence_tile = 0;
     }
-    if (asked->offload_layers > 0 && !mds_layout_keeps_insides(l))
-        l->recompute = MDS_RECOMPUTE_NONE;
-    if (asked->keep_attention > 0)
-        l->recompute_layers = 1;
+    if (asked->act.offload_layers > 0 && !mds_layout_keeps_insides(l))
+        l->act.recompute = MDS_RECOMPUTE_NONE;
+    if (asked->act.keep_attention > 0)
+        l->act.recompute_layers = 1;
 }
 
 static void drop_senseless(struct mds_layout *l)
 {
     if (l->zero < 3 || l->offload_optimizer == MDS_PLACE_DEVICE)
         l->offload_params = MDS_PLACE_DEVICE;
-    if (l->recompute == MDS_RECOMPUTE_NONE)
-        l->sequence_tile = 0;
-    if (l->recompute != MDS_RECOMPUTE_SELECTIVE || l->sequence_tile > 0)
-        l->recompute_modules = 0;
-    if (l->recompute == MDS_RECOMPUTE_NONE ||
-        (l->recompute == MDS_RECOMPUTE_SELECTIVE && l->sequence_tile == 0))
-        l->offload_activations = 0;
-    if (l->recompute != MDS_RECOMPUTE_FULL || l->recompute_layers < 1)
-        l->recompute_layers = 1;
-    if (l->recompute != MDS_RECOMPUTE_FULL || l->sequence_tile == 0 ||
-        l->recompute_layers > 1)
-        l->keep_attention = 0;
-    if (l->sequence_tile == 0 || !l->offload_activations)
-        l->device_inputs = 0;
+    if (l->act.recompute == MDS_RECOMPUTE_NONE)
+        l->act.sequence_tile = 0;
+    if (l->act.recompute != MDS_RECOMPUTE_SELECTIVE || l->act.sequence_tile > 0)
+        l->act.recompute_modules = 0;
+    if (l->act.recompute == MDS_RECOMPUTE_NONE ||
+        (l->act.recompute == MDS_RECOMPUTE_SELECTIVE && l->act.sequence_tile == 0))
+        l->act.offload_activations = 0;
+    if (l->act.recompute != MDS_RECOMPUTE_FULL || l->act.recompute_layers < 1)
+        l->act.recompute_layers = 1;
+    if (l->act.recompute != MDS_RECOMPUTE_FULL || l->act.sequence_tile == 0 ||
+        l->act.recompute_layers > 1)
+        l->act.keep_attention = 0;
+    if (l->act.sequence_tile == 0 || !l->act.offload_activations)
+        l->act.device_inputs = 0;
     if (!mds_layout_keeps_insides(l))
-        l->offload_layers = 0;
+        l->act.offload_layers = 0;
 }
 
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
@@ -211,11 +225,11 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
 {
     struct mds_layout asked = {0};
 
-    put_fixed(&asked, *now, fixed);
-    put_fixed(&l, *now, fixed);
+    put_fixed(&asked, now, fixed);
+    put_fixed(&l, now, fixed);
     give_way(&l, &asked);
     drop_senseless(&l);
-    put_fixed(&l, *now, fixed);
+    put_fixed(&l, now, fixed);
     return l;
 }
 
@@ -228,10 +242,10 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
-    put_layout(*l, c);
+    put_layout(l, c);
     c->parallel.sp_type = MDS_SP_NONE;
     c->parallel.sequence_parallel &= l->tensor > 1;
-    c->train.recompute_layers = mds_max(l->recompute_layers, 1);
+    c->train.act.recompute_layers = mds_max(l->act.recompute_layers, 1);
     c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
     c->train.dry_world = world;
     c->train.dry_rank = 0;
@@ -254,21 +268,16 @@ static void add_option(const struct mds_option *o, int64_t value, struct mds_str
 }
 
 /* The value that needs no option. */
-static int64_t unsaid(const struct member *m)
+static int64_t unsaid(int member)
 {
-    return m->offset == AT(recompute_layers) ? 1
-           : m->offset == AT(loss_tile)      ? MDS_DEFAULT_LOSS_TILE
-                                             : 0;
+    const struct mds_layout l = {.act = mds_act_defaults()};
+
+    return get(&l, member);
 }
 
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
-    struct mds_layout is = *l;
-
-    for (int i = 0; i < MEMBERS; i++) {
-        int64_t value = *at(&is, &members[i]);
-
-        if (!(fixed & 1u << i) && value != unsaid(&members[i]))
-            add_option(option_of(&members[i]), value, out);
-    }
+    for (int i = 0; i < MEMBERS; i++)
+        if (!(fixed & 1u << i) && get(l, i) != unsaid(i))
+            add_option(option_of(i), get(l, i), out);
 }

@@ -14,12 +14,9 @@ struct mds_layout {
     int64_t tensor, pipeline, ulysses, ring;
     int64_t zero;
     int64_t offload_optimizer, offload_params; /* enum mds_place_kind */
-    int64_t recompute;                         /* enum mds_recompute */
-    int64_t recompute_modules; /* of selective; bits of enum mds_recompute_module */
-    int64_t sequence_parallel, offload_activations; /* 0 or 1 */
-    int64_t mlp_tile, loss_tile, sequence_tile;     /* tokens, 0: none */
-    int64_t recompute_layers, keep_attention, device_inputs, offload_layers;
-    int64_t micro, global; /* 0: as the configuration has them */
+    int64_t sequence_parallel;                 /* 0 or 1 */
+    int64_t micro, global;                     /* 0: as the configuration has them */
+    struct mds_activations act;
 };
 
 /* Which members of a layout the user has fixed, by options or SP_TYPE, as bits: bit i

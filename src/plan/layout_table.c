@@ -25,6 +25,16 @@ static int parse_name(const char *text, const char *const *names, int64_t *out)
     return -1;
 }
 
+static int parse_recompute(const char *text, struct mds_activations *a)
+{
+    int64_t recompute;
+
+    if (parse_name(text, mds_recompute_names, &recompute))
+        return -1;
+    a->recompute = (enum mds_recompute)recompute;
+    return 0;
+}
+
 /* The number that key stands for, or NULL. */
 static int64_t *number(struct row *r, const char *key)
 {
@@ -67,7 +77,7 @@ static int read_member(struct row *r, const struct mds_node *n)
     else if (strcmp(n->key, "offload") == 0)
         return parse_name(n->text, mds_place_names, &r->layout.offload_optimizer);
     else if (strcmp(n->key, "recompute") == 0)
-        return parse_name(n->text, mds_recompute_names, &r->layout.recompute);
+        return parse_recompute(n->text, &r->layout.act);
     else
         return -1;
     return 0;
@@ -82,7 +92,7 @@ static int read_row(const struct mds_tree *t, const struct mds_node *map, struct
                                  .pipeline = 1,
                                  .ulysses = 1,
                                  .ring = 1,
-                                 .loss_tile = MDS_DEFAULT_LOSS_TILE}};
+                                 .act = mds_act_defaults()}};
     for (const struct mds_node *n = map->first; n; n = n->next)
         if (!n->key || read_member(r, n)) {
             snprintf(origin, sizeof origin, "%s:%d", t->name, n->line);

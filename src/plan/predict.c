@@ -41,8 +41,8 @@ static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
 
     e->parameters = mds_flops_matmul_params(&f);
     e->tokens_s = (double)tokens / e->step_s / world;
-    e->model_flops =
-        mds_flops_megatron(&f, tokens, mds_recompute_of(&c->train)) / e->step_s / world;
+    e->model_flops = mds_flops_megatron(&f, tokens, mds_recompute_of(&c->train.act)) /
+                     e->step_s / world;
 }
 
 /* Take over of `of` what is worse. */

@@ -23,27 +23,31 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         mds_str_add(out, ", Ulysses %lld", (long long)l->ulysses);
     if (l->ring > 1)
         mds_str_add(out, ", ring %lld", (long long)l->ring);
-    mds_str_add(
-        out, ", data %lld, ZeRO %lld%s%s%s%s", (long long)data, (long long)l->zero,
-        places[l->offload_optimizer], l->offload_params ? ", weights on the host" : "",
-        recomputes[l->recompute], l->offload_activations ? ", inputs on the host" : "");
-    if (l->recompute_modules)
+    mds_str_add(out, ", data %lld, ZeRO %lld%s%s%s%s", (long long)data,
+                (long long)l->zero, places[l->offload_optimizer],
+                l->offload_params ? ", weights on the host" : "",
+                recomputes[l->act.recompute],
+                l->act.offload_activations ? ", inputs on the host" : "");
+    if (l->act.recompute_modules)
         mds_str_add(out, " of %s",
-                    mds_recompute_modules_name((int)l->recompute_modules));
-    if (l->recompute_layers > 1)
-        mds_str_add(out, ", one for %lld blocks", (long long)l->recompute_layers);
-    if (l->device_inputs)
+                    mds_recompute_modules_name((int)l->act.recompute_modules));
+    if (l->act.recompute_layers > 1)
+        mds_str_add(out, ", one for %lld blocks", (long long)l->act.recompute_layers);
+    if (l->act.device_inputs)
         mds_str_add(out, ", those of %lld block%s on the device",
-                    (long long)l->device_inputs, mds_plural(l->device_inputs));
-    if (l->keep_attention)
+                    (long long)l->act.device_inputs, mds_plural(l->act.device_inputs));
+    if (l->act.keep_attention)
         mds_str_add(out, ", attention kept of %lld block%s",
-                    (long long)l->keep_attention, mds_plural(l->keep_attention));
-    if (l->offload_layers)
+                    (long long)l->act.keep_attention,
+                    mds_plural(l->act.keep_attention));
+    if (l->act.offload_layers)
         mds_str_add(out, ", activations of %lld block%s on the host",
-                    (long long)l->offload_layers, mds_plural(l->offload_layers));
-    if (l->mlp_tile || l->sequence_tile)
-        mds_str_add(out, ", tiles of %lld",
-                    (long long)(l->sequence_tile ? l->sequence_tile : l->mlp_tile));
+                    (long long)l->act.offload_layers,
+                    mds_plural(l->act.offload_layers));
+    if (l->act.mlp_tile || l->act.sequence_tile)
+        mds_str_add(
+            out, ", tiles of %lld",
+            (long long)(l->act.sequence_tile ? l->act.sequence_tile : l->act.mlp_tile));
 }
 
 static void print_beside(const struct mds_beside *b, FILE *f)

@@ -173,7 +173,7 @@ static struct cut cut_kept(int64_t n, int64_t all)
  * units that have the host's buffers in turn (optim/zero_offload.c, zero_file.c). */
 static int64_t period(const struct mds_config *c)
 {
-    int64_t part = mds_max(c->train.recompute_layers, 1), n = part;
+    int64_t part = mds_max(c->train.act.recompute_layers, 1), n = part;
 
     if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
         while (n % 4 != 0)
@@ -184,7 +184,7 @@ static int64_t period(const struct mds_config *c)
 /* Some inputs on the device, each of several blocks: no straight line. */
 static int is_mixed(const struct mds_config *c)
 {
-    return c->train.device_inputs > 0 && c->train.recompute_layers > 1;
+    return c->train.act.device_inputs > 0 && c->train.act.recompute_layers > 1;
 }
 
 /* Blocks of a stage: so few that each kind of them is there, the first, the last and
@@ -194,7 +194,7 @@ static struct cut cut_blocks(const struct mds_config *c)
     int64_t n = c->model.layers / c->parallel.pipeline, more = period(c);
     int64_t low = mds_max(more, 2) + n % more;
 
-    if (c->parallel.virtual_stages > 1 || c->train.offload_layers > 0 ||
+    if (c->parallel.virtual_stages > 1 || c->train.act.offload_layers > 0 ||
         2 * low + more >= n)
         return (struct cut){n, 0, 0};
     return (struct cut){n, low, low + more};
@@ -217,9 +217,9 @@ static struct cut cut_of(const struct mds_config *c, int what)
 {
     switch (what) {
     case KEPT_ATTENTION:
-        return cut_kept(c->train.keep_attention, most_blocks(c));
+        return cut_kept(c->train.act.keep_attention, most_blocks(c));
     case KEPT_INPUTS:
-        return cut_kept(c->train.device_inputs, most_blocks(c));
+        return cut_kept(c->train.act.device_inputs, most_blocks(c));
     case BLOCKS:
         return cut_blocks(c);
     default:
@@ -231,8 +231,8 @@ static struct cut cut_of(const struct mds_config *c, int what)
 static void set_blocks(struct mds_config *c, int64_t n)
 {
     c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;
-    c->train.keep_attention = mds_min(c->train.keep_attention, most_blocks(c));
-    c->train.device_inputs = mds_min(c->train.device_inputs, most_blocks(c));
+    c->train.act.keep_attention = mds_min(c->train.act.keep_attention, most_blocks(c));
+    c->train.act.device_inputs = mds_min(c->train.act.device_inputs, most_blocks(c));
 }
 
 static struct mds_config with(const struct mds_config *c, int what, int64_t n)
@@ -240,9 +240,9 @@ static struct mds_config with(const struct mds_config *c, int what, int64_t n)
     struct mds_config out = *c;
 
     if (what == KEPT_ATTENTION)
-        out.train.keep_attention = n;
+        out.train.act.keep_attention = n;
     else if (what == KEPT_INPUTS)
-        out.train.device_inputs = n;
+        out.train.act.device_inputs = n;
     else if (what == BLOCKS)
         set_blocks(&out, n);
     else {

@@ -227,9 +227,9 @@ static int is_confirmed(struct search *s, struct mds_plan_entry *e)
     for (int i = 0; e->estimate.brief && i < FEWER; i++) {
         if (!mds_search_run(s, e, MDS_PREDICT_WHOLE))
             return 0;
-        if (e->estimate.fits || e->layout.keep_attention == 0)
+        if (e->estimate.fits || e->layout.act.keep_attention == 0)
             break;
-        e->layout.keep_attention--;
+        e->layout.act.keep_attention--;
         e->estimate.brief = 1;
     }
     return e->estimate.fits && !e->estimate.brief;
@@ -244,7 +244,7 @@ static double worth(const struct mds_plan_entry *e)
     const struct mds_layout *l = &e->layout;
     int on_host = (l->offload_optimizer != MDS_PLACE_DEVICE) +
                   (l->offload_params != MDS_PLACE_DEVICE) +
-                  (l->offload_activations != 0) + (l->offload_layers != 0);
+                  (l->act.offload_activations != 0) + (l->act.offload_layers != 0);
 
     return e->estimate.tokens_s * (1 - 0.02 * on_host);
 }

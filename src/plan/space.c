@@ -27,13 +27,13 @@ static const struct {
 
 void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile)
 {
-    l->mlp_tile = levels[level].tiles ? tile : 0;
-    l->loss_tile = l->mlp_tile ? l->mlp_tile : MDS_DEFAULT_LOSS_TILE;
-    l->recompute = levels[level].recompute;
-    l->recompute_modules = levels[level].modules;
-    l->sequence_tile = mds_layout_keeps_insides(l) ? 0 : l->mlp_tile;
-    l->offload_activations = levels[level].on_host;
-    l->recompute_layers = levels[level].every;
+    l->act.mlp_tile = levels[level].tiles ? tile : 0;
+    l->act.loss_tile = l->act.mlp_tile ? l->act.mlp_tile : MDS_DEFAULT_LOSS_TILE;
+    l->act.recompute = levels[level].recompute;
+    l->act.recompute_modules = levels[level].modules;
+    l->act.sequence_tile = mds_layout_keeps_insides(l) ? 0 : l->act.mlp_tile;
+    l->act.offload_activations = levels[level].on_host;
+    l->act.recompute_layers = levels[level].every;
 }
 
 static const struct {
@@ -84,7 +84,7 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
 
     mds_plan_set_states(l, place[where]);
     mds_plan_set_activations(l, MDS_PLAN_LEVELS - MDS_PLAN_STEPS + step, tile);
-    l->offload_layers = mds_plan_leaving(r, l) * (LAST - step) / LAST;
+    l->act.offload_layers = mds_plan_leaving(r, l) * (LAST - step) / LAST;
 }
 
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,

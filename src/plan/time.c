@@ -133,7 +133,7 @@ static const double beside = 0.35, between_chunks = 0.6;
  * makes one more. */
 static double forward_s(const struct mds_config *c, double compute_s)
 {
-    return compute_s / (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL ? 4 : 3);
+    return compute_s / (mds_recompute_of(&c->train.act) == MDS_RECOMPUTE_FULL ? 4 : 3);
 }
 
 /* In how many chunks rows travel between tensor ranks: all of a micro-batch's, or of a
@@ -142,7 +142,7 @@ static int tensor_chunks(const struct mds_config *c)
 {
     int64_t ranks = c->parallel.ulysses * c->parallel.ring;
     int64_t rows = c->batch.micro * c->model.seq_length / ranks;
-    int64_t tile = c->train.sequence_tile;
+    int64_t tile = c->train.act.sequence_tile;
     int64_t e = c->train.type == MDS_TYPE_F32 ? 4 : 2;
 
     rows = tile > 0 && tile < rows ? tile : rows;
@@ -163,10 +163,10 @@ static double tensor_s(const struct mds_config *c, double all, double compute_s)
     double weights = forward_s(c, compute_s), others = 1 - 1.0 / tensor_chunks(c);
     double chunked;
 
-    if (mds_recompute_of(&c->train) == MDS_RECOMPUTE_FULL)
+    if (mds_recompute_of(&c->train.act) == MDS_RECOMPUTE_FULL)
         of += forward - 1; /* nobody needs the MLP's result again */
     behind *= all / of;
-    chunked = (all - behind) * (c->train.sequence_tile > 0 ? 0.5 : 1) * others;
+    chunked = (all - behind) * (c->train.act.sequence_tile > 0 ? 0.5 : 1) * others;
     return all - behind - chunked + showing(behind, weights, beside) +
            showing(chunked, (compute_s - weights) * others, between_chunks);
 }
@@ -254,7 +254,7 @@ static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
     double one_way =
         (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) / host_rate(m, per_node);
 
-    if (c->train.offload_layers == 0)
+    if (c->train.act.offload_layers == 0)
         return 0;
     return bigger(one_way - behind * forward, 0) +
            bigger(one_way - behind * (passes_s - forward), 0);

@@ -119,10 +119,10 @@ static void advise_leaving(const struct run *r)
     int64_t n = mds_most_leaving(mds_stage_blocks(&c));
     char setting[64];
 
-    if (!is_on_gpus(r) || mds_recompute_of(&c.train) != MDS_RECOMPUTE_NONE ||
-        n <= c.train.offload_layers)
+    if (!is_on_gpus(r) || mds_recompute_of(&c.train.act) != MDS_RECOMPUTE_NONE ||
+        n <= c.train.act.offload_layers)
         return;
-    c.train.offload_layers = n;
+    c.train.act.offload_layers = n;
     snprintf(setting, sizeof setting, "--cpu-offloading-num-layers %lld", (long long)n);
     advise(r, &c, setting);
 }
@@ -134,14 +134,14 @@ static void advise_full(const struct run *r, int64_t tile)
     char setting[128] = "--recompute-granularity full";
     size_t n = strlen(setting);
 
-    c.train.recompute = MDS_RECOMPUTE_FULL;
-    c.train.offload_layers = 0;
+    c.train.act.recompute = MDS_RECOMPUTE_FULL;
+    c.train.act.offload_layers = 0;
     if (tile > 0) {
-        c.train.sequence_tile = tile;
+        c.train.act.sequence_tile = tile;
         n += (size_t)snprintf(setting + n, sizeof setting - n, " --sequence-tile %lld",
                               (long long)tile);
     }
-    if (r->config->train.offload_layers > 0)
+    if (r->config->train.act.offload_layers > 0)
         snprintf(setting + n, sizeof setting - n, " --cpu-offloading-num-layers 0");
     advise(r, &c, setting);
 }
@@ -151,17 +151,17 @@ static void advise_all(const struct run *r)
     struct mds_config c = *r->config;
 
     advise_leaving(r);
-    if (c.train.recompute == MDS_RECOMPUTE_NONE) {
-        c.train.recompute = MDS_RECOMPUTE_SELECTIVE;
-        c.train.recompute_modules = MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT;
+    if (c.train.act.recompute == MDS_RECOMPUTE_NONE) {
+        c.train.act.recompute = MDS_RECOMPUTE_SELECTIVE;
+        c.train.act.recompute_modules = MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT;
         advise(
             r, &c,
             "--recompute-granularity selective --recompute-modules layernorm mlp_act");
         c = *r->config;
     }
-    if (c.train.recompute != MDS_RECOMPUTE_FULL)
+    if (c.train.act.recompute != MDS_RECOMPUTE_FULL)
         advise_full(r, 0);
-    if (c.train.sequence_tile == 0 && c.model.seq_length > 4096)
+    if (c.train.act.sequence_tile == 0 && c.model.seq_length > 4096)
         advise_full(r, 4096);
     if (c.batch.micro > 1) {
         c.batch.accumulation *= c.batch.micro;
@@ -169,8 +169,8 @@ static void advise_all(const struct run *r)
         advise(r, &c, "--micro-batch-size 1");
         c = *r->config;
     }
-    if (c.train.loss_tile == 0 || c.train.loss_tile > 1024) {
-        c.train.loss_tile = 1024;
+    if (c.train.act.loss_tile == 0 || c.train.act.loss_tile > 1024) {
+        c.train.act.loss_tile = 1024;
         advise(r, &c, "--loss-tile 1024");
         c = *r->config;
     }

@@ -95,10 +95,10 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
     c.parallel = (struct mds_parallel_config){1, 1, 1, 1, 1, .virtual_stages = 1};
     c.train = (struct mds_train_config){.seed = 3,
                                         .type = MDS_TYPE_BF16,
-                                        .recompute = MDS_RECOMPUTE_FULL,
-                                        .recompute_layers = 1,
-                                        .sequence_tile = tile,
-                                        .attention_chunk = chunk,
+                                        .act.recompute = MDS_RECOMPUTE_FULL,
+                                        .act.recompute_layers = 1,
+                                        .act.sequence_tile = tile,
+                                        .act.attention_chunk = chunk,
                                         .flash_attn = 1,
                                         .bucket_bytes = 1 << 20};
     return c;
@@ -303,7 +303,7 @@ void layer_run(struct layer *l)
     struct stream stream;
     struct work w = {0};
     struct mds_arena_mark mark = mds_arena_mark(&l->e->step), host_mark;
-    int far = l->config.train.attention_chunk > 0;
+    int far = l->config.train.act.attention_chunk > 0;
     struct share share[SHARES];
     void *x = NULL, *y = NULL;
 
@@ -382,7 +382,7 @@ static void free_parts(struct layer *l)
 /* Rows at the ends, around the border of a tile, and between. */
 static void choose_rows(struct layer *l)
 {
-    int64_t S = l->S, tile = l->config.train.sequence_tile;
+    int64_t S = l->S, tile = l->config.train.act.sequence_tile;
     int64_t rows[SAMPLES] = {9, S / 3, S / 2, tile - 1, tile, S - S / 7, S - 2, S - 1};
 
     for (int i = 0; i < SAMPLES; i++)

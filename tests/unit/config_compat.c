@@ -102,8 +102,8 @@ static void test_megatron_flags(void **state)
         "--use-rotary-position-embeddings --distributed-timeout-minutes 30");
     assert_fine(&r);
     assert_true(r.run->config.parallel.timeout_s == 1800);
-    assert_int_equal(r.run->config.train.loss_tile, MDS_DEFAULT_LOSS_TILE);
-    assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
+    assert_int_equal(r.run->config.train.act.loss_tile, MDS_DEFAULT_LOSS_TILE);
+    assert_int_equal(r.run->config.train.act.recompute, MDS_RECOMPUTE_FULL);
     assert_int_equal(r.run->config.model.linear_bias, 0);
     assert_int_equal(r.run->config.model.tied_head, 0);
     assert_int_equal(r.run->config.model.position, MDS_POSITION_ROPE);
@@ -334,8 +334,8 @@ static void test_alcf_variables(void **state)
     assert_int_equal(r.run->config.model.seq_length, 128000);
     assert_int_equal(r.run->config.batch.accumulation, 4);
     assert_int_equal(r.run->config.train.tokens, 1000000000);
-    assert_int_equal(r.run->config.train.recompute, MDS_RECOMPUTE_FULL);
-    assert_int_equal(r.run->config.train.recompute_layers, 2);
+    assert_int_equal(r.run->config.train.act.recompute, MDS_RECOMPUTE_FULL);
+    assert_int_equal(r.run->config.train.act.recompute_layers, 2);
     assert_int_equal(r.run->config.train.type, MDS_TYPE_BF16);
     assert_int_equal(r.run->config.parallel.sp_type, MDS_SP_MEGATRON);
     assert_int_equal(r.run->config.parallel.tensor, 2);
@@ -405,8 +405,8 @@ static void test_deepspeed(void **state)
     assert_true(r.run->config.train.initial_loss_scale == 65536);
     assert_true(r.run->config.train.min_loss_scale == 2);
     assert_int_equal(r.run->config.train.hysteresis, 3);
-    assert_int_equal(r.run->config.train.partition_activations, 1);
-    assert_int_equal(r.run->config.train.offload_activations, 1);
+    assert_int_equal(r.run->config.train.act.partition_activations, 1);
+    assert_int_equal(r.run->config.train.act.offload_activations, 1);
     close_reading(&r);
     /* as ALCF's helpers.sh writes it */
     write_text("ds.json", "{\"fp16\": {\"enabled\": false, \"loss_scale\": 0},\n"

@@ -181,7 +181,7 @@ static void expect_off(const char *args, int64_t world, const char *what)
     assert_int_equal(r.diag.count, 1);
     assert_said(&r.diag, what);
     assert_false(world == 1 && r.run->config.parallel.sequence_parallel);
-    assert_false(r.run->config.train.partition_activations);
+    assert_false(r.run->config.train.act.partition_activations);
     close_reading(&r);
 }
 

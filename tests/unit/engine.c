@@ -132,11 +132,11 @@ static void gradients_begin_anew(void **state)
         struct values first, second;
         struct fixture f;
 
-        c.train.mlp_tile = way / 2 % 2 ? 5 : 0;
-        c.train.loss_tile = way / 2 % 2 ? 7 : 0;
-        c.train.recompute = way / 4 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
-        c.train.recompute_layers = 1;
-        c.train.sequence_tile = way / 4 ? c.batch.micro * 3 : 0;
+        c.train.act.mlp_tile = way / 2 % 2 ? 5 : 0;
+        c.train.act.loss_tile = way / 2 % 2 ? 7 : 0;
+        c.train.act.recompute = way / 4 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
+        c.train.act.recompute_layers = 1;
+        c.train.act.sequence_tile = way / 4 ? c.batch.micro * 3 : 0;
         open_on(&f, &c, "cpu");
         backward(&f);
         first = values_of(&f, MDS_ZERO_GRAD);

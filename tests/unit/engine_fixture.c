@@ -49,7 +49,7 @@ struct mds_config gpt_shape(void)
                                               .virtual_stages = 1};
     c.train.seed = 5;
     c.train.eval_iters = 1;
-    c.train.recompute_layers = 1;
+    c.train.act.recompute_layers = 1;
     c.train.bucket_bytes = 4096;
     c.train.overlap_grad_reduce = 1;
     c.train.flash_attn = 1;

@@ -54,16 +54,16 @@ static void ways_agree(int64_t layers, int from, int to,
 
 static void set_recompute(struct mds_config *c, int way)
 {
-    c->train.recompute = way == 0 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
-    c->train.recompute_layers = way % 4 >= 2 ? way % 4 : 1;
-    c->train.offload_activations = way >= 4;
-    c->train.mlp_tile = way == 5 ? 7 : 0;
+    c->train.act.recompute = way == 0 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+    c->train.act.recompute_layers = way % 4 >= 2 ? way % 4 : 1;
+    c->train.act.offload_activations = way >= 4;
+    c->train.act.mlp_tile = way == 5 ? 7 : 0;
 }
 
 static void set_modules(struct mds_config *c, int modules)
 {
-    c->train.recompute = modules ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
-    c->train.recompute_modules = modules;
+    c->train.act.recompute = modules ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
+    c->train.act.recompute_modules = modules;
 }
 
 static void set_recompute_late(struct mds_config *c, int way)
@@ -87,7 +87,7 @@ static void recompute_changes_nothing(void **state)
 /* Ways 1 .. 3 of five blocks. */
 static void set_away(struct mds_config *c, int way)
 {
-    c->train.offload_layers = way;
+    c->train.act.offload_layers = way;
     be_late(0);
 }
 
@@ -135,14 +135,15 @@ static void set_tiles(struct mds_config *c, int way)
     static const int64_t every[] = {1, 1, 2, 3, 6}, chunk[] = {0, 0, 5, 1, 4, 13, 20};
     struct mds_train_config *t = &c->train;
 
-    t->recompute = way % 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
-    t->recompute_layers = way % 2 ? 1 : every[way % 5];
-    t->offload_activations = way / 2 % 2;
-    t->sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
-    t->mlp_tile = way % 4 == 1 ? 3 : 0;
-    t->attention_chunk = chunk[way % 7];
-    t->keep_attention = t->recompute_layers == 1 ? way % 4 : 0; /* of full alone */
-    t->device_inputs = t->offload_activations ? way / 4 % 4 : 0;
+    t->act.recompute = way % 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
+    t->act.recompute_layers = way % 2 ? 1 : every[way % 5];
+    t->act.offload_activations = way / 2 % 2;
+    t->act.sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
+    t->act.mlp_tile = way % 4 == 1 ? 3 : 0;
+    t->act.attention_chunk = chunk[way % 7];
+    t->act.keep_attention =
+        t->act.recompute_layers == 1 ? way % 4 : 0; /* of full alone */
+    t->act.device_inputs = t->act.offload_activations ? way / 4 % 4 : 0;
 }
 
 static void set_tiles_late(struct mds_config *c, int way)
@@ -180,19 +181,19 @@ static void copies_are_hidden(void **state)
         struct mds_config c = shapes[way & 1]();
         struct copies few, many;
 
-        c.train.recompute =
+        c.train.act.recompute =
             way >= 0 && way & 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
-        c.train.sequence_tile = way < 0 ? 0 : 2 * c.batch.micro;
-        c.train.offload_activations = 1;
-        c.train.attention_chunk = way < 4 ? 0 : 7;
+        c.train.act.sequence_tile = way < 0 ? 0 : 2 * c.batch.micro;
+        c.train.act.offload_activations = 1;
+        c.train.act.attention_chunk = way < 4 ? 0 : 7;
         c.model.layers = 4;
         few = copies_of(&c);
         if (way < 4)
             c.model.layers = 12;
         else if (way < 8)
-            c.train.attention_chunk = 2;
+            c.train.act.attention_chunk = 2;
         else
-            c.train.sequence_tile = c.batch.micro;
+            c.train.act.sequence_tile = c.batch.micro;
         many = copies_of(&c);
         assert_true(3 * few.all <= 2 * many.all);
         assert_int_equal(many.bare, few.bare);
@@ -209,7 +210,7 @@ static void leaving_is_hidden(void **state)
         struct copies count;
 
         c.model.layers = 6;
-        c.train.offload_layers = n;
+        c.train.act.offload_layers = n;
         count = copies_of(&c);
         assert_int_equal(count.all, 2 * n);
         assert_int_equal(count.bare, 0);
@@ -220,7 +221,7 @@ static void set_split(struct mds_config *c, int way)
 {
     c->batch.micro = 1 << way;
     c->batch.accumulation = ROWS >> way;
-    c->train.loss_tile = 5 << way;
+    c->train.act.loss_tile = 5 << way;
 }
 
 /* So do micro-batches and tiles of the loss. */
@@ -242,13 +243,13 @@ static void dry_ledger_is_the_same(void **state)
         if (k >= 16) {
             c.model.layers = 5;
             set_modules(&c, k % 4);
-            c.train.offload_layers = k % 3 + 1;
+            c.train.act.offload_layers = k % 3 + 1;
         } else if (k >= 12)
             set_tiles(&c, k);
         else if (k >= 6)
             set_modules(&c, k / 2 - 2);
         else
-            c.train.recompute = (enum mds_recompute)(k / 2);
+            c.train.act.recompute = (enum mds_recompute)(k / 2);
         open_on(&cpu, &c, "cpu");
         open_on(&dry, &c, "dry");
         backward(&cpu);
@@ -279,7 +280,7 @@ static void recompute_saves_memory(void **state)
         struct mds_engine_need need;
 
         c.model.layers = 12;
-        c.train.recompute = (enum mds_recompute)m;
+        c.train.act.recompute = (enum mds_recompute)m;
         assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need), MDS_OK);
         peak[m] = need.memory.total_peak;
     }
@@ -349,7 +350,7 @@ static void what_leaves_is_on_the_host(void **state)
         set_modules(&c, k % 4);
         block = block_bytes(&c, stages, rank);
         assert_int_equal(mds_engine_measure(&c, stages, rank, 1, &all), MDS_OK);
-        c.train.offload_layers = n;
+        c.train.act.offload_layers = n;
         assert_int_equal(mds_engine_measure(&c, stages, rank, 1, &few), MDS_OK);
         assert_true(goes > 0 && (k % 4 == 3 ? goes == block : goes < block));
         assert_int_equal(few.host.peak[MDS_MEM_ACT], n * goes);
@@ -375,8 +376,8 @@ static void a_large_run_is_measured(void **state)
     c.model.ffn_hidden = 4 * 25600;
     c.model.seq_length = c.model.max_positions = 1 << 20;
     c.batch.micro = c.batch.global = 1;
-    c.train.recompute = MDS_RECOMPUTE_FULL;
-    c.train.loss_tile = 1024;
+    c.train.act.recompute = MDS_RECOMPUTE_FULL;
+    c.train.act.loss_tile = 1024;
     assert_int_equal(mds_engine_measure(&c, 64, 5, 64, &need), MDS_OK);
     assert_true((double)need.memory.peak[MDS_MEM_PARAM] > 4e12);
     assert_int_equal(need.memory.peak[MDS_MEM_CKPT], 128 * 25600LL * 4 << 20);
@@ -408,11 +409,11 @@ static void a_token_costs_what_it_must(void **state)
         c.model.layers = L;
         c.model.position = MDS_POSITION_NONE;
         c.batch = (struct mds_batch_config){1, 1, 1};
-        c.train.recompute = MDS_RECOMPUTE_FULL;
-        c.train.offload_activations = 1;
-        c.train.sequence_tile = 8192;
-        c.train.loss_tile = 8192;
-        c.train.attention_chunk = chunks ? 65536 : 0;
+        c.train.act.recompute = MDS_RECOMPUTE_FULL;
+        c.train.act.offload_activations = 1;
+        c.train.act.sequence_tile = 8192;
+        c.train.act.loss_tile = 8192;
+        c.train.act.attention_chunk = chunks ? 65536 : 0;
         for (int i = 0; i < 2; i++) {
             c.model.seq_length = tokens << i;
             assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need[i]), MDS_OK);
@@ -454,12 +455,12 @@ static void what_comes_back_is_what_went(void **state)
     for (int chunk = 0; chunk <= 7; chunk += 7) {
         struct mds_config c = gpt_shape(), on_device;
 
-        c.train.recompute = MDS_RECOMPUTE_SELECTIVE;
-        c.train.offload_activations = 1;
-        c.train.sequence_tile = 5;
-        c.train.attention_chunk = chunk;
+        c.train.act.recompute = MDS_RECOMPUTE_SELECTIVE;
+        c.train.act.offload_activations = 1;
+        c.train.act.sequence_tile = 5;
+        c.train.act.attention_chunk = chunk;
         on_device = c;
-        on_device.train.device_inputs = c.model.layers;
+        on_device.train.act.device_inputs = c.model.layers;
         assert_true(copied_in(&c) == copied_in(&on_device));
     }
 }
@@ -472,7 +473,7 @@ static void copied_is_what_leaves(void **state)
     (void)state;
     c.model.layers = 6;
     none = c;
-    c.train.offload_layers = 4;
+    c.train.act.offload_layers = 4;
     assert_true(copied_in(&c) == copied_in(&none));
 }
 

@@ -64,7 +64,7 @@ static void what_room_there_is_is_used(void **state)
     (void)state;
     for (t.m->gpu.memory = 1 << 28; kept < 4; t.m->gpu.memory += 1 << 25) {
         const struct mds_plan *p = search(&t, 1);
-        int64_t n = p->fit_count ? p->fits[0].layout.keep_attention : 0;
+        int64_t n = p->fit_count ? p->fits[0].layout.act.keep_attention : 0;
 
         assert_true(n >= kept && t.m->gpu.memory < INT64_C(1) << 32);
         some += n > kept && n < 4;
@@ -87,7 +87,7 @@ static void full_recompute_keeps_attention(void **state)
     t.m->gpu.memory = INT64_C(1) << 33;
     p = search(&t, 2);
     assert_true(p->fit_count > 0);
-    assert_int_equal(p->fits[0].layout.keep_attention, 3);
+    assert_int_equal(p->fits[0].layout.act.keep_attention, 3);
     close_toy(&t);
 }
 
@@ -119,8 +119,8 @@ static void blocks_leave_for_want_of_room(void **state)
             assert_int_equal(t.p.fit_count, 1);
             e = &t.p.fits[0];
             l = e->layout;
-            assert_int_equal(l.offload_layers, ++left);
-            l.offload_layers--;
+            assert_int_equal(l.act.offload_layers, ++left);
+            l.act.offload_layers--;
             if (left == 0)
                 continue;
             assert_int_equal(mds_layout_apply(t.run, &l, ranks, &c), MDS_OK);
@@ -145,7 +145,7 @@ static void what_is_fixed_stays(void **state)
     for (size_t i = 0; i < p->fit_count; i++) {
         assert_int_equal(p->fits[i].layout.tensor, 2);
         assert_int_equal(p->fits[i].layout.zero, 1);
-        assert_int_equal(p->fits[i].layout.recompute, MDS_RECOMPUTE_FULL);
+        assert_int_equal(p->fits[i].layout.act.recompute, MDS_RECOMPUTE_FULL);
     }
     mds_layout_options(&p->fits[0].layout, p->fixed, &text);
     assert_non_null(strstr(text.s, "--pipeline-model-parallel-size"));
@@ -239,7 +239,7 @@ static void blocks_that_shall_leave_do(void **state)
     (void)state;
     assert_true(p->fit_count > 0);
     for (size_t i = 0; i < p->fit_count; i++)
-        assert_int_equal(p->fits[i].layout.offload_layers, 2);
+        assert_int_equal(p->fits[i].layout.act.offload_layers, 2);
     assert_fails(mds_plan_refuse(&r, search(&u, 4)), MDS_EUSER,
                  "of the 4 blocks of a model two have to stay");
     close_toy(&t);
@@ -250,12 +250,12 @@ static void blocks_that_shall_leave_do(void **state)
 static void a_layout_is_asked_for(void **state)
 {
     struct mds_layout l = {.tensor = 2,
-                           .recompute = MDS_RECOMPUTE_SELECTIVE,
-                           .recompute_modules =
+                           .act.recompute = MDS_RECOMPUTE_SELECTIVE,
+                           .act.recompute_modules =
                                MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT,
-                           .recompute_layers = 1,
-                           .loss_tile = MDS_DEFAULT_LOSS_TILE,
-                           .offload_layers = 3};
+                           .act.recompute_layers = 1,
+                           .act.loss_tile = MDS_DEFAULT_LOSS_TILE,
+                           .act.offload_layers = 3};
     struct mds_str text = {0};
 
     (void)state;
@@ -265,7 +265,7 @@ static void a_layout_is_asked_for(void **state)
                         "selective --recompute-modules layernorm,mlp_act "
                         "--cpu-offloading-num-layers 3");
     mds_str_fini(&text);
-    l = (struct mds_layout){.tensor = 2, .recompute_layers = 3};
+    l = (struct mds_layout){.tensor = 2, .act.recompute_layers = 3};
     mds_layout_options(&l, 0, &text);
     assert_string_equal(text.s, "--tensor-model-parallel-size 2 --loss-tile 0 "
                                 "--checkpoint-num-layers 3");
@@ -359,9 +359,9 @@ static double fastest(const struct toy *t, int world)
         for (int64_t k = 0; k <= all && speed > 0; k += mds_max(all / 4, 1)) {
             struct mds_layout kept = l;
 
-            kept.keep_attention = k;
+            kept.act.keep_attention = k;
             kept = mds_layout_keep(kept, &now, fixed);
-            speed = kept.keep_attention == k ? speed_of(t, &kept, world) : 0;
+            speed = kept.act.keep_attention == k ? speed_of(t, &kept, world) : 0;
             best = fmax(best, speed);
         }
     }

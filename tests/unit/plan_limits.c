@@ -124,7 +124,7 @@ static void the_longest_has_blocks_on_the_host(void **state)
         struct mds_plan_longest l;
 
         assert_int_equal(mds_plan_max_seq(&r, &l), MDS_OK);
-        assert_int_equal(l.best.layout.offload_layers, 2);
+        assert_int_equal(l.best.layout.act.offload_layers, 2);
         t.run->config.model.seq_length = (l.seq + l.seq / 128) / 4 * 4;
         assert_int_equal(search(&t, 2)->fit_count, 0);
         close_toy(&t);

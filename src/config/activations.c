@@ -1,0 +1,81 @@
+#include "config/activations.h"
+#include "base/minmax.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(struct mds_activations, field)
+
+const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
+    {"train.recompute", AT(recompute)},
+    {"train.recompute_modules", AT(recompute_modules)},
+    {"train.partition_activations", AT(partition_activations)},
+    {"train.offload_activations", AT(offload_activations)},
+    {"train.mlp_tile", AT(mlp_tile)},
+    {"train.loss_tile", AT(loss_tile)},
+    {"train.sequence_tile", AT(sequence_tile)},
+    {"train.attention_chunk", AT(attention_chunk)},
+    {"train.recompute_layers", AT(recompute_layers)},
+    {"train.keep_attention", AT(keep_attention)},
+    {"train.device_inputs", AT(device_inputs)},
+    {"train.offload_layers", AT(offload_layers)},
+    {NULL, 0},
+};
+
+/* The members before this one are ints. */
+static int is_int(const struct mds_act_option *o)
+{
+    return o->offset < AT(recompute_layers);
+}
+
+int64_t mds_act_get(const struct mds_activations *a, const struct mds_act_option *o)
+{
+    const char *from = (const char *)a + o->offset;
+    int64_t value;
+    int n;
+
+    memcpy(&n, from, sizeof n);
+    if (is_int(o))
+        return n;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+void mds_act_set(struct mds_activations *a, const struct mds_act_option *o,
+                 int64_t value)
+{
+    char *to = (char *)a + o->offset;
+    int n = (int)value;
+
+    if (is_int(o))
+        memcpy(to, &n, sizeof n);
+    else
+        memcpy(to, &value, sizeof value);
+}
+
+struct mds_activations mds_act_defaults(void)
+{
+    return (struct mds_activations){.recompute_layers = 1,
+                                    .loss_tile = MDS_DEFAULT_LOSS_TILE};
+}
+
+const char *const mds_recompute_names[] = {"none", "selective", "full", NULL};
+
+enum mds_recompute mds_recompute_of(const struct mds_activations *a)
+{
+    return a->recompute == MDS_RECOMPUTE_SELECTIVE && a->recompute_modules
+               ? MDS_RECOMPUTE_NONE
+               : a->recompute;
+}
+
+const char *mds_recompute_modules_name(int modules)
+{
+    static const char *const names[] = {"", "layernorm", "mlp_act",
+                                        "layernorm,mlp_act"};
+
+    return names[modules];
+}
+
+int64_t mds_most_leaving(int64_t blocks)
+{
+    return mds_max(mds_min(blocks / 2, blocks - 2), 0);
+}

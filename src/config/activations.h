@@ -1,0 +1,71 @@
+/* What blocks keep of activations between forward and backward, and where: the options
+ * about it, which of them go together, and what they mean.  Config reads and checks
+ * them, the planner searches them, the model asks what a block keeps: nobody else
+ * interprets an option of this kind. */
+#ifndef MDS_CONFIG_ACTIVATIONS_H
+#define MDS_CONFIG_ACTIVATIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
+/* What selective recompute can name, as bits. */
+enum mds_recompute_module { MDS_MODULE_LAYERNORM = 1, MDS_MODULE_MLP_ACT = 2 };
+
+/* Rows of logits at a time unless told.  Each further tile reads and writes the f32
+ * gradient of the head's weight once more, 8 V H bytes: on an H200 0.3 % of 16384
+ * tokens' time in a GPT of 124 M parameters, less in a larger one. */
+enum { MDS_DEFAULT_LOSS_TILE = 16384 };
+
+/* The options' values; without padding, so that two can be compared as bytes. */
+struct mds_activations {
+    enum mds_recompute recompute;
+    int recompute_modules; /* selective: these and nothing else; 0: none are named */
+    int partition_activations; /* full: kept inputs are cut over the tensor ranks */
+    int offload_activations;   /* full, or tiled: what is kept waits in host memory */
+    int64_t recompute_layers;  /* full: blocks per kept input */
+    int64_t offload_layers;    /* none: blocks whose buffers wait in host memory */
+    int64_t sequence_tile;   /* rows of a block at a time, but for attention; 0: all */
+    int64_t keep_attention;  /* full: blocks that keep attention's result, too */
+    int64_t device_inputs;   /* offloaded inputs: blocks whose stay on the device */
+    int64_t attention_chunk; /* tokens of q, k, v on the device at a time; 0: all */
+    int64_t mlp_tile;        /* rows of the MLP's inside at a time; 0: all */
+    int64_t loss_tile;       /* rows of logits at a time; 0: all */
+};
+
+_Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 8 * sizeof(int64_t),
+               "activations are compared as bytes");
+
+/* One member, and the key of its option (options.c). */
+struct mds_act_option {
+    const char *key;
+    size_t offset;
+};
+
+/* All members; ends with a key of NULL. */
+enum { MDS_ACT_OPTIONS = 12 };
+extern const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1];
+
+/* The value of one member. */
+int64_t mds_act_get(const struct mds_activations *a, const struct mds_act_option *o);
+void mds_act_set(struct mds_activations *a, const struct mds_act_option *o,
+                 int64_t value);
+
+/* The values of options that nobody has given. */
+struct mds_activations mds_act_defaults(void);
+
+/* By enum mds_recompute, as options have them; NULL at the end. */
+extern const char *const mds_recompute_names[];
+
+/* Which large parts of blocks are computed again: NONE, too, where modules are named.
+ */
+enum mds_recompute mds_recompute_of(const struct mds_activations *a);
+
+/* "layernorm,mlp_act" */
+const char *mds_recompute_modules_name(int modules);
+
+/* Of so many blocks the most that --cpu-offloading-num-layers takes where nobody says
+ * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */
+int64_t mds_most_leaving(int64_t blocks);
+
+#endif
