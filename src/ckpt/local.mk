@@ -34,7 +34,7 @@ tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
 unit_tests += tests/unit/ckpt_parts
 tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
 tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a src/comm/libmds_comm.a \
+tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a $(comm_libs) \
   src/tensor/libmds_tensor.a src/io/libmds_io.a $(comm_ldadd) $(HDF5_LIBS) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_folder

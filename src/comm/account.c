@@ -7,23 +7,6 @@
 static const char *site_file = "";
 static int site_line;
 
-static const char *const kind_names[MDS_COMM_KINDS] = {
-    [MDS_COMM_ALL_REDUCE] = "all_reduce",
-    [MDS_COMM_REDUCE_SCATTER] = "reduce_scatter",
-    [MDS_COMM_ALL_GATHER] = "all_gather",
-    [MDS_COMM_ALL_TO_ALL] = "all_to_all",
-    [MDS_COMM_BROADCAST] = "broadcast",
-    [MDS_COMM_BARRIER] = "barrier",
-    [MDS_COMM_F64] = "all_reduce_f64",
-    [MDS_COMM_SEND] = "send",
-    [MDS_COMM_RECV] = "recv",
-};
-
-const char *mds_comm_kind_name(enum mds_comm_kind kind)
-{
-    return kind_names[kind];
-}
-
 void mds_comm_at(const char *file, int line)
 {
     site_file = file;
@@ -86,7 +69,7 @@ void mds_comm_profile_waited(void)
 void mds_comm_profile_move(const struct mds_comm *c, const struct mds_comm_call *call,
                            void *stream)
 {
-    mds_range_begin(kind_names[call->kind]);
+    mds_range_begin(mds_comm_kind_name(call->kind));
     mds_profile_begin(profiled, MDS_PROFILE_MOVE, (int)call->kind,
                       (struct mdsk_cost){0, (double)wire_bytes(c, call)}, stream);
 }
@@ -113,7 +96,7 @@ enum mds_rc mds_comm_fail_broken(const struct mds_comm *c,
                                  const struct mds_comm_call *call)
 {
     return mds_fail(c->broken, "%s: %s: an earlier call of this group failed", c->tag,
-                    kind_names[call->kind]);
+                    mds_comm_kind_name(call->kind));
 }
 
 enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call)
@@ -124,7 +107,7 @@ enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *cal
     call->line = site_line;
     if (!ok)
         return mds_fail(MDS_EBUG, "%s: %s at %s:%d: wrong arguments", c->tag,
-                        kind_names[call->kind], call->file, call->line);
+                        mds_comm_kind_name(call->kind), call->file, call->line);
     if (c->broken)
         return mds_comm_fail_broken(c, call);
     if (c->size == 1)
@@ -132,6 +115,6 @@ enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *cal
     charge(c, call);
     call->number = message ? 0 : ++c->number;
     if (c->ops)
-        mds_comm_watch_entered(c, call);
+        mds_watch_entered(c->tag, call);
     return !message && c->ops && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
 }

@@ -60,7 +60,7 @@ static void put(const struct mds_comm_print *p, char *text, int size)
         .count = p->count,
     };
 
-    mds_comm_call_text(&call, text, size);
+    mds_watch_call_text(&call, text, size);
 }
 
 static enum mds_rc compare(struct mds_comm *c, const struct mds_comm_call *call)

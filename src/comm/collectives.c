@@ -33,7 +33,7 @@ static enum mds_rc block(struct mds_comm *c)
 static enum mds_rc end(struct mds_comm *c)
 {
     if (c->ops)
-        mds_comm_watch_done(c, &c->call);
+        mds_watch_done(c->tag, &c->call);
     return MDS_OK;
 }
 

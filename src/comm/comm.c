@@ -15,12 +15,11 @@
  * third: whoever waits must move everything. */
 static struct mds_comm *live;
 
-static double timeout_s = 600;
 static int64_t segment = 4 << 20;
 
 void mds_comm_set_timeout_s(double s)
 {
-    timeout_s = s;
+    mds_watchdog_set_limit_s(s);
 }
 
 void mds_comm_set_segment(int64_t floats)
@@ -28,11 +27,6 @@ void mds_comm_set_segment(int64_t floats)
     const int64_t most = 1 << 28; /* a GiB: MPI counts bytes in an int */
 
     segment = floats < 1 ? 1 : floats > most ? most : floats;
-}
-
-double mds_comm_timeout_s(void)
-{
-    return timeout_s;
 }
 
 struct mds_comm *mds_comm_live(void)
@@ -192,61 +186,6 @@ static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *ca
     return rank < 0 ? -1 : c->world_ranks[rank];
 }
 
-/* Let the alarm reach the others, and their lines and answers come, before this rank's
- * failure ends the run. */
-static void linger(int awaited)
-{
-    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_rest(1))
-        mds_comm_alarm_answer(awaited);
-}
-
-/* The rank that is awaited may itself wait for another: that one is to blame. */
-static enum mds_rc blame(const struct mds_comm *c, int awaited)
-{
-    int silent = mds_comm_alarm_follow(awaited);
-    char between[64] = "";
-
-    if (silent != awaited)
-        snprintf(between, sizeof between, "; rank %d, awaited here, waits for it, too",
-                 awaited);
-    return mds_fail(MDS_ECOMM,
-                    "%s: rank %d has been silent for %g s, the limit "
-                    "(--distributed-timeout-minutes): look for what it said last%s",
-                    c->tag, silent, timeout_s, between);
-}
-
-enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
-                             int first)
-{
-    char line[512];
-
-    c->broken = MDS_ECOMM;
-    mds_comm_watch_line(line, sizeof line);
-    mds_error("%s", line);
-    if (first < 0)
-        mds_comm_alarm_ring(MDS_COMM_GIVES_UP);
-    linger(awaited);
-    if (first < 0)
-        return blame(c, awaited);
-    return mds_fail(MDS_ECOMM,
-                    "%s: had waited %.1f s for rank %d when rank %d, which had waited "
-                    "longer, gave up",
-                    c->tag, silent_s, awaited, first);
-}
-
-/* Now and then, in a long wait: note who is awaited, and whether to go on. */
-static enum mds_rc ponder(struct mds_comm *c, int awaited, double silent_s)
-{
-    int first = mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
-
-    mds_comm_watch_awaited(awaited);
-    if (mds_comm_alarm_heard(MDS_COMM_ENDS) >= 0)
-        mds_comm_watch_hush();
-    if (first < 0 && silent_s <= timeout_s)
-        return MDS_OK;
-    return mds_comm_give_up(c, awaited, silent_s, first);
-}
-
 static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
                               struct mds_comm *const *until, double start)
 {
@@ -267,7 +206,10 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
         if (moved) {
             heard = now;
         } else if (now - pondered > pause_s) {
-            MDS_TRY(ponder(c, find_awaited(c, call, !until), now - heard));
+            int awaited = find_awaited(c, call, !until);
+
+            mds_watch_awaited(awaited);
+            MDS_TRY(mds_silence_go_on(c->tag, awaited, now - heard));
             pondered = now;
         } else {
             mds_clock_rest(now - heard); /* laptops run more ranks than cores */
@@ -283,11 +225,11 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
 
     if (c->broken)
         return mds_comm_fail_broken(c, call);
-    mds_comm_watch_begin(c, call);
+    mds_watch_begin(c->tag, call);
     mds_comm_profile_wait(call);
     rc = wait_until(c, call, until, start);
     mds_comm_profile_waited();
-    mds_comm_watch_end();
+    mds_watch_end();
     if (rc)
         c->broken = rc;
     c->stats.wait_s += mds_clock_s() - start;

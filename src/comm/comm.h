@@ -18,7 +18,7 @@
  *   last, and fails.  The rank without a line is the one to look at.
  * - A rank fails, or exits: its own sentence.  It ends the others (comm/world.h).
  * - A rank is killed, by the kernel for want of memory more often than by anybody else:
- *   a process that the rank left beside itself (sentinel.c) says which rank on which
+ *   a process that the rank left beside itself (src/monitor) says which rank on which
  *   host, by which signal, and its last collective.  Where a launcher then kills all
  *   others at once, as MPICH's does, those are silent; on other nodes one of them may
  *   speak, and the time in the lines says which was first.  (MPI libraries may abort a
@@ -33,6 +33,7 @@
 
 #include "base/status.h"
 #include "kernels/types.h"
+#include "monitor/call.h"
 
 #include <stdint.h>
 
@@ -81,23 +82,6 @@ void mds_comm_destroy(struct mds_comm *c);
 int mds_comm_rank(const struct mds_comm *c);
 int mds_comm_size(const struct mds_comm *c);
 
-/* What is counted apart. */
-enum mds_comm_kind {
-    MDS_COMM_ALL_REDUCE,
-    MDS_COMM_REDUCE_SCATTER,
-    MDS_COMM_ALL_GATHER,
-    MDS_COMM_ALL_TO_ALL,
-    MDS_COMM_BROADCAST,
-    MDS_COMM_BARRIER,
-    MDS_COMM_F64,
-    MDS_COMM_SEND,
-    MDS_COMM_RECV,
-    MDS_COMM_KINDS,
-};
-
-/* "all_reduce", "send", ... */
-const char *mds_comm_kind_name(enum mds_comm_kind kind);
-
 struct mds_comm_count {
     int64_t calls;
     /* The buffer of an all_reduce, broadcast or message; what a reduce_scatter takes,
@@ -132,19 +116,6 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
 
 /* The name it was given. */
 const char *mds_comm_tag(const struct mds_comm *c);
-
-/* Which call: for those who ask what a rank is doing. */
-struct mds_comm_call {
-    enum mds_comm_kind kind;
-    int dtype;        /* enum mdsk_dtype; -1: bytes */
-    int op;           /* enum mds_comm_op; -1: none */
-    int peer;         /* a broadcast's root, a message's other end; -1: none */
-    int tag;          /* a message's */
-    int line;         /* where the program made it, */
-    const char *file; /* a literal */
-    int64_t count;    /* payload, in elements of dtype */
-    int64_t number;   /* of this group's collectives, from 1; 0: a message */
-};
 
 /* One collective in flight.  The caller embeds it, zero-initialised, and leaves its
  * address and contents alone until it is done; then it may be started again. */
@@ -242,7 +213,6 @@ enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t cou
 
 /* buf[n], for a few numbers: losses, norms, flags.  A maximum is NaN if any value is.
  * Blocking. */
-enum mds_comm_op { MDS_COMM_SUM, MDS_COMM_MAX };
 enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
                                     enum mds_comm_op op);
 

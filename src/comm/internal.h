@@ -5,8 +5,7 @@
 
 #define MDS_COMM_OWN_SOURCE
 #include "comm/comm.h"
-
-#include <sys/types.h>
+#include "monitor/monitor.h"
 
 enum {
     MDS_COMM_SLOTS = 9,      /* slot 0: blocking calls; the others: a request each */
@@ -65,7 +64,7 @@ struct mds_comm {
     int collects;     /* also on the device: mds_comm_add_collectives */
     int lanes;        /* that were added */
     int *world_ranks; /* [size]; NULL without a transport */
-    char tag[32];
+    char tag[MDS_WATCH_GROUP];
     enum mds_rc broken; /* the failure after which the members no longer agree */
     struct mds_comm_stats stats;
     int64_t number;             /* of the last collective */
@@ -136,12 +135,6 @@ struct mds_comm *mds_comm_live(void);
 /* A group of one rank, this one: nobody to talk to, but the data are real. */
 enum mds_rc mds_comm_create_alone(const char *tag, struct mds_comm **out);
 
-/* For those who wait elsewhere: log what is waited for, tell the others (first < 0),
- * and fail.  first: the rank whose alarm was heard; -1: this one gives up. */
-enum mds_rc mds_comm_give_up(struct mds_comm *c, int awaited, double silent_s,
-                             int first);
-double mds_comm_timeout_s(void);
-
 /* The stages of a request's step, in this order. */
 enum {
     MDS_COMM_REDUCING = 1 << 0,   /* every rank collects its own slice, and sums */
@@ -158,108 +151,6 @@ int64_t mds_comm_segment(void);
 /* Whether the members compare calls, and the comparison (check.c). */
 int mds_comm_checks(void);
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call);
-
-/* ---- what this rank is doing (watch.c) ---- */
-
-struct mds_comm_record {
-    char group[32];
-    struct mds_comm_call call; /* file NULL: none yet */
-};
-
-struct mds_comm_watch {
-    struct mds_comm_record entered; /* the latest call, done or not */
-    struct mds_comm_record now;     /* waited in, while `waits` */
-    struct mds_comm_record last;    /* completed */
-    double since;                   /* when the waiting began */
-    int rank;                       /* of the world; -1: MPI has not said */
-    int waited_for;                 /* a rank of the world, or -1 */
-    int waits;
-};
-
-/* Keep all that in *place from now on, for the rest of the process. */
-void mds_comm_watch_use(struct mds_comm_watch *place);
-
-/* A call was made; this rank waits in it, for `awaited` (a rank of the world, or -1),
- * until end; it was completed. */
-void mds_comm_watch_entered(const struct mds_comm *c, const struct mds_comm_call *call);
-void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call);
-void mds_comm_watch_awaited(int rank);
-void mds_comm_watch_end(void);
-void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call);
-
-/* Where this rank waits and what it completed, in a line, cut to fit; returns its
- * length.  Also from a signal handler. */
-int mds_comm_watch_line(char *line, int size);
-
-/* The text on a line of its own, and that one if MPI has started; write's result. */
-ssize_t mds_comm_watch_write(const char *text);
-
-/* A call in words, without and with its group; as watch_line. */
-int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size);
-int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size);
-
-/* Write the line if SIGTERM comes while this rank waits, unless the program has its own
- * use for that signal, or knows why it comes: hush. */
-void mds_comm_watch_start(int rank, int ranks);
-void mds_comm_watch_hush(void);
-
-/* ---- the sentinel (sentinel.c) ----
- *
- * A process beside each rank, that writes one line if the rank is gone without a word:
- * launchers may end all others at once, and then nobody else is left to say anything.
- *
- * start: before MPI and the accelerator are, for nothing of theirs may be shared with
- * another process.  Where it cannot be had the run goes on without.
- *
- * meet: once MPI has started.  Collective over `node`, an MPI_Comm of the ranks that
- * share a node, of which `rank` is this one's number there: of ranks that are killed
- * together the first one's sentinel speaks, the others are silent.
- *
- * hush: this rank's end has a reason that is known; hush_node: that of all.  Also from
- * a signal handler.
- *
- * dismiss: this rank is about to end well.  Returns when the sentinel is gone. */
-void mds_comm_sentinel_start(void);
-void mds_comm_sentinel_meet(const void *node, int rank);
-void mds_comm_sentinel_hush(void);
-void mds_comm_sentinel_hush_node(void);
-void mds_comm_sentinel_dismiss(void);
-
-/* The first part of a file of /proc, as text; "" if there is none. */
-void mds_comm_read_text(const char *path, char *text, size_t size);
-
-/* ---- what starts the ranks of a node for MPICH's mpiexec (proxy.c) ----
- *
- * find: once, in a rank, before its sentinel is; harmless with other launchers.
- * is_gone: whether it was found, and has ended.
- * kill: mpiexec returns then, whatever it waits for.  Also from a signal handler. */
-void mds_comm_proxy_find(void);
-int mds_comm_proxy_is_gone(void);
-void mds_comm_proxy_kill(void);
-
-/* Around what has no limit of time itself (late.c): if it lasts longer than a rank may
- * be silent, this one writes `line`, kept until stop, and what it does, and leaves.
- * waits_longer: by a second, in which a launcher that hears of another rank's end ends
- * this one.  Not one inside another. */
-void mds_comm_late_start(const char *line, int waits_longer);
-void mds_comm_late_stop(void);
-#define MDS_COMM_LATE(what)                                                            \
-    "mds: error: " what " lasts longer than a rank may be silent "                     \
-    "(--distributed-timeout-minutes); look for what other ranks said last"
-
-/* Between all ranks of the run (alarm.c): one that gives up waiting, or ends the run,
- * tells the others, who look now and then. */
-enum mds_comm_alarm { MDS_COMM_GIVES_UP = 1, MDS_COMM_ENDS };
-void mds_comm_alarm_ring(enum mds_comm_alarm why);
-int mds_comm_alarm_heard(enum mds_comm_alarm why); /* by which rank; -1: by none */
-
-/* For one that is giving up, again and again: tell the others that do which rank this
- * one awaits (-1: unknown), and take what they tell. */
-void mds_comm_alarm_answer(int awaited);
-
-/* From `awaited` on, by what was told, to the rank that has said nothing: the one that
- * holds up all of them.  `awaited` itself if there is none. */
-int mds_comm_alarm_follow(int awaited);
 
 /* out[len] = x_0 + x_1 + ... + x_{n-1}, in that order and in f32, for rank r's
  * numbers x_r: x_me is own[len], the others stand in rank order in others[n - 1,

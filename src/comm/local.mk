@@ -3,30 +3,26 @@ noinst_LIBRARIES += src/comm/libmds_comm.a
 src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
 src_comm_libmds_comm_a_SOURCES = \
   src/comm/account.c \
-  src/comm/alarm.c \
   src/comm/buffers.c \
   src/comm/check.c \
   src/comm/collectives.c \
   src/comm/comm.c src/comm/comm.h \
   src/comm/dry.c \
   src/comm/internal.h \
-  src/comm/late.c \
   src/comm/mpi.c \
   src/comm/nccl.c \
   src/comm/nccl_calls.c src/comm/nccl_calls.h \
   src/comm/nccl_line.c \
   src/comm/nccl_line.h \
   src/comm/p2p.c \
-  src/comm/proxy.c \
   src/comm/reduce.c \
   src/comm/request.c \
-  src/comm/sentinel.c \
   src/comm/site.h \
   src/comm/slices.c \
-  src/comm/watch.c \
   src/comm/world.c src/comm/world.h
 
-comm_ldadd = src/comm/libmds_comm.a src/device/libmds_device.a kernels/libmdsk.a \
+comm_libs = src/comm/libmds_comm.a src/monitor/libmds_monitor.a
+comm_ldadd = $(comm_libs) src/device/libmds_device.a kernels/libmdsk.a \
   src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 check_PROGRAMS += tests/mpi/collectives tests/mpi/requests tests/mpi/faults
 tests_mpi_collectives_SOURCES = tests/mpi/collectives.c tests/mpi/ranks.c tests/mpi/ranks.h
@@ -35,11 +31,6 @@ tests_mpi_requests_SOURCES = tests/mpi/requests.c tests/mpi/ranks.c tests/mpi/ra
 tests_mpi_requests_LDADD = $(comm_ldadd)
 tests_mpi_faults_SOURCES = tests/mpi/faults.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_faults_LDADD = $(comm_ldadd)
-
-unit_tests += tests/unit/sentinel
-tests_unit_sentinel_SOURCES = tests/unit/sentinel.c
-tests_unit_sentinel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_sentinel_LDADD = $(comm_ldadd) $(CMOCKA_LIBS)
 
 TESTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
 dist_check_SCRIPTS += tests/mpi/collectives.sh tests/mpi/deaths.sh tests/mpi/launch.sh
@@ -54,7 +45,7 @@ endif
 tests_mpi_late_SOURCES = tests/mpi/late.c tests/mpi/ranks.c tests/mpi/ranks.h \
   tests/unit/fake_cuda.c tests/unit/fake_cuda.h
 tests_mpi_late_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
-tests_mpi_late_LDADD = src/comm/libmds_comm.a src/base/libmds_base.a $(CMOCKA_LIBS)
+tests_mpi_late_LDADD = $(comm_libs) src/base/libmds_base.a $(CMOCKA_LIBS)
 dist_check_SCRIPTS += tests/mpi/late.sh
 
 # A rank for each GPU: mpiexec -n 4 tests/gpu/nccl

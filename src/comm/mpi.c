@@ -169,9 +169,9 @@ static void mpi_close(struct mds_comm *c)
     struct mpi_comm *m = (struct mpi_comm *)c;
 
     if (!c->broken) {
-        mds_comm_late_start(MDS_COMM_LATE("MPI_Comm_free"), c->rank > 0);
+        mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Comm_free"), c->rank > 0);
         MPI_Comm_free(&m->comm);
-        mds_comm_late_stop();
+        mds_watchdog_stop();
     }
     free_arrays(m);
     free(m);
@@ -220,9 +220,9 @@ static enum mds_rc split_off(struct mpi_comm *m, const int *ranks, int n)
     code = MPI_Group_incl(world, n, ranks, &group);
     MPI_Group_free(&world);
     MDS_TRY(fail_mpi(c, "MPI_Group_incl", code));
-    mds_comm_late_start(MDS_COMM_LATE("MPI_Comm_create_group"), c->rank > 0);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Comm_create_group"), c->rank > 0);
     code = MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &m->comm);
-    mds_comm_late_stop();
+    mds_watchdog_stop();
     MPI_Group_free(&group);
     MDS_TRY(fail_mpi(c, "MPI_Comm_create_group", code));
     return fail_mpi(c, "MPI_Comm_set_errhandler",

@@ -345,7 +345,7 @@ static int lines_of(const struct own *own)
 /* Everything that might keep the device waiting is ended. */
 static void abort_all(void)
 {
-    mds_comm_late_start(MDS_COMM_LATE("ncclCommAbort"), 0);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("ncclCommAbort"), 0);
     for (struct mds_comm *c = mds_comm_live(); c; c = c->next) {
         struct own *own = c->own;
 
@@ -359,7 +359,7 @@ static void abort_all(void)
         if (c->direct && !c->broken)
             c->broken = MDS_ECOMM;
     }
-    mds_comm_late_stop();
+    mds_watchdog_stop();
 }
 
 /* What NCCL found out by itself. */
@@ -396,16 +396,16 @@ static enum mds_rc look_at_all(int64_t *over, struct mds_comm **group,
     return MDS_OK;
 }
 
-/* Nothing was over for too long, or another rank says so. */
-static enum mds_rc despair(struct mds_comm *c, const struct mds_comm_call *call,
-                           double silent_s, int first)
+/* Whether to wait on for a call of the group's. */
+static enum mds_rc go_on(struct mds_comm *c, const struct mds_comm_call *call,
+                         double silent_s)
 {
     int peer = call->peer >= 0 ? call->peer : (c->rank + 1) % c->size;
     enum mds_rc rc;
 
-    mds_comm_watch_begin(c, call);
-    rc = mds_comm_give_up(c, c->world_ranks[peer], silent_s, first);
-    mds_comm_watch_end();
+    mds_watch_begin(c->tag, call);
+    rc = mds_silence_go_on(c->tag, c->world_ranks[peer], silent_s);
+    mds_watch_end();
     return rc;
 }
 
@@ -417,20 +417,18 @@ static enum mds_rc watch(void)
     const double pause_s = 1;
     const struct mds_comm_call *call = NULL;
     struct mds_comm *c = NULL;
-    int first = mds_comm_alarm_heard(MDS_COMM_GIVES_UP);
     double now = mds_clock_s();
     int64_t over = 0;
     enum mds_rc rc;
 
-    if (mds_comm_alarm_heard(MDS_COMM_ENDS) >= 0)
-        mds_comm_watch_hush();
+    mds_silence_listen();
     rc = look_at_all(&over, &c, &call);
     if (over != last_over || !c || now - last_look > pause_s)
         since = now;
     last_over = over;
     last_look = now;
-    if (!rc && c && (first >= 0 || now - since > mds_comm_timeout_s()))
-        rc = despair(c, call, now - since, first);
+    if (!rc && c)
+        rc = go_on(c, call, now - since);
     if (rc)
         abort_all();
     return rc;
@@ -443,7 +441,7 @@ static void nccl_close(struct mds_comm *c)
     struct own *own = c->own;
     int broken = c->broken != MDS_OK;
 
-    mds_comm_late_start(MDS_COMM_LATE("closing a group of NCCL's"), c->rank > 0);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("closing a group of NCCL's"), c->rank > 0);
     for (int i = 0; i < own->lanes; i++)
         for (int turn = 0; turn < TURNS; turn++) {
             if (turn == own->lane[i].out_turn)
@@ -452,7 +450,7 @@ static void nccl_close(struct mds_comm *c)
                 mds_nccl_line_close(&own->lane[i].in, broken);
         }
     mds_nccl_line_close(&own->all, broken);
-    mds_comm_late_stop();
+    mds_watchdog_stop();
     free(own);
 }
 

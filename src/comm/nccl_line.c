@@ -34,16 +34,16 @@ enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
 
 void mds_nccl_limit_start(const struct mds_comm *c, const struct mds_comm_call *call)
 {
-    mds_comm_watch_begin(c, call);
+    mds_watch_begin(c->tag, call);
     if (call->peer >= 0 && call->peer != c->rank)
-        mds_comm_watch_awaited(c->world_ranks[call->peer]);
-    mds_comm_late_start(MDS_COMM_LATE("a call of NCCL's"), c->rank > 0);
+        mds_watch_awaited(c->world_ranks[call->peer]);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("a call of NCCL's"), c->rank > 0);
 }
 
 void mds_nccl_limit_stop(void)
 {
-    mds_comm_late_stop();
-    mds_comm_watch_end();
+    mds_watchdog_stop();
+    mds_watch_end();
 }
 
 static enum mds_rc make_stream(const struct mds_comm *c, struct mds_nccl_line *l)

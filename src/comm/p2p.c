@@ -51,7 +51,7 @@ static enum mds_rc step(struct mds_comm_p2p *m, int *moved)
     m->piece = 0;
     if (m->at < m->bytes)
         return start_piece(m);
-    mds_comm_watch_done(m->comm, &m->call);
+    mds_watch_done(m->comm->tag, &m->call);
     m->comm = NULL;
     return MDS_OK;
 }

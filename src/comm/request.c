@@ -107,7 +107,7 @@ static enum mds_rc take_slot(struct mds_comm_req *r)
 static void finish(struct mds_comm_req *r)
 {
     r->comm->busy &= ~(1u << r->slot);
-    mds_comm_watch_done(r->comm, &r->call);
+    mds_watch_done(r->comm->tag, &r->call);
     r->comm = NULL;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "comm/internal.h"
 #include "comm/world.h"
 
 #include "base/host.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "monitor/monitor.h"
 
 #include <mpi.h>
 #include <stdio.h>
@@ -110,9 +110,9 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
  * what it has not forwarded by then: this rank's last lines. */
 static void abort_all(int exit_code)
 {
-    mds_comm_alarm_ring(MDS_COMM_ENDS);
+    mds_alarm_ring(MDS_ALARM_ENDS);
     for (int i = 0; i < 20; i++) {
-        mds_comm_alarm_heard(MDS_COMM_ENDS); /* lets MPI send */
+        mds_alarm_heard(MDS_ALARM_ENDS); /* lets MPI send */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -124,7 +124,7 @@ static void end_others(void)
 {
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
-        mds_comm_sentinel_hush_node();
+        mds_sentinel_hush_node();
         abort_all(EXIT_FAILURE);
     }
 }
@@ -181,12 +181,13 @@ static void limit_start(const struct launcher *l)
         "mds: [rank %d %s] error: MPI has not started %ld rank%s in %g s "
         "(--distributed-timeout-minutes): one did not come up; look for what it, or "
         "its node, said",
-        meant_rank(l), host, told(l), mds_plural(told(l)), mds_comm_timeout_s());
-    mds_comm_late_start(line, meant_rank(l) > 0);
+        meant_rank(l), host, told(l), mds_plural(told(l)), mds_watchdog_limit_s());
+    mds_watchdog_start(line, meant_rank(l) > 0);
 }
 
 static enum mds_rc look_around(struct mds_world *w)
 {
+    int board[2] = {0, -1};
     MPI_Comm node;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
@@ -196,7 +197,10 @@ static enum mds_rc look_around(struct mds_world *w)
         return mds_fail(MDS_ECOMM, "MPI cannot tell which ranks share a node");
     MPI_Comm_rank(node, &w->local_rank);
     MPI_Comm_size(node, &w->local_ranks);
-    mds_comm_sentinel_meet(&node, w->local_rank);
+    if (w->local_rank == 0)
+        mds_sentinel_create_board(board);
+    if (MPI_Bcast(board, 2, MPI_INT, 0, node) == MPI_SUCCESS)
+        mds_sentinel_use_board(board);
     MPI_Comm_free(&node);
     mds_host_name(w->host);
     return MDS_OK;
@@ -213,7 +217,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_EBUG, "MPI started twice");
     if (launcher) {
         check_shared_memory(launcher);
-        mds_comm_sentinel_start();
+        mds_sentinel_start();
         limit_start(launcher);
     }
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
@@ -225,10 +229,10 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
     MDS_TRY(look_around(&found));
     if (launcher)
-        mds_comm_late_stop();
+        mds_watchdog_stop();
     if (found.ranks == 1 && launcher)
         return fail_alone(launcher, copies, &w->rank);
-    mds_comm_watch_start(found.rank, found.ranks);
+    mds_signals_start(found.rank, found.ranks);
     *w = found;
     return MDS_OK;
 }
@@ -236,11 +240,11 @@ enum mds_rc mds_world_init(struct mds_world *w)
 void mds_world_fini(struct mds_world *w)
 {
     if (ranks_up) {
-        mds_comm_late_start(MDS_COMM_LATE("MPI_Finalize"), w->rank > 0);
+        mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Finalize"), w->rank > 0);
         MPI_Finalize();
-        mds_comm_late_stop();
+        mds_watchdog_stop();
     }
-    mds_comm_sentinel_dismiss();
+    mds_sentinel_dismiss();
     ranks_up = 0;
     *w = (struct mds_world){0};
 }
@@ -250,7 +254,7 @@ _Noreturn void mds_world_abort(int exit_code)
     int ranks = ranks_up;
 
     ranks_up = 0;
-    mds_comm_sentinel_hush_node();
+    mds_sentinel_hush_node();
     fflush(NULL);
     if (ranks > 1)
         abort_all(exit_code);
@@ -261,6 +265,6 @@ _Noreturn void mds_world_abort(int exit_code)
 
 _Noreturn void mds_world_drop(int exit_code)
 {
-    mds_comm_sentinel_hush_node(); /* the launcher will kill the others */
+    mds_sentinel_hush_node(); /* the launcher will kill the others */
     _exit(exit_code);
 }

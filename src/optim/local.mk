@@ -17,7 +17,7 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/zero_update.c \
   src/optim/zero_weights.c
 
-optim_ldadd = src/optim/libmds_optim.a src/comm/libmds_comm.a \
+optim_ldadd = src/optim/libmds_optim.a $(comm_libs) \
   src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
   src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 

@@ -15,7 +15,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
 unit_tests += tests/unit/parallel
 tests_unit_parallel_SOURCES = tests/unit/parallel.c
 tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a src/comm/libmds_comm.a \
+tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a $(comm_libs) \
   src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
   src/topo/libmds_topo.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(kernels_cuda_libs) $(CMOCKA_LIBS)

@@ -16,7 +16,7 @@ tests_unit_pipeline_LDADD = src/pipeline/libmds_pipeline.a src/base/libmds_base.
 tests_unit_pipeline_split_SOURCES = tests/unit/pipeline_split.c
 tests_unit_pipeline_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_pipeline_split_LDADD = $(tests_unit_pipeline_LDADD)
-pipe_libs = src/pipeline/libmds_pipeline.a src/comm/libmds_comm.a \
+pipe_libs = src/pipeline/libmds_pipeline.a $(comm_libs) \
   src/device/libmds_device.a kernels/libmdsk.a src/base/libmds_base.a \
   $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 tests_unit_pipe_SOURCES = tests/unit/pipe.c

@@ -31,7 +31,7 @@ tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_plan.h tests/unit/toy
 tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/model/libmds_model.a src/parallel/libmds_parallel.a \
-  src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a src/comm/libmds_comm.a \
+  src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a $(comm_libs) \
   src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
   kernels/libmdsk.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \

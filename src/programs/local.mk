@@ -7,7 +7,7 @@ src_programs_mds_pretrain_LDADD = \
   src/train/libmds_train.a src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/data/libmds_data.a \
-  src/comm/libmds_comm.a src/tensor/libmds_tensor.a src/device/libmds_device.a \
+  $(comm_libs) src/tensor/libmds_tensor.a src/device/libmds_device.a \
   src/metrics/libmds_metrics.a src/topo/libmds_topo.a src/config/libmds_config.a \
   src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a \
   $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \

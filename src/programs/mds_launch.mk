@@ -4,7 +4,7 @@ src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_of_verbs)
 src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/ckpt/libmds_ckpt.a src/plan/libmds_plan.a \
   src/engine/libmds_engine.a src/model/libmds_model.a \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
-  src/optim/libmds_optim.a src/comm/libmds_comm.a src/tensor/libmds_tensor.a \
+  src/optim/libmds_optim.a $(comm_libs) src/tensor/libmds_tensor.a \
   src/device/libmds_device.a src/metrics/libmds_metrics.a src/topo/libmds_topo.a \
   src/data/libmds_data.a src/config/libmds_config.a src/io/libmds_io.a kernels/libmdsk.a \
   src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) \

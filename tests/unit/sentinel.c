@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A sentinel that comes too late: its rank's parent has waited for it already, as srun
  * does at once. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -36,8 +36,8 @@ static _Noreturn void be_rank(int err, int out)
     int pid;
 
     dup2(err, STDERR_FILENO);
-    mds_comm_sentinel_start();
-    mds_comm_watch_start(3, 4);
+    mds_sentinel_start();
+    mds_signals_start(3, 4);
     pid = find_sentinel();
     if (pid > 0)
         kill(pid, SIGSTOP);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bad news between all ranks of the run, and answers to it: small messages in MPI's
  * world, where nothing else travels. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include "base/alloc.h"
 
 #include <mpi.h>
 
 /* Nobody may be there to take them, so nobody waits for them to arrive. */
-void mds_comm_alarm_ring(enum mds_comm_alarm why)
+void mds_alarm_ring(enum mds_alarm why)
 {
     int self = 0, ranks = 0;
 
@@ -23,7 +23,7 @@ void mds_comm_alarm_ring(enum mds_comm_alarm why)
     }
 }
 
-int mds_comm_alarm_heard(enum mds_comm_alarm why)
+int mds_alarm_heard(enum mds_alarm why)
 {
     int there = 0;
     MPI_Status status;
@@ -36,7 +36,7 @@ int mds_comm_alarm_heard(enum mds_comm_alarm why)
 
 /* ---- who waits for whom ---- */
 
-enum { ANSWER = MDS_COMM_ENDS + 1, NO_WORD = -2 };
+enum { ANSWER = MDS_ALARM_ENDS + 1, NO_WORD = -2 };
 
 static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
 
@@ -57,7 +57,7 @@ static void start_table(void)
         awaited_by[i] = NO_WORD;
 }
 
-void mds_comm_alarm_answer(int awaited)
+void mds_alarm_answer(int awaited)
 {
     static int own;
     MPI_Request request;
@@ -67,8 +67,8 @@ void mds_comm_alarm_answer(int awaited)
     own = awaited;
     if (!awaited_by)
         start_table();
-    while (arrived(MDS_COMM_GIVES_UP, &status)) {
-        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_COMM_GIVES_UP,
+    while (arrived(MDS_ALARM_GIVES_UP, &status)) {
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_ALARM_GIVES_UP,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (MPI_Isend(&own, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
                       &request) == MPI_SUCCESS)
@@ -82,7 +82,7 @@ void mds_comm_alarm_answer(int awaited)
     }
 }
 
-int mds_comm_alarm_follow(int awaited)
+int mds_alarm_follow(int awaited)
 {
     int at = awaited;
 

@@ -5,9 +5,10 @@
  * them any more: their monitor processes ask here, and end them.  And where another
  * node's never answers, mpiexec waits for it even when all ranks are gone, but returns
  * at once when one that it knows is lost. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,16 @@ static struct process {
     char name[16];
 } proxy; /* .pid 0: none */
 
+void mds_proxy_read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Of /proc/PID/stat: "PID (NAME) STATE PARENT ...", started is the 22nd field. */
 static int read_process(int pid, struct process *p)
 {
@@ -27,7 +38,7 @@ static int read_process(int pid, struct process *p)
     const char *name, *rest;
 
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    mds_comm_read_text(path, text, sizeof text);
+    mds_proxy_read_text(path, text, sizeof text);
     name = strchr(text, '(');
     rest = strrchr(text, ')');
     if (!name || !rest)
@@ -43,7 +54,7 @@ static int read_process(int pid, struct process *p)
 }
 
 /* Scripts that choose a GPU may stand between it and a rank. */
-void mds_comm_proxy_find(void)
+void mds_proxy_find(void)
 {
     struct process p = {.parent = getppid()};
 
@@ -55,7 +66,7 @@ void mds_comm_proxy_find(void)
 }
 
 /* What cannot be read, for want of descriptors say, is not gone for that. */
-int mds_comm_proxy_is_gone(void)
+int mds_proxy_is_gone(void)
 {
     struct process now;
 
@@ -66,8 +77,8 @@ int mds_comm_proxy_is_gone(void)
     return now.state == 'Z' || now.started != proxy.started;
 }
 
-void mds_comm_proxy_kill(void)
+void mds_proxy_kill(void)
 {
-    if (proxy.pid && !mds_comm_proxy_is_gone())
+    if (proxy.pid && !mds_proxy_is_gone())
         kill(proxy.pid, SIGKILL);
 }

@@ -8,7 +8,7 @@
  * process group.  Of the rank's descriptors it keeps those by whose end launchers,
  * MPICH's above all, hear that the rank is gone: they hear it once the line is written
  * and the rank's exit status can be had, and end the others after that. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include "base/clock.h"
 #include "base/host.h"
@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <mpi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +34,7 @@
 
 /* What a rank and its sentinel share. */
 struct page {
-    struct mds_comm_watch watch;
+    struct mds_watch watch;
     pthread_mutex_t life;     /* the rank's main thread has it while it lives */
     pid_t rank;               /* its process */
     char host[MDS_HOST_SIZE]; /* that it runs on */
@@ -61,16 +60,6 @@ static void *map(int fd, size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-void mds_comm_read_text(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
-
-    text[n > 0 ? n : 0] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
-
 /* How many processes of this node the kernel has ended for want of memory, ever, in any
  * container or job; -1 if it does not say. */
 static int64_t killed_for_memory(void)
@@ -78,7 +67,7 @@ static int64_t killed_for_memory(void)
     char text[16384];
     const char *line;
 
-    mds_comm_read_text("/proc/vmstat", text, sizeof text);
+    mds_proxy_read_text("/proc/vmstat", text, sizeof text);
     line = strstr(text, "\noom_kill ");
     return line ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
 }
@@ -136,7 +125,7 @@ static int exit_code(int fd)
     const char *last;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)page->rank);
-    mds_comm_read_text(path, text, sizeof text);
+    mds_proxy_read_text(path, text, sizeof text);
     last = strrchr(text, ' ');
     return last ? (int)strtol(last, NULL, 10) : exit_code_kept(fd);
 }
@@ -183,12 +172,12 @@ static void add_advice(struct mds_str *s, int status)
                        "out-of-memory killer");
 }
 
-static void add_calls(struct mds_str *s, const struct mds_comm_watch *w)
+static void add_calls(struct mds_str *s, const struct mds_watch *w)
 {
     char entered[256], now[256];
 
-    mds_comm_record_text(&w->entered, entered, sizeof entered);
-    mds_comm_record_text(&w->now, now, sizeof now);
+    mds_watch_record_text(&w->entered, entered, sizeof entered);
+    mds_watch_record_text(&w->now, now, sizeof now);
     mds_str_add(s, "; its last collective: %s", entered);
     if (!w->waits)
         return;
@@ -301,7 +290,7 @@ static void keep_watch(void)
 
     while (wait_for_life(board ? 1 : 0.05) == ETIMEDOUT) {
         open_board();
-        if (mds_comm_proxy_is_gone())
+        if (mds_proxy_is_gone())
             end_without_launcher(&asked_s);
     }
 }
@@ -370,7 +359,7 @@ static int open_self(void)
     return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
-void mds_comm_sentinel_start(void)
+void mds_sentinel_start(void)
 {
     int self;
 
@@ -382,8 +371,8 @@ void mds_comm_sentinel_start(void)
     page->rank = getpid();
     page->killed_before = killed_for_memory();
     mds_host_name(page->host);
-    mds_comm_watch_use(&page->watch);
-    mds_comm_proxy_find();
+    mds_watch_use(&page->watch);
+    mds_proxy_find();
     self = open_self();
     sentinel = fork();
     if (sentinel == 0)
@@ -392,48 +381,45 @@ void mds_comm_sentinel_start(void)
         close(self);
 }
 
-/* Memory without a name: nothing is left behind however the run ends. */
-static int create_board(void)
+/* Memory without a name: nothing is left behind however the run ends.  It stays open:
+ * others come by this number. */
+void mds_sentinel_create_board(int where[2])
 {
     int fd = memfd_create("mds", MFD_CLOEXEC);
 
-    if (fd >= 0 && ftruncate(fd, sizeof *board) == 0)
-        return fd;
-    if (fd >= 0)
+    if (fd >= 0 && ftruncate(fd, sizeof *board)) {
         close(fd);
-    return -1;
+        fd = -1;
+    }
+    where[0] = (int)getpid();
+    where[1] = fd;
 }
 
-void mds_comm_sentinel_meet(const void *node, int rank)
+void mds_sentinel_use_board(const int where[2])
 {
-    int where[2] = {(int)getpid(), -1};
-
-    if (rank == 0)
-        where[1] = create_board(); /* stays open: others come by this number */
-    if (MPI_Bcast(where, 2, MPI_INT, 0, *(const MPI_Comm *)node) != MPI_SUCCESS ||
-        where[1] < 0 || !page)
+    if (where[1] < 0 || !page)
         return;
     page->board_fd = where[1]; /* before the other, for the sentinel too */
     __atomic_store_n(&page->board_pid, where[0], __ATOMIC_RELEASE);
     open_board();
 }
 
-void mds_comm_sentinel_hush(void)
+void mds_sentinel_hush(void)
 {
     if (page)
         page->quiet = 1;
 }
 
-void mds_comm_sentinel_hush_node(void)
+void mds_sentinel_hush_node(void)
 {
-    mds_comm_sentinel_hush();
+    mds_sentinel_hush();
     if (board)
         __atomic_store_n(&board->taken, 1, __ATOMIC_SEQ_CST);
 }
 
-void mds_comm_sentinel_dismiss(void)
+void mds_sentinel_dismiss(void)
 {
-    mds_comm_sentinel_hush();
+    mds_sentinel_hush();
     if (sentinel <= 0)
         return;
     pthread_mutex_unlock(&page->life);

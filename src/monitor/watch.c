@@ -4,63 +4,76 @@
  * A signal handler, or the sentinel of a rank that was killed, reads this while it may
  * be half written: a line can then mix two calls, but texts always end and pointers are
  * to literals. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include "base/clock.h"
+#include "kernels/types.h"
 
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static struct mds_comm_watch own = {.rank = -1}, *w = &own;
-static volatile sig_atomic_t hushed, speaks;
+static struct mds_watch own = {.rank = -1}, *w = &own;
 
-void mds_comm_watch_use(struct mds_comm_watch *place)
+static const char *const kind_names[MDS_COMM_KINDS] = {
+    [MDS_COMM_ALL_REDUCE] = "all_reduce",
+    [MDS_COMM_REDUCE_SCATTER] = "reduce_scatter",
+    [MDS_COMM_ALL_GATHER] = "all_gather",
+    [MDS_COMM_ALL_TO_ALL] = "all_to_all",
+    [MDS_COMM_BROADCAST] = "broadcast",
+    [MDS_COMM_BARRIER] = "barrier",
+    [MDS_COMM_F64] = "all_reduce_f64",
+    [MDS_COMM_SEND] = "send",
+    [MDS_COMM_RECV] = "recv",
+};
+
+const char *mds_comm_kind_name(enum mds_comm_kind kind)
 {
-    *place = *w;
-    w = place;
+    return kind_names[kind];
 }
 
-static void write_down(struct mds_comm_record *to, const struct mds_comm *c,
+struct mds_watch *mds_watch_use(struct mds_watch *place)
+{
+    if (place) {
+        *place = *w;
+        w = place;
+    }
+    return w;
+}
+
+/* The last byte stays 0. */
+static void write_down(struct mds_watch_record *to, const char *group,
                        const struct mds_comm_call *call)
 {
-    memcpy(to->group, c->tag, sizeof to->group);
+    memccpy(to->group, group, '\0', sizeof to->group - 1);
     to->call = *call;
 }
 
-void mds_comm_watch_entered(const struct mds_comm *c, const struct mds_comm_call *call)
+void mds_watch_entered(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->entered, c, call);
+    write_down(&w->entered, group, call);
 }
 
-void mds_comm_watch_begin(const struct mds_comm *c, const struct mds_comm_call *call)
+void mds_watch_begin(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->now, c, call);
+    write_down(&w->now, group, call);
     w->since = mds_clock_s();
     w->waited_for = -1;
     w->waits = 1;
 }
 
-void mds_comm_watch_awaited(int rank)
+void mds_watch_awaited(int rank)
 {
     w->waited_for = rank;
 }
 
-void mds_comm_watch_end(void)
+void mds_watch_end(void)
 {
     w->waits = 0;
 }
 
-void mds_comm_watch_done(const struct mds_comm *c, const struct mds_comm_call *call)
+void mds_watch_done(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->last, c, call);
-}
-
-void mds_comm_watch_hush(void)
-{
-    hushed = 1;
-    mds_comm_sentinel_hush_node();
+    write_down(&w->last, group, call);
 }
 
 /* A text that grows to its limit; no printf, which is not for signal handlers. */
@@ -128,7 +141,7 @@ static void add_call(struct text *t, const struct mds_comm_call *call)
     add_pair(t, ":", call->line);
 }
 
-static void add_record(struct text *t, const struct mds_comm_record *r)
+static void add_record(struct text *t, const struct mds_watch_record *r)
 {
     if (!r->call.file) {
         add(t, "nothing");
@@ -139,7 +152,7 @@ static void add_record(struct text *t, const struct mds_comm_record *r)
     add_call(t, &r->call);
 }
 
-int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size)
+int mds_watch_record_text(const struct mds_watch_record *r, char *text, int size)
 {
     struct text t = {text, 0, size};
 
@@ -147,7 +160,7 @@ int mds_comm_record_text(const struct mds_comm_record *r, char *text, int size)
     return t.used;
 }
 
-int mds_comm_call_text(const struct mds_comm_call *call, char *text, int size)
+int mds_watch_call_text(const struct mds_comm_call *call, char *text, int size)
 {
     struct text t = {text, 0, size};
 
@@ -170,7 +183,7 @@ static void add_line(struct text *t)
     add_record(t, &w->last);
 }
 
-int mds_comm_watch_line(char *line, int size)
+int mds_watch_line(char *line, int size)
 {
     struct text t = {line, 0, size};
 
@@ -178,7 +191,7 @@ int mds_comm_watch_line(char *line, int size)
     return t.used;
 }
 
-ssize_t mds_comm_watch_write(const char *text)
+ssize_t mds_watch_write(const char *text)
 {
     char line[1024];
     struct text t = {line, 0, sizeof line - 1};
@@ -190,49 +203,4 @@ ssize_t mds_comm_watch_write(const char *text)
     }
     line[t.used++] = '\n';
     return write(STDERR_FILENO, line, (size_t)t.used);
-}
-
-/* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
- * forwarded by then. */
-static void on_sigterm(int sig)
-{
-    const struct timespec forwarding = {.tv_nsec = 200000000};
-
-    mds_comm_sentinel_hush();
-    if (speaks && w->waits && !hushed) {
-        if (mds_comm_watch_write("mds: error: ended by SIGTERM") < 0)
-            hushed = 1; /* nobody is left to tell */
-        nanosleep(&forwarding, NULL);
-    }
-    raise(sig);
-}
-
-/* Somebody ends the run from a terminal: no death to tell of. */
-static void on_interrupt(int sig)
-{
-    mds_comm_sentinel_hush_node();
-    raise(sig);
-}
-
-static void catch_default(int sig, void (*handler)(int))
-{
-    struct sigaction old, act = {.sa_handler = handler};
-
-    act.sa_flags = (int)SA_RESETHAND;
-    sigemptyset(&act.sa_mask);
-    if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        sigaction(sig, &act, NULL);
-}
-
-void mds_comm_watch_start(int rank, int ranks)
-{
-    const int most = 64; /* lines; the groups of a run depend on each other */
-
-    w->rank = rank;
-    speaks = rank % ((ranks + most - 1) / most) == 0;
-    if (ranks < 2)
-        return;
-    catch_default(SIGTERM, on_sigterm);
-    catch_default(SIGINT, on_interrupt);
-    catch_default(SIGHUP, on_interrupt);
 }

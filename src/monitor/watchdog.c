@@ -2,7 +2,7 @@
 /* A limit for what has none of its own: MPI's start and end, and calls of MPI's and
  * NCCL's that wait for other ranks inside.  Nothing else can be called from there, and
  * no other rank be told: this one says so and leaves, and launchers end the others. */
-#include "comm/internal.h"
+#include "monitor/monitor.h"
 
 #include <math.h>
 #include <signal.h>
@@ -15,8 +15,19 @@
  * long that was. */
 enum { PARTS = 4 };
 
+static double limit_s = 600;
 static const char *volatile line;
 static volatile sig_atomic_t left; /* parts; 0: nothing is limited */
+
+void mds_watchdog_set_limit_s(double s)
+{
+    limit_s = s;
+}
+
+double mds_watchdog_limit_s(void)
+{
+    return limit_s;
+}
 
 /* What a rank waits for may be on a node that never answered, or is dead.  MPICH's
  * mpiexec would wait for it, too; so that it does not, it loses the process that it has
@@ -29,10 +40,10 @@ static void on_alarm(int sig)
     (void)sig;
     if (left == 0 || --left > 0) /* 0: the limit was lifted meanwhile */
         return;
-    mds_comm_sentinel_hush_node();
-    bad = mds_comm_watch_write(line) < 0;
+    mds_sentinel_hush_node();
+    bad = mds_watch_write(line) < 0;
     nanosleep(&handed_on, NULL);
-    mds_comm_proxy_kill();
+    mds_proxy_kill();
     _exit(bad ? 2 : EXIT_FAILURE);
 }
 
@@ -45,7 +56,7 @@ static void set_timer(double part_s)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-void mds_comm_late_start(const char *text, int waits_longer)
+void mds_watchdog_start(const char *text, int waits_longer)
 {
     static int knows;
     struct sigaction act = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
@@ -57,10 +68,10 @@ void mds_comm_late_start(const char *text, int waits_longer)
     }
     line = text;
     left = PARTS;
-    set_timer((mds_comm_timeout_s() + (waits_longer != 0)) / PARTS);
+    set_timer((limit_s + (waits_longer != 0)) / PARTS);
 }
 
-void mds_comm_late_stop(void)
+void mds_watchdog_stop(void)
 {
     set_timer(0);
     left = 0;

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "monitor/monitor.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+
+/* Let the alarm reach the others, and their lines and answers come, before this rank's
+ * failure ends the run. */
+static void linger(int awaited)
+{
+    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_rest(1))
+        mds_alarm_answer(awaited);
+}
+
+/* The rank that is awaited may itself wait for another: that one is to blame. */
+static enum mds_rc blame(const char *group, int awaited)
+{
+    int silent = mds_alarm_follow(awaited);
+    char between[64] = "";
+
+    if (silent != awaited)
+        snprintf(between, sizeof between, "; rank %d, awaited here, waits for it, too",
+                 awaited);
+    return mds_fail(MDS_ECOMM,
+                    "%s: rank %d has been silent for %g s, the limit "
+                    "(--distributed-timeout-minutes): look for what it said last%s",
+                    group, silent, mds_watchdog_limit_s(), between);
+}
+
+/* first: the rank whose alarm was heard; -1: this one gives up. */
+static enum mds_rc give_up(const char *group, int awaited, double silent_s, int first)
+{
+    char line[512];
+
+    mds_watch_line(line, sizeof line);
+    mds_error("%s", line);
+    if (first < 0)
+        mds_alarm_ring(MDS_ALARM_GIVES_UP);
+    linger(awaited);
+    if (first < 0)
+        return blame(group, awaited);
+    return mds_fail(MDS_ECOMM,
+                    "%s: had waited %.1f s for rank %d when rank %d, which had waited "
+                    "longer, gave up",
+                    group, silent_s, awaited, first);
+}
+
+void mds_silence_listen(void)
+{
+    if (mds_alarm_heard(MDS_ALARM_ENDS) >= 0)
+        mds_signals_hush();
+}
+
+enum mds_rc mds_silence_go_on(const char *group, int awaited, double silent_s)
+{
+    int first = mds_alarm_heard(MDS_ALARM_GIVES_UP);
+
+    mds_silence_listen();
+    if (first < 0 && silent_s <= mds_watchdog_limit_s())
+        return MDS_OK;
+    return give_up(group, awaited, silent_s, first);
+}
