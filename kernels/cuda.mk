@@ -8,7 +8,7 @@ kernels_cuda_c = \
   kernels/cuda/libraries.c \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/plain.c kernels/cuda/plain.h \
-  kernels/cuda/product.c kernels/cuda/product.h kernels/cuda/race.c \
+  kernels/cuda/plan.c kernels/cuda/product.c kernels/cuda/product.h kernels/cuda/race.c \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
@@ -64,7 +64,8 @@ endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
-  kernels/cuda/linear.c kernels/cuda/plain.c kernels/cuda/product.c kernels/cuda/race.c
+  kernels/cuda/linear.c kernels/cuda/plain.c kernels/cuda/plan.c \
+  kernels/cuda/product.c kernels/cuda/race.c
 tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm

@@ -46,6 +46,7 @@ static inline int64_t mdsk_ceil_div(int64_t a, int64_t b)
 
 /* Threads the next parallel loop may use. */
 int mdsk_threads(void);
+void mdsk_set_threads(int n);
 
 /* Threads for a loop over so many elements: 1 where waking others costs more. */
 int mdsk_threads_for(int64_t elements);

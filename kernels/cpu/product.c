@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/table.h"
-
 #ifdef HAVE_OPENBLAS
 #include <cblas.h>
 
@@ -120,7 +117,7 @@ int mdsk_product_start(int n)
     return err;
 }
 
-static void library_name(char *out, size_t size)
+void mdsk_product_library(char *out, size_t size)
 {
     char name[24] = "OpenBLAS", version[24] = "";
 
@@ -148,20 +145,9 @@ int mdsk_product_start(int n)
     return 0;
 }
 
-static void library_name(char *out, size_t size)
+void mdsk_product_library(char *out, size_t size)
 {
     snprintf(out, size, "built-in products");
 }
 
 #endif
-
-const char *mdsk_cpu_describe(void)
-{
-    static char text[96];
-    char library[64];
-
-    library_name(library, sizeof library);
-    snprintf(text, sizeof text, "%s, %d thread%s", library, mdsk_threads(),
-             mdsk_threads() == 1 ? "" : "s");
-    return text;
-}

@@ -49,4 +49,7 @@ void mdsk_product_set_threads(int n);
  */
 int mdsk_product_start(int n);
 
+/* The library's name, and its version where it says one. */
+void mdsk_product_library(char *out, size_t size);
+
 #endif

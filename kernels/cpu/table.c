@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The cpu backend: its kernels and its threads. */
 #include "kernels/table.h"
+
+#include <stdio.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/product.h"
 
 static const struct mdsk_table table = {
     .name = "cpu",
@@ -12,4 +18,27 @@ static const struct mdsk_table table = {
 const struct mdsk_table *mdsk_cpu(void)
 {
     return &table;
+}
+
+void mdsk_cpu_set_threads(int n)
+{
+    mdsk_set_threads(n);
+    mdsk_product_set_threads(n);
+}
+
+int mdsk_cpu_start(int n)
+{
+    mdsk_set_threads(n);
+    return mdsk_product_start(n);
+}
+
+const char *mdsk_cpu_describe(void)
+{
+    static char text[96];
+    char library[64];
+
+    mdsk_product_library(library, sizeof library);
+    snprintf(text, sizeof text, "%s, %d thread%s", library, mdsk_threads(),
+             mdsk_threads() == 1 ? "" : "s");
+    return text;
 }

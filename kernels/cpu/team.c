@@ -5,9 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "kernels/cpu/product.h"
-#include "kernels/table.h"
-
 static int threads; /* 0: as many as OpenMP says */
 
 int mdsk_threads(void)
@@ -29,16 +26,9 @@ int mdsk_threads_for(int64_t elements)
     return worth < 2 ? 1 : (int)mdsk_min(worth, mdsk_threads());
 }
 
-void mdsk_cpu_set_threads(int n)
+void mdsk_set_threads(int n)
 {
     threads = n;
-    mdsk_product_set_threads(n);
-}
-
-int mdsk_cpu_start(int n)
-{
-    threads = n;
-    return mdsk_product_start(n);
 }
 
 struct scratch {

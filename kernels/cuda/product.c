@@ -3,13 +3,10 @@
  *
  * It thinks in columns: what is [r, c] by rows here is [c, r] by columns there.  So
  * y [R,out] = x W^T is computed as y^T [out,R] = W x^T, and likewise the rest.
- *
- * Which of its algorithms runs is found by timing the first few that it suggests
- * (race.c). */
+ */
 #include "kernels/cuda/product.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -20,7 +17,6 @@ enum {
 
 static const struct mdsk_cublaslt *const lt = &mdsk_cublaslt;
 static cublasLtHandle_t handle;
-static struct mdsk_cuda_plan *plans;
 
 static int rc(cublasStatus_t status)
 {
@@ -226,23 +222,6 @@ int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
                                  &p->algo, room, WORKSPACE, stream));
 }
 
-static int make(cudaStream_t stream, struct mdsk_cuda_plan *p,
-                const struct mdsk_cuda_operands *o)
-{
-    int err = describe(p);
-
-    if (!err)
-        err = aim(p, o);
-    if (!err)
-        err = suggest(p);
-    p->usable = !err && p->entrants > 0;
-    if (!p->usable)
-        return err;
-    p->algo = p->entrant[0];
-    mdsk_cuda_race(stream, p, o);
-    return 0;
-}
-
 static int open_handle(void)
 {
     int err = handle ? 0 : mdsk_cuda_open();
@@ -250,52 +229,23 @@ static int open_handle(void)
     return err || handle ? err : rc(lt->cublasLtCreate(&handle));
 }
 
-/* The plan for a shape, made at its first use. */
-int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
-                        const struct mdsk_cuda_operands *o, struct mdsk_cuda_plan **out)
+int mdsk_cuda_describe(struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o)
 {
-    struct mdsk_cuda_plan *p = plans;
     int err = open_handle();
 
     if (err)
         return err;
-    while (p && memcmp(&p->shape, s, sizeof *s) != 0)
-        p = p->next;
-    if (!p) {
-        p = calloc(1, sizeof *p);
-        if (!p)
-            return -ENOMEM;
-        p->shape = *s;
-        err = make(stream, p, o);
-        if (err)
-            goto free_p;
-        p->next = plans;
-        plans = p;
-    } else {
-        mdsk_cuda_race_hot(stream, p, o);
-    }
-    *out = p;
-    return 0;
-
-free_p:
-    forget(p);
-    free(p);
-    return err;
-}
-
-int mdsk_cuda_run(cudaStream_t stream, const struct mdsk_cuda_shape *s,
-                  const struct mdsk_cuda_operands *o)
-{
-    struct mdsk_cuda_plan *p = NULL;
-    int err = mdsk_cuda_find_plan(stream, s, o, &p);
-
+    err = describe(p);
+    if (!err)
+        err = aim(p, o);
+    if (!err)
+        err = suggest(p);
     if (err)
-        return err;
-    if (!p->usable) {
-        mdsk_cuda_fail("cuBLASLt", "no algorithm for a product");
-        return -ENOTSUP;
-    }
-    return mdsk_cuda_multiply(stream, p, o);
+        forget(p);
+    p->usable = !err && p->entrants > 0;
+    if (p->usable)
+        p->algo = p->entrant[0];
+    return err;
 }
 
 struct mdsk_cuda_shape mdsk_cuda_shape_of(int64_t m, int64_t n, int64_t k,

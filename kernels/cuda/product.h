@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products by cuBLASLt (product.c) and which of its algorithms run (race.c), for those
- * who make operations of them. */
+/* Products by cuBLASLt (product.c), their plans (plan.c) and which of its algorithms
+ * run (race.c), for those who make operations of them. */
 #ifndef MDSK_CUDA_PRODUCT_H
 #define MDSK_CUDA_PRODUCT_H
 
@@ -53,6 +53,11 @@ struct mdsk_cuda_shape mdsk_cuda_shape_of(int64_t m, int64_t n, int64_t k,
 int mdsk_cuda_find_plan(cudaStream_t stream, const struct mdsk_cuda_shape *s,
                         const struct mdsk_cuda_operands *o,
                         struct mdsk_cuda_plan **out);
+
+/* What plan.c asks of cuBLASLt for the plan's shape: descriptions and entrants, of
+ * which the first is taken. */
+int mdsk_cuda_describe(struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o);
+
 int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
                        const struct mdsk_cuda_operands *o);
 
