@@ -20,7 +20,11 @@ void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX]);
 
 /* Where the value of key came from, for faults. */
-const char *mds_config_origin(const struct mds_config_run *run, const char *key);
+static inline const char *mds_config_origin(const struct mds_config_run *run,
+                                            const char *key)
+{
+    return mds_settings_of(&run->settings, key)->origin;
+}
 
 /* A size of 0 becomes value. */
 static inline void derive(struct mds_config_run *run, const char *key, int64_t *field,

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *mds_config_origin(const struct mds_config_run *run, const char *key)
-{
-    return mds_settings_of(&run->settings, key)->origin;
-}
-
 static int64_t round_up(int64_t n, int64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;

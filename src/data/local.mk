@@ -15,6 +15,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/source.c src/data/source.h \
   src/data/source_hdf5.c \
   src/data/source_megatron.c \
+  src/data/source_open.c \
   src/data/split.c src/data/split.h \
   src/data/spool.c src/data/spool.h \
   src/data/token_file.c src/data/token_file.h \

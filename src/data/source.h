@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file of tokens, in one of the formats of source.c's list: one long run of ids, cut
- * into documents. */
+/* A file of tokens, in one of source_open.c's formats: one long run of ids, cut into
+ * documents. */
 #ifndef MDS_DATA_SOURCE_H
 #define MDS_DATA_SOURCE_H
 

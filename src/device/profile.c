@@ -50,6 +50,12 @@ static void free_instant(struct mds_dev *dev, struct mds_instant *t)
         dev->ops->free_instant(dev, t);
 }
 
+/* Until all marks are made.  mds_dev_wait would add this to what the step waits for. */
+static enum mds_rc wait_for_marks(struct mds_dev *dev)
+{
+    return dev->ops->wait ? dev->ops->wait(dev) : MDS_OK;
+}
+
 /* ---- sums ---- */
 
 static void add_to_step(struct mds_profile_step *step, const struct mark *m, double s)
@@ -104,7 +110,7 @@ static void harvest(struct mds_recorder *r)
 {
     int kept = 0;
 
-    mds_dev_wait(r->dev); /* a failure is told again by the next copy_out */
+    wait_for_marks(r->dev); /* a failure is told again by the next copy_out */
     for (int i = 0; i < r->marks; i++) {
         struct mark *m = &r->mark[i];
 
@@ -242,7 +248,7 @@ enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
     if (!r)
         return mds_fail(MDS_EBUG, "profile on %s: none is under way", dev->ops->name);
     dev->recorder = NULL;
-    rc = mds_dev_wait(dev);
+    rc = wait_for_marks(dev);
     if (!rc) {
         harvest(r);
         finish_steps(r);

@@ -18,6 +18,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/near.c src/launch/near.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
+  src/launch/placement_find.c \
   src/launch/pmix.c \
   src/launch/report.c \
   src/launch/results.c src/launch/results.h \

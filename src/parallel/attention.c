@@ -3,28 +3,6 @@
 #include "parallel/attention_parts.h"
 #include "tensor/op.h"
 
-#include <math.h>
-
-struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
-                                                const struct mds_attention *a,
-                                                int64_t queries, int64_t keys)
-{
-    struct attention_inside in = attention_inside(p, a);
-
-    return (struct mdsk_attention_shape){.B = p->B,
-                                         .A = in.A,
-                                         .G = in.G,
-                                         .Sq = queries,
-                                         .Sk = keys,
-                                         .D = in.D,
-                                         .scale = (float)(1.0 / sqrt((double)in.D)),
-                                         .dtype = p->dtype,
-                                         .dropout = a->dropout,
-                                         .first_sample = p->first_sample,
-                                         .first_head = in.first_head,
-                                         .plain = a->plain};
-}
-
 /* ---- rotation ---- */
 
 /* Queries and keys lie side by side, so one call per run of tokens turns both. */
@@ -207,7 +185,7 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
 {
     struct attention_inside in = attention_inside(p, a);
     struct mdsk_attention_fwd f = {
-        .shape = mds_attention_shape(p, a, in.n, in.n),
+        .shape = attention_shape(p, a, in.n, in.n),
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
@@ -226,7 +204,7 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
     struct attention_inside in = attention_inside(p, a);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mdsk_attention_bwd b = {
-        .shape = mds_attention_shape(p, a, in.n, in.n),
+        .shape = attention_shape(p, a, in.n, in.n),
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),

@@ -6,6 +6,8 @@
 #include "kernels/attention.h"
 #include "parallel/attention.h"
 
+#include <math.h>
+
 /* Inside: heads of this rank, and the shape of the whole shard's attention. */
 struct attention_inside {
     int64_t A, G, D; /* heads here */
@@ -26,6 +28,26 @@ static inline struct attention_inside attention_inside(const struct mds_par *p,
     return in;
 }
 
+static inline struct mdsk_attention_shape attention_shape(const struct mds_par *p,
+                                                          const struct mds_attention *a,
+                                                          int64_t queries, int64_t keys)
+{
+    struct attention_inside in = attention_inside(p, a);
+
+    return (struct mdsk_attention_shape){.B = p->B,
+                                         .A = in.A,
+                                         .G = in.G,
+                                         .Sq = queries,
+                                         .Sk = keys,
+                                         .D = in.D,
+                                         .scale = (float)(1.0 / sqrt((double)in.D)),
+                                         .dtype = p->dtype,
+                                         .dropout = a->dropout,
+                                         .first_sample = p->first_sample,
+                                         .first_head = in.first_head,
+                                         .plain = a->plain};
+}
+
 /* Heads in rows [tokens, B, row] from token `token` and head `head` on. */
 static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                                 const void *data, int64_t row,
@@ -37,10 +59,6 @@ static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                .token_stride = p->B * row,
                                .head_stride = D};
 }
-
-struct mdsk_attention_shape mds_attention_shape(const struct mds_par *p,
-                                                const struct mds_attention *a,
-                                                int64_t queries, int64_t keys);
 
 /* Attention inside a ring of more than one; o and d_o [ring rows, A D]. */
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,

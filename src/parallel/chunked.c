@@ -52,7 +52,7 @@ static struct mdsk_attention_shape shape_of(const struct chunks *c, int64_t i,
                                             int64_t j)
 {
     struct mdsk_attention_shape s =
-        mds_attention_shape(c->p, c->a, tokens(c, i), tokens(c, j));
+        attention_shape(c->p, c->a, tokens(c, i), tokens(c, j));
 
     s.q_offset = j < i ? tokens(c, j) : 0;
     s.first_query = i * c->f->chunk;

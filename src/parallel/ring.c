@@ -99,7 +99,7 @@ static int block_shape(const struct ring *r, int from, int qc, int kc,
 {
     int q = chunk_of(r, r->me, qc), k = chunk_of(r, from, kc);
 
-    *s = mds_attention_shape(r->p, r->a, r->chunk, r->chunk);
+    *s = attention_shape(r->p, r->a, r->chunk, r->chunk);
     s->q_offset = k < q ? r->chunk : 0;
     s->first_query = q * r->chunk;
     s->first_key = k * r->chunk;

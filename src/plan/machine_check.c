@@ -144,3 +144,10 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     check_holes(m, diag);
     check_queues(m, diag);
 }
+
+/* CUDA C++ Programming Guide, "Arithmetic instructions": bf16 from 8.0 on. */
+int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type)
+{
+    return type != MDS_TYPE_BF16 || m->node.gpus == 0 || m->gpu.capability <= 0 ||
+           m->gpu.capability >= 8;
+}

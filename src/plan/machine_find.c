@@ -145,13 +145,6 @@ int64_t mds_machine_ranks(const struct mds_machine *m)
     return m->node.ranks > 0 ? m->node.ranks : m->node.gpus;
 }
 
-/* CUDA C++ Programming Guide, "Arithmetic instructions": bf16 from 8.0 on. */
-int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type)
-{
-    return type != MDS_TYPE_BF16 || m->node.gpus == 0 || m->gpu.capability <= 0 ||
-           m->gpu.capability >= 8;
-}
-
 const struct mds_queue *mds_machine_queue(const struct mds_machine *m, const char *name,
                                           int64_t nodes)
 {

@@ -6,15 +6,6 @@
 
 #include <string.h>
 
-uint64_t mds_param_hash(const char *name)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    return h;
-}
-
 /* Rows that are whole in this rank's part: all of it is one unless columns are shared.
  */
 static int64_t part_cols(const struct mds_param *p)

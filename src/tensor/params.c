@@ -79,6 +79,15 @@ void mds_params_set_encloses(struct mds_params *ps, int unit)
     ps->unit[unit].encloses = 1;
 }
 
+uint64_t mds_param_hash(const char *name)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    return h;
+}
+
 static enum mds_rc check_spec(const struct mds_params *ps,
                               const struct mds_param_spec *s)
 {

@@ -1,0 +1,127 @@
+/* Ask every source, and decide. */
+#include "launch/placement.h"
+#include "base/minmax.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Scripts write HOSTFILE=$PBS_NODEFILE: then who repeats a node is no user. */
+static int is_of_batch(const char *path)
+{
+    const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
+
+    return (pbs && strcmp(path, pbs) == 0) || (cobalt && strcmp(path, cobalt) == 0);
+}
+
+static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
+{
+    struct mds_finding *f = mds_placement_add(p, "HOSTFILE");
+
+    if (!f)
+        return MDS_OK;
+    MDS_TRY(mds_hosts_read(path, !is_of_batch(path), &f->hosts));
+    f->nodes = (int)f->hosts.count;
+    f->is_user = !is_of_batch(path);
+    return MDS_OK;
+}
+
+static void add_profile(struct mds_placement *p, const struct mds_machine *m)
+{
+    struct mds_finding *f = mds_placement_add(p, "profile");
+
+    if (f)
+        f->gpus = (int)m->node.gpus;
+}
+
+/* Whether this host is one of the machine's nodes that has GPUs at all: on a login node
+ * their number says nothing. */
+static int is_compute_node(const struct mds_placement *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].hosts.count > 0 || p->found[i].rank >= 0)
+            return 1;
+    return 0;
+}
+
+/* Ranks are as many on each node as the least of them has slots.  A batch system's are
+ * those of its chunks (mpiprocs), which on nodes with GPUs may be meant for cores. */
+static void take_slots(struct mds_placement *p, struct mds_finding *f)
+{
+    int64_t least = f->hosts.slots[0], most = least, ranks;
+
+    for (size_t i = 1; i < f->hosts.count; i++) {
+        least = mds_min(least, f->hosts.slots[i]);
+        most = mds_max(most, f->hosts.slots[i]);
+    }
+    ranks = !f->is_user && p->gpus > 0 ? mds_min(least, p->gpus) : least;
+    f->local_ranks = f->hosts.slots[0];
+    p->slots = (int)ranks;
+    if (least < most)
+        snprintf(f->note, sizeof f->note,
+                 "nodes have %lld to %lld slots, and all get %lld rank%s",
+                 (long long)least, (long long)most, (long long)ranks,
+                 mds_plural(ranks));
+    else if (ranks < least)
+        snprintf(f->note, sizeof f->note,
+                 "nodes have %lld slots, and a rank for each GPU, %lld",
+                 (long long)least, (long long)ranks);
+}
+
+static void decide(struct mds_placement *p, const struct mds_machine *m)
+{
+    int here = is_compute_node(p) || mds_machine_is_here(m);
+
+    for (int i = 0; i < p->count; i++) {
+        const struct mds_finding *f = &p->found[i];
+        int counted = here || strcmp(f->source, "nvidia-smi") != 0;
+
+        if (p->nodes < 1 && f->nodes > 0) {
+            p->nodes = f->nodes;
+            p->nodes_from = f->source;
+        }
+        if (p->gpus < 0 && f->gpus >= 0 && counted && m->node.gpus > 0) {
+            p->gpus = f->gpus;
+            p->gpus_from = f->source;
+        }
+    }
+    if (p->nodes < 1) {
+        p->nodes = 1;
+        p->nodes_from = "this host alone";
+    }
+    if (p->gpus < 0) {
+        p->gpus = (int)m->node.gpus;
+        p->gpus_from = "profile";
+    }
+    for (int i = 0; i < p->count; i++)
+        if (p->found[i].hosts.count > 0) { /* the list that counts */
+            if (p->found[i].hosts.said)
+                take_slots(p, &p->found[i]);
+            break;
+        }
+}
+
+enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
+                               const struct mds_gpus *here, struct mds_placement *out)
+{
+    struct mds_placement *p = out;
+    enum mds_rc rc = MDS_OK;
+
+    *p = (struct mds_placement){.nodes = -1, .gpus = -1};
+    mds_host_name(p->host);
+    if (hostfile && *hostfile)
+        rc = add_hostfile(p, hostfile);
+    if (!rc) {
+        mds_find_pmix(p);
+        mds_find_launchers(p);
+        rc = mds_find_batch(p);
+    }
+    if (rc) {
+        mds_placement_fini(p);
+        return rc;
+    }
+    mds_find_gpus(p, here);
+    add_profile(p, m);
+    decide(p, m);
+    return MDS_OK;
+}
