@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plans of products by cuBLASLt, one for each shape.  Which of its algorithms runs
  * is found by timing the first few that it suggests (race.c). */
 #include "kernels/cuda/product.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which format a file of tokens is in. */
 #include "data/source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of backends, and a device of one of them. */
 #include "base/alloc.h"
 #include "base/str.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Ask every source, and decide. */
 #include "launch/placement.h"
 #include "base/minmax.h"

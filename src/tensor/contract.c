@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the contracts of operations have in common. */
 #include "tensor/front.h"
 

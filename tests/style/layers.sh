@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The layer law of src/LAYERS, twice: by include lines, and by what the built archives
-# need from each other.  Each check is then shown a tree that breaks the law.
+# need from each other.  And by what their objects need: no circle among the files of one
+# directory.  Each check is then shown a tree that breaks the law.
 srcdir=$(cd "${srcdir:-.}" && pwd)
 builddir=$(cd "${builddir:-.}" && pwd)
 law=$srcdir/tests/style/layers.awk
+circles=$srcdir/tests/style/circles.awk
 tmp=$(mktemp -d)
 LC_ALL=C # for sort and comm alike
 export LC_ALL
@@ -56,6 +58,24 @@ foreign_names() {
         awk '$2 ~ /^[TDBR]$/ && $3 !~ /^(mdsk?)?_/ { print $3 }' | sort -u
 }
 
+# objects SOURCES: those below the current directory that have a source there; what was
+# built of a file that is gone does not count.
+objects() {
+    find src kernels bench -name '*.o' 2> /dev/null | while read -r object; do
+        file=${object##*/}
+        file=${file%.o}
+        file=$1/${object%/*}/${file#*-}
+        if [ -f "$file.c" ] || [ -f "$file.cu" ]; then
+            echo "$object"
+        fi
+    done
+}
+
+# circles_among KNOWN SOURCES: the circles among these objects' files, one a line.
+circles_among() {
+    objects "$2" | xargs nm -A -P | awk -f "$circles" "$1" - | sort
+}
+
 # From nm's lines.
 names() {
     awk 'NF > 1 && $NF !~ /:$/ { print $NF }' | sort -u
@@ -85,6 +105,9 @@ if [ -n "$(archive base)" ] && command -v nm > /dev/null; then
     foreign_names > "$tmp/out"
     empty "$tmp/out"
     report $? "names for others begin with mds_ or mdsk_"
+    circles_among "$srcdir/tests/style/circles.known" "$srcdir" > "$tmp/out"
+    empty "$tmp/out"
+    report $? "no circle among the files of a directory"
 else
     report 0 "archives need lower ones only # SKIP no archives in $builddir, or no nm"
 fi
@@ -154,5 +177,34 @@ if command -v "${CC:-cc}" > /dev/null && command -v nm > /dev/null; then
     pack base 'int mds_log; static int own; int *log_level(void) { return &own; }'
     [ "$(foreign_names)" = log_level ]
     report $? "a name for others without mds_"
+
+    # compile FILE SOURCE: an object where the build has it.
+    compile() {
+        echo "$2" > "src/base/$1.c"
+        ${CC:-cc} -c "src/base/$1.c" -o "src/base/libmds_base_a-$1.o"
+    }
+    compile a 'int mds_b(void); int mds_a(void) { return mds_b(); }'
+    compile b 'int mds_c(void); int mds_b(void) { return mds_c(); }'
+    compile c 'int mds_a(void); int mds_c(void) { return mds_a(); }'
+    compile d 'int mds_a(void); int mds_d(void) { return mds_a(); }'
+    : > known
+    circles_among known . > out
+    grep -qxF 'src/base/a.c -> b.c (mds_b) -> c.c (mds_c) -> a.c (mds_a)' out
+    report $? "a circle of three files"
+    [ "$(wc -l < out)" -eq 3 ]
+    report $? "of which a fourth that uses them is no part"
+    echo 'src/base a b c' > known
+    circles_among known . > out
+    empty out
+    report $? "a circle that is known"
+    echo 'src/base a b c d' > known
+    circles_among known . > out
+    [ "$(cat out)" = 'src/base/d.c is in no circle any more: take it out of the list' ]
+    report $? "one that is known and gone"
+    rm src/base/c.c
+    : > known
+    circles_among known . > out
+    empty out
+    report $? "an object of a source that is gone"
 fi
 echo "1..$t"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# nm -A -P OBJECT... | awk -f circles.awk KNOWN -: prints each circle among the files of one
+# directory as a path, "src/io/a.c -> b.c (mds_b_open) -> a.c (mds_a_put)".  A file uses
+# another if it needs a name that the other defines.
+# KNOWN: lines "DIRECTORY FILE..." of files whose circles are known, without ".c"; one that
+# is in no circle any more is complained about.
+
+FILENAME == ARGV[1] {
+    sub(/#.*/, "")
+    for (i = 2; i <= NF; i++)
+        known[$1 "/" $i] = 1
+    next
+}
+
+# "src/io/libmds_io_a-h5.o: mds_h5_open T 0 0" is of src/io/h5.
+{
+    file = $1
+    sub(/\.o:$/, "", file)
+    sub(/^\.\//, "", file)
+    dir = file
+    sub(/\/[^\/]*$/, "", dir)
+    sub(/^.*\//, "", file)
+    sub(/^[^-]*-/, "", file)
+    file = dir "/" file
+    files[file] = dir
+    if ($3 == "U")
+        uses[file] = uses[file] " " $2
+    else if ($3 ~ /^[A-TVW]$/)
+        home[dir, $2] = file
+}
+
+function base(file)
+{
+    sub(/^.*\//, "", file)
+    return file
+}
+
+# The shortest way from a file back to itself, "" if there is none.
+function circle(start,   queue, head, tail, seen, way, at, next_one, n, i)
+{
+    queue[tail++] = start
+    way[start] = start ".c"
+    while (head < tail) {
+        at = queue[head++]
+        n = split(needs[at], next_one, " ")
+        for (i = 1; i <= n; i++) {
+            if (next_one[i] == start)
+                return way[at] " -> " base(start) ".c (" name[at, start] ")"
+            if (next_one[i] in seen)
+                continue
+            seen[next_one[i]] = 1
+            way[next_one[i]] = way[at] " -> " base(next_one[i]) ".c (" name[at, next_one[i]] ")"
+            queue[tail++] = next_one[i]
+        }
+    }
+    return ""
+}
+
+END {
+    for (file in files) {
+        n = split(uses[file], wanted, " ")
+        for (i = 1; i <= n; i++) {
+            to = home[files[file], wanted[i]]
+            if (to == "" || to == file || (file, to) in name)
+                continue
+            name[file, to] = wanted[i]
+            needs[file] = needs[file] " " to
+        }
+    }
+    for (file in files) {
+        found = circle(file)
+        if (found != "" && !(file in known))
+            print found
+        if (found == "" && file in known)
+            print file ".c is in no circle any more: take it out of the list"
+    }
+}
