@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/activations.h"
 #include "base/minmax.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What blocks keep of activations between forward and backward, and where: the options
  * about it, which of them go together, and what they mean.  Config reads and checks
  * them, the planner searches them, the model asks what a block keeps: nobody else
