@@ -114,11 +114,15 @@ struct mds_train_config {
     int64_t dry_world, dry_rank; /* the rank it plays, and of how many */
 };
 
+/* Where --split may cut; AUTO: text at documents, genomes anywhere. */
+enum mds_split_at { MDS_SPLIT_AT_AUTO, MDS_SPLIT_AT_DOCUMENTS, MDS_SPLIT_AT_TOKENS };
+
 struct mds_data_config {
     /* Each one path, or "weight path weight path ..."; NULL: not given.  paths is cut
      * by split; or train_paths and, where wanted, the others say what is whole. */
     char *paths, *train_paths, *valid_paths, *test_paths;
-    char *split; /* train,valid,test proportions */
+    char *split;  /* train,valid,test proportions */
+    int split_at; /* enum mds_split_at */
 };
 
 struct mds_output_config {

@@ -239,6 +239,11 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        "--split cuts the files of --data-path; it has no use with "
                        "--%s-data-path",
                        option);
+    if (mds_settings_of(&run->settings, "data.split_at")->level > MDS_LEVEL_CHECKPOINT)
+        mds_diag_fault(diag, mds_config_origin(run, "data.split_at"),
+                       "--split-at is for --split, which has no use with "
+                       "--%s-data-path",
+                       option);
 }
 
 static void check_data(const struct mds_config_run *run, struct mds_diag *diag)

@@ -40,6 +40,7 @@ static const char *const levels[] = {"error", "warn", "info", "debug", "trace", 
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", NULL};
+const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
 /* What this version does instead. */
@@ -421,6 +422,10 @@ static const struct mds_option rows[] = {
     {data, "data.split", "--split", "MDS_SPLIT", MDS_OPT_STRING, MDS_DEFAULT_SPLIT, 0,
      0, NULL, AT(data.split), "n,n,n",
      .help = "proportions of training, validation and test in --data-path"},
+    {data, "data.split_at", "--split-at", "MDS_SPLIT_AT", MDS_OPT_ENUM, "auto", 0, 0,
+     mds_split_at_names, AT(data.split_at), NULL,
+     .help = "where --split cuts; auto: text between documents, genomes within them; a "
+             "run goes on as its checkpoint has it"},
     {data, "data.train_paths", "--train-data-path", "MDS_TRAIN_DATA_PATH",
      MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(data.train_paths), "path...",
      .help = "instead of --data-path: files to train on, whole"},

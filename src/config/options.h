@@ -130,6 +130,9 @@ int64_t mds_model_params(const struct mds_model_config *m);
  * what is left out is 0.  shares[] sum to 1.  Returns 0 if text is no such thing. */
 int mds_split_shares(const char *text, double shares[3]);
 
+/* By enum mds_split_at; NULL at the end. */
+extern const char *const mds_split_at_names[];
+
 /* words rounded up to a multiple of vocab_divisor * tensor, as Megatron does. */
 int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor);
 

@@ -73,8 +73,7 @@ static enum mds_rc parse(const char *text, const char *name, struct saved *out)
     return mds_tree_parse(text, strlen(text), name, &out->tree);
 }
 
-/* "model.heads"; NULL where the text has none, as that of an older version. */
-static const struct mds_node *find(const struct saved *s, const char *key)
+static const struct mds_node *find_given(const struct saved *s, const char *key)
 {
     const char *dot = strchr(key, '.');
     const struct mds_node *n = s->tree->root;
@@ -86,6 +85,18 @@ static const struct mds_node *find(const struct saved *s, const char *key)
     }
     n = mds_node_get(n, dot ? dot + 1 : key);
     return n && n->text ? n : NULL;
+}
+
+/* "model.heads"; NULL where the text has none, as that of an older version.  Those
+ * without data.split_at cut by tokens. */
+static const struct mds_node *find(const struct saved *s, const char *key)
+{
+    static const struct mds_node by_tokens = {.text = "tokens"};
+    const struct mds_node *n = find_given(s, key);
+
+    if (!n && strcmp(key, "data.split_at") == 0 && find_given(s, "data.split"))
+        return &by_tokens;
+    return n;
 }
 
 static int is_derived(const struct saved *s, const struct mds_node *n)
@@ -147,6 +158,8 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
         take(run, &s, "model.vocab", 0, origin.s, diag);
         mds_config_shorten_sequences(run, origin.s, diag);
     }
+    if (!origin.failed && !run->config.checkpoint.finetune)
+        take(run, &s, "data.split_at", 0, origin.s, diag);
     rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
     mds_str_fini(&origin);
     mds_tree_destroy(s.tree);

@@ -42,6 +42,9 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct mds_sourc
     int pieces = mds_reading_documents(&s->reading);
     long long all = s->tokens, have = longest_span(&m->part), need = d->seq_length + 1;
     const char *without = split == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
+    int whole = m->part.keeps_documents;
+    const char *least = whole ? "more than" : "at least";
+    const char *divide = whole ? " (documents stay whole), or --split-at tokens" : "";
 
     if (all < 2)
         return mds_fail(MDS_EUSER,
@@ -56,16 +59,16 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct mds_sourc
     if (have < 2)
         return mds_fail(MDS_EUSER,
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
-                        "%lld: give %s at least %g %%%s",
-                        s->path, d->split, have, name, need, name,
-                        share_of(need * pieces, all), without);
+                        "%lld: give %s %s %g %%%s%s",
+                        s->path, d->split, have, name, need, name, least,
+                        share_of(need * pieces, all), divide, without);
     return mds_fail(
         MDS_EUSER,
         "%s: --split %s leaves %lld tokens%s for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
-        "or give %s at least %g %%%s",
+        "or give %s %s %g %%%s%s",
         s->path, d->split, have, pieces > 1 ? " in one piece" : "", name, need,
-        need - 1, have - 1, name, share_of(need * pieces, all), without);
+        need - 1, have - 1, name, least, share_of(need * pieces, all), divide, without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
@@ -174,12 +177,13 @@ static void set_part(struct mds_dataset *d, struct member *m,
 }
 
 /* Every split has a part of every file. */
-static enum mds_rc cut_files(struct mds_dataset *d, const double *shares)
+static enum mds_rc cut_files(struct mds_dataset *d, const double *shares,
+                             enum mds_split_at at)
 {
     struct mds_part parts[MDS_SPLITS];
 
     for (int k = 0; k < d->n_sources; k++) {
-        MDS_TRY(mds_split_cut(d->sources[k], shares, parts));
+        MDS_TRY(mds_split_cut(d->sources[k], shares, at, parts));
         for (int s = 0; s < MDS_SPLITS; s++)
             set_part(d, &d->blends[s].members[k], &parts[s]);
     }
@@ -194,7 +198,8 @@ static enum mds_rc take_files(struct mds_dataset *d)
 
     for (int s = 0; s < MDS_SPLITS; s++)
         for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
-            MDS_TRY(mds_split_cut(mds_blend_source(d, &d->blends[s], k), whole, parts));
+            MDS_TRY(mds_split_cut(mds_blend_source(d, &d->blends[s], k), whole,
+                                  MDS_SPLIT_AT_TOKENS, parts));
             set_part(d, &d->blends[s].members[k], &parts[0]);
         }
     return MDS_OK;
@@ -266,7 +271,8 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
     if (!d->split)
         return MDS_EMEM;
     MDS_TRY(open_lists(d, c));
-    return mds_dataset_cuts(d) ? cut_files(d, shares) : take_files(d);
+    return mds_dataset_cuts(d) ? cut_files(d, shares, (enum mds_split_at)c->split_at)
+                               : take_files(d);
 }
 
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,

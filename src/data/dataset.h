@@ -5,8 +5,7 @@
  * file.
  *
  * Each split has files of its own, or all have parts of the same files, which --split
- * cuts by position (data/split.h).  (Megatron cuts at documents; a genome is one
- * document of millions of tokens, which leaves nothing to cut.)
+ * cuts (data/split.h).
  *
  * A sample is a window of seq_length + 1 tokens: inputs are the first seq_length of
  * them, targets the last.  A span of T tokens has n = floor((T - 1) / seq_length)

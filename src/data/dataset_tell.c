@@ -14,6 +14,18 @@ static int holds_out(const struct mds_dataset *d)
            mds_dataset_tokens(d, MDS_SPLIT_TEST) > 0;
 }
 
+/* Text whose documents do not stay whole. */
+static void tell_cut(const struct mds_dataset *d, int k)
+{
+    const struct mds_source *s = d->sources[k];
+
+    if (!d->blends[MDS_SPLIT_TRAIN].members[k].part.keeps_documents && !s->is_genome &&
+        s->documents > 1)
+        mds_info("data: %s: --split cuts it by tokens, so a document may be partly "
+                 "held out; --split-at documents keeps them whole",
+                 s->path);
+}
+
 static void tell_splits(const struct mds_dataset *d)
 {
     char count[MDS_SPLITS][32];
@@ -26,8 +38,10 @@ static void tell_splits(const struct mds_dataset *d)
              count[1], count[2]);
     if (!mds_dataset_cuts(d) || !holds_out(d))
         return;
-    for (int k = 0; k < d->n_sources; k++)
+    for (int k = 0; k < d->n_sources; k++) {
         mirrored |= mds_reading_documents(&d->sources[k]->reading) > 1;
+        tell_cut(d, k);
+    }
     if (mirrored)
         mds_info("data: a split holds the same bases on both strands and in all frames "
                  "that are in the file");

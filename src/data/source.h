@@ -45,7 +45,8 @@ struct mds_source {
     int64_t n_words; /* of words: vocab or 0 */
     int64_t eod;     /* -1: unknown */
     struct mds_reading reading; /* of the records that became documents */
-    int token_bases;            /* bases a token, where they were FASTA */
+    int is_genome;              /* made from FASTA */
+    int token_bases;            /* then: bases a token; 1 */
 };
 
 /* Words at most: more is a damaged file, or one that is no token file. */

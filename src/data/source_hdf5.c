@@ -210,10 +210,13 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
 static enum mds_rc read_reading(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
+    int codons = strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_CODON]) == 0;
+    int nucleotides =
+        strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_NUCLEOTIDE]) == 0;
     char *options = NULL;
 
-    s->token_bases =
-        strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_CODON]) == 0 ? 3 : 1;
+    s->is_genome = codons || nucleotides;
+    s->token_bases = codons ? 3 : 1;
     if (mds_h5_has(h->h5, "options"))
         MDS_TRY(mds_h5_get_string(h->h5, "options", &options));
     s->reading = mds_reading_read(options ? options : "");

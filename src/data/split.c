@@ -43,6 +43,62 @@ static void add_span(struct mds_part *p, int64_t first, int64_t end)
         p->span[p->spans++] = (struct mds_span){first, end - first};
 }
 
+/* ---- whole documents ------------------------------------------------------------- */
+
+static int64_t documents_of(const struct mds_source *s)
+{
+    return mds_reading_documents(&s->reading);
+}
+
+static int keeps_documents(const struct mds_source *s, const double shares[MDS_SPLITS],
+                           enum mds_split_at at)
+{
+    int64_t records = s->documents / documents_of(s), splits = 0;
+
+    for (int i = 0; i < MDS_SPLITS; i++)
+        splits += shares[i] > 0;
+    if (at == MDS_SPLIT_AT_AUTO)
+        return !s->is_genome && records > 1 && records >= splits;
+    return at == MDS_SPLIT_AT_DOCUMENTS;
+}
+
+/* The record whose start is the nearest to token `at`; their number for the end. */
+static enum mds_rc nearest_record(struct mds_source *s, int64_t at, int64_t *record)
+{
+    int64_t each = documents_of(s), document, start, end;
+
+    *record = s->documents / each;
+    if (at == s->tokens)
+        return MDS_OK;
+    MDS_TRY(mds_source_document_at(s, at, &document));
+    *record = mds_min(document / each, *record - 1);
+    MDS_TRY(mds_source_starts(s, *record * each, 1, &start));
+    MDS_TRY(mds_source_starts(s, (*record + 1) * each, 1, &end));
+    *record += at - start > end - at;
+    return MDS_OK;
+}
+
+/* Move the cuts to where documents start. */
+static enum mds_rc keep_documents(struct mds_source *s, const double shares[MDS_SPLITS],
+                                  int64_t bounds[MDS_SPLITS + 1])
+{
+    int64_t each = documents_of(s), records = s->documents / each;
+    int64_t cut[MDS_SPLITS + 1] = {[MDS_SPLITS] = records};
+
+    for (int i = 1; i < MDS_SPLITS; i++)
+        MDS_TRY(nearest_record(s, bounds[i], &cut[i]));
+    for (int i = MDS_SPLITS - 1; i > 0; i--)
+        cut[i] = mds_min(cut[i], cut[i + 1] - (shares[i] > 0));
+    for (int i = 1; i < MDS_SPLITS; i++) {
+        cut[i] = mds_max(cut[i], cut[i - 1] + (shares[i - 1] > 0));
+        cut[i] = mds_min(cut[i], records);
+        bounds[i] = s->tokens;
+        if (cut[i] < records)
+            MDS_TRY(mds_source_starts(s, cut[i] * each, 1, &bounds[i]));
+    }
+    return MDS_OK;
+}
+
 /* ---- strands and frames ---------------------------------------------------------- */
 
 /* A place between two bases of a record. */
@@ -59,11 +115,6 @@ struct record {
     int64_t starts[MDS_RECORD_DOCUMENTS + 1];
     int64_t bases_min, bases_max, token_bases;
 };
-
-static int64_t documents_of(const struct mds_source *s)
-{
-    return mds_reading_documents(&s->reading);
-}
 
 /* starts[] of one record's documents; 0 if they cannot be of one. */
 static int describe(const struct mds_source *s, const int64_t *starts, struct record *r)
@@ -213,23 +264,27 @@ static int has_cut(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
 }
 
 enum mds_rc mds_split_cut(struct mds_source *s, const double shares[MDS_SPLITS],
-                          struct mds_part parts[MDS_SPLITS])
+                          enum mds_split_at at, struct mds_part parts[MDS_SPLITS])
 {
+    int whole = keeps_documents(s, shares, at), by_bases;
     int64_t bounds[MDS_SPLITS + 1];
     struct cut cuts[MDS_SPLITS + 1];
-    int by_bases;
 
     mds_split_bounds(shares, s->tokens, bounds);
     memset(parts, 0, MDS_SPLITS * sizeof *parts);
-    by_bases = documents_of(s) > 1 && has_cut(bounds, s->tokens);
+    if (whole)
+        MDS_TRY(keep_documents(s, shares, bounds));
+    by_bases = !whole && documents_of(s) > 1 && has_cut(bounds, s->tokens);
     if (by_bases)
         MDS_TRY(check_records(s));
     for (int i = 0; i <= MDS_SPLITS && by_bases; i++)
         MDS_TRY(find_cut(s, bounds[i], &cuts[i]));
-    for (int i = 0; i < MDS_SPLITS; i++)
+    for (int i = 0; i < MDS_SPLITS; i++) {
+        parts[i].keeps_documents = whole;
         if (by_bases)
             MDS_TRY(add_between(&parts[i], s, &cuts[i], &cuts[i + 1]));
         else
             add_span(&parts[i], bounds[i], bounds[i + 1]);
+    }
     return MDS_OK;
 }

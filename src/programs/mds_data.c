@@ -19,7 +19,7 @@
 
 struct values {
     char *tokenizer, *output, *split;
-    int frame, strand, ids, text;
+    int frame, strand, split_at, ids, text;
     int64_t vocab, eod, from, count;
 };
 
@@ -54,6 +54,8 @@ static const struct mds_option rows[] = {
     {info, NULL, "--split", NULL, MDS_OPT_STRING, MDS_DEFAULT_SPLIT, 0, 0, NULL,
      AT(split), "n,n,n",
      .help = "as of mds_pretrain: show which tokens it would hold out"},
+    {info, NULL, "--split-at", NULL, MDS_OPT_ENUM, "auto", 0, 0, mds_split_at_names,
+     AT(split_at), NULL, .help = "as of mds_pretrain: where it cuts"},
 
     {dumping, NULL, "--from", NULL, MDS_OPT_COUNT, "0", 0, MDS_OPT_NO_MAX, NULL,
      AT(from), "n", .help = "first token"},
@@ -254,16 +256,22 @@ static enum mds_rc print_span(struct mds_source *s, const struct mds_span *span)
     return MDS_OK;
 }
 
-static enum mds_rc print_splits(struct mds_source *s, const char *split,
+static const char *how_cut(const struct mds_source *s, const struct mds_part *p)
+{
+    if (p->keeps_documents)
+        return ", between documents";
+    if (mds_reading_documents(&s->reading) > 1)
+        return ", the same bases on all strands and in all frames";
+    return s->documents > 1 ? ", within documents" : "";
+}
+
+static enum mds_rc print_splits(struct mds_source *s, const struct values *v,
                                 const double shares[MDS_SPLITS])
 {
     struct mds_part parts[MDS_SPLITS];
 
-    MDS_TRY(mds_split_cut(s, shares, parts));
-    printf("%-12s %s%s\n", "split", split,
-           mds_reading_documents(&s->reading) > 1
-               ? ", the same bases on all strands and in all frames"
-               : "");
+    MDS_TRY(mds_split_cut(s, shares, (enum mds_split_at)v->split_at, parts));
+    printf("%-12s %s%s\n", "split", v->split, how_cut(s, &parts[0]));
     for (int i = 0; i < MDS_SPLITS; i++) {
         printf("%-12s %lld token%s", mds_split_names[i], (long long)parts[i].tokens,
                mds_plural(parts[i].tokens));
@@ -335,7 +343,7 @@ static enum mds_rc run_info(const struct mds_call *c)
     MDS_TRY(mds_source_open(c->word[0], &s));
     rc = count_and_print(s);
     if (!rc)
-        rc = print_splits(s, split, shares);
+        rc = print_splits(s, values_of(c), shares);
     mds_source_close(s);
     return rc;
 }
@@ -425,7 +433,7 @@ static const struct mds_verb verbs[] = {
     {"make", "make --tokenizer NAME --output FILE.h5 [option]... INPUT...",
      "Turns inputs into a token file. INPUT: files; - is standard input.", NULL, 1,
      SIZE_MAX, "an INPUT", .run = run_make},
-    {"info", "info [--split N,N,N] FILE",
+    {"info", "info [--split N,N,N] [--split-at WHERE] FILE",
      "Prints documents, tokens, vocabulary, provenance and unigram entropy of a token "
      "file or of a Megatron .bin/.idx pair, and what --split holds out.",
      NULL, 1, 1, "one FILE", .run = run_info},

@@ -127,6 +127,20 @@ test_expect_success 'ids of another tokenizer: a document a line, blanks or list
     mds_pretrain --data-path i.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
         --seq-length 4 --split 1,0,0 --eval-iters 0 --train-iters 1 2>&1 | grep "70000 words"
 '
+test_expect_success 'text is split between documents; a run goes on as it began' '
+    seq 1 20 | sed "s/.*/1 2 3 4 5 6 7 8 9/" >twenty && ids twenty && mds_data info --split 8,1,1 i.h5 >out &&
+    grep "^split *8,1,1, between documents$" out &&
+    grep "^validation *20 tokens: 160 to 179 (documents 17 to 18)$" out &&
+    mds_data info i.h5 | grep "^validation *10 tokens: 180 to 189 (document 19)$" &&
+    mds_data info --split 33,66,1 --split-at tokens i.h5 >out &&
+    grep "^split *33,66,1, within documents$" out && grep "^training *66 tokens: 0 to 65 (documents 1 to 7)$" out &&
+    run="mds_pretrain --data-path i.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
+        --seq-length 4 --split 33,66,1 --eval-iters 0 --train-iters 2 --save s --exit-interval 1" &&
+    test_might_fail $run 2>err && grep "data: 70 tokens for training, 120 for validation" err && ! grep "by tokens" err &&
+    rm -r s && test_might_fail $run --split-at tokens >out 2>&1 && $run --load s >out 2>err &&
+    grep "data: i.h5: --split cuts it by tokens, so a document may be partly held out" err &&
+    grep "data: 66 tokens for training" err
+'
 test_expect_success 'ids: long lines, and what dump prints' '
     seq -s " " 1 50255 >long && seq -s " " 1 9 >>long && ids - <long >/dev/null &&
     mds_data dump --ids i.h5 >one && sed "s/ 50256\$//" one | test_cmp long - &&

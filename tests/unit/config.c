@@ -208,14 +208,20 @@ static void test_rows_of_a_position_table(void **state)
     close_reading(&r);
 }
 
-static void expect_changes(const char *now, const char *function, const char *others)
+static void expect_changes_of(const char *before, const char *now, const char *function,
+                              const char *others)
 {
     struct mds_config_changes c;
 
-    assert_int_equal(mds_config_compare(saved_model, "ck", now, &c), MDS_OK);
+    assert_int_equal(mds_config_compare(before, "ck", now, &c), MDS_OK);
     assert_string_equal(c.function.s ? c.function.s : "", function);
     assert_string_equal(c.others.s ? c.others.s : "", others);
     mds_config_changes_fini(&c);
+}
+
+static void expect_changes(const char *now, const char *function, const char *others)
+{
+    expect_changes_of(saved_model, now, function, others);
 }
 
 static void test_changes_since_a_checkpoint(void **state)
@@ -234,6 +240,42 @@ static void test_changes_since_a_checkpoint(void **state)
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");
+}
+
+/* Checkpoints without data.split_at are of runs that cut by tokens. */
+static void test_where_a_run_splits_its_data(void **state)
+{
+    static const char before[] = "data:\n  split: 949,50,1  # default\n",
+                      later[] = "data: {split: '1,1', split_at: documents}\n";
+    static const struct {
+        const char *args, *saved;
+        int want;
+    } cases[] = {{"", before, MDS_SPLIT_AT_TOKENS},
+                 {"", later, MDS_SPLIT_AT_DOCUMENTS},
+                 {"", saved_model, MDS_SPLIT_AT_AUTO},
+                 {"--finetune", before, MDS_SPLIT_AT_AUTO},
+                 {"--split-at auto", later, MDS_SPLIT_AT_AUTO}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char args[200];
+        struct reading r;
+
+        snprintf(args, sizeof args,
+                 "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                 "--train-iters 10 --data-path d %s",
+                 cases[i].args);
+        r = read_config(args);
+        assert_int_equal(
+            mds_config_take_model(r.run, cases[i].saved, "ck/iter_1", &r.diag), MDS_OK);
+        assert_int_equal(r.run->config.data.split_at, cases[i].want);
+        if (cases[i].want != MDS_SPLIT_AT_AUTO)
+            assert_origin(&r, "data.split_at", "checkpoint ck/iter_1");
+        close_reading(&r);
+    }
+    expect_changes_of(before, later, "",
+                      "--split 949,50,1 (now 1,1), "
+                      "--split-at tokens (now documents)");
 }
 
 static void test_slips_in_the_environment(void **state)
@@ -381,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup(test_model_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
         cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
+        cmocka_unit_test_setup(test_where_a_run_splits_its_data, setup),
         cmocka_unit_test_setup(test_slips_in_the_environment, setup),
         cmocka_unit_test_setup(test_help_and_man_name_every_option, setup),
         cmocka_unit_test_setup(test_show_reads_back, setup),

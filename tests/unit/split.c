@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* data: splits of files that hold several strands or frames of the same bases. */
+/* data: splits of text, and of files that hold several strands or frames of the same
+ * bases. */
 #include "scratch.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "config/options.h"
 #include "data/dataset.h"
@@ -116,7 +118,7 @@ static void check_split(const struct genome *g, struct mds_source *s, const char
     for (int r = 0; r < g->records; r++)
         longest = g->bases[r] > longest ? g->bases[r] : longest;
     assert_true(mds_split_shares(text, shares));
-    assert_int_equal(mds_split_cut(s, shares, parts), MDS_OK);
+    assert_int_equal(mds_split_cut(s, shares, MDS_SPLIT_AT_AUTO, parts), MDS_OK);
     own_all(g, s, parts, &o);
     for (int i = 0; i < MDS_SPLITS; i++) {
         double want = shares[i] * (double)s->tokens;
@@ -185,7 +187,7 @@ static void test_windows_stay_in_their_spans(void **state)
     assert_int_equal(mds_dataset_settle(d, -1), MDS_OK);
     assert_int_equal(mds_source_open("g.h5", &s), MDS_OK);
     assert_true(mds_split_shares("8,1,1", shares));
-    assert_int_equal(mds_split_cut(s, shares, parts), MDS_OK);
+    assert_int_equal(mds_split_cut(s, shares, MDS_SPLIT_AT_AUTO, parts), MDS_OK);
     assert_int_equal(parts[MDS_SPLIT_VALID].spans, 2);
     for (int i = 0; i < 2; i++) {
         const struct mds_span *span = &parts[MDS_SPLIT_VALID].span[i];
@@ -225,6 +227,125 @@ static void test_the_share_that_is_told_is_enough(void **state)
     mds_dataset_close(d);
 }
 
+/* ---- text ------------------------------------------------------------------------ */
+
+static void write_documents(const char *path, const int *lengths, int n)
+{
+    struct mds_vocabulary v = {MDS_TOKENIZER_IDS, 100, 99};
+    struct mds_token_file *f;
+    char sum[65] = {0};
+    int32_t id = 5;
+
+    assert_int_equal(mds_token_file_create(path, &v, &f), MDS_OK);
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < lengths[i]; j++)
+            assert_int_equal(mds_token_file_add(f, &id, 1), MDS_OK);
+        assert_int_equal(mds_token_file_end_document(f), MDS_OK);
+    }
+    memset(sum, '0', 64);
+    assert_int_equal(mds_token_file_input(f, "x", 1, sum), MDS_OK);
+    assert_int_equal(mds_token_file_finish(f, "", ""), MDS_OK);
+}
+
+static void check_cut(struct mds_source *s, const char *text, enum mds_split_at at,
+                      int keeps, int64_t longest)
+{
+    double shares[MDS_SPLITS];
+    struct mds_part parts[MDS_SPLITS];
+    int64_t end = 0, document, start, want[MDS_SPLITS + 1];
+
+    assert_true(mds_split_shares(text, shares));
+    mds_split_bounds(shares, s->tokens, want);
+    assert_int_equal(mds_split_cut(s, shares, at, parts), MDS_OK);
+    for (int i = 0; i < MDS_SPLITS; i++) {
+        assert_int_equal(parts[i].keeps_documents, keeps);
+        assert_int_equal(parts[i].spans, parts[i].tokens > 0);
+        if (shares[i] == 0)
+            assert_int_equal(parts[i].tokens, 0);
+        if (parts[i].spans == 0)
+            continue;
+        assert_int_equal(parts[i].span[0].first, end);
+        assert_int_equal(mds_source_document_at(s, end, &document), MDS_OK);
+        assert_int_equal(mds_source_starts(s, document, 1, &start), MDS_OK);
+        if (keeps)
+            assert_int_equal(start, end);
+        assert_true(llabs(end - want[i]) <= (keeps ? MDS_SPLITS * longest : 0));
+        end += parts[i].tokens;
+    }
+    assert_int_equal(end, s->tokens);
+    for (int i = 0; i < MDS_SPLITS && keeps && at == MDS_SPLIT_AT_AUTO; i++)
+        assert_int_equal(parts[i].tokens > 0, shares[i] > 0);
+}
+
+static void test_documents_of_text_stay_whole(void **state)
+{
+    static const char *const texts[] = {"949,50,1", "8,1,1",  "1,1,1", "1",
+                                        "98,2,0",   "0,1,99", "3,0,1", "0,0,1"};
+    static const int splits[] = {3, 3, 3, 1, 2, 2, 2, 1};
+    int lengths[40];
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        lengths[i] = 1 + i * i * 7 % 53;
+    for (int n = 1; n <= 40; n += 1 + n / 7) {
+        struct mds_source *s;
+
+        write_documents("t.h5", lengths, n);
+        assert_int_equal(mds_source_open("t.h5", &s), MDS_OK);
+        for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+            check_cut(s, texts[t], MDS_SPLIT_AT_AUTO, n > 1 && n >= splits[t], 54);
+            check_cut(s, texts[t], MDS_SPLIT_AT_DOCUMENTS, 1, 54);
+            check_cut(s, texts[t], MDS_SPLIT_AT_TOKENS, 0, 0);
+        }
+        mds_source_close(s);
+    }
+}
+
+/* A chromosome is too much to give to one split, unless somebody says so. */
+static void test_records_of_genomes_stay_whole_if_asked(void **state)
+{
+    static const struct genome g = {"three", 3, {100, 300, 300}};
+    struct mds_part parts[MDS_SPLITS];
+    double shares[MDS_SPLITS];
+    struct mds_source *s;
+
+    (void)state;
+    write_genome(&g);
+    assert_int_equal(make_reading(MDS_TOKENIZER_NUCLEOTIDE, (struct mds_reading){1, 3},
+                                  "g.fa", "g.h5"),
+                     MDS_OK);
+    assert_int_equal(mds_source_open("g.h5", &s), MDS_OK);
+    assert_true(mds_split_shares("8,2", shares));
+    assert_int_equal(mds_split_cut(s, shares, MDS_SPLIT_AT_DOCUMENTS, parts), MDS_OK);
+    assert_int_equal(parts[MDS_SPLIT_TRAIN].tokens, 2 * (101 + 301));
+    assert_int_equal(parts[MDS_SPLIT_VALID].tokens, 2 * 301);
+    assert_int_equal(parts[MDS_SPLIT_VALID].spans, 1);
+    assert_int_equal(mds_split_cut(s, shares, MDS_SPLIT_AT_AUTO, parts), MDS_OK);
+    assert_false(parts[0].keeps_documents);
+    mds_source_close(s);
+}
+
+static void test_too_short_documents_are_told(void **state)
+{
+    static const int lengths[] = {500, 300, 20};
+    struct mds_data_config c = {.paths = "t.h5", .split = "8,2"};
+    struct mds_dataset *d;
+
+    (void)state;
+    write_documents("t.h5", lengths, 3);
+    assert_int_equal(mds_dataset_open(&c, 100, 3, &d), MDS_OK);
+    assert_fails(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
+                 "leaves 21 tokens for validation, but a window takes 101 "
+                 "(--seq-length 100 and its target): use --seq-length 20 or less, or "
+                 "give validation more than 12.28 % (documents stay whole), or "
+                 "--split-at tokens, or --eval-iters 0");
+    mds_dataset_close(d);
+    c.split_at = MDS_SPLIT_AT_TOKENS;
+    assert_int_equal(mds_dataset_open(&c, 100, 3, &d), MDS_OK);
+    assert_int_equal(mds_dataset_tokens(d, MDS_SPLIT_VALID), 165);
+    mds_dataset_close(d);
+}
+
 /* They wrote as many documents of a record of four bases as it has whole frames. */
 static void test_records_of_earlier_versions(void **state)
 {
@@ -259,6 +380,9 @@ int main(void)
         cmocka_unit_test(test_no_base_is_in_two_splits),
         cmocka_unit_test(test_windows_stay_in_their_spans),
         cmocka_unit_test(test_the_share_that_is_told_is_enough),
+        cmocka_unit_test(test_documents_of_text_stay_whole),
+        cmocka_unit_test(test_records_of_genomes_stay_whole_if_asked),
+        cmocka_unit_test(test_too_short_documents_are_told),
         cmocka_unit_test(test_records_of_earlier_versions),
     };
 
