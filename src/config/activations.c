@@ -22,6 +22,15 @@ const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
     {NULL, 0},
 };
 
+const struct mds_act_option *mds_act_option(const char *key)
+{
+    const struct mds_act_option *o = mds_act_options;
+
+    while (strcmp(o->key, key) != 0)
+        o++;
+    return o;
+}
+
 /* The members before this one are ints. */
 static int is_int(const struct mds_act_option *o)
 {

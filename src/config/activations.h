@@ -47,6 +47,9 @@ struct mds_act_option {
 enum { MDS_ACT_OPTIONS = 12 };
 extern const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1];
 
+/* The one of that key, which must exist. */
+const struct mds_act_option *mds_act_option(const char *key);
+
 /* The value of one member. */
 int64_t mds_act_get(const struct mds_activations *a, const struct mds_act_option *o);
 void mds_act_set(struct mds_activations *a, const struct mds_act_option *o,
@@ -68,5 +71,41 @@ const char *mds_recompute_modules_name(int modules);
 /* Of so many blocks the most that --cpu-offloading-num-layers takes where nobody says
  * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */
 int64_t mds_most_leaving(int64_t blocks);
+
+/* ---- which of them go together (activation_rules.c) ---- */
+
+/* What the rules need to know of the ranks and the model. */
+struct mds_act_ranks {
+    int64_t tensor;        /* ranks */
+    int64_t sequence;      /* ranks that share each sequence: ring x Ulysses */
+    int sequence_parallel; /* Megatron's */
+    int64_t hidden;
+    int64_t blocks;    /* of a stage, or of each of its chunks; 0: not known */
+    const char *whose; /* "model", "stage": those blocks */
+};
+
+enum mds_act_effect {
+    MDS_ACT_FAULT,
+    MDS_ACT_WARNING, /* the option changes nothing */
+    MDS_ACT_OFF,     /* likewise; it is turned off */
+};
+
+struct mds_act_finding {
+    const char *key; /* of the option */
+    enum mds_act_effect effect;
+    char text[320]; /* for the user */
+};
+
+/* The next rule from number *at on that *a breaks; *at becomes the one behind it.  What
+ * is MDS_ACT_OFF is off in *a then.  0: there is no more. */
+int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int *at,
+                  struct mds_act_finding *f);
+
+/* Of *a, which a program has chosen, what the user has given is taken from *user (bit i
+ * of `given`: mds_act_options[i]).  The rest gives way to that, and what then breaks a
+ * rule is turned off, whatever the ranks are.  What the user gave and does not go
+ * together is left for mds_act_check to find. */
+void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
+                    unsigned given);
 
 #endif

@@ -348,34 +348,10 @@ static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
                        say(nearest_multiple(accumulation, p->pipeline), would));
 }
 
-/* A block's buffers are worked on while those of another are copied: two stay. */
-static void check_offload_layers(const struct mds_config_run *run,
-                                 struct mds_diag *diag)
-{
-    const struct mds_parallel_config *p = &run->config.parallel;
-    int64_t layers = mds_stage_blocks(&run->config), most = layers - 2;
-    int64_t n = run->config.train.act.offload_layers;
-    char give[SAID] = "leave it out";
-
-    if (n == 0 || n <= most || layers == 0)
-        return;
-    if (most > 0)
-        snprintf(give, sizeof give, "give %lld at most", (long long)most);
-    mds_diag_fault(diag, mds_config_origin(run, "train.offload_layers"),
-                   "--cpu-offloading-num-layers %lld: of the %lld block%s of a %s two "
-                   "have to stay, one that is worked on and one that is copied; %s",
-                   (long long)n, (long long)layers, mds_plural(layers),
-                   p->virtual_stages > 1 ? "stage's chunk"
-                   : p->pipeline > 1     ? "stage"
-                                         : "model",
-                   give);
-}
-
 void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag)
 {
     check_tensor(run, diag);
     check_ulysses(run, diag);
     check_sequence(run, diag);
     check_pipeline(run, diag);
-    check_offload_layers(run, diag);
 }

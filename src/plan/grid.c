@@ -193,8 +193,8 @@ static int64_t leaving(const struct search *s, const struct mds_plan_entry *e)
 /* Whether the device may have room for it, blocks that leave left out. */
 static int may_fit_device(const struct search *s, const struct mds_plan_entry *e)
 {
-    int64_t most =
-        mds_layout_keeps_insides(&e->layout) ? mds_plan_leaving(s->r, &e->layout) : 0;
+    int stays = mds_recompute_of(&e->layout.act) != MDS_RECOMPUTE_NONE;
+    int64_t most = stays ? 0 : mds_plan_leaving(s->r, &e->layout);
 
     return leaving(s, e) <= most;
 }

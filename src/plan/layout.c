@@ -168,56 +168,12 @@ const char *mds_layout_flag(int member)
     return member < MEMBERS ? option_of(member)->flag : NULL;
 }
 
-int mds_layout_keeps_insides(const struct mds_layout *l)
-{
-    return l->act.recompute == MDS_RECOMPUTE_NONE || l->act.recompute_modules != 0;
-}
-
 static void put_fixed(struct mds_layout *l, const struct mds_layout *now,
                       unsigned fixed)
 {
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
             set(l, i, get(now, i));
-}
-
-/* What goes with some ways to save memory alone chooses among them. */
-static void give_way(struct mds_layout *l, const struct mds_layout *asked)
-{
-    if (asked->offload_params != MDS_PLACE_DEVICE) {
-        l->zero = 3;
-        l->offload_optimizer = mds_max(l->offload_optimizer, MDS_PLACE_CPU);
-    }
-    if (asked->act.recompute_modules) {
-        l->act.recompute = MDS_RECOMPUTE_SELECTIVE;
-        l->act.sequence_tile = 0;
-    }
-    if (asked->act.offload_layers > 0 && !mds_layout_keeps_insides(l))
-        l->act.recompute = MDS_RECOMPUTE_NONE;
-    if (asked->act.keep_attention > 0)
-        l->act.recompute_layers = 1;
-}
-
-static void drop_senseless(struct mds_layout *l)
-{
-    if (l->zero < 3 || l->offload_optimizer == MDS_PLACE_DEVICE)
-        l->offload_params = MDS_PLACE_DEVICE;
-    if (l->act.recompute == MDS_RECOMPUTE_NONE)
-        l->act.sequence_tile = 0;
-    if (l->act.recompute != MDS_RECOMPUTE_SELECTIVE || l->act.sequence_tile > 0)
-        l->act.recompute_modules = 0;
-    if (l->act.recompute == MDS_RECOMPUTE_NONE ||
-        (l->act.recompute == MDS_RECOMPUTE_SELECTIVE && l->act.sequence_tile == 0))
-        l->act.offload_activations = 0;
-    if (l->act.recompute != MDS_RECOMPUTE_FULL || l->act.recompute_layers < 1)
-        l->act.recompute_layers = 1;
-    if (l->act.recompute != MDS_RECOMPUTE_FULL || l->act.sequence_tile == 0 ||
-        l->act.recompute_layers > 1)
-        l->act.keep_attention = 0;
-    if (l->act.sequence_tile == 0 || !l->act.offload_activations)
-        l->act.device_inputs = 0;
-    if (!mds_layout_keeps_insides(l))
-        l->act.offload_layers = 0;
 }
 
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
@@ -227,9 +183,14 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
 
     put_fixed(&asked, now, fixed);
     put_fixed(&l, now, fixed);
-    give_way(&l, &asked);
-    drop_senseless(&l);
+    if (asked.offload_params != MDS_PLACE_DEVICE) {
+        l.zero = 3;
+        l.offload_optimizer = mds_max(l.offload_optimizer, MDS_PLACE_CPU);
+    }
+    if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
+        l.offload_params = MDS_PLACE_DEVICE;
     put_fixed(&l, now, fixed);
+    mds_act_settle(&l.act, &now->act, fixed >> GRID);
     return l;
 }
 
@@ -245,7 +206,6 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     put_layout(l, c);
     c->parallel.sp_type = MDS_SP_NONE;
     c->parallel.sequence_parallel &= l->tensor > 1;
-    c->train.act.recompute_layers = mds_max(l->act.recompute_layers, 1);
     c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
     c->train.dry_world = world;
     c->train.dry_rank = 0;

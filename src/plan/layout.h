@@ -30,9 +30,6 @@ const char *mds_layout_flag(int member);
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
 
-/* Whether blocks keep all that backward reads, or all but a few modules' results. */
-int mds_layout_keeps_insides(const struct mds_layout *l);
-
 /* l, with the members that are fixed taken from *now.  Others give way to them: blocks
  * that shall leave the device keep their insides, and the like; and what then makes no
  * sense is dropped: weights on the host without ZeRO 3 or an update on the host, inputs

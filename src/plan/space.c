@@ -31,7 +31,8 @@ void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile)
     l->act.loss_tile = l->act.mlp_tile ? l->act.mlp_tile : MDS_DEFAULT_LOSS_TILE;
     l->act.recompute = levels[level].recompute;
     l->act.recompute_modules = levels[level].modules;
-    l->act.sequence_tile = mds_layout_keeps_insides(l) ? 0 : l->act.mlp_tile;
+    l->act.sequence_tile =
+        mds_recompute_of(&l->act) == MDS_RECOMPUTE_NONE ? 0 : l->act.mlp_tile;
     l->act.offload_activations = levels[level].on_host;
     l->act.recompute_layers = levels[level].every;
 }

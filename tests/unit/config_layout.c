@@ -185,6 +185,40 @@ static void expect_off(const char *args, int64_t world, const char *what)
     close_reading(&r);
 }
 
+/* Of all options of activation memory two are the user's, and the others whatever a
+ * program has chosen: these give way, and break no rule then; what the user gave stays.
+ */
+static void test_chosen_gives_way(void **state)
+{
+    const struct mds_act_ranks one = {.tensor = 1, .sequence = 1, .hidden = 64};
+    unsigned seed = 1;
+    int broken = 0;
+
+    (void)state;
+    for (int k = 0; k < 20000; k++) {
+        struct mds_activations user = mds_act_defaults(), a = user;
+        unsigned given = 1u << k % MDS_ACT_OPTIONS | 1u << k / 7 % MDS_ACT_OPTIONS;
+        struct mds_act_finding f;
+
+        for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
+            seed = seed * 1103515245 + 12345;
+            mds_act_set(&user, &mds_act_options[i], seed >> 16 & 1 ? 1 + i % 2 : 0);
+            mds_act_set(&a, &mds_act_options[i], seed >> 17 & 1 ? 1 + i % 2 : 0);
+        }
+        mds_act_settle(&a, &user, given);
+        for (int i = 0; i < MDS_ACT_OPTIONS; i++)
+            if (given & 1u << i)
+                assert_int_equal(mds_act_get(&a, &mds_act_options[i]),
+                                 mds_act_get(&user, &mds_act_options[i]));
+        for (int at = 0; mds_act_check(&a, &one, &at, &f);) {
+            assert_true(f.effect != MDS_ACT_FAULT ||
+                        given & 1u << (mds_act_option(f.key) - mds_act_options));
+            broken++;
+        }
+    }
+    assert_true(broken > 0);
+}
+
 static void test_kept_where(void **state)
 {
     (void)state;
@@ -323,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup(test_impossible_grids, setup),
         cmocka_unit_test_setup(test_unshareable_models, setup),
         cmocka_unit_test_setup(test_interleaving, setup),
+        cmocka_unit_test(test_chosen_gives_way),
         cmocka_unit_test_setup(test_kept_where, setup),
         cmocka_unit_test_setup(test_kept_well, setup),
         cmocka_unit_test_setup(test_dry_run, setup),

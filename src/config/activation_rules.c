@@ -1,0 +1,274 @@
+/* Which options of activation memory go together.  Each rule says what an option needs;
+ * config reports what is broken, the planner lets what it has chosen itself give way. */
+#include "config/activations.h"
+#include "base/units.h"
+
+#include <stdio.h>
+
+/* ---- what may hold ---- */
+
+enum condition {
+    RECOMPUTES = 1 << 0, /* blocks' insides are computed again: full or selective */
+    FULL = 1 << 1,
+    SELECTIVE = 1 << 2,
+    KEEPS_INSIDES = 1 << 3, /* no recompute, or that of --recompute-modules */
+    TILED = 1 << 4,         /* --sequence-tile */
+    UNTILED = 1 << 5,
+    KEEPS_LITTLE = 1 << 6, /* full recompute, or tiles */
+    INPUT_EACH = 1 << 7,   /* each block's input is kept */
+    ON_HOST = 1 << 8,      /* --cpu-checkpointing */
+    KEEPS_MLP_ACT = 1 << 9,
+    /* of the ranks and the model */
+    TENSOR_RANKS = 1 << 10,
+    UNCUT = 1 << 11, /* no --sequence-parallel */
+    DIVIDES = 1 << 12,
+    WHOLE_SEQUENCES = 1 << 13,
+    TWO_STAY = 1 << 14,
+    OF_RANKS = TENSOR_RANKS | UNCUT | DIVIDES | WHOLE_SEQUENCES | TWO_STAY
+};
+
+static unsigned if_so(int is_so, enum condition c)
+{
+    return is_so ? (unsigned)c : 0;
+}
+
+static unsigned of_ranks(const struct mds_activations *a, const struct mds_act_ranks *r)
+{
+    int64_t most = r->blocks > 2 ? r->blocks - 2 : 0;
+
+    return if_so(r->tensor > 1, TENSOR_RANKS) |
+           if_so(!r->sequence_parallel || r->tensor == 1, UNCUT) |
+           if_so(r->hidden % r->tensor == 0, DIVIDES) |
+           if_so(r->sequence == 1, WHOLE_SEQUENCES) |
+           if_so(r->blocks == 0 || a->offload_layers <= most, TWO_STAY);
+}
+
+/* All that hold; those of ranks do where nobody knows them. */
+static unsigned conditions(const struct mds_activations *a,
+                           const struct mds_act_ranks *r)
+{
+    int full = a->recompute == MDS_RECOMPUTE_FULL, tiled = a->sequence_tile > 0;
+    int again = a->recompute_modules & MDS_MODULE_MLP_ACT;
+
+    return if_so(a->recompute != MDS_RECOMPUTE_NONE, RECOMPUTES) | if_so(full, FULL) |
+           if_so(a->recompute == MDS_RECOMPUTE_SELECTIVE, SELECTIVE) |
+           if_so(mds_recompute_of(a) == MDS_RECOMPUTE_NONE, KEEPS_INSIDES) |
+           if_so(tiled, TILED) | if_so(!tiled, UNTILED) |
+           if_so(full || tiled, KEEPS_LITTLE) |
+           if_so(a->recompute_layers <= 1, INPUT_EACH) |
+           if_so(a->offload_activations, ON_HOST) |
+           if_so(!again || a->mlp_tile == 0, KEEPS_MLP_ACT) |
+           (r ? of_ranks(a, r) : (unsigned)OF_RANKS);
+}
+
+static void establish(struct mds_activations *a, enum condition c)
+{
+    if (c == SELECTIVE)
+        a->recompute = MDS_RECOMPUTE_SELECTIVE;
+    if (c == KEEPS_INSIDES)
+        a->recompute = MDS_RECOMPUTE_NONE;
+    if (c == UNTILED)
+        a->sequence_tile = 0;
+    if (c == INPUT_EACH)
+        a->recompute_layers = 1;
+}
+
+/* ---- rules ---- */
+
+struct rule {
+    const char *key; /* of the option that this is about, wherever it is on */
+    unsigned needs;  /* all of these */
+    /* What the planner makes so for an option that the user gave; 0: nothing */
+    enum condition gives;
+    enum mds_act_effect effect;
+    const char *text; /* what the user gets; or what follows is asked for it */
+    void (*say)(const struct mds_activations *a, const struct mds_act_ranks *r,
+                const char *what, struct mds_act_finding *f);
+};
+
+static void say_full(const struct mds_activations *a, const struct mds_act_ranks *r,
+                     const char *what, struct mds_act_finding *f)
+{
+    (void)r;
+    snprintf(f->text, sizeof f->text,
+             "%s is about the inputs that full recompute keeps, and this is %s; give "
+             "--recompute-granularity full, or leave it out",
+             what, mds_recompute_names[a->recompute]);
+}
+
+static void say_divides(const struct mds_activations *a, const struct mds_act_ranks *r,
+                        const char *what, struct mds_act_finding *f)
+{
+    (void)a;
+    snprintf(f->text, sizeof f->text,
+             "%s: --hidden-size %lld does not divide into parts for %lld tensor ranks; "
+             "leave it out",
+             what, (long long)r->hidden, (long long)r->tensor);
+}
+
+static void say_insides(const struct mds_activations *a, const struct mds_act_ranks *r,
+                        const char *what, struct mds_act_finding *f)
+{
+    (void)r;
+    snprintf(f->text, sizeof f->text,
+             "%s is about blocks that keep what backward reads, and this is %s "
+             "recompute; leave it out, or give --recompute-granularity none (in "
+             "scripts USE_ACTIVATION_CHECKPOINTING=0)",
+             what, mds_recompute_names[a->recompute]);
+}
+
+/* A block's buffers are worked on while those of another are copied. */
+static void say_stay(const struct mds_activations *a, const struct mds_act_ranks *r,
+                     const char *what, struct mds_act_finding *f)
+{
+    char give[48] = "leave it out";
+
+    if (r->blocks > 2)
+        snprintf(give, sizeof give, "give %lld at most", (long long)r->blocks - 2);
+    snprintf(
+        f->text, sizeof f->text,
+        "%s %lld: of the %lld block%s of a %s two have to stay, one that is worked "
+        "on and one that is copied; %s",
+        what, (long long)a->offload_layers, (long long)r->blocks, mds_plural(r->blocks),
+        r->whose, give);
+}
+
+/* In an order in which what is turned off turns off what needs it. */
+static const struct rule rules[] = {
+    {"train.sequence_tile", RECOMPUTES, 0, MDS_ACT_FAULT,
+     "--sequence-tile needs blocks whose insides are computed again; give "
+     "--recompute-granularity full or selective",
+     NULL},
+    {"train.recompute_modules", SELECTIVE, SELECTIVE, MDS_ACT_FAULT,
+     "--recompute-modules says what selective recompute computes again; give "
+     "--recompute-granularity selective, too",
+     NULL},
+    {"train.recompute_modules", UNTILED, UNTILED, MDS_ACT_FAULT,
+     "--recompute-modules: with --sequence-tile norms and the MLP's inside are never "
+     "kept; leave out one of them",
+     NULL},
+    {"train.recompute_modules", KEEPS_MLP_ACT, 0, MDS_ACT_WARNING,
+     "--recompute-modules mlp_act changes nothing: with --mlp-tile none of the MLP's "
+     "inside is kept",
+     NULL},
+    {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
+     "--checkpoint-num-layers above 1", say_full},
+    {"train.offload_activations", KEEPS_LITTLE, 0, MDS_ACT_FAULT, "--cpu-checkpointing",
+     say_full},
+    {"train.offload_layers", KEEPS_INSIDES, KEEPS_INSIDES, MDS_ACT_FAULT,
+     "--cpu-offloading-num-layers", say_insides},
+    {"train.offload_layers", TWO_STAY, 0, MDS_ACT_FAULT, "--cpu-offloading-num-layers",
+     say_stay},
+    {"train.partition_activations", FULL, 0, MDS_ACT_FAULT, "--partition-activations",
+     say_full},
+    {"train.partition_activations", TENSOR_RANKS, 0, MDS_ACT_OFF,
+     "--partition-activations is off: there is one tensor rank, "
+     "--tensor-model-parallel-size 1",
+     NULL},
+    {"train.partition_activations", UNCUT, 0, MDS_ACT_OFF,
+     "--partition-activations is off: --sequence-parallel has cut the inputs already",
+     NULL},
+    {"train.partition_activations", DIVIDES, 0, MDS_ACT_FAULT,
+     "--partition-activations", say_divides},
+    {"train.attention_chunk", TILED, 0, MDS_ACT_FAULT,
+     "--attention-chunk: the rest of a block must not need whole sequences either; "
+     "give --sequence-tile, too",
+     NULL},
+    {"train.attention_chunk", WHOLE_SEQUENCES, 0, MDS_ACT_FAULT,
+     "--attention-chunk is for ranks that have whole sequences; leave out "
+     "--ds-sequence-parallel-size and --context-parallel-size, or the chunk",
+     NULL},
+    {"train.attention_chunk", UNCUT, 0, MDS_ACT_FAULT,
+     "--attention-chunk does not go with --sequence-parallel; leave out one of them",
+     NULL},
+    {"train.keep_attention", FULL | TILED | INPUT_EACH, INPUT_EACH, MDS_ACT_FAULT,
+     "--keep-attention-layers adds to what full recompute keeps of each block; give "
+     "--recompute-granularity full with --sequence-tile, and no "
+     "--checkpoint-num-layers",
+     NULL},
+    {"train.device_inputs", TILED | ON_HOST, 0, MDS_ACT_FAULT,
+     "--device-checkpoint-layers excepts blocks from --cpu-checkpointing with "
+     "--sequence-tile; give both",
+     NULL},
+};
+
+enum { RULES = sizeof rules / sizeof *rules };
+
+/* The value that an option has where it does nothing. */
+static int64_t off_of(const struct mds_act_option *o)
+{
+    const struct mds_activations none = {.recompute_layers = 1};
+
+    return mds_act_get(&none, o);
+}
+
+static int is_on(const struct mds_activations *a, const struct rule *rule)
+{
+    const struct mds_act_option *o = mds_act_option(rule->key);
+
+    return mds_act_get(a, o) > off_of(o);
+}
+
+static int is_broken(const struct mds_activations *a, const struct mds_act_ranks *r,
+                     const struct rule *rule)
+{
+    return is_on(a, rule) && (conditions(a, r) & rule->needs) != rule->needs;
+}
+
+static void turn_off(struct mds_activations *a, const struct rule *rule)
+{
+    const struct mds_act_option *o = mds_act_option(rule->key);
+
+    mds_act_set(a, o, off_of(o));
+}
+
+int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int *at,
+                  struct mds_act_finding *f)
+{
+    const struct rule *rule;
+
+    while (*at < RULES && !is_broken(a, r, &rules[*at]))
+        ++*at;
+    if (*at == RULES)
+        return 0;
+    rule = &rules[(*at)++];
+    *f = (struct mds_act_finding){.key = rule->key, .effect = rule->effect};
+    if (rule->say)
+        rule->say(a, r, rule->text, f);
+    else
+        snprintf(f->text, sizeof f->text, "%s", rule->text);
+    if (rule->effect == MDS_ACT_OFF)
+        turn_off(a, rule);
+    return 1;
+}
+
+/* ---- giving way ---- */
+
+static void put_given(struct mds_activations *a, const struct mds_activations *user,
+                      unsigned given)
+{
+    for (int i = 0; i < MDS_ACT_OPTIONS; i++)
+        if (given & 1u << i)
+            mds_act_set(a, &mds_act_options[i], mds_act_get(user, &mds_act_options[i]));
+}
+
+static int is_given(const struct rule *rule, unsigned given)
+{
+    return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
+}
+
+void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
+                    unsigned given)
+{
+    put_given(a, user, given);
+    for (const struct rule *rule = rules; rule < rules + RULES; rule++)
+        if (rule->gives && is_given(rule, given) && is_on(a, rule) &&
+            !(conditions(a, NULL) & rule->gives))
+            establish(a, rule->gives);
+    if (a->recompute_layers < 1)
+        a->recompute_layers = 1;
+    for (const struct rule *rule = rules; rule < rules + RULES; rule++)
+        if (rule->effect == MDS_ACT_FAULT && is_broken(a, NULL, rule))
+            turn_off(a, rule);
+    put_given(a, user, given);
+}
