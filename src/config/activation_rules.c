@@ -1,5 +1,5 @@
 /* Which options of activation memory go together.  Each rule says what an option needs;
- * config reports what is broken, the planner lets what it has chosen itself give way. */
+ * config reports what is broken, the planner lets its own choices give way. */
 #include "config/activations.h"
 #include "base/units.h"
 

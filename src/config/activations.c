@@ -89,3 +89,38 @@ int64_t mds_most_leaving(int64_t blocks)
 {
     return mds_max(mds_min(blocks / 2, blocks - 2), 0);
 }
+
+/* ---- levels ---- */
+
+static const struct {
+    enum mds_recompute recompute;
+    int modules, is_tiled, on_host;
+    int64_t every; /* blocks per kept input */
+} levels[MDS_ACT_LEVELS] = {
+    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
+};
+
+int64_t mds_act_tile(int64_t tokens)
+{
+    return tokens > MDS_ACT_TILE ? MDS_ACT_TILE : 0;
+}
+
+void mds_act_set_level(struct mds_activations *a, int level, int64_t tile)
+{
+    a->mlp_tile = levels[level].is_tiled ? tile : 0;
+    a->loss_tile = a->mlp_tile ? a->mlp_tile : MDS_DEFAULT_LOSS_TILE;
+    a->recompute = levels[level].recompute;
+    a->recompute_modules = levels[level].modules;
+    a->sequence_tile = mds_recompute_of(a) == MDS_RECOMPUTE_NONE ? 0 : a->mlp_tile;
+    a->offload_activations = levels[level].on_host;
+    a->recompute_layers = levels[level].every;
+}

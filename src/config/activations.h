@@ -72,6 +72,22 @@ const char *mds_recompute_modules_name(int modules);
  * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */
 int64_t mds_most_leaving(int64_t blocks);
 
+/* ---- levels ---- */
+
+enum {
+    MDS_ACT_LEVELS = 10,
+    MDS_ACT_FALLING = 4, /* up to that level each needs less of the device */
+    MDS_ACT_TILE = 4096  /* tokens: so many rows fill a GPU */
+};
+
+/* Tokens of a tile where a rank has `tokens` of each sequence; 0: too few to cut. */
+int64_t mds_act_tile(int64_t tokens);
+
+/* Set recompute, tiles, and what is on the host to one of the levels: each needs less
+ * memory than the one before, on the device or on the host, and takes more time.  tile:
+ * mds_act_tile. */
+void mds_act_set_level(struct mds_activations *a, int level, int64_t tile);
+
 /* ---- which of them go together (activation_rules.c) ---- */
 
 /* What the rules need to know of the ranks and the model. */

@@ -285,7 +285,7 @@ struct mds_plan_entry mds_search_entry(const struct search *s,
     struct mds_plan_entry e = {.layout = *grid};
 
     mds_plan_set_states(&e.layout, place);
-    mds_plan_set_activations(&e.layout, level, s->tile);
+    mds_act_set_level(&e.layout.act, level, s->tile);
     e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
     return e;
 }
@@ -293,7 +293,7 @@ struct mds_plan_entry mds_search_entry(const struct search *s,
 /* A level before which the device has room for none. */
 static int first_level(struct search *s, const struct mds_layout *grid, int place)
 {
-    int low = 0, high = MDS_PLAN_FALLING;
+    int low = 0, high = MDS_ACT_FALLING;
 
     while (low < high && !s->rc && !mds_search_is_late(s)) {
         int level = (low + high) / 2;
@@ -308,14 +308,14 @@ static int first_level(struct search *s, const struct mds_layout *grid, int plac
 }
 
 /* The levels of activations from `level` up to the first that fits: those behind it are
- * slower.  Returns the first that the device may have room for, MDS_PLAN_LEVELS if
+ * slower.  Returns the first that the device may have room for, MDS_ACT_LEVELS if
  * there is none: where there is less room those before it are too much, too. */
 static int try_place(struct search *s, const struct mds_layout *grid, int place,
                      int level)
 {
-    int fits = 0, first = MDS_PLAN_LEVELS;
+    int fits = 0, first = MDS_ACT_LEVELS;
 
-    for (; level < MDS_PLAN_LEVELS && !fits && !s->rc && !mds_search_is_late(s);
+    for (; level < MDS_ACT_LEVELS && !fits && !s->rc && !mds_search_is_late(s);
          level++) {
         struct mds_plan_entry e = mds_search_entry(s, grid, place, level);
         struct mds_layout asked = e.layout;

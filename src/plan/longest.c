@@ -118,7 +118,7 @@ static int64_t round_down(const struct finder *f, double seq)
 static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
                          int64_t tiles)
 {
-    int64_t seq = tiles * MDS_PLAN_TILE * grid->ulysses * grid->ring;
+    int64_t seq = tiles * MDS_ACT_TILE * grid->ulysses * grid->ring;
 
     return (seq + f->unit - 1) / f->unit * f->unit;
 }
@@ -258,11 +258,11 @@ static int is_new(const struct finder *f, const struct ways *all, size_t from,
 {
     struct mds_layout l = w->grid, k;
 
-    mds_plan_set_least(&f->r, &l, w->where, w->step, MDS_PLAN_TILE);
+    mds_plan_set_least(&f->r, &l, w->where, w->step, MDS_ACT_TILE);
     l = mds_layout_keep(l, &f->now, f->fixed);
     for (size_t i = from; i < all->n; i++) {
         k = w->grid;
-        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, MDS_PLAN_TILE);
+        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, MDS_ACT_TILE);
         k = mds_layout_keep(k, &f->now, f->fixed);
         if (mds_layout_equal(&l, &k))
             return 0;

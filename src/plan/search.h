@@ -28,7 +28,7 @@ struct search {
     struct {
         struct mds_layout layout;
         int fits;
-    } tried[MDS_PLAN_PLACES * MDS_PLAN_LEVELS];
+    } tried[MDS_PLAN_PLACES * MDS_ACT_LEVELS];
     int tried_count;
     struct mds_plan_entry out; /* the last grid that was out; tokens_s 0: none yet */
     struct mds_plan_entry any; /* a first that fits, if it does */

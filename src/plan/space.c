@@ -7,37 +7,6 @@
 /* ---- ways to save memory ---- */
 
 static const struct {
-    enum mds_recompute recompute;
-    int modules, tiles, on_host;
-    int64_t every;
-} levels[MDS_PLAN_LEVELS] = {
-    /* recompute, modules, tiles, inputs on the host, blocks
-                                 per kept input */
-    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
-};
-
-void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile)
-{
-    l->act.mlp_tile = levels[level].tiles ? tile : 0;
-    l->act.loss_tile = l->act.mlp_tile ? l->act.mlp_tile : MDS_DEFAULT_LOSS_TILE;
-    l->act.recompute = levels[level].recompute;
-    l->act.recompute_modules = levels[level].modules;
-    l->act.sequence_tile =
-        mds_recompute_of(&l->act) == MDS_RECOMPUTE_NONE ? 0 : l->act.mlp_tile;
-    l->act.offload_activations = levels[level].on_host;
-    l->act.recompute_layers = levels[level].every;
-}
-
-static const struct {
     int64_t zero;
     enum mds_place_kind optimizer, params;
 } places[MDS_PLAN_PLACES] = {
@@ -61,7 +30,7 @@ int mds_plan_shares(int place)
 
 int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
 {
-    return seq / (l->ulysses * l->ring) > MDS_PLAN_TILE ? MDS_PLAN_TILE : 0;
+    return mds_act_tile(seq / (l->ulysses * l->ring));
 }
 
 int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layout *l)
@@ -84,7 +53,7 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
     static const int place[MDS_PLAN_WHERES] = {6, 5, 3};
 
     mds_plan_set_states(l, place[where]);
-    mds_plan_set_activations(l, MDS_PLAN_LEVELS - MDS_PLAN_STEPS + step, tile);
+    mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_STEPS + step, tile);
     l->act.offload_layers = mds_plan_leaving(r, l) * (LAST - step) / LAST;
 }
 

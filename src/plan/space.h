@@ -9,18 +9,10 @@
 /* ---- ways to save memory ---- */
 
 enum {
-    MDS_PLAN_LEVELS = 10, /* of memory for activations */
-    MDS_PLAN_FALLING = 4, /* up to that level each needs less of the device */
-    MDS_PLAN_PLACES = 7,  /* of weights, gradients and optimizer states */
-    MDS_PLAN_WHERES = 3,  /* of those places, the ones that need least on the device */
-    MDS_PLAN_STEPS = 4,   /* of those levels, the last ones */
-    MDS_PLAN_TILE = 4096  /* tokens: so many rows fill a GPU */
+    MDS_PLAN_PLACES = 7, /* of weights, gradients and optimizer states */
+    MDS_PLAN_WHERES = 3, /* of those places, the ones that need least on the device */
+    MDS_PLAN_STEPS = 4   /* of the levels of activations, the last ones */
 };
-
-/* Set tiles and what blocks keep of activations, and where, to one of the levels: each
- * needs less memory than the one before, on the device or on the host, and takes more
- * time. */
-void mds_plan_set_activations(struct mds_layout *l, int level, int64_t tile);
 
 /* Set the stage of ZeRO, and where weights and optimizer states are, to one of the
  * places. */

@@ -348,14 +348,14 @@ static double fastest(const struct toy *t, int world)
     double best = 0;
 
     assert_int_equal(mds_plan_grids_list(&r, &now, fixed, &g), MDS_OK);
-    for (size_t i = 0; i < g.n * MDS_PLAN_PLACES * MDS_PLAN_LEVELS; i++) {
-        struct mds_layout l = g.v[i / MDS_PLAN_LEVELS / MDS_PLAN_PLACES];
+    for (size_t i = 0; i < g.n * MDS_PLAN_PLACES * MDS_ACT_LEVELS; i++) {
+        struct mds_layout l = g.v[i / MDS_ACT_LEVELS / MDS_PLAN_PLACES];
         int64_t all = t->run->config.model.layers / l.pipeline;
         double speed = 1;
 
-        mds_plan_set_states(&l, (int)(i / MDS_PLAN_LEVELS % MDS_PLAN_PLACES));
-        mds_plan_set_activations(&l, (int)(i % MDS_PLAN_LEVELS),
-                                 mds_plan_tile(&l, t->run->config.model.seq_length));
+        mds_plan_set_states(&l, (int)(i / MDS_ACT_LEVELS % MDS_PLAN_PLACES));
+        mds_act_set_level(&l.act, (int)(i % MDS_ACT_LEVELS),
+                          mds_plan_tile(&l, t->run->config.model.seq_length));
         for (int64_t k = 0; k <= all && speed > 0; k += mds_max(all / 4, 1)) {
             struct mds_layout kept = l;
 
