@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which options of activation memory go together.  Each rule says what an option needs;
  * config reports what is broken, the planner lets its own choices give way. */
 #include "config/activations.h"
