@@ -29,7 +29,7 @@ unit_tests += tests/unit/ckpt
 tests_unit_ckpt_SOURCES = tests/unit/ckpt.c
 tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
+  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_parts
 tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h

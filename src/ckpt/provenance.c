@@ -16,8 +16,7 @@ void mds_ckpt_provenance(const char *program, const char *version, const char *h
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
     mds_str_add(out, "program: %s %s\nwritten: %s\nhost: %s\nranks: %" PRId64 "\n",
                 program, version, when, host, ranks);
-    mds_str_add(out,
-                "layout: pipeline %" PRId64 " x data %" PRId64 " x ring %" PRId64
-                " x ulysses %" PRId64 " x tensor %" PRId64 ", zero stage %" PRId64 "\n",
-                p->pipeline, p->data, p->ring, p->ulysses, p->tensor, p->zero_stage);
+    mds_str_add(out, "layout: ");
+    mds_axes_say(mds_axes, p->size, out);
+    mds_str_add(out, ", zero stage %" PRId64 "\n", p->zero_stage);
 }

@@ -5,6 +5,7 @@
 #define MDS_CONFIG_CONFIG_H
 
 #include "config/activations.h"
+#include "topo/axes.h"
 
 #include <stdint.h>
 
@@ -49,8 +50,14 @@ enum mds_sp_type { MDS_SP_NONE, MDS_SP_MEGATRON, MDS_SP_DS };
 
 /* Ranks per dimension, and what they share. */
 struct mds_parallel_config {
-    int64_t tensor, pipeline, ulysses, ring;
-    int64_t data; /* derived: world / (tensor * pipeline * ulysses * ring) */
+    union {
+        int64_t size[MDS_AXES]; /* the same by row of mds_axes (topo/axes.h) */
+        struct {
+            int64_t tensor, ulysses, ring;
+            int64_t data; /* derived: world / all others */
+            int64_t pipeline;
+        };
+    };
     /* Megatron's: norms, dropout and residuals cut along the sequence over tensor. */
     int sequence_parallel;
     int64_t tensor_chunks;  /* of rows that tensor ranks exchange; 0: by their length */

@@ -136,17 +136,8 @@ static void check_chunks(const struct mds_config_run *run, struct mds_diag *diag
 
 int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
 {
-    const struct mds_parallel_config *p = &run->config.parallel;
-
-    return p->tensor * p->pipeline * p->ulysses * p->ring;
+    return mds_axes_copy(mds_axes, run->config.parallel.size);
 }
-
-/* One dimension of the grid, for naming a better size. */
-struct dimension {
-    const char *flag;
-    int64_t size;
-    fits_fn *fits;
-};
 
 /* The size that leaves no rank over and that the model allows, nearest to the wrong
  * one; 0: none. */
@@ -166,33 +157,31 @@ static int64_t better_size(const struct mds_config_run *run, int64_t wrong,
 
 static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct mds_parallel_config *p = &run->config.parallel;
+    static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits, NULL,
+                                            pipeline_fits};
+    struct mds_parallel_config p = run->config.parallel;
     int64_t copy = mds_config_ranks_of_a_copy(run);
-    const struct dimension dims[] = {
-        {"--tensor-model-parallel-size", p->tensor, tensor_fits},
-        {"--pipeline-model-parallel-size", p->pipeline, pipeline_fits},
-        {"--ds-sequence-parallel-size", p->ulysses, ulysses_fits},
-        {"--context-parallel-size", p->ring, ring_fits},
-    };
-    struct mds_str others = {0};
+    const struct mds_settings *s = &run->settings;
+    struct mds_str sizes = {0}, others = {0};
     char ranks[SAID];
 
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        int64_t size = better_size(run, dims[i].size, dims[i].fits);
+    for (int i = 0; i < MDS_AXES; i++) {
+        int64_t size = fits[i] ? better_size(run, p.size[i], fits[i]) : 0;
 
         if (size)
             mds_str_add(&others, "%s%s %lld", others.len ? ", or " : "; or give ",
-                        dims[i].flag, (long long)size);
+                        s->set->options[mds_settings_row(s, mds_axes[i].key)].flag,
+                        (long long)size);
     }
-    mds_diag_fault(
-        diag, NULL,
-        "%lld %s into copies of tensor %lld x pipeline %lld x sequence %lld = %lld "
-        "ranks; start %s%s",
-        (long long)run->world,
-        run->world == 1 ? "rank does not divide" : "ranks do not divide",
-        (long long)p->tensor, (long long)p->pipeline, (long long)(p->ulysses * p->ring),
-        (long long)copy, say(nearest_multiple(run->world, copy), ranks),
-        others.len ? others.s : "");
+    p.data = 0; /* of a copy */
+    mds_axes_say(mds_axes, p.size, &sizes);
+    mds_diag_fault(diag, NULL, "%lld %s into copies of %s = %lld ranks; start %s%s",
+                   (long long)run->world,
+                   run->world == 1 ? "rank does not divide" : "ranks do not divide",
+                   sizes.len ? sizes.s : "", (long long)copy,
+                   say(nearest_multiple(run->world, copy), ranks),
+                   others.len ? others.s : "");
+    mds_str_fini(&sizes);
     mds_str_fini(&others);
 }
 

@@ -229,12 +229,13 @@ static void show_layout(const struct mds_config_run *run, FILE *f)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
 
+    struct mds_str sizes = {0};
+
     fprintf(f, "#   ranks              %lld", (long long)run->world);
-    if (run->world > 1)
-        fprintf(f,
-                " = pipeline %lld x data %lld x ring %lld x Ulysses %lld x tensor %lld",
-                (long long)p->pipeline, (long long)p->data, (long long)p->ring,
-                (long long)p->ulysses, (long long)p->tensor);
+    mds_axes_say(mds_axes, p->size, &sizes);
+    if (run->world > 1 && sizes.s)
+        fprintf(f, " = %s", sizes.s);
+    mds_str_fini(&sizes);
     fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data);
     if (p->virtual_stages > 1)
         fprintf(f, "#   pipeline           %lld chunks of %lld block%s a rank\n",

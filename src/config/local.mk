@@ -34,7 +34,8 @@ unit_tests += tests/unit/optset tests/unit/config tests/unit/config_compat \
   tests/unit/config_layout tests/unit/config_resolve
 tests_unit_optset_SOURCES = tests/unit/optset.c $(config_test_headers)
 tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_optset_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
+tests_unit_optset_LDADD = src/config/libmds_config.a \
+  src/topo/libmds_topo.a src/base/libmds_base.a \
   $(YAML_LIBS) $(CMOCKA_LIBS)
 tests_unit_config_SOURCES = tests/unit/config.c $(config_test_headers)
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

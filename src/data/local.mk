@@ -32,14 +32,14 @@ unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_dataset_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
+  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
   $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/split
 tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h
 tests_unit_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_split_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
+  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
   $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/source

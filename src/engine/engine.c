@@ -25,8 +25,9 @@ static enum mds_rc find_piece(const struct mds_engine *e, int chunk,
 
     out->is_first = mds_groups_first_stage(g) && chunk == 0;
     out->is_last = mds_groups_last_stage(g) && chunk == e->pieces - 1;
-    return mds_pipe_layers((int)e->config->model.layers, g->grid.pp, e->pieces,
-                           g->place.pp, chunk, &out->first_layer, &out->layers);
+    return mds_pipe_layers(
+        (int)e->config->model.layers, mds_groups_size(g, MDS_AXIS_PIPELINE), e->pieces,
+        mds_groups_place(g, MDS_AXIS_PIPELINE), chunk, &out->first_layer, &out->layers);
 }
 
 static enum mds_rc build_model(struct mds_engine *e)
@@ -82,12 +83,13 @@ static enum mds_rc build_pipeline(struct mds_engine *e, int forward_only,
                                   struct pipeline *p)
 {
     const struct mds_batch_config *b = &e->config->batch;
-    struct mds_schedule_spec s = {.stages = e->groups->grid.pp,
-                                  .stage = e->groups->place.pp,
-                                  .chunks = e->pieces,
-                                  .micro_batches = (int)b->accumulation,
-                                  .forward_only = forward_only};
-    struct mds_pipe_spec spec = {.comm = e->groups->pipe};
+    struct mds_schedule_spec s = {
+        .stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE),
+        .stage = mds_groups_place(e->groups, MDS_AXIS_PIPELINE),
+        .chunks = e->pieces,
+        .micro_batches = (int)b->accumulation,
+        .forward_only = forward_only};
+    struct mds_pipe_spec spec = {.comm = mds_group(e->groups, MDS_AXIS_PIPELINE)};
 
     spec.boundary_bytes =
         mds_gpt_boundary_bytes(e->gpt, b->micro, e->config->model.seq_length);
@@ -133,7 +135,7 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
     struct mds_zero_spec spec = {.optim = &c->optim,
                                  .params = e->params,
                                  .dev = e->dev,
-                                 .group = e->groups->data,
+                                 .group = mds_group(e->groups, MDS_AXES_TOKENS),
                                  .stage = (int)p->zero_stage,
                                  .optimizer = p->offload_optimizer,
                                  .weights = p->offload_params,
@@ -184,7 +186,7 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
 
     MDS_TRY(build_model(e));
     if (mds_gpt_tied_unit(e->gpt) >= 0)
-        MDS_TRY(mds_comm_add_collectives(e->groups->ends));
+        MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_GROUP_ENDS)));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
     if (keeps_on_host(&e->config->train))

@@ -50,10 +50,11 @@ struct room {
 /* The first stage that has the parameter; id -1: this one does not. */
 static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
 {
-    int stages = e->groups->grid.pp;
-    double vote = id >= 0 ? stages - e->groups->place.pp : 0;
+    int stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE);
+    double vote = id >= 0 ? stages - mds_groups_place(e->groups, MDS_AXIS_PIPELINE) : 0;
 
-    MDS_TRY(mds_comm_all_reduce_f64(e->groups->pipe, &vote, 1, MDS_COMM_MAX));
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXIS_PIPELINE), &vote, 1,
+                                    MDS_COMM_MAX));
     *stage = stages - (int)vote;
     return MDS_OK;
 }
@@ -61,7 +62,7 @@ static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
 /* g->whole from the tensor ranks' shares, which are g->shares [tp, count]. */
 static void assemble(const struct gather *g, const struct mds_param *p)
 {
-    int parts = mds_comm_size(g->e->groups->tp);
+    int parts = mds_groups_size(g->e->groups, MDS_AXIS_TENSOR);
 
     for (int t = 0; t < parts; t++) {
         struct mds_param share = *p;
@@ -85,8 +86,8 @@ static enum mds_rc gather_here(struct gather *g, int id)
         memcpy(g->whole, g->values + (p->offset - u->first), (size_t)bytes);
         return MDS_OK;
     }
-    MDS_TRY(mds_comm_all_gather(g->e->groups->tp, g->values + (p->offset - u->first),
-                                g->shares, bytes));
+    MDS_TRY(mds_comm_all_gather(mds_group(g->e->groups, MDS_AXIS_TENSOR),
+                                g->values + (p->offset - u->first), g->shares, bytes));
     assemble(g, p);
     return MDS_OK;
 }
@@ -94,8 +95,8 @@ static enum mds_rc gather_here(struct gather *g, int id)
 /* g->whole from the stage that has it to the first. */
 static enum mds_rc hand_over(const struct gather *g, int stage, int64_t bytes)
 {
-    struct mds_comm *pipe = g->e->groups->pipe;
-    int here = g->e->groups->place.pp;
+    struct mds_comm *pipe = mds_group(g->e->groups, MDS_AXIS_PIPELINE);
+    int here = mds_groups_place(g->e->groups, MDS_AXIS_PIPELINE);
     struct mds_comm_p2p req = {0};
 
     if (stage == 0 || (here != 0 && here != stage))
@@ -131,9 +132,10 @@ static struct room room_for(const struct mds_engine *e, const struct mds_params 
 {
     int64_t param = largest_param(whole);
 
-    return (struct room){.values = largest_unit(e->params),
-                         .shares = mds_comm_size(e->groups->tp) > 1 ? param : 0,
-                         .whole = param};
+    return (struct room){
+        .values = largest_unit(e->params),
+        .shares = mds_groups_size(e->groups, MDS_AXIS_TENSOR) > 1 ? param : 0,
+        .whole = param};
 }
 
 enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
@@ -157,14 +159,14 @@ static enum mds_rc each(struct gather *g, const struct mds_params *whole,
                                             const float *values),
                         void *ctx)
 {
-    int first = mds_comm_rank(g->e->groups->world) == 0;
+    int first = mds_groups_place(g->e->groups, MDS_AXES_ALL) == 0;
 
     for (int i = 0; i < mds_params_n(whole); i++) {
         const struct mds_param *p = mds_params_get(whole, i);
         int id = mds_params_find(g->e->params, p->spec.name), stage;
 
         MDS_TRY(find_stage(g->e, id, &stage));
-        if (stage == g->e->groups->place.pp)
+        if (stage == mds_groups_place(g->e->groups, MDS_AXIS_PIPELINE))
             MDS_TRY(gather_here(g, id));
         MDS_TRY(hand_over(g, stage, p->count * (int64_t)sizeof *g->whole));
         if (first)

@@ -131,13 +131,16 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
 
     MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
     sums[0] = sums[1] = sums[2] = 0;
-    if (mds_groups_last_stage(e->groups) && e->groups->place.tp == 0) {
+    if (mds_groups_last_stage(e->groups) &&
+        mds_groups_place(e->groups, MDS_AXIS_TENSOR) == 0) {
         sums[0] = s.loss.sum;
         sums[1] = s.loss.count;
     }
-    if (mds_zero_owns_slices(e->zero) || mds_comm_rank(e->groups->data) == 0)
+    if (mds_zero_owns_slices(e->zero) ||
+        mds_groups_place(e->groups, MDS_AXES_TOKENS) == 0)
         sums[2] = s.grad_squares;
-    MDS_TRY(mds_comm_all_reduce_f64(e->groups->world, sums, 3, MDS_COMM_SUM));
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
+                                    MDS_COMM_SUM));
     /* The sign of a NaN says nothing, and printf shows it. */
     for (int i = 0; i < 3; i++)
         sums[i] = isnan(sums[i]) ? NAN : sums[i];
@@ -151,8 +154,8 @@ static enum mds_rc sum_gradients(struct mds_engine *e)
     int tied = mds_gpt_tied_unit(e->gpt);
 
     MDS_TRY(mds_zero_finish(e->zero));
-    if (tied >= 0 && mds_comm_size(e->groups->ends) > 1)
-        MDS_TRY(mds_zero_sum_unit(e->zero, tied, e->groups->ends));
+    if (tied >= 0 && mds_comm_size(mds_group(e->groups, MDS_GROUP_ENDS)) > 1)
+        MDS_TRY(mds_zero_sum_unit(e->zero, tied, mds_group(e->groups, MDS_GROUP_ENDS)));
     return mds_zero_grad_squares(e->zero, &e->scalars->grad_squares);
 }
 

@@ -13,7 +13,8 @@ unit_tests += tests/unit/metrics
 tests_unit_metrics_SOURCES = tests/unit/metrics.c tests/unit/scratch.h
 tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_metrics_LDADD = src/metrics/libmds_metrics.a src/io/libmds_io.a \
-  src/config/libmds_config.a src/base/libmds_base.a $(HDF5_LIBS) $(CMOCKA_LIBS)
+  src/config/libmds_config.a \
+  src/topo/libmds_topo.a src/base/libmds_base.a $(HDF5_LIBS) $(CMOCKA_LIBS)
 
 
 bin_SCRIPTS += scripts/mds_plot

@@ -54,7 +54,7 @@ struct mds_attention mds_gpt_attention(const struct context *c,
                                        const struct block_ids *id)
 {
     const struct mds_model_config *m = &c->g->cfg;
-    struct mds_comm *tp = c->g->groups->tp;
+    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
     struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
                               .G = m->kv_heads / mds_comm_size(tp),
                               .D = m->head_dim,
@@ -110,7 +110,7 @@ enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *
 
 static int has_ulysses(const struct context *c)
 {
-    return c->g->groups->ulysses_size > 1;
+    return mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES) > 1;
 }
 
 int mds_gpt_attention_apart(const struct context *c, const struct work *w)

@@ -11,8 +11,9 @@ static int chunks_of(const struct mds_gpt *g, const struct mds_par *p)
     int64_t bytes =
         mds_par_rows(p) * g->cfg.hidden * (int64_t)mdsk_dtype_size(p->dtype);
 
-    return mds_comm_size(g->groups->tp) == 1 ? 1
-                                             : mds_tp_chunks(g->tensor_chunks, bytes);
+    return mds_groups_size(g->groups, MDS_AXIS_TENSOR) == 1
+               ? 1
+               : mds_tp_chunks(g->tensor_chunks, bytes);
 }
 
 int mds_gpt_is_tiled(const struct context *c)
@@ -44,7 +45,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
 int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t)
 {
     const struct mds_par *p = &whole->par;
-    int parts = p->sequence_parallel ? mds_comm_size(p->groups->tp) : 1;
+    int parts = p->sequence_parallel ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
     int64_t n = whole->run->train->act.sequence_tile / (p->B * parts);
     int64_t left = p->slice.n - at;
 

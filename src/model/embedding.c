@@ -27,7 +27,8 @@ void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head)
 void mds_gpt_add_position(struct registrar *reg)
 {
     struct mds_gpt *g = reg->g;
-    int sliced = g->sequence_parallel && g->groups->grid.sp == 1 &&
+    int sliced = g->sequence_parallel &&
+                 mds_groups_size(g->groups, MDS_AXIS_ULYSSES | MDS_AXIS_RING) == 1 &&
                  g->cfg.max_positions == g->cfg.seq_length;
     struct mds_param_spec s = {.name = "embedding.position.weight",
                                .rows = g->cfg.max_positions,
@@ -48,7 +49,7 @@ static struct mds_embedding embedding_of(const struct context *c, int backward)
 {
     const struct embedding_ids *id = &c->g->embedding;
     const struct mds_param *word = mds_params_get(c->g->ps, id->word);
-    int rank = mds_comm_rank(c->g->groups->tp);
+    int rank = mds_groups_place(c->g->groups, MDS_AXIS_TENSOR);
     struct mds_embedding e = {.H = c->g->cfg.hidden,
                               .first_word = word->rows * rank,
                               .words = word->rows,

@@ -54,7 +54,7 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->cfg = *spec->config;
     g->groups = spec->groups;
     g->sequence_parallel =
-        spec->sequence_parallel && mds_comm_size(spec->groups->tp) > 1;
+        spec->sequence_parallel && mds_groups_size(spec->groups, MDS_AXIS_TENSOR) > 1;
     g->tensor_chunks = spec->tensor_chunks;
     g->ps = spec->params;
     g->embedding = (struct embedding_ids){-1, -1, -1, -1, 0};

@@ -25,7 +25,7 @@ static struct mds_head head_of(const struct context *c)
     return (struct mds_head){
         .H = c->g->cfg.hidden,
         .vocab = c->g->cfg.vocab,
-        .first_word = w->rows * mds_comm_rank(c->g->groups->tp),
+        .first_word = w->rows * mds_groups_place(c->g->groups, MDS_AXIS_TENSOR),
         .words = w->rows,
         .weight = mds_gpt_weight(c, id->weight),
         .dweight = training ? mds_gpt_grad(c, id->weight) : NULL,

@@ -8,7 +8,7 @@
 struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
                                       const struct linears *l)
 {
-    int tp = mds_comm_size(reg->g->groups->tp);
+    int tp = mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
     struct linear_ids id = {.weight = -1, .bias = -1};
     char full[48];
 
@@ -62,7 +62,7 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 {
     struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
 
-    if (first_bias && mds_comm_rank(c->g->groups->tp) > 0)
+    if (first_bias && mds_groups_place(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
     return mds_op_linear_fwd(c->par.dev, &a);
 }

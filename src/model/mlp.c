@@ -65,7 +65,7 @@ struct mlp_tile {
 
 static int64_t inner(const struct context *c)
 {
-    return c->g->cfg.ffn_hidden / mds_comm_size(c->g->groups->tp);
+    return c->g->cfg.ffn_hidden / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
 }
 
 /* Of the tile at row `at`, which ends where a chunk of rows does that travel; 0 behind

@@ -6,11 +6,10 @@
 
 int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
 {
-    struct mds_comm *tp = reg->g->groups->tp;
     int id = -1;
 
-    spec->parts = mds_comm_size(tp);
-    spec->part = mds_comm_rank(tp);
+    spec->parts = mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
+    spec->part = mds_groups_place(reg->g->groups, MDS_AXIS_TENSOR);
     if (spec->shard == MDS_SHARD_NONE && spec->part > 0)
         spec->duplicate = 1; /* the group's first rank counts what all have */
     if (reg->rc == MDS_OK)

@@ -18,7 +18,7 @@ struct policy {
 static int shards_inputs(const struct context *c)
 {
     return c->run->train->act.partition_activations && !c->g->sequence_parallel &&
-           mds_comm_size(c->g->groups->tp) > 1;
+           mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) > 1;
 }
 
 /* Nothing is recomputed but what modules name, and with tiles the MLP's inside. */
@@ -72,7 +72,7 @@ static int is_f32(enum saved_tensor t)
 int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
 {
     const struct mds_model_config *m = &c->g->cfg;
-    int tp = mds_comm_size(c->g->groups->tp);
+    int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
     int64_t R = mds_par_rows(&c->par), Rs = mds_par_slice_rows(&c->par);
     int64_t A = m->heads / tp, G = m->kv_heads / tp, F = m->ffn_hidden / tp;
 
@@ -115,7 +115,7 @@ static int64_t x_bytes(const struct context *c)
 {
     int64_t n = bytes_of(c, SAVED_X);
 
-    return shards_inputs(c) ? n / mds_comm_size(c->g->groups->tp) : n;
+    return shards_inputs(c) ? n / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) : n;
 }
 
 /* ---- memory ---- */
@@ -192,7 +192,7 @@ enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
 /* This rank's part of a whole input. */
 static void *shard_of(const struct context *c, const void *x)
 {
-    int part = shards_inputs(c) ? mds_comm_rank(c->g->groups->tp) : 0;
+    int part = shards_inputs(c) ? mds_groups_place(c->g->groups, MDS_AXIS_TENSOR) : 0;
 
     return (char *)x + part * x_bytes(c);
 }
@@ -228,7 +228,8 @@ enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
     mds_dev_meet(c->par.dev, copy);
     if (!s->away[SAVED_X] || !shards_inputs(c))
         return MDS_OK;
-    return mds_comm_all_gather(c->g->groups->tp, mine, x, x_bytes(c));
+    return mds_comm_all_gather(mds_group(c->g->groups, MDS_AXIS_TENSOR), mine, x,
+                               x_bytes(c));
 }
 
 struct mds_dev_copying mds_saved_put_o(const struct context *c, const struct saved *s,

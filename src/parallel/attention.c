@@ -54,7 +54,7 @@ static struct columns o_columns(const struct mds_attention *a)
 static enum mds_rc reorder(const struct mds_par *p, const struct columns *c, int64_t R,
                            void *rows, void *packed, int pack)
 {
-    int U = p->groups->ulysses_size;
+    int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
 
     for (int u = 0; u < U; u++) {
         int64_t from = 0, to = u * R * (c->all / U);
@@ -78,7 +78,7 @@ static enum mds_rc reorder(const struct mds_par *p, const struct columns *c, int
 static enum mds_rc place(const struct mds_par *p, const struct columns *c,
                          struct mds_stretch s, void *parts, void *inside, int in)
 {
-    int U = p->groups->ulysses_size;
+    int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
     int64_t n = s.n * p->B * (c->all / U);
 
     for (int u = 0; u < U; u++) {
@@ -96,7 +96,7 @@ static enum mds_rc place(const struct mds_par *p, const struct columns *c,
 static enum mds_rc travel(const struct mds_par *p, const struct columns *c,
                           struct mds_stretch s, void *rows, void *inside, int in)
 {
-    struct mds_comm *peers = p->groups->ulysses;
+    struct mds_comm *peers = mds_group(p->groups, MDS_AXIS_ULYSSES);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t R = s.n * p->B;
     int64_t bytes =
@@ -192,7 +192,7 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
         .o = attention_heads(p, o, in.A * in.D, 0, 0, in.D),
         .lse = lse};
 
-    if (p->groups->ring_size > 1)
+    if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
         return mds_ring_attention_fwd(p, a, inside, o, lse);
     return mds_op_attention_fwd(p->dev, &f);
 }
@@ -215,7 +215,7 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
         .dv = attention_heads(p, dinside, in.row, 0, in.A + in.G, in.D),
         .lse = lse};
 
-    if (p->groups->ring_size > 1)
+    if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
         return mds_ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
     MDS_TRY(mds_op_attention_bwd(p->dev, &b));

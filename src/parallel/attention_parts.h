@@ -19,12 +19,13 @@ struct attention_inside {
 static inline struct attention_inside attention_inside(const struct mds_par *p,
                                                        const struct mds_attention *a)
 {
-    int U = p->groups->ulysses_size;
+    int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
     struct attention_inside in = {.A = a->A / U, .G = a->G / U, .D = a->D};
 
     in.n = p->ring.n;
     in.row = (in.A + 2 * in.G) * in.D;
-    in.first_head = a->first_head + mds_comm_rank(p->groups->ulysses) * in.A;
+    in.first_head =
+        a->first_head + mds_groups_place(p->groups, MDS_AXIS_ULYSSES) * in.A;
     return in;
 }
 

@@ -2,148 +2,164 @@
 #include "parallel/groups.h"
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct maker {
-    struct mds_groups *g;
-    int rank;
-    struct mds_dev *dev; /* NULL: dry */
-    int *members;        /* [world] */
-};
+/* Sets that have a name of their own. */
+static const char *name_of(unsigned axes)
+{
+    return axes == MDS_AXES_TOKENS  ? "data"
+           : axes == MDS_GROUP_ENDS ? "ends"
+           : axes == MDS_AXES_ALL   ? "world"
+                                    : NULL;
+}
 
-static enum mds_rc create(const struct maker *m, int n, const char *tag,
+/* Or "tp", or "tp-ring". */
+static void tag_of(const struct mds_grid *grid, unsigned axes, char *tag, size_t size)
+{
+    const char *name = name_of(axes);
+    size_t at = 0;
+
+    snprintf(tag, size, "%s", name ? name : "");
+    for (int i = 0; i < grid->axes && !name && at < size; i++)
+        if (axes >> i & 1)
+            at += (size_t)snprintf(tag + at, size - at, "%s%s", at ? "-" : "",
+                                   grid->axis[i].tag);
+}
+
+/* How many ranks the group has, and which of them this is. */
+static int count(const struct mds_groups *g, unsigned axes, int *here)
+{
+    int n = mds_groups_size(g, axes), at = mds_groups_place(g, axes);
+
+    *here = at;
+    if (axes != MDS_GROUP_ENDS || n == 1)
+        return n;
+    *here = at > 0 && at == n - 1;
+    return at == 0 || at == n - 1 ? 2 : 1;
+}
+
+static void list_members(const struct mds_groups *g, unsigned axes, int n, int *members)
+{
+    int last = mds_groups_size(g, axes) - 1;
+
+    for (int i = 0; i < n; i++)
+        members[i] = mds_grid_member(&g->grid, g->rank, axes,
+                                     axes == MDS_GROUP_ENDS && i > 0 ? last : i);
+    if (n == 1)
+        members[0] = g->rank;
+}
+
+static enum mds_rc create(const struct mds_groups *g, unsigned axes,
                           struct mds_comm **out)
 {
-    int at = 0;
+    int here, n = count(g, axes, &here), *members;
+    char tag[64];
+    enum mds_rc rc;
 
-    if (m->dev && strcmp(mds_dev_name(m->dev), "cuda") == 0)
-        return mds_comm_create_nccl(m->members, n, tag, m->dev, out);
-    if (m->dev)
-        return mds_comm_create_mpi(m->members, n, tag, out);
-    while (m->members[at] != m->rank)
-        at++;
-    return mds_comm_create_dry(at, n, tag, out);
+    tag_of(&g->grid, axes, tag, sizeof tag);
+    if (!g->dev)
+        return mds_comm_create_dry(here, n, tag, out);
+    members = mds_zalloc((size_t)n, sizeof *members);
+    if (!members)
+        return MDS_EMEM;
+    list_members(g, axes, n, members);
+    if (strcmp(mds_dev_name(g->dev), "cuda") == 0)
+        rc = mds_comm_create_nccl(members, n, tag, g->dev, out);
+    else
+        rc = mds_comm_create_mpi(members, n, tag, out);
+    free(members);
+    return rc;
 }
 
-static enum mds_rc along(const struct maker *m, enum mds_axis axis, const char *tag,
-                         struct mds_comm **out)
+void mds_groups_init(struct mds_groups *g, const struct mds_grid *grid, int rank,
+                     struct mds_dev *dev)
 {
-    int n = mds_grid_group(&m->g->grid, m->rank, axis, m->members);
-
-    return create(m, n, tag, out);
+    *g = (struct mds_groups){.grid = *grid, .rank = rank, .dev = dev};
 }
 
-/* The sequence axis holds rings of Ulysses groups, Ulysses fastest: keep every
- * stride-th of its ranks, n of them, from first on. */
-static enum mds_rc within_sequence(const struct maker *m, int first, int stride, int n,
-                                   const char *tag, struct mds_comm **out)
+enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes)
 {
-    mds_grid_group(&m->g->grid, m->rank, MDS_AXIS_SP, m->members);
-    for (int i = 0; i < n; i++)
-        m->members[i] = m->members[first + i * stride];
-    return create(m, n, tag, out);
+    struct mds_comm *comm = NULL;
+
+    if (mds_group(g, axes))
+        return MDS_OK;
+    if (g->n == MDS_GROUPS_MOST)
+        return mds_fail(MDS_EBUG, "more than %d groups", g->n);
+    MDS_TRY(create(g, axes, &comm));
+    g->made[g->n++] = (struct mds_group){axes, comm};
+    return MDS_OK;
 }
 
-static enum mds_rc both_ends(const struct maker *m, struct mds_comm **out)
+struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes)
 {
-    const struct mds_groups *g = m->g;
-    int n = mds_grid_group(&g->grid, m->rank, MDS_AXIS_PP, m->members);
-
-    if (n > 1 && (mds_groups_first_stage(g) || mds_groups_last_stage(g))) {
-        m->members[1] = m->members[n - 1];
-        return create(m, 2, "ends", out);
-    }
-    m->members[0] = m->rank;
-    return create(m, 1, "ends", out);
+    for (int i = 0; i < g->n; i++)
+        if (g->made[i].axes == axes)
+            return g->made[i].comm;
+    return NULL;
 }
 
-static enum mds_rc create_all(const struct maker *m)
+struct mds_span mds_groups_span(const struct mds_groups *g, const struct mds_group *of)
 {
-    struct mds_groups *g = m->g;
-    int u = g->ulysses_size, at = g->place.sp;
-
-    MDS_TRY(along(m, MDS_AXIS_TP, "tp", &g->tp));
-    MDS_TRY(within_sequence(m, at / u * u, 1, u, "ulysses", &g->ulysses));
-    MDS_TRY(within_sequence(m, at % u, u, g->ring_size, "ring", &g->ring));
-    MDS_TRY(along(m, MDS_AXIS_DPSP, "data", &g->data));
-    MDS_TRY(along(m, MDS_AXIS_PP, "pipe", &g->pipe));
-    MDS_TRY(both_ends(m, &g->ends));
-    for (int i = 0; i < g->grid.world; i++)
-        m->members[i] = i;
-    return create(m, g->grid.world, "world", &g->world);
-}
-
-void mds_groups_list(const struct mds_groups *g, const struct mds_comm *of[MDS_GROUPS])
-{
-    of[MDS_GROUP_TP] = g->tp;
-    of[MDS_GROUP_ULYSSES] = g->ulysses;
-    of[MDS_GROUP_RING] = g->ring;
-    of[MDS_GROUP_DATA] = g->data;
-    of[MDS_GROUP_PIPE] = g->pipe;
-    of[MDS_GROUP_ENDS] = g->ends;
-    of[MDS_GROUP_WORLD] = g->world;
-}
-
-void mds_groups_spans(const struct mds_groups *g, struct mds_span of[MDS_GROUPS])
-{
-    int tp = g->grid.tp, u = g->ulysses_size, stage = g->grid.world / g->grid.pp;
-
-    of[MDS_GROUP_TP] = (struct mds_span){tp, 1};
-    of[MDS_GROUP_ULYSSES] = (struct mds_span){u, tp};
-    of[MDS_GROUP_RING] = (struct mds_span){g->ring_size, tp * u};
-    of[MDS_GROUP_DATA] = (struct mds_span){stage / tp, tp};
-    of[MDS_GROUP_PIPE] = (struct mds_span){g->grid.pp, stage};
-    of[MDS_GROUP_ENDS] = (struct mds_span){mds_comm_size(g->ends), stage};
-    of[MDS_GROUP_WORLD] = (struct mds_span){g->grid.world, 1};
+    return (struct mds_span){mds_comm_size(of->comm),
+                             mds_grid_stride(&g->grid, of->axes)};
 }
 
 int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
                               struct mds_comm_channels n)
 {
     int64_t sum = g->grid.world > 1 ? MDS_COMM_NCCL_BYTES : 0;
-    const struct mds_comm *of[MDS_GROUPS];
-    struct mds_span span[MDS_GROUPS];
 
-    mds_groups_list(g, of);
-    mds_groups_spans(g, span);
-    for (int i = 0; i < MDS_GROUPS; i++)
-        sum += mds_comm_nccl_bytes(of[i], mds_span_in_node(span[i], per_node), n);
+    for (int i = 0; i < g->n; i++) {
+        struct mds_span span = mds_groups_span(g, &g->made[i]);
+
+        sum +=
+            mds_comm_nccl_bytes(g->made[i].comm, mds_span_in_node(span, per_node), n);
+    }
     return sum;
 }
 
-/* What GPUs exchange.  Lanes: keys and values, and their gradients, to the next rank of
- * the ring; activations to the next stage, their gradients to the previous one.  The
- * world exchanges host memory only; whether `ends` needs collectives depends on the
+/* What training needs, and what GPUs exchange there: collectives, or messages to the
+ * next rank (1) and the previous one (-1) on two lanes: keys and values, and their
+ * gradients, around the ring; activations to the next stage, their gradients back.  The
+ * world exchanges host memory only; whether the ends need collectives depends on the
  * model (engine.c). */
-static enum mds_rc connect(const struct mds_groups *g)
+static const struct need {
+    unsigned axes;
+    int collectives, lane[2];
+} needs[] = {
+    {MDS_AXIS_TENSOR, 1, {0}},       {MDS_AXIS_ULYSSES, 1, {0}},
+    {MDS_AXIS_RING, 0, {1, 1}},      {MDS_AXES_TOKENS, 1, {0}},
+    {MDS_AXIS_PIPELINE, 0, {1, -1}}, {MDS_GROUP_ENDS, 0, {0}},
+    {MDS_AXES_ALL, 0, {0}},
+};
+
+enum { NEEDS = sizeof needs / sizeof *needs };
+
+static enum mds_rc connect(struct mds_comm *comm, const struct need *need)
 {
-    MDS_TRY(mds_comm_add_collectives(g->tp));
-    MDS_TRY(mds_comm_add_collectives(g->ulysses));
-    MDS_TRY(mds_comm_add_collectives(g->data));
-    MDS_TRY(mds_comm_add_lane(g->ring, 0, 1));
-    MDS_TRY(mds_comm_add_lane(g->ring, 1, 1));
-    MDS_TRY(mds_comm_add_lane(g->pipe, 0, 1));
-    return mds_comm_add_lane(g->pipe, 1, -1);
+    if (need->collectives)
+        MDS_TRY(mds_comm_add_collectives(comm));
+    for (int tag = 0; tag < 2; tag++)
+        if (need->lane[tag])
+            MDS_TRY(mds_comm_add_lane(comm, tag, need->lane[tag]));
+    return MDS_OK;
 }
 
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out)
 {
-    struct mds_groups g = {.ulysses_size = (int)c->ulysses, .ring_size = (int)c->ring};
-    struct maker m = {.g = &g, .rank = rank, .dev = dev};
-    enum mds_rc rc;
+    struct mds_groups g;
+    struct mds_grid grid;
+    enum mds_rc rc = MDS_OK;
 
-    MDS_TRY(mds_grid_init(&g.grid, world, (int)c->tensor, (int)(c->ulysses * c->ring),
-                          (int)c->pipeline));
-    g.place = mds_grid_place(&g.grid, rank);
-    m.members = mds_zalloc((size_t)world, sizeof *m.members);
-    if (!m.members)
-        return MDS_EMEM;
-    rc = create_all(&m);
-    if (!rc)
-        rc = connect(&g);
-    free(m.members);
+    MDS_TRY(mds_grid_init(&grid, mds_axes, c->size, world));
+    mds_groups_init(&g, &grid, rank, dev);
+    for (int i = 0; i < NEEDS && !rc; i++)
+        rc = mds_groups_add(&g, needs[i].axes);
+    for (int i = 0; i < NEEDS && !rc; i++)
+        rc = connect(g.made[i].comm, &needs[i]);
     if (rc)
         mds_groups_fini(&g);
     else
@@ -153,12 +169,7 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
 
 void mds_groups_fini(struct mds_groups *g)
 {
-    mds_comm_destroy(g->world);
-    mds_comm_destroy(g->ends);
-    mds_comm_destroy(g->pipe);
-    mds_comm_destroy(g->data);
-    mds_comm_destroy(g->ring);
-    mds_comm_destroy(g->ulysses);
-    mds_comm_destroy(g->tp);
+    while (g->n > 0)
+        mds_comm_destroy(g->made[--g->n].comm);
     memset(g, 0, sizeof *g);
 }

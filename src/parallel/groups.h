@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The groups of ranks a rank belongs to.
- *
- *   tp       share every weight matrix (with sequence parallelism, the rows between)
- *   ulysses  share a sequence by tokens, and attention by heads
- *   ring     share a sequence by tokens; keys and values travel
- *   data     have the same weights: data x ring x ulysses; gradients are summed over it
- *   pipe     hold the stages of the model, in order
- *   ends     first and last stage, which share a tied embedding (size 1 elsewhere)
- *   world    everybody
- */
+/* The groups of ranks a rank belongs to: one for each set of axes (topo/axes.h) that
+ * ranks talk along. */
 #ifndef MDS_PARALLEL_GROUPS_H
 #define MDS_PARALLEL_GROUPS_H
 
@@ -18,59 +10,76 @@
 #include "device/device.h"
 #include "topo/grid.h"
 
+/* Beside sets of axes: of the pipeline's ranks the first and the last, which share a
+ * tied embedding.  Ranks between them are alone. */
+#define MDS_GROUP_ENDS (MDS_AXIS_PIPELINE | 1u << MDS_AXES_MOST)
+
+enum { MDS_GROUPS_MOST = 16 };
+
 struct mds_groups {
     struct mds_grid grid;
-    struct mds_place place;
-    int ulysses_size, ring_size;
-    struct mds_comm *tp, *ulysses, *ring, *data, *pipe, *ends, *world;
+    int rank;
+    struct mds_dev *dev; /* borrowed; NULL: dry */
+    int n;
+    struct mds_group {
+        unsigned axes;
+        struct mds_comm *comm;
+    } made[MDS_GROUPS_MOST];
 };
 
-/* The groups as a list. */
-enum mds_group {
-    MDS_GROUP_TP,
-    MDS_GROUP_ULYSSES,
-    MDS_GROUP_RING,
-    MDS_GROUP_DATA,
-    MDS_GROUP_PIPE,
-    MDS_GROUP_ENDS,
-    MDS_GROUP_WORLD,
-    MDS_GROUPS
-};
-void mds_groups_list(const struct mds_groups *g, const struct mds_comm *of[MDS_GROUPS]);
+/* The groups of rank `rank` of a grid, none yet.  dev, borrowed, is this rank's device:
+ * GPUs talk over NCCL, others over MPI.  With dev NULL the groups are dry
+ * (comm/comm.h). */
+void mds_groups_init(struct mds_groups *g, const struct mds_grid *grid, int rank,
+                     struct mds_dev *dev);
 
-/* Size of each group and distance of its ranks, for estimates of its traffic; `ends`
- * counts as two neighbouring stages. */
-void mds_groups_spans(const struct mds_groups *g, struct mds_span of[MDS_GROUPS]);
+/* Make the group of a set of axes, if it is not there yet.  Collective over its
+ * members; dry ones are this process's alone. */
+enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes);
 
-/* GPU memory that NCCL takes for the calls that the groups have counted (comm/comm.h),
- * with per_node ranks on a node. */
-int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
-                              struct mds_comm_channels n);
-
-/* The groups of rank `rank` of `world` ranks.  dev, borrowed, is this rank's device:
- * GPUs talk over NCCL, others over MPI, and the call is collective over the world.
- * With dev NULL the groups are dry (comm/comm.h), and the call is this process's alone.
- * MDS_EUSER if the sizes of *c do not divide world. */
+/* All that training needs, of rank `rank` of `world` ranks: every axis but the data's
+ * own, ranks with the same weights (MDS_AXES_TOKENS), MDS_GROUP_ENDS and the world
+ * (MDS_AXES_ALL).  Collective over the world, unless dry.  MDS_EUSER if the sizes of *c
+ * do not divide world. */
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out);
 
 /* A zeroed struct is fine. */
 void mds_groups_fini(struct mds_groups *g);
 
-/* Which replica of the model this rank belongs to: its share of the global batch. */
-static inline int mds_groups_replica(const struct mds_groups *g)
+/* The group of a set of axes, which was made; else NULL. */
+struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes);
+
+/* Its size and the distance of its ranks, for estimates of its traffic; the ends count
+ * as two neighbouring stages. */
+struct mds_span mds_groups_span(const struct mds_groups *g, const struct mds_group *of);
+
+/* GPU memory that NCCL takes for the calls that the groups have counted (comm/comm.h),
+ * with per_node ranks on a node. */
+int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
+                              struct mds_comm_channels n);
+
+/* How many ranks there are along a set of axes, and which of them this is; whether its
+ * group was made or not. */
+static inline int mds_groups_size(const struct mds_groups *g, unsigned axes)
 {
-    return g->place.dp;
+    return mds_grid_size(&g->grid, axes);
+}
+
+static inline int mds_groups_place(const struct mds_groups *g, unsigned axes)
+{
+    return mds_grid_place(&g->grid, g->rank, axes);
 }
 
 static inline int mds_groups_first_stage(const struct mds_groups *g)
 {
-    return g->place.pp == 0;
+    return mds_groups_place(g, MDS_AXIS_PIPELINE) == 0;
 }
 
 static inline int mds_groups_last_stage(const struct mds_groups *g)
 {
-    return g->place.pp == g->grid.pp - 1;
+    return mds_groups_place(g, MDS_AXIS_PIPELINE) ==
+           mds_groups_size(g, MDS_AXIS_PIPELINE) - 1;
 }
 
 #endif

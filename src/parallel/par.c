@@ -7,7 +7,7 @@
 /* In how many slices a rank's tokens are between products. */
 static int slices(const struct mds_par *p)
 {
-    return p->sequence_parallel ? mds_comm_size(p->groups->tp) : 1;
+    return p->sequence_parallel ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
 }
 
 void mds_par_set_chunks(struct mds_par *p, int chunks)
@@ -24,12 +24,14 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
 
     p->B = B;
     p->first_sample = first_sample;
-    p->ring = mds_shard_ring(S, g->ring_size, mds_comm_rank(g->ring));
-    p->tokens = mds_shard_slice(&p->ring, g->ulysses_size, mds_comm_rank(g->ulysses));
+    p->ring = mds_shard_ring(S, mds_groups_size(g, MDS_AXIS_RING),
+                             mds_groups_place(g, MDS_AXIS_RING));
+    p->tokens = mds_shard_slice(&p->ring, mds_groups_size(g, MDS_AXIS_ULYSSES),
+                                mds_groups_place(g, MDS_AXIS_ULYSSES));
     mds_par_set_chunks(p, p->chunks);
-    p->slice =
-        mds_shard_slices(&p->tokens, slices(p),
-                         p->sequence_parallel ? mds_comm_rank(g->tp) : 0, p->chunks);
+    p->slice = mds_shard_slices(
+        &p->tokens, slices(p),
+        p->sequence_parallel ? mds_groups_place(g, MDS_AXIS_TENSOR) : 0, p->chunks);
 }
 
 int64_t mds_par_chunk(const struct mds_par *p, int i)
@@ -47,7 +49,8 @@ void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
     tile->slice = mds_shard_range(&p->slice, at, n);
     tile->tokens = tile->slice;
     if (p->sequence_parallel)
-        tile->tokens = (struct mds_shard_tokens){.n = n * mds_comm_size(p->groups->tp)};
+        tile->tokens = (struct mds_shard_tokens){
+            .n = n * mds_groups_size(p->groups, MDS_AXIS_TENSOR)};
 }
 
 enum mds_rc mds_par_copy_rows(const struct mds_par *p, int64_t R, int64_t width,

@@ -34,8 +34,8 @@ static struct ring ring_of(const struct mds_par *p, const struct mds_attention *
 {
     struct ring r = {.p = p, .a = a, .in = attention_inside(p, a), .inside = inside};
 
-    r.P = mds_comm_size(p->groups->ring);
-    r.me = mds_comm_rank(p->groups->ring);
+    r.P = mds_groups_size(p->groups, MDS_AXIS_RING);
+    r.me = mds_groups_place(p->groups, MDS_AXIS_RING);
     r.chunk = r.in.n / 2;
     r.kv_row = 2 * r.in.G * r.in.D;
     return r;
@@ -56,7 +56,7 @@ static int owner(const struct ring *r, int round)
 /* Hand the block here to the next rank while it is in use, and get another. */
 static enum mds_rc pass_on(const struct ring *r, struct parcel *k)
 {
-    struct mds_comm *c = r->p->groups->ring;
+    struct mds_comm *c = mds_group(r->p->groups, MDS_AXIS_RING);
     int next = (r->me + 1) % r->P, before = (r->me + r->P - 1) % r->P;
 
     k->travels = 1;

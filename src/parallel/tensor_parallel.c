@@ -4,13 +4,13 @@
 /* Whether a rank has a slice of the rows only, between products. */
 static int is_cut(const struct mds_par *p)
 {
-    return p->sequence_parallel && mds_comm_size(p->groups->tp) > 1;
+    return p->sequence_parallel && mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
 }
 
 /* Whether products give partial sums. */
 static int is_shared(const struct mds_par *p)
 {
-    return mds_comm_size(p->groups->tp) > 1;
+    return mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
 }
 
 /* ---- chunks ---- */
@@ -32,7 +32,7 @@ struct chunk {
 static struct chunk chunk_of(const struct mds_par *p, int i)
 {
     int64_t at = mds_par_chunk(p, i), rows = mds_par_chunk(p, i + 1) - at;
-    int parts = is_cut(p) ? mds_comm_size(p->groups->tp) : 1;
+    int parts = is_cut(p) ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
 
     return (struct chunk){at, rows, at / parts, rows / parts};
 }
@@ -72,7 +72,7 @@ enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t w
         struct chunk c = chunk_of(p, in->started);
 
         MDS_TRY(mds_comm_all_gather_start(
-            p->groups->tp, mds_par_at(p, x, c.slice_at * width),
+            mds_group(p->groups, MDS_AXIS_TENSOR), mds_par_at(p, x, c.slice_at * width),
             mds_par_at(p, in->rows, c.at * width), c.slice_rows * row_bytes,
             &in->req[in->started]));
     }
@@ -99,7 +99,7 @@ enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
 /* Bytes that the sum of a chunk works in. */
 static int64_t work_bytes(const struct mds_par *p, int i, int64_t width)
 {
-    struct mds_comm *tp = p->groups->tp;
+    struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     int64_t n = chunk_of(p, i).slice_rows * width;
 
     return is_cut(p) ? mds_comm_reduce_scatter_typed_work(tp, n, p->dtype)
@@ -120,7 +120,7 @@ enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
 
 static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out, int i)
 {
-    struct mds_comm *tp = p->groups->tp;
+    struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     struct chunk c = chunk_of(p, i);
     void *part = mds_par_at(p, out->rows, c.at * out->width);
     void *sum = mds_par_at(p, out->y, c.slice_at * out->width);
@@ -159,7 +159,7 @@ enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
 
 enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n)
 {
-    struct mds_comm *tp = p->groups->tp;
+    struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     int64_t bytes = mds_comm_all_reduce_work(tp, n) * (int64_t)sizeof *x;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *work = NULL;

@@ -18,7 +18,7 @@ struct piece {
  * it each rank adds an equal share; every rank's result is then summed. */
 static int cut(const struct mds_par *p, struct piece *out)
 {
-    int tp = mds_comm_rank(p->groups->tp), n = 0;
+    int tp = mds_groups_place(p->groups, MDS_AXIS_TENSOR), n = 0;
     int64_t row = 0;
     int64_t from = p->sequence_parallel ? tp * p->slice.n : 0;
     int64_t to = p->sequence_parallel ? from + p->slice.n : tp == 0 ? p->tokens.n : 0;
@@ -118,7 +118,7 @@ struct tile {
 static enum mds_rc take_tile(const struct mds_par *p, const struct mds_head *h,
                              struct tile *t)
 {
-    int parts = mds_comm_size(p->groups->tp);
+    int parts = mds_groups_size(p->groups, MDS_AXIS_TENSOR);
 
     t->rows = h->tile;
     if (t->rows <= 0 || t->rows > mds_par_rows(p))
@@ -158,7 +158,7 @@ static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h
 /* Who has all words can turn the logits into their gradients at once. */
 static int at_once(const struct mds_par *p, const struct mds_head *h)
 {
-    return h->dweight && mds_comm_size(p->groups->tp) == 1;
+    return h->dweight && mds_groups_size(p->groups, MDS_AXIS_TENSOR) == 1;
 }
 
 static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
@@ -179,7 +179,7 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                                 .sum = t->own + t->rows,
                                 .target_logit = t->own + 2 * t->rows};
     struct mdsk_xent_loss x = {.R = n,
-                               .parts = mds_comm_size(p->groups->tp),
+                               .parts = mds_groups_size(p->groups, MDS_AXIS_TENSOR),
                                .part_stride = 3 * t->rows,
                                .target = target,
                                .max = t->all,
@@ -191,8 +191,8 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
 
     MDS_TRY(mds_op_xent_stats(p->dev, &s));
     if (t->all != t->own)
-        MDS_TRY(mds_comm_all_gather(p->groups->tp, t->own, t->all,
-                                    3 * t->rows * (int64_t)sizeof *t->own));
+        MDS_TRY(mds_comm_all_gather(mds_group(p->groups, MDS_AXIS_TENSOR), t->own,
+                                    t->all, 3 * t->rows * (int64_t)sizeof *t->own));
     return mds_op_xent_loss(p->dev, &x);
 }
 

@@ -33,7 +33,7 @@ plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
   src/model/libmds_model.a src/parallel/libmds_parallel.a \
   src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a $(comm_libs) \
   src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
-  kernels/libmdsk.a src/topo/libmds_topo.a src/config/libmds_config.a \
+  kernels/libmdsk.a src/config/libmds_config.a src/topo/libmds_topo.a \
   src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
   $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
 tests_unit_plan_LDADD = $(plan_ldadd)

@@ -27,26 +27,28 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
 static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
                         const struct mds_groups *g, struct mds_rehearsal *out)
 {
-    const struct mds_comm *groups[MDS_GROUPS];
-    struct mds_comm_stats before[MDS_GROUPS];
+    struct mds_comm_stats before[MDS_GROUPS_MOST];
     struct mds_step_result result;
     struct mds_ledger start;
     enum mds_rc rc;
 
     rc = mds_zero_start(mds_engine_zero(e), 0);
-    mds_groups_list(g, groups);
     start = *mds_dev_ledger(dev);
-    for (int i = 0; i < MDS_GROUPS; i++)
-        before[i] = *mds_comm_stats(groups[i]);
+    for (int i = 0; i < g->n; i++)
+        before[i] = *mds_comm_stats(g->made[i].comm);
     if (!rc)
         rc = mds_engine_backward(e, 1, 0, NULL, &result);
     if (!rc)
         rc = mds_engine_update(e, 0);
     out->ledger = *mds_dev_ledger(dev);
     subtract(&out->ledger, &start);
-    for (int i = 0; i < MDS_GROUPS; i++) {
-        out->comm[i] = *mds_comm_stats(groups[i]);
-        subtract_stats(&out->comm[i], &before[i]);
+    out->groups = g->n;
+    for (int i = 0; i < g->n; i++) {
+        out->traffic[i] =
+            (struct mds_traffic){.axes = g->made[i].axes,
+                                 .span = mds_groups_span(g, &g->made[i]),
+                                 .comm = *mds_comm_stats(g->made[i].comm)};
+        subtract_stats(&out->traffic[i].comm, &before[i]);
     }
     return rc;
 }
@@ -89,7 +91,6 @@ enum mds_rc mds_rehearse(const struct mds_config *c, const struct mds_rehearsal_
 
     *out = (struct mds_rehearsal){0};
     MDS_TRY(mds_groups_create(&c->parallel, k->world, k->rank, NULL, &groups));
-    mds_groups_spans(&groups, out->span);
     rc = run(c, &groups, out);
     if (!rc)
         out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, k->channels);
@@ -136,10 +137,10 @@ static void go_on_line(struct mds_rehearsal *a, const struct mds_rehearsal *b,
     }
     a->ledger.memory = account_on_line(&a->ledger.memory, &b->ledger.memory, at);
     a->ledger.scratch_bytes = mds_max(a->ledger.scratch_bytes, b->ledger.scratch_bytes);
-    for (int i = 0; i < MDS_GROUPS; i++)
+    for (int i = 0; i < a->groups; i++)
         for (int k = 0; k < MDS_COMM_KINDS; k++) {
-            struct mds_comm_count *x = &a->comm[i].of[k];
-            const struct mds_comm_count *y = &b->comm[i].of[k];
+            struct mds_comm_count *x = &a->traffic[i].comm.of[k];
+            const struct mds_comm_count *y = &b->traffic[i].comm.of[k];
 
             x->calls = on_line(x->calls, y->calls, at);
             x->wire_bytes = on_line(x->wire_bytes, y->wire_bytes, at);

@@ -7,11 +7,18 @@
 #include "device/device.h"
 #include "parallel/groups.h"
 
+/* What a rank's group, of these axes, sent and received. */
+struct mds_traffic {
+    unsigned axes;
+    struct mds_span span;
+    struct mds_comm_stats comm;
+};
+
 /* What one step left in the ledgers of a rank. */
 struct mds_rehearsal {
     struct mds_ledger ledger;
-    struct mds_comm_stats comm[MDS_GROUPS];
-    struct mds_span span[MDS_GROUPS];
+    int groups;
+    struct mds_traffic traffic[MDS_GROUPS_MOST];
     int64_t host_bytes;
     int64_t host_weights; /* that the host updates */
     int64_t nccl_bytes;   /* comm/buffers.c; for GPUs */

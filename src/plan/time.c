@@ -107,14 +107,23 @@ static double kind_s(const struct mds_machine *m, struct mds_span s, int per_nod
            (double)stats->of[kind].calls * hops(s, per_node, kind) * m->links.latency_s;
 }
 
-static double group_s(const struct mds_machine *m, struct mds_span s, int per_node,
-                      const struct mds_comm_stats *stats)
+static double group_s(const struct mds_machine *m, int per_node,
+                      const struct mds_traffic *t)
 {
     double sum = 0;
 
     for (int k = 0; k < MDS_COMM_KINDS; k++)
-        sum += kind_s(m, s, per_node, stats, (enum mds_comm_kind)k);
+        sum += kind_s(m, t->span, per_node, &t->comm, (enum mds_comm_kind)k);
     return sum;
+}
+
+static const struct mds_traffic *along(const struct mds_rehearsal *r, unsigned axes)
+{
+    const struct mds_traffic *t = r->traffic;
+
+    while (t->axes != axes)
+        t++;
+    return t;
 }
 
 /* What of s seconds of messages shows behind `cover` seconds of computing: all that
@@ -186,11 +195,10 @@ static double ring_s(const struct mds_machine *m, const struct mds_config *c,
  * gathered after the update (below stage 3) behind the first forward pass, at stage 3
  * ahead of the blocks that need them. */
 static double data_s(const struct mds_machine *m, const struct mds_config *c,
-                     struct mds_span s, int per_node,
-                     const struct mds_comm_stats *stats, double compute_s)
+                     int per_node, const struct mds_traffic *t, double compute_s)
 {
-    double all = group_s(m, s, per_node, stats);
-    double gather = kind_s(m, s, per_node, stats, MDS_COMM_ALL_GATHER);
+    double all = group_s(m, per_node, t);
+    double gather = kind_s(m, t->span, per_node, &t->comm, MDS_COMM_ALL_GATHER);
     double forward = forward_s(c, compute_s);
 
     if (!c->train.overlap_grad_reduce)
@@ -281,16 +289,17 @@ static void time_rank(const struct mds_machine *m, const struct mds_config *c,
                       int per_node, const struct mds_rehearsal *r,
                       struct mds_estimate *e)
 {
-    double s[MDS_GROUPS];
+    double tensor = group_s(m, per_node, along(r, MDS_AXIS_TENSOR));
+    double ulysses = group_s(m, per_node, along(r, MDS_AXIS_ULYSSES));
+    double ring = group_s(m, per_node, along(r, MDS_AXIS_RING));
+    double world = group_s(m, per_node, along(r, MDS_AXES_ALL));
 
-    for (int i = 0; i < MDS_GROUPS; i++)
-        s[i] = group_s(m, r->span[i], per_node, &r->comm[i]);
     e->compute_s = compute_s(m, c, &r->ledger);
-    e->tensor_s = tensor_s(c, s[MDS_GROUP_TP], e->compute_s);
-    e->sequence_s = s[MDS_GROUP_ULYSSES] + ring_s(m, c, &r->ledger, s[MDS_GROUP_RING]);
-    e->data_s = s[MDS_GROUP_WORLD] + data_s(m, c, r->span[MDS_GROUP_DATA], per_node,
-                                            &r->comm[MDS_GROUP_DATA], e->compute_s);
-    e->pipeline_s = s[MDS_GROUP_PIPE] + s[MDS_GROUP_ENDS];
+    e->tensor_s = tensor_s(c, tensor, e->compute_s);
+    e->sequence_s = ulysses + ring_s(m, c, &r->ledger, ring);
+    e->data_s = world + data_s(m, c, per_node, along(r, MDS_AXES_TOKENS), e->compute_s);
+    e->pipeline_s = group_s(m, per_node, along(r, MDS_AXIS_PIPELINE)) +
+                    group_s(m, per_node, along(r, MDS_GROUP_ENDS));
     e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
 }
 

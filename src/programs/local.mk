@@ -8,7 +8,7 @@ src_programs_mds_pretrain_LDADD = \
   src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
   src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/data/libmds_data.a \
   $(comm_libs) src/tensor/libmds_tensor.a src/device/libmds_device.a \
-  src/metrics/libmds_metrics.a src/topo/libmds_topo.a src/config/libmds_config.a \
+  src/metrics/libmds_metrics.a src/config/libmds_config.a src/topo/libmds_topo.a \
   src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a \
   $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(kernels_cuda_libs)
@@ -21,7 +21,8 @@ programs_of_verbs = src/programs/finish.c src/programs/finish.h \
 unit_tests += tests/unit/verbs
 tests_unit_verbs_SOURCES = tests/unit/verbs.c $(programs_of_verbs)
 tests_unit_verbs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_verbs_LDADD = src/config/libmds_config.a src/base/libmds_base.a \
+tests_unit_verbs_LDADD = src/config/libmds_config.a \
+  src/topo/libmds_topo.a src/base/libmds_base.a \
   $(YAML_LIBS) $(CMOCKA_LIBS)
 
 include src/programs/mds_data.mk

@@ -31,8 +31,8 @@ static void share(void *ctx, int unit, int64_t *first, int64_t *n)
     const struct cast *c = ctx;
 
     mds_comm_slice(mds_params_unit(c->local, unit)->count,
-                   mds_comm_size(c->groups.data), mds_comm_rank(c->groups.data), first,
-                   n);
+                   mds_groups_size(&c->groups, MDS_AXES_TOKENS),
+                   mds_groups_place(&c->groups, MDS_AXES_TOKENS), first, n);
 }
 
 static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,

@@ -1,48 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process grid: which rank holds which share of model, sequence and data.
  *
- * world = PP x DP x SP x TP.  TP is fastest, then SP, then DP, then PP, so that ranks
- * that share a weight matrix sit side by side, inside a node where they fit.
+ * A table lists the axes along which ranks differ.  The world is their product, the
+ * first axis fastest: ranks that talk most sit side by side, inside a node where they
+ * fit.  A set of axes gives a rank its group, the ranks that differ from it along these
+ * axes alone, and its place in that group; of one axis the place is a coordinate, of
+ * all axes the rank itself.
+ *
  * Arithmetic only: the same answers for 4 ranks or 4096, with or without MPI. */
 #ifndef MDS_TOPO_GRID_H
 #define MDS_TOPO_GRID_H
 
 #include "base/status.h"
+#include "topo/axes.h"
 
 struct mds_grid {
-    int pp, dp, sp, tp; /* pipeline, data, sequence, tensor parallel sizes */
-    int world;          /* their product */
+    const struct mds_axis *axis; /* the table; borrowed */
+    int axes;                    /* its rows */
+    int size[MDS_AXES_MOST];     /* ranks along each */
+    int world;                   /* the product of sizes */
 };
 
-/* A rank's coordinates, each from 0. */
-struct mds_place {
-    int pp, dp, sp, tp;
-};
+/* size[i] ranks along row i; that of the row without a key follows from the others, and
+ * is not read.  MDS_EUSER where that is no whole number. */
+enum mds_rc mds_grid_init(struct mds_grid *g, const struct mds_axis *table,
+                          const int64_t *size, int world);
 
-enum mds_axis {
-    MDS_AXIS_TP,
-    MDS_AXIS_SP,
-    MDS_AXIS_DP,
-    MDS_AXIS_PP,
-    MDS_AXIS_DPSP, /* ranks with the same weights: gradients are summed over it */
-};
+/* How many ranks the groups of a set of axes have, and how far apart in the world its
+ * neighbours along the first of them are. */
+int mds_grid_size(const struct mds_grid *g, unsigned axes);
+int mds_grid_stride(const struct mds_grid *g, unsigned axes);
 
-/* dp = world / (tp x sp x pp).  MDS_EUSER, naming sizes that would work, where that is
- * no whole number. */
-enum mds_rc mds_grid_init(struct mds_grid *g, int world, int tp, int sp, int pp);
-
-/* rank from 0 to world - 1, and back. */
-struct mds_place mds_grid_place(const struct mds_grid *g, int rank);
-int mds_grid_rank(const struct mds_grid *g, struct mds_place p);
-
-/* How many ranks the groups along an axis have. */
-int mds_grid_axis_size(const struct mds_grid *g, enum mds_axis axis);
-
-/* The ranks that differ from `rank` along `axis` alone, itself included, in the order
- * of their coordinate (DPSP: SP fastest), hence ascending.  members has room for
- * g->world; returns how many were set. */
-int mds_grid_group(const struct mds_grid *g, int rank, enum mds_axis axis,
-                   int *members);
+/* Which of its group a rank is, from 0, and back: the rank at that place of the group.
+ * Groups are in the order of ranks. */
+int mds_grid_place(const struct mds_grid *g, int rank, unsigned axes);
+int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int place);
 
 /* A group by how its ranks lie: so many, each `stride` after the one before, in order
  * of ranks, of which nodes take per_node each. */

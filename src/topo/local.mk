@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/topo/libmds_topo.a
 src_topo_libmds_topo_a_SOURCES = \
+  src/topo/axes.c src/topo/axes.h \
   src/topo/grid.c src/topo/grid.h
 
 unit_tests += tests/unit/topo

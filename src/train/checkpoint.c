@@ -77,7 +77,8 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     struct mds_zero *zero = mds_engine_zero(r->engine);
     struct filling f = {.local = mds_engine_params(r->engine),
                         .seed = (uint64_t)r->config->train.seed};
-    int alone = mds_zero_owns_slices(zero) || mds_comm_size(r->groups.data) == 1;
+    int alone =
+        mds_zero_owns_slices(zero) || mds_groups_size(&r->groups, MDS_AXES_TOKENS) == 1;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_reader_create(ix, alone, &f.reader));
@@ -200,13 +201,13 @@ static enum mds_rc load_parts(struct run *r, const char *path, struct taking tak
 
     *other = 0;
     rc = speaks(r) ? open_index(r, path, &ix, other) : MDS_OK;
-    rc = mds_ckpt_agree(r->groups.world, rc);
+    rc = mds_ckpt_agree(world_of(r), rc);
     if (mds_ckpt_is_of_files(rc))
-        MDS_TRY(mds_comm_broadcast(r->groups.world, other, sizeof *other, 0));
+        MDS_TRY(mds_comm_broadcast(world_of(r), other, sizeof *other, 0));
     if (!rc)
-        rc = mds_ckpt_index_share(r->groups.world, &ix);
+        rc = mds_ckpt_index_share(world_of(r), &ix);
     if (!rc)
-        rc = mds_ckpt_agree(r->groups.world, load_values(r, ix, taking.moments));
+        rc = mds_ckpt_agree(world_of(r), load_values(r, ix, taking.moments));
     if (!rc && taking.place)
         take_state(r, &ix->state);
     if (!rc && taking.origin)
@@ -269,8 +270,8 @@ static enum mds_rc find(const struct run *r,
 {
     enum mds_rc rc = speaks(r) ? look(r, iteration) : MDS_OK;
 
-    MDS_TRY(mds_ckpt_agree(r->groups.world, rc));
-    return mds_comm_broadcast(r->groups.world, iteration, sizeof *iteration, 0);
+    MDS_TRY(mds_ckpt_agree(world_of(r), rc));
+    return mds_comm_broadcast(world_of(r), iteration, sizeof *iteration, 0);
 }
 
 /* The newest, or with --load-fallback the newest that is good.  mds_fail's text says
@@ -326,7 +327,7 @@ static enum mds_rc ask_own(const struct run *r, int *own)
 
     *own = c->save && !r->config->train.skip_train && speaks(r) &&
            mds_path_is_same(c->load, c->save);
-    return mds_comm_broadcast(r->groups.world, own, sizeof *own, 0);
+    return mds_comm_broadcast(world_of(r), own, sizeof *own, 0);
 }
 
 /* *iteration: of --load; then that of the newest checkpoint of --save, if this run goes

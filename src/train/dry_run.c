@@ -8,13 +8,10 @@ static void print_place(const struct mds_config *c, const struct mds_groups *g, 
 {
     fprintf(f, "dry run of rank %lld of %d\n", (long long)c->train.dry_rank,
             g->grid.world);
-    fprintf(
-        f,
-        "  pipeline %d of %d, data %d of %d, sequence %d of %d (ulysses %d, ring %d), "
-        "tensor %d of %d\n",
-        g->place.pp, g->grid.pp, g->place.dp, g->grid.dp, g->place.sp, g->grid.sp,
-        g->ulysses_size, g->ring_size, g->place.tp, g->grid.tp);
-    fprintf(f, "  %lld micro-batch%s of %lld sequence%s of %lld tokens a step\n\n",
+    for (int i = g->grid.axes - 1; i >= 0; i--)
+        fprintf(f, "%s %s %d of %d", i == g->grid.axes - 1 ? " " : ",",
+                g->grid.axis[i].name, mds_groups_place(g, 1u << i), g->grid.size[i]);
+    fprintf(f, "\n  %lld micro-batch%s of %lld sequence%s of %lld tokens a step\n\n",
             (long long)c->batch.accumulation, c->batch.accumulation == 1 ? "" : "es",
             (long long)c->batch.micro, mds_plural(c->batch.micro),
             (long long)c->model.seq_length);
@@ -218,13 +215,10 @@ static void print_group(const struct mds_comm *c, FILE *f)
 
 static void print_messages(const struct mds_groups *g, FILE *f)
 {
-    const struct mds_comm *all[MDS_GROUPS];
-
-    mds_groups_list(g, all);
     fprintf(f, "  %-10s %6s  %-16s %10s %14s %14s\n", "group", "ranks", "collective",
             "calls", "payload", "on the wire");
-    for (int i = 0; i < MDS_GROUPS; i++)
-        print_group(all[i], f);
+    for (int i = 0; i < g->n; i++)
+        print_group(g->made[i].comm, f);
 }
 
 static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,

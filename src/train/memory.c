@@ -174,7 +174,7 @@ static void advise_all(const struct run *r)
         advise(r, &c, "--loss-tile 1024");
         c = *r->config;
     }
-    if (c.parallel.zero_stage < 3 && mds_comm_size(r->groups.data) > 1) {
+    if (c.parallel.zero_stage < 3 && mds_groups_size(&r->groups, MDS_AXES_TOKENS) > 1) {
         c.parallel.zero_stage = 3;
         advise(r, &c, "--zero-stage 3");
         c = *r->config;

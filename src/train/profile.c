@@ -50,10 +50,10 @@ static enum mds_rc sum_up_steps(const struct run *r, const struct mds_profile *p
         step[i].iteration = r->profiled + 1 + i;
         parts_of(&p->step[i], step[i].mean_s);
         parts_of(&p->step[i], step[i].most_s);
-        MDS_TRY(mds_comm_all_reduce_f64(r->groups.world, step[i].mean_s, PARTS,
-                                        MDS_COMM_SUM));
-        MDS_TRY(mds_comm_all_reduce_f64(r->groups.world, step[i].most_s, PARTS,
-                                        MDS_COMM_MAX));
+        MDS_TRY(
+            mds_comm_all_reduce_f64(world_of(r), step[i].mean_s, PARTS, MDS_COMM_SUM));
+        MDS_TRY(
+            mds_comm_all_reduce_f64(world_of(r), step[i].most_s, PARTS, MDS_COMM_MAX));
         for (int k = 0; k < PARTS; k++)
             step[i].mean_s[k] /= (double)r->spec->world->ranks;
     }

@@ -50,6 +50,11 @@ static inline int speaks(const struct run *r)
     return r->spec->world->rank == 0;
 }
 
+static inline struct mds_comm *world_of(const struct run *r)
+{
+    return mds_group(&r->groups, MDS_AXES_ALL);
+}
+
 /* Rows of this replica in one global batch, and their first sample's number where
  * `before` samples came before the batch. */
 static inline int64_t local_rows(const struct run *r)
@@ -59,7 +64,7 @@ static inline int64_t local_rows(const struct run *r)
 
 static inline int64_t first_sample(const struct run *r, int64_t before)
 {
-    return before + mds_groups_replica(&r->groups) * local_rows(r);
+    return before + mds_groups_place(&r->groups, MDS_AXIS_DATA) * local_rows(r);
 }
 
 /* ---- memory.c: does it fit? ---- */

@@ -168,8 +168,8 @@ static enum mds_rc forgive(const struct run *r, int64_t iteration, enum mds_rc r
     if (!mds_ckpt_is_of_files(rc))
         return rc;
     snprintf(why, sizeof why, "%s", mds_fail_text());
-    MDS_TRY(mds_ckpt_agree(r->groups.world,
-                           mds_zero_check_update(mds_engine_zero(r->engine))));
+    MDS_TRY(
+        mds_ckpt_agree(world_of(r), mds_zero_check_update(mds_engine_zero(r->engine))));
     if (speaks(r))
         mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
                  iteration, why);
@@ -204,7 +204,7 @@ static enum mds_rc save(struct run *r, int in_background)
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
     struct mds_ckpt_save s = {.dir = r->config->checkpoint.save,
-                              .world = r->groups.world,
+                              .world = world_of(r),
                               .local = mds_engine_params(r->engine),
                               .source = {mds_engine_zero(r->engine), share, read_share},
                               .state = state_of(r),

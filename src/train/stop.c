@@ -70,7 +70,7 @@ enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)
     *reason = NULL;
     if (t->exit_duration_s > 0)
         vote[1] = mds_clock_s() - r->spec->began_s > t->exit_duration_s;
-    MDS_TRY(mds_comm_all_reduce_f64(r->groups.world, vote, 2, MDS_COMM_MAX));
+    MDS_TRY(mds_comm_all_reduce_f64(world_of(r), vote, 2, MDS_COMM_MAX));
     if (r->iteration >= t->iters)
         *reason = "iterations";
     else if (is_exit_interval(r))

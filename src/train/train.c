@@ -43,7 +43,7 @@ static enum mds_rc build_engine(struct run *r)
 
     MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need));
     MDS_TRY(mds_run_check_memory(r));
-    MDS_TRY(mds_comm_barrier(r->groups.world)); /* others still look what there is */
+    MDS_TRY(mds_comm_barrier(world_of(r))); /* others still look what there is */
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
     MDS_TRY(mds_run_open_background(r));
@@ -75,7 +75,7 @@ static enum mds_rc open_metrics(struct run *r)
         .recompute = mds_recompute_of(&c->train.act),
         .recompute_modules = mds_recompute_modules_name(c->train.act.recompute_modules),
         .ranks = r->groups.grid.world,
-        .data_parallel = r->groups.grid.dp,
+        .data_parallel = mds_groups_size(&r->groups, MDS_AXIS_DATA),
         .micro_batch = c->batch.micro,
         .global_batch = c->batch.global,
         .first_iteration = r->iteration,
@@ -294,7 +294,7 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
     if (!rc)
         rc = finish(&r, reason);
     if (!rc) /* MPI's end would wait for a rank that is stuck, without end */
-        rc = mds_comm_barrier(r.groups.world);
+        rc = mds_comm_barrier(world_of(&r));
     if (rc)
         return give_up(&r, rc);
     *unfinished = r.saved >= 0 && r.iteration < r.config->train.iters;

@@ -126,7 +126,7 @@ test_expect_success 'a --load that was forgotten, and one with nothing left to d
 '
 test_expect_success 'names of profiles, and too few ranks' '
     fails "command line: --machine nowhere: no such profile (" pretrain --machine nowhere &&
-    fails "1 rank does not divide into copies of tensor 2 x" \
+    fails "1 rank does not divide into copies of pipeline 1 x" \
         pretrain --tensor-model-parallel-size 2 && grep "= 2 ranks; start 2; or" err
 '
 

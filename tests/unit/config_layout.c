@@ -99,8 +99,8 @@ static void test_impossible_grids(void **state)
     assert_false(is_said(&r.diag, "or give")); /* either leaves two ranks over */
     close_reading(&r);
     expect_misfit(TENSOR "2 " STAGES "2", 6,
-                  "6 ranks do not divide into copies of tensor 2 x pipeline 2 x "
-                  "sequence 1 = 4 ranks; start 4 or 8; or give "
+                  "6 ranks do not divide into copies of pipeline 2 x ring 1 x "
+                  "Ulysses 1 x tensor 2 = 4 ranks; start 4 or 8; or give "
                   "--tensor-model-parallel-size 1, or "
                   "--pipeline-model-parallel-size 1");
     expect_misfit(ULYSSES "4", 2, "start 4; or give --ds-sequence-parallel-size 2");

@@ -141,19 +141,19 @@ static void groups_have_their_members(void **state)
         int sp = rank / 2 % 6;
 
         assert_int_equal(mds_groups_create(&c, 48, rank, NULL, &g), MDS_OK);
-        assert_int_equal(mds_comm_size(g.tp), 2);
-        assert_int_equal(mds_comm_rank(g.tp), rank % 2);
-        assert_int_equal(mds_comm_size(g.ulysses), 2);
-        assert_int_equal(mds_comm_rank(g.ulysses), sp % 2);
-        assert_int_equal(mds_comm_size(g.ring), 3);
-        assert_int_equal(mds_comm_rank(g.ring), sp / 2);
-        assert_int_equal(mds_comm_size(g.data), 12);
-        assert_int_equal(mds_comm_rank(g.data), rank / 2 % 12);
-        assert_int_equal(mds_comm_size(g.pipe), 2);
-        assert_int_equal(mds_comm_rank(g.pipe), rank / 24);
-        assert_int_equal(mds_comm_size(g.ends), 2);
-        assert_int_equal(mds_comm_rank(g.world), rank);
-        assert_int_equal(mds_groups_replica(&g), rank / 12 % 2);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXIS_TENSOR)), 2);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_TENSOR)), rank % 2);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXIS_ULYSSES)), 2);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_ULYSSES)), sp % 2);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXIS_RING)), 3);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_RING)), sp / 2);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXES_TOKENS)), 12);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXES_TOKENS)), rank / 2 % 12);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXIS_PIPELINE)), 2);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_PIPELINE)), rank / 24);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_GROUP_ENDS)), 2);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXES_ALL)), rank);
+        assert_int_equal(mds_groups_place(&g, MDS_AXIS_DATA), rank / 12 % 2);
         mds_groups_fini(&g);
     }
     c.tensor = 5;
@@ -172,7 +172,8 @@ static void only_ends_are_tied(void **state)
         struct mds_groups g = {0};
 
         assert_int_equal(mds_groups_create(&c, 4, rank, NULL, &g), MDS_OK);
-        assert_int_equal(mds_comm_size(g.ends), rank == 0 || rank == 3 ? 2 : 1);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_GROUP_ENDS)),
+                         rank == 0 || rank == 3 ? 2 : 1);
         assert_int_equal(mds_groups_first_stage(&g), rank == 0);
         assert_int_equal(mds_groups_last_stage(&g), rank == 3);
         mds_groups_fini(&g);
@@ -205,7 +206,7 @@ static void batches_have_rows(void **state)
 static const struct mds_comm_count *sent(const struct mds_groups *g,
                                          enum mds_comm_kind kind)
 {
-    return &mds_comm_stats(g->tp)->of[kind];
+    return &mds_comm_stats(mds_group(g, MDS_AXIS_TENSOR))->of[kind];
 }
 
 static void travel(struct mds_par *p, const void *x, void *y, int chunks)
@@ -335,7 +336,7 @@ static void ring_fini(struct ring_rank *r)
 /* What the rank has sent, which is what it was sent; nothing else travels there. */
 static int64_t ring_sent(const struct ring_rank *r, int64_t calls)
 {
-    const struct mds_comm_stats *s = mds_comm_stats(r->g.ring);
+    const struct mds_comm_stats *s = mds_comm_stats(mds_group(&r->g, MDS_AXIS_RING));
 
     assert_int_equal(s->of[MDS_COMM_SEND].calls, calls);
     assert_int_equal(s->of[MDS_COMM_RECV].calls, calls);

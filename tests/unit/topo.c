@@ -11,128 +11,193 @@
 #include "base/status.h"
 #include "topo/grid.h"
 
-static void test_tp_is_fastest_pp_slowest(void **state)
+/* A table with an axis that the program does not have, between tensor and data. */
+enum { TENSOR = 1, EXPERT = 2, DATA = 4, STAGE = 8 };
+static const struct mds_axis with_expert[] = {{"tensor", "tp", "parallel.tensor"},
+                                              {"expert", "expert", "parallel.expert"},
+                                              {"data", "dp", NULL},
+                                              {"pipeline", "pipe", "parallel.pipeline"},
+                                              {0}};
+
+static struct mds_grid make_grid(int world, int64_t tensor, int64_t ulysses,
+                                 int64_t ring, int64_t pipeline)
 {
+    const int64_t size[MDS_AXES] = {tensor, ulysses, ring, 0, pipeline};
     struct mds_grid g;
-    struct mds_place p;
+
+    assert_int_equal(mds_grid_init(&g, mds_axes, size, world), MDS_OK);
+    return g;
+}
+
+static void test_tensor_is_fastest_pipeline_slowest(void **state)
+{
+    struct mds_grid g = make_grid(48, 2, 3, 1, 4);
+    static const struct {
+        int rank, tensor, ulysses, data, pipeline;
+    } is[] = {{1, 1, 0, 0, 0}, {2, 0, 1, 0, 0}, {6, 0, 0, 1, 0}, {47, 1, 2, 1, 3}};
 
     (void)state;
-    assert_int_equal(mds_grid_init(&g, 48, 2, 3, 4), MDS_OK);
-    assert_int_equal(g.dp, 2);
+    assert_int_equal(mds_grid_size(&g, MDS_AXIS_DATA), 2);
     assert_int_equal(g.world, 48);
-    p = mds_grid_place(&g, 1);
-    assert_true(p.tp == 1 && p.sp == 0 && p.dp == 0 && p.pp == 0);
-    p = mds_grid_place(&g, 2);
-    assert_true(p.tp == 0 && p.sp == 1 && p.dp == 0 && p.pp == 0);
-    p = mds_grid_place(&g, 6);
-    assert_true(p.tp == 0 && p.sp == 0 && p.dp == 1 && p.pp == 0);
-    p = mds_grid_place(&g, 47);
-    assert_true(p.tp == 1 && p.sp == 2 && p.dp == 1 && p.pp == 3);
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        int rank = is[i].rank;
+
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_TENSOR), is[i].tensor);
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_ULYSSES), is[i].ulysses);
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_RING), 0);
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_DATA), is[i].data);
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_PIPELINE), is[i].pipeline);
+        assert_int_equal(mds_grid_place(&g, rank, MDS_AXES_ALL), rank);
+    }
+}
+
+static void expect_group(const struct mds_grid *g, int rank, unsigned axes, int n,
+                         const int *members)
+{
+    assert_int_equal(mds_grid_size(g, axes), n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(mds_grid_member(g, rank, axes, i), members[i]);
 }
 
 static void test_groups_by_hand(void **state)
 {
-    struct mds_grid g;
-    int m[16];
+    struct mds_grid g = make_grid(16, 2, 2, 1, 2);
 
     (void)state;
-    assert_int_equal(mds_grid_init(&g, 16, 2, 2, 2), MDS_OK);
-    assert_int_equal(mds_grid_group(&g, 5, MDS_AXIS_TP, m), 2);
-    assert_memory_equal(m, ((int[]){4, 5}), 2 * sizeof *m);
-    assert_int_equal(mds_grid_group(&g, 5, MDS_AXIS_SP, m), 2);
-    assert_memory_equal(m, ((int[]){5, 7}), 2 * sizeof *m);
-    assert_int_equal(mds_grid_group(&g, 5, MDS_AXIS_DP, m), 2);
-    assert_memory_equal(m, ((int[]){1, 5}), 2 * sizeof *m);
-    assert_int_equal(mds_grid_group(&g, 5, MDS_AXIS_PP, m), 2);
-    assert_memory_equal(m, ((int[]){5, 13}), 2 * sizeof *m);
-    assert_int_equal(mds_grid_group(&g, 5, MDS_AXIS_DPSP, m), 4);
-    assert_memory_equal(m, ((int[]){1, 3, 5, 7}), 4 * sizeof *m);
+    expect_group(&g, 5, MDS_AXIS_TENSOR, 2, (int[]){4, 5});
+    expect_group(&g, 5, MDS_AXIS_ULYSSES, 2, (int[]){5, 7});
+    expect_group(&g, 5, MDS_AXIS_DATA, 2, (int[]){1, 5});
+    expect_group(&g, 5, MDS_AXIS_PIPELINE, 2, (int[]){5, 13});
+    expect_group(&g, 5, MDS_AXES_TOKENS, 4, (int[]){1, 3, 5, 7});
+    expect_group(&g, 5, MDS_AXIS_TENSOR | MDS_AXIS_PIPELINE, 4, (int[]){4, 5, 12, 13});
+    expect_group(&g, 5, MDS_AXIS_RING, 1, (int[]){5}); /* nobody else */
+    expect_group(&g, 5, 0, 1, (int[]){5});
+    assert_int_equal(mds_grid_stride(&g, MDS_AXIS_DATA), 4);
+    assert_int_equal(mds_grid_stride(&g, MDS_AXES_TOKENS), 2);
+    assert_int_equal(mds_grid_stride(&g, MDS_AXES_ALL), 1);
 }
 
-/* Every rank is in its own group, at its own coordinate; the group ascends; all members
- * name the same group. */
-static void check_axis(const struct mds_grid *g, enum mds_axis axis, int rank)
+/* The sequence is rings of Ulysses groups, Ulysses fastest. */
+static void test_rings_of_ulysses_groups(void **state)
 {
-    int *mine = calloc((size_t)g->world, sizeof *mine);
-    int *theirs = calloc((size_t)g->world, sizeof *theirs);
-    int n = mds_grid_group(g, rank, axis, mine), found = 0;
+    struct mds_grid g = make_grid(24, 2, 2, 3, 1);
 
-    assert_int_equal(n, mds_grid_axis_size(g, axis));
+    (void)state;
+    expect_group(&g, 13, MDS_AXIS_ULYSSES, 2, (int[]){13, 15});
+    expect_group(&g, 13, MDS_AXIS_RING, 3, (int[]){13, 17, 21});
+    expect_group(&g, 13, MDS_AXIS_ULYSSES | MDS_AXIS_RING, 6,
+                 (int[]){13, 15, 17, 19, 21, 23});
+}
+
+static void test_another_axis_is_a_row(void **state)
+{
+    const int64_t size[] = {2, 3, 0, 2};
+    struct mds_str said = {0};
+    struct mds_grid g;
+
+    (void)state;
+    assert_int_equal(mds_grid_init(&g, with_expert, size, 24), MDS_OK);
+    assert_int_equal(mds_grid_size(&g, DATA), 2);
+    assert_int_equal(mds_grid_place(&g, 17, TENSOR), 1);
+    assert_int_equal(mds_grid_place(&g, 17, EXPERT), 2);
+    assert_int_equal(mds_grid_place(&g, 17, DATA), 0);
+    assert_int_equal(mds_grid_place(&g, 17, STAGE), 1);
+    expect_group(&g, 17, EXPERT, 3, (int[]){13, 15, 17});
+    expect_group(&g, 17, DATA, 2, (int[]){17, 23});
+    expect_group(&g, 17, EXPERT | DATA, 6, (int[]){13, 15, 17, 19, 21, 23});
+    expect_group(&g, 17, TENSOR | DATA, 4, (int[]){16, 17, 22, 23});
+    mds_axes_say(with_expert, size, &said);
+    assert_string_equal(said.s, "pipeline 2 x expert 3 x tensor 2");
+    assert_int_equal(mds_axes_copy(with_expert, size), 12);
+    mds_str_fini(&said);
+}
+
+/* Every rank is at its own place of its group; the group ascends; all members name the
+ * same group. */
+static void check_group(const struct mds_grid *g, unsigned axes, int rank)
+{
+    int n = mds_grid_size(g, axes);
+
+    assert_int_equal(mds_grid_member(g, rank, axes, mds_grid_place(g, rank, axes)),
+                     rank);
     for (int i = 0; i < n; i++) {
-        found += mine[i] == rank;
-        if (i > 0)
-            assert_true(mine[i] > mine[i - 1]);
-        assert_int_equal(mds_grid_group(g, mine[i], axis, theirs), n);
-        assert_memory_equal(mine, theirs, (size_t)n * sizeof *mine);
+        int member = mds_grid_member(g, rank, axes, i);
+
+        assert_in_range(member, 0, g->world - 1);
+        assert_int_equal(mds_grid_place(g, member, axes), i);
+        assert_int_equal(mds_grid_place(g, member, ~axes),
+                         mds_grid_place(g, rank, ~axes));
+        assert_true(i == 0 || member > mds_grid_member(g, rank, axes, i - 1));
     }
-    assert_int_equal(found, 1);
-    free(mine);
-    free(theirs);
 }
 
 static void test_groups_partition_the_world(void **state)
 {
-    static const int grids[][4] = {
-        {1, 1, 1, 1}, {7, 1, 1, 1}, {24, 2, 3, 2}, {30, 5, 1, 2}, {36, 1, 4, 3}};
-    struct mds_grid g;
+    static const int grids[][5] = {{1, 1, 1, 1, 1},  {7, 1, 1, 1, 1},
+                                   {24, 2, 3, 1, 2}, {30, 5, 1, 1, 2},
+                                   {36, 1, 2, 2, 3}, {48, 2, 2, 3, 2}};
 
     (void)state;
     for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
         const int *s = grids[i];
+        struct mds_grid g = make_grid(s[0], s[1], s[2], s[3], s[4]);
 
-        assert_int_equal(mds_grid_init(&g, s[0], s[1], s[2], s[3]), MDS_OK);
-        for (int rank = 0; rank < g.world; rank++) {
-            assert_int_equal(mds_grid_rank(&g, mds_grid_place(&g, rank)), rank);
-            for (int axis = MDS_AXIS_TP; axis <= MDS_AXIS_DPSP; axis++)
-                check_axis(&g, (enum mds_axis)axis, rank);
-        }
+        for (int rank = 0; rank < g.world; rank++)
+            for (unsigned axes = 0; axes < 1u << MDS_AXES; axes++)
+                check_group(&g, axes, rank);
     }
 }
 
 /* The 530B row of Megatron-LM's scaling table: 2520 ranks, TP inside a node of 8. */
 static void test_megatron_530b(void **state)
 {
-    struct mds_grid g;
-    int m[2520];
+    struct mds_grid g = make_grid(2520, 8, 1, 1, 35);
 
     (void)state;
-    assert_int_equal(mds_grid_init(&g, 2520, 8, 1, 35), MDS_OK);
-    assert_int_equal(g.dp, 9);
-    assert_int_equal(mds_grid_group(&g, 2519, MDS_AXIS_TP, m), 8);
-    assert_int_equal(m[0], 2512);
-    assert_int_equal(mds_grid_group(&g, 2519, MDS_AXIS_PP, m), 35);
-    assert_int_equal(m[34] - m[33], 72);
+    assert_int_equal(mds_grid_size(&g, MDS_AXIS_DATA), 9);
+    assert_int_equal(mds_grid_member(&g, 2519, MDS_AXIS_TENSOR, 0), 2512);
+    assert_int_equal(mds_grid_size(&g, MDS_AXIS_PIPELINE), 35);
+    assert_int_equal(mds_grid_member(&g, 2519, MDS_AXIS_PIPELINE, 33), 2519 - 72);
+    assert_int_equal(mds_grid_stride(&g, MDS_AXIS_PIPELINE), 72);
 }
 
-static void test_refusals_say_what_works(void **state)
+static void expect_refusal(const struct mds_axis *table, const int64_t *size, int world,
+                           enum mds_rc rc, const char *said)
 {
     struct mds_grid g = {.world = -1};
 
+    assert_int_equal(mds_grid_init(&g, table, size, world), rc);
+    assert_non_null(strstr(mds_fail_text(), said));
+    assert_int_equal(g.world, -1); /* untouched */
+}
+
+static void test_refusals(void **state)
+{
+    static const struct mds_axis nothing_is_left[] = {{"tensor", "tp", "t"}, {0}};
+    const int64_t most = 1 << 20, a[] = {4, 1, 1, 0, 1}, b[] = {2, 2, 1, 0, 1},
+                  c[] = {most, most, most, 0, most}, d[] = {0, 1, 1, 0, 1},
+                  e[] = {1, 1, 1, 0, -2};
+
     (void)state;
-    assert_int_equal(mds_grid_init(&g, 6, 4, 1, 1), MDS_EUSER);
-    assert_string_equal(
-        mds_fail_text(),
-        "6 ranks cannot be shared out to tensor 4 x sequence 1 x pipeline "
-        "1 = 4: start 4 or 8 ranks, or use a tensor parallel size of 1, "
-        "2, 3, 6");
-    assert_int_equal(mds_grid_init(&g, 1, 2, 2, 1), MDS_EUSER);
-    assert_string_equal(mds_fail_text(), "1 rank cannot be shared out to tensor 2 x "
-                                         "sequence 2 x pipeline 1 = 4: start 4 ranks");
-    assert_int_equal(mds_grid_init(&g, 8, 1 << 20, 1 << 20, 1 << 20), MDS_EUSER);
-    assert_int_equal(mds_grid_init(&g, 8, 0, 1, 1), MDS_EUSER);
-    assert_non_null(strstr(mds_fail_text(), "at least 1"));
-    assert_int_equal(mds_grid_init(&g, 8, 1, 1, -2), MDS_EUSER);
-    assert_int_equal(g.world, -1); /* untouched by all of these */
+    expect_refusal(mds_axes, a, 6, MDS_EUSER,
+                   "6 ranks cannot be shared out to copies of 4 ranks");
+    expect_refusal(mds_axes, b, 1, MDS_EUSER, "1 rank cannot");
+    expect_refusal(mds_axes, c, 8, MDS_EUSER, "8 ranks cannot");
+    expect_refusal(mds_axes, d, 8, MDS_EUSER, "tensor parallel size 0: at least 1");
+    expect_refusal(mds_axes, e, 8, MDS_EUSER, "pipeline parallel size -2: at least 1");
+    expect_refusal(nothing_is_left, a, 4, MDS_EBUG, "left over");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tp_is_fastest_pp_slowest),
+        cmocka_unit_test(test_tensor_is_fastest_pipeline_slowest),
         cmocka_unit_test(test_groups_by_hand),
+        cmocka_unit_test(test_rings_of_ulysses_groups),
+        cmocka_unit_test(test_another_axis_is_a_row),
         cmocka_unit_test(test_groups_partition_the_world),
         cmocka_unit_test(test_megatron_530b),
-        cmocka_unit_test(test_refusals_say_what_works),
+        cmocka_unit_test(test_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

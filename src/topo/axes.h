@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The axes along which the ranks of a run differ, as a table. */
+#ifndef MDS_TOPO_AXES_H
+#define MDS_TOPO_AXES_H
+
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct mds_axis {
+    const char *name; /* for users: "tensor" */
+    const char *tag;  /* of its groups in messages and ledgers: "tp" */
+    const char *key;  /* of the setting with its size; NULL: ranks that are left over */
+};
+
+/* The rows of the program's table, mds_axes[], fastest first.  To add an axis: its bit,
+ * its row, its size in struct mds_parallel_config, its option (HACKING.md). */
+enum mds_axis_bit {
+    MDS_AXIS_TENSOR = 1 << 0,   /* share every weight matrix (with sequence parallelism,
+                                   the rows between) */
+    MDS_AXIS_ULYSSES = 1 << 1,  /* share a sequence by tokens, and attention by heads */
+    MDS_AXIS_RING = 1 << 2,     /* share a sequence by tokens; keys and values travel */
+    MDS_AXIS_DATA = 1 << 3,     /* share the batch */
+    MDS_AXIS_PIPELINE = 1 << 4, /* hold the stages of the model, in order */
+};
+enum { MDS_AXES = 5, MDS_AXES_MOST = 8 /* of any table */ };
+
+/* Sets. */
+#define MDS_AXES_TOKENS (MDS_AXIS_ULYSSES | MDS_AXIS_RING | MDS_AXIS_DATA)
+#define MDS_AXES_ALL ((1u << MDS_AXES_MOST) - 1)
+
+extern const struct mds_axis mds_axes[]; /* behind the last row one without a name */
+
+/* "pipeline 2 x data 4 x ring 1 x Ulysses 2 x tensor 8", without rows of size 0. */
+void mds_axes_say(const struct mds_axis *table, const int64_t *size,
+                  struct mds_str *out);
+
+/* Ranks of one copy of the model: all sizes multiplied but that of the row without a
+ * key. */
+int64_t mds_axes_copy(const struct mds_axis *table, const int64_t *size);
+
+#endif
