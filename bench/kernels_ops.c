@@ -284,9 +284,9 @@ void bench_norm(const struct bench *b, int64_t rows, int64_t cols)
     b->dev->give_back();
 }
 
-static void report_activation(const struct bench *b, const char *name,
-                              enum mdsk_activation_kind kind)
+static void report_activation(const struct bench *b, enum mdsk_activation_kind kind)
 {
+    const char *name = mdsk_activation_of(kind)->name;
     int64_t R = b->dev->sizes.rows, F = b->dev->sizes.ffn, n = R * F;
     struct mdsk_activation_fwd f = {kind,        R, F, b->dtype, stored(b, 2 * n),
                                     stored(b, n)};
@@ -467,8 +467,8 @@ void bench_operations(const struct bench *b)
     measure_product(b);
     for (int i = 0; z->norm[i].rows; i++)
         bench_norm(b, z->norm[i].rows, z->norm[i].cols);
-    report_activation(b, "gelu", MDSK_GELU);
-    report_activation(b, "swiglu", MDSK_SWIGLU);
+    for (int kind = 0; kind < MDSK_ACTIVATION_KINDS; kind++)
+        report_activation(b, kind);
     for (int i = 0; z->vocab[i].rows; i++) {
         bench_embedding(b, z->rows, z->hidden, z->vocab[i].words);
         bench_loss(b, z->vocab[i].rows, z->vocab[i].words);

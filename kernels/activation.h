@@ -1,21 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The nonlinearity of the MLP. */
+/* The activation functions of the MLP. */
 #ifndef MDSK_ACTIVATION_H
 #define MDSK_ACTIVATION_H
 
 #include "kernels/types.h"
 
+/* All of them: X(NAME, name, gated, other names).  kernels/README.md says how to add
+ * one.  The first is what a model has unless told.
+ *
+ *   name         in settings: model.name
+ *   gated        the MLP multiplies f of one linear, the gate, by another, up
+ *   other names  of f in transformers (ACT2FN), between blanks; the first is written
+ *
+ * GELU         0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): Hendrycks, Gimpel 2016,
+ *              arXiv:1606.08415
+ * SWIGLU       silu(gate) * up, silu(g) = g / (1 + exp(-g)): Shazeer 2020,
+ *              arXiv:2002.05202 */
+#define MDSK_ACTIVATIONS(X)                                                            \
+    X(GELU, gelu, 0, " gelu_new gelu_pytorch_tanh gelu_fast ")                         \
+    X(SWIGLU, swiglu, 1, " silu ")
+
 enum mdsk_activation_kind {
-    MDSK_GELU,   /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    MDSK_SWIGLU, /* silu(gate) * up, silu(g) = g / (1 + exp(-g)) */
+#define MDSK_KIND(NAME, ...) MDSK_##NAME,
+    MDSK_ACTIVATIONS(MDSK_KIND)
+#undef MDSK_KIND
+        MDSK_ACTIVATION_KINDS
 };
+
+struct mdsk_activation {
+    const char *name;
+    int gated;
+    const char *other_names;
+};
+
+static inline const struct mdsk_activation *
+mdsk_activation_of(enum mdsk_activation_kind kind)
+{
+    static const struct mdsk_activation of[] = {
+#define MDSK_ROW(NAME, name, gated, other_names) {#name, gated, other_names},
+        MDSK_ACTIVATIONS(MDSK_ROW)
+#undef MDSK_ROW
+    };
+
+    return &of[kind];
+}
 
 /* y = f(x)
  *
- *   x  [R, F] in GELU; [R, 2F] in SWIGLU: each row F of gate, then F of up   dtype
- *   y  [R, F]; no alias                                                      dtype
- *
- * Sources: Hendrycks, Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202. */
+ *   x  [R, F]; gated [R, 2F]: each row F of gate, then F of up   dtype
+ *   y  [R, F]; no alias                                          dtype */
 struct mdsk_activation_fwd {
     enum mdsk_activation_kind kind;
     int64_t R, F;
@@ -26,7 +59,7 @@ struct mdsk_activation_fwd {
 
 /* dx = dy * f'(x)
  *
- *   x  as forward;  dy [R, F];  dx like x, written; dx may be x, or (GELU only) dy */
+ *   x  as forward;  dy [R, F];  dx like x, written; dx may be x, or (not gated) dy */
 struct mdsk_activation_bwd {
     enum mdsk_activation_kind kind;
     int64_t R, F;
@@ -34,5 +67,12 @@ struct mdsk_activation_bwd {
     const void *x, *dy;
     void *dx;
 };
+
+/* Elements of x. */
+static inline int64_t mdsk_activation_inputs(enum mdsk_activation_kind kind, int64_t R,
+                                             int64_t F)
+{
+    return (mdsk_activation_of(kind)->gated ? 2 : 1) * R * F;
+}
 
 #endif

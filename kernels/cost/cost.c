@@ -202,16 +202,16 @@ struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a)
 
 struct mdsk_cost mdsk_activation_fwd_cost(const struct mdsk_activation_fwd *a)
 {
-    double n = (double)a->R * (double)a->F;
+    double x = (double)mdsk_activation_inputs(a->kind, a->R, a->F);
 
-    return traffic((a->kind == MDSK_SWIGLU ? 3 : 2) * n * size_of(a->dtype));
+    return traffic((x + (double)a->R * (double)a->F) * size_of(a->dtype));
 }
 
 struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a)
 {
-    double n = (double)a->R * (double)a->F;
+    double x = (double)mdsk_activation_inputs(a->kind, a->R, a->F);
 
-    return traffic((a->kind == MDSK_SWIGLU ? 5 : 3) * n * size_of(a->dtype));
+    return traffic((2 * x + (double)a->R * (double)a->F) * size_of(a->dtype));
 }
 
 struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)

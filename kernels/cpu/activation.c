@@ -57,14 +57,27 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
     }
 }
 
-/* Threads share rows, or, since GELU has none, pieces of MDSK_GRAIN elements. */
+/* Functions of n elements of x, or of gate and up. */
+static const struct {
+    void (*fwd)(int64_t n, const float *x, float *y);
+    void (*bwd)(int64_t n, const float *x, const float *dy, float *dx);
+} ungated[MDSK_ACTIVATION_KINDS] = {[MDSK_GELU] = {gelu, gelu_bwd}};
+
+static const struct {
+    void (*fwd)(int64_t n, const float *gate, const float *up, float *y);
+    void (*bwd)(int64_t n, const float *gate, const float *up, const float *dy,
+                float *dgate, float *dup);
+} gated[MDSK_ACTIVATION_KINDS] = {[MDSK_SWIGLU] = {swiglu, swiglu_bwd}};
+
+/* Threads share rows, or, where it does not matter what a row is, pieces of MDSK_GRAIN
+ * elements. */
 static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 {
-    return kind == MDSK_GELU ? mdsk_ceil_div(R * F, MDSK_GRAIN) : R;
+    return mdsk_activation_of(kind)->gated ? R : mdsk_ceil_div(R * F, MDSK_GRAIN);
 }
 
 /* Elements at .. at+n-1. */
-static void gelu_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
+static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
     float room[MDSK_PIECE];
@@ -73,12 +86,12 @@ static void gelu_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t 
         int64_t m = mdsk_min(step, at + n - i);
         float *y = mdsk_fill(a->dtype, a->y, i, room);
 
-        gelu(m, mdsk_read(a->dtype, a->x, i, m, room), y);
+        ungated[a->kind].fwd(m, mdsk_read(a->dtype, a->x, i, m, room), y);
         mdsk_put(a->dtype, y, m, a->y, i);
     }
 }
 
-static void swiglu_row(const struct mdsk_activation_fwd *a, int64_t r)
+static void gated_row(const struct mdsk_activation_fwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
     float room[2 * MDSK_PIECE];
@@ -89,7 +102,7 @@ static void swiglu_row(const struct mdsk_activation_fwd *a, int64_t r)
         const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_PIECE);
         float *y = mdsk_fill(a->dtype, a->y, at, room);
 
-        swiglu(m, gate, up, y);
+        gated[a->kind].fwd(m, gate, up, y);
         mdsk_put(a->dtype, y, m, a->y, at);
     }
 }
@@ -101,15 +114,16 @@ int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
     for (int64_t t = 0; t < tasks; t++) {
-        if (a->kind == MDSK_GELU)
-            gelu_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
+        if (mdsk_activation_of(a->kind)->gated)
+            gated_row(a, t);
         else
-            swiglu_row(a, t);
+            ungated_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
     }
     return 0;
 }
 
-static void gelu_bwd_range(const struct mdsk_activation_bwd *a, int64_t at, int64_t n)
+static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
+                              int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
     float room[2 * MDSK_PIECE];
@@ -120,12 +134,12 @@ static void gelu_bwd_range(const struct mdsk_activation_bwd *a, int64_t at, int6
         const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_PIECE);
         float *dx = mdsk_fill(a->dtype, a->dx, i, room);
 
-        gelu_bwd(m, x, dy, dx);
+        ungated[a->kind].bwd(m, x, dy, dx);
         mdsk_put(a->dtype, dx, m, a->dx, i);
     }
 }
 
-static void swiglu_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
+static void gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
     float room[3 * MDSK_PIECE], *other = room + MDSK_PIECE;
@@ -138,7 +152,7 @@ static void swiglu_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
         float *dgate = mdsk_fill(a->dtype, a->dx, x, room);
         float *dup = mdsk_fill(a->dtype, a->dx, x + a->F, other);
 
-        swiglu_bwd(m, gate, up, dy, dgate, dup);
+        gated[a->kind].bwd(m, gate, up, dy, dgate, dup);
         mdsk_put(a->dtype, dgate, m, a->dx, x);
         mdsk_put(a->dtype, dup, m, a->dx, x + a->F);
     }
@@ -151,10 +165,11 @@ int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a)
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
     for (int64_t t = 0; t < tasks; t++) {
-        if (a->kind == MDSK_GELU)
-            gelu_bwd_range(a, t * MDSK_GRAIN, mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
+        if (mdsk_activation_of(a->kind)->gated)
+            gated_bwd_row(a, t);
         else
-            swiglu_bwd_row(a, t);
+            ungated_bwd_range(a, t * MDSK_GRAIN,
+                              mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
     }
     return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/activation.h"
 
+#include <errno.h>
+
 #include "kernels/cuda/launch.cuh"
 
 namespace
@@ -26,24 +28,77 @@ template <class T> __device__ float gelu_gate(float v, float *other)
     return sigmoid<T>(v * (two_root + two_root * cubic * (v * v)), other);
 }
 
+/* The functions: y of x, or of gate and up, and what becomes of dy. */
 template <class T> struct gelu {
+    static constexpr bool is_gated = false;
+
+    static __device__ float fwd(float x)
+    {
+        float other;
+
+        return x * gelu_gate<T>(x, &other);
+    }
+
+    /* d/dx x s(t(x)) = s + x s (1 - s) t' */
+    static __device__ float bwd(float x, float dy)
+    {
+        float other, s = gelu_gate<T>(x, &other);
+        float slope = two_root * (1 + 3 * cubic * x * x);
+
+        return dy * (s + x * s * other * slope);
+    }
+};
+
+template <class T> struct swiglu {
+    static constexpr bool is_gated = true;
+
+    static __device__ float fwd(float gate, float up)
+    {
+        float other;
+
+        return gate * (sigmoid<T>(gate, &other) * up);
+    }
+
+    static __device__ void bwd(float gate, float up, float dy, float *dgate, float *dup)
+    {
+        float other, s = sigmoid<T>(gate, &other);
+
+        *dgate = up * (dy * s * (1 + gate * other));
+        *dup = dy * (gate * s);
+    }
+};
+
+/* call(f), of the function that kind means. */
+template <class T, class Call> int with_function(mdsk_activation_kind kind, Call call)
+{
+    switch (kind) {
+#define MDSK_CASE(NAME, name, ...)                                                     \
+    case MDSK_##NAME:                                                                  \
+        return call(name<T>());
+        MDSK_ACTIVATIONS(MDSK_CASE)
+#undef MDSK_CASE
+    default:
+        return -EINVAL;
+    }
+}
+
+template <class T, class F> struct ungated_fwd {
     const T *x;
     T *y;
 
     template <int N> __device__ void run(int64_t i) const
     {
-        float v[N], other;
+        float v[N];
 
         load(x + i, v);
 #pragma unroll
         for (int j = 0; j < N; j++)
-            v[j] *= gelu_gate<T>(v[j], &other);
+            v[j] = F::fwd(v[j]);
         store(v, y + i);
     }
 };
 
-/* d/dx x s(t(x)) = s + x s (1 - s) t' */
-template <class T> struct gelu_bwd {
+template <class T, class F> struct ungated_bwd {
     const T *x, *dy;
     T *dx;
 
@@ -54,96 +109,102 @@ template <class T> struct gelu_bwd {
         load(x + i, v);
         load(dy + i, d);
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            float other, s = gelu_gate<T>(v[j], &other);
-            float slope = two_root * (1 + 3 * cubic * v[j] * v[j]);
-
-            d[j] *= s + v[j] * s * other * slope;
-        }
+        for (int j = 0; j < N; j++)
+            d[j] = F::bwd(v[j], d[j]);
         store(d, dx + i);
     }
 };
 
-/* Row r of x is F of gate, then F of up. */
-template <class T> struct swiglu {
+/* Row r of x is n of gate, then n of up. */
+template <class T, class F> struct gated_fwd {
     const T *x;
     T *y;
-    int64_t F;
+    int64_t n;
 
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
-        const T *gate = x + 2 * r * F + c;
-        float g[N], u[N], other;
+        const T *gate = x + 2 * r * n + c;
+        float g[N], u[N];
 
         load(gate, g);
-        load(gate + F, u);
+        load(gate + n, u);
 #pragma unroll
         for (int j = 0; j < N; j++)
-            g[j] *= sigmoid<T>(g[j], &other) * u[j];
-        store(g, y + r * F + c);
+            g[j] = F::fwd(g[j], u[j]);
+        store(g, y + r * n + c);
     }
 };
 
-template <class T> struct swiglu_bwd {
+template <class T, class F> struct gated_bwd {
     const T *x, *dy;
     T *dx;
-    int64_t F;
+    int64_t n;
 
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
-        int64_t at = 2 * r * F + c;
+        int64_t at = 2 * r * n + c;
         float g[N], u[N], d[N];
 
         load(x + at, g);
-        load(x + at + F, u);
-        load(dy + r * F + c, d);
+        load(x + at + n, u);
+        load(dy + r * n + c, d);
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            float other, s = sigmoid<T>(g[j], &other);
-
-            u[j] *= d[j] * s * (1 + g[j] * other);
-            d[j] *= g[j] * s;
-        }
-        store(u, dx + at);
-        store(d, dx + at + F);
+        for (int j = 0; j < N; j++)
+            F::bwd(g[j], u[j], d[j], &g[j], &u[j]);
+        store(g, dx + at);
+        store(u, dx + at + n);
     }
 };
+
+/* Whether rows, or where there are none the whole, can be had in wide pieces. */
+bool is_wide(mdsk_activation_kind kind, int64_t F, enum mdsk_dtype dtype)
+{
+    return !mdsk_activation_of(kind)->gated ||
+           F * (int64_t)mdsk_dtype_size(dtype) % 16 == 0;
+}
 
 } // namespace
 
 extern "C" int mdsk_activation_fwd_cuda(void *stream,
                                         const struct mdsk_activation_fwd *a)
 {
-    int64_t size = (int64_t)mdsk_dtype_size(a->dtype);
-    bool gated = a->kind == MDSK_SWIGLU;
-    bool wide = aligned({a->x, a->y}) && (!gated || a->F * size % 16 == 0);
+    bool wide = aligned({a->x, a->y}) && is_wide(a->kind, a->F, a->dtype);
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         const T *x = (const T *)a->x;
         T *y = (T *)a->y;
 
-        if (gated)
-            return each_row<width()>(stream, a->R, a->F, swiglu<T>{x, y, a->F});
-        return each<width()>(stream, a->R * a->F, gelu<T>{x, y});
+        return with_function<T>(a->kind, [&](auto f) {
+            typedef decltype(f) F;
+
+            if constexpr (F::is_gated)
+                return each_row<width()>(stream, a->R, a->F,
+                                         gated_fwd<T, F>{x, y, a->F});
+            else
+                return each<width()>(stream, a->R * a->F, ungated_fwd<T, F>{x, y});
+        });
     });
 }
 
 extern "C" int mdsk_activation_bwd_cuda(void *stream,
                                         const struct mdsk_activation_bwd *a)
 {
-    int64_t size = (int64_t)mdsk_dtype_size(a->dtype);
-    bool gated = a->kind == MDSK_SWIGLU;
-    bool wide = aligned({a->x, a->dy, a->dx}) && (!gated || a->F * size % 16 == 0);
+    bool wide = aligned({a->x, a->dy, a->dx}) && is_wide(a->kind, a->F, a->dtype);
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         const T *x = (const T *)a->x, *dy = (const T *)a->dy;
         T *dx = (T *)a->dx;
 
-        if (gated)
-            return each_row<width()>(stream, a->R, a->F,
-                                     swiglu_bwd<T>{x, dy, dx, a->F});
-        return each<width()>(stream, a->R * a->F, gelu_bwd<T>{x, dy, dx});
+        return with_function<T>(a->kind, [&](auto f) {
+            typedef decltype(f) F;
+
+            if constexpr (F::is_gated)
+                return each_row<width()>(stream, a->R, a->F,
+                                         gated_bwd<T, F>{x, dy, dx, a->F});
+            else
+                return each<width()>(stream, a->R * a->F, ungated_bwd<T, F>{x, dy, dx});
+        });
     });
 }

@@ -26,12 +26,17 @@ static enum mds_rc has_not(enum mds_hf_kind kind, const char *setting, const cha
                     setting, names[kind], has);
 }
 
+static int is_gated(const struct mds_model_config *m)
+{
+    return mdsk_activation_of(m->activation)->gated;
+}
+
 /* What gpt2 and gpt_neox have in common. */
 static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_LAYERNORM)
         return has_not(kind, "--normalization RMSNorm", "LayerNorm");
-    if (m->swiglu)
+    if (is_gated(m))
         return has_not(kind, "--swiglu", "an MLP without a gate");
     if (m->kv_heads != m->heads)
         return has_not(kind, "--num-key-value-heads", "as many as query heads");
@@ -46,7 +51,7 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
 
     if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
-    else if (m->norm == MDS_NORM_RMSNORM || m->swiglu)
+    else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
         kind = MDS_HF_LLAMA;
     if (m->position == MDS_POSITION_NONE)
         return has_not(kind, "--position-embedding-type none", "rotary positions");
@@ -55,7 +60,7 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     } else {
         if (m->norm != MDS_NORM_RMSNORM)
             return has_not(kind, "--normalization LayerNorm", "RMSNorm");
-        if (!m->swiglu)
+        if (!is_gated(m))
             return has_not(kind, "--normalization RMSNorm without --swiglu", "SwiGLU");
         if (m->rotary_percent < 1)
             return has_not(kind, "--rotary-percent", "heads that rotate wholly");
@@ -90,9 +95,17 @@ static void put_bool(struct mds_str *out, const char *key, int value)
     mds_str_add(out, "  \"%s\": %s,\n", key, value ? "true" : "false");
 }
 
+static void put_activation(const struct mds_model_config *m, const char *key,
+                           struct mds_str *out)
+{
+    const char *name = mdsk_activation_of(m->activation)->other_names + 1;
+
+    mds_str_add(out, "  \"%s\": \"%.*s\",\n", key, (int)strcspn(name, " "), name);
+}
+
 static void put_gpt2(const struct mds_model_config *m, struct mds_str *out)
 {
-    put_text(out, "activation_function", "gelu_new");
+    put_activation(m, "activation_function", out);
     put_int(out, "n_embd", m->hidden);
     put_int(out, "n_layer", m->layers);
     put_int(out, "n_head", m->heads);
@@ -119,7 +132,7 @@ static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
 
 static void put_neox(const struct mds_model_config *m, struct mds_str *out)
 {
-    put_text(out, "hidden_act", "gelu_new");
+    put_activation(m, "hidden_act", out);
     put_sizes(m, out);
     put_real(out, "layer_norm_eps", m->norm_eps);
     put_real(out, "rotary_pct", m->rotary_percent);
@@ -131,7 +144,7 @@ static void put_neox(const struct mds_model_config *m, struct mds_str *out)
 
 static void put_llama(const struct mds_model_config *m, struct mds_str *out)
 {
-    put_text(out, "hidden_act", "silu");
+    put_activation(m, "hidden_act", out);
     put_sizes(m, out);
     put_int(out, "num_key_value_heads", m->kv_heads);
     put_int(out, "head_dim", m->head_dim);
@@ -186,6 +199,9 @@ struct fixed {
 struct form {
     const struct number *numbers;
     const struct fixed *fixed;
+    const char *activation,
+        *activation_fallback; /* their key, and where it is missing */
+    int gated;
     const char *constant; /* settings that go without saying */
     const char *tied;     /* where tie_word_embeddings is missing */
 };
@@ -201,7 +217,6 @@ static const struct number gpt2_numbers[] = {
     {0},
 };
 static const struct fixed gpt2_fixed[] = {
-    {"activation_function", " gelu_new gelu_pytorch_tanh ", "gelu_new"},
     {"scale_attn_weights", " true ", "true"},
     {"scale_attn_by_inverse_layer_idx", " false ", "false"},
     {"add_cross_attention", " false ", "false"},
@@ -220,7 +235,6 @@ static const struct number neox_numbers[] = {
     {0},
 };
 static const struct fixed neox_fixed[] = {
-    {"hidden_act", " gelu_new gelu_pytorch_tanh gelu_fast ", "gelu"},
     {"use_parallel_residual", " false ", "true"},
     {"attention_bias", " true ", "true"},
     {0},
@@ -239,21 +253,31 @@ static const struct number llama_numbers[] = {
     {0},
 };
 static const struct fixed llama_fixed[] = {
-    {"hidden_act", " silu ", "silu"},
     {0},
 };
 
 static const struct form forms[] = {
-    [MDS_HF_GPT2] = {gpt2_numbers, gpt2_fixed,
-                     "  position: learned_absolute\n  norm: LayerNorm\n"
-                     "  swiglu: false\n  linear_bias: true\n",
-                     "true"},
-    [MDS_HF_NEOX] = {neox_numbers, neox_fixed,
-                     "  position: rope\n  norm: LayerNorm\n"
-                     "  swiglu: false\n  linear_bias: true\n",
-                     "false"},
-    [MDS_HF_LLAMA] = {llama_numbers, llama_fixed,
-                      "  position: rope\n  norm: RMSNorm\n  swiglu: true\n", "false"},
+    [MDS_HF_GPT2] = {.numbers = gpt2_numbers,
+                     .fixed = gpt2_fixed,
+                     .activation = "activation_function",
+                     .activation_fallback = "gelu_new",
+                     .constant = "  position: learned_absolute\n  norm: LayerNorm\n"
+                                 "  linear_bias: true\n",
+                     .tied = "true"},
+    [MDS_HF_NEOX] = {.numbers = neox_numbers,
+                     .fixed = neox_fixed,
+                     .activation = "hidden_act",
+                     .activation_fallback = "gelu",
+                     .constant = "  position: rope\n  norm: LayerNorm\n"
+                                 "  linear_bias: true\n",
+                     .tied = "false"},
+    [MDS_HF_LLAMA] = {.numbers = llama_numbers,
+                      .fixed = llama_fixed,
+                      .activation = "hidden_act",
+                      .activation_fallback = "silu",
+                      .gated = 1,
+                      .constant = "  position: rope\n  norm: RMSNorm\n",
+                      .tied = "false"},
 };
 
 /* The value of a key; NULL: missing, null, or no scalar. */
@@ -295,6 +319,34 @@ static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
         return MDS_OK;
     return mds_fail(MDS_EUSER, "%s: %s is %s; mds computes%sonly", t->name, is->theirs,
                     text, is->only);
+}
+
+/* The activation function: one of those with a gate or of those without. */
+static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f,
+                                  struct mds_str *out)
+{
+    const char *text = value(t, f->activation);
+    struct mds_str known = {0};
+    char word[64];
+    int found = 0;
+
+    text = text ? text : f->activation_fallback;
+    snprintf(word, sizeof word, " %s ", text);
+    for (int k = 0; k < MDSK_ACTIVATION_KINDS; k++) {
+        const struct mdsk_activation *is = mdsk_activation_of(k);
+        int same = is->gated == f->gated && strstr(is->other_names, word);
+
+        found |= same;
+        if (is->gated == f->gated)
+            mds_str_add(&known, "%s%s", known.len ? "" : " ", is->other_names + 1);
+        if (k > 0)
+            mds_str_add(out, "  %s: %s\n", is->name, same ? "true" : "false");
+    }
+    if (!found)
+        (void)mds_fail(MDS_EUSER, "%s: %s is %s; mds computes%sonly", t->name,
+                       f->activation, text, known.failed ? " others " : known.s);
+    mds_str_fini(&known);
+    return found ? MDS_OK : MDS_EUSER;
 }
 
 /* Stretched rotary frequencies, under either of their names. */
@@ -360,6 +412,7 @@ static enum mds_rc get_all(const struct mds_tree *t, struct mds_hf_source *sourc
         MDS_TRY(check_fixed(t, i));
     MDS_TRY(check_scaling(t));
     mds_str_add(out, "model:\n%s", f->constant);
+    MDS_TRY(get_activation(t, f, out));
     for (const struct number *i = f->numbers; i->theirs; i++)
         MDS_TRY(get_number(t, i, out));
     mds_str_add(out, "  tied_head: %s\n",

@@ -5,6 +5,7 @@
 #define MDS_CONFIG_CONFIG_H
 
 #include "config/activations.h"
+#include "kernels/activation.h"
 #include "topo/axes.h"
 
 #include <stdint.h>
@@ -23,7 +24,7 @@ enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
 enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
 
 /* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
- * to a multiple of 64 with swiglu), kv_heads = heads, head_dim = hidden / heads,
+ * to a multiple of 64 with a gate), kv_heads = heads, head_dim = hidden / heads,
  * max_positions = seq_length.  config_resolve.c fills those in. */
 struct mds_model_config {
     char *size_key; /* row of the model table, NULL for none */
@@ -38,7 +39,8 @@ struct mds_model_config {
     double rotary_base;
     enum mds_norm_choice norm;
     double norm_eps;
-    int swiglu;
+    int chosen[MDSK_ACTIVATION_KINDS];    /* the flags: one at most */
+    enum mdsk_activation_kind activation; /* derived: the chosen one, or the first */
     int linear_bias; /* biases in linears (and, with layernorm, always beta) */
     int tied_head;   /* head shares the token embedding */
     double init_std;

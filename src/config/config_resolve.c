@@ -70,6 +70,34 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
                        m->rotary_percent, (long long)m->head_dim, rotating);
 }
 
+static void resolve_activation(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+    const struct mds_settings *s = &run->settings;
+    const char *flag = NULL;
+
+    m->activation = 0;
+    for (int k = 0; k < MDSK_ACTIVATION_KINDS; k++) {
+        char key[48];
+
+        if (!m->chosen[k])
+            continue;
+        snprintf(key, sizeof key, "model.%s", mdsk_activation_of(k)->name);
+        if (flag)
+            mds_diag_fault(diag, mds_config_origin(run, key),
+                           "%s and %s are both set; an MLP has one activation function",
+                           flag, s->set->options[mds_settings_row(s, key)].flag);
+        flag = s->set->options[mds_settings_row(s, key)].flag;
+        m->activation = k;
+    }
+    if (mdsk_activation_of(m->activation)->gated)
+        derive(run, "model.ffn_hidden", &m->ffn_hidden,
+               round_up((8 * m->hidden + 2) / 3, 64),
+               "8/3 x hidden, rounded up to a multiple of 64");
+    else
+        derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
+}
+
 /* 0 if there is no shape. */
 static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -79,12 +107,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
         return 0;
     resolve_heads(run, diag);
     resolve_positions(run, diag);
-    if (m->swiglu)
-        derive(run, "model.ffn_hidden", &m->ffn_hidden,
-               round_up((8 * m->hidden + 2) / 3, 64),
-               "8/3 x hidden, rounded up to a multiple of 64");
-    else
-        derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
+    resolve_activation(run, diag);
     return 1;
 }
 

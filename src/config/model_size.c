@@ -26,7 +26,7 @@ static int64_t attention_params(const struct mds_model_config *m)
 
 static int64_t mlp_params(const struct mds_model_config *m)
 {
-    int64_t in = (m->swiglu ? 2 : 1) * m->ffn_hidden;
+    int64_t in = mdsk_activation_inputs(m->activation, 1, m->ffn_hidden);
     int64_t bias = m->linear_bias ? in + m->hidden : 0;
 
     return m->hidden * in + m->ffn_hidden * m->hidden + bias;

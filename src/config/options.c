@@ -117,7 +117,7 @@ static const struct mds_option rows[] = {
      "1e-5", 1e-12, 1, NULL, AT(model.norm_eps), "eps",
      .help = "added to the variance"},
     {shape, "model.swiglu", "--swiglu", "MDS_SWIGLU", MDS_OPT_FLAG, "0", 0, 0, NULL,
-     AT(model.swiglu), NULL, .help = "gated MLP (SwiGLU) instead of GELU"},
+     AT(model.chosen[MDSK_SWIGLU]), NULL, .help = "gated MLP (SwiGLU) instead of GELU"},
     {shape, "model.linear_bias", "--disable-bias-linear", "MDS_LINEAR_BIAS",
      MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.linear_bias), NULL,
      "linear layers without biases", .inverted = 1},

@@ -8,35 +8,37 @@
 
 /* ---- which settings ---- */
 
-/* Settings that decide which function the weights compute, and where they do. */
-struct function_key {
+/* What a setting decides of which function the weights compute, by the kind of the
+ * model's positions. */
+enum part { NOTHING, ALWAYS, ROPE, LEARNED };
+
+/* A setting of the model that is not named here always does. */
+static const struct {
     const char *key;
-    enum { ALWAYS, ROPE, LEARNED } with; /* kind of positions */
+    enum part part;
+} exceptions[] = {
+    {"model.size_key", NOTHING},       {"model.table", NOTHING},
+    {"model.seq_length", NOTHING},     {"model.vocab", NOTHING},
+    {"model.vocab_divisor", NOTHING},  {"model.init_std", NOTHING},
+    {"model.hidden_dropout", NOTHING}, {"model.attention_dropout", NOTHING},
+    {"model.type", NOTHING},           {"model.dtype", NOTHING},
+    {"model.flash_attn", NOTHING},     {"model.max_positions", LEARNED},
+    {"model.rotary_percent", ROPE},    {"model.rotary_base", ROPE},
 };
 
-static const struct function_key function_keys[] = {
-    {"model.layers", ALWAYS},         {"model.hidden", ALWAYS},
-    {"model.heads", ALWAYS},          {"model.kv_heads", ALWAYS},
-    {"model.head_dim", ALWAYS},       {"model.ffn_hidden", ALWAYS},
-    {"model.max_positions", LEARNED}, {"model.position", ALWAYS},
-    {"model.rotary_percent", ROPE},   {"model.rotary_base", ROPE},
-    {"model.norm", ALWAYS},           {"model.norm_eps", ALWAYS},
-    {"model.swiglu", ALWAYS},         {"model.linear_bias", ALWAYS},
-    {"model.tied_head", ALWAYS},
-};
-enum { FUNCTION_KEYS = sizeof function_keys / sizeof *function_keys };
-
-static const struct function_key *find_function_key(const char *key)
+static enum part part_of(const char *key)
 {
-    for (int i = 0; i < FUNCTION_KEYS; i++)
-        if (strcmp(function_keys[i].key, key) == 0)
-            return &function_keys[i];
-    return NULL;
+    if (strncmp(key, "model.", 6) != 0)
+        return NOTHING;
+    for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
+        if (strcmp(exceptions[i].key, key) == 0)
+            return exceptions[i].part;
+    return ALWAYS;
 }
 
 int mds_config_is_function(const char *key)
 {
-    return find_function_key(key) != NULL;
+    return part_of(key) != NOTHING;
 }
 
 /* Settings that may change from job to job, and show in the losses.  The layout and the
@@ -139,6 +141,7 @@ void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin
 enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
                                   const char *name, struct mds_diag *diag)
 {
+    const struct mds_option *o = mds_pretrain_options.options;
     struct mds_str origin = {0};
     const struct mds_node *position;
     struct saved s;
@@ -151,9 +154,10 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
     learned = position && strcmp(position->text, "learned_absolute") == 0;
     /* Derived values follow again from those taken, but for the rows of a position
      * table, which followed from that run's sequence length. */
-    for (int i = 0; !origin.failed && i < FUNCTION_KEYS; i++)
-        take(run, &s, function_keys[i].key, learned && function_keys[i].with == LEARNED,
-             origin.s, diag);
+    for (; !origin.failed && o->help; o++)
+        if (o->key && mds_config_is_function(o->key))
+            take(run, &s, o->key, learned && part_of(o->key) == LEARNED, origin.s,
+                 diag);
     if (!origin.failed) {
         take(run, &s, "model.vocab", 0, origin.s, diag);
         mds_config_shorten_sequences(run, origin.s, diag);
@@ -169,11 +173,11 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
 /* ---- what changed ---- */
 
 /* A value as one gives it behind the flag. */
-static const char *as_given(const struct mds_option *o, const struct mds_node *n)
+static const char *as_given(const struct mds_option *o, const char *text)
 {
     if (o->type == MDS_OPT_FLAG && o->inverted)
-        return mds_parse_flag(n->text) == 1 ? "false" : "true";
-    return n->text;
+        return mds_parse_flag(text) == 1 ? "false" : "true";
+    return text;
 }
 
 static int is_equal(const struct mds_option *o, const char *a, const char *b)
@@ -187,35 +191,37 @@ static int is_equal(const struct mds_option *o, const char *a, const char *b)
     return parsed ? mds_value_equal(o, va, vb) : strcmp(a, b) == 0;
 }
 
-static void add_change(const struct mds_option *o, const struct mds_node *was,
-                       const struct mds_node *is, struct mds_str *out)
+static void add_change(const struct mds_option *o, const char *was, const char *is,
+                       struct mds_str *out)
 {
     mds_str_add(out, "%s%s %s (now %s)", out->len ? ", " : "", o->flag,
                 as_given(o, was), as_given(o, is));
 }
 
 /* Whether the setting matters to a model with such positions. */
-static int matters(const struct function_key *k, const struct saved *now)
+static int matters(const char *key, const struct saved *now)
 {
     const struct mds_node *position = find(now, "model.position");
     const char *kind = position ? position->text : "";
+    enum part part = part_of(key);
 
-    return k->with == ALWAYS ||
-           strcmp(kind, k->with == ROPE ? "rope" : "learned_absolute") == 0;
+    return part == ALWAYS || (part == ROPE && strcmp(kind, "rope") == 0) ||
+           (part == LEARNED && strcmp(kind, "learned_absolute") == 0);
 }
 
 static void compare_row(const struct mds_option *o, const struct saved *before,
                         const struct saved *now, struct mds_config_changes *out)
 {
-    const struct function_key *k = find_function_key(o->key);
-    const struct mds_node *was = find(before, o->key), *is = find(now, o->key);
+    const struct mds_node *a = find(before, o->key), *b = find(now, o->key);
+    /* An older version had no such setting, and did what is the default now. */
+    const char *was = a ? a->text : matters(o->key, now) ? o->fallback : NULL;
 
-    if (!was || !is || is_equal(o, was->text, is->text))
+    if (!was || !b || is_equal(o, was, b->text))
         return;
-    if (k && matters(k, now))
-        add_change(o, was, is, &out->function);
-    else if (is_told(o->key) && !is_derived(now, is) && !is_derived(before, was))
-        add_change(o, was, is, &out->others);
+    if (matters(o->key, now))
+        add_change(o, was, b->text, &out->function);
+    else if (is_told(o->key) && !is_derived(now, b) && !is_derived(before, a))
+        add_change(o, was, b->text, &out->others);
 }
 
 enum mds_rc mds_config_compare(const char *before, const char *name, const char *now,

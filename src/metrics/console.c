@@ -19,10 +19,12 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
                 run->device);
     mds_str_add(out,
                 "  layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64
-                " (key/value %" PRId64 "), ffn %" PRId64 "%s, vocabulary %" PRId64
+                " (key/value %" PRId64 "), ffn %" PRId64 "%s%s, vocabulary %" PRId64
                 " (padded), sequence %" PRId64 "\n",
                 m->layers, m->hidden, m->heads, m->kv_heads, m->ffn,
-                m->swiglu ? " swiglu" : "", m->padded_vocab, m->seq);
+                m->activation ? " " : "",
+                m->activation ? mdsk_activation_of(m->activation)->name : "",
+                m->padded_vocab, m->seq);
     mds_str_add(
         out,
         "  ranks %" PRId64 " (data parallel %" PRId64 ") x threads %" PRId64

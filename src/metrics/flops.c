@@ -9,7 +9,7 @@ struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)
                                     .kv_heads = m->kv_heads,
                                     .head_dim = m->head_dim,
                                     .ffn = m->ffn_hidden,
-                                    .swiglu = m->swiglu,
+                                    .activation = m->activation,
                                     .seq = m->seq_length,
                                     .padded_vocab = m->padded_vocab};
 }
@@ -19,7 +19,8 @@ static double layer_params(const struct mds_flops_model *m)
     double q = (double)m->heads * (double)m->head_dim;
     double kv = (double)m->kv_heads * (double)m->head_dim;
     double attention = (double)m->hidden * (2 * q + 2 * kv); /* q, out; k, v */
-    double mlp = (m->swiglu ? 3.0 : 2.0) * (double)m->hidden * (double)m->ffn;
+    int64_t up = mdsk_activation_inputs(m->activation, 1, m->ffn);
+    double mlp = (double)m->hidden * (double)(up + m->ffn);
 
     return (double)m->layers * (attention + mlp);
 }

@@ -12,8 +12,9 @@
 struct mds_flops_model {
     int64_t layers, hidden, heads, kv_heads, head_dim;
     int64_t ffn; /* inner size of the MLP */
-    int swiglu;  /* gate and up: three matrices in the MLP instead of two */
-    int64_t seq; /* tokens per sequence */
+    enum mdsk_activation_kind
+        activation; /* gated: three matrices in the MLP, not two */
+    int64_t seq;    /* tokens per sequence */
     int64_t padded_vocab;
 };
 

@@ -108,7 +108,8 @@ static void add_model(struct mds_jsonl *j, const struct mds_flops_model *model)
     mds_jsonl_add_int(j, "kv_heads", model->kv_heads);
     mds_jsonl_add_int(j, "head_dim", model->head_dim);
     mds_jsonl_add_int(j, "ffn_hidden_size", model->ffn);
-    mds_jsonl_add_int(j, "swiglu", model->swiglu);
+    for (int k = 1; k < MDSK_ACTIVATION_KINDS; k++)
+        mds_jsonl_add_int(j, mdsk_activation_of(k)->name, (int)model->activation == k);
     mds_jsonl_add_int(j, "seq_length", model->seq);
     mds_jsonl_add_int(j, "padded_vocab", model->padded_vocab);
 }

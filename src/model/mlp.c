@@ -15,7 +15,7 @@ static const char *const first[] = {"mlp.gate", "mlp.up"}, *const last[] = {"mlp
 
 static struct linears up_of(const struct mds_model_config *m, int64_t wide[2])
 {
-    int gated = m->swiglu;
+    int gated = mdsk_activation_of(m->activation)->gated;
 
     wide[0] = wide[1] = m->ffn_hidden;
     return (struct linears){gated ? first : first + 1,
@@ -106,11 +106,16 @@ static int next_tile(const struct context *c, const struct mlp_ids *id,
     return t->rows > 0;
 }
 
+/* Whether products take the activation of what they make (kernels/linear.h). */
+static int is_in_products(const struct context *c)
+{
+    return c->g->cfg.activation == MDSK_GELU;
+}
+
 /* g from u. */
 static enum mds_rc activate(const struct context *c, const struct mlp_tile *t)
 {
-    struct mdsk_activation_fwd act = {.kind =
-                                          c->g->cfg.swiglu ? MDSK_SWIGLU : MDSK_GELU,
+    struct mdsk_activation_fwd act = {.kind = c->g->cfg.activation,
                                       .R = t->rows,
                                       .F = inner(c),
                                       .dtype = c->par.dtype,
@@ -128,15 +133,14 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     return all.u && all.g ? activate(c, &all) : MDS_OK;
 }
 
-/* u and g from the input, once it is there.  A product can take GELU of what it has
- * just made. */
+/* u and g from the input, once it is there. */
 static enum mds_rc up_fwd(const struct context *c, const struct mlp_ids *id,
                           struct mds_tp_flow *in, const struct mlp_tile *t)
 {
     const void *x = mds_par_at(&c->par, in->rows, t->at * id->up.in);
 
     MDS_TRY(mds_tp_enter_wait(&c->par, in, t->at + t->rows));
-    if (!c->g->cfg.swiglu)
+    if (is_in_products(c))
         return mds_gpt_linear_gelu_fwd(c, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(c, &id->up, t->rows, 0, x, t->u));
     return activate(c, t);
@@ -167,20 +171,21 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
 }
 
 /* dy -> the gradient of u, in *du.  g, which nobody needs any more, gives its place to
- * its own gradient, and in SwiGLU u to its own, for which g's is too narrow. */
+ * its own gradient, and with a gate u to its own, for which g's is too narrow. */
 static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids *id,
                                   const struct mlp_tile *t, const void *dy, void **du)
 {
-    struct mdsk_activation_bwd act = {.kind = MDSK_SWIGLU,
+    int gated = mdsk_activation_of(c->g->cfg.activation)->gated;
+    struct mdsk_activation_bwd act = {.kind = c->g->cfg.activation,
                                       .R = t->rows,
                                       .F = inner(c),
                                       .dtype = c->par.dtype,
                                       .x = t->u,
                                       .dy = t->g,
-                                      .dx = t->u};
+                                      .dx = gated ? t->u : t->g};
 
-    *du = c->g->cfg.swiglu ? t->u : t->g;
-    if (!c->g->cfg.swiglu)
+    *du = act.dx;
+    if (is_in_products(c))
         return mds_gpt_linear_gelu_bwd_input(c, &id->down, t->rows, dy, t->u, t->g);
     MDS_TRY(mds_gpt_linear_bwd_input(c, &id->down, t->rows, dy, t->g));
     return mds_op_activation_bwd(c->par.dev, &act);

@@ -94,7 +94,7 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
     case SAVED_LSE:
         return R * A;
     case SAVED_U:
-        return m->swiglu ? 2 * R * F : R * F;
+        return mdsk_activation_inputs(m->activation, R, F);
     case SAVED_G:
         return R * F;
     case SAVED_TENSORS:

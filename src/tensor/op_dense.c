@@ -154,7 +154,7 @@ enum mds_rc mds_check_activation_bwd(struct mds_dev *dev,
         return mds_front_broken("activation_bwd", "R, F >= 1");
     if (!a->x || !a->dy || !a->dx)
         return mds_front_broken("activation_bwd", "x, dy, dx given");
-    if (a->kind == MDSK_SWIGLU && a->dx == a->dy)
-        return mds_front_broken("activation_bwd", "dx is not dy in SwiGLU");
+    if (mdsk_activation_of(a->kind)->gated && a->dx == a->dy)
+        return mds_front_broken("activation_bwd", "dx is not dy where there is a gate");
     return mds_front_dtype(dev, "activation_bwd", a->dtype);
 }

@@ -298,39 +298,41 @@ static void test_rope(void **state)
     }
 }
 
-static void test_swiglu(void **state)
+static void check_activation(enum mdsk_activation_kind kind, enum mdsk_dtype t)
 {
     enum { R = 37, F = 1376 };
+    int64_t wide = mdsk_activation_inputs(kind, R, F);
+    struct vec x = vec_random(wide, 1, 2), dy = vec_random(R * F, 2, 1);
+    struct vec y[2] = {vec_unset(R * F), vec_unset(R * F)};
+    struct vec dx[2] = {vec_unset(wide), vec_unset(wide)};
 
-    (void)state;
-    for (int s = 0; s < DTYPES; s++) {
-        const enum mdsk_dtype t = dtypes[s];
-        struct vec x = vec_random(2 * R * F, 1, 2), dy = vec_random(R * F, 2, 1);
-        struct vec y[2] = {vec_unset(R * F), vec_unset(R * F)};
-        struct vec dx[2] = {vec_unset(2 * R * F), vec_unset(2 * R * F)};
+    for (int i = 0; i < 2; i++) {
+        const struct mdsk_table *table = i ? mdsk_cpu() : backend();
+        struct mdsk_activation_fwd f = {kind, R, F, t, vec_as(t, &x), vec_as(t, &y[i])};
+        struct mdsk_activation_bwd b = {
+            kind, R, F, t, f.x, vec_as(t, &dy), vec_as(t, &dx[i])};
 
-        for (int i = 0; i < 2; i++) {
-            const struct mdsk_table *table = i ? mdsk_cpu() : backend();
-            struct mdsk_activation_fwd f = {MDSK_SWIGLU,     R, F, t, vec_as(t, &x),
-                                            vec_as(t, &y[i])};
-            struct mdsk_activation_bwd b = {
-                MDSK_SWIGLU, R, F, t, f.x, vec_as(t, &dy), vec_as(t, &dx[i])};
-
-            assert_int_equal(table->activation_fwd(NULL, &f), 0);
-            assert_int_equal(table->activation_bwd(NULL, &b), 0);
-        }
-        compare(t, "swiglu y", &y[0], &y[1]);
-        compare(t, "swiglu dx", &dx[0], &dx[1]);
-        for (int i = 0; i < 2; i++) {
-            vec_free(&y[i]);
-            vec_free(&dx[i]);
-        }
-        vec_free(&x);
-        vec_free(&dy);
+        assert_int_equal(table->activation_fwd(NULL, &f), 0);
+        assert_int_equal(table->activation_bwd(NULL, &b), 0);
     }
+    compare(t, mdsk_activation_of(kind)->name, &y[0], &y[1]);
+    compare(t, mdsk_activation_of(kind)->name, &dx[0], &dx[1]);
+    for (int i = 0; i < 2; i++) {
+        vec_free(&y[i]);
+        vec_free(&dx[i]);
+    }
+    vec_free(&x);
+    vec_free(&dy);
 }
 
-/* Pieces of 16, 8, 4 and 2 bytes, and addresses that are not aligned. */
+static void test_activations(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < MDSK_ACTIVATION_KINDS; kind++)
+        for (int s = 0; s < DTYPES; s++)
+            check_activation(kind, dtypes[s]);
+}
+
 static void test_copy_rows(void **state)
 {
     static const int64_t widths[] = {4096, 40, 36, 34, 33};
@@ -439,7 +441,7 @@ int main(void)
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_embedding_bwd),
         cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_swiglu),
+        cmocka_unit_test(test_activations),
         cmocka_unit_test(test_copy_rows),
         cmocka_unit_test(test_long_row),
         cmocka_unit_test(test_bias_sums),

@@ -306,6 +306,47 @@ static void test_norm_same_bits_for_any_threads(void **state)
 /* ---- activations ------------------------------------------------------------------
  */
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+
+static double silu_slope(double x)
+{
+    return sigmoid(x) * (1 + x * sigmoid(-x));
+}
+
+static double gelu_inside(double x)
+{
+    return 2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+}
+
+/* Not by tanh: below 0, 1 + tanh cancels in double, too. */
+static double gelu(double x)
+{
+    return x * sigmoid(gelu_inside(x));
+}
+
+static double gelu_slope(double x)
+{
+    double u = gelu_inside(x), du = 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+
+    return sigmoid(u) * (1 + x * du * sigmoid(-u));
+}
+
+/* Of x, or of the gate. */
+static const struct {
+    double (*value)(double x), (*slope)(double x);
+} function[MDSK_ACTIVATION_KINDS] = {
+    [MDSK_GELU] = {gelu, gelu_slope},
+    [MDSK_SWIGLU] = {silu, silu_slope},
+};
+
 struct activation {
     enum mdsk_activation_kind kind;
     enum mdsk_dtype dtype;
@@ -317,7 +358,7 @@ static void activation_init(struct activation *v, enum mdsk_activation_kind kind
                             int64_t R, int64_t F)
 {
     *v = (struct activation){
-        .kind = kind, .R = R, .F = F, .wide = kind == MDSK_SWIGLU ? 2 * F : F};
+        .kind = kind, .R = R, .F = F, .wide = mdsk_activation_inputs(kind, 1, F)};
     v->x = vec_random(R * v->wide, 1, 4);
     v->y = vec_unset(R * F);
     v->dy = vec_random(R * F, 2, 1);
@@ -332,26 +373,16 @@ static void activation_fini(struct activation *v)
     vec_free(&v->dx);
 }
 
-static double gelu(double x)
-{
-    double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-
-    /* erfc-like care below 0, where 1 + tanh cancels in double too */
-    return x / (1 + exp(-2 * u));
-}
-
 static double activation_loss(void *ctx)
 {
     struct activation *v = ctx;
 
     for (int64_t r = 0; r < v->R; r++)
         for (int64_t i = 0; i < v->F; i++) {
-            double x = v->x.d[r * v->wide + i];
+            const double *x = v->x.d + r * v->wide + i;
 
             v->y.d[r * v->F + i] =
-                v->kind == MDSK_GELU
-                    ? gelu(x)
-                    : x / (1 + exp(-x)) * v->x.d[r * v->wide + v->F + i];
+                function[v->kind].value(x[0]) * (v->wide > v->F ? x[v->F] : 1);
         }
     return inner(v->R * v->F, v->y.d, v->dy.d);
 }
@@ -360,18 +391,14 @@ static void activation_reference_bwd(struct activation *v)
 {
     for (int64_t r = 0; r < v->R; r++)
         for (int64_t i = 0; i < v->F; i++) {
-            double x = v->x.d[r * v->wide + i], dy = v->dy.d[r * v->F + i];
-            double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-            double slope = sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-            double *dx = v->dx.d + r * v->wide + i, s = 1 / (1 + exp(-x));
+            int64_t at = r * v->wide + i;
+            double x = v->x.d[at], dy = v->dy.d[r * v->F + i];
 
-            if (v->kind == MDSK_GELU) {
-                s = 1 / (1 + exp(-2 * u));
-                *dx = dy * (s + x * 2 * slope * s / (1 + exp(2 * u)));
-            } else {
-                *dx = dy * v->x.d[r * v->wide + v->F + i] * (s + x * s * (1 - s));
-                dx[v->F] = dy * x * s;
-            }
+            v->dx.d[at] = dy * function[v->kind].slope(x);
+            if (v->wide == v->F)
+                continue;
+            v->dx.d[at] *= v->x.d[at + v->F];
+            v->dx.d[at + v->F] = dy * function[v->kind].value(x);
         }
 }
 
@@ -398,12 +425,13 @@ static void activation_run(struct activation *v)
 static void test_activation(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
+    for (int t = 0; t < MDSK_ACTIVATION_KINDS * DTYPES * SHAPES; t++) {
+        int shape = t / (MDSK_ACTIVATION_KINDS * DTYPES);
         struct activation v;
 
-        activation_init(&v, t % 2 ? MDSK_SWIGLU : MDSK_GELU, shapes[t / 6].R,
-                        shapes[t / 6].H);
-        v.dtype = dtypes[t / 2 % DTYPES];
+        activation_init(&v, t % MDSK_ACTIVATION_KINDS, shapes[shape].R,
+                        shapes[shape].H);
+        v.dtype = dtypes[t / MDSK_ACTIVATION_KINDS % DTYPES];
         activation_run(&v);
         activation_loss(&v);
         activation_reference_bwd(&v);
@@ -416,10 +444,10 @@ static void test_activation(void **state)
 static void test_activation_slopes(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++) {
+    for (int kind = 0; kind < MDSK_ACTIVATION_KINDS; kind++) {
         struct activation v;
 
-        activation_init(&v, t ? MDSK_SWIGLU : MDSK_GELU, 5, 33);
+        activation_init(&v, kind, 5, 33);
         activation_run(&v);
         assert_slope("activation dx", &v.x, v.dx.f, NULL, activation_loss, &v, 400);
         activation_fini(&v);

@@ -270,7 +270,7 @@ static int rope(void *stream, const struct mdsk_rope *a)
 
 static int activation_fwd(void *stream, const struct mdsk_activation_fwd *a)
 {
-    int64_t n = a->R * a->F, wide = a->kind == MDSK_SWIGLU ? 2 * n : n;
+    int64_t n = a->R * a->F, wide = mdsk_activation_inputs(a->kind, a->R, a->F);
     struct mdsk_activation_fwd b = *a;
 
     b.x = in(a->x, a->dtype, wide);
@@ -280,7 +280,7 @@ static int activation_fwd(void *stream, const struct mdsk_activation_fwd *a)
 
 static int activation_bwd(void *stream, const struct mdsk_activation_bwd *a)
 {
-    int64_t n = a->R * a->F, wide = a->kind == MDSK_SWIGLU ? 2 * n : n;
+    int64_t n = a->R * a->F, wide = mdsk_activation_inputs(a->kind, a->R, a->F);
     struct mdsk_activation_bwd b = *a;
 
     b.x = in(a->x, a->dtype, wide);

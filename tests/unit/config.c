@@ -237,6 +237,7 @@ static void test_changes_since_a_checkpoint(void **state)
                    "--hidden-dropout 0.1 (now 0.2)");
     expect_changes("model: {position: none, rotary_base: 7, max_positions: 4}\n",
                    "--position-embedding-type rope (now none)", "");
+    expect_changes("model:\n  swiglu: true\n", "--swiglu 0 (now true)", "");
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");

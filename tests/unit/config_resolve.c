@@ -115,7 +115,7 @@ static void test_exact_params(void **state)
                                                    .padded_vocab = 128256,
                                                    .position = MDS_POSITION_ROPE,
                                                    .norm = MDS_NORM_RMSNORM,
-                                                   .swiglu = 1};
+                                                   .activation = MDSK_SWIGLU};
     struct mds_model_config xl = gpt2, llama2 = llama3;
 
     (void)state;

@@ -66,7 +66,7 @@ struct mds_config llama_shape(void)
     c.model.position = MDS_POSITION_ROPE;
     c.model.rotary_percent = 0.7; /* 4 of 6 */
     c.model.norm = MDS_NORM_RMSNORM;
-    c.model.swiglu = 1;
+    c.model.activation = MDSK_SWIGLU;
     c.model.linear_bias = 0;
     c.model.tied_head = 0;
     return c;

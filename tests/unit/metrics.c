@@ -30,7 +30,7 @@ static const struct mds_flops_model llama = {
     .kv_heads = 2,
     .head_dim = 2,
     .ffn = 24,
-    .swiglu = 1,
+    .activation = MDSK_SWIGLU,
     .seq = 10,
     .padded_vocab = 64,
 };
