@@ -2,7 +2,7 @@
 /* The front of every call: checks, counts, and the call's place in the source. */
 #include "comm/internal.h"
 
-#include "device/profile.h"
+#include "device/device.h"
 
 static const char *site_file = "";
 static int site_line;
@@ -28,11 +28,11 @@ static int64_t payload_bytes(const struct mds_comm_call *call)
  * tree's edges number one less than its ranks; small numbers go to everyone whole. */
 static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *call)
 {
-    int64_t bytes = payload_bytes(call), others = c->size - 1;
+    int64_t bytes = payload_bytes(call), others = c->peers.size - 1;
 
     switch (call->kind) {
     case MDS_COMM_ALL_REDUCE:
-        return 2 * others * bytes / c->size;
+        return 2 * others * bytes / c->peers.size;
     case MDS_COMM_F64:
         return others * bytes;
     case MDS_COMM_BARRIER:
@@ -42,61 +42,24 @@ static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *
     case MDS_COMM_RECV:
         return 0;
     default:
-        return others * bytes / c->size;
+        return others * bytes / c->peers.size;
     }
-}
-
-/* ---- the profile ---- */
-
-static struct mds_dev *profiled;
-
-void mds_comm_set_profile(struct mds_dev *dev)
-{
-    profiled = dev;
-}
-
-void mds_comm_profile_wait(const struct mds_comm_call *call)
-{
-    mds_profile_begin(profiled, MDS_PROFILE_WAIT, (int)call->kind,
-                      (struct mdsk_cost){0, 0}, NULL);
-}
-
-void mds_comm_profile_waited(void)
-{
-    mds_profile_end(profiled, MDS_PROFILE_WAIT, NULL);
-}
-
-void mds_comm_profile_move(const struct mds_comm *c, const struct mds_comm_call *call,
-                           void *stream)
-{
-    mds_range_begin(mds_comm_kind_name(call->kind));
-    mds_profile_begin(profiled, MDS_PROFILE_MOVE, (int)call->kind,
-                      (struct mdsk_cost){0, (double)wire_bytes(c, call)}, stream);
-}
-
-void mds_comm_profile_moved(void *stream)
-{
-    mds_profile_end(profiled, MDS_PROFILE_MOVE, stream);
-    mds_range_end();
 }
 
 static void charge(struct mds_comm *c, const struct mds_comm_call *call)
 {
     struct mds_comm_count *n = &c->stats.of[call->kind];
-    int64_t wire = wire_bytes(c, call);
 
     n->calls++;
     n->payload_bytes += payload_bytes(call);
-    n->wire_bytes += wire;
+    n->wire_bytes += call->wire_bytes;
     c->stats.calls++;
-    c->stats.wire_bytes += wire;
+    c->stats.wire_bytes += call->wire_bytes;
 }
 
-enum mds_rc mds_comm_fail_broken(const struct mds_comm *c,
-                                 const struct mds_comm_call *call)
+int mds_comm_is_direct(const struct mds_comm *c, const void *p)
 {
-    return mds_fail(c->broken, "%s: %s: an earlier call of this group failed", c->tag,
-                    mds_comm_kind_name(call->kind));
+    return c->direct && mds_dev_owns(c->dev, p);
 }
 
 enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call)
@@ -106,15 +69,16 @@ enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *cal
     call->file = site_file;
     call->line = site_line;
     if (!ok)
-        return mds_fail(MDS_EBUG, "%s: %s at %s:%d: wrong arguments", c->tag,
+        return mds_fail(MDS_EBUG, "%s: %s at %s:%d: wrong arguments", c->peers.tag,
                         mds_comm_kind_name(call->kind), call->file, call->line);
-    if (c->broken)
+    if (c->peers.broken)
         return mds_comm_fail_broken(c, call);
-    if (c->size == 1)
+    if (c->peers.size == 1)
         return MDS_OK;
+    call->wire_bytes = wire_bytes(c, call);
     charge(c, call);
     call->number = message ? 0 : ++c->number;
-    if (c->ops)
-        mds_watch_entered(c->tag, call);
-    return !message && c->ops && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
+    if (c->mpi)
+        mds_watch_entered(c->peers.tag, call);
+    return !message && c->mpi && mds_comm_checks() ? mds_comm_check(c, call) : MDS_OK;
 }

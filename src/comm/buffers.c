@@ -75,7 +75,7 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
     int most = n.peer > n.ring ? n.peer : n.ring;
     int64_t bytes, sums = calls(c, MDS_COMM_ALL_REDUCE);
 
-    if (c->size == 1)
+    if (c->peers.size == 1)
         return 0;
     bytes = c->lanes * lane();
     if (!c->collects)
@@ -84,10 +84,10 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
     if (sums + calls(c, MDS_COMM_REDUCE_SCATTER) + calls(c, MDS_COMM_ALL_GATHER) +
             calls(c, MDS_COMM_BROADCAST) >
         0)
-        bytes += around(c->size, here, n.ring);
+        bytes += around(c->peers.size, here, n.ring);
     if (sums > 0)
-        bytes += around(c->size, here, n.ring);
+        bytes += around(c->peers.size, here, n.ring);
     if (calls(c, MDS_COMM_ALL_TO_ALL) > 0)
-        bytes += to_peers(c->size, here, most, n.peer);
+        bytes += to_peers(c->peers.size, here, most, n.peer);
     return bytes;
 }

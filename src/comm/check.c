@@ -36,7 +36,7 @@ static void take_print(const struct mds_comm *c, const struct mds_comm_call *cal
     p->op = call->op;
     p->peer = call->peer;
     p->line = call->line;
-    p->world_rank = c->world_ranks[c->rank];
+    p->world_rank = c->peers.world[c->peers.rank];
     p->count = call->count;
     snprintf(p->file, sizeof p->file, "%s", call->file);
 }
@@ -68,17 +68,17 @@ static enum mds_rc compare(struct mds_comm *c, const struct mds_comm_call *call)
     const struct mds_comm_print *first = &c->print[0], *p = first;
     char ours[256], theirs[256];
 
-    while (p < first + c->size && same(p, first))
+    while (p < first + c->peers.size && same(p, first))
         p++;
-    if (p == first + c->size)
+    if (p == first + c->peers.size)
         return MDS_OK;
     put(first, ours, sizeof ours);
     put(p, theirs, sizeof theirs);
-    c->broken = MDS_EBUG;
+    c->peers.broken = MDS_EBUG;
     return mds_fail(MDS_EBUG,
                     "%s: collective %lld is not the same on all ranks: rank %d: %s; "
                     "rank %d: %s",
-                    c->tag, (long long)call->number, first->world_rank, ours,
+                    c->peers.tag, (long long)call->number, first->world_rank, ours,
                     p->world_rank, theirs);
 }
 
@@ -89,15 +89,16 @@ enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
     const int64_t bytes = sizeof *c->print;
 
     if (!c->print)
-        c->print = mds_zalloc((size_t)c->size, sizeof *c->print);
+        c->print = mds_zalloc((size_t)c->peers.size, sizeof *c->print);
     if (!c->print)
         return MDS_EMEM;
-    take_print(c, call, &c->print[c->rank]);
-    for (int i = 1; i < c->size; i++) {
-        int p = (c->rank + i) % c->size;
+    take_print(c, call, &c->print[c->peers.rank]);
+    for (int i = 1; i < c->peers.size; i++) {
+        int p = (c->peers.rank + i) % c->peers.size;
 
-        MDS_TRY(c->ops->recv(c, 0, MDS_COMM_TAG_CHECK, p, &c->print[p], bytes));
-        MDS_TRY(c->ops->send(c, 0, MDS_COMM_TAG_CHECK, p, &c->print[c->rank], bytes));
+        MDS_TRY(mds_mpi_recv(c->mpi, 0, MDS_COMM_TAG_CHECK, p, &c->print[p], bytes));
+        MDS_TRY(mds_mpi_send(c->mpi, 0, MDS_COMM_TAG_CHECK, p, &c->print[c->peers.rank],
+                             bytes));
     }
     MDS_TRY(mds_comm_block(c, call, NULL));
     return compare(c, call);

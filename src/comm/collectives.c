@@ -10,12 +10,12 @@ enum { TAG = 0 };
 
 static enum mds_rc send_to(struct mds_comm *c, int peer, const void *buf, int64_t bytes)
 {
-    return c->ops->send(c, 0, TAG, peer, buf, bytes);
+    return mds_mpi_send(c->mpi, 0, TAG, peer, buf, bytes);
 }
 
 static enum mds_rc recv_from(struct mds_comm *c, int peer, void *buf, int64_t bytes)
 {
-    return c->ops->recv(c, 0, TAG, peer, buf, bytes);
+    return mds_mpi_recv(c->mpi, 0, TAG, peer, buf, bytes);
 }
 
 /* Begin a collective that is complete before its function returns. */
@@ -32,8 +32,8 @@ static enum mds_rc block(struct mds_comm *c)
 
 static enum mds_rc end(struct mds_comm *c)
 {
-    if (c->ops)
-        mds_watch_done(c->tag, &c->call);
+    if (c->mpi)
+        mds_watch_done(c->peers.tag, &c->call);
     return MDS_OK;
 }
 
@@ -42,11 +42,11 @@ static enum mds_rc end(struct mds_comm *c)
  * Bruck, Ho, Kipnis, Upfal, Weathersby 1997, doi:10.1109/71.642949. */
 static enum mds_rc spread_f64(struct mds_comm *c, int n)
 {
-    for (int held = 1; held < c->size; held *= 2) {
-        int rows = held < c->size - held ? held : c->size - held;
+    for (int held = 1; held < c->peers.size; held *= 2) {
+        int rows = held < c->peers.size - held ? held : c->peers.size - held;
         int64_t bytes = (int64_t)rows * n * (int64_t)sizeof *c->f64;
-        int from = (c->rank + held) % c->size;
-        int to = (c->rank + c->size - held) % c->size;
+        int from = (c->peers.rank + held) % c->peers.size;
+        int to = (c->peers.rank + c->peers.size - held) % c->peers.size;
 
         MDS_TRY(recv_from(c, from, c->f64 + (size_t)held * n, bytes));
         MDS_TRY(send_to(c, to, c->f64, bytes));
@@ -68,8 +68,9 @@ static enum mds_rc reduce_f64(struct mds_comm *c, double *buf, int n,
 {
     memcpy(c->f64, buf, (size_t)n * sizeof *buf);
     MDS_TRY(spread_f64(c, n));
-    for (int r = 0; r < c->size; r++) {
-        const double *x = c->f64 + (size_t)((r + c->size - c->rank) % c->size) * n;
+    for (int r = 0; r < c->peers.size; r++) {
+        const double *x =
+            c->f64 + (size_t)((r + c->peers.size - c->peers.rank) % c->peers.size) * n;
 
         for (int i = 0; i < n; i++)
             buf[i] = r == 0 ? x[i] : fold(buf[i], x[i], op);
@@ -84,7 +85,7 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
         .kind = MDS_COMM_F64, .dtype = MDSK_F64, .op = op, .peer = -1, .count = n};
 
     MDS_TRY(begin(c, n >= 0 && (n == 0 || buf), &call));
-    for (int i = 0; c->ops && i < n; i += MDS_COMM_BATCH)
+    for (int i = 0; c->mpi && i < n; i += MDS_COMM_BATCH)
         MDS_TRY(reduce_f64(c, buf + i, (int)mds_min(n - i, MDS_COMM_BATCH), op));
     return end(c);
 }
@@ -95,7 +96,7 @@ enum mds_rc mds_comm_barrier(struct mds_comm *c)
         .kind = MDS_COMM_BARRIER, .dtype = -1, .op = -1, .peer = -1};
 
     MDS_TRY(begin(c, 1, &call));
-    if (c->ops)
+    if (c->mpi)
         MDS_TRY(spread_f64(c, 1));
     return end(c);
 }
@@ -104,17 +105,17 @@ enum mds_rc mds_comm_barrier(struct mds_comm *c)
  * hands them to the rank `reach` further on. */
 static enum mds_rc pass_down(struct mds_comm *c, void *buf, int64_t bytes, int root)
 {
-    int me = (c->rank + c->size - root) % c->size, reach = 1;
+    int me = (c->peers.rank + c->peers.size - root) % c->peers.size, reach = 1;
 
-    while (reach < c->size && !(me & reach))
+    while (reach < c->peers.size && !(me & reach))
         reach *= 2;
     if (me != 0) {
-        MDS_TRY(recv_from(c, (me - reach + root) % c->size, buf, bytes));
+        MDS_TRY(recv_from(c, (me - reach + root) % c->peers.size, buf, bytes));
         MDS_TRY(block(c));
     }
     for (reach /= 2; reach > 0; reach /= 2)
-        if (me + reach < c->size)
-            MDS_TRY(send_to(c, (me + reach + root) % c->size, buf, bytes));
+        if (me + reach < c->peers.size)
+            MDS_TRY(send_to(c, (me + reach + root) % c->peers.size, buf, bytes));
     return block(c);
 }
 
@@ -125,13 +126,15 @@ enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int
                                        .op = -1,
                                        .peer = root,
                                        .count = bytes};
-    int ok = bytes >= 0 && (bytes == 0 || buf) && root >= 0 && root < c->size;
-    int64_t part = mds_comm_segment() * (int64_t)sizeof(float);
+    int ok = bytes >= 0 && (bytes == 0 || buf) && root >= 0 && root < c->peers.size;
+    int64_t part = mds_comm_segment() * (int64_t)sizeof(float), ticket;
 
     MDS_TRY(begin(c, ok, &call));
-    if (c->direct && bytes > 0 && mds_comm_on_device(c, buf))
-        return c->direct->broadcast(c, buf, bytes, root);
-    for (int64_t at = 0; c->ops && at < bytes; at += part)
+    if (bytes > 0 && mds_comm_is_direct(c, buf)) {
+        MDS_TRY(c->direct->ops->broadcast(c->direct, &c->call, buf, &ticket));
+        return c->direct->ops->wait(c->direct, ticket);
+    }
+    for (int64_t at = 0; c->mpi && at < bytes; at += part)
         MDS_TRY(pass_down(c, (char *)buf + at, mds_min(part, bytes - at), root));
     return end(c);
 }

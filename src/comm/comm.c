@@ -1,254 +1,197 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: their life, and the loop in which everything waits. */
+/* Groups: their life. */
 #include "comm/internal.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Two ranks may be waiting in different groups for what the other started earlier in a
- * third: whoever waits must move everything. */
-static struct mds_comm *live;
-
-static int64_t segment = 4 << 20;
-
-void mds_comm_set_timeout_s(double s)
+static enum mds_rc create(int rank, int n, const char *tag, struct mds_comm **out)
 {
-    mds_watchdog_set_limit_s(s);
-}
+    struct mds_comm *c;
 
-void mds_comm_set_segment(int64_t floats)
-{
-    const int64_t most = 1 << 28; /* a GiB: MPI counts bytes in an int */
-
-    segment = floats < 1 ? 1 : floats > most ? most : floats;
-}
-
-struct mds_comm *mds_comm_live(void)
-{
-    return live;
-}
-
-int64_t mds_comm_segment(void)
-{
-    return segment;
-}
-
-enum mds_rc mds_comm_init(struct mds_comm *c, const struct mds_comm_ops *ops, int rank,
-                          int size, const char *tag)
-{
-    struct mds_comm **last = &live;
-
-    c->f64 = mds_zalloc((size_t)size * MDS_COMM_BATCH, sizeof *c->f64);
-    if (!c->f64)
+    if (n < 1 || rank < 0 || rank >= n)
+        return mds_fail(MDS_EBUG, "%s: rank %d of a group of %d", tag, rank, n);
+    c = mds_zalloc(1, sizeof *c);
+    if (!c)
         return MDS_EMEM;
-    c->ops = ops;
-    c->rank = rank;
-    c->size = size;
-    snprintf(c->tag, sizeof c->tag, "%s", tag);
-    while (*last)
-        last = &(*last)->next;
-    *last = c;
+    c->f64 = mds_zalloc((size_t)n * MDS_COMM_BATCH, sizeof *c->f64);
+    if (!c->f64) {
+        free(c);
+        return MDS_EMEM;
+    }
+    c->peers.rank = rank;
+    c->peers.size = n;
+    snprintf(c->peers.tag, sizeof c->peers.tag, "%s", tag);
+    mds_comm_enlist(c);
+    *out = c;
     return MDS_OK;
+}
+
+/* A group without a transport: what one rank of any grid would send, on one machine. */
+enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag, struct mds_comm **out)
+{
+    MDS_TRY(create(rank, n, tag, out));
+    (*out)->dry = 1;
+    return MDS_OK;
+}
+
+/* MPI for messages, and with dev NCCL. */
+static enum mds_rc open_transports(struct mds_comm *c, const int *ranks,
+                                   struct mds_dev *dev)
+{
+    size_t n = (size_t)c->peers.size;
+
+    c->dev = dev;
+    if (n == 1) /* nobody to talk to */
+        return MDS_OK;
+    c->peers.world = mds_zalloc(n, sizeof *ranks);
+    if (!c->peers.world)
+        return MDS_EMEM;
+    memcpy(c->peers.world, ranks, n * sizeof *ranks);
+    if (dev)
+        MDS_TRY(mds_direct_open(&c->peers, dev, &c->direct));
+    return mds_mpi_open(&c->peers, &c->mpi);
+}
+
+enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
+                                 struct mds_dev *dev, struct mds_comm **out)
+{
+    int rank = mds_mpi_find_self(ranks, n);
+    struct mds_comm *c;
+    enum mds_rc rc;
+
+    if (rank < 0)
+        return mds_fail(MDS_EBUG, "%s: this rank is not one of the group's %d", tag, n);
+    MDS_TRY(create(rank, n, tag, &c));
+    rc = open_transports(c, ranks, dev);
+    if (rc) {
+        mds_comm_destroy(c);
+        return rc;
+    }
+    *out = c;
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
+                                struct mds_comm **out)
+{
+    return mds_comm_create_nccl(ranks, n, tag, NULL, out);
 }
 
 void mds_comm_destroy(struct mds_comm *c)
 {
-    struct mds_comm **p = &live;
-
     if (!c)
         return;
-    while (*p != c)
-        p = &(*p)->next;
-    *p = c->next;
+    mds_comm_delist(c);
     if (c->direct)
-        c->direct->close(c);
+        c->direct->ops->close(c->direct);
+    if (c->mpi)
+        mds_mpi_close(c->mpi);
+    free(c->peers.world);
     free(c->f64);
     free(c->print);
-    if (c->ops)
-        c->ops->close(c);
-    else
-        free(c);
-}
-
-enum mds_rc mds_comm_create_alone(const char *tag, struct mds_comm **out)
-{
-    MDS_TRY(mds_comm_create_dry(0, 1, tag, out));
-    (*out)->dry = 0;
-    return MDS_OK;
-}
-
-int mds_comm_on_device(const struct mds_comm *c, const void *p)
-{
-    return c->dev && mds_dev_owns(c->dev, p);
-}
-
-void mds_comm_copy(struct mds_comm *c, void *to, const void *from, int64_t bytes)
-{
-    if (mds_comm_on_device(c, from))
-        mds_dev_copy(c->dev, to, from, bytes);
-    else
-        memcpy(to, from, (size_t)bytes);
+    free(c);
 }
 
 /* Not after a failure. */
 static enum mds_rc check_whole(const struct mds_comm *c)
 {
-    return c->broken
-               ? mds_fail(c->broken, "%s: an earlier call of this group failed", c->tag)
+    return c->peers.broken
+               ? mds_fail(c->peers.broken, "%s: an earlier call of this group failed",
+                          c->peers.tag)
                : MDS_OK;
 }
 
+/* The first rank names the communicator; MPI carries the name, which is no call of the
+ * program's. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
 {
+    struct mds_comm_stats before = c->stats;
+    struct mds_direct_id id = {{0}};
+
     MDS_TRY(check_whole(c));
     if (c->collects)
         return MDS_OK;
     c->collects = 1;
-    return c->direct ? c->direct->add_collectives(c) : MDS_OK;
+    if (!c->direct)
+        return MDS_OK;
+    if (c->peers.rank == 0)
+        MDS_TRY(c->direct->ops->name(c->direct, &id));
+    mds_comm_at(__FILE__, __LINE__);
+    MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
+    c->stats = before;
+    return c->direct->ops->join(c->direct, &id, &c->call);
+}
+
+/* Messages between this rank and a peer; whoever sends names the communicator. */
+static enum mds_rc join_pair(struct mds_comm *c, enum mds_comm_kind kind, int peer,
+                             int tag)
+{
+    struct mds_direct_id id = {{0}};
+    const struct mds_comm_call call = {.kind = kind,
+                                       .dtype = -1,
+                                       .op = -1,
+                                       .peer = peer,
+                                       .tag = tag,
+                                       .line = __LINE__,
+                                       .file = __FILE__,
+                                       .count = sizeof id};
+
+    if (kind == MDS_COMM_SEND) {
+        MDS_TRY(c->direct->ops->name(c->direct, &id));
+        MDS_TRY(mds_mpi_send(c->mpi, 0, 0, peer, &id, sizeof id));
+    } else {
+        MDS_TRY(mds_mpi_recv(c->mpi, 0, 0, peer, &id, sizeof id));
+    }
+    MDS_TRY(mds_comm_block(c, &call, NULL));
+    return c->direct->ops->join_pair(c->direct, &id, &call);
+}
+
+/* Whose turn it is when: the pair of ranks (e, e + 1).  Pairs are joined in turns, and
+ * parted in the same: both need the two at once, and those of one turn have no rank in
+ * common, so that all get on. */
+enum { TURNS = 3 };
+
+static int turn_of(const struct mds_comm *c, int e)
+{
+    return e == c->peers.size - 1 && c->peers.size % 2 ? 2 : e % 2;
 }
 
 enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
 {
+    int to = (c->peers.rank + step + c->peers.size) % c->peers.size;
+    int from = (c->peers.rank - step + c->peers.size) % c->peers.size;
+    int out_turn = turn_of(c, step > 0 ? c->peers.rank : to);
+    int in_turn = turn_of(c, step > 0 ? from : c->peers.rank);
+
+    if (step != 1 && step != -1)
+        return mds_fail(MDS_EBUG, "%s: a lane of step %d, tag %d", c->peers.tag, step,
+                        tag);
     MDS_TRY(check_whole(c));
     c->lanes++;
-    return c->direct ? c->direct->add_lane(c, tag, step) : MDS_OK;
+    for (int turn = 0; c->direct && turn < TURNS; turn++) {
+        if (turn == out_turn)
+            MDS_TRY(join_pair(c, MDS_COMM_SEND, to, tag));
+        if (turn == in_turn)
+            MDS_TRY(join_pair(c, MDS_COMM_RECV, from, tag));
+    }
+    return MDS_OK;
 }
 
 int mds_comm_rank(const struct mds_comm *c)
 {
-    return c->rank;
+    return c->peers.rank;
 }
 
 int mds_comm_size(const struct mds_comm *c)
 {
-    return c->size;
+    return c->peers.size;
 }
 
 const char *mds_comm_tag(const struct mds_comm *c)
 {
-    return c->tag;
-}
-
-static enum mds_rc advance(struct mds_comm *c, int *moved)
-{
-    if (c->first_message)
-        MDS_TRY(mds_comm_advance_messages(c, moved));
-    return c->first ? mds_comm_advance(c, moved) : MDS_OK;
-}
-
-enum mds_rc mds_comm_progress(int *moved)
-{
-    for (struct mds_comm *c = live; c; c = c->next) {
-        if (c->broken)
-            continue;
-        c->broken = advance(c, moved);
-        if (c->broken)
-            return c->broken;
-    }
-    return MDS_OK;
-}
-
-/* One look at what is awaited.  *done, or how many messages have moved. */
-static enum mds_rc look(struct mds_comm *c, struct mds_comm *const *until, int *done,
-                        int *moved)
-{
-    int left = 0;
-
-    *moved = 0;
-    MDS_TRY(mds_comm_progress(moved));
-    if (!until) {
-        int finished;
-
-        MDS_TRY(c->ops->test(c, 0, &finished, &left));
-        *moved += finished;
-    }
-    *done = until ? !*until : left == 0;
-    return MDS_OK;
-}
-
-/* A rank of the world that does not do its part, or -1.  Of the requests in flight the
- * oldest is the one that holds up the others. */
-static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *call,
-                        int waits_for_slot_0)
-{
-    int rank = call->peer;
-
-    if (waits_for_slot_0)
-        rank = c->ops->awaited(c, 0);
-    else if (call->number > 0)
-        rank = c->first ? c->ops->awaited(c, c->first->slot) : -1;
-    return rank < 0 ? -1 : c->world_ranks[rank];
-}
-
-static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
-                              struct mds_comm *const *until, double start)
-{
-    const double pause_s = 0.1, standstill_s = 1;
-    double heard = start, pondered = start, looked = start;
-
-    for (;;) {
-        int done = 0, moved;
-        double now;
-
-        MDS_TRY(look(c, until, &done, &moved));
-        if (done)
-            return MDS_OK;
-        now = mds_clock_s();
-        if (now - looked > standstill_s)
-            heard += now - looked; /* this process was stopped, and all may have been */
-        looked = now;
-        if (moved) {
-            heard = now;
-        } else if (now - pondered > pause_s) {
-            int awaited = find_awaited(c, call, !until);
-
-            mds_watch_awaited(awaited);
-            MDS_TRY(mds_silence_go_on(c->tag, awaited, now - heard));
-            pondered = now;
-        } else {
-            mds_clock_rest(now - heard); /* laptops run more ranks than cores */
-        }
-    }
-}
-
-enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
-                           struct mds_comm *const *until)
-{
-    double start = mds_clock_s();
-    enum mds_rc rc;
-
-    if (c->broken)
-        return mds_comm_fail_broken(c, call);
-    mds_watch_begin(c->tag, call);
-    mds_comm_profile_wait(call);
-    rc = wait_until(c, call, until, start);
-    mds_comm_profile_waited();
-    mds_watch_end();
-    if (rc)
-        c->broken = rc;
-    c->stats.wait_s += mds_clock_s() - start;
-    return rc;
-}
-
-enum mds_rc mds_comm_flight_wait(struct mds_comm_flight f)
-{
-    struct mds_comm *c = *f.comm;
-
-    if (!c)
-        return MDS_OK;
-    if (!f.ticket)
-        return mds_comm_block(c, f.call, f.comm);
-    if (c->broken)
-        return mds_comm_fail_broken(c, f.call);
-    mds_comm_profile_wait(f.call);
-    MDS_TRY(f.wait(c, f.what));
-    mds_comm_profile_waited();
-    *f.comm = NULL;
-    return MDS_OK;
+    return c->peers.tag;
 }

@@ -60,7 +60,7 @@ enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag,
  * 16-bit numbers may be rounded at each hop.  What never ends is noticed while the
  * device is waited for (mds_dev_copy_out).
  *
- * MDS_ENOSUP if this build has no NCCL, and n > 1. */
+ * dev NULL: as create_mpi.  MDS_ENOSUP if this build has no NCCL, and n > 1. */
 struct mds_dev;
 enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
                                  struct mds_dev *dev, struct mds_comm **out);

@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/comm/libmds_comm.a
-src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
+src_comm_libmds_comm_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
 src_comm_libmds_comm_a_SOURCES = \
   src/comm/account.c \
   src/comm/buffers.c \
   src/comm/check.c \
   src/comm/collectives.c \
   src/comm/comm.c src/comm/comm.h \
-  src/comm/dry.c \
   src/comm/internal.h \
-  src/comm/mpi.c \
-  src/comm/nccl.c \
-  src/comm/nccl_calls.c src/comm/nccl_calls.h \
-  src/comm/nccl_line.c \
-  src/comm/nccl_line.h \
   src/comm/p2p.c \
   src/comm/reduce.c \
   src/comm/request.c \
   src/comm/site.h \
   src/comm/slices.c \
-  src/comm/world.c src/comm/world.h
+  src/comm/wait.c
 
-comm_libs = src/comm/libmds_comm.a src/monitor/libmds_monitor.a
+comm_libs = src/comm/libmds_comm.a src/transport/libmds_transport.a \
+  src/monitor/libmds_monitor.a
 comm_ldadd = $(comm_libs) src/device/libmds_device.a kernels/libmdsk.a \
   src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
 check_PROGRAMS += tests/mpi/collectives tests/mpi/requests tests/mpi/faults

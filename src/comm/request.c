@@ -1,17 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: collectives over slices, in the background.  Each walks through its slices
- * step by step, and through the stages of a step whenever its messages have arrived. */
+/* What is in flight.  Requests, collectives over slices: each walks through its slices
+ * step by step, and through the stages of a step whenever its messages have arrived.
+ * And messages between two ranks, which travel in pieces. */
 #include "base/minmax.h"
 #include "comm/internal.h"
 
 #include <stddef.h>
+
+static int64_t segment = 4 << 20;
+
+void mds_comm_set_segment(int64_t floats)
+{
+    const int64_t most = 1 << 28; /* a GiB: MPI counts bytes in an int */
+
+    segment = floats < 1 ? 1 : floats > most ? most : floats;
+}
+
+int64_t mds_comm_segment(void)
+{
+    return segment;
+}
+
+/* ---- requests ---- */
 
 enum { QUEUED = 0 }; /* a request without a slot yet is in no stage */
 
 /* The peer this rank turns to i-th: each rank begins with another one. */
 static int peer(const struct mds_comm *c, int i)
 {
-    return (c->rank + i) % c->size;
+    return (c->peers.rank + i) % c->peers.size;
 }
 
 /* What moves of rank p's slice in this step: how many elements, and the first byte. */
@@ -39,15 +56,15 @@ static enum mds_rc post(struct mds_comm_req *r, int p, const char *out, int64_t 
     struct mds_comm *c = r->comm;
 
     if (in_n > 0)
-        MDS_TRY(c->ops->recv(c, r->slot, r->tag, p, in, in_n * r->elem_bytes));
+        MDS_TRY(mds_mpi_recv(c->mpi, r->slot, r->tag, p, in, in_n * r->elem_bytes));
     if (out_n > 0)
-        MDS_TRY(c->ops->send(c, r->slot, r->tag, p, out, out_n * r->elem_bytes));
+        MDS_TRY(mds_mpi_send(c->mpi, r->slot, r->tag, p, out, out_n * r->elem_bytes));
     return MDS_OK;
 }
 
 static enum mds_rc post_stage(struct mds_comm_req *r, int p)
 {
-    int me = r->comm->rank;
+    int me = r->comm->peers.rank;
     int64_t own = part(r, me), theirs = part(r, p);
     int64_t row = (p < me ? p : p - 1) * stride(r) * r->elem_bytes;
 
@@ -64,7 +81,7 @@ static enum mds_rc post_stage(struct mds_comm_req *r, int p)
 static enum mds_rc begin_stage(struct mds_comm_req *r, int stage)
 {
     r->stage = stage;
-    for (int i = 1; i < r->comm->size; i++)
+    for (int i = 1; i < r->comm->peers.size; i++)
         MDS_TRY(post_stage(r, peer(r->comm, i)));
     return MDS_OK;
 }
@@ -81,12 +98,12 @@ static void sum_up(struct mds_comm_req *r)
 
     mds_comm_reduce(&(struct mds_comm_sum){
         .out = r->sum + r->at * r->elem_bytes,
-        .own = r->in + offset(r, c->rank),
+        .own = r->in + offset(r, c->peers.rank),
         .others = r->work,
         .stride = stride(r),
-        .len = part(r, c->rank),
-        .me = c->rank,
-        .n = c->size,
+        .len = part(r, c->peers.rank),
+        .me = c->peers.rank,
+        .n = c->peers.size,
         .dtype = (enum mdsk_dtype)r->call.dtype,
     });
 }
@@ -95,7 +112,7 @@ static enum mds_rc take_slot(struct mds_comm_req *r)
 {
     struct mds_comm *c = r->comm;
 
-    for (int s = 1; s < MDS_COMM_SLOTS; s++)
+    for (int s = 1; s < MDS_MPI_SLOTS; s++)
         if (!(c->busy & 1u << s)) {
             c->busy |= 1u << s;
             r->slot = s;
@@ -107,7 +124,7 @@ static enum mds_rc take_slot(struct mds_comm_req *r)
 static void finish(struct mds_comm_req *r)
 {
     r->comm->busy &= ~(1u << r->slot);
-    mds_watch_done(r->comm->tag, &r->call);
+    mds_watch_done(r->comm->peers.tag, &r->call);
     r->comm = NULL;
 }
 
@@ -119,7 +136,7 @@ static enum mds_rc step(struct mds_comm_req *r, int *moved)
 
     if (r->stage == QUEUED)
         return take_slot(r);
-    MDS_TRY(c->ops->test(c, r->slot, &finished, &left));
+    MDS_TRY(mds_mpi_test(c->mpi, r->slot, &finished, &left));
     *moved += finished;
     if (left > 0)
         return MDS_OK;
@@ -137,7 +154,7 @@ static enum mds_rc step(struct mds_comm_req *r, int *moved)
 
 /* In order of start: so the oldest request, which all ranks have in common, is never
  * without a slot, and the group cannot lock up. */
-enum mds_rc mds_comm_advance(struct mds_comm *c, int *moved)
+static enum mds_rc advance_requests(struct mds_comm *c, int *moved)
 {
     struct mds_comm_req **p = &c->first;
 
@@ -153,10 +170,9 @@ enum mds_rc mds_comm_advance(struct mds_comm *c, int *moved)
     return MDS_OK;
 }
 
-enum mds_rc mds_comm_launch(struct mds_comm *c, struct mds_comm_req *r)
+void mds_comm_add_request(struct mds_comm *c, struct mds_comm_req *r)
 {
     struct mds_comm_req **p = &c->first;
-    int moved = 0;
 
     while (*p)
         p = &(*p)->next;
@@ -167,43 +183,90 @@ enum mds_rc mds_comm_launch(struct mds_comm *c, struct mds_comm_req *r)
     r->at = 0;
     c->next_tag = c->next_tag % (MDS_COMM_TAGS - 1) + 1; /* 0 is the blocking calls' */
     r->tag = c->next_tag;
-    return mds_comm_progress(&moved);
 }
 
-int mds_comm_done(const struct mds_comm_req *req)
+/* ---- messages ---- */
+
+/* Pieces are long, so that the network rather than this program moves most of it. */
+static int64_t most_of_a_piece(void)
 {
-    return !req->comm;
+    const int64_t segments = 64, limit = 1 << 30; /* MPI counts bytes in an int */
+    int64_t bytes = segment * (int64_t)sizeof(float) * segments;
+
+    return mds_min(bytes, limit);
 }
 
-static enum mds_rc poll_device(struct mds_comm_req *req)
+/* Whether an earlier message that has the same name still has pieces to post: those of
+ * the later one would be taken for them. */
+static int is_behind(const struct mds_comm_p2p *m)
 {
-    struct mds_comm *c = req->comm;
+    const struct mds_comm_call *a = &m->call;
+
+    for (const struct mds_comm_p2p *e = m->comm->first_message; e != m; e = e->next)
+        if (e->call.kind == a->kind && e->call.peer == a->peer &&
+            e->call.tag == a->tag && e->at + e->piece < e->bytes)
+            return 1;
+    return 0;
+}
+
+static enum mds_rc start_piece(struct mds_comm_p2p *m)
+{
+    int64_t left = m->bytes - m->at, most = most_of_a_piece();
+
+    if (is_behind(m))
+        return MDS_OK;
+    m->piece = mds_min(left, most);
+    return mds_mpi_start(m->comm->mpi, &m->call, MDS_COMM_TAG_P2P + m->call.tag,
+                         m->buf + m->at, m->piece, &m->message);
+}
+
+static enum mds_rc step_message(struct mds_comm_p2p *m, int *moved)
+{
     int done = 0;
 
-    MDS_TRY(c->direct->test(c, req->ticket, &done));
-    if (done)
-        req->comm = NULL;
+    if (m->piece == 0)
+        return start_piece(m);
+    MDS_TRY(mds_mpi_finish(m->comm->mpi, &m->call, m->piece, &m->message, &done));
+    if (!done)
+        return MDS_OK;
+    *moved += 1;
+    m->at += m->piece;
+    m->piece = 0;
+    if (m->at < m->bytes)
+        return start_piece(m);
+    mds_watch_done(m->comm->peers.tag, &m->call);
+    m->comm = NULL;
     return MDS_OK;
 }
 
-enum mds_rc mds_comm_poll(struct mds_comm_req *req)
+static enum mds_rc advance_messages(struct mds_comm *c, int *moved)
 {
-    int moved = 0;
+    struct mds_comm_p2p **p = &c->first_message;
 
-    if (!req->comm)
-        return MDS_OK;
-    if (req->comm->broken)
-        return mds_comm_fail_broken(req->comm, &req->call);
-    return req->ticket ? poll_device(req) : mds_comm_progress(&moved);
+    while (*p) {
+        struct mds_comm_p2p *m = *p;
+
+        MDS_TRY(step_message(m, moved));
+        if (m->comm)
+            p = &m->next;
+        else
+            *p = m->next;
+    }
+    return MDS_OK;
 }
 
-static enum mds_rc wait_direct(struct mds_comm *c, const void *what)
+void mds_comm_add_message(struct mds_comm *c, struct mds_comm_p2p *m)
 {
-    return c->direct->wait(c, ((const struct mds_comm_req *)what)->ticket);
+    struct mds_comm_p2p **p = &c->first_message;
+
+    while (*p)
+        p = &(*p)->next;
+    *p = m;
+    m->comm = c;
 }
 
-enum mds_rc mds_comm_wait(struct mds_comm_req *req)
+enum mds_rc mds_comm_advance(struct mds_comm *c, int *moved)
 {
-    return mds_comm_flight_wait((struct mds_comm_flight){
-        &req->comm, &req->call, req->ticket, req, wait_direct});
+    MDS_TRY(advance_messages(c, moved));
+    return advance_requests(c, moved);
 }

@@ -2,8 +2,10 @@
 /* Collectives over slices, as requests: which buffers, which slices, which stages. */
 #include "base/minmax.h"
 #include "comm/internal.h"
+#include "device/device.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum { ALIGN = 64 }; /* elements */
 
@@ -23,7 +25,8 @@ void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *
 /* Sums move a segment in all per step, to bound the work memory; copies need none. */
 static int64_t sum_step(const struct mds_comm *c, int64_t elem_bytes)
 {
-    int64_t n = mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes / c->size;
+    int64_t n =
+        mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes / c->peers.size;
 
     return n > 0 ? n : 1;
 }
@@ -38,13 +41,13 @@ static int64_t copy_step(int64_t elem_bytes)
 /* Elements: a row of work for each of the others. */
 static int64_t work_for(const struct mds_comm *c, int64_t longest, int64_t elem_bytes)
 {
-    return (c->size - 1) * mds_min(longest, sum_step(c, elem_bytes));
+    return (c->peers.size - 1) * mds_min(longest, sum_step(c, elem_bytes));
 }
 
 /* The longest slice of a flat buffer. */
 static int64_t longest_of(const struct mds_comm *c, int64_t count)
 {
-    return mds_min(chunk_of(count, c->size), count);
+    return mds_min(chunk_of(count, c->peers.size), count);
 }
 
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count)
@@ -83,25 +86,39 @@ static int can_add(enum mdsk_dtype dtype)
 static enum mds_rc launch(struct mds_comm *c, const struct mds_comm_req *made,
                           struct mds_comm_req *req)
 {
+    const struct mds_slices s = {.call = &made->call,
+                                 .in = made->in,
+                                 .out = made->out,
+                                 .sum = made->sum,
+                                 .count = made->count,
+                                 .chunk = made->chunk,
+                                 .elem_bytes = made->elem_bytes,
+                                 .stages = made->stages};
     int64_t ticket = 0;
 
-    if (!c->ops || made->count == 0)
+    if (!c->mpi || made->count == 0)
         return MDS_OK;
-    if (!c->direct || !mds_comm_on_device(c, made->in ? made->in : made->out)) {
-        *req = *made;
-        return mds_comm_launch(c, req);
-    }
-    MDS_TRY(c->direct->collect(c, made, &ticket));
+    if (mds_comm_is_direct(c, made->in ? made->in : made->out))
+        MDS_TRY(c->direct->ops->collect(c->direct, &s, &ticket));
     *req = *made;
     req->comm = c;
     req->ticket = ticket;
-    return MDS_OK;
+    if (ticket)
+        return MDS_OK;
+    mds_comm_add_request(c, req);
+    return mds_comm_progress();
 }
 
-/* Whether what a rank has for itself must be copied here: NCCL does so by itself. */
-static int copies_own(const struct mds_comm *c, int64_t bytes, const void *in)
+/* What a rank has for itself; NCCL copies that by itself. */
+static void copy_own(const struct mds_comm *c, void *to, const void *from,
+                     int64_t bytes)
 {
-    return !c->dry && bytes > 0 && !(c->direct && mds_comm_on_device(c, in));
+    if (c->dry || bytes == 0 || to == from || mds_comm_is_direct(c, from))
+        return;
+    if (c->dev && mds_dev_owns(c->dev, from))
+        mds_dev_copy(c->dev, to, from, bytes);
+    else
+        memcpy(to, from, (size_t)bytes);
 }
 
 /* Both halves of an all-reduce, or one. */
@@ -128,9 +145,9 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
 
     ok = ok && (work || mds_comm_all_reduce_work(c, count) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
-    mds_comm_slice(count, c->size, c->rank, &first, &n);
+    mds_comm_slice(count, c->peers.size, c->peers.rank, &first, &n);
     made.sum = (char *)buf + first * e;
-    made.chunk = chunk_of(count, c->size);
+    made.chunk = chunk_of(count, c->peers.size);
     made.step = sum_step(c, e);
     return launch(c, &made, req);
 }
@@ -159,7 +176,7 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
                                           int64_t per_rank, enum mdsk_dtype dtype,
                                           void *work, struct mds_comm_req *req)
 {
-    int64_t e = (int64_t)mdsk_dtype_size(dtype), count = c->size * per_rank;
+    int64_t e = (int64_t)mdsk_dtype_size(dtype), count = c->peers.size * per_rank;
     int ok = fits(req, per_rank, in, out) && can_add(dtype);
     struct mds_comm_req made = {
         .call = {.kind = MDS_COMM_REDUCE_SCATTER,
@@ -179,8 +196,8 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
 
     ok = ok && (work || mds_comm_reduce_scatter_typed_work(c, per_rank, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
-    if (c->size == 1 && !c->dry && in != out && count > 0)
-        mds_comm_copy(c, out, in, count * e);
+    if (c->peers.size == 1)
+        copy_own(c, out, in, count * e);
     return launch(c, &made, req);
 }
 
@@ -196,7 +213,7 @@ enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t 
                  .count = count * elem_bytes},
         .out = buf,
         .count = count,
-        .chunk = chunk_of(count, c->size),
+        .chunk = chunk_of(count, c->peers.size),
         .elem_bytes = elem_bytes,
         .stages = MDS_COMM_GATHERING,
     };
@@ -214,20 +231,18 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
                  .dtype = -1,
                  .op = -1,
                  .peer = -1,
-                 .count = c->size * bytes},
+                 .count = c->peers.size * bytes},
         .in = in,
         .out = out,
-        .count = c->size * bytes,
+        .count = c->peers.size * bytes,
         .chunk = bytes,
         .step = copy_step(1),
         .elem_bytes = 1,
         .stages = MDS_COMM_GATHERING,
     };
-    char *own = out;
 
     MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out), &made.call));
-    if (copies_own(c, bytes, in) && in != own + c->rank * bytes)
-        mds_comm_copy(c, own + c->rank * bytes, in, bytes);
+    copy_own(c, (char *)out + c->peers.rank * bytes, in, bytes);
     return launch(c, &made, req);
 }
 
@@ -239,21 +254,20 @@ enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *
                  .dtype = -1,
                  .op = -1,
                  .peer = -1,
-                 .count = c->size * bytes},
+                 .count = c->peers.size * bytes},
         .in = in,
         .out = out,
-        .count = c->size * bytes,
+        .count = c->peers.size * bytes,
         .chunk = bytes,
         .step = copy_step(1),
         .elem_bytes = 1,
         .stages = MDS_COMM_SCATTERING,
     };
-    int64_t own = c->rank * bytes;
+    int64_t own = c->peers.rank * bytes;
 
     MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out) && (bytes == 0 || in != out),
                            &made.call));
-    if (copies_own(c, bytes, in))
-        mds_comm_copy(c, (char *)out + own, (const char *)in + own, bytes);
+    copy_own(c, (char *)out + own, (const char *)in + own, bytes);
     return launch(c, &made, req);
 }
 

@@ -26,14 +26,15 @@ enum mds_comm_op { MDS_COMM_SUM, MDS_COMM_MAX };
 
 struct mds_comm_call {
     enum mds_comm_kind kind;
-    int dtype;        /* enum mdsk_dtype; -1: bytes */
-    int op;           /* enum mds_comm_op; -1: none */
-    int peer;         /* a broadcast's root, a message's other end; -1: none */
-    int tag;          /* a message's */
-    int line;         /* where the program made it, */
-    const char *file; /* a literal */
-    int64_t count;    /* payload, in elements of dtype */
-    int64_t number;   /* of this group's collectives, from 1; 0: a message */
+    int dtype;          /* enum mdsk_dtype; -1: bytes */
+    int op;             /* enum mds_comm_op; -1: none */
+    int peer;           /* a broadcast's root, a message's other end; -1: none */
+    int tag;            /* a message's */
+    int line;           /* where the program made it, */
+    const char *file;   /* a literal */
+    int64_t count;      /* payload, in elements of dtype */
+    int64_t wire_bytes; /* sent by a rank, in the mean over the group */
+    int64_t number;     /* of this group's collectives, from 1; 0: a message */
 };
 
 #endif

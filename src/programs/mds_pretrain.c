@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
-#include "comm/world.h"
+#include "transport/world.h"
 #include "config/options.h"
 #include "programs/finish.h"
 #include "programs/start.h"

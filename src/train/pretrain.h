@@ -3,7 +3,7 @@
 #ifndef MDS_TRAIN_PRETRAIN_H
 #define MDS_TRAIN_PRETRAIN_H
 
-#include "comm/world.h"
+#include "transport/world.h"
 #include "config/options.h"
 
 /* Resolve the configuration for the ranks of w, open its data and train.  Collective.

@@ -3,7 +3,7 @@
 #ifndef MDS_TRAIN_TRAIN_H
 #define MDS_TRAIN_TRAIN_H
 
-#include "comm/world.h"
+#include "transport/world.h"
 #include "config/config.h"
 #include "data/dataset.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
-#include "comm/world.h"
+#include "transport/world.h"
 #include "device/device.h"
 #include "kernels/half.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/nccl_calls.h"
+#include "transport/nccl_calls.h"
 #include "device/device.h"
 #include "device/profile.h"
 #include "tests/mpi/ranks.h"

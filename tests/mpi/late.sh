@@ -21,7 +21,7 @@ run() {
 
 echo 1..5
 says='mds: error: a call of NCCL.s lasts longer than a rank may be silent .*: rank 0 waits in pair'
-run "when a communicator is made" failure "$says broadcast #1 of 128 bytes .* at .*src/comm/nccl.c" init
+run "when a communicator is made" failure "$says broadcast #1 of 128 bytes .* at .*src/comm/comm.c" init
 run "in a pair's first message" failure "$says send of 128 bytes to its rank 1 .* for rank 1 since" send
 run "in a call that connects" failure "$says all_reduce #2 of 8 f32 at .*late.c" sum
 run "when a group is closed" failure \

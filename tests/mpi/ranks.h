@@ -5,7 +5,7 @@
 #define TESTS_MPI_RANKS_H
 
 #include "comm/comm.h"
-#include "comm/world.h"
+#include "transport/world.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stand-in for the CUDA runtime, as far as src/device/cuda.c and src/comm use it.
+/* A stand-in for the CUDA runtime, as far as src/device/cuda.c and transport use it.
  *
  * What is queued on a stream is done as late as may be: when the host waits for it, or
  * piece by piece while the host asks whether it is done.  So whoever changes memory too

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What nccl.c is made of: a communicator with a stream of its own, and events that tell
  * how far the calls queued there are.  Only where there is NCCL. */
-#ifndef MDS_COMM_NCCL_LINE_H
-#define MDS_COMM_NCCL_LINE_H
+#ifndef MDS_TRANSPORT_NCCL_LINE_H
+#define MDS_TRANSPORT_NCCL_LINE_H
 
-#include "comm/internal.h"
-#include "comm/nccl_calls.h"
+#include "transport/nccl_calls.h"
+#include "transport/transport.h"
 
 #include <cuda_runtime_api.h>
 
@@ -24,20 +24,20 @@ struct mds_nccl_line {
 };
 
 /* MDS_OK, or a sentence about a call of the group. */
-enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_t comm,
-                           ncclResult_t code);
-enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
+enum mds_rc mds_nccl_check(const struct mds_direct *d, const char *call,
+                           ncclComm_t comm, ncclResult_t code);
+enum mds_rc mds_nccl_check_cuda(const struct mds_direct *d, const char *call,
                                 cudaError_t code);
 
 /* Around calls that keep the host until other ranks come, as NCCL's do wherever it
- * first connects some: the limit of time that they lack (late.c).  `call` says what
- * this rank is doing meanwhile. */
-void mds_nccl_limit_start(const struct mds_comm *c, const struct mds_comm_call *call);
+ * first connects some: the limit of time that they lack (monitor/watchdog.c).  `call`
+ * says what this rank is doing meanwhile. */
+void mds_nccl_limit_start(const struct mds_direct *d, const struct mds_comm_call *call);
 void mds_nccl_limit_stop(void);
 
 /* Collective over the `size` ranks that know id.  ctas: at most so many blocks of the
  * GPU; 0: as NCCL likes.  After a failure the line is to be closed, too. */
-enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l,
+enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line *l,
                                const ncclUniqueId *id, int size, int rank, int ctas);
 
 /* Collective, unless broken: then it is torn down, for its kernels may wait for peers
@@ -46,17 +46,16 @@ void mds_nccl_line_close(struct mds_nccl_line *l, int broken);
 
 /* The call, which is queued on the line next, comes after all that is on the device's
  * stream, and has a limit of time: mark follows. */
-enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *l,
+enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line *l,
                                 const struct mds_comm_call *call);
 
-/* A call was queued, or NCCL refused it (code): its ticket. */
-enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, ncclResult_t code,
-                               int64_t *ticket);
+/* A call was queued, the line's `queued`-th, or NCCL refused it (code). */
+enum mds_rc mds_nccl_line_mark(const struct mds_direct *d, struct mds_nccl_line *l,
+                               const struct mds_comm_call *call, ncclResult_t code);
 
 /* What is queued on the device next comes after the call. */
-enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,
-                               int64_t ticket);
+enum mds_rc mds_nccl_line_wait(const struct mds_direct *d,
+                               const struct mds_nccl_line *l, int64_t ticket);
 
 /* Bring over_up_to up to date. */
 void mds_nccl_line_look(struct mds_nccl_line *l);

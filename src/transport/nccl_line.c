@@ -6,38 +6,39 @@
 
 #ifdef HAVE_NCCL
 
-#include "comm/nccl_line.h"
-#include "device/device.h"
+#include "transport/nccl_line.h"
+
+#include "device/profile.h"
 
 #include <string.h>
 
 static const struct mds_nccl *const nccl = &mds_nccl;
 
-enum mds_rc mds_nccl_check(const struct mds_comm *c, const char *call, ncclComm_t comm,
-                           ncclResult_t code)
+enum mds_rc mds_nccl_check(const struct mds_direct *d, const char *call,
+                           ncclComm_t comm, ncclResult_t code)
 {
     if (code == ncclSuccess)
         return MDS_OK;
-    return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", c->tag, c->rank,
-                    c->size, call, nccl->ncclGetErrorString(code),
-                    nccl->ncclGetLastError(comm));
+    return mds_fail(MDS_ECOMM, "%s, rank %d of %d: %s: %s (%s)", d->peers->tag,
+                    d->peers->rank, d->peers->size, call,
+                    nccl->ncclGetErrorString(code), nccl->ncclGetLastError(comm));
 }
 
-enum mds_rc mds_nccl_check_cuda(const struct mds_comm *c, const char *call,
+enum mds_rc mds_nccl_check_cuda(const struct mds_direct *d, const char *call,
                                 cudaError_t code)
 {
     if (code == cudaSuccess)
         return MDS_OK;
-    return mds_fail(MDS_EDEVICE, "%s, rank %d of %d: %s: %s", c->tag, c->rank, c->size,
-                    call, cudaGetErrorString(code));
+    return mds_fail(MDS_EDEVICE, "%s, rank %d of %d: %s: %s", d->peers->tag,
+                    d->peers->rank, d->peers->size, call, cudaGetErrorString(code));
 }
 
-void mds_nccl_limit_start(const struct mds_comm *c, const struct mds_comm_call *call)
+void mds_nccl_limit_start(const struct mds_direct *d, const struct mds_comm_call *call)
 {
-    mds_watch_begin(c->tag, call);
-    if (call->peer >= 0 && call->peer != c->rank)
-        mds_watch_awaited(c->world_ranks[call->peer]);
-    mds_watchdog_start(MDS_WATCHDOG_LINE("a call of NCCL's"), c->rank > 0);
+    mds_watch_begin(d->peers->tag, call);
+    if (call->peer >= 0 && call->peer != d->peers->rank)
+        mds_watch_awaited(d->peers->world[call->peer]);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("a call of NCCL's"), d->peers->rank > 0);
 }
 
 void mds_nccl_limit_stop(void)
@@ -46,34 +47,34 @@ void mds_nccl_limit_stop(void)
     mds_watch_end();
 }
 
-static enum mds_rc make_stream(const struct mds_comm *c, struct mds_nccl_line *l)
+static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_line *l)
 {
     unsigned flags = cudaEventDisableTiming;
     int least = 0, most = 0;
 
-    MDS_TRY(mds_nccl_check_cuda(c, "stream priorities",
+    MDS_TRY(mds_nccl_check_cuda(d, "stream priorities",
                                 cudaDeviceGetStreamPriorityRange(&least, &most)));
     MDS_TRY(mds_nccl_check_cuda(
-        c, "a stream",
+        d, "a stream",
         cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, most)));
     MDS_TRY(
-        mds_nccl_check_cuda(c, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
+        mds_nccl_check_cuda(d, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
     for (int i = 0; i < MDS_NCCL_EVENTS; i++)
-        MDS_TRY(mds_nccl_check_cuda(c, "an event",
+        MDS_TRY(mds_nccl_check_cuda(d, "an event",
                                     cudaEventCreateWithFlags(&l->over[i], flags)));
     return MDS_OK;
 }
 
-enum mds_rc mds_nccl_line_open(const struct mds_comm *c, struct mds_nccl_line *l,
+enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line *l,
                                const ncclUniqueId *id, int size, int rank, int ctas)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
     if (ctas > 0)
         config.maxCTAs = ctas;
-    MDS_TRY(make_stream(c, l));
+    MDS_TRY(make_stream(d, l));
     return mds_nccl_check(
-        c, "ncclCommInitRankConfig", NULL,
+        d, "ncclCommInitRankConfig", NULL,
         nccl->ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
 }
 
@@ -96,43 +97,42 @@ void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
 }
 
 /* What is queued on the line next comes after all that is on the device's stream. */
-enum mds_rc mds_nccl_line_ready(const struct mds_comm *c, struct mds_nccl_line *l,
+enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line *l,
                                 const struct mds_comm_call *call)
 {
-    cudaStream_t compute = mds_dev_stream(c->dev);
+    cudaStream_t compute = mds_dev_stream(d->dev);
 
-    if (c->broken)
-        return mds_comm_fail_broken(c, call);
     MDS_TRY(
-        mds_nccl_check_cuda(c, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
-    MDS_TRY(mds_nccl_check_cuda(c, "cudaStreamWaitEvent",
+        mds_nccl_check_cuda(d, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
+    MDS_TRY(mds_nccl_check_cuda(d, "cudaStreamWaitEvent",
                                 cudaStreamWaitEvent(l->stream, l->ready, 0)));
-    mds_comm_profile_move(c, call, l->stream);
-    mds_nccl_limit_start(c, call);
+    mds_range_begin(mds_comm_kind_name(call->kind));
+    mds_profile_begin(d->dev, MDS_PROFILE_MOVE, (int)call->kind,
+                      (struct mdsk_cost){0, (double)call->wire_bytes}, l->stream);
+    mds_nccl_limit_start(d, call);
     return MDS_OK;
 }
 
-enum mds_rc mds_nccl_line_mark(const struct mds_comm *c, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, ncclResult_t code,
-                               int64_t *ticket)
+enum mds_rc mds_nccl_line_mark(const struct mds_direct *d, struct mds_nccl_line *l,
+                               const struct mds_comm_call *call, ncclResult_t code)
 {
     int at = (int)((l->queued + 1) % MDS_NCCL_EVENTS);
 
     mds_nccl_limit_stop();
-    MDS_TRY(mds_nccl_check(c, mds_comm_kind_name(call->kind), l->comm, code));
+    MDS_TRY(mds_nccl_check(d, mds_comm_kind_name(call->kind), l->comm, code));
     l->queued++;
     l->call[at] = *call;
-    *ticket = l->queued;
-    mds_comm_profile_moved(l->stream);
-    return mds_nccl_check_cuda(c, "cudaEventRecord",
+    mds_profile_end(d->dev, MDS_PROFILE_MOVE, l->stream);
+    mds_range_end();
+    return mds_nccl_check_cuda(d, "cudaEventRecord",
                                cudaEventRecord(l->over[at], l->stream));
 }
 
-enum mds_rc mds_nccl_line_wait(const struct mds_comm *c, const struct mds_nccl_line *l,
-                               int64_t ticket)
+enum mds_rc mds_nccl_line_wait(const struct mds_direct *d,
+                               const struct mds_nccl_line *l, int64_t ticket)
 {
-    return mds_nccl_check_cuda(c, "cudaStreamWaitEvent",
-                               cudaStreamWaitEvent(mds_dev_stream(c->dev),
+    return mds_nccl_check_cuda(d, "cudaStreamWaitEvent",
+                               cudaStreamWaitEvent(mds_dev_stream(d->dev),
                                                    l->over[ticket % MDS_NCCL_EVENTS],
                                                    0));
 }

@@ -6,7 +6,7 @@
 
 #ifdef HAVE_NCCL
 
-#include "comm/nccl_calls.h"
+#include "transport/nccl_calls.h"
 
 struct mds_nccl mds_nccl;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What this room calls of NCCL, which is opened at need: kernels/library.h. */
-#ifndef MDS_COMM_NCCL_CALLS_H
-#define MDS_COMM_NCCL_CALLS_H
+#ifndef MDS_TRANSPORT_NCCL_CALLS_H
+#define MDS_TRANSPORT_NCCL_CALLS_H
 
 #include "base/status.h"
 #include "kernels/library.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All ranks of a run, and the only owner of MPI's start and end. */
-#ifndef MDS_COMM_WORLD_H
-#define MDS_COMM_WORLD_H
+#ifndef MDS_TRANSPORT_WORLD_H
+#define MDS_TRANSPORT_WORLD_H
 
 #include "base/host.h"
 #include "base/status.h"

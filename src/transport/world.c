@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "comm/world.h"
+#include "transport/world.h"
 
 #include "base/host.h"
 #include "base/log.h"

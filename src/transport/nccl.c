@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives of device memory by NCCL, each group on a stream of its own.
+ *
+ * A call is queued behind what is on the device's stream at that moment (an event), and
+ * leaves an event that whoever waits for it makes the device's stream wait for.  A
+ * line's events stand in a ring: a ticket counts them.  One that was used again since
+ * is of a later call on the same stream: to wait for that is more than asked for, and
+ * right. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#include "transport/transport.h"
+
+#ifdef HAVE_NCCL
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "device/device.h"
+#include "transport/nccl_line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct mds_nccl *const nccl = &mds_nccl;
+
+enum { LINES = 9 }; /* the group's, and four lanes of a line out and a line in */
+
+/* The first is the whole group's, once it is asked for; the others carry messages one
+ * way, in the order in which pairs were joined. */
+struct group {
+    struct mds_direct base;
+    struct group *next; /* of all */
+    struct mds_nccl_line line[LINES];
+    struct mds_comm_call pair[LINES]; /* kind, peer and tag of its messages */
+    int lines;
+};
+
+static struct group *groups;
+
+/* A line's call: its number there, and which line. */
+static int64_t ticket_of(int64_t number, int line)
+{
+    return number * LINES + line;
+}
+
+static struct mds_nccl_line *line_of(struct mds_direct *d, int64_t ticket)
+{
+    return &((struct group *)d)->line[ticket % LINES];
+}
+
+/* ---- collectives ---- */
+
+static ncclDataType_t type_of(int dtype)
+{
+    if (dtype == MDSK_F32)
+        return ncclFloat32;
+    return dtype == MDSK_BF16 ? ncclBfloat16 : ncclFloat16;
+}
+
+/* Elements of rank p's slice: the last ones may be shorter, or empty. */
+static size_t slice(const struct mds_slices *s, int p)
+{
+    int64_t left = s->count - p * s->chunk;
+
+    return (size_t)(left < 0 ? 0 : left < s->chunk ? left : s->chunk);
+}
+
+static int is_even(const struct mds_direct *d, const struct mds_slices *s)
+{
+    return s->count == d->peers->size * s->chunk;
+}
+
+/* Slices of different lengths go one by one, in one launch. */
+static ncclResult_t reduce_slices(const struct mds_direct *d,
+                                  const struct mds_slices *s,
+                                  const struct mds_nccl_line *l)
+{
+    ncclDataType_t type = type_of(s->call->dtype);
+    ncclResult_t code;
+
+    if (is_even(d, s))
+        return nccl->ncclReduceScatter(s->in, s->sum, (size_t)s->chunk, type, ncclSum,
+                                       l->comm, l->stream);
+    code = nccl->ncclGroupStart();
+    for (int p = 0; code == ncclSuccess && p < d->peers->size; p++)
+        if (slice(s, p) > 0)
+            code = nccl->ncclReduce(s->in + p * s->chunk * s->elem_bytes, s->sum,
+                                    slice(s, p), type, ncclSum, p, l->comm, l->stream);
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
+}
+
+static ncclResult_t gather_slices(const struct mds_direct *d,
+                                  const struct mds_slices *s,
+                                  const struct mds_nccl_line *l)
+{
+    size_t e = (size_t)s->elem_bytes;
+    int64_t chunk_bytes = s->chunk * s->elem_bytes;
+    ncclResult_t code;
+
+    if (is_even(d, s))
+        return nccl->ncclAllGather(
+            s->in ? s->in : s->out + d->peers->rank * chunk_bytes, s->out,
+            (size_t)chunk_bytes, ncclInt8, l->comm, l->stream);
+    code = nccl->ncclGroupStart();
+    for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
+        char *at = s->out + p * chunk_bytes;
+
+        if (slice(s, p) > 0)
+            code = nccl->ncclBroadcast(at, at, slice(s, p) * e, ncclInt8, p, l->comm,
+                                       l->stream);
+    }
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
+}
+
+/* NCCL before 2.28 has no such call; this is what it would do. */
+static ncclResult_t scatter_slices(const struct mds_direct *d,
+                                   const struct mds_slices *s,
+                                   const struct mds_nccl_line *l)
+{
+    ncclResult_t code = nccl->ncclGroupStart();
+
+    for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
+        code = nccl->ncclSend(s->in + p * s->chunk, (size_t)s->chunk, ncclInt8, p,
+                              l->comm, l->stream);
+        if (code == ncclSuccess)
+            code = nccl->ncclRecv(s->out + p * s->chunk, (size_t)s->chunk, ncclInt8, p,
+                                  l->comm, l->stream);
+    }
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
+}
+
+static ncclResult_t queue(const struct mds_direct *d, const struct mds_slices *s,
+                          const struct mds_nccl_line *l)
+{
+    switch (s->stages) {
+    case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
+        return nccl->ncclAllReduce(s->in, s->out, (size_t)s->count,
+                                   type_of(s->call->dtype), ncclSum, l->comm,
+                                   l->stream);
+    case MDS_COMM_REDUCING:
+        return reduce_slices(d, s, l);
+    case MDS_COMM_GATHERING:
+        return gather_slices(d, s, l);
+    default:
+        return scatter_slices(d, s, l);
+    }
+}
+
+/* What comes next on the group's line is behind what is on the device's stream. */
+static enum mds_rc ready(struct mds_direct *d, const struct mds_comm_call *call)
+{
+    struct mds_nccl_line *l = line_of(d, 0);
+
+    if (!l->comm)
+        return mds_fail(MDS_EBUG, "%s: no collectives of device memory", d->peers->tag);
+    return mds_nccl_line_ready(d, l, call);
+}
+
+static enum mds_rc mark(struct mds_direct *d, int line,
+                        const struct mds_comm_call *call, ncclResult_t code,
+                        int64_t *ticket)
+{
+    struct mds_nccl_line *l = line_of(d, line);
+
+    MDS_TRY(mds_nccl_line_mark(d, l, call, code));
+    *ticket = ticket_of(l->queued, line);
+    return MDS_OK;
+}
+
+static enum mds_rc nccl_collect(struct mds_direct *d, const struct mds_slices *s,
+                                int64_t *ticket)
+{
+    MDS_TRY(ready(d, s->call));
+    return mark(d, 0, s->call, queue(d, s, line_of(d, 0)), ticket);
+}
+
+static enum mds_rc nccl_broadcast(struct mds_direct *d,
+                                  const struct mds_comm_call *call, void *buf,
+                                  int64_t *ticket)
+{
+    const struct mds_nccl_line *l = line_of(d, 0);
+
+    MDS_TRY(ready(d, call));
+    return mark(d, 0, call,
+                nccl->ncclBroadcast(buf, buf, (size_t)call->count, ncclInt8, call->peer,
+                                    l->comm, l->stream),
+                ticket);
+}
+
+/* ---- messages ---- */
+
+/* Of the two ranks of a line the sender is 0. */
+static ncclResult_t exchange(const struct mds_nccl_line *l, int sends, void *buf,
+                             size_t bytes)
+{
+    return sends ? nccl->ncclSend(buf, bytes, ncclInt8, 1, l->comm, l->stream)
+                 : nccl->ncclRecv(buf, bytes, ncclInt8, 0, l->comm, l->stream);
+}
+
+static enum mds_rc nccl_message(struct mds_direct *d, const struct mds_comm_call *call,
+                                void *buf, int64_t *ticket)
+{
+    struct group *g = (struct group *)d;
+    int at = 1;
+
+    while (at < g->lines &&
+           (g->pair[at].kind != call->kind || g->pair[at].peer != call->peer ||
+            g->pair[at].tag != call->tag))
+        at++;
+    if (at >= g->lines)
+        return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
+                        d->peers->tag, call->peer, call->tag);
+    MDS_TRY(mds_nccl_line_ready(d, &g->line[at], call));
+    return mark(
+        d, at, call,
+        exchange(&g->line[at], call->kind == MDS_COMM_SEND, buf, (size_t)call->count),
+        ticket);
+}
+
+static enum mds_rc nccl_wait(struct mds_direct *d, int64_t ticket)
+{
+    return mds_nccl_line_wait(d, line_of(d, ticket), ticket / LINES);
+}
+
+static int nccl_test(struct mds_direct *d, int64_t ticket)
+{
+    return mds_nccl_line_test(line_of(d, ticket), ticket / LINES);
+}
+
+/* ---- joining ---- */
+
+_Static_assert(sizeof(ncclUniqueId) == sizeof(struct mds_direct_id), "NCCL's names");
+
+static enum mds_rc nccl_name(struct mds_direct *d, struct mds_direct_id *id)
+{
+    return mds_nccl_check(d, "ncclGetUniqueId", NULL,
+                          nccl->ncclGetUniqueId((ncclUniqueId *)id));
+}
+
+static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *id,
+                             const struct mds_comm_call *call)
+{
+    enum mds_rc rc;
+
+    mds_nccl_limit_start(d, call);
+    rc = mds_nccl_line_open(d, line_of(d, 0), (const ncclUniqueId *)id, d->peers->size,
+                            d->peers->rank, 0);
+    mds_nccl_limit_stop();
+    return rc;
+}
+
+/* The first message of a pair is where NCCL connects it, and that keeps the host until
+ * the peer comes: it is made here, where both are, and not where each may send first.
+ * It is a whole number of words, as NCCL reads no less (memcheck says so).
+ */
+static enum mds_rc exchange_first(const struct mds_direct *d,
+                                  const struct mds_nccl_line *l, int sends)
+{
+    const size_t bytes = 16;
+    void *words = NULL;
+    enum mds_rc rc = mds_nccl_check_cuda(d, "cudaMalloc", cudaMalloc(&words, bytes));
+
+    if (!rc)
+        rc = mds_nccl_check(d, sends ? "a first send" : "a first recv", l->comm,
+                            exchange(l, sends, words, bytes));
+    if (!rc)
+        rc =
+            mds_nccl_check_cuda(d, "a first message", cudaStreamSynchronize(l->stream));
+    cudaFree(words);
+    return rc;
+}
+
+static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_id *id,
+                                  const struct mds_comm_call *call)
+{
+    struct group *g = (struct group *)d;
+    struct mds_nccl_line *l = &g->line[g->lines];
+    int sends = call->kind == MDS_COMM_SEND;
+    enum mds_rc rc;
+
+    if (g->lines == LINES)
+        return mds_fail(MDS_EBUG, "%s: more than %d lines, tag %d", d->peers->tag,
+                        LINES, call->tag);
+    g->pair[g->lines++] = *call; /* whatever comes: close finds what was made */
+    mds_nccl_limit_start(d, call);
+    rc = mds_nccl_line_open(d, l, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
+                            MDS_NCCL_LANE_CTAS);
+    if (!rc)
+        rc = exchange_first(d, l, sends);
+    mds_nccl_limit_stop();
+    return rc;
+}
+
+/* ---- looking after the device ---- */
+
+/* Everything that might keep the device waiting is ended. */
+static void abort_all(void)
+{
+    mds_watchdog_start(MDS_WATCHDOG_LINE("ncclCommAbort"), 0);
+    for (struct group *g = groups; g; g = g->next) {
+        for (int i = 0; i < g->lines; i++) {
+            if (g->line[i].comm)
+                nccl->ncclCommAbort(g->line[i].comm);
+            g->line[i].comm = NULL;
+        }
+        if (!g->base.peers->broken)
+            g->base.peers->broken = MDS_ECOMM;
+    }
+    mds_watchdog_stop();
+}
+
+/* What NCCL found out by itself. */
+static enum mds_rc check_line(const struct mds_direct *d, const struct mds_nccl_line *l)
+{
+    ncclResult_t state = ncclSuccess;
+
+    if (!l->comm)
+        return MDS_OK;
+    MDS_TRY(mds_nccl_check(d, "ncclCommGetAsyncError", l->comm,
+                           nccl->ncclCommGetAsyncError(l->comm, &state)));
+    return state == ncclInProgress
+               ? MDS_OK
+               : mds_nccl_check(d, "a call under way", l->comm, state);
+}
+
+/* One look at all lines: how many calls are over in all; and the first that is not. */
+static enum mds_rc look_at_all(int64_t *over, const struct mds_direct **group,
+                               const struct mds_comm_call **call)
+{
+    *over = 0;
+    for (struct group *g = groups; g; g = g->next)
+        for (int i = 0; i < g->lines; i++) {
+            struct mds_nccl_line *l = &g->line[i];
+
+            MDS_TRY(check_line(&g->base, l));
+            mds_nccl_line_look(l);
+            *over += l->over_up_to;
+            if (!*group && l->over_up_to < l->queued) {
+                *group = &g->base;
+                *call = &l->call[(l->over_up_to + 1) % MDS_NCCL_EVENTS];
+            }
+        }
+    return MDS_OK;
+}
+
+/* Whether to wait on for a call of the group's. */
+static enum mds_rc go_on(const struct mds_peers *us, const struct mds_comm_call *call,
+                         double silent_s)
+{
+    int peer = call->peer >= 0 ? call->peer : (us->rank + 1) % us->size;
+    enum mds_rc rc;
+
+    mds_watch_begin(us->tag, call);
+    rc = mds_silence_go_on(us->tag, us->world[peer], silent_s);
+    mds_watch_end();
+    return rc;
+}
+
+/* While nobody waits nothing is looked at: that silence does not count. */
+static enum mds_rc watch(void)
+{
+    static int64_t last_over = -1;
+    static double since, last_look;
+    const double pause_s = 1;
+    const struct mds_comm_call *call = NULL;
+    const struct mds_direct *d = NULL;
+    double now = mds_clock_s();
+    int64_t over = 0;
+    enum mds_rc rc;
+
+    mds_silence_listen();
+    rc = look_at_all(&over, &d, &call);
+    if (over != last_over || !d || now - last_look > pause_s)
+        since = now;
+    last_over = over;
+    last_look = now;
+    if (!rc && d)
+        rc = go_on(d->peers, call, now - since);
+    if (rc)
+        abort_all();
+    return rc;
+}
+
+/* ---- life ---- */
+
+/* In the order of joining, which suits both ends of each pair. */
+static void nccl_close(struct mds_direct *d)
+{
+    struct group *g = (struct group *)d, **p = &groups;
+    int broken = d->peers->broken != MDS_OK;
+
+    while (*p != g)
+        p = &(*p)->next;
+    *p = g->next;
+    mds_watchdog_start(MDS_WATCHDOG_LINE("closing a group of NCCL's"),
+                       d->peers->rank > 0);
+    for (int i = 1; i < g->lines; i++)
+        mds_nccl_line_close(&g->line[i], broken);
+    mds_nccl_line_close(&g->line[0], broken);
+    mds_watchdog_stop();
+    free(g);
+}
+
+static const struct mds_direct_ops ops = {
+    .name = nccl_name,
+    .join = nccl_join,
+    .join_pair = nccl_join_pair,
+    .collect = nccl_collect,
+    .broadcast = nccl_broadcast,
+    .message = nccl_message,
+    .wait = nccl_wait,
+    .test = nccl_test,
+    .close = nccl_close,
+};
+
+enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
+                            struct mds_direct **out)
+{
+    struct group *g, **last = &groups;
+
+    /* NVLink's multicast needs more of a node than many sites allow. */
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    MDS_TRY(mds_nccl_open());
+    g = mds_zalloc(1, sizeof *g);
+    if (!g)
+        return MDS_EMEM;
+    g->base = (struct mds_direct){&ops, peers, dev};
+    g->lines = 1;
+    while (*last)
+        last = &(*last)->next;
+    *last = g;
+    mds_dev_set_watch(dev, watch);
+    *out = &g->base;
+    return MDS_OK;
+}
+
+#else
+
+enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
+                            struct mds_direct **out)
+{
+    (void)dev, (void)out;
+    return mds_fail(MDS_ENOSUP,
+                    "%s: this build has no NCCL (configure --with-nccl): use one GPU, "
+                    "or --device cpu",
+                    peers->tag);
+}
+
+#endif
