@@ -67,11 +67,12 @@ END {
             needs[file] = needs[file] " " to
         }
     }
-    for (file in files) {
-        found = circle(file)
-        if (found != "" && !(file in known))
+    for (file in files)
+        if ((found = circle(file)) == "")
+            free[file]
+        else if (!(file in known))
             print found
-        if (found == "" && file in known)
+    for (file in known)
+        if (!(file in files) || file in free)
             print file ".c is in no circle any more: take it out of the list"
-    }
 }

@@ -206,5 +206,9 @@ if command -v "${CC:-cc}" > /dev/null && command -v nm > /dev/null; then
     circles_among known . > out
     empty out
     report $? "an object of a source that is gone"
+    echo 'src/base c' > known
+    circles_among known . > out
+    [ "$(cat out)" = 'src/base/c.c is in no circle any more: take it out of the list' ]
+    report $? "a source that is known and gone"
 fi
 echo "1..$t"
