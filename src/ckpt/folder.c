@@ -2,6 +2,7 @@
 #include "ckpt/folder.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "ckpt/claim.h"
 #include "ckpt/remove.h"
 #include "io/durable.h"
@@ -128,6 +129,20 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
     if (*n > 0)
         qsort(*iterations, (size_t)*n, sizeof **iterations, ascending);
     return rc;
+}
+
+enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
+                             int64_t *more)
+{
+    int64_t *list, n;
+
+    *more = saves;
+    if (keep_last == 0)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_list(dir, &list, &n));
+    free(list);
+    *more = mds_min(saves, mds_max(keep_last + 1 - n, 1));
+    return MDS_OK;
 }
 
 enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)

@@ -33,6 +33,17 @@ enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZ
  * there is no folder. */
 enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n);
 
+/* For how many more there must be room if `saves` are to come (at least 1) and the newest
+ * keep_last stay (0: all do): a new one is complete before an old one goes. */
+enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
+                             int64_t *more);
+
+/* Bytes of one, but for its index: weights and both moments, f32. */
+static inline double mds_ckpt_bytes(double parameters)
+{
+    return 3.0 * sizeof(float) * parameters;
+}
+
 /* The one that `latest` names, or without that the newest; -1 if there is none. */
 enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration);
 

@@ -27,16 +27,14 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
  * follows from how that ended.  script.c says how a job goes on. */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
-/* A checkpoint, predicted: weights and two moments of every parameter, f32. */
-double mds_job_checkpoint_bytes(const struct mds_estimate *e);
-
-/* Add --keep-last where the user has not said it, and return how many that keeps: 0,
- * all, where more than that are there already, which no default is to remove. */
-int64_t mds_job_keep(const struct mds_job *j, struct mds_words *words);
+/* Add --keep-last where the user has not said it; *kept: how many that keeps, 0, all,
+ * where more than that are there already, which no default is to remove. */
+enum mds_rc mds_job_keep(const struct mds_job *j, struct mds_words *words,
+                         int64_t *kept);
 
 /* Log what a checkpoint takes, and for how many its file system has room. */
-void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
-                       int64_t kept);
+enum mds_rc mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
+                              int64_t kept);
 
 /* Submit the script `path`, to begin after job `after` has ended (NULL: at once); id
  * receives the job's.  Where there is no batch system it is run, its output goes to

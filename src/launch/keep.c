@@ -2,54 +2,34 @@
 /* How many checkpoints a job keeps, and for how many there is room. */
 #include "base/log.h"
 #include "base/units.h"
-#include "io/folder.h"
+#include "ckpt/folder.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
-#include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KEPT = 3 };
 
-double mds_job_checkpoint_bytes(const struct mds_estimate *e)
+enum mds_rc mds_job_keep(const struct mds_job *j, struct mds_words *words,
+                         int64_t *kept)
 {
-    return 12 * e->parameters;
-}
+    int64_t *list, n;
 
-static int is_checkpoint(const struct dirent *d)
-{
-    static const char begin[] = "iter_";
-    const char *number = d->d_name + sizeof begin - 1;
-
-    return strncmp(d->d_name, begin, sizeof begin - 1) == 0 && *number &&
-           !number[strspn(number, "0123456789")];
-}
-
-static int count_checkpoints(const char *folder)
-{
-    struct dirent **found = NULL;
-    int n = scandir(folder, &found, is_checkpoint, NULL);
-
-    for (int i = 0; i < n; i++)
-        free(found[i]);
-    free(found);
-    return n > 0 ? n : 0;
-}
-
-int64_t mds_job_keep(const struct mds_job *j, struct mds_words *words)
-{
-    int n = count_checkpoints(j->checkpoints);
-
+    MDS_TRY(mds_ckpt_list(j->checkpoints, &list, &n));
+    free(list);
+    *kept = n > KEPT ? 0 : KEPT;
     if (n > KEPT) {
-        mds_info("%s has %d checkpoints: all stay, unless --keep-last says how many",
+        mds_info("%s has %" PRId64 " checkpoints: all stay, unless --keep-last says "
+                 "how many",
                  j->checkpoints, n);
-        return 0;
+        return MDS_OK;
     }
     mds_words_add(words, "--keep-last");
     mds_words_add(words, "%d", KEPT);
-    return KEPT;
+    return MDS_OK;
 }
 
 /* Of the folder, or of the nearest above it that is there, which is left in path; -1 if
@@ -71,21 +51,25 @@ static double free_bytes(char path[MDS_PATH_SIZE])
     return bytes;
 }
 
-/* A new checkpoint is complete before an old one goes. */
-void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
-                       int64_t kept)
+enum mds_rc mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
+                              int64_t kept)
 {
-    double each = mds_job_checkpoint_bytes(e), there;
+    enum {
+        SAVES = 2
+    }; /* at least, where all stay: how many a job makes is not known */
+    double each = mds_ckpt_bytes(e->parameters), there;
     char path[MDS_PATH_SIZE], size[32], stay[96] = "all stay", room[64] = "";
+    int64_t more;
     int is_short = 0;
 
+    MDS_TRY(mds_ckpt_to_come(j->checkpoints, kept, kept > 0 ? kept + 1 : SAVES, &more));
     snprintf(path, sizeof path, "%s", j->checkpoints);
     if (kept > 0)
         snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
                  (long long)kept, kept == 1 ? "s" : "");
     if (each > 0 && (there = free_bytes(path)) >= 0) {
         snprintf(room, sizeof room, "%.0f", (double)(int64_t)(there / each));
-        is_short = there < each * (double)(kept > 0 ? kept + 1 : 2);
+        is_short = there < each * (double)more;
     }
     mds_format_bytes(each, size, sizeof size);
     if (is_short)
@@ -96,4 +80,5 @@ void mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
         mds_info("checkpoints: about %s each, %s; %s has room for %s, quotas "
                  "aside",
                  size, stay, path, *room ? room : "an unknown number");
+    return MDS_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "ckpt/folder.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -157,7 +158,7 @@ static void add_options(const struct mds_job *j, const struct mds_config_run *as
  * on a plain disk. */
 static double save_s(const struct mds_launch *l, const struct mds_estimate *e)
 {
-    return mds_job_checkpoint_bytes(e) / (double)l->ranks / 0.4e9;
+    return mds_ckpt_bytes(e->parameters) / (double)l->ranks / 0.4e9;
 }
 
 /* How long before the walltime to leave: as asked, else not past its middle, lest
@@ -210,14 +211,14 @@ static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
     }
 }
 
-static void add_keep(const struct mds_job *j, const struct mds_config_run *asked,
-                     const struct mds_estimate *e, struct mds_words *arguments)
+static enum mds_rc add_keep(const struct mds_job *j, const struct mds_config_run *asked,
+                            const struct mds_estimate *e, struct mds_words *arguments)
 {
-    int64_t kept = was_set(asked, "checkpoint.keep_last")
-                       ? asked->config.checkpoint.keep_last
-                       : mds_job_keep(j, arguments);
+    int64_t kept = asked->config.checkpoint.keep_last;
 
-    mds_job_tell_room(j, e, kept);
+    if (!was_set(asked, "checkpoint.keep_last"))
+        MDS_TRY(mds_job_keep(j, arguments, &kept));
+    return mds_job_tell_room(j, e, kept);
 }
 
 /* Other nodes and the next job must see the folder. */
@@ -244,8 +245,9 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
 
     add_options(j, asked, &l->asked);
     rc = mds_launch_choose(l, &arguments, &e);
+    if (!rc)
+        rc = add_keep(j, asked, &e, &arguments);
     if (!rc) {
-        add_keep(j, asked, &e, &arguments);
         add_pace(j, asked, &e, &arguments);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")

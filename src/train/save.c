@@ -33,25 +33,18 @@ enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes)
     struct mds_params *whole = NULL;
 
     MDS_TRY(mds_engine_whole_params(c, &whole));
-    *bytes = 3.0 * sizeof(float) * (double)mds_params_count(whole);
+    *bytes = mds_ckpt_bytes((double)mds_params_count(whole));
     mds_params_destroy(whole);
     return MDS_OK;
 }
 
-/* Checkpoints that will be in the folder at most, beyond those there are: a new one is
- * complete before an old one goes. */
-static enum mds_rc most_more(const struct run *r, int64_t *more)
+/* Of this run, the one at its end included. */
+static int64_t saves_to_come(const struct run *r)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    int64_t left = r->config->train.iters - r->iteration, *list, n;
+    int64_t every = r->config->checkpoint.interval;
+    int64_t left = r->config->train.iters - r->iteration;
 
-    *more = c->interval > 0 ? (left + c->interval - 1) / c->interval : 1;
-    if (c->keep_last == 0)
-        return MDS_OK;
-    MDS_TRY(mds_ckpt_list(c->save, &list, &n));
-    free(list);
-    *more = mds_min(*more, mds_max(c->keep_last + 1 - n, 1));
-    return MDS_OK;
+    return every > 0 ? (left + every - 1) / every : 1;
 }
 
 enum mds_rc mds_run_tell_room(const struct run *r)
@@ -65,7 +58,7 @@ enum mds_rc mds_run_tell_room(const struct run *r)
         return MDS_OK;
     there = mds_folder_free_bytes(c->save);
     MDS_TRY(mds_run_checkpoint_bytes(r->config, &bytes));
-    MDS_TRY(most_more(r, &more));
+    MDS_TRY(mds_ckpt_to_come(c->save, c->keep_last, saves_to_come(r), &more));
     mds_format_bytes(bytes, each, sizeof each);
     mds_format_bytes(there, all, sizeof all);
     if (there < 0)

@@ -19,6 +19,14 @@ static int64_t latest_of(const char *dir)
     return n;
 }
 
+static int64_t to_come(int64_t keep_last, int64_t saves)
+{
+    int64_t more;
+
+    assert_int_equal(mds_ckpt_to_come("c", keep_last, saves, &more), MDS_OK);
+    return more;
+}
+
 static void test_folder(void **state)
 {
     int64_t *list, n, removed;
@@ -39,6 +47,10 @@ static void test_folder(void **state)
     assert_int_equal(n, 8);
     assert_int_equal(list[1], 10);
     free(list);
+    assert_int_equal(to_come(0, 5), 5);  /* all stay */
+    assert_int_equal(to_come(3, 5), 1);  /* one goes for each that comes */
+    assert_int_equal(to_come(11, 5), 4); /* 8 are there */
+    assert_int_equal(to_come(11, 2), 2);
     commit(20); /* a run that went back: latest, and not the newest */
     assert_int_equal(access("c/iter_0000007.partial", F_OK), -1);
     assert_int_equal(latest_of("c"), 20);
