@@ -42,8 +42,8 @@ tests_kernels_libcheck_a_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
 tests_kernels_libcheck_a_SOURCES = tests/kernels/check.c tests/kernels/check.h \
   tests/kernels/staged.h
 
-kernels_ldadd = tests/kernels/libcheck.a $(kernels_cuda_libs) kernels/libmdsk.a \
-  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
+kernels_libs = $(kernels_cuda_libs) kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS)
+kernels_ldadd = tests/kernels/libcheck.a $(kernels_libs) $(CMOCKA_LIBS)
 kernels_cflags = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CMOCKA_CFLAGS)
 kernels_tests = \
   tests/kernels/attention \
@@ -90,7 +90,6 @@ check_PROGRAMS += bench/kernels
 bench_kernels_SOURCES = bench/kernels.c bench/kernels.h bench/kernels_cpu.c \
   bench/kernels_cuda.c bench/kernels_ops.c
 bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CUDA_CFLAGS)
-bench_kernels_LDADD = $(kernels_cuda_libs) kernels/libmdsk.a $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS) -lm
+bench_kernels_LDADD = $(kernels_libs) -lm
 
 include kernels/cuda.mk

@@ -10,8 +10,9 @@ src_base_libmds_base_a_SOURCES = \
   src/base/status.c src/base/status.h \
   src/base/str.c src/base/str.h \
   src/base/units.c src/base/units.h
+base_libs = src/base/libmds_base.a
 
 unit_tests += tests/unit/base
 tests_unit_base_SOURCES = tests/unit/base.c
 tests_unit_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_base_LDADD = src/base/libmds_base.a $(CMOCKA_LIBS)
+tests_unit_base_LDADD = $(base_libs) $(CMOCKA_LIBS)

@@ -33,8 +33,8 @@ enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZ
  * there is no folder. */
 enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n);
 
-/* For how many more there must be room if `saves` are to come (at least 1) and the newest
- * keep_last stay (0: all do): a new one is complete before an old one goes. */
+/* For how many more there must be room if `saves` are to come (at least 1) and the
+ * newest keep_last stay (0: all do): a new one is complete before an old one goes. */
 enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
                              int64_t *more);
 

@@ -24,21 +24,20 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/save_alone.c \
   src/ckpt/saving.c src/ckpt/saving.h \
   src/ckpt/weights.c src/ckpt/weights.h
+ckpt_libs = src/ckpt/libmds_ckpt.a $(comm_libs) $(tensor_libs) $(topo_libs) $(io_libs) \
+  $(config_libs)
 
 unit_tests += tests/unit/ckpt
 tests_unit_ckpt_SOURCES = tests/unit/ckpt.c
 tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ckpt_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(CMOCKA_LIBS)
+tests_unit_ckpt_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_parts
 tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
 tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ckpt_parts_LDADD = src/ckpt/libmds_ckpt.a $(comm_libs) \
-  src/tensor/libmds_tensor.a src/io/libmds_io.a $(comm_ldadd) $(HDF5_LIBS) $(CMOCKA_LIBS)
+tests_unit_ckpt_parts_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_folder
 tests_unit_ckpt_folder_SOURCES = tests/unit/ckpt_folder.c tests/unit/scratch.h
 tests_unit_ckpt_folder_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ckpt_folder_LDADD = src/ckpt/libmds_ckpt.a src/io/libmds_io.a \
-  src/base/libmds_base.a $(CMOCKA_LIBS)
+tests_unit_ckpt_folder_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)

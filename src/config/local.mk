@@ -26,6 +26,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/saved.c \
   src/config/shipped.c \
   src/config/tree.c src/config/tree.h
+config_libs = src/config/libmds_config.a $(topo_libs) $(YAML_LIBS)
 
 dist_pkgdata_DATA += ALCF/models.yaml
 
@@ -34,21 +35,19 @@ unit_tests += tests/unit/optset tests/unit/config tests/unit/config_compat \
   tests/unit/config_layout tests/unit/config_resolve
 tests_unit_optset_SOURCES = tests/unit/optset.c $(config_test_headers)
 tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_optset_LDADD = src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/base/libmds_base.a \
-  $(YAML_LIBS) $(CMOCKA_LIBS)
+tests_unit_optset_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_SOURCES = tests/unit/config.c $(config_test_headers)
 tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_config_LDADD = $(tests_unit_optset_LDADD)
+tests_unit_config_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_compat_SOURCES = tests/unit/config_compat.c $(config_test_headers)
 tests_unit_config_compat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_config_compat_LDADD = $(tests_unit_optset_LDADD)
+tests_unit_config_compat_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_layout_SOURCES = tests/unit/config_layout.c $(config_test_headers)
 tests_unit_config_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_config_layout_LDADD = $(tests_unit_optset_LDADD)
+tests_unit_config_layout_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_resolve_SOURCES = tests/unit/config_resolve.c $(config_test_headers)
 tests_unit_config_resolve_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_config_resolve_LDADD = $(tests_unit_optset_LDADD)
+tests_unit_config_resolve_LDADD = $(config_libs) $(CMOCKA_LIBS)
 
 TESTS += tests/cli/options.t
 dist_check_SCRIPTS += tests/cli/options.t

@@ -21,31 +21,26 @@ src_data_libmds_data_a_SOURCES = \
   src/data/token_file.c src/data/token_file.h \
   src/data/tokenizer.c src/data/tokenizer.h \
   src/data/tokenizer_json.c src/data/tokenizer_json.h
+data_libs = src/data/libmds_data.a $(io_libs) $(config_libs)
 
 unit_tests += tests/unit/data
 tests_unit_data_SOURCES = tests/unit/data.c tests/unit/scratch.h
 tests_unit_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_data_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
-  src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
+tests_unit_data_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_dataset_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
-  $(CMOCKA_LIBS)
+tests_unit_dataset_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/split
 tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h
 tests_unit_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_split_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(YAML_LIBS) \
-  $(CMOCKA_LIBS)
+tests_unit_split_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/source
 tests_unit_source_SOURCES = tests/unit/source.c tests/unit/scratch.h
 tests_unit_source_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 tests_unit_source_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_source_LDFLAGS = -Wl,--wrap=mds_clock_s
-tests_unit_source_LDADD = src/data/libmds_data.a src/io/libmds_io.a \
-  src/base/libmds_base.a $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
+tests_unit_source_LDADD = $(data_libs) $(CMOCKA_LIBS)

@@ -10,13 +10,13 @@ src_device_libmds_device_a_SOURCES = \
   src/device/pinned.c \
   src/device/profile.c src/device/profile.h \
   src/device/range.c
+device_libs = src/device/libmds_device.a $(base_libs) $(kernels_libs)
 src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 
 unit_tests += tests/unit/device
 tests_unit_device_SOURCES = tests/unit/device.c tests/unit/scratch.h
 tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_device_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
+tests_unit_device_LDADD = $(device_libs) $(CMOCKA_LIBS)
 
 # The cuda device on a runtime that is a stand-in: without a GPU.
 if HAVE_CUDA

@@ -7,12 +7,7 @@ src_engine_libmds_engine_a_SOURCES = \
   src/engine/measure.c \
   src/engine/step.c
 
-engine_libs = src/engine/libmds_engine.a src/model/libmds_model.a \
-  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
-  src/optim/libmds_optim.a $(comm_libs) src/tensor/libmds_tensor.a \
-  src/device/libmds_device.a kernels/libmdsk.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) \
-  $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
+engine_libs = src/engine/libmds_engine.a $(model_libs) $(pipeline_libs) $(optim_libs)
 
 unit_tests += tests/unit/engine tests/unit/engine_memory
 engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h

@@ -20,15 +20,15 @@ src_io_libmds_io_a_SOURCES = \
   src/io/spill.c src/io/spill.h \
   src/io/worker.c src/io/worker.h \
   src/io/xxh64.c src/io/xxh64.h
+io_libs = src/io/libmds_io.a $(base_libs) $(HDF5_LIBS) $(ZLIB_LIBS)
 
 unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
 tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDFLAGS = -Wl,--wrap=inflate
-tests_unit_io_LDADD = src/io/libmds_io.a src/base/libmds_base.a \
-  $(HDF5_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
+tests_unit_io_LDADD = $(io_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/spill
 tests_unit_spill_SOURCES = tests/unit/spill.c tests/unit/scratch.h
 tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_spill_LDADD = src/io/libmds_io.a src/base/libmds_base.a $(CMOCKA_LIBS)
+tests_unit_spill_LDADD = $(io_libs) $(CMOCKA_LIBS)

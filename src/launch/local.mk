@@ -27,9 +27,11 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/sweep.c \
   src/launch/vocab.c \
   src/launch/words.c src/launch/words.h
+launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
+  $(PMIX_LIBS) $(HWLOC_LIBS)
 
 check_PROGRAMS += tests/unit/launch
 TESTS += tests/unit/launch
 tests_unit_launch_SOURCES = tests/unit/launch.c tests/unit/scratch.h
 tests_unit_launch_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_launch_LDADD = src/launch/libmds_launch.a src/ckpt/libmds_ckpt.a src/data/libmds_data.a $(tests_unit_plan_LDADD) $(PMIX_LIBS) $(HWLOC_LIBS)
+tests_unit_launch_LDADD = $(launch_libs) $(CMOCKA_LIBS)

@@ -8,13 +8,12 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/profile.c \
   src/metrics/spikes.c src/metrics/spikes.h \
   src/metrics/tensorboard.c src/metrics/tensorboard.h
+metrics_libs = src/metrics/libmds_metrics.a $(io_libs) $(config_libs)
 
 unit_tests += tests/unit/metrics
 tests_unit_metrics_SOURCES = tests/unit/metrics.c tests/unit/scratch.h
 tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_metrics_LDADD = src/metrics/libmds_metrics.a src/io/libmds_io.a \
-  src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/base/libmds_base.a $(HDF5_LIBS) $(CMOCKA_LIBS)
+tests_unit_metrics_LDADD = $(metrics_libs) $(CMOCKA_LIBS)
 
 
 bin_SCRIPTS += scripts/mds_plot

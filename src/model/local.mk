@@ -15,3 +15,4 @@ src_model_libmds_model_a_SOURCES = \
   src/model/register.c \
   src/model/saved.c src/model/saved.h \
   src/model/step.c
+model_libs = src/model/libmds_model.a $(parallel_libs)

@@ -14,4 +14,4 @@ src_monitor_libmds_monitor_a_SOURCES = \
 unit_tests += tests/unit/sentinel
 tests_unit_sentinel_SOURCES = tests/unit/sentinel.c
 tests_unit_sentinel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_sentinel_LDADD = src/monitor/libmds_monitor.a src/base/libmds_base.a $(CMOCKA_LIBS)
+tests_unit_sentinel_LDADD = src/monitor/libmds_monitor.a $(base_libs) $(CMOCKA_LIBS)

@@ -17,35 +17,33 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/zero_update.c \
   src/optim/zero_weights.c
 
-optim_ldadd = src/optim/libmds_optim.a $(comm_libs) \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs)
+optim_libs = src/optim/libmds_optim.a $(comm_libs) $(tensor_libs) $(io_libs)
 
 unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
 tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_optim_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+tests_unit_optim_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero
 tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/zero_fixture.h tests/unit/scratch.h
 tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_zero_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+tests_unit_zero_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_model
 tests_unit_zero_model_SOURCES = tests/unit/zero_model.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h
 tests_unit_zero_model_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_zero_model_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+tests_unit_zero_model_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_file
 tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h
 tests_unit_zero_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_file_LDFLAGS = -Wl,--wrap=pread,--wrap=pwrite
-tests_unit_zero_file_LDADD = $(optim_ldadd) $(CMOCKA_LIBS)
+tests_unit_zero_file_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/mpi/zero
 tests_mpi_zero_SOURCES = tests/mpi/zero.c tests/mpi/ranks.c tests/mpi/ranks.h
-tests_mpi_zero_LDADD = $(optim_ldadd)
+tests_mpi_zero_LDADD = $(optim_libs)
 TESTS += tests/mpi/zero.sh
 dist_check_SCRIPTS += tests/mpi/zero.sh

@@ -11,11 +11,10 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h \
   src/parallel/window.c src/parallel/window.h
+parallel_libs = src/parallel/libmds_parallel.a $(comm_libs) $(tensor_libs) $(topo_libs) \
+  $(config_libs)
 
 unit_tests += tests/unit/parallel
 tests_unit_parallel_SOURCES = tests/unit/parallel.c
 tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_parallel_LDADD = src/parallel/libmds_parallel.a $(comm_libs) \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a kernels/libmdsk.a \
-  src/topo/libmds_topo.a src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(kernels_cuda_libs) $(CMOCKA_LIBS)
+tests_unit_parallel_LDADD = $(parallel_libs) $(CMOCKA_LIBS)

@@ -29,28 +29,22 @@ unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_plan.h tests/unit/toy_machine.h \
   tests/unit/scratch.h
 tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-plan_ldadd = src/plan/libmds_plan.a src/engine/libmds_engine.a \
-  src/model/libmds_model.a src/parallel/libmds_parallel.a \
-  src/pipeline/libmds_pipeline.a src/optim/libmds_optim.a $(comm_libs) \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a src/metrics/libmds_metrics.a \
-  kernels/libmdsk.a src/config/libmds_config.a src/topo/libmds_topo.a \
-  src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) \
-  $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(CMOCKA_LIBS)
-tests_unit_plan_LDADD = $(plan_ldadd)
+plan_libs = src/plan/libmds_plan.a $(engine_libs) $(metrics_libs)
+tests_unit_plan_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/plan_limits
 tests_unit_plan_limits_SOURCES = tests/unit/plan_limits.c tests/unit/toy_plan.h \
   tests/unit/toy_machine.h tests/unit/scratch.h
 tests_unit_plan_limits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_plan_limits_LDADD = $(plan_ldadd)
+tests_unit_plan_limits_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/machine
 tests_unit_machine_SOURCES = tests/unit/machine.c tests/unit/toy_machine.h
 tests_unit_machine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_machine_LDADD = $(plan_ldadd)
+tests_unit_machine_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/predict
 tests_unit_predict_SOURCES = tests/unit/predict.c
 tests_unit_predict_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_predict_LDADD = $(plan_ldadd)
+tests_unit_predict_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 dist_doc_DATA += docs/new-machine.md

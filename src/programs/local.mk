@@ -2,16 +2,7 @@
 bin_PROGRAMS += src/programs/mds_pretrain
 src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
   src/programs/finish.c src/programs/finish.h src/programs/start.c src/programs/start.h
-# Rooms in link order: each before those it uses.
-src_programs_mds_pretrain_LDADD = \
-  src/train/libmds_train.a src/engine/libmds_engine.a src/model/libmds_model.a \
-  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
-  src/ckpt/libmds_ckpt.a src/optim/libmds_optim.a src/data/libmds_data.a \
-  $(comm_libs) src/tensor/libmds_tensor.a src/device/libmds_device.a \
-  src/metrics/libmds_metrics.a src/config/libmds_config.a src/topo/libmds_topo.a \
-  src/io/libmds_io.a kernels/libmdsk.a src/base/libmds_base.a \
-  $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(kernels_cuda_libs)
+src_programs_mds_pretrain_LDADD = $(train_libs)
 
 # Of programs with verbs.
 programs_of_verbs = src/programs/finish.c src/programs/finish.h \
@@ -21,9 +12,7 @@ programs_of_verbs = src/programs/finish.c src/programs/finish.h \
 unit_tests += tests/unit/verbs
 tests_unit_verbs_SOURCES = tests/unit/verbs.c $(programs_of_verbs)
 tests_unit_verbs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_verbs_LDADD = src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/base/libmds_base.a \
-  $(YAML_LIBS) $(CMOCKA_LIBS)
+tests_unit_verbs_LDADD = $(config_libs) $(CMOCKA_LIBS)
 
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk

@@ -5,13 +5,7 @@ src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h 
   src/programs/mds_ckpt_import.c src/programs/mds_ckpt_make.c \
   src/programs/mds_ckpt_open.c src/programs/mds_ckpt_reshard.c \
   $(programs_of_verbs)
-src_programs_mds_ckpt_LDADD = src/engine/libmds_engine.a src/model/libmds_model.a \
-  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
-  src/ckpt/libmds_ckpt.a src/data/libmds_data.a src/optim/libmds_optim.a $(comm_libs) \
-  src/tensor/libmds_tensor.a src/device/libmds_device.a \
-  src/config/libmds_config.a src/topo/libmds_topo.a src/io/libmds_io.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
-  $(kernels_cuda_libs)
+src_programs_mds_ckpt_LDADD = $(engine_libs) $(ckpt_libs) $(data_libs)
 
 bin_SCRIPTS += scripts/mds_from_megatron
 EXTRA_DIST += scripts/mds_from_megatron

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_data
 src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_of_verbs)
-src_programs_mds_data_LDADD = src/data/libmds_data.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS)
+src_programs_mds_data_LDADD = $(data_libs)
 
 dist_man_MANS += docs/mds_data.1
 TESTS += tests/cli/mds_data.t

@@ -1,15 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_launch
 src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_of_verbs)
-src_programs_mds_launch_LDADD = src/launch/libmds_launch.a src/ckpt/libmds_ckpt.a src/plan/libmds_plan.a \
-  src/engine/libmds_engine.a src/model/libmds_model.a \
-  src/parallel/libmds_parallel.a src/pipeline/libmds_pipeline.a \
-  src/optim/libmds_optim.a $(comm_libs) src/tensor/libmds_tensor.a \
-  src/device/libmds_device.a src/metrics/libmds_metrics.a \
-  src/data/libmds_data.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a kernels/libmdsk.a \
-  src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) $(ZLIB_LIBS) $(OPENBLAS_LIBS) \
-  $(OPENMP_CFLAGS) $(kernels_cuda_libs) $(PMIX_LIBS) $(HWLOC_LIBS)
+src_programs_mds_launch_LDADD = $(launch_libs)
 
 alcfdir = $(pkgdatadir)/ALCF
 dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/train-llama.sh ALCF/submit.sh ALCF/submit-pbs.sh ALCF/sweep.sh ALCF/train-genome.sh

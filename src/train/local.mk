@@ -16,3 +16,5 @@ src_train_libmds_train_a_SOURCES = \
   src/train/trace.c \
   src/train/train.c src/train/train.h \
   src/train/weights.c
+train_libs = src/train/libmds_train.a $(engine_libs) $(data_libs) $(ckpt_libs) \
+  $(metrics_libs)

@@ -8,3 +8,4 @@ src_transport_libmds_transport_a_SOURCES = \
   src/transport/nccl_line.c src/transport/nccl_line.h \
   src/transport/transport.h \
   src/transport/world.c src/transport/world.h
+transport_libs = src/transport/libmds_transport.a src/monitor/libmds_monitor.a $(device_libs)

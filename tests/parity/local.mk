@@ -2,8 +2,7 @@
 # compare is the judge of matrix.t: one run against another.
 check_PROGRAMS += tests/parity/compare
 tests_parity_compare_SOURCES = tests/parity/compare.c
-tests_parity_compare_LDADD = src/ckpt/libmds_ckpt.a src/config/libmds_config.a \
-  src/topo/libmds_topo.a src/io/libmds_io.a src/base/libmds_base.a $(YAML_LIBS) $(HDF5_LIBS) -lm
+tests_parity_compare_LDADD = $(ckpt_libs) -lm
 
 # train_rows trains the rows of matrix.t, many in one start.
 check_PROGRAMS += tests/parity/train_rows
