@@ -90,6 +90,64 @@ int64_t mds_most_leaving(int64_t blocks)
     return mds_max(mds_min(blocks / 2, blocks - 2), 0);
 }
 
+/* ---- what they mean ---- */
+
+struct mds_act_policy mds_act_policy_inside(const struct mds_activations *a)
+{
+    int again = a->recompute == MDS_RECOMPUTE_SELECTIVE ? a->recompute_modules : 0;
+    struct mds_act_policy p;
+
+    for (int i = 0; i < MDS_ACT_PARTS; i++)
+        p.of[i] = MDS_ACT_KEPT;
+    if (again & MDS_MODULE_LAYERNORM)
+        p.of[MDS_ACT_NORMS] = 0;
+    if (a->mlp_tile > 0)
+        p.of[MDS_ACT_MLP_IN] = p.of[MDS_ACT_MLP_ACT] = 0;
+    if (again & MDS_MODULE_MLP_ACT)
+        p.of[MDS_ACT_MLP_ACT] = 0;
+    return p;
+}
+
+/* Full recompute keeps inputs, and of the last blocks attention's result; selective
+ * keeps both of each block.  With --attention-chunk attention has its result on the
+ * host, and there it stays. */
+struct mds_act_policy mds_act_policy(const struct mds_activations *a, int64_t blocks,
+                                     int64_t l)
+{
+    int selective = a->recompute == MDS_RECOMPUTE_SELECTIVE;
+    int64_t from_end = blocks - l;
+    int on_host = a->offload_activations && from_end > a->device_inputs;
+    int where = MDS_ACT_KEPT | (on_host ? MDS_ACT_HOST : 0);
+    struct mds_act_policy p = {{0}};
+
+    if (mds_recompute_of(a) == MDS_RECOMPUTE_NONE)
+        return mds_act_policy_inside(a);
+    if (l % mds_act_group(a))
+        return p;
+    p.of[MDS_ACT_INPUT] = where | (a->partition_activations ? MDS_ACT_SHARD : 0);
+    if (selective || from_end <= a->keep_attention) {
+        p.of[MDS_ACT_LSE] = selective ? where : MDS_ACT_KEPT;
+        p.of[MDS_ACT_ATTENTION] =
+            p.of[MDS_ACT_LSE] | (a->attention_chunk > 0 ? MDS_ACT_HOST : 0);
+    }
+    return p;
+}
+
+int64_t mds_act_group(const struct mds_activations *a)
+{
+    return a->recompute == MDS_RECOMPUTE_FULL ? a->recompute_layers : 1;
+}
+
+int64_t mds_act_slots(const struct mds_activations *a, int64_t blocks)
+{
+    return blocks - a->offload_layers;
+}
+
+int mds_act_uses_host(const struct mds_activations *a)
+{
+    return a->offload_activations || a->offload_layers > 0 || a->attention_chunk > 0;
+}
+
 /* ---- levels ---- */
 
 static const struct {

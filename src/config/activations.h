@@ -72,6 +72,49 @@ const char *mds_recompute_modules_name(int modules);
  * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */
 int64_t mds_most_leaving(int64_t blocks);
 
+/* ---- what they mean ---- */
+
+/* What of a block a policy is about; src/model/saved.h has the tensors of each. */
+enum mds_act_part {
+    MDS_ACT_INPUT,
+    MDS_ACT_ATTENTION, /* its result */
+    MDS_ACT_LSE,       /* its log-sum-exp */
+    MDS_ACT_NORMS,     /* both norms' results */
+    MDS_ACT_MLP_IN,    /* before the MLP's activation */
+    MDS_ACT_MLP_ACT,   /* behind it */
+    MDS_ACT_REST,      /* of what backward reads */
+    MDS_ACT_PARTS
+};
+
+/* Where a part is from forward to backward; 0: nowhere, it is computed again. */
+enum mds_act_where {
+    MDS_ACT_KEPT = 1,  /* on the device, unless one of the others says more */
+    MDS_ACT_SHARD = 2, /* of each tensor rank, that rank's part */
+    MDS_ACT_HOST = 4,
+};
+
+struct mds_act_policy {
+    int of[MDS_ACT_PARTS]; /* bits of enum mds_act_where */
+};
+
+/* Of block l of a stage of `blocks`. */
+struct mds_act_policy mds_act_policy(const struct mds_activations *a, int64_t blocks,
+                                     int64_t l);
+
+/* Of a block of whose insides nothing large is computed again: each, where
+ * mds_recompute_of is NONE; and those that run forward again for the sake of one kept
+ * input. */
+struct mds_act_policy mds_act_policy_inside(const struct mds_activations *a);
+
+/* Blocks for which one input is kept. */
+int64_t mds_act_group(const struct mds_activations *a);
+
+/* Of so many blocks, those that have buffers on the device; they have them in turn. */
+int64_t mds_act_slots(const struct mds_activations *a, int64_t blocks);
+
+/* Whether anything is in host memory. */
+int mds_act_uses_host(const struct mds_activations *a);
+
 /* ---- levels ---- */
 
 enum {

@@ -174,12 +174,6 @@ static enum mds_rc take_copy(struct mds_engine *e)
     return mds_arena_take(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
-static int keeps_on_host(const struct mds_train_config *t)
-{
-    return t->act.offload_activations || t->act.offload_layers > 0 ||
-           t->act.attention_chunk > 0;
-}
-
 static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)
 {
     const struct mds_engine_need *need = spec->need;
@@ -189,7 +183,7 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_GROUP_ENDS)));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
-    if (keeps_on_host(&e->config->train))
+    if (mds_act_uses_host(&e->config->train.act))
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(take_copy(e));

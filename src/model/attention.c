@@ -70,19 +70,18 @@ struct mds_attention mds_gpt_attention(const struct context *c,
     return a;
 }
 
-struct attention_buffers mds_gpt_attention_buffers(struct work *w,
+struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
+                                                   const struct work *w,
                                                    const struct saved *s)
 {
     struct attention_buffers b = {
         .qkv = s->at[SAVED_QKV], .o = s->at[SAVED_O], .lse = s->at[SAVED_LSE]};
 
-    b.lse = b.lse ? b.lse : w->lse;
-    if (w->chunked.chunk > 0) {
-        w->chunked.o = s->away[SAVED_O] ? s->away[SAVED_O] : w->o;
-        return b;
-    }
+    if (mds_gpt_is_chunked(c))
+        b.o = s->away[SAVED_O];
     b.qkv = b.qkv ? b.qkv : w->qkv;
     b.o = b.o ? b.o : w->o;
+    b.lse = b.lse ? b.lse : w->lse;
     return b;
 }
 
@@ -90,20 +89,23 @@ enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b)
 {
     struct mds_attention a = mds_gpt_attention(c, id);
+    struct mds_chunked chunked = w->chunked;
 
-    if (w->chunked.chunk > 0)
-        return mds_chunked_fwd(&c->par, &a, &w->chunked, b->lse);
-    return mds_attention_fwd(&c->par, &a, b->qkv, b->o, b->lse);
+    chunked.o = b->o;
+    return mds_gpt_is_chunked(c) ? mds_chunked_fwd(&c->par, &a, &chunked, b->lse)
+                                 : mds_attention_fwd(&c->par, &a, b->qkv, b->o, b->lse);
 }
 
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
                                const struct work *w, const struct attention_buffers *b)
 {
     struct mds_attention a = mds_gpt_attention(c, id);
+    struct mds_chunked chunked = w->chunked;
 
-    if (w->chunked.chunk > 0)
-        return mds_chunked_bwd(&c->par, &a, &w->chunked, b->lse);
-    return mds_attention_bwd(&c->par, &a, b->qkv, b->o, b->lse, w->d_o, w->dqkv);
+    chunked.o = b->o;
+    return mds_gpt_is_chunked(c)
+               ? mds_chunked_bwd(&c->par, &a, &chunked, b->lse)
+               : mds_attention_bwd(&c->par, &a, b->qkv, b->o, b->lse, w->d_o, w->dqkv);
 }
 
 /* ---- rows of tiles in buffers of whole sequences ---- */
@@ -113,9 +115,9 @@ static int has_ulysses(const struct context *c)
     return mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES) > 1;
 }
 
-int mds_gpt_attention_apart(const struct context *c, const struct work *w)
+int mds_gpt_attention_apart(const struct context *c)
 {
-    return w->chunked.chunk > 0 || has_ulysses(c);
+    return mds_gpt_is_chunked(c) || has_ulysses(c);
 }
 
 static int64_t parts_of(const struct context *t)
@@ -142,13 +144,14 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
                            .whole = whole,
                            .rows = whole,
                            .gradient = gradient};
-    if (!mds_gpt_attention_apart(c, w))
+    if (!mds_gpt_attention_apart(c))
         return gradient ? mds_attention_rotate(&c->par, &v->a, whole, 1) : MDS_OK;
     mds_gpt_tile(c, 0, 1, &t);
     MDS_TRY(
         mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->rows));
-    return whole ? MDS_OK
-                 : mds_chunked_open(&c->par, &v->a, &w->chunked, t.part, &v->chunked);
+    if (!mds_gpt_is_chunked(c))
+        return MDS_OK;
+    return mds_chunked_open(&c->par, &v->a, &w->chunked, t.part, &v->chunked);
 }
 
 /* Between ranks, part by part. */
@@ -169,21 +172,21 @@ static enum mds_rc exchange_qkv(const struct context *t, struct qkv_rows *v)
 
 enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v)
 {
-    if (!v->whole)
+    if (mds_gpt_is_chunked(t))
         return mds_chunked_put(&t->par, &v->a, &v->chunked, t->row, v->rows);
     return exchange_qkv(t, v);
 }
 
 enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v)
 {
-    if (!v->whole)
+    if (mds_gpt_is_chunked(t))
         return mds_chunked_get(&t->par, &v->a, &v->chunked, t->row, v->rows);
     return exchange_qkv(t, v);
 }
 
 enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v)
 {
-    if (!v->whole)
+    if (mds_gpt_is_chunked(c))
         mds_chunked_close(&v->chunked);
     else if (v->rows == v->whole && !v->gradient)
         return mds_attention_rotate(&c->par, &v->a, v->whole, 0);
@@ -191,7 +194,7 @@ enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v)
 }
 
 enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
-                           void *whole, void *on_host, struct o_rows *v)
+                           void *whole, struct o_rows *v)
 {
     int64_t width = id->attention.out.in;
     struct context t;
@@ -200,8 +203,8 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
                          .whole = whole,
                          .row_bytes = width * (int64_t)mdsk_dtype_size(c->par.dtype)};
     mds_gpt_tile(c, 0, 1, &t);
-    if (!whole)
-        return mds_window_open(&c->par, on_host, mds_par_rows(&c->par) * v->row_bytes,
+    if (mds_gpt_is_chunked(c))
+        return mds_window_open(&c->par, whole, mds_par_rows(&c->par) * v->row_bytes,
                                t.part * v->row_bytes, 2, &v->window);
     if (!has_ulysses(c))
         return MDS_OK;
@@ -221,7 +224,7 @@ static void *part_at(const struct context *t, const struct o_rows *v, int64_t pa
 enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows)
 {
     *rows = v->whole;
-    if (!v->whole) {
+    if (mds_gpt_is_chunked(t)) {
         *rows = mds_window_get(&v->window, window_piece(t, v));
         mds_window_bring(&v->window, window_piece(t, v) + 1);
     }
@@ -238,12 +241,13 @@ void *mds_gpt_o_fill(const struct context *t, struct o_rows *v)
 {
     if (v->tile)
         return v->tile;
-    return v->whole ? v->whole : mds_window_fill(&v->window, window_piece(t, v));
+    return mds_gpt_is_chunked(t) ? mds_window_fill(&v->window, window_piece(t, v))
+                                 : v->whole;
 }
 
 enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
 {
-    if (!v->whole)
+    if (mds_gpt_is_chunked(t))
         mds_window_put(&v->window);
     for (int64_t i = 0; v->tile && i < parts_of(t); i++)
         MDS_TRY(mds_attention_put_o(t->all, &v->a, tokens_of(t, i), part_at(t, v, i),
@@ -251,9 +255,9 @@ enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
     return MDS_OK;
 }
 
-void mds_gpt_o_close(struct o_rows *v)
+void mds_gpt_o_close(const struct context *c, struct o_rows *v)
 {
-    if (!v->whole)
+    if (mds_gpt_is_chunked(c))
         mds_window_close(&v->window);
 }
 

@@ -76,7 +76,7 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
                                     const struct stream *x, void *input, void *qkv)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c, w);
+    int apart = mds_gpt_attention_apart(c);
     struct qkv_rows v;
     struct context t;
 
@@ -144,17 +144,17 @@ static enum mds_rc second_halves(const struct context *c, const struct block_ids
                                  const void *x, void *y)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c, w);
+    int apart = mds_gpt_attention_apart(c);
     const void *rows = NULL;
     struct o_rows v;
     struct context t;
 
-    MDS_TRY(mds_gpt_o_open(c, id, o, w->chunked.o, &v));
+    MDS_TRY(mds_gpt_o_open(c, id, o, &v));
     for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
         MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
         MDS_TRY(second_half(&t, id, s, rows, x, y, w->branch));
     }
-    mds_gpt_o_close(&v);
+    mds_gpt_o_close(c, &v);
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
@@ -163,7 +163,7 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
                               struct work *w, const struct saved *s, struct stream *x,
                               void *y)
 {
-    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     void *input = mds_gpt_block_input(w, s);
     struct mds_dev_copying saving;
 
@@ -224,20 +224,21 @@ static enum mds_rc second_halves_bwd(const struct context *c,
                                      void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c, w);
+    int apart = mds_gpt_attention_apart(c);
+    void *d_o = mds_gpt_is_chunked(c) ? w->chunked.d_o : w->d_o;
     const void *rows = NULL;
     struct o_rows v, dv;
     struct context t;
 
-    MDS_TRY(mds_gpt_o_open(c, id, o, w->chunked.o, &v));
-    MDS_TRY(mds_gpt_o_open(c, id, o ? w->d_o : NULL, w->chunked.d_o, &dv));
+    MDS_TRY(mds_gpt_o_open(c, id, o, &v));
+    MDS_TRY(mds_gpt_o_open(c, id, d_o, &dv));
     for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
         MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
         MDS_TRY(second_half_bwd(&t, id, s, rows, x, d, mds_gpt_o_fill(&t, &dv)));
         MDS_TRY(mds_gpt_o_put(&t, &dv));
     }
-    mds_gpt_o_close(&v);
-    mds_gpt_o_close(&dv);
+    mds_gpt_o_close(c, &v);
+    mds_gpt_o_close(c, &dv);
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
@@ -249,7 +250,7 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
                                         const void *x, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c, w);
+    int apart = mds_gpt_attention_apart(c);
     struct qkv_rows v;
     struct context t;
 
@@ -302,7 +303,7 @@ static enum mds_rc attention_again(const struct context *c, const struct block_i
 void mds_gpt_block_prefetch(const struct context *c, struct work *w,
                             const struct saved *s)
 {
-    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     void *x = w->d_o;
 
     if (s->away[SAVED_X]) {
@@ -334,7 +335,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
                               struct work *w, const struct saved *s,
                               const struct saved *next, struct stream x, void *d)
 {
-    struct attention_buffers b = mds_gpt_attention_buffers(w, s);
+    struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     void *input = mds_gpt_block_input(w, s);
     struct saved here = *s;
@@ -347,7 +348,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
     MDS_TRY(attention_again(c, id, w, &here, &b, x, input));
     MDS_TRY(second_halves_bwd(c, id, w, &here, b.o, input, d));
     w->dqkv = NULL;
-    if (w->chunked.chunk == 0)
+    if (!mds_gpt_is_chunked(c))
         MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->dqkv));
     MDS_TRY(mds_gpt_attend_bwd(c, id, w, &b));
     if (next)

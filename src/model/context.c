@@ -21,6 +21,11 @@ int mds_gpt_is_tiled(const struct context *c)
     return c->run->train->act.sequence_tile > 0;
 }
 
+int mds_gpt_is_chunked(const struct context *c)
+{
+    return c->run->train->act.attention_chunk > 0;
+}
+
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                      int64_t first_sample, struct context *c)
 {

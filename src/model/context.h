@@ -120,6 +120,10 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
 /* Whether --sequence-tile is given; without, the only tile is all rows. */
 int mds_gpt_is_tiled(const struct context *c);
 
+/* Whether --attention-chunk is given: then attention has q, k, v, its result and
+ * backward their gradients in host memory. */
+int mds_gpt_is_chunked(const struct context *c);
+
 /* The tile from token `at` of the slice on; 0 behind the last.  apart: buffers of
  * products are the tile's own, not those of whole sequences. */
 int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t);

@@ -113,7 +113,7 @@ struct work {
     void *qkv, *o; /* parallel/attention.h's `inside`, heads inside */
     float *lse;
     void *dqkv, *d_o;                      /* gradients; d_o heads inside */
-    struct mds_chunked chunked;            /* chunk 0: not in chunks */
+    struct mds_chunked chunked;            /* with --attention-chunk, but for its o */
     struct saved *group;                   /* [blocks per kept input]: in backward */
     struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
 };
@@ -125,16 +125,17 @@ void mds_gpt_add_attention_biases(struct registrar *reg, const char *layer,
 
 /* Where a block's attention has its buffers: saved, or the pass's. */
 struct attention_buffers {
-    void *qkv, *o; /* NULL: on the host, in chunks */
+    void *qkv, *o; /* with --attention-chunk NULL, and in host memory */
     float *lse;
 };
 
-struct attention_buffers mds_gpt_attention_buffers(struct work *w,
+struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
+                                                   const struct work *w,
                                                    const struct saved *s);
 
 /* Whether products have buffers of a tile's own, whose rows move to and from where
  * attention has them: to other ranks or to the host. */
-int mds_gpt_attention_apart(const struct context *c, const struct work *w);
+int mds_gpt_attention_apart(const struct context *c);
 
 struct mds_attention mds_gpt_attention(const struct context *c,
                                        const struct block_ids *id);
@@ -149,13 +150,13 @@ enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *
  * whole buffers or, apart, the tile's own. */
 struct qkv_rows {
     struct mds_attention a;
-    void *whole; /* as attention has it; NULL: on the host, in chunks */
+    void *whole; /* as attention has it; with --attention-chunk NULL */
     void *rows;  /* what products write or read */
     int gradient;
     struct mds_chunked_rows chunked;
 };
 
-/* whole: the device's buffer; NULL with chunks.  gradient: of q, k, v.  put: the tile's
+/* whole: as in the struct.  gradient: of q, k, v.  put: the tile's
  * rows are written; get: they are about to be read; close, after all tiles. */
 enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
                              const struct work *w, void *whole, int gradient,
@@ -167,20 +168,20 @@ enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v);
 /* Attention's result or its gradient, likewise: rows [R, A D]. */
 struct o_rows {
     struct mds_attention a;
-    void *whole; /* NULL: on the host, a tile at a time in `window` */
+    void *whole; /* with --attention-chunk on the host, a tile at a time in `window` */
     void *tile;  /* with Ulysses: rows of the tile under way; else NULL */
     struct mds_window window;
     int64_t row_bytes;
 };
 
 enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
-                           void *whole, void *on_host, struct o_rows *v);
+                           void *whole, struct o_rows *v);
 /* *rows: the tile's, to be read; the next tile's begin to be copied. */
 enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows);
 /* Where the tile's rows are to be written; put: they have been. */
 void *mds_gpt_o_fill(const struct context *t, struct o_rows *v);
 enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v);
-void mds_gpt_o_close(struct o_rows *v);
+void mds_gpt_o_close(const struct context *c, struct o_rows *v);
 
 /* Products of a tile.  x [Rs,H] -> rows of q, k, v; and back: dx [Rs,H], with the
  * weight's gradient. */

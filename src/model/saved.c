@@ -5,14 +5,20 @@
 
 /* ---- what is saved, and where ---- */
 
-enum keep {
-    KEEP = 1,  /* on the device unless the others say otherwise */
-    SHARD = 2, /* a part on each tensor rank */
-    HOST = 4,
+/* The policy of a tensor is that of its part of the block. */
+static const enum mds_act_part part_of[SAVED_TENSORS] = {
+    [SAVED_X] = MDS_ACT_INPUT,     [SAVED_MEAN1] = MDS_ACT_REST,
+    [SAVED_RSTD1] = MDS_ACT_REST,  [SAVED_QKV] = MDS_ACT_REST,
+    [SAVED_O] = MDS_ACT_ATTENTION, [SAVED_LSE] = MDS_ACT_LSE,
+    [SAVED_X1] = MDS_ACT_REST,     [SAVED_MEAN2] = MDS_ACT_REST,
+    [SAVED_RSTD2] = MDS_ACT_REST,  [SAVED_U] = MDS_ACT_MLP_IN,
+    [SAVED_N1] = MDS_ACT_NORMS,    [SAVED_N2] = MDS_ACT_NORMS,
+    [SAVED_G] = MDS_ACT_MLP_ACT,
 };
 
-struct policy {
-    int keep[SAVED_TENSORS];
+/* Bits of enum mds_act_where, by tensor. */
+struct keep {
+    int of[SAVED_TENSORS];
 };
 
 static int shards_inputs(const struct context *c)
@@ -21,44 +27,47 @@ static int shards_inputs(const struct context *c)
            mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) > 1;
 }
 
-/* Nothing is recomputed but what modules name, and with tiles the MLP's inside. */
-static struct policy policy_none(const struct mds_train_config *t)
+/* Of each tensor; inputs that are whole on one rank only have no shards. */
+static struct keep keep_by(const struct context *c, const struct mds_act_policy *p)
 {
-    int again =
-        t->act.recompute == MDS_RECOMPUTE_SELECTIVE ? t->act.recompute_modules : 0;
-    struct policy p;
+    struct keep k;
 
-    for (int i = 0; i < SAVED_TENSORS; i++)
-        p.keep[i] = KEEP;
-    if (again & MDS_MODULE_LAYERNORM)
-        p.keep[SAVED_N1] = p.keep[SAVED_N2] = 0;
-    if (t->act.mlp_tile > 0)
-        p.keep[SAVED_U] = p.keep[SAVED_G] = 0;
-    if (again & MDS_MODULE_MLP_ACT)
-        p.keep[SAVED_G] = 0;
-    return p;
+    for (int t = 0; t < SAVED_TENSORS; t++)
+        k.of[t] = p->of[part_of[t]];
+    if (!shards_inputs(c))
+        k.of[SAVED_X] &= ~MDS_ACT_SHARD;
+    return k;
 }
 
 /* Of block l of any piece. */
-static struct policy policy_of(const struct context *c, int l)
+static struct keep keep_of(const struct context *c, int l)
 {
-    const struct mds_train_config *t = c->run->train;
-    int selective = t->act.recompute == MDS_RECOMPUTE_SELECTIVE;
-    int from_end = c->g->most_layers - l;
-    int where =
-        t->act.offload_activations && from_end > t->act.device_inputs ? HOST : 0;
-    struct policy p = {{0}};
+    struct mds_act_policy p = mds_act_policy(&c->run->train->act, c->g->most_layers, l);
 
-    if (mds_recompute_of(&t->act) == MDS_RECOMPUTE_NONE)
-        return policy_none(t);
-    if (!selective && l % t->act.recompute_layers)
-        return p;
-    p.keep[SAVED_X] = KEEP | where | (shards_inputs(c) ? SHARD : 0);
-    if (selective || from_end <= t->act.keep_attention) {
-        p.keep[SAVED_LSE] = KEEP | (selective ? where : 0);
-        p.keep[SAVED_O] = p.keep[SAVED_LSE] | (t->act.attention_chunk > 0 ? HOST : 0);
+    return keep_by(c, &p);
+}
+
+int mds_saved_lacks(const struct context *c, enum saved_tensor t)
+{
+    int away = t == SAVED_O && mds_gpt_is_chunked(c) ? 0 : MDS_ACT_SHARD | MDS_ACT_HOST;
+
+    if (!c->run->training)
+        return 1;
+    for (int l = 0; l < c->g->most_layers; l++) {
+        int keep = keep_of(c, l).of[t];
+
+        if (!keep || keep & away)
+            return 1;
     }
-    return p;
+    return 0;
+}
+
+int mds_saved_fetches_x(const struct context *c)
+{
+    for (int l = 0; l < c->g->most_layers; l++)
+        if (keep_of(c, l).of[SAVED_X] & (MDS_ACT_SHARD | MDS_ACT_HOST))
+            return 1;
+    return 0;
 }
 
 /* ---- sizes ---- */
@@ -123,48 +132,51 @@ static int64_t x_bytes(const struct context *c)
 static enum mds_rc take(const struct context *c, int keep, enum saved_tensor t,
                         enum mds_mem_tag tag, struct saved *s)
 {
-    int64_t bytes = t == SAVED_X && keep & SHARD ? x_bytes(c) : bytes_of(c, t);
+    int64_t bytes = t == SAVED_X && keep & MDS_ACT_SHARD ? x_bytes(c) : bytes_of(c, t);
 
     if (!keep)
         return MDS_OK;
-    return mds_arena_take(keep & HOST ? c->run->host : c->run->arena, tag, bytes,
-                          keep & (HOST | SHARD) ? &s->away[t] : &s->at[t]);
+    return mds_arena_take(
+        keep & MDS_ACT_HOST ? c->run->host : c->run->arena, tag, bytes,
+        keep & (MDS_ACT_HOST | MDS_ACT_SHARD) ? &s->away[t] : &s->at[t]);
 }
 
-static enum mds_rc take_block(const struct context *c, const struct policy *p,
+static enum mds_rc take_block(const struct context *c, const struct keep *k,
                               enum mds_mem_tag tag, struct saved *s)
 {
     int64_t used = c->run->arena->used;
 
     memset(s, 0, sizeof *s);
-    s->x_on_host = (p->keep[SAVED_X] & HOST) != 0;
+    s->x_on_host = (k->of[SAVED_X] & MDS_ACT_HOST) != 0;
     for (int t = 0; t < SAVED_TENSORS; t++) {
         if (t == SAVED_N1)
             s->bytes = c->run->arena->used - used;
-        MDS_TRY(take(c, p->keep[t], t, tag, s));
+        MDS_TRY(take(c, k->of[t], t, tag, s));
     }
     return MDS_OK;
 }
 
 enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct saved *s)
 {
-    struct policy p = {{0}};
+    struct mds_act_policy p = {{0}};
+    struct keep k;
 
     if (parts & SAVED_REST)
-        p = policy_none(c->run->train);
-    p.keep[SAVED_X] = parts & SAVED_INPUT ? KEEP : 0;
-    return take_block(c, &p, MDS_MEM_ACT, s);
+        p = mds_act_policy_inside(&c->run->train->act);
+    p.of[MDS_ACT_INPUT] = parts & SAVED_INPUT ? MDS_ACT_KEPT : 0;
+    k = keep_by(c, &p);
+    return take_block(c, &k, MDS_MEM_ACT, s);
 }
 
 /* Where nothing is recomputed block l has a slot, and the one that has it next ends its
  * stay on the device. */
-static enum mds_rc take_slot(const struct context *c, const struct policy *p,
+static enum mds_rc take_slot(const struct context *c, const struct keep *k,
                              struct saved_set *set, int l)
 {
     int before = l - mds_saved_slots(c);
 
     if (before < 0)
-        return take_block(c, p, MDS_MEM_ACT, &set->block[l]);
+        return take_block(c, k, MDS_MEM_ACT, &set->block[l]);
     set->block[l] = set->block[before];
     set->block[l].host = NULL;
     return mds_arena_take(c->run->host, MDS_MEM_ACT, set->block[l].bytes,
@@ -177,10 +189,10 @@ enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
     const struct mds_gpt *g = c->g;
 
     for (int l = 0; l < g->most_layers; l++) {
-        struct policy p = policy_of(c, l);
+        struct keep k = keep_of(c, l);
 
-        MDS_TRY(none ? take_slot(c, &p, set, l)
-                     : take_block(c, &p, MDS_MEM_CKPT, &set->block[l]));
+        MDS_TRY(none ? take_slot(c, &k, set, l)
+                     : take_block(c, &k, MDS_MEM_CKPT, &set->block[l]));
     }
     if (!g->piece[g->n_pieces - 1].is.is_last)
         return MDS_OK;
@@ -240,7 +252,7 @@ struct mds_dev_copying mds_saved_put_o(const struct context *c, const struct sav
     if (s->away[SAVED_LSE])
         copy = mds_dev_save_start(c->par.dev, s->away[SAVED_LSE], lse,
                                   bytes_of(c, SAVED_LSE));
-    if (s->away[SAVED_LSE] && o)
+    if (s->away[SAVED_LSE] && !mds_gpt_is_chunked(c))
         copy =
             mds_dev_save_start(c->par.dev, s->away[SAVED_O], o, bytes_of(c, SAVED_O));
     return copy;
@@ -254,7 +266,7 @@ struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct sav
     if (s->away[SAVED_LSE])
         copy = mds_dev_restore_start(c->par.dev, lse, s->away[SAVED_LSE],
                                      bytes_of(c, SAVED_LSE));
-    if (s->away[SAVED_LSE] && o)
+    if (s->away[SAVED_LSE] && !mds_gpt_is_chunked(c))
         copy = mds_dev_restore_start(c->par.dev, o, s->away[SAVED_O],
                                      bytes_of(c, SAVED_O));
     return copy;
@@ -264,8 +276,9 @@ struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct sav
 
 int mds_saved_slots(const struct context *c)
 {
-    return c->g->most_layers -
-           (c->run->training ? (int)c->run->train->act.offload_layers : 0);
+    int blocks = c->g->most_layers;
+
+    return c->run->training ? (int)mds_act_slots(&c->run->train->act, blocks) : blocks;
 }
 
 /* NULL: block l stays, or there is none. */

@@ -4,7 +4,7 @@
  *
  * Of each tensor that backward reads a policy says whether it is kept (on the device,
  * on the host, as this tensor rank's shard) or computed again.  The policy follows from
- * the options (saved.c: policy_of); block.c computes whatever is not here. */
+ * the options (config/activations.h); block.c computes whatever is not here. */
 #ifndef MDS_MODEL_SAVED_H
 #define MDS_MODEL_SAVED_H
 
@@ -57,6 +57,13 @@ enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set);
 enum saved_part { SAVED_INPUT = 1, SAVED_REST = 2 };
 
 enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct saved *s);
+
+/* Whether a pass needs a buffer for the tensor, as not all blocks have it where a block
+ * computes with it: on the device, or with --attention-chunk o on the host. */
+int mds_saved_lacks(const struct context *c, enum saved_tensor t);
+
+/* Whether the inputs of some blocks are away, so that backward fetches them. */
+int mds_saved_fetches_x(const struct context *c);
 
 /* The number of elements of a tensor, of whole micro-batches. */
 int64_t mds_saved_elements(const struct context *c, enum saved_tensor t);

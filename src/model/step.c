@@ -70,9 +70,7 @@ static enum mds_rc make_sets(struct mds_gpt_step *s)
 /* Blocks whose input alone is kept for all of them. */
 static int group_size(const struct context *c)
 {
-    const struct mds_train_config *t = c->run->train;
-
-    return t->act.recompute == MDS_RECOMPUTE_FULL ? (int)t->act.recompute_layers : 1;
+    return (int)mds_act_group(&c->run->train->act);
 }
 
 static enum mds_rc make_group(struct mds_gpt_step *s)
@@ -169,17 +167,16 @@ static enum mds_rc take_on_host(const struct context *c, int64_t elements, void 
                           elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
 }
 
-/* In host memory: q, k, v and attention's result, and for backward gradients. */
-static enum mds_rc take_chunked(const struct context *c, struct work *w, int backward)
+/* In host memory: q, k, v, and for backward gradients. */
+static enum mds_rc take_chunked(const struct context *c, struct mds_chunked *f,
+                                int backward)
 {
     int64_t o = mds_saved_elements(c, SAVED_O), qkv = mds_saved_elements(c, SAVED_QKV);
-    struct mds_chunked *f = &w->chunked;
     void *dq = NULL;
 
     f->chunk = c->run->train->act.attention_chunk;
     MDS_TRY(take_on_host(c, o, &f->q));
     MDS_TRY(take_on_host(c, qkv - o, &f->kv));
-    MDS_TRY(take_on_host(c, o, &w->o));
     if (!backward)
         return MDS_OK;
     MDS_TRY(take_on_host(c, o, &f->d_o));
@@ -189,22 +186,27 @@ static enum mds_rc take_chunked(const struct context *c, struct work *w, int bac
     return MDS_OK;
 }
 
+/* On the device: q, k, v, and for backward the gradient of attention's result. */
+static enum mds_rc take_whole(const struct context *c, struct work *w, int backward)
+{
+    if (mds_saved_lacks(c, SAVED_QKV))
+        MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->qkv));
+    return backward ? take_input(c, &w->d_o) : MDS_OK;
+}
+
 enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
                                    int backward)
 {
-    int64_t qkv = mds_saved_elements(c, SAVED_QKV);
+    int64_t o = mds_saved_elements(c, SAVED_O), lse = mds_saved_elements(c, SAVED_LSE);
+    int chunked = mds_gpt_is_chunked(c);
 
-    if (recomputes(c))
-        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK,
-                                 mds_saved_elements(c, SAVED_LSE), &w->lse));
-    if (c->run->train->act.attention_chunk > 0)
-        return take_chunked(c, w, backward);
-    if (recomputes(c))
-        MDS_TRY(mds_gpt_scratch(c, qkv, &w->qkv));
-    if (backward)
-        MDS_TRY(take_input(c, &w->d_o));
-    return recomputes(c) ? mds_gpt_scratch(c, mds_saved_elements(c, SAVED_O), &w->o)
-                         : MDS_OK;
+    if (mds_saved_lacks(c, SAVED_LSE))
+        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, lse, &w->lse));
+    MDS_TRY(chunked ? take_chunked(c, &w->chunked, backward)
+                    : take_whole(c, w, backward));
+    if (!mds_saved_lacks(c, SAVED_O))
+        return MDS_OK;
+    return chunked ? take_on_host(c, o, &w->o) : mds_gpt_scratch(c, o, &w->o);
 }
 
 static enum mds_rc take_branch(const struct context *c, struct work *w)
@@ -292,15 +294,13 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
 static enum mds_rc take_backward(const struct context *c, struct saved *group,
                                  struct work *w)
 {
-    const struct mds_train_config *t = c->run->train;
     int n = group_size(c), tiled = mds_gpt_is_tiled(c);
-    int away =
-        recomputes(c) && (t->act.partition_activations || t->act.offload_activations);
 
-    if (away)
+    if (mds_saved_fetches_x(c)) {
         MDS_TRY(take_input(c, &w->x));
-    if (away && t->act.attention_chunk > 0)
-        MDS_TRY(take_input(c, &w->d_o));
+        if (mds_gpt_is_chunked(c))
+            MDS_TRY(take_input(c, &w->d_o));
+    }
     MDS_TRY(mds_gpt_take_attention(c, w, 1));
     if (n > 1)
         MDS_TRY(take_branch(c, w));

@@ -68,10 +68,11 @@ done <<END
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act
 $((26 * v + 88)) 0 $v 0 --recompute-granularity full
 $((19 * v + 88)) 0 $v 0 --recompute-granularity full --mlp-tile 4096 --loss-tile 256
-$((34 * v + 600)) 0 $((2 * v + 64)) 0 --recompute-granularity selective
+$((17 * v + 24 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --loss-tile 256
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
-$((9 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192
+$((8 * v + 8 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192 --loss-tile 256
+$((8 * v + 8 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity full --sequence-tile 8192 --loss-tile 256 --keep-attention-layers 8
 $((10 * v + 72)) $((8 * v)) 0 $v $kept
 $((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --keep-attention-layers 4
 $((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --device-checkpoint-layers 4

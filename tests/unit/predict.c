@@ -193,6 +193,10 @@ static void exported_weights_pass_through_the_host(void **state)
  * one when the layouts of four GPUs were measured, and have none now. */
 static const double world_gib = 204.0 / 1024;
 
+/* Attention's result and log-sum-exp of one pass, of 2 of the genome's 8 heads: taken
+ * when it was measured, and since then not where each block keeps its own. */
+static const double pass_gib = 1645568.0 * 2 * (128 * 2 + 4) / (1 << 30);
+
 /* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21 to 23.  Layouts
  * whose memory has changed since are left out. */
 static void memory_is_what_h200s_had_in_use(void **state)
@@ -208,7 +212,7 @@ static void memory_is_what_h200s_had_in_use(void **state)
         {genome,
          "--ds-sequence-parallel-size 4 --zero-stage 1 "
          "--recompute-granularity selective",
-         4, 44.9 - world_gib},
+         4, 44.9 - world_gib - pass_gib},
         {gpt6_7b, "--zero-stage 3 --recompute-granularity full", 2, 63.914},
         {gpt6_7b, "--tensor-model-parallel-size 2 --sequence-parallel", 2, 73.996},
         {gpt6_7b, "--pipeline-model-parallel-size 2", 2, 92.359},
