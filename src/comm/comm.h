@@ -138,18 +138,21 @@ struct mds_comm_req {
  * ones are what NCCL knows.)  Arithmetic only; count >= 0, 0 <= rank < size. */
 void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n);
 
-/* buf[count] becomes the sum over the group, on every rank.
+/* buf[count] becomes the sum over the group, on every rank.  Of dtype f32, bf16 or f16:
+ * 16-bit numbers are added in f32 and rounded once.
  *
- * work: mds_comm_all_reduce_work floats, at most about 16 MiB whatever the count.
+ * work: mds_comm_all_reduce_work bytes, at most about 16 MiB whatever the count.
  *
  * start returns at once; progress is made whenever anything of this header is called,
  * for any group.  Any number may be in flight, each with memory of its own: the first
  * few move at once, the others follow in order.
  * Source: a direct exchange of slices, summed by their owner, then gathered; Thakur,
  * Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521, sections 4.4 and 4.5. */
-int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count);
-enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t count,
-                                      float *work, struct mds_comm_req *req);
+int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
+                                 enum mdsk_dtype dtype);
+enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, void *buf, int64_t count,
+                                      enum mdsk_dtype dtype, void *work,
+                                      struct mds_comm_req *req);
 
 /* The first half of an all-reduce: this rank's slice (mds_comm_slice) of buf[count]
  * becomes the sum; the rest of buf keeps what it was.  work as for all_reduce. */
@@ -167,10 +170,10 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
                                       int64_t bytes, struct mds_comm_req *req);
 
 /* out[per_rank] = this rank's part of the sum of every rank's in[size x per_rank].  out
- * may be that part of in.  Of dtype f32, bf16 or f16: 16-bit numbers are added in f32
- * and rounded once.  work: mds_comm_reduce_scatter_typed_work bytes. */
-int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per_rank,
-                                           enum mdsk_dtype dtype);
+ * may be that part of in.  dtype as for all_reduce.  work:
+ * mds_comm_reduce_scatter_work bytes. */
+int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
+                                     enum mdsk_dtype dtype);
 enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, void *out,
                                           int64_t per_rank, enum mdsk_dtype dtype,
                                           void *work, struct mds_comm_req *req);
@@ -191,25 +194,12 @@ int mds_comm_done(const struct mds_comm_req *req);
 enum mds_rc mds_comm_wait(struct mds_comm_req *req);
 
 /* start and wait. */
-enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
-                                float *work);
+enum mds_rc mds_comm_all_reduce(struct mds_comm *c, void *buf, int64_t count,
+                                enum mdsk_dtype dtype, void *work);
 enum mds_rc mds_comm_all_gather(struct mds_comm *c, const void *in, void *out,
                                 int64_t bytes);
 enum mds_rc mds_comm_all_to_all(struct mds_comm *c, const void *in, void *out,
                                 int64_t bytes);
-enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
-                                          int64_t per_rank, enum mdsk_dtype dtype,
-                                          void *work);
-
-/* all_reduce of f32, bf16 or f16: 16-bit numbers are added in f32 and rounded once.
- * work: mds_comm_all_reduce_typed_work bytes. */
-int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
-                                       enum mdsk_dtype dtype);
-enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
-                                            int64_t count, enum mdsk_dtype dtype,
-                                            void *work, struct mds_comm_req *req);
-enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
-                                      enum mdsk_dtype dtype, void *work);
 
 /* buf[n], for a few numbers: losses, norms, flags.  A maximum is NaN if any value is.
  * Blocking. */

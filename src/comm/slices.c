@@ -50,21 +50,16 @@ static int64_t longest_of(const struct mds_comm *c, int64_t count)
     return mds_min(chunk_of(count, c->peers.size), count);
 }
 
-int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count)
-{
-    return work_for(c, longest_of(c, count), sizeof(float));
-}
-
-int64_t mds_comm_all_reduce_typed_work(const struct mds_comm *c, int64_t count,
-                                       enum mdsk_dtype dtype)
+int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
+                                 enum mdsk_dtype dtype)
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
 
     return work_for(c, longest_of(c, count), e) * e;
 }
 
-int64_t mds_comm_reduce_scatter_typed_work(const struct mds_comm *c, int64_t per_rank,
-                                           enum mdsk_dtype dtype)
+int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
+                                     enum mdsk_dtype dtype)
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
 
@@ -143,7 +138,7 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
         .stages = stages,
     };
 
-    ok = ok && (work || mds_comm_all_reduce_work(c, count) == 0);
+    ok = ok && (work || mds_comm_all_reduce_work(c, count, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
     mds_comm_slice(count, c->peers.size, c->peers.rank, &first, &n);
     made.sum = (char *)buf + first * e;
@@ -152,15 +147,9 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
     return launch(c, &made, req);
 }
 
-enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, float *buf, int64_t count,
-                                      float *work, struct mds_comm_req *req)
-{
-    return mds_comm_all_reduce_typed_start(c, buf, count, MDSK_F32, work, req);
-}
-
-enum mds_rc mds_comm_all_reduce_typed_start(struct mds_comm *c, void *buf,
-                                            int64_t count, enum mdsk_dtype dtype,
-                                            void *work, struct mds_comm_req *req)
+enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, void *buf, int64_t count,
+                                      enum mdsk_dtype dtype, void *work,
+                                      struct mds_comm_req *req)
 {
     return reduce_start(c, buf, count, dtype, work,
                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, req);
@@ -194,7 +183,7 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
         .stages = MDS_COMM_REDUCING,
     };
 
-    ok = ok && (work || mds_comm_reduce_scatter_typed_work(c, per_rank, dtype) == 0);
+    ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
     if (c->peers.size == 1)
         copy_own(c, out, in, count * e);
@@ -271,28 +260,12 @@ enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *
     return launch(c, &made, req);
 }
 
-enum mds_rc mds_comm_all_reduce(struct mds_comm *c, float *buf, int64_t count,
-                                float *work)
-{
-    return mds_comm_all_reduce_typed(c, buf, count, MDSK_F32, work);
-}
-
-enum mds_rc mds_comm_all_reduce_typed(struct mds_comm *c, void *buf, int64_t count,
-                                      enum mdsk_dtype dtype, void *work)
+enum mds_rc mds_comm_all_reduce(struct mds_comm *c, void *buf, int64_t count,
+                                enum mdsk_dtype dtype, void *work)
 {
     struct mds_comm_req req = {0};
 
-    MDS_TRY(mds_comm_all_reduce_typed_start(c, buf, count, dtype, work, &req));
-    return mds_comm_wait(&req);
-}
-
-enum mds_rc mds_comm_reduce_scatter_typed(struct mds_comm *c, const void *in, void *out,
-                                          int64_t per_rank, enum mdsk_dtype dtype,
-                                          void *work)
-{
-    struct mds_comm_req req = {0};
-
-    MDS_TRY(mds_comm_reduce_scatter_start(c, in, out, per_rank, dtype, work, &req));
+    MDS_TRY(mds_comm_all_reduce_start(c, buf, count, dtype, work, &req));
     return mds_comm_wait(&req);
 }
 

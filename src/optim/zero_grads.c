@@ -67,6 +67,12 @@ static enum mds_rc fill_buckets(struct mds_zero *z)
     return MDS_OK;
 }
 
+/* What a sum works in. */
+static int64_t sum_floats(const struct mds_comm *group, int64_t n)
+{
+    return mds_comm_all_reduce_work(group, n, MDSK_F32) / (int64_t)sizeof(float);
+}
+
 /* Room for the longest sum; flight[0]'s serves mds_zero_sum_unit and mds_zero_read too.
  */
 static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *others)
@@ -75,7 +81,7 @@ static void measure_work(const struct mds_zero *z, int64_t *first, int64_t *othe
 
     *others = 0;
     for (int b = 0; b < z->buckets; b++)
-        *others = mds_max(*others, mds_comm_all_reduce_work(z->group, z->bucket[b].n));
+        *others = mds_max(*others, sum_floats(z->group, z->bucket[b].n));
     for (int i = 0; i < z->parts.units; i++)
         part = mds_max(part, z->parts.shard[i].block);
     /* mds_comm_slice rounds up, by less than 64 for each member. */
@@ -178,8 +184,8 @@ static enum mds_rc send_bucket(struct mds_zero *z, struct zero_bucket *b)
     b->sent = 1;
     f->busy = 1;
     if (z->stage == 0)
-        return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n, f->work,
-                                         &f->req);
+        return mds_comm_all_reduce_start(z->group, z->grad + b->first, b->n, MDSK_F32,
+                                         f->work, &f->req);
     return mds_comm_reduce_slices_start(z->group, z->grad + b->first, b->n, f->work,
                                         &f->req);
 }
@@ -342,10 +348,10 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
 
     for (; p.first < u->first + u->n; p.first += p.n) {
         p.n = mds_min(ZERO_SUM_PIECE, u->first + u->n - p.first);
-        if (mds_comm_all_reduce_work(group, p.n) > z->work_floats)
+        if (sum_floats(group, p.n) > z->work_floats)
             return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
                             mds_comm_tag(group), unit_name(z, unit));
-        MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n,
+        MDS_TRY(mds_comm_all_reduce(group, mds_zero_grad_at(z, &p), p.n, MDSK_F32,
                                     z->flight[0].work));
     }
     return MDS_OK;

@@ -102,8 +102,8 @@ static int64_t work_bytes(const struct mds_par *p, int i, int64_t width)
     struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     int64_t n = chunk_of(p, i).slice_rows * width;
 
-    return is_cut(p) ? mds_comm_reduce_scatter_typed_work(tp, n, p->dtype)
-                     : mds_comm_all_reduce_typed_work(tp, n, p->dtype);
+    return is_cut(p) ? mds_comm_reduce_scatter_work(tp, n, p->dtype)
+                     : mds_comm_all_reduce_work(tp, n, p->dtype);
 }
 
 enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
@@ -129,8 +129,7 @@ static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out,
     if (is_cut(p))
         return mds_comm_reduce_scatter_start(tp, part, sum, n, p->dtype, out->work[i],
                                              &out->req[i]);
-    return mds_comm_all_reduce_typed_start(tp, part, n, p->dtype, out->work[i],
-                                           &out->req[i]);
+    return mds_comm_all_reduce_start(tp, part, n, p->dtype, out->work[i], &out->req[i]);
 }
 
 enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
@@ -160,12 +159,12 @@ enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
 enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n)
 {
     struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
-    int64_t bytes = mds_comm_all_reduce_work(tp, n) * (int64_t)sizeof *x;
+    int64_t bytes = mds_comm_all_reduce_work(tp, n, MDSK_F32);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *work = NULL;
 
     MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, bytes, &work));
-    MDS_TRY(mds_comm_all_reduce(tp, x, n, work));
+    MDS_TRY(mds_comm_all_reduce(tp, x, n, MDSK_F32, work));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

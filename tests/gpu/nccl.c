@@ -83,14 +83,16 @@ static void test_sums(enum mdsk_dtype t)
 {
     const int64_t n = 5000, per = 512;
     static float work[MOST];
+    struct mds_comm_req req = {0};
 
     put(a, t, n);
-    must(mds_comm_all_reduce_typed(group, a, n, t, work), "all_reduce");
+    must(mds_comm_all_reduce(group, a, n, t, work), "all_reduce");
     get(a, t, n);
     for (int64_t i = 0; i < n; i++)
         expect("all_reduce", i, host[i], sum_at(i));
     put(a, t, per * world.ranks);
-    must(mds_comm_reduce_scatter_typed(group, a, b, per, t, work), "reduce_scatter");
+    must(mds_comm_reduce_scatter_start(group, a, b, per, t, work, &req), "start");
+    must(mds_comm_wait(&req), "reduce_scatter");
     get(b, t, per);
     for (int64_t i = 0; i < per; i++)
         expect("reduce_scatter", i, host[i], sum_at(world.rank * per + i));
@@ -178,7 +180,7 @@ static void test_host(void)
     double one = 1;
 
     put(a, MDSK_F32, n);
-    must(mds_comm_all_reduce(group, host, n, work), "host all_reduce");
+    must(mds_comm_all_reduce(group, host, n, MDSK_F32, work), "host all_reduce");
     for (int64_t i = 0; i < n; i++)
         expect("host all_reduce", i, host[i], sum_at(i));
     must(mds_comm_all_reduce_f64(group, &one, 1, MDS_COMM_SUM), "f64");
@@ -196,8 +198,8 @@ static void test_bare(const int *ranks)
     must(mds_comm_all_reduce_f64(bare, &sum, 1, MDS_COMM_SUM), "all_reduce_f64");
     expect("all_reduce_f64", 0, (float)sum, (float)world.ranks);
     if (world.ranks > 1)
-        expect("collectives refused", 0, (float)mds_comm_all_reduce(bare, a, 1, NULL),
-               MDS_EBUG);
+        expect("collectives refused", 0,
+               (float)mds_comm_all_reduce(bare, a, 1, MDSK_F32, NULL), MDS_EBUG);
     mds_comm_destroy(bare);
 }
 

@@ -11,12 +11,12 @@ enum { MOST = 5000, BUCKETS = 20 };
 static int all_reduce_count(int64_t n)
 {
     float *buf = calloc((size_t)n + 1, sizeof *buf);
-    float *work = calloc((size_t)mds_comm_all_reduce_work(all, n) + 1, sizeof *work);
+    float *work = calloc((size_t)mds_comm_all_reduce_work(all, n, MDSK_F32) + 1, 1);
     int bad;
 
     fill(buf, world.rank, n);
     buf[n] = 77;
-    must(mds_comm_all_reduce(all, buf, n, work), "all_reduce");
+    must(mds_comm_all_reduce(all, buf, n, MDSK_F32, work), "all_reduce");
     bad = wrong(buf, 0, n) + (buf[n] != 77);
     free(work);
     free(buf);
@@ -102,7 +102,7 @@ static void test_reduce_scatter(void)
 {
     static float in[64 * 500], out[500];
     void *work =
-        calloc((size_t)mds_comm_reduce_scatter_typed_work(all, 500, MDSK_F32) + 1, 1);
+        calloc((size_t)mds_comm_reduce_scatter_work(all, 500, MDSK_F32) + 1, 1);
     int bad = 0;
 
     for (int64_t n = 0; n <= 500; n = n * 3 + 1)
@@ -110,8 +110,7 @@ static void test_reduce_scatter(void)
             float *to = inside ? in + world.rank * n : out;
 
             fill(in, world.rank, n * world.ranks);
-            must(mds_comm_reduce_scatter_typed(all, in, to, n, MDSK_F32, work),
-                 "reduce_scatter");
+            reduce_scatter(all, in, to, n, MDSK_F32, work);
             bad += wrong(to, world.rank * n, n);
         }
     free(work);
@@ -129,7 +128,7 @@ static void start_bucket(struct mds_comm *c, int b, float *buf,
     int64_t n = bucket_count(b);
 
     fill(buf, world.rank, n);
-    must(mds_comm_all_reduce_start(c, buf, n, buf + MOST, req), "start");
+    must(mds_comm_all_reduce_start(c, buf, n, MDSK_F32, buf + MOST, req), "start");
 }
 
 /* Like gradients in a backward pass: more buckets than move at once, ranks that are
@@ -231,14 +230,13 @@ static void use_all(struct mds_comm *c, float *buf, float *work)
     double d[3] = {0};
     struct mds_comm_req req = {0};
 
-    must(mds_comm_all_reduce(c, buf, 1001, work), "all_reduce");
-    must(mds_comm_all_reduce_start(c, buf, 0, work, &req), "start");
+    must(mds_comm_all_reduce(c, buf, 1001, MDSK_F32, work), "all_reduce");
+    must(mds_comm_all_reduce_start(c, buf, 0, MDSK_F32, work, &req), "start");
     must(mds_comm_wait(&req), "wait");
     must(mds_comm_all_reduce_f64(c, d, 3, MDS_COMM_MAX), "all_reduce_f64");
     must(mds_comm_broadcast(c, buf, 999, 0), "broadcast");
     must(mds_comm_all_gather(c, buf, buf, 12), "all_gather");
-    must(mds_comm_reduce_scatter_typed(c, buf, buf, 10, MDSK_F32, work),
-         "reduce_scatter");
+    reduce_scatter(c, buf, buf, 10, MDSK_F32, work);
     must(mds_comm_barrier(c), "barrier");
 }
 
@@ -268,9 +266,9 @@ static void test_wrong_arguments(void)
     int self[] = {-1}, bad = 0;
     float x = 0;
 
-    bad += mds_comm_all_reduce(all, &x, -1, &x) != MDS_EBUG;
-    bad += mds_comm_all_reduce(all, NULL, 1, &x) != MDS_EBUG;
-    bad += mds_comm_all_reduce_start(all, &x, 1, &x, &busy) != MDS_EBUG;
+    bad += mds_comm_all_reduce(all, &x, -1, MDSK_F32, &x) != MDS_EBUG;
+    bad += mds_comm_all_reduce(all, NULL, 1, MDSK_F32, &x) != MDS_EBUG;
+    bad += mds_comm_all_reduce_start(all, &x, 1, MDSK_F32, &x, &busy) != MDS_EBUG;
     bad += mds_comm_broadcast(all, &x, 4, world.ranks) != MDS_EBUG;
     bad += mds_comm_create_mpi(self, 1, "none", &none) != MDS_EBUG || none;
     bad += mds_comm_create_dry(3, 3, "none", &none) != MDS_EBUG || none;

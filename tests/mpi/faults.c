@@ -48,7 +48,7 @@ static void run_silent(const char *in)
         must(mds_comm_recv_start(all, x, sizeof x, last, 7, &m), "recv");
         rc = mds_comm_p2p_wait(&m);
     } else {
-        rc = mds_comm_all_reduce(all, x, 100, work);
+        rc = mds_comm_all_reduce(all, x, 100, MDSK_F32, work);
     }
     snprintf(name, sizeof name, "rank %d has been silent", last);
     snprintf(awaited, sizeof awaited, " s for rank %d when rank", last);
@@ -155,10 +155,10 @@ static enum mds_rc call_something(const char *what)
     if (odd && strcmp(what, "kind") == 0)
         return mds_comm_barrier(all);
     if (odd && strcmp(what, "count") == 0)
-        return mds_comm_all_reduce(all, x, 99, work);
+        return mds_comm_all_reduce(all, x, 99, MDSK_F32, work);
     if (!odd && strcmp(what, "skip") == 0)
         MDS_TRY(mds_comm_all_reduce_f64(all, &d, 1, MDS_COMM_MAX));
-    return mds_comm_all_reduce(all, x, 100, work);
+    return mds_comm_all_reduce(all, x, 100, MDSK_F32, work);
 }
 
 static void run_differ(const char *what)
@@ -209,7 +209,7 @@ static void run_die(const char *how)
                 quit("step");
             _exit(0);
         }
-        must(mds_comm_all_reduce(all, x, 100, work), "step");
+        must(mds_comm_all_reduce(all, x, 100, MDSK_F32, work), "step");
     }
 }
 

@@ -211,7 +211,7 @@ int main(int argc, char **argv)
     must(mds_comm_create_nccl(ranks, 2, "pair", (struct mds_dev *)gpu, &c), "create");
     must(mds_comm_add_collectives(c), "collectives");
     must(mds_comm_add_lane(c, 3, 1), "a lane");
-    must(mds_comm_all_reduce(c, gpu, 8, work), "a sum");
+    must(mds_comm_all_reduce(c, gpu, 8, MDSK_F32, work), "a sum");
     mds_comm_destroy(c);
     nap(2000);
     if (world.rank == 0)

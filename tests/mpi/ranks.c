@@ -35,6 +35,15 @@ void check(int bad, const char *name)
         printf("%sok %d - %s\n", n > 0 ? "not " : "", checks, name);
 }
 
+void reduce_scatter(struct mds_comm *c, const void *in, void *out, int64_t per_rank,
+                    enum mdsk_dtype t, void *work)
+{
+    struct mds_comm_req req = {0};
+
+    must(mds_comm_reduce_scatter_start(c, in, out, per_rank, t, work, &req), "start");
+    must(mds_comm_wait(&req), "reduce_scatter");
+}
+
 void nap(int ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};

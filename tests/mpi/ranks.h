@@ -26,6 +26,10 @@ void must(enum mds_rc rc, const char *what);
 /* A check passes if it does on every rank. */
 void check(int bad, const char *name);
 
+/* Blocking. */
+void reduce_scatter(struct mds_comm *c, const void *in, void *out, int64_t per_rank,
+                    enum mdsk_dtype t, void *work);
+
 void nap(int ms);
 
 /* Rank r's i-th number: sums of them round differently in any other order. */

@@ -114,16 +114,16 @@ static int wrong16(const uint16_t *buf, int64_t i0, int64_t n, enum mdsk_dtype t
 static int reduce16(int64_t n, enum mdsk_dtype t)
 {
     static uint16_t buf[RANKS * MOST];
-    int64_t bytes = mds_comm_all_reduce_typed_work(all, n, t);
+    int64_t bytes = mds_comm_all_reduce_work(all, n, t);
     uint16_t *own = calloc((size_t)bytes + 1, 1);
     uint16_t out[MOST];
     int bad;
 
     fill16(buf, world.rank, n, t);
-    must(mds_comm_all_reduce_typed(all, buf, n, t, own), "all_reduce");
+    must(mds_comm_all_reduce(all, buf, n, t, own), "all_reduce");
     bad = wrong16(buf, 0, n, t);
     fill16(buf, world.rank, n * world.ranks, t);
-    must(mds_comm_reduce_scatter_typed(all, buf, out, n, t, work), "reduce_scatter");
+    reduce_scatter(all, buf, out, n, t, work);
     bad += wrong16(out, world.rank * n, n, t);
     free(own);
     return bad;
@@ -288,13 +288,13 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
     struct mds_comm_req req = {0};
     double d[3] = {0};
 
-    must(mds_comm_all_reduce(c, a, 1001, w), "all_reduce");
-    must(mds_comm_all_reduce_typed(c, a, 77, MDSK_BF16, w), "typed");
+    must(mds_comm_all_reduce(c, a, 1001, MDSK_F32, w), "all_reduce");
+    must(mds_comm_all_reduce(c, a, 77, MDSK_BF16, w), "typed");
     must(mds_comm_reduce_slices_start(c, a, 999, w, &req), "slices");
     must(mds_comm_wait(&req), "wait");
     must(mds_comm_gather_slices_start(c, a, 999, 2, &req), "slices");
     must(mds_comm_wait(&req), "wait");
-    must(mds_comm_reduce_scatter_typed(c, a, b, 10, MDSK_F32, w), "reduce_scatter");
+    reduce_scatter(c, a, b, 10, MDSK_F32, w);
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
     must(mds_comm_all_to_all(c, a, b, 20), "all_to_all");
     must(mds_comm_broadcast(c, a, 333, 0), "broadcast");
@@ -374,7 +374,7 @@ static void test_wrong_arguments(void)
     bad += mds_comm_all_to_all(all, x, x, 4) != MDS_EBUG;
     bad += mds_comm_gather_slices_start(all, x, 4, 4, &busy) != MDS_EBUG;
     bad += mds_comm_reduce_slices_start(all, x, -1, x, &req) != MDS_EBUG;
-    bad += mds_comm_all_reduce_typed(all, x, 4, MDSK_I32, x) != MDS_EBUG;
+    bad += mds_comm_all_reduce(all, x, 4, MDSK_I32, x) != MDS_EBUG;
     bad += strstr(mds_fail_text(), "requests.c:") == NULL;
     check(bad, "wrong arguments are refused");
 }
