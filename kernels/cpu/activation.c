@@ -33,6 +33,27 @@ MDSK_DISPATCH static void gelu_bwd(int64_t n, const float *x, const float *dy,
     }
 }
 
+MDSK_DISPATCH static void squared_relu(int64_t n, const float *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] > 0 ? x[i] : 0;
+
+        y[i] = v * v;
+    }
+}
+
+MDSK_DISPATCH static void squared_relu_bwd(int64_t n, const float *x, const float *dy,
+                                           float *dx)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] > 0 ? x[i] : 0;
+
+        dx[i] = dy[i] * (2 * v);
+    }
+}
+
 MDSK_DISPATCH static void swiglu(int64_t n, const float *gate, const float *up,
                                  float *y)
 {
@@ -61,7 +82,10 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
 static const struct {
     void (*fwd)(int64_t n, const float *x, float *y);
     void (*bwd)(int64_t n, const float *x, const float *dy, float *dx);
-} ungated[MDSK_ACTIVATION_KINDS] = {[MDSK_GELU] = {gelu, gelu_bwd}};
+} ungated[MDSK_ACTIVATION_KINDS] = {
+    [MDSK_GELU] = {gelu, gelu_bwd},
+    [MDSK_SQUARED_RELU] = {squared_relu, squared_relu_bwd},
+};
 
 static const struct {
     void (*fwd)(int64_t n, const float *gate, const float *up, float *y);

@@ -49,6 +49,22 @@ template <class T> struct gelu {
     }
 };
 
+template <class T> struct squared_relu {
+    static constexpr bool is_gated = false;
+
+    static __device__ float fwd(float x)
+    {
+        float v = x > 0 ? x : 0;
+
+        return v * v;
+    }
+
+    static __device__ float bwd(float x, float dy)
+    {
+        return dy * (2 * (x > 0 ? x : 0));
+    }
+};
+
 template <class T> struct swiglu {
     static constexpr bool is_gated = true;
 

@@ -2,8 +2,8 @@
 /* Models in the folders of Hugging Face's transformers: config.json, and safetensors
  * files with that library's names and layouts.
  *
- *   gpt2      learned positions, LayerNorm, GELU, biases
- *   gpt_neox  rotary positions, LayerNorm, GELU, biases, one branch after the other
+ *   gpt2      learned positions, LayerNorm, any activation without a gate, biases
+ *   gpt_neox  rotary positions, the same, one branch after the other
  *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
  *
  * GELU is the tanh form ("gelu_new"); rotary pairs are the halves of a head, in all

@@ -238,7 +238,6 @@ const struct mds_option_needless mds_megatron_lacking[] = {
     {"--apply-layernorm-1p", variants},
     {"--apply-residual-connection-post-layernorm", variants},
     {"--fp32-residual-connection", variants},
-    {"--squared-relu", variants},
     {"--openai-gelu", variants},
     {"--onnx-safe", variants},
     {"--add-qkv-bias", variants},

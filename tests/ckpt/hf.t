@@ -68,6 +68,15 @@ for kind in gpt2 gpt_neox llama; do
     '
 done
 
+test_expect_success 'squared ReLU is relu2, out and in' '
+    for kind in gpt2 gpt_neox; do
+        eval options=\$$kind && pretrain $options --squared-relu --train-iters 1 --save $kind-relu2 &&
+        mds_ckpt export --format hf --output $kind-relu2-hf $kind-relu2 &&
+        grep "\": \"relu2\"," $kind-relu2-hf/config.json &&
+        mds_ckpt import $kind-relu2-hf $kind-relu2-back && mds_ckpt diff --weights $kind-relu2 $kind-relu2-back &&
+        mds_ckpt info --config $kind-relu2-back | grep "^  squared_relu: true " || return 1
+    done
+'
 test_expect_success 'without biases: theirs are zeros' '
     for kind in gpt2 gpt_neox; do
         eval options=\$$kind && pretrain $options --disable-bias-linear --train-iters 2 --save $kind-plain &&

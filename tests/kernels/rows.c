@@ -339,12 +339,23 @@ static double gelu_slope(double x)
     return sigmoid(u) * (1 + x * du * sigmoid(-u));
 }
 
+static double squared_relu(double x)
+{
+    return x > 0 ? x * x : 0;
+}
+
+static double squared_relu_slope(double x)
+{
+    return x > 0 ? 2 * x : 0;
+}
+
 /* Of x, or of the gate. */
 static const struct {
     double (*value)(double x), (*slope)(double x);
 } function[MDSK_ACTIVATION_KINDS] = {
     [MDSK_GELU] = {gelu, gelu_slope},
     [MDSK_SWIGLU] = {silu, silu_slope},
+    [MDSK_SQUARED_RELU] = {squared_relu, squared_relu_slope},
 };
 
 struct activation {

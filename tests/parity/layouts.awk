@@ -13,6 +13,8 @@
 # attention meets Ulysses and rings alone.  Left out are ZeRO without ranks that have the
 # same weights, parts that divide no heads, and shapes with more ranks than 8.
 #
+# Blocks of other forms (MODEL+FORM) meet some of these grids alone.
+#
 # Models: gpt has 8 blocks and 8 heads; llama 6 blocks (which 4 stages share unevenly), 8
 # heads and 4 key/value heads.
 
@@ -114,7 +116,7 @@ function plain(turn,    reference) {
 # Blocks whose buffers are on the host meanwhile, where two of a stage stay: all others, or
 # all but one, in turn.
 function away(turn,    n, reference) {
-    n = (model == "gpt" ? 8 : 6) / pp - 2 - turn % 2
+    n = (model ~ /^gpt/ ? 8 : 6) / pp - 2 - turn % 2
     if (chunk || n < 1) return
     name = reference = model
     options = ""
@@ -187,6 +189,33 @@ function pipelines() {
         }
 }
 
+function on(t, s, u, r, p, d) {
+    tp = t; sp = s; ulysses = u; ring = r; pp = p; dp = d; chunk = 0
+    ranks = tp * ulysses * ring * pp * dp
+}
+
+# A block of another form, on grids that have each kind of group, with each way of keeping
+# or computing again what it saves.
+function variant(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    long("full", 1, 0)
+    long("sel", 1, 1, 23)
+    away(1)
+    on(2, 0, 1, 1, 1, 1)
+    exact(0, "none", "part", 2)
+    on(2, 1, 1, 1, 1, 1)
+    exact(0, "none", "none", 4)
+    long("sel", 0, 1)
+    on(1, 0, 2, 2, 1, 1)
+    exact(3, "none", "sel", 1)
+    long("full", 0, 2)
+    on(2, 1, 2, 1, 2, 1)
+    exact(1, "cpu", "full", 2)
+    half("bf16", 2, "none")
+}
+
 BEGIN {
     heads["gpt"] = 8
     heads["llama"] = 4
@@ -198,4 +227,5 @@ BEGIN {
                     for (ring = 1; ring <= 4; ring *= 2)
                         if (heads[model] % (tp * ulysses) == 0) pipelines()
     }
+    variant("gpt+relu2")
 }

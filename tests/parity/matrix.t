@@ -34,6 +34,7 @@ words_of() {
     llama) echo '--num-layers 6 --num-key-value-heads 4 --normalization RMSNorm --swiglu
         --disable-bias-linear --use-rotary-position-embeddings
         --untie-embeddings-and-output-weights' ;;
+    relu2) echo '--squared-relu' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;

@@ -46,12 +46,14 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir gpt llama llama-2
+mkdir gpt relu2 llama llama-2
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
     result "gpt: mds trains 50 steps" pretrain gpt 1 $gpt
     compare gpt $gpt
+    result "squared ReLU: mds trains 50 steps" pretrain relu2 1 $gpt --squared-relu
+    compare relu2 $gpt --squared-relu
     result "llama: PyTorch writes weights" "$python" "$here/reference.py" \
         init llama.safetensors --seq-length 64 $llama \
         --padded-vocab "$(padded_vocab gpt/weights.safetensors)"

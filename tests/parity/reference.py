@@ -37,6 +37,7 @@ def options(argv):
     for flag in (
         "use-rotary-position-embeddings",
         "swiglu",
+        "squared-relu",
         "disable-bias-linear",
         "untie-embeddings-and-output-weights",
     ):
@@ -109,6 +110,8 @@ def mlp(w, name, x, o):
     up = linear(w, f"{name}.up", x)
     if o.swiglu:
         inner = F.silu(linear(w, f"{name}.gate", x)) * up
+    elif o.squared_relu:
+        inner = F.relu(up) ** 2
     else:
         inner = F.gelu(up, approximate="tanh")
     return linear(w, f"{name}.down", inner)

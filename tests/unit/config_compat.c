@@ -56,6 +56,7 @@ static void test_megatron_flags(void **state)
                                         "--rotary-percent 0.5",
                                         "--normalization rmsnorm",
                                         "--swiglu",
+                                        "--squared-relu",
                                         "--disable-bias-linear",
                                         "--untie-embeddings-and-output-weights",
                                         "--zero-stage 3",

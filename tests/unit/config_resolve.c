@@ -161,6 +161,16 @@ static void test_derived_model(void **state)
     assert_int_equal(mds_config_set_vocab(r.run, 99), MDS_OK);
     assert_int_equal(r.run->config.model.vocab, 100);
     close_reading(&r);
+    r = resolve("--squared-relu", 1);
+    assert_fine(&r);
+    assert_int_equal(r.run->config.model.activation, MDSK_SQUARED_RELU);
+    assert_int_equal(r.run->config.model.ffn_hidden, 256);
+    close_reading(&r);
+    r = resolve("--swiglu --squared-relu", 1);
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_int_equal(r.diag.faults, 1);
+    assert_said(&r.diag, "--swiglu and --squared-relu are both set");
+    close_reading(&r);
     r = read_config("");
     assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_EUSER);
     assert_said(&r.diag, "the model has no shape");
