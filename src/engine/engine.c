@@ -132,19 +132,23 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
 {
     const struct mds_config *c = e->config;
     const struct mds_parallel_config *p = &c->parallel;
-    struct mds_zero_spec spec = {.optim = &c->optim,
-                                 .params = e->params,
-                                 .dev = e->dev,
-                                 .group = mds_group(e->groups, MDS_AXES_TOKENS),
-                                 .stage = (int)p->zero_stage,
-                                 .optimizer = p->offload_optimizer,
-                                 .weights = p->offload_params,
-                                 .nvme_path = p->nvme_path,
-                                 .bucket_bytes = c->train.bucket_bytes,
-                                 .overlap = c->train.overlap_grad_reduce,
-                                 .host = e->host_dev,
-                                 .threads = threads};
+    struct mds_zero_spec spec = {
+        .optim = &c->optim,
+        .params = e->params,
+        .dev = e->dev,
+        .group = mds_group(e->groups, mds_params_sum_axes(e->params)),
+        .stage = (int)p->zero_stage,
+        .optimizer = p->offload_optimizer,
+        .weights = p->offload_params,
+        .nvme_path = p->nvme_path,
+        .bucket_bytes = c->train.bucket_bytes,
+        .overlap = c->train.overlap_grad_reduce,
+        .host = e->host_dev,
+        .threads = threads};
 
+    if (!spec.group)
+        return mds_fail(MDS_EBUG, "gradients are summed over axes %#x: no such group",
+                        mds_params_sum_axes(e->params));
     return mds_zero_create(&spec, &e->state, &e->zero);
 }
 

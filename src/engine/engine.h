@@ -103,7 +103,7 @@ enum mds_rc mds_engine_whole_params(const struct mds_config *config,
                                     struct mds_params **out);
 
 /* The registry that an engine with these groups would have.  Which slice of a unit is
- * the rank's (mds_zero_share) follows from mds_group(groups, MDS_AXES_TOKENS). */
+ * the rank's (mds_zero_share) follows from its place along mds_params_sum_axes. */
 enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    const struct mds_groups *groups,
                                    struct mds_params **out);

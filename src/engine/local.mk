@@ -9,6 +9,10 @@ src_engine_libmds_engine_a_SOURCES = \
 
 engine_libs = src/engine/libmds_engine.a $(model_libs) $(pipeline_libs) $(optim_libs)
 
+check_PROGRAMS += tests/mpi/axes
+tests_mpi_axes_SOURCES = tests/mpi/axes.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_axes_LDADD = $(engine_libs)
+
 unit_tests += tests/unit/engine tests/unit/engine_memory
 engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h
 tests_unit_engine_SOURCES = tests/unit/engine.c $(engine_fixture)

@@ -137,7 +137,7 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
         sums[1] = s.loss.count;
     }
     if (mds_zero_owns_slices(e->zero) ||
-        mds_groups_place(e->groups, MDS_AXES_TOKENS) == 0)
+        mds_groups_place(e->groups, mds_params_sum_axes(e->params)) == 0)
         sums[2] = s.grad_squares;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
                                     MDS_COMM_SUM));

@@ -3,16 +3,24 @@
 #include "model/modules.h"
 #include "tensor/op.h"
 
+#include <stdio.h>
+
+/* With sequence parallelism each tensor rank norms its slice of the rows. */
 struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int place)
 {
-    const struct mds_model_config *cfg = &reg->g->cfg;
+    const struct mds_gpt *g = reg->g;
     struct norm_ids id = {-1, -1, place};
+    struct mds_param_spec s = {.rows = g->cfg.hidden,
+                               .init = MDS_INIT_ONE,
+                               .partial = g->sequence_parallel ? MDS_AXIS_TENSOR : 0};
 
-    id.gamma = mds_gpt_add_vector(reg, name, "gamma", cfg->hidden, MDS_INIT_ONE,
-                                  MDS_SHARD_NONE, 0);
-    if (cfg->norm == MDS_NORM_LAYERNORM)
-        id.beta = mds_gpt_add_vector(reg, name, "beta", cfg->hidden, MDS_INIT_ZERO,
-                                     MDS_SHARD_NONE, 0);
+    snprintf(s.name, sizeof s.name, "%s.gamma", name);
+    id.gamma = mds_gpt_add_param(reg, &s);
+    if (g->cfg.norm == MDS_NORM_LAYERNORM) {
+        s.init = MDS_INIT_ZERO;
+        snprintf(s.name, sizeof s.name, "%s.beta", name);
+        id.beta = mds_gpt_add_param(reg, &s);
+    }
     return id;
 }
 
@@ -73,7 +81,8 @@ enum mds_rc mds_gpt_norm_grads_end(const struct context *c,
 
     if (!c->norm_grads)
         return MDS_OK;
-    MDS_TRY(mds_tp_sum(&c->par, c->norm_grads, 2 * H * n));
+    MDS_TRY(mds_par_sum(&c->par, mds_params_early_axes(c->g->ps, first->gamma),
+                        c->norm_grads, 2 * H * n));
     for (int i = 0; i < n; i++) {
         MDS_TRY(add_grad(c, norm_grads(c, id[i]), id[i]->gamma));
         MDS_TRY(add_grad(c, norm_grads(c, id[i]) + H, id[i]->beta));

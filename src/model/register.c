@@ -6,12 +6,17 @@
 
 int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
 {
+    const struct mds_groups *groups = reg->g->groups;
     int id = -1;
 
-    spec->parts = mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
-    spec->part = mds_groups_place(reg->g->groups, MDS_AXIS_TENSOR);
-    if (spec->shard == MDS_SHARD_NONE && spec->part > 0)
-        spec->duplicate = 1; /* the group's first rank counts what all have */
+    spec->axes = spec->shard == MDS_SHARD_NONE ? 0 : MDS_AXIS_TENSOR;
+    spec->partial |= MDS_AXES_TOKENS;
+    spec->parts = mds_groups_size(groups, spec->axes);
+    spec->part = mds_groups_place(groups, spec->axes);
+    /* The first rank of a stage that has it counts it; among ranks of other tokens ZeRO
+     * sees to that. */
+    if (mds_groups_place(groups, MDS_AXES_STAGE & ~(spec->axes | MDS_AXES_TOKENS)) > 0)
+        spec->duplicate = 1;
     if (reg->rc == MDS_OK)
         reg->rc = mds_params_add(reg->g->ps, spec, &id);
     return id;

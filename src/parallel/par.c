@@ -78,3 +78,16 @@ enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,
     *out = at;
     return MDS_OK;
 }
+
+enum mds_rc mds_par_sum(const struct mds_par *p, unsigned axes, float *x, int64_t n)
+{
+    struct mds_comm *group = mds_group(p->groups, axes);
+    int64_t bytes = mds_comm_all_reduce_work(group, n, MDSK_F32);
+    struct mds_arena_mark mark = mds_arena_mark(p->arena);
+    void *work = NULL;
+
+    MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, bytes, &work));
+    MDS_TRY(mds_comm_all_reduce(group, x, n, MDSK_F32, work));
+    mds_arena_release(p->arena, mark);
+    return MDS_OK;
+}

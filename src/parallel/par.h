@@ -71,4 +71,8 @@ enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
 enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,
                              int64_t elements, float **out);
 
+/* x [n] becomes the sum over the group of these axes: for gradients that are summed
+ * before they are ready (mds_params_early_axes). */
+enum mds_rc mds_par_sum(const struct mds_par *p, unsigned axes, float *x, int64_t n);
+
 #endif

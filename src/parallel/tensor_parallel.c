@@ -155,16 +155,3 @@ enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
     MDS_TRY(mds_tp_leave_start(p, out, mds_par_rows(p)));
     return mds_tp_leave_wait(out);
 }
-
-enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n)
-{
-    struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
-    int64_t bytes = mds_comm_all_reduce_work(tp, n, MDSK_F32);
-    struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    void *work = NULL;
-
-    MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, bytes, &work));
-    MDS_TRY(mds_comm_all_reduce(tp, x, n, MDSK_F32, work));
-    mds_arena_release(p->arena, mark);
-    return MDS_OK;
-}

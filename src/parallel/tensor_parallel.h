@@ -64,8 +64,4 @@ enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
                          struct mds_tp_flow *in);
 enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out);
 
-/* x [n] becomes the sum over the group: for gradients of parameters that are on every
- * tp rank, each of which saw its own slice of rows only (norms, biases). */
-enum mds_rc mds_tp_sum(const struct mds_par *p, float *x, int64_t n);
-
 #endif

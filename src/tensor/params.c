@@ -16,6 +16,7 @@ struct mds_params {
     struct mds_param_unit *unit;
     int units;
     int64_t count;
+    unsigned sum_axes; /* of all parameters */
     struct mds_param_hooks hooks;
 };
 
@@ -128,6 +129,8 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     u->count = aligned(p->offset + p->count) - u->first;
     u->params++;
     ps->count += p->count;
+    ps->sum_axes =
+        ps->n > 0 ? ps->sum_axes & mds_param_sum_axes(spec) : mds_param_sum_axes(spec);
     ps->hash[ps->n] = mds_param_hash(spec->name);
     *id = ps->n++;
     return MDS_OK;
@@ -156,6 +159,16 @@ int mds_params_units(const struct mds_params *ps)
 const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int unit)
 {
     return &ps->unit[unit];
+}
+
+unsigned mds_params_sum_axes(const struct mds_params *ps)
+{
+    return ps->sum_axes;
+}
+
+unsigned mds_params_early_axes(const struct mds_params *ps, int id)
+{
+    return mds_param_sum_axes(&ps->list[id].spec) & ~ps->sum_axes;
 }
 
 int mds_params_find(const struct mds_params *ps, const char *name)

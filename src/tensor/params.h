@@ -20,8 +20,8 @@
 
 enum mds_init { MDS_INIT_ZERO, MDS_INIT_ONE, MDS_INIT_NORMAL };
 
-/* How ranks of a tensor-parallel group share a parameter: each has the part-th of
- * `parts` equal runs of rows (columns), or all of it. */
+/* How ranks share a parameter: each has the part-th of `parts` equal runs of rows
+ * (columns), or all of it. */
 enum mds_shard { MDS_SHARD_NONE, MDS_SHARD_ROWS, MDS_SHARD_COLS };
 
 struct mds_param_spec {
@@ -33,9 +33,12 @@ struct mds_param_spec {
     int packed; /* starts right behind the one before, so that both can be one operand
                  */
     enum mds_shard shard;
-    int parts, part; /* 0, 0: not shared */
-    int duplicate;   /* another rank with this very share counts it in norms */
-    int by_product;  /* the first to give its gradient is a product, of all of it */
+    unsigned axes;    /* ranks along these (topo/axes.h) have other shards of it */
+    unsigned partial; /* ranks along these make other parts of its gradient, from other
+                         tokens or with other shards */
+    int parts, part;  /* shards, and which is here; 0, 0: not shared */
+    int duplicate;    /* another rank with this very share counts it in norms */
+    int by_product;   /* the first to give its gradient is a product, of all of it */
 };
 
 struct mds_param {
@@ -92,6 +95,18 @@ int mds_params_n(const struct mds_params *ps);
 const struct mds_param *mds_params_get(const struct mds_params *ps, int id);
 int mds_params_units(const struct mds_params *ps);
 const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int unit);
+
+/* The axes along which parts of a gradient are to be added up: of ranks that have the
+ * same shard. */
+static inline unsigned mds_param_sum_axes(const struct mds_param_spec *s)
+{
+    return s->partial & ~s->axes;
+}
+
+/* Those that all parameters have in common, over which the storage's owner sums what is
+ * ready; and the others of one, over which whoever makes its gradient does before. */
+unsigned mds_params_sum_axes(const struct mds_params *ps);
+unsigned mds_params_early_axes(const struct mds_params *ps, int id);
 
 /* -1 if there is none of that name. */
 int mds_params_find(const struct mds_params *ps, const char *name);

@@ -25,8 +25,9 @@ enum mds_axis_bit {
 };
 enum { MDS_AXES = 5, MDS_AXES_MOST = 8 /* of any table */ };
 
-/* Sets. */
+/* Sets: ranks that see other tokens; of one pipeline stage; of the world. */
 #define MDS_AXES_TOKENS (MDS_AXIS_ULYSSES | MDS_AXIS_RING | MDS_AXIS_DATA)
+#define MDS_AXES_STAGE (MDS_AXES_ALL & ~(unsigned)MDS_AXIS_PIPELINE)
 #define MDS_AXES_ALL ((1u << MDS_AXES_MOST) - 1)
 
 extern const struct mds_axis mds_axes[]; /* behind the last row one without a name */
