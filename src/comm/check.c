@@ -6,12 +6,11 @@
 
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
-/* What travels.  Zeroed before it is filled in, so that bytes can be compared. */
+/* What travels. */
 struct mds_comm_print {
-    int kind, dtype, op, peer, line, world_rank;
-    int64_t count;
+    struct mds_comm_call call; /* whose .file is the sender's address */
+    int world_rank;
     char file[96];
 };
 
@@ -22,27 +21,8 @@ void mds_comm_set_check(int check)
     on = check;
 }
 
-int mds_comm_checks(void)
-{
-    return on;
-}
-
-static void take_print(const struct mds_comm *c, const struct mds_comm_call *call,
-                       struct mds_comm_print *p)
-{
-    memset(p, 0, sizeof *p);
-    p->kind = (int)call->kind;
-    p->dtype = call->dtype;
-    p->op = call->op;
-    p->peer = call->peer;
-    p->line = call->line;
-    p->world_rank = c->peers.world[c->peers.rank];
-    p->count = call->count;
-    snprintf(p->file, sizeof p->file, "%s", call->file);
-}
-
 /* Two lines may make the same call, in the branches of an if. */
-static int same(const struct mds_comm_print *a, const struct mds_comm_print *b)
+static int same(const struct mds_comm_call *a, const struct mds_comm_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
            a->peer == b->peer && a->count == b->count;
@@ -50,16 +30,10 @@ static int same(const struct mds_comm_print *a, const struct mds_comm_print *b)
 
 static void put(const struct mds_comm_print *p, char *text, int size)
 {
-    const struct mds_comm_call call = {
-        .kind = (enum mds_comm_kind)p->kind,
-        .dtype = p->dtype,
-        .op = p->op,
-        .peer = p->peer,
-        .line = p->line,
-        .file = p->file,
-        .count = p->count,
-    };
+    struct mds_comm_call call = p->call;
 
+    call.file = p->file;
+    call.number = 0; /* it has been said */
     mds_watch_call_text(&call, text, size);
 }
 
@@ -68,7 +42,7 @@ static enum mds_rc compare(struct mds_comm *c, const struct mds_comm_call *call)
     const struct mds_comm_print *first = &c->print[0], *p = first;
     char ours[256], theirs[256];
 
-    while (p < first + c->peers.size && same(p, first))
+    while (p < first + c->peers.size && same(&p->call, &first->call))
         p++;
     if (p == first + c->peers.size)
         return MDS_OK;
@@ -87,12 +61,18 @@ static enum mds_rc compare(struct mds_comm *c, const struct mds_comm_call *call)
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
 {
     const int64_t bytes = sizeof *c->print;
+    struct mds_comm_print *own;
 
+    if (!on)
+        return MDS_OK;
     if (!c->print)
         c->print = mds_zalloc((size_t)c->peers.size, sizeof *c->print);
     if (!c->print)
         return MDS_EMEM;
-    take_print(c, call, &c->print[c->peers.rank]);
+    own = &c->print[c->peers.rank];
+    own->call = *call;
+    own->world_rank = c->peers.world[c->peers.rank];
+    snprintf(own->file, sizeof own->file, "%s", call->file);
     for (int i = 1; i < c->peers.size; i++) {
         int p = (c->peers.rank + i) % c->peers.size;
 

@@ -6,17 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { TAG = 0 };
-
-static enum mds_rc send_to(struct mds_comm *c, int peer, const void *buf, int64_t bytes)
-{
-    return mds_mpi_send(c->mpi, 0, TAG, peer, buf, bytes);
-}
-
-static enum mds_rc recv_from(struct mds_comm *c, int peer, void *buf, int64_t bytes)
-{
-    return mds_mpi_recv(c->mpi, 0, TAG, peer, buf, bytes);
-}
+enum { SLOT = 0, TAG = 0 };
 
 /* Begin a collective that is complete before its function returns. */
 static enum mds_rc begin(struct mds_comm *c, int ok, const struct mds_comm_call *call)
@@ -48,8 +38,9 @@ static enum mds_rc spread_f64(struct mds_comm *c, int n)
         int from = (c->peers.rank + held) % c->peers.size;
         int to = (c->peers.rank + c->peers.size - held) % c->peers.size;
 
-        MDS_TRY(recv_from(c, from, c->f64 + (size_t)held * n, bytes));
-        MDS_TRY(send_to(c, to, c->f64, bytes));
+        MDS_TRY(
+            mds_mpi_recv(c->mpi, SLOT, TAG, from, c->f64 + (size_t)held * n, bytes));
+        MDS_TRY(mds_mpi_send(c->mpi, SLOT, TAG, to, c->f64, bytes));
         MDS_TRY(block(c));
     }
     return MDS_OK;
@@ -110,12 +101,14 @@ static enum mds_rc pass_down(struct mds_comm *c, void *buf, int64_t bytes, int r
     while (reach < c->peers.size && !(me & reach))
         reach *= 2;
     if (me != 0) {
-        MDS_TRY(recv_from(c, (me - reach + root) % c->peers.size, buf, bytes));
+        MDS_TRY(mds_mpi_recv(c->mpi, SLOT, TAG, (me - reach + root) % c->peers.size,
+                             buf, bytes));
         MDS_TRY(block(c));
     }
     for (reach /= 2; reach > 0; reach /= 2)
         if (me + reach < c->peers.size)
-            MDS_TRY(send_to(c, (me + reach + root) % c->peers.size, buf, bytes));
+            MDS_TRY(mds_mpi_send(c->mpi, SLOT, TAG, (me + reach + root) % c->peers.size,
+                                 buf, bytes));
     return block(c);
 }
 

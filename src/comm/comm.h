@@ -94,7 +94,6 @@ struct mds_comm_count {
 struct mds_comm_stats {
     int64_t calls, wire_bytes; /* of all kinds */
     struct mds_comm_count of[MDS_COMM_KINDS];
-    double wait_s; /* spent in blocking calls and waits */
 };
 
 const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c);

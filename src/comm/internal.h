@@ -65,12 +65,11 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
 
 /* ---- the front of every call (check.c, account.c) ---- */
 
-/* Whether the members compare calls, and the comparison. */
-int mds_comm_checks(void);
+/* If so wanted (mds_comm_set_check), compare it with what the other members call. */
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call);
 
 /* The beginning of every call, of which the caller filled in what it asks for: count
- * it, number it, note its place, compare it with the other members' if so wanted. */
+ * it, number it, note its place, check it. */
 enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call);
 
 /* Whether p is memory of the device for which the group has a transport of its own. */

@@ -116,34 +116,44 @@ static void copy_own(const struct mds_comm *c, void *to, const void *from,
         memcpy(to, from, (size_t)bytes);
 }
 
+/* Sums of `in`, of slices of chunk elements; the caller says where they go. */
+static struct mds_comm_req make_sum(const struct mds_comm *c, int stages,
+                                    const void *in, int64_t count, int64_t chunk,
+                                    enum mdsk_dtype dtype, void *work)
+{
+    int64_t e = (int64_t)mdsk_dtype_size(dtype);
+
+    return (struct mds_comm_req){
+        .call = {.kind = stages & MDS_COMM_GATHERING ? MDS_COMM_ALL_REDUCE
+                                                     : MDS_COMM_REDUCE_SCATTER,
+                 .dtype = dtype,
+                 .op = MDS_COMM_SUM,
+                 .peer = -1,
+                 .count = count},
+        .in = in,
+        .work = work,
+        .count = count,
+        .chunk = chunk,
+        .step = sum_step(c, e),
+        .elem_bytes = (int)e,
+        .stages = stages,
+    };
+}
+
 /* Both halves of an all-reduce, or one. */
 static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
                                 enum mdsk_dtype dtype, void *work, int stages,
                                 struct mds_comm_req *req)
 {
-    int64_t first, n, e = (int64_t)mdsk_dtype_size(dtype);
+    int64_t chunk = chunk_of(count, c->peers.size), first, n;
+    struct mds_comm_req made = make_sum(c, stages, buf, count, chunk, dtype, work);
     int ok = fits(req, count, buf, buf) && can_add(dtype);
-    int both = stages & MDS_COMM_GATHERING;
-    struct mds_comm_req made = {
-        .call = {.kind = both ? MDS_COMM_ALL_REDUCE : MDS_COMM_REDUCE_SCATTER,
-                 .dtype = dtype,
-                 .op = MDS_COMM_SUM,
-                 .peer = -1,
-                 .count = count},
-        .in = buf,
-        .out = buf,
-        .work = work,
-        .count = count,
-        .elem_bytes = (int)e,
-        .stages = stages,
-    };
 
     ok = ok && (work || mds_comm_all_reduce_work(c, count, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
     mds_comm_slice(count, c->peers.size, c->peers.rank, &first, &n);
-    made.sum = (char *)buf + first * e;
-    made.chunk = chunk_of(count, c->peers.size);
-    made.step = sum_step(c, e);
+    made.out = buf;
+    made.sum = made.out + first * made.elem_bytes;
     return launch(c, &made, req);
 }
 
@@ -165,28 +175,15 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
                                           int64_t per_rank, enum mdsk_dtype dtype,
                                           void *work, struct mds_comm_req *req)
 {
-    int64_t e = (int64_t)mdsk_dtype_size(dtype), count = c->peers.size * per_rank;
+    struct mds_comm_req made = make_sum(
+        c, MDS_COMM_REDUCING, in, c->peers.size * per_rank, per_rank, dtype, work);
     int ok = fits(req, per_rank, in, out) && can_add(dtype);
-    struct mds_comm_req made = {
-        .call = {.kind = MDS_COMM_REDUCE_SCATTER,
-                 .dtype = dtype,
-                 .op = MDS_COMM_SUM,
-                 .peer = -1,
-                 .count = count},
-        .in = in,
-        .sum = out,
-        .work = work,
-        .count = count,
-        .chunk = per_rank,
-        .step = sum_step(c, e),
-        .elem_bytes = (int)e,
-        .stages = MDS_COMM_REDUCING,
-    };
 
     ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank, dtype) == 0);
     MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    made.sum = out;
     if (c->peers.size == 1)
-        copy_own(c, out, in, count * e);
+        copy_own(c, out, in, made.count * made.elem_bytes);
     return launch(c, &made, req);
 }
 
@@ -212,23 +209,30 @@ enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t 
     return launch(c, &made, req);
 }
 
-enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *out,
-                                      int64_t bytes, struct mds_comm_req *req)
+/* A block of each rank's moves whole. */
+static struct mds_comm_req make_blocks(const struct mds_comm *c,
+                                       enum mds_comm_kind kind, const void *in,
+                                       void *out, int64_t bytes)
 {
-    struct mds_comm_req made = {
-        .call = {.kind = MDS_COMM_ALL_GATHER,
-                 .dtype = -1,
-                 .op = -1,
-                 .peer = -1,
-                 .count = c->peers.size * bytes},
+    int64_t all = c->peers.size * bytes;
+
+    return (struct mds_comm_req){
+        .call = {.kind = kind, .dtype = -1, .op = -1, .peer = -1, .count = all},
         .in = in,
         .out = out,
-        .count = c->peers.size * bytes,
+        .count = all,
         .chunk = bytes,
         .step = copy_step(1),
         .elem_bytes = 1,
-        .stages = MDS_COMM_GATHERING,
+        .stages =
+            kind == MDS_COMM_ALL_GATHER ? MDS_COMM_GATHERING : MDS_COMM_SCATTERING,
     };
+}
+
+enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *out,
+                                      int64_t bytes, struct mds_comm_req *req)
+{
+    struct mds_comm_req made = make_blocks(c, MDS_COMM_ALL_GATHER, in, out, bytes);
 
     MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out), &made.call));
     copy_own(c, (char *)out + c->peers.rank * bytes, in, bytes);
@@ -238,24 +242,11 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
 enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *out,
                                       int64_t bytes, struct mds_comm_req *req)
 {
-    struct mds_comm_req made = {
-        .call = {.kind = MDS_COMM_ALL_TO_ALL,
-                 .dtype = -1,
-                 .op = -1,
-                 .peer = -1,
-                 .count = c->peers.size * bytes},
-        .in = in,
-        .out = out,
-        .count = c->peers.size * bytes,
-        .chunk = bytes,
-        .step = copy_step(1),
-        .elem_bytes = 1,
-        .stages = MDS_COMM_SCATTERING,
-    };
+    struct mds_comm_req made = make_blocks(c, MDS_COMM_ALL_TO_ALL, in, out, bytes);
     int64_t own = c->peers.rank * bytes;
+    int ok = fits(req, bytes, in, out) && (bytes == 0 || in != out);
 
-    MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out) && (bytes == 0 || in != out),
-                           &made.call));
+    MDS_TRY(mds_comm_enter(c, ok, &made.call));
     copy_own(c, (char *)out + own, (const char *)in + own, bytes);
     return launch(c, &made, req);
 }

@@ -100,10 +100,10 @@ static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *ca
 }
 
 static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *call,
-                              struct mds_comm *const *until, double start)
+                              struct mds_comm *const *until)
 {
     const double pause_s = 0.1, standstill_s = 1;
-    double heard = start, pondered = start, looked = start;
+    double heard = mds_clock_s(), pondered = heard, looked = heard;
 
     for (;;) {
         int done = 0, moved;
@@ -144,19 +144,17 @@ static void end_wait(void)
 enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
                            struct mds_comm *const *until)
 {
-    double start = mds_clock_s();
     enum mds_rc rc;
 
     if (c->peers.broken)
         return mds_comm_fail_broken(c, call);
     mds_watch_begin(c->peers.tag, call);
     begin_wait(call);
-    rc = wait_until(c, call, until, start);
+    rc = wait_until(c, call, until);
     end_wait();
     mds_watch_end();
     if (rc)
         c->peers.broken = rc;
-    c->stats.wait_s += mds_clock_s() - start;
     return rc;
 }
 

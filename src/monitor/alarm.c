@@ -23,23 +23,6 @@ void mds_alarm_ring(enum mds_alarm why)
     }
 }
 
-int mds_alarm_heard(enum mds_alarm why)
-{
-    int there = 0;
-    MPI_Status status;
-
-    if (MPI_Iprobe(MPI_ANY_SOURCE, (int)why, MPI_COMM_WORLD, &there, &status) !=
-        MPI_SUCCESS)
-        return -1;
-    return there ? status.MPI_SOURCE : -1;
-}
-
-/* ---- who waits for whom ---- */
-
-enum { ANSWER = MDS_ALARM_ENDS + 1, NO_WORD = -2 };
-
-static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
-
 static int arrived(int tag, MPI_Status *status)
 {
     int there = 0;
@@ -48,6 +31,19 @@ static int arrived(int tag, MPI_Status *status)
                MPI_SUCCESS &&
            there;
 }
+
+int mds_alarm_heard(enum mds_alarm why)
+{
+    MPI_Status status;
+
+    return arrived((int)why, &status) ? status.MPI_SOURCE : -1;
+}
+
+/* ---- who waits for whom ---- */
+
+enum { ANSWER = MDS_ALARM_ENDS + 1, NO_WORD = -2 };
+
+static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
 
 static void start_table(void)
 {

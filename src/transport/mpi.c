@@ -12,7 +12,7 @@
 /* The messages of a slot, in the order they were added.  Finished ones are
  * MPI_REQUEST_NULL until the last one finishes and the slot is emptied. */
 struct slot {
-    MPI_Request *requests; /* [2 (size - 1)] */
+    MPI_Request *requests; /* [2 (size - 1)], of all slots' */
     int *peers;            /* of each request: rank in the group, or ~rank for a send */
     int used, left;
 };
@@ -20,8 +20,10 @@ struct slot {
 struct mds_mpi {
     struct mds_peers *peers;
     MPI_Comm comm;
-    int *indices;         /* [2 (size - 1)], MPI_Testsome's answer, */
-    MPI_Status *statuses; /* and why it failed */
+    int *indices;          /* [2 (size - 1)], MPI_Testsome's answer, */
+    MPI_Status *statuses;  /* and why it failed */
+    MPI_Request *requests; /* [slots, 2 (size - 1)] */
+    int *ends;             /* the same, for the slots' peers */
     struct slot slots[MDS_MPI_SLOTS];
 };
 
@@ -42,38 +44,40 @@ static enum mds_rc fail_mpi(const struct mds_mpi *m, const char *call, int code)
                     call, text);
 }
 
-static enum mds_rc add(struct mds_mpi *m, int slot, int peer, int64_t bytes,
-                       MPI_Request **request)
+static enum mds_rc post(struct mds_mpi *m, int sends, void *buf, int64_t bytes,
+                        int peer, int tag, MPI_Request *r)
+{
+    int n = (int)bytes;
+
+    return sends ? fail_mpi(m, "MPI_Isend",
+                            MPI_Isend(buf, n, MPI_BYTE, peer, tag, m->comm, r))
+                 : fail_mpi(m, "MPI_Irecv",
+                            MPI_Irecv(buf, n, MPI_BYTE, peer, tag, m->comm, r));
+}
+
+static enum mds_rc add(struct mds_mpi *m, int slot, int sends, void *buf, int64_t bytes,
+                       int peer, int tag)
 {
     struct slot *s = &m->slots[slot];
 
     if (s->used >= 2 * (m->peers->size - 1) || bytes < 0 || bytes > INT_MAX)
         return mds_fail(MDS_EBUG, "%s: message %d of slot %d, %lld bytes",
                         m->peers->tag, s->used, slot, (long long)bytes);
-    s->peers[s->used] = peer;
-    *request = &s->requests[s->used++];
+    s->peers[s->used] = sends ? ~peer : peer;
     s->left++;
-    return MDS_OK;
+    return post(m, sends, buf, bytes, peer, tag, &s->requests[s->used++]);
 }
 
 enum mds_rc mds_mpi_send(struct mds_mpi *m, int slot, int tag, int peer,
                          const void *buf, int64_t bytes)
 {
-    MPI_Request *request = NULL;
-
-    MDS_TRY(add(m, slot, ~peer, bytes, &request));
-    return fail_mpi(m, "MPI_Isend",
-                    MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, m->comm, request));
+    return add(m, slot, 1, (void *)buf, bytes, peer, tag);
 }
 
 enum mds_rc mds_mpi_recv(struct mds_mpi *m, int slot, int tag, int peer, void *buf,
                          int64_t bytes)
 {
-    MPI_Request *request = NULL;
-
-    MDS_TRY(add(m, slot, peer, bytes, &request));
-    return fail_mpi(m, "MPI_Irecv",
-                    MPI_Irecv(buf, (int)bytes, MPI_BYTE, peer, tag, m->comm, request));
+    return add(m, slot, 0, buf, bytes, peer, tag);
 }
 
 enum mds_rc mds_mpi_test(struct mds_mpi *m, int slot, int *finished, int *left)
@@ -115,13 +119,12 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "no room in a handle");
 enum mds_rc mds_mpi_start(struct mds_mpi *m, const struct mds_comm_call *call, int tag,
                           void *buf, int64_t bytes, uint64_t *handle)
 {
-    int sends = call->kind == MDS_COMM_SEND, n = (int)bytes;
     MPI_Request request = MPI_REQUEST_NULL;
-    int code = sends ? MPI_Isend(buf, n, MPI_BYTE, call->peer, tag, m->comm, &request)
-                     : MPI_Irecv(buf, n, MPI_BYTE, call->peer, tag, m->comm, &request);
+    enum mds_rc rc =
+        post(m, call->kind == MDS_COMM_SEND, buf, bytes, call->peer, tag, &request);
 
     memcpy(handle, &request, sizeof request);
-    return fail_mpi(m, sends ? "MPI_Isend" : "MPI_Irecv", code);
+    return rc;
 }
 
 enum mds_rc mds_mpi_finish(struct mds_mpi *m, const struct mds_comm_call *call,
@@ -154,10 +157,8 @@ void mds_mpi_close(struct mds_mpi *m)
         MPI_Comm_free(&m->comm);
         mds_watchdog_stop();
     }
-    for (int i = 0; i < MDS_MPI_SLOTS; i++) {
-        free(m->slots[i].requests);
-        free(m->slots[i].peers);
-    }
+    free(m->requests);
+    free(m->ends);
     free(m->indices);
     free(m->statuses);
     free(m);
@@ -167,17 +168,15 @@ static enum mds_rc alloc_arrays(struct mds_mpi *m)
 {
     size_t messages = 2 * (size_t)(m->peers->size - 1);
 
+    m->requests = mds_zalloc(MDS_MPI_SLOTS * messages, sizeof *m->requests);
+    m->ends = mds_zalloc(MDS_MPI_SLOTS * messages, sizeof *m->ends);
     m->indices = mds_zalloc(messages, sizeof *m->indices);
     m->statuses = mds_zalloc(messages, sizeof *m->statuses);
-    if (!m->indices || !m->statuses)
+    if (!m->requests || !m->ends || !m->indices || !m->statuses)
         return MDS_EMEM;
     for (int i = 0; i < MDS_MPI_SLOTS; i++) {
-        struct slot *s = &m->slots[i];
-
-        s->requests = mds_zalloc(messages, sizeof *s->requests);
-        s->peers = mds_zalloc(messages, sizeof *s->peers);
-        if (!s->requests || !s->peers)
-            return MDS_EMEM;
+        m->slots[i].requests = m->requests + (size_t)i * messages;
+        m->slots[i].peers = m->ends + (size_t)i * messages;
     }
     return MDS_OK;
 }

@@ -200,7 +200,6 @@ static void trace_run(const char *device, size_t how, enum mdsk_dtype dtype,
         assert_int_equal(mds_zero_read(f.z, (enum mds_zero_what)what, 2, host), MDS_OK);
     t->ledger = *mds_dev_ledger(f.dev);
     t->stats = *mds_comm_stats(f.comm);
-    t->stats.wait_s = 0;
     t->arena = f.arena.peak;
     t->host = mds_zero_host_bytes(f.z);
     close_fixture(&f);
