@@ -4,11 +4,10 @@
 
 #include <string.h>
 
-/* What the words of a line stand for: where a layout was derived, it is said. */
-static const char *const always[] = {
-    "parallel.tensor", "parallel.pipeline",          "parallel.ulysses",
-    "parallel.ring",   "parallel.sequence_parallel", "parallel.zero_stage",
-};
+/* What the words of a line stand for: where a layout was derived, it is said.  Sizes of
+ * axes, and these: */
+static const char *const always[] = {"parallel.sequence_parallel",
+                                     "parallel.zero_stage"};
 
 /* What the ranks are not told: sizes are given in full, and dry runs are made here. */
 static const char *const never[] = {"parallel.sp_type", "train.dry_run",
@@ -31,10 +30,12 @@ static int is_said(const struct mds_settings *s, size_t row)
     if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
         is_among(o->key, never, sizeof never / sizeof *never))
         return 0;
-    if (level >= MDS_LEVEL_MACHINE)
-        return 1;
-    return level == MDS_LEVEL_DERIVED &&
-           is_among(o->key, always, sizeof always / sizeof *always);
+    if (level != MDS_LEVEL_DERIVED)
+        return level >= MDS_LEVEL_MACHINE;
+    for (const struct mds_axis *a = mds_axes; a->name; a++)
+        if (a->key && strcmp(o->key, a->key) == 0)
+            return 1;
+    return is_among(o->key, always, sizeof always / sizeof *always);
 }
 
 static void add_row(const struct mds_settings *s, size_t row, struct mds_words *out)

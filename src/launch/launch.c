@@ -281,18 +281,16 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
 /* Whether sizes are left to a plan. */
 static int is_open(const struct mds_launch *l, const struct mds_config_run *run)
 {
-    static const char *const keys[] = {"parallel.tensor", "parallel.pipeline",
-                                       "parallel.ulysses", "parallel.ring",
-                                       "parallel.sp_type"};
+    const struct mds_settings *s = &run->settings;
 
     if (l->options->layout != MDS_LAYOUT_AUTO)
         return l->options->layout == MDS_LAYOUT_PLAN;
     if (l->machine->node.gpus == 0 || l->ranks == 1)
         return 0; /* plain data parallelism, as without this program */
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (mds_settings_of(&run->settings, keys[i])->level > MDS_LEVEL_DERIVED)
+    for (const struct mds_axis *a = mds_axes; a->name; a++)
+        if (a->key && mds_settings_of(s, a->key)->level > MDS_LEVEL_DERIVED)
             return 0;
-    return 1;
+    return mds_settings_of(s, "parallel.sp_type")->level <= MDS_LEVEL_DERIVED;
 }
 
 enum mds_rc mds_launch_request(const struct mds_launch *l,
