@@ -155,21 +155,12 @@ static size_t children(const struct mds_node *n)
     return count;
 }
 
-static enum mds_rc read_metadata(struct mds_safetensors *f, const struct mds_node *map)
+/* Nothing of it is used. */
+static enum mds_rc check_metadata(const char *path, const struct mds_node *map)
 {
-    size_t n = children(map);
-
-    f->metadata_keys = mds_zalloc(n, sizeof *f->metadata_keys);
-    f->metadata_values = mds_zalloc(n, sizeof *f->metadata_values);
-    if (!f->metadata_keys || !f->metadata_values)
-        return MDS_EMEM;
-    for (const struct mds_node *c = map ? map->first : NULL; c; c = c->next) {
+    for (const struct mds_node *c = map ? map->first : NULL; c; c = c->next)
         if (map->kind != MDS_NODE_MAP || c->kind != MDS_NODE_SCALAR)
-            return mds_fail(MDS_EUSER, "%s: __metadata__ is not a map of texts",
-                            f->map.path);
-        f->metadata_keys[f->metadata_count] = c->key;
-        f->metadata_values[f->metadata_count++] = c->text;
-    }
+            return mds_fail(MDS_EUSER, "%s: __metadata__ is not a map of texts", path);
     return MDS_OK;
 }
 
@@ -204,7 +195,7 @@ static enum mds_rc read_header(struct mds_safetensors *f)
     root = f->header->root;
     if (!root || root->kind != MDS_NODE_MAP)
         return mds_fail(MDS_EUSER, "%s: the header is no map of tensors", path);
-    MDS_TRY(read_metadata(f, mds_node_get(root, "__metadata__")));
+    MDS_TRY(check_metadata(path, mds_node_get(root, "__metadata__")));
     f->tensors = mds_zalloc(children(root), sizeof *f->tensors);
     if (!f->tensors)
         return MDS_EMEM;
@@ -242,8 +233,6 @@ void mds_safetensors_close(struct mds_safetensors *f)
     mds_tree_destroy(f->header);
     mds_map_close(&f->map);
     free(f->tensors);
-    free(f->metadata_keys);
-    free(f->metadata_values);
     free(f);
 }
 
@@ -253,13 +242,5 @@ const struct mds_st_tensor *mds_safetensors_find(const struct mds_safetensors *f
     for (size_t i = 0; i < f->count; i++)
         if (strcmp(f->tensors[i].name, name) == 0)
             return &f->tensors[i];
-    return NULL;
-}
-
-const char *mds_safetensors_metadata(const struct mds_safetensors *f, const char *key)
-{
-    for (size_t i = 0; i < f->metadata_count; i++)
-        if (strcmp(f->metadata_keys[i], key) == 0)
-            return f->metadata_values[i];
     return NULL;
 }

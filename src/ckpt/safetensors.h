@@ -42,8 +42,6 @@ struct mds_st_tensor {
 struct mds_safetensors {
     size_t count;
     struct mds_st_tensor *tensors; /* by place in the file */
-    size_t metadata_count;
-    const char **metadata_keys, **metadata_values;
     /* the rest is private */
     struct mds_map map;
     struct mds_tree *header;
@@ -51,16 +49,13 @@ struct mds_safetensors {
 
 /* Map a file and check its header wholly: names, types, shapes, and that the tensors
  * cover the data exactly, without gap or overlap.  A foreign or damaged file is
- * MDS_EUSER. Names, data and metadata live until close. */
+ * MDS_EUSER. Names and data live until close. */
 enum mds_rc mds_safetensors_open(const char *path, struct mds_safetensors **out);
 void mds_safetensors_close(struct mds_safetensors *f); /* NULL is fine */
 
 /* The tensor of that name, or NULL. */
 const struct mds_st_tensor *mds_safetensors_find(const struct mds_safetensors *f,
                                                  const char *name);
-
-/* The value of a metadata key, or NULL. */
-const char *mds_safetensors_metadata(const struct mds_safetensors *f, const char *key);
 
 /* ---- writing: declare everything, then hand over the bytes in that order ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "io/h5.h"
+#include "io/h5_array.h"
 #include "io/h5_internal.h"
 
 #include "base/alloc.h"
@@ -168,18 +168,21 @@ enum mds_rc mds_h5_close(struct mds_h5 *f)
     return rc;
 }
 
-/* ---- attributes of the root ---------------------------------------------------- */
+/* ---- attributes: of the root, or of a list ---- */
 
 int mds_h5_has(struct mds_h5 *f, const char *name)
 {
     return H5Aexists(f->id, name) != 0; /* negative: who reads it hears why not */
 }
 
-static enum mds_rc put_attribute(struct mds_h5 *f, const char *name, hid_t type,
-                                 const void *value)
+static const char root[] = "/";
+
+static enum mds_rc put_attribute(struct mds_h5 *f, const char *object, const char *name,
+                                 hid_t type, const void *value)
 {
     hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attr = H5Acreate2(f->id, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t attr = H5Acreate_by_name(f->id, object, name, type, space, H5P_DEFAULT,
+                                   H5P_DEFAULT, H5P_DEFAULT);
     herr_t err = attr < 0 ? -1 : H5Awrite(attr, type, value);
 
     if (err < 0)
@@ -192,12 +195,18 @@ static enum mds_rc put_attribute(struct mds_h5 *f, const char *name, hid_t type,
 
 enum mds_rc mds_h5_put_int(struct mds_h5 *f, const char *name, int64_t value)
 {
-    return put_attribute(f, name, H5T_NATIVE_INT64, &value);
+    return put_attribute(f, root, name, H5T_NATIVE_INT64, &value);
+}
+
+enum mds_rc mds_h5_put_mark(struct mds_h5 *f, const char *list, const char *mark,
+                            int64_t value)
+{
+    return put_attribute(f, list, mark, H5T_NATIVE_INT64, &value);
 }
 
 enum mds_rc mds_h5_put_real(struct mds_h5 *f, const char *name, double value)
 {
-    return put_attribute(f, name, H5T_NATIVE_DOUBLE, &value);
+    return put_attribute(f, root, name, H5T_NATIVE_DOUBLE, &value);
 }
 
 hid_t mds_h5_string_type(void)
@@ -212,22 +221,23 @@ hid_t mds_h5_string_type(void)
 enum mds_rc mds_h5_put_string(struct mds_h5 *f, const char *name, const char *value)
 {
     hid_t type = mds_h5_string_type();
-    enum mds_rc rc = put_attribute(f, name, type, &value);
+    enum mds_rc rc = put_attribute(f, root, name, type, &value);
 
     H5Tclose(type);
     return rc;
 }
 
-/* Opens a root attribute that holds one value of the class wanted. */
-static enum mds_rc open_attribute(struct mds_h5 *f, const char *name, H5T_class_t want,
-                                  hid_t *out, hid_t *out_type)
+/* Opens an attribute that holds one value of the class wanted. */
+static enum mds_rc open_attribute(struct mds_h5 *f, const char *object,
+                                  const char *name, H5T_class_t want, hid_t *out,
+                                  hid_t *out_type)
 {
     hid_t attr, type, space;
     int fits;
 
-    if (!mds_h5_has(f, name))
+    if (H5Aexists_by_name(f->id, object, name, H5P_DEFAULT) == 0)
         return mds_fail(MDS_EUSER, "%s: has no attribute '%s'", f->shown, name);
-    attr = H5Aopen(f->id, name, H5P_DEFAULT);
+    attr = H5Aopen_by_name(f->id, object, name, H5P_DEFAULT, H5P_DEFAULT);
     if (attr < 0)
         return mds_h5_trouble(f, "open attribute", name);
     type = H5Aget_type(attr);
@@ -247,13 +257,13 @@ static enum mds_rc open_attribute(struct mds_h5 *f, const char *name, H5T_class_
     return MDS_OK;
 }
 
-static enum mds_rc get_number(struct mds_h5 *f, const char *name, H5T_class_t want,
-                              hid_t memory, void *value)
+static enum mds_rc get_number(struct mds_h5 *f, const char *object, const char *name,
+                              H5T_class_t want, hid_t memory, void *value)
 {
     enum mds_rc rc = MDS_OK;
     hid_t attr, type;
 
-    MDS_TRY(open_attribute(f, name, want, &attr, &type));
+    MDS_TRY(open_attribute(f, object, name, want, &attr, &type));
     if (H5Aread(attr, memory, value) < 0)
         rc = mds_h5_trouble(f, "read attribute", name);
     H5Tclose(type);
@@ -263,12 +273,18 @@ static enum mds_rc get_number(struct mds_h5 *f, const char *name, H5T_class_t wa
 
 enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
 {
-    return get_number(f, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
+    return get_number(f, root, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
+}
+
+enum mds_rc mds_h5_get_mark(struct mds_h5 *f, const char *list, const char *mark,
+                            int64_t *value)
+{
+    return get_number(f, list, mark, H5T_INTEGER, H5T_NATIVE_INT64, value);
 }
 
 enum mds_rc mds_h5_get_real(struct mds_h5 *f, const char *name, double *value)
 {
-    return get_number(f, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
+    return get_number(f, root, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
 }
 
 /* Python's h5py writes variable-length strings, other tools fixed-length ones. */
@@ -301,7 +317,7 @@ enum mds_rc mds_h5_get_string(struct mds_h5 *f, const char *name, char **value)
     enum mds_rc rc;
     hid_t attr, type;
 
-    MDS_TRY(open_attribute(f, name, H5T_STRING, &attr, &type));
+    MDS_TRY(open_attribute(f, root, name, H5T_STRING, &attr, &type));
     rc = read_string(f, name, attr, type, value);
     H5Tclose(type);
     H5Aclose(attr);

@@ -92,35 +92,6 @@ enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
     return MDS_OK;
 }
 
-enum mds_rc mds_h5_put_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t value)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attr = H5Acreate_by_name(f->id, list, mark, H5T_STD_I64LE, space, H5P_DEFAULT,
-                                   H5P_DEFAULT, H5P_DEFAULT);
-    enum mds_rc rc = MDS_OK;
-
-    if (attr < 0 || H5Awrite(attr, H5T_NATIVE_INT64, &value) < 0)
-        rc = mds_h5_trouble(f, "write attribute of", list);
-    if (attr >= 0)
-        H5Aclose(attr);
-    H5Sclose(space);
-    return rc;
-}
-
-enum mds_rc mds_h5_get_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t *value)
-{
-    hid_t attr = H5Aopen_by_name(f->id, list, mark, H5P_DEFAULT, H5P_DEFAULT);
-    enum mds_rc rc = MDS_OK;
-
-    if (attr < 0 || H5Aread(attr, H5T_NATIVE_INT64, value) < 0)
-        rc = mds_h5_trouble(f, "read attribute of", list);
-    if (attr >= 0)
-        H5Aclose(attr);
-    return rc;
-}
-
 /* ---- virtual ---- */
 
 static herr_t map_source(hid_t dcpl, hid_t whole, const struct mds_h5_source *a)

@@ -15,17 +15,14 @@ enum mds_rc mds_h5_put_strings(struct mds_h5 *f, const char *name,
     hsize_t count = (hsize_t)n;
     hid_t type = mds_h5_string_type();
     hid_t space = H5Screate_simple(1, &count, NULL);
-    hid_t lcpl = H5Pcreate(H5P_LINK_CREATE), set;
+    hid_t set = mds_h5_new_set(f, name, type, space, H5P_DEFAULT);
     enum mds_rc rc = MDS_OK;
 
-    H5Pset_create_intermediate_group(lcpl, 1);
-    set = H5Dcreate2(f->id, name, type, space, lcpl, H5P_DEFAULT, H5P_DEFAULT);
     if (set < 0 ||
         (n > 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0))
         rc = mds_h5_trouble(f, "write", name);
     if (set >= 0)
         H5Dclose(set);
-    H5Pclose(lcpl);
     H5Sclose(space);
     H5Tclose(type);
     return rc;

@@ -60,6 +60,10 @@ static const int64_t count = -7;
 static const float weight[6] = {1, 2, 3, 4, 5, 6.5f};
 static const int32_t tokens[3] = {-1, 0, 70};
 
+/* As begin() gives it: quoted, and before the tensors. */
+static const char metadata[] = "{\"__metadata__\":{\"format\":"
+                               "\"mds \\\"1\\\"\\u000a\\\\\",\"iteration\":\"100\"},";
+
 static void test_round_trip(void **state)
 {
     struct mds_st_writer *w = begin();
@@ -77,9 +81,7 @@ static void test_round_trip(void **state)
 
     assert_int_equal(mds_safetensors_open(path, &f), MDS_OK);
     assert_int_equal(f->count, 4);
-    assert_string_equal(mds_safetensors_metadata(f, "format"), "mds \"1\"\n\\");
-    assert_string_equal(mds_safetensors_metadata(f, "iteration"), "100");
-    assert_null(mds_safetensors_metadata(f, "iterations"));
+    assert_memory_equal(f->map.bytes + 8, metadata, sizeof metadata - 1);
     t = mds_safetensors_find(f, "a.weight");
     assert_non_null(t);
     assert_int_equal(t->dtype, MDS_ST_F32);
@@ -250,7 +252,6 @@ static void test_foreign_but_fine(void **state)
     assert_int_equal(f->count, 3);
     assert_string_equal(f->tensors[0].name, "a"); /* by place */
     assert_int_equal(f->tensors[1].dtype, MDS_ST_BF16);
-    assert_string_equal(mds_safetensors_metadata(f, "format"), "pt");
     mds_safetensors_close(f);
 }
 
