@@ -212,12 +212,8 @@ const struct mds_setting *mds_settings_of(const struct mds_settings *s,
  */
 void mds_settings_derived(struct mds_settings *s, const char *key, const char *how);
 
-/* The help text (88 columns), the man page (man(7) troff), one line of --version. */
-void mds_settings_help(const struct mds_option_set *set, FILE *f);
-void mds_settings_man(const struct mds_option_set *set, FILE *f);
-void mds_settings_version(const struct mds_option_set *set, FILE *f);
-
-/* Print one of these three, if the action asks for it; whether it does. */
+/* Print the help text (88 columns), the man page (man(7) troff) or one line of
+ * --version, if the action asks for it; whether it does. */
 int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
                         FILE *f);
 

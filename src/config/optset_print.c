@@ -154,7 +154,7 @@ static void help_example(const struct mds_option_example *e, FILE *f)
     }
 }
 
-void mds_settings_help(const struct mds_option_set *set, FILE *f)
+static void print_help(const struct mds_option_set *set, FILE *f)
 {
     const char *group = NULL;
 
@@ -174,7 +174,7 @@ void mds_settings_help(const struct mds_option_set *set, FILE *f)
         help_example(e, f);
 }
 
-void mds_settings_version(const struct mds_option_set *set, FILE *f)
+static void print_version(const struct mds_option_set *set, FILE *f)
 {
     fprintf(f, "%s %s\n", set->program, set->version);
 }
@@ -294,7 +294,7 @@ static void man_examples(const struct mds_option_set *set, FILE *f)
     }
 }
 
-void mds_settings_man(const struct mds_option_set *set, FILE *f)
+static void print_man(const struct mds_option_set *set, FILE *f)
 {
     fputs(".\\\" Generated from the table of options.\n.TH ", f);
     for (const char *p = set->program; *p; p++)
@@ -330,11 +330,11 @@ int mds_settings_answer(const struct mds_option_set *set, enum mds_action action
                         FILE *f)
 {
     if (action == MDS_ACTION_HELP)
-        mds_settings_help(set, f);
+        print_help(set, f);
     else if (action == MDS_ACTION_VERSION)
-        mds_settings_version(set, f);
+        print_version(set, f);
     else if (action == MDS_ACTION_MAN)
-        mds_settings_man(set, f);
+        print_man(set, f);
     else
         return 0;
     return 1;

@@ -365,11 +365,6 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
     return windows;
 }
 
-const char *mds_dataset_describe(const struct mds_dataset *d)
-{
-    return d->describe.s;
-}
-
 /* ---- entropy --------------------------------------------------------------------- */
 
 static enum mds_rc count_member(struct mds_dataset *d, const struct blend *b, int k,

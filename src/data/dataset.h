@@ -56,8 +56,6 @@ int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER, saying which file is too short and what would fit, where samples is 0. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
-/* "ecoli.h5: codon, 1.65 M tokens, 66 words"; borrowed; once settled. */
-const char *mds_dataset_describe(const struct mds_dataset *d);
 /* Log what there is for a run that trains on so many samples; once settled. */
 enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; of a mix: of the mixed distribution.

@@ -36,7 +36,7 @@ struct mds_dataset {
     struct mds_source **sources;    /* [n_sources] of all lists */
     int n_sources;
     struct blend blends[MDS_SPLITS];
-    struct mds_str describe;
+    struct mds_str describe; /* "ecoli.h5: codon, 1.65 M tokens, 66 words" */
 };
 
 /* Whether splits are parts of the same files. */

@@ -197,11 +197,6 @@ free_tb:
     return rc;
 }
 
-const char *mds_tensorboard_path(const struct mds_tensorboard *tb)
-{
-    return tb->path;
-}
-
 enum mds_rc mds_tensorboard_scalar(struct mds_tensorboard *tb, const char *tag,
                                    int64_t step, double value)
 {

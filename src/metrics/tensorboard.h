@@ -25,9 +25,6 @@ struct mds_tensorboard;
 enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
                                  struct mds_tensorboard **out);
 
-/* The file's path; borrowed, until close. */
-const char *mds_tensorboard_path(const struct mds_tensorboard *tb);
-
 /* One point of the curve called tag.  The format keeps single precision. */
 enum mds_rc mds_tensorboard_scalar(struct mds_tensorboard *tb, const char *tag,
                                    int64_t step, double value);

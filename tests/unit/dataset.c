@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "config/options.h"
-#include "data/dataset.h"
+#include "data/dataset_impl.h"
 #include "data/make.h"
 #include "data/mix.h"
 #include "data/paths.h"
@@ -425,7 +425,7 @@ static void test_files_of_their_own(void **state)
         assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, window), MDS_OK);
         assert_int_equal(window[0], i * S);
     }
-    assert_string_equal(mds_dataset_describe(d),
+    assert_string_equal(d->describe.s,
                         "1 small.bin + 1 large.bin, validation mid.bin: Megatron ids, "
                         "10.30 k tokens, 10001 words");
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
@@ -452,9 +452,8 @@ static void test_mixed_data(void **state)
     make_counting("large", 10001);
     d = open_data("1 small 3 large", "1", S, 5);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 1010);
-    assert_string_equal(mds_dataset_describe(d),
-                        "1 small.bin + 3 large.bin: Megatron ids,"
-                        " 10.10 k tokens, 10001 words");
+    assert_string_equal(d->describe.s, "1 small.bin + 3 large.bin: Megatron ids,"
+                                       " 10.10 k tokens, 10001 words");
     for (int i = 0; i < 4000; i++) {
         assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, window), MDS_OK);
         from_small += window[S] <= 100;
@@ -482,7 +481,7 @@ static void test_entropy(void **state)
     write_text("h.fa", ">r\nAACC\n");
     assert_int_equal(make(MDS_TOKENIZER_NUCLEOTIDE, "h.fa", "h.h5"), MDS_OK);
     d = open_data("h.h5", "1", 2, 1);
-    assert_string_equal(mds_dataset_describe(d), "h.h5: nucleotide, 5 tokens, 6 words");
+    assert_string_equal(d->describe.s, "h.h5: nucleotide, 5 tokens, 6 words");
     assert_int_equal(mds_dataset_entropy(d, MDS_SPLIT_TRAIN, &nats), MDS_OK);
     assert_true(fabs(nats - (0.8 * log(2.5) + 0.2 * log(5.0))) < 1e-12);
     mds_dataset_close(d);

@@ -279,19 +279,20 @@ static const unsigned char *field(const unsigned char *p, const unsigned char *e
     return NULL;
 }
 
-static size_t read_events(unsigned char *buf, size_t size)
+/* The one file of charts in a folder below scratch. */
+static size_t read_events(const char *folder, unsigned char *buf, size_t size)
 {
     char path[512];
     struct dirent *e;
     DIR *d;
 
-    snprintf(path, sizeof path, "%s/tb/deep", scratch);
+    snprintf(path, sizeof path, "%s/%s", scratch, folder);
     d = opendir(path);
     assert_non_null(d);
     while ((e = readdir(d)) && strncmp(e->d_name, "events.out.tfevents.", 20))
         ;
     assert_non_null(e);
-    snprintf(path, sizeof path, "%s/tb/deep/%s", scratch, e->d_name);
+    snprintf(path, sizeof path, "%s/%s/%s", scratch, folder, e->d_name);
     closedir(d);
     return read_file(path, (char *)buf, size);
 }
@@ -328,7 +329,7 @@ static int sum_scalars(const unsigned char *buf, size_t n, const char *tag, doub
 static void test_tensorboard(void **state)
 {
     static unsigned char buf[65536];
-    size_t n = read_events(buf, sizeof buf);
+    size_t n = read_events("tb/deep", buf, sizeof buf);
     const unsigned char *version;
     uint64_t len;
     double sum;
@@ -363,7 +364,7 @@ static void test_tensorboard_start(void **state)
     snprintf(path, sizeof path, "%s/tb2", scratch);
     assert_int_equal(mds_tensorboard_open(path, 300, &tb), MDS_OK);
     assert_int_equal(mds_tensorboard_flush(tb), MDS_OK);
-    read_file(mds_tensorboard_path(tb), (char *)buf, sizeof buf);
+    read_events("tb2", buf, sizeof buf);
     assert_int_equal(mds_tensorboard_close(tb), MDS_OK);
     event = buf + 16 + little(buf, 8) + 12;
     size = little(event - 12, 8);
