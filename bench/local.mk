@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	bench/account.py \
 	bench/ceiling.py \
 	bench/async-save bench/checkpoint bench/cpu \
+	bench/figures \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \

@@ -33,7 +33,9 @@ EXTRA_DIST += \
   docs/adr/0020-what-was-deleted.md \
   docs/architecture.md \
   docs/benchmarks.md \
-  docs/img/genome-loss.svg docs/img/quickstart-loss.svg
+  docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
+  docs/img/tflops-by-length.svg \
+  docs/install.md
 # What manual pages and messages refer to is installed, and what that refers to.
 dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
   docs/profiling.md

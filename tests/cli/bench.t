@@ -19,6 +19,16 @@ bench() {
     }
 }
 
+made_with() { sed -n "s/.*Produced by GNUPLOT \([0-9.]* patchlevel [0-9]*\).*/\1/p" "$1"; }
+here=$(gnuplot --version 2>/dev/null | sed 's/gnuplot //; s/ *$//')
+[ "$here" = "$(made_with "$srcdir/docs/img/beside-peers.svg")" ] && test_set_prereq GNUPLOT
+test_expect_success GNUPLOT 'figures: the plots of README are those of bench/results' '
+    mkdir img && "$srcdir/bench/figures" img &&
+    for plot in beside-peers tflops-by-length; do
+        cmp img/$plot.svg "$srcdir/docs/img/$plot.svg" || return 1
+    done
+'
+
 test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
     grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out &&

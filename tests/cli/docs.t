@@ -107,12 +107,12 @@ prints() {
     "$@" >out || return 1
     tr -s " " <out | grep -F -e "$words" || { cat out && false; }
 }
-test_expect_success 'README: the commands for a cluster' '
+test_expect_success 'README: the commands for clusters' '
     sed -n "s/^    \(export MODEL_SIZE_KEY.*\)/\1/p" "$srcdir/README.md" >cluster &&
     sed -n "s/^    \(mds_launch [ps][^#]*\).*/\1/p" "$srcdir/README.md" >>cluster &&
-    test "$(wc -l <cluster)" -eq 3 && cat cluster &&
-    MACHINE=polaris sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
-    grep "^#PBS -l select=10:system=polaris" out
+    test "$(wc -l <cluster)" -eq 4 && cat cluster &&
+    sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
+    grep "^#PBS -l select=10:system=polaris" out && grep "^#SBATCH --qos=regular" out
 '
 # Those that are whole, in code blocks and in --help.
 test_expect_success 'commands of mds_pretrain, rehearsed' '
