@@ -6,69 +6,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets that have a name of their own. */
-static const char *name_of(unsigned axes)
+/* "tp", or "tp-ring". */
+static void join_tags(const struct mds_grid *grid, unsigned axes, char *tag,
+                      size_t size)
 {
-    return axes == MDS_AXES_TOKENS  ? "data"
-           : axes == MDS_GROUP_ENDS ? "ends"
-           : axes == MDS_AXES_ALL   ? "world"
-                                    : NULL;
-}
-
-/* Or "tp", or "tp-ring". */
-static void tag_of(const struct mds_grid *grid, unsigned axes, char *tag, size_t size)
-{
-    const char *name = name_of(axes);
     size_t at = 0;
 
-    snprintf(tag, size, "%s", name ? name : "");
-    for (int i = 0; i < grid->axes && !name && at < size; i++)
+    tag[0] = '\0';
+    for (int i = 0; i < grid->axes && at < size; i++)
         if (axes >> i & 1)
             at += (size_t)snprintf(tag + at, size - at, "%s%s", at ? "-" : "",
                                    grid->axis[i].tag);
 }
 
-/* How many ranks the group has, and which of them this is. */
-static int count(const struct mds_groups *g, unsigned axes, int *here)
+/* Which places along its axes a group takes, and which of these is this rank's. */
+struct seats {
+    int first, step, n, here;
+};
+
+static struct seats seats_of(const struct mds_groups *g, unsigned axes)
 {
     int n = mds_groups_size(g, axes), at = mds_groups_place(g, axes);
 
-    *here = at;
     if (axes != MDS_GROUP_ENDS || n == 1)
-        return n;
-    *here = at > 0 && at == n - 1;
-    return at == 0 || at == n - 1 ? 2 : 1;
+        return (struct seats){0, 1, n, at};
+    if (at == 0 || at == n - 1)
+        return (struct seats){0, n - 1, 2, at > 0};
+    return (struct seats){at, 1, 1, 0};
 }
 
-static void list_members(const struct mds_groups *g, unsigned axes, int n, int *members)
-{
-    int last = mds_groups_size(g, axes) - 1;
-
-    for (int i = 0; i < n; i++)
-        members[i] = mds_grid_member(&g->grid, g->rank, axes,
-                                     axes == MDS_GROUP_ENDS && i > 0 ? last : i);
-    if (n == 1)
-        members[0] = g->rank;
-}
-
-static enum mds_rc create(const struct mds_groups *g, unsigned axes,
+static enum mds_rc create(const struct mds_groups *g, unsigned axes, const char *tag,
                           struct mds_comm **out)
 {
-    int here, n = count(g, axes, &here), *members;
-    char tag[64];
+    struct seats s = seats_of(g, axes);
+    int *members;
     enum mds_rc rc;
 
-    tag_of(&g->grid, axes, tag, sizeof tag);
     if (!g->dev)
-        return mds_comm_create_dry(here, n, tag, out);
-    members = mds_zalloc((size_t)n, sizeof *members);
+        return mds_comm_create_dry(s.here, s.n, tag, out);
+    members = mds_zalloc((size_t)s.n, sizeof *members);
     if (!members)
         return MDS_EMEM;
-    list_members(g, axes, n, members);
+    for (int i = 0; i < s.n; i++)
+        members[i] = mds_grid_member(&g->grid, g->rank, axes, s.first + i * s.step);
     if (strcmp(mds_dev_name(g->dev), "cuda") == 0)
-        rc = mds_comm_create_nccl(members, n, tag, g->dev, out);
+        rc = mds_comm_create_nccl(members, s.n, tag, g->dev, out);
     else
-        rc = mds_comm_create_mpi(members, n, tag, out);
+        rc = mds_comm_create_mpi(members, s.n, tag, out);
     free(members);
     return rc;
 }
@@ -79,17 +63,25 @@ void mds_groups_init(struct mds_groups *g, const struct mds_grid *grid, int rank
     *g = (struct mds_groups){.grid = *grid, .rank = rank, .dev = dev};
 }
 
-enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes)
+/* tag NULL: that of its axes. */
+static enum mds_rc add(struct mds_groups *g, unsigned axes, const char *tag)
 {
     struct mds_comm *comm = NULL;
+    char joined[64];
 
     if (mds_group(g, axes))
         return MDS_OK;
     if (g->n == MDS_GROUPS_MOST)
         return mds_fail(MDS_EBUG, "more than %d groups", g->n);
-    MDS_TRY(create(g, axes, &comm));
+    join_tags(&g->grid, axes, joined, sizeof joined);
+    MDS_TRY(create(g, axes, tag ? tag : joined, &comm));
     g->made[g->n++] = (struct mds_group){axes, comm};
     return MDS_OK;
+}
+
+enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes)
+{
+    return add(g, axes, NULL);
 }
 
 struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes)
@@ -127,12 +119,13 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
  * model (engine.c). */
 static const struct need {
     unsigned axes;
+    const char *tag; /* NULL: that of the axis */
     int collectives, lane[2];
 } needs[] = {
-    {MDS_AXIS_TENSOR, 1, {0}},       {MDS_AXIS_ULYSSES, 1, {0}},
-    {MDS_AXIS_RING, 0, {1, 1}},      {MDS_AXES_TOKENS, 1, {0}},
-    {MDS_AXIS_PIPELINE, 0, {1, -1}}, {MDS_GROUP_ENDS, 0, {0}},
-    {MDS_AXES_ALL, 0, {0}},
+    {MDS_AXIS_TENSOR, NULL, 1, {0}},       {MDS_AXIS_ULYSSES, NULL, 1, {0}},
+    {MDS_AXIS_RING, NULL, 0, {1, 1}},      {MDS_AXES_TOKENS, "data", 1, {0}},
+    {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}}, {MDS_GROUP_ENDS, "ends", 0, {0}},
+    {MDS_AXES_ALL, "world", 0, {0}},
 };
 
 enum { NEEDS = sizeof needs / sizeof *needs };
@@ -157,7 +150,7 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     MDS_TRY(mds_grid_init(&grid, mds_axes, c->size, world));
     mds_groups_init(&g, &grid, rank, dev);
     for (int i = 0; i < NEEDS && !rc; i++)
-        rc = mds_groups_add(&g, needs[i].axes);
+        rc = add(&g, needs[i].axes, needs[i].tag);
     for (int i = 0; i < NEEDS && !rc; i++)
         rc = connect(g.made[i].comm, &needs[i]);
     if (rc)
