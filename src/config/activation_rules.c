@@ -258,6 +258,16 @@ static int is_given(const struct rule *rule, unsigned given)
     return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
 }
 
+/* What breaks a rule is turned off, but for what was given. */
+static void turn_off_broken(struct mds_activations *a,
+                            const struct mds_activations *user, unsigned given)
+{
+    for (const struct rule *rule = rules; rule < rules + RULES; rule++)
+        if (rule->effect == MDS_ACT_FAULT && is_broken(a, NULL, rule))
+            turn_off(a, rule);
+    put_given(a, user, given);
+}
+
 void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
                     unsigned given)
 {
@@ -268,8 +278,21 @@ void mds_act_settle(struct mds_activations *a, const struct mds_activations *use
             establish(a, rule->gives);
     if (a->recompute_layers < 1)
         a->recompute_layers = 1;
-    for (const struct rule *rule = rules; rule < rules + RULES; rule++)
-        if (rule->effect == MDS_ACT_FAULT && is_broken(a, NULL, rule))
-            turn_off(a, rule);
-    put_given(a, user, given);
+    turn_off_broken(a, user, given);
+}
+
+int mds_act_at_level(int level, int64_t tile, const struct mds_activations *user,
+                     unsigned given, const struct mds_act_ranks *r,
+                     struct mds_activations *out)
+{
+    struct mds_act_finding f;
+
+    *out = mds_act_defaults();
+    mds_act_set_level(out, level, tile);
+    put_given(out, user, given);
+    turn_off_broken(out, user, given);
+    for (int at = 0; mds_act_check(out, r, &at, &f);)
+        if (f.effect == MDS_ACT_FAULT)
+            return 0;
+    return 1;
 }

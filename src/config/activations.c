@@ -167,6 +167,26 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
+static unsigned bit(size_t offset)
+{
+    unsigned b = 1;
+
+    for (const struct mds_act_option *o = mds_act_options; o->offset != offset; o++)
+        b <<= 1;
+    return b;
+}
+
+unsigned mds_act_level_policy(void)
+{
+    return bit(AT(recompute)) | bit(AT(recompute_modules)) |
+           bit(AT(offload_activations)) | bit(AT(recompute_layers));
+}
+
+unsigned mds_act_level_tiles(void)
+{
+    return bit(AT(mlp_tile)) | bit(AT(loss_tile)) | bit(AT(sequence_tile));
+}
+
 int64_t mds_act_tile(int64_t tokens)
 {
     return tokens > MDS_ACT_TILE ? MDS_ACT_TILE : 0;

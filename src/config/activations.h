@@ -131,6 +131,11 @@ int64_t mds_act_tile(int64_t tokens);
  * mds_act_tile. */
 void mds_act_set_level(struct mds_activations *a, int level, int64_t tile);
 
+/* Which options a level sets: bits as in mds_act_settle's `given`.  Those of the policy
+ * are what makes a level; how large tiles are is beside it. */
+unsigned mds_act_level_policy(void);
+unsigned mds_act_level_tiles(void);
+
 /* ---- which of them go together (activation_rules.c) ---- */
 
 /* What the rules need to know of the ranks and the model. */
@@ -166,5 +171,12 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
  * together is left for mds_act_check to find. */
 void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
                     unsigned given);
+
+/* A level with what the user has given: what of the level breaks a rule then is turned
+ * off, as in mds_act_settle, but nothing else gives way.  Returns whether no rule is
+ * broken. */
+int mds_act_at_level(int level, int64_t tile, const struct mds_activations *user,
+                     unsigned given, const struct mds_act_ranks *r,
+                     struct mds_activations *out);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef MDS_CONFIG_CONFIG_H
 #define MDS_CONFIG_CONFIG_H
 
+#include "base/str.h"
 #include "config/activations.h"
 #include "kernels/activation.h"
 #include "topo/axes.h"
@@ -111,8 +112,11 @@ struct mds_train_config {
     int64_t loss_scale_window;  /* steps without overflow before it doubles */
     int64_t hysteresis;         /* overflows before it halves */
     struct mds_activations act; /* what blocks keep */
-    int64_t bucket_bytes;       /* of gradients per overlapped all-reduce */
-    int64_t threads;            /* per rank; 0: cores / ranks of this node */
+    char *activation_memory;    /* level of act: "auto", "0" ..; NULL: options say it */
+    int act_is_open;    /* auto: act is the last level, until one is chosen that fits */
+    unsigned act_given; /* of act, what the user gave: bit i is mds_act_options[i] */
+    int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
+    int64_t threads;      /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
     int comm_check;    /* compare collectives of all ranks before each */
     int deterministic; /* the same bits in every run */
@@ -184,5 +188,20 @@ extern const char *const mds_place_names[];
 /* Blocks of a pipeline's stage, or of each of its chunks; of the least where they
  * differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
+
+/* ---- levels of activation memory, of a resolved configuration ---- */
+
+/* The first level from *level on that goes with what the user gave, in *out, which is c
+ * but for that; not one that is the same as *out has already.  *level becomes the one
+ * behind it.  0: there is no more. */
+int mds_config_next_level(const struct mds_config *c, int *level,
+                          struct mds_config *out);
+
+/* "--recompute-granularity full --mlp-tile 4096": what differs from the defaults, but
+ * for the options in `but` (bits as in act_given). */
+void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str *out);
+
+/* ", full recompute, inputs on the host": for people; nothing for the defaults. */
+void mds_act_describe(const struct mds_activations *a, struct mds_str *out);
 
 #endif

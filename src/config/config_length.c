@@ -21,11 +21,6 @@ static enum mds_level level_of(const struct mds_config_run *run, const char *key
     return mds_settings_of(&run->settings, key)->level;
 }
 
-static const char *flag_of(const struct mds_config_run *run, const char *key)
-{
-    return run->settings.set->options[mds_settings_row(&run->settings, key)].flag;
-}
-
 /* As in Megatron a run of samples has only whole batches, a run of tokens all tokens.
  */
 static int64_t in_steps(const struct mds_config_run *run, int unit, int64_t n)
@@ -61,7 +56,8 @@ static void compare(const struct mds_config_run *run, const struct length *l, in
 {
     long long n = *l->fields[a], m = *l->fields[b];
     long long x = in_steps(run, a, n), y = in_steps(run, b, m);
-    const char *flag = flag_of(run, l->keys[a]), *other = flag_of(run, l->keys[b]);
+    const char *flag = mds_settings_flag(&run->settings, l->keys[a]),
+               *other = mds_settings_flag(&run->settings, l->keys[b]);
     const char *origin = mds_config_origin(run, l->keys[a]);
 
     if (x != y && l->first_ends)

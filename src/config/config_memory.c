@@ -4,6 +4,8 @@
 #include "config/config_impl.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,6 +69,129 @@ static struct mds_act_ranks ranks_of(const struct mds_config *c)
     };
 }
 
+/* ---- the level of activation memory ---- */
+
+enum { NO_LEVEL = -1, OPEN_LEVEL = MDS_ACT_LEVELS };
+
+/* What the user gave of level and options. */
+struct asked {
+    int level;          /* or OPEN_LEVEL: auto; NO_LEVEL: none is in force */
+    unsigned given;     /* options that hold beside the level */
+    const char *nearer; /* key of an option that holds instead of a level; or NULL */
+    const char *beside; /* key of one that says what the level does; or NULL */
+};
+
+/* Where a level and an option say the same the nearer to the user counts. */
+static struct asked what_is_asked(const struct mds_config_run *run)
+{
+    const char *text = run->config.train.activation_memory;
+    enum mds_level said =
+        mds_settings_of(&run->settings, "train.activation_memory")->level;
+    unsigned policy = text ? mds_act_level_policy() : 0;
+    unsigned tiles = text ? mds_act_level_tiles() : 0;
+    struct asked a = {.level = NO_LEVEL};
+
+    for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
+        const char *key = mds_act_options[i].key;
+        enum mds_level level = mds_settings_of(&run->settings, key)->level;
+        int is_policy = (policy & 1u << i) != 0;
+
+        if (level <= MDS_LEVEL_DERIVED || (level < said && (policy | tiles) & 1u << i))
+            continue;
+        a.given |= 1u << i;
+        if (is_policy && level > said)
+            a.nearer = key;
+        else if (is_policy)
+            a.beside = key;
+    }
+    if (text && !a.nearer)
+        a.level = strcmp(text, "auto") == 0 ? OPEN_LEVEL : atoi(text);
+    return a;
+}
+
+static int64_t tile_of(const struct mds_config *c)
+{
+    return mds_act_tile(c->model.seq_length / (c->parallel.ulysses * c->parallel.ring));
+}
+
+int mds_config_next_level(const struct mds_config *c, int *level,
+                          struct mds_config *out)
+{
+    const struct mds_act_ranks ranks = ranks_of(c);
+    const struct mds_train_config *t = &c->train;
+    struct mds_activations a;
+
+    while (*level < MDS_ACT_LEVELS)
+        if (mds_act_at_level((*level)++, tile_of(c), &t->act, t->act_given, &ranks,
+                             &a) &&
+            (memcmp(&a, &out->train.act, sizeof a) != 0 || out->train.act_is_open)) {
+            *out = *c;
+            out->train.act = a;
+            out->train.act_is_open = 0;
+            return 1;
+        }
+    return 0;
+}
+
+/* Of auto the last level that may be, for checks: it needs least. */
+static void set_level(struct mds_config *c, const struct asked *asked)
+{
+    const struct mds_act_ranks ranks = ranks_of(c);
+    struct mds_activations a, user = c->train.act;
+    int level = asked->level == OPEN_LEVEL ? MDS_ACT_LEVELS - 1 : asked->level;
+
+    while (!mds_act_at_level(level, tile_of(c), &user, asked->given, &ranks, &a) &&
+           asked->level == OPEN_LEVEL && level > 0)
+        level--;
+    c->train.act = a;
+    c->train.act_is_open = asked->level == OPEN_LEVEL;
+    c->train.act_given = asked->given;
+}
+
+static void resolve_level(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct asked asked = what_is_asked(run);
+    const unsigned sets = mds_act_level_policy() | mds_act_level_tiles();
+    const char *text = run->config.train.activation_memory;
+    char how[64];
+
+    run->config.train.act_is_open = 0;
+    if (asked.nearer) {
+        mds_diag_warn(diag, mds_config_origin(run, "train.activation_memory"),
+                      "--activation-memory %s is not used: %s (%s) is nearer", text,
+                      mds_settings_flag(&run->settings, asked.nearer),
+                      mds_config_origin(run, asked.nearer));
+        mds_settings_derived(&run->settings, "train.activation_memory", "not used");
+    } else if (asked.level != NO_LEVEL && asked.beside) {
+        mds_diag_fault(diag, mds_config_origin(run, "train.activation_memory"),
+                       "--activation-memory %s and %s (%s) both say what blocks keep; "
+                       "leave out one of them",
+                       text, mds_settings_flag(&run->settings, asked.beside),
+                       mds_config_origin(run, asked.beside));
+    } else if (asked.level != NO_LEVEL) {
+        set_level(&run->config, &asked);
+        snprintf(how, sizeof how, "%s--activation-memory %s",
+                 asked.level == OPEN_LEVEL ? "the last level of " : "", text);
+        for (int i = 0; i < MDS_ACT_OPTIONS; i++)
+            if (sets & ~asked.given & 1u << i)
+                mds_settings_derived(&run->settings, mds_act_options[i].key, how);
+    }
+}
+
+unsigned mds_config_fixed_activations(const struct mds_config_run *run,
+                                      struct mds_activations *now)
+{
+    const struct asked asked = what_is_asked(run);
+    struct mds_config c = run->config;
+
+    *now = c.train.act;
+    if (asked.level == NO_LEVEL || asked.level == OPEN_LEVEL)
+        return asked.given;
+    set_level(&c, &asked);
+    *now = c.train.act;
+    return asked.given | mds_act_level_policy() | mds_act_level_tiles();
+}
+
 static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_act_ranks ranks = ranks_of(&run->config);
@@ -100,6 +225,7 @@ static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)
 void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag)
 {
     check_offload(run, diag);
+    resolve_level(run, diag);
     check_activations(run, diag);
     check_scale(run, diag);
 }

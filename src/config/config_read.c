@@ -243,6 +243,33 @@ static void show_layout(const struct mds_config_run *run, FILE *f)
                 mds_plural(p->virtual_layers));
 }
 
+static void show_one_level(const struct mds_activations *a, const char *level, FILE *f)
+{
+    struct mds_str text = {0};
+
+    mds_act_text(a, 0, &text);
+    fprintf(f, "#   activation memory  %s: %s\n", level,
+            text.len ? text.s : "blocks keep all");
+    mds_str_fini(&text);
+}
+
+/* What a level stands for; of auto each that may be chosen. */
+static void show_level(const struct mds_config *c, FILE *f)
+{
+    struct mds_config at = *c;
+    char number[16];
+
+    if (c->train.act_is_open)
+        fprintf(f, "#   activation memory  the first of these levels that fits\n");
+    else
+        show_one_level(&c->train.act, c->train.activation_memory, f);
+    for (int level = 0;
+         c->train.act_is_open && mds_config_next_level(c, &level, &at);) {
+        snprintf(number, sizeof number, "%d", level - 1);
+        show_one_level(&at.train.act, number, f);
+    }
+}
+
 static void show_derived(const struct mds_config_run *run, FILE *f)
 {
     struct mds_model_config m = run->config.model;
@@ -259,6 +286,10 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
             m.vocab ? "" : " (assuming GPT-2's 50257; the data decides)");
     fprintf(f, "#   parameters         %s%s\n", params.s ? params.s : "",
             m.vocab ? "" : " (with that vocabulary)");
+    if (run->config.train.activation_memory &&
+        mds_settings_of(&run->settings, "train.activation_memory")->level >
+            MDS_LEVEL_DERIVED)
+        show_level(&run->config, f);
     if (run->published_tensor)
         fprintf(f, "#   published with     tensor %lld, pipeline %lld\n",
                 (long long)run->published_tensor, (long long)run->published_pipeline);

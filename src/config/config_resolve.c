@@ -392,12 +392,10 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
 static void refuse_with_skip_train(const struct mds_config_run *run, const char *key,
                                    struct mds_diag *diag)
 {
-    const struct mds_settings *s = &run->settings;
-
     mds_diag_fault(diag, mds_config_origin(run, key),
                    "%s does not go with --skip-train, which trains nothing; leave one "
                    "of them out",
-                   s->set->options[mds_settings_row(s, key)].flag);
+                   mds_settings_flag(&run->settings, key));
 }
 
 static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag)

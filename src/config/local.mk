@@ -3,6 +3,7 @@ noinst_LIBRARIES += src/config/libmds_config.a
 src_config_libmds_config_a_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 src_config_libmds_config_a_SOURCES = \
   src/config/activation_rules.c \
+  src/config/activation_text.c \
   src/config/activations.c src/config/activations.h \
   src/config/config.h \
   src/config/config_impl.h \

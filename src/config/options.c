@@ -35,6 +35,10 @@ static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 static const char *const rests[] = {"none", "cpu", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
+static const char *const act_levels[] = {"auto", "0", "1", "2", "3", "4",
+                                         "5",    "6", "7", "8", "9", NULL};
+_Static_assert(sizeof act_levels / sizeof *act_levels == MDS_ACT_LEVELS + 2,
+               "each level of activation memory has a name");
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
 static const char *const model_types[] = {"gpt", NULL};
@@ -322,6 +326,12 @@ static const struct mds_option rows[] = {
      AT(train.type), "type",
      .help = "numbers of weights and activations; the optimizer has fp32 weights "
              "besides"},
+    {memory, "train.activation_memory", "--activation-memory", "MDS_ACTIVATION_MEMORY",
+     MDS_OPT_STRING, NULL, 0, 0, act_levels, AT(train.activation_memory), "level",
+     .help = "what blocks keep for the backward pass: 0 keeps all and is fastest, each "
+             "level after it needs less memory and takes longer; auto: the first that "
+             "fits the device, by dry run; --show-config says which of the options "
+             "below it stands for"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.act.recompute), "what",
      .help = "what the backward pass computes again instead of keeping it: selective "

@@ -109,6 +109,11 @@ void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *dia
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
                                struct mds_diag *diag);
 
+/* Of the options of activation memory those that the user has fixed, one by one or by a
+ * level, as bits: i is mds_act_options[i]; *now: their values.  Before resolving. */
+unsigned mds_config_fixed_activations(const struct mds_config_run *run,
+                                      struct mds_activations *now);
+
 /* The data has `words` words: sets vocab (unless --vocab-size said more) and
  * padded_vocab.  MDS_EUSER if --vocab-size said less. */
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);

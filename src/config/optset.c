@@ -246,6 +246,11 @@ void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *dia
     }
 }
 
+const char *mds_settings_flag(const struct mds_settings *s, const char *key)
+{
+    return s->set->options[mds_settings_row(s, key)].flag;
+}
+
 size_t mds_settings_row(const struct mds_settings *s, const char *key)
 {
     for (size_t i = 0; i < s->rows; i++)

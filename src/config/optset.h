@@ -208,6 +208,9 @@ size_t mds_settings_row(const struct mds_settings *s, const char *key);
 const struct mds_setting *mds_settings_of(const struct mds_settings *s,
                                           const char *key);
 
+/* "--num-layers": its flag. */
+const char *mds_settings_flag(const struct mds_settings *s, const char *key);
+
 /* After the program changed the field of `key` itself: origin becomes "derived: how".
  */
 void mds_settings_derived(struct mds_settings *s, const char *key, const char *how);

@@ -351,8 +351,11 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
 {
     struct mds_config c = run->config;
 
+    int level;
+
     c.train.eval_iters = 0;
-    return mds_predict(&c, (int)l->ranks, (int)l->per_node, l->machine, e);
+    return mds_predict_level(&c, (int)l->ranks, (int)l->per_node, l->machine, e,
+                             &level);
 }
 
 /* What would fit, around what is set. */

@@ -124,7 +124,7 @@ static unsigned set_by_user(const struct mds_config_run *run)
 {
     unsigned fixed = 0;
 
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < GRID; i++)
         if (mds_settings_of(&run->settings, key_of(i))->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
     return fixed;
@@ -159,8 +159,11 @@ static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
 unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
                           struct mds_layout *now)
 {
+    unsigned fixed = set_by_user(run);
+
     *now = layout_of(&run->config);
-    return fix_by_sp_type(run, world, set_by_user(run), now);
+    fixed |= mds_config_fixed_activations(run, &now->act) << GRID;
+    return fix_by_sp_type(run, world, fixed, now);
 }
 
 const char *mds_layout_flag(int member)
@@ -204,6 +207,7 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     enum mds_rc rc;
 
     put_layout(l, c);
+    c->train.activation_memory = NULL; /* the layout says it */
     c->parallel.sp_type = MDS_SP_NONE;
     c->parallel.sequence_parallel &= l->tensor > 1;
     c->train.dry_run = 1; /* no data needed; GPT-2's vocabulary unless one is given */
@@ -221,23 +225,15 @@ static void add_option(const struct mds_option *o, int64_t value, struct mds_str
     mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
     if (o->type == MDS_OPT_ENUM)
         mds_str_add(out, " %s", o->choices[value]);
-    else if (o->type == MDS_OPT_SET)
-        mds_str_add(out, " %s", mds_recompute_modules_name((int)value));
     else if (o->type != MDS_OPT_FLAG)
         mds_str_add(out, " %lld", (long long)value);
 }
 
-/* The value that needs no option. */
-static int64_t unsaid(int member)
-{
-    const struct mds_layout l = {.act = mds_act_defaults()};
-
-    return get(&l, member);
-}
-
+/* What is not 0 needs an option. */
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
-    for (int i = 0; i < MEMBERS; i++)
-        if (!(fixed & 1u << i) && get(l, i) != unsaid(i))
+    for (int i = 0; i < GRID; i++)
+        if (!(fixed & 1u << i) && get(l, i) != 0)
             add_option(option_of(i), get(l, i), out);
+    mds_act_text(&l->act, fixed >> GRID, out);
 }

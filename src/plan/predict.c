@@ -166,3 +166,22 @@ enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
 {
     return mds_predict_as(MDS_PREDICT_WHOLE, c, world, per_node, m, out);
 }
+
+enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,
+                              const struct mds_machine *m, struct mds_estimate *e,
+                              int *level)
+{
+    const struct mds_config asked = *c;
+    int next = 0;
+
+    *level = -1;
+    if (!c->train.act_is_open)
+        return mds_predict(c, world, per_node, m, e);
+    while (mds_config_next_level(&asked, &next, c)) {
+        *level = next - 1;
+        MDS_TRY(mds_predict(c, world, per_node, m, e));
+        if (e->fits)
+            break;
+    }
+    return MDS_OK;
+}

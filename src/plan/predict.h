@@ -52,6 +52,13 @@ double mds_estimate_part(const struct mds_estimate *e);
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
 
+/* Whose level of activation memory is auto, in *c, gets the first level that fits, or
+ * the last one; *e is the estimate then.  Returns through *level which, -1 where the
+ * level was not open. */
+enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,
+                              const struct mds_machine *m, struct mds_estimate *e,
+                              int *level);
+
 /* How a step is run dry. */
 enum mds_predict_how {
     MDS_PREDICT_WHOLE, /* as it is */

@@ -10,8 +10,6 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
 {
     static const char *const places[] = {"", ", optimizer on the host",
                                          ", optimizer on nvme"};
-    static const char *const recomputes[] = {"", ", selective recompute",
-                                             ", full recompute"};
     int64_t data = world / (l->tensor * l->pipeline * l->ulysses * l->ring);
 
     mds_str_add(out, "tensor %lld", (long long)l->tensor);
@@ -23,31 +21,10 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         mds_str_add(out, ", Ulysses %lld", (long long)l->ulysses);
     if (l->ring > 1)
         mds_str_add(out, ", ring %lld", (long long)l->ring);
-    mds_str_add(out, ", data %lld, ZeRO %lld%s%s%s%s", (long long)data,
-                (long long)l->zero, places[l->offload_optimizer],
-                l->offload_params ? ", weights on the host" : "",
-                recomputes[l->act.recompute],
-                l->act.offload_activations ? ", inputs on the host" : "");
-    if (l->act.recompute_modules)
-        mds_str_add(out, " of %s",
-                    mds_recompute_modules_name((int)l->act.recompute_modules));
-    if (l->act.recompute_layers > 1)
-        mds_str_add(out, ", one for %lld blocks", (long long)l->act.recompute_layers);
-    if (l->act.device_inputs)
-        mds_str_add(out, ", those of %lld block%s on the device",
-                    (long long)l->act.device_inputs, mds_plural(l->act.device_inputs));
-    if (l->act.keep_attention)
-        mds_str_add(out, ", attention kept of %lld block%s",
-                    (long long)l->act.keep_attention,
-                    mds_plural(l->act.keep_attention));
-    if (l->act.offload_layers)
-        mds_str_add(out, ", activations of %lld block%s on the host",
-                    (long long)l->act.offload_layers,
-                    mds_plural(l->act.offload_layers));
-    if (l->act.mlp_tile || l->act.sequence_tile)
-        mds_str_add(
-            out, ", tiles of %lld",
-            (long long)(l->act.sequence_tile ? l->act.sequence_tile : l->act.mlp_tile));
+    mds_str_add(out, ", data %lld, ZeRO %lld%s%s", (long long)data, (long long)l->zero,
+                places[l->offload_optimizer],
+                l->offload_params ? ", weights on the host" : "");
+    mds_act_describe(&l->act, out);
 }
 
 static void print_beside(const struct mds_beside *b, FILE *f)

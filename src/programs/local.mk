@@ -2,7 +2,7 @@
 bin_PROGRAMS += src/programs/mds_pretrain
 src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
   src/programs/finish.c src/programs/finish.h src/programs/start.c src/programs/start.h
-src_programs_mds_pretrain_LDADD = $(train_libs)
+src_programs_mds_pretrain_LDADD = $(plan_libs) $(train_libs)
 
 # Of programs with verbs.
 programs_of_verbs = src/programs/finish.c src/programs/finish.h \

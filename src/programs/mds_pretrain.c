@@ -3,11 +3,15 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
+#include "base/host.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "transport/world.h"
 #include "config/options.h"
+#include "device/device.h"
+#include "plan/predict.h"
 #include "programs/finish.h"
 #include "programs/start.h"
 #include "train/dry_run.h"
@@ -16,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Saved before the last iteration: start again with the same command, and it goes on.
@@ -52,6 +57,74 @@ static void close_output(const struct mds_world *w)
         leave(w);
 }
 
+/* A GPU of this host, of which its profile says nothing, is asked itself. */
+static enum mds_rc ask_gpu(const struct mds_config *c, struct mds_machine *m)
+{
+    const struct mds_dev_spec spec = {.name = mds_dev_resolve(c->output.device)};
+    struct mds_dev *dev = NULL;
+
+    if (!mds_machine_is_here(m) || m->node.gpus > 0 || strcmp(spec.name, "cuda") != 0)
+        return MDS_OK;
+    MDS_TRY(mds_dev_create(&spec, &dev));
+    m->node.gpus = c->train.dry_world;
+    m->gpu.memory = mds_dev_memory_bytes(dev);
+    mds_dev_destroy(dev);
+    return MDS_OK;
+}
+
+/* The machine of --machine, or this host. */
+static enum mds_rc find_machine(const struct mds_config *c, struct mds_diag *diag,
+                                struct mds_machine **m)
+{
+    const char *name = c->sources.machine;
+    struct mds_str path = {0};
+    char host[MDS_HOST_SIZE];
+
+    if (name && !mds_machine_path(name, &path)) /* a warning has said so */
+        name = NULL;
+    mds_str_fini(&path);
+    mds_host_name(host);
+    MDS_TRY(mds_machine_find(name, host, diag, m));
+    return ask_gpu(c, *m);
+}
+
+/* The level of activation memory that a machine has room for. */
+static enum mds_rc choose_level(struct mds_config *c, const struct mds_machine *m)
+{
+    int64_t world = c->train.dry_world, per_node = world;
+    struct mds_str text = {0};
+    struct mds_estimate e;
+    char need[32], have[32];
+    int level;
+
+    if (m->node.gpus > 0 && m->node.gpus < world)
+        per_node = m->node.gpus;
+    MDS_TRY(mds_predict_level(c, (int)world, (int)per_node, m, &e, &level));
+    mds_act_text(&c->train.act, 0, &text);
+    printf("activation memory: level %d, %s\n", level,
+           text.len ? text.s : "blocks keep all");
+    printf("  %s %s of %s by the profile of %s\n\n",
+           e.fits ? "the first that fits:" : "no level fits: the last needs",
+           mds_format_bytes((double)e.device_bytes, need, sizeof need),
+           mds_format_bytes((double)e.device_limit, have, sizeof have), m->name);
+    mds_str_fini(&text);
+    return MDS_OK;
+}
+
+/* --activation-memory auto in a dry run. */
+static enum mds_rc settle_level(struct mds_config *c)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+    enum mds_rc rc = find_machine(c, &diag, &m);
+
+    mds_diag_fini(&diag);
+    if (!rc)
+        rc = choose_level(c, m);
+    mds_machine_destroy(m);
+    return rc;
+}
+
 /* Any rank of any number can be played. */
 static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -64,6 +137,8 @@ static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
     }
     MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
     mds_diag_log(diag);
+    if (run->config.train.act_is_open)
+        MDS_TRY(settle_level(&run->config));
     return mds_dry_run(&run->config, stdout);
 }
 

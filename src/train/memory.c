@@ -194,18 +194,37 @@ static void print_beside(const struct run *r, FILE *f)
                 mds_format_bytes((double)r->need.beside_bytes, text, sizeof text));
 }
 
-/* Bytes and where they would have to be. */
-static enum mds_rc check_place(const struct run *r, const char *place, int64_t bytes,
-                               int64_t available)
+/* What is needed of one memory, and what there is. */
+struct place {
+    const char *name;
+    int64_t need_bytes, have_bytes;
+};
+
+enum { PLACES = 2 };
+
+/* The device's, and where that is another the host's. */
+static void list_places(const struct run *r, struct place p[PLACES])
+{
+    const struct mds_engine_need *n = &r->need;
+    int64_t file = mds_run_file_bytes(r->config, n),
+            there = mds_dev_memory_bytes(r->dev);
+
+    if (!is_on_gpus(r)) {
+        p[0] = p[1] = (struct place){"memory", sum_of_need(r) + file, there};
+        return;
+    }
+    p[0] = (struct place){"GPU memory",
+                          n->state_bytes + n->step_bytes + n->beside_bytes, there};
+    p[1] = (struct place){"host memory", mds_run_host_bytes(n) + file,
+                          mds_host_memory_available() / r->spec->world->local_ranks};
+}
+
+static enum mds_rc refuse(const struct run *r, const struct place *p)
 {
     char need[32], have[32];
 
-    mds_format_bytes((double)bytes, need, sizeof need);
-    mds_format_bytes((double)available, have, sizeof have);
-    if (bytes <= available) {
-        mds_debug("%s per rank: %s of %s", place, need, have);
-        return MDS_OK;
-    }
+    mds_format_bytes((double)p->need_bytes, need, sizeof need);
+    mds_format_bytes((double)p->have_bytes, have, sizeof have);
     if (speaks(r)) {
         fprintf(stderr, "memory a rank would need, by purpose:\n");
         mds_run_memory_table(&r->need.memory, stderr);
@@ -216,20 +235,68 @@ static enum mds_rc check_place(const struct run *r, const char *place, int64_t b
         MDS_EMEM,
         "%s: each rank needs %s, and %s has %s for each of its %d; use "
         "more memory, fewer ranks a node, a smaller model, or %s",
-        place, need, r->spec->world->host, have, r->spec->world->local_ranks,
+        p->name, need, r->spec->world->host, have, r->spec->world->local_ranks,
         speaks(r) ? "a setting above" : "settings that --dry-run finds small enough");
 }
 
 enum mds_rc mds_run_check_memory(const struct run *r)
 {
-    const struct mds_engine_need *n = &r->need;
-    int64_t file = mds_run_file_bytes(r->config, n);
-    int64_t there = mds_dev_memory_bytes(r->dev);
+    struct place p[PLACES];
+    char need[32], have[32];
 
-    if (!is_on_gpus(r))
-        return check_place(r, "memory", sum_of_need(r) + file, there);
-    MDS_TRY(check_place(r, "GPU memory",
-                        n->state_bytes + n->step_bytes + n->beside_bytes, there));
-    return check_place(r, "host memory", mds_run_host_bytes(n) + file,
-                       mds_host_memory_available() / r->spec->world->local_ranks);
+    list_places(r, p);
+    for (int i = 0; i < PLACES; i++) {
+        if (p[i].need_bytes > p[i].have_bytes)
+            return refuse(r, &p[i]);
+        mds_debug("%s per rank: %s of %s", p[i].name,
+                  mds_format_bytes((double)p[i].need_bytes, need, sizeof need),
+                  mds_format_bytes((double)p[i].have_bytes, have, sizeof have));
+    }
+    return MDS_OK;
+}
+
+/* On all ranks. */
+static enum mds_rc fits(const struct run *r, int *all)
+{
+    struct place p[PLACES];
+    double lacks;
+
+    list_places(r, p);
+    lacks = p[0].need_bytes > p[0].have_bytes || p[1].need_bytes > p[1].have_bytes;
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(&r->groups, MDS_AXES_ALL), &lacks, 1,
+                                    MDS_COMM_MAX));
+    *all = lacks == 0;
+    return MDS_OK;
+}
+
+static enum mds_rc measure(struct run *r)
+{
+    const struct mds_world *w = r->spec->world;
+
+    return mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need);
+}
+
+static enum mds_rc choose_level(struct run *r)
+{
+    const struct mds_config *asked = r->config;
+    struct mds_str text = {0};
+    int level = 0, all = 0;
+
+    r->chosen = *asked;
+    r->config = &r->chosen;
+    while (!all && mds_config_next_level(asked, &level, &r->chosen)) {
+        MDS_TRY(measure(r));
+        MDS_TRY(fits(r, &all));
+    }
+    mds_act_text(&r->config->train.act, 0, &text);
+    if (speaks(r))
+        mds_info("activation memory: level %d, %s", level - 1,
+                 text.len ? text.s : "blocks keep all");
+    mds_str_fini(&text);
+    return MDS_OK;
+}
+
+enum mds_rc mds_run_measure(struct run *r)
+{
+    return r->config->train.act_is_open ? choose_level(r) : measure(r);
 }

@@ -14,7 +14,8 @@
 
 struct run {
     const struct mds_train_spec *spec;
-    const struct mds_config *config; /* spec's */
+    const struct mds_config *config; /* spec's, or `chosen` */
+    struct mds_config chosen; /* --activation-memory auto: with the level that fits */
     struct mds_groups groups;
     struct mds_dev *dev, *host;
     struct mds_engine *engine;
@@ -71,6 +72,10 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 
 /* Threads of this rank, and memory it may take. */
 struct mds_dev_spec mds_run_device(const struct run *r);
+
+/* Set r->need.  With --activation-memory auto r->config becomes that of the first level
+ * that fits on all ranks, or of the last one.  Collective. */
+enum mds_rc mds_run_measure(struct run *r);
 
 /* MDS_EMEM after printing the need by purpose and what would lower it. */
 enum mds_rc mds_run_check_memory(const struct run *r);

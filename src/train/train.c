@@ -32,16 +32,15 @@ static enum mds_rc open_device(struct run *r)
 
 static enum mds_rc build_engine(struct run *r)
 {
-    const struct mds_world *w = r->spec->world;
-    struct mds_engine_spec spec = {.config = r->config,
-                                   .dev = r->dev,
+    struct mds_engine_spec spec = {.dev = r->dev,
                                    .host = r->host,
                                    .groups = &r->groups,
                                    .need = &r->need,
                                    .threads = mds_run_device(r).threads};
     int64_t peak;
 
-    MDS_TRY(mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need));
+    MDS_TRY(mds_run_measure(r));
+    spec.config = r->config;
     MDS_TRY(mds_run_check_memory(r));
     MDS_TRY(mds_comm_barrier(world_of(r))); /* others still look what there is */
     mds_host_memory_used(&r->memory_before, &peak);

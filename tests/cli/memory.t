@@ -32,6 +32,8 @@ done <<'END'
 1 --recompute-granularity full --recompute-num-layers 2 --sequence-tile 50 --cpu-checkpointing
 1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
 1 --cpu-offloading-num-layers 2 --micro-batch-size 4
+1 --activation-memory 8 --sequence-tile 50
+2 --activation-memory auto --zero-stage 1
 2 --recompute-granularity selective --sequence-tile 90 --ds-sequence-parallel-size 2
 2 --zero-stage 2 --bf16
 2 --zero-stage 1 --bf16 --recompute-granularity selective --recompute-modules layernorm mlp_act
@@ -87,6 +89,23 @@ test_expect_success 'a block is not told of where half of the blocks have not ha
         token $kind 3 >line && cat line && test "$(wc -w <line)" -eq 2 &&
         token $kind 2 >line && test "$(wc -w <line)" -eq 4 || return 1
     done
+'
+# level GIB: what auto chooses for a GPU with so much memory
+level() {
+    sed "s/value: 139GiB/value: $1GiB/" "$srcdir/machines/h200.yaml" >m.yaml &&
+        mds_pretrain --dry-run --bf16 --model-size-key GPT1_3B --seq-length 16k --zero-stage 1 \
+            --cpu-optimizer --activation-memory auto --machine ./m.yaml >dry &&
+        sed -n "s/^activation memory: level \([0-9]\), \(.*\)/\1 \2/p" dry
+}
+test_expect_success '--activation-memory auto: another level where there is less memory' '
+    level 139 >out && level 30 >>out && level 16 >>out &&
+    cat >expect <<-\EOF &&
+	0 blocks keep all
+	1 --recompute-granularity selective --recompute-modules layernorm,mlp_act
+	3 --recompute-granularity selective --mlp-tile 4096 --loss-tile 4096 --sequence-tile 4096
+	EOF
+    test_cmp expect out &&
+    level 4 && grep "no level fits: the last needs .* of 4.00 GiB by the profile of h200" dry
 '
 # The example of docs/parallelism.md, "Counted": calls and payload of a tensor group.
 counted() {

@@ -219,6 +219,100 @@ static void test_chosen_gives_way(void **state)
     assert_true(broken > 0);
 }
 
+/* What blocks keep of a run with a level and more options. */
+static struct mds_activations kept_with(const char *args)
+{
+    struct reading r = resolve(args, 1);
+    struct mds_activations a;
+
+    assert_fine(&r);
+    a = r.run->config.train.act;
+    close_reading(&r);
+    return a;
+}
+
+static void assert_same(struct mds_activations a, struct mds_activations b)
+{
+    assert_memory_equal(&a, &b, sizeof a);
+}
+
+/* A level is the options that it is said to be, and needs what it says. */
+static void test_levels(void **state)
+{
+    char args[512];
+
+    (void)state;
+    assert_same(kept_with("--activation-memory 0"), mds_act_defaults());
+    for (int level = 0; level < MDS_ACT_LEVELS; level++) {
+        struct mds_str text = {0};
+        struct mds_activations a;
+
+        snprintf(args, sizeof args, "--seq-length 8192 --activation-memory %d", level);
+        a = kept_with(args);
+        mds_act_text(&a, 0, &text);
+        snprintf(args, sizeof args, "--seq-length 8192 %s", text.len ? text.s : "");
+        assert_same(kept_with(args), a);
+        mds_str_fini(&text);
+    }
+    assert_same(
+        kept_with("--activation-memory 6 --seq-length 8192 --sequence-tile 512"),
+        kept_with("--recompute-granularity full --cpu-checkpointing --seq-length "
+                  "8192 --sequence-tile 512 --mlp-tile 4096 --loss-tile 4096"));
+}
+
+/* What is nearer to the user counts: the level, or the option that says the same. */
+static void test_levels_and_options(void **state)
+{
+    struct mds_activations selective = kept_with("--recompute-activations"),
+                           full = kept_with("--checkpoint-activations");
+    struct reading r;
+
+    (void)state;
+    expect_misfit("--activation-memory 5 --recompute-granularity none", 1,
+                  "--activation-memory 5 and --recompute-granularity (command line) "
+                  "both say what blocks keep; leave out one");
+    expect_misfit("--activation-memory auto --cpu-checkpointing", 1,
+                  "and --cpu-checkpointing (command line) both say");
+    expect_misfit("--activation-memory 0 --sequence-tile 16", 1,
+                  "--sequence-tile needs blocks whose insides are computed again");
+    expect_misfit("--activation-memory auto --keep-attention-layers 1", 1,
+                  "--keep-attention-layers adds to what full recompute keeps");
+    expect_misfit("--activation-memory 10", 1, "");
+    write_text("run.yaml", "train:\n  activation_memory: 5\n");
+    assert_same(kept_with("--config run.yaml"), full);
+    r = resolve("--config run.yaml --recompute-activations", 1);
+    assert_said(&r.diag, "--activation-memory 5 is not used: --recompute-granularity "
+                         "(command line) is nearer");
+    assert_same(r.run->config.train.act, selective);
+    close_reading(&r);
+    write_text("run.yaml", "train:\n  recompute: selective\n  loss_tile: 0\n");
+    assert_same(kept_with("--config run.yaml --activation-memory 5"), full);
+}
+
+/* Of auto those levels may be chosen that go with the rest. */
+static void test_open_level(void **state)
+{
+    struct reading r =
+        resolve("--activation-memory auto --num-layers 4 --cpu-offloading-num-layers 2 "
+                "--seq-length 8192",
+                1);
+    const struct mds_config *c = &r.run->config;
+    struct mds_config at = *c;
+    int level = 0;
+
+    (void)state;
+    assert_fine(&r);
+    assert_true(c->train.act_is_open);
+    for (int i = 0; i < 3; i++) { /* none is recomputed, or what modules name */
+        assert_true(mds_config_next_level(c, &level, &at));
+        assert_int_equal(level, i + 1);
+        assert_int_equal(at.train.act.offload_layers, 2);
+        assert_false(at.train.act_is_open);
+    }
+    assert_false(mds_config_next_level(c, &level, &at));
+    close_reading(&r);
+}
+
 static void test_kept_where(void **state)
 {
     (void)state;
@@ -358,6 +452,9 @@ int main(void)
         cmocka_unit_test_setup(test_unshareable_models, setup),
         cmocka_unit_test_setup(test_interleaving, setup),
         cmocka_unit_test(test_chosen_gives_way),
+        cmocka_unit_test_setup(test_levels, setup),
+        cmocka_unit_test_setup(test_levels_and_options, setup),
+        cmocka_unit_test_setup(test_open_level, setup),
         cmocka_unit_test_setup(test_kept_where, setup),
         cmocka_unit_test_setup(test_kept_well, setup),
         cmocka_unit_test_setup(test_dry_run, setup),

@@ -246,6 +246,24 @@ static void blocks_that_shall_leave_do(void **state)
     close_toy(&u);
 }
 
+/* A level is kept as the options are that it stands for; auto leaves all open. */
+static void a_level_stays(void **state)
+{
+    struct toy t = open_toy("--activation-memory 5"),
+               u = open_toy("--activation-memory auto"), v = open_toy("");
+    const struct mds_plan *p = search(&t, 4);
+
+    (void)state;
+    assert_true(p->fit_count > 0);
+    for (size_t i = 0; i < p->fit_count; i++)
+        assert_int_equal(p->fits[i].layout.act.recompute, MDS_RECOMPUTE_FULL);
+    assert_true(mds_layout_equal(&search(&u, 4)->fits[0].layout,
+                                 &search(&v, 4)->fits[0].layout));
+    close_toy(&t);
+    close_toy(&u);
+    close_toy(&v);
+}
+
 /* The words that ask for a layout, and no word for what there is without. */
 static void a_layout_is_asked_for(void **state)
 {
@@ -505,6 +523,7 @@ int main(void)
         cmocka_unit_test(what_is_fixed_stays),
         cmocka_unit_test(what_goes_with_few_layouts_stays),
         cmocka_unit_test(what_goes_with_no_layout_is_refused),
+        cmocka_unit_test(a_level_stays),
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_search_ends_in_time),

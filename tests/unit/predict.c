@@ -189,6 +189,44 @@ static void exported_weights_pass_through_the_host(void **state)
                      (2 * shared_words + shared_words / 2) * word);
 }
 
+/* Auto takes the first level that fits: a later one where there is less memory, and the
+ * last where none fits. */
+static void less_memory_is_a_later_level(void **state)
+{
+    struct mds_config_run *run =
+        read_run(gpt1_3b,
+                 "--seq-length 65536 --micro-batch-size 1 --global-batch-size 1 "
+                 "--use-rotary-position-embeddings --activation-memory auto",
+                 1);
+    struct mds_machine *m = machine("h200");
+    struct mds_estimate e;
+    int level = 0, last = -1, chosen = 0;
+
+    (void)state;
+    m->node.memory = INT64_C(1) << 40;
+    for (int64_t gib = 256; gib > 8; gib -= gib / 8) {
+        struct mds_config c = run->config, before;
+
+        m->gpu.memory = gib << 30;
+        assert_int_equal(mds_predict_level(&c, 1, 1, m, &e, &level), MDS_OK);
+        assert_true(level >= last);
+        chosen += level > last;
+        last = level;
+        if (!e.fits || level == 0)
+            continue;
+        before = run->config; /* the level before it was too much */
+        level--;
+        assert_true(mds_config_next_level(&run->config, &level, &before));
+        assert_int_equal(mds_predict(&before, 1, 1, m, &e), MDS_OK);
+        assert_false(e.fits);
+    }
+    assert_true(chosen >= 4);
+    assert_int_equal(last, MDS_ACT_LEVELS - 1);
+    assert_false(e.fits);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+}
+
 /* What a communicator of four ranks holds, used or not: the world and the ring had
  * one when the layouts of four GPUs were measured, and have none now. */
 static const double world_gib = 204.0 / 1024;
@@ -537,6 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brief_runs_say_the_same),
         cmocka_unit_test(rings_of_many_nodes_take_long),
+        cmocka_unit_test(less_memory_is_a_later_level),
         cmocka_unit_test(memory_is_what_h200s_had_in_use),
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(time_is_what_h200s_took),

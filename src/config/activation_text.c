@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options of activation memory in words. */
+#include "base/units.h"
+#include "config/options.h"
+
+#include <string.h>
+
+static const struct mds_option *row_of(const struct mds_act_option *of)
+{
+    const struct mds_option *o = mds_pretrain_options.options;
+
+    while (!o->key || strcmp(o->key, of->key) != 0)
+        o++;
+    return o;
+}
+
+void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str *out)
+{
+    const struct mds_activations defaults = mds_act_defaults();
+
+    for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
+        int64_t value = mds_act_get(a, &mds_act_options[i]);
+        const struct mds_option *o = row_of(&mds_act_options[i]);
+
+        if (but & 1u << i || value == mds_act_get(&defaults, &mds_act_options[i]))
+            continue;
+        mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
+        if (o->type == MDS_OPT_ENUM)
+            mds_str_add(out, " %s", o->choices[value]);
+        else if (o->type == MDS_OPT_SET)
+            mds_str_add(out, " %s", mds_recompute_modules_name((int)value));
+        else if (o->type != MDS_OPT_FLAG)
+            mds_str_add(out, " %lld", (long long)value);
+    }
+}
+
+void mds_act_describe(const struct mds_activations *a, struct mds_str *out)
+{
+    static const char *const recomputes[] = {"", ", selective recompute",
+                                             ", full recompute"};
+
+    mds_str_add(out, "%s%s", recomputes[a->recompute],
+                a->offload_activations ? ", inputs on the host" : "");
+    if (a->recompute_modules)
+        mds_str_add(out, " of %s", mds_recompute_modules_name(a->recompute_modules));
+    if (a->recompute_layers > 1)
+        mds_str_add(out, ", one for %lld blocks", (long long)a->recompute_layers);
+    if (a->device_inputs)
+        mds_str_add(out, ", those of %lld block%s on the device",
+                    (long long)a->device_inputs, mds_plural(a->device_inputs));
+    if (a->keep_attention)
+        mds_str_add(out, ", attention kept of %lld block%s",
+                    (long long)a->keep_attention, mds_plural(a->keep_attention));
+    if (a->offload_layers)
+        mds_str_add(out, ", activations of %lld block%s on the host",
+                    (long long)a->offload_layers, mds_plural(a->offload_layers));
+    if (a->mlp_tile || a->sequence_tile)
+        mds_str_add(out, ", tiles of %lld",
+                    (long long)(a->sequence_tile ? a->sequence_tile : a->mlp_tile));
+}
