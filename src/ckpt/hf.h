@@ -27,9 +27,15 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
 
 /* ---- config.json ---- */
 
+/* Which linears of a llama have biases. */
+struct mds_hf_biases {
+    int attention, mlp;
+};
+
 /* Its text, for weights of that type.  eod: the id that ends a document, or -1. */
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
-                       enum mds_st_dtype type, int64_t eod, struct mds_str *out);
+                       struct mds_hf_biases biases, enum mds_st_dtype type, int64_t eod,
+                       struct mds_str *out);
 
 /* What of a model of theirs no setting of ours says. */
 struct mds_hf_source {

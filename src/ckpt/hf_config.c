@@ -150,12 +150,11 @@ static void put_llama(const struct mds_model_config *m, struct mds_str *out)
     put_int(out, "head_dim", m->head_dim);
     put_real(out, "rms_norm_eps", m->norm_eps);
     put_real(out, "rope_theta", m->rotary_base);
-    put_bool(out, "attention_bias", m->linear_bias);
-    put_bool(out, "mlp_bias", m->linear_bias);
 }
 
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
-                       enum mds_st_dtype type, int64_t eod, struct mds_str *out)
+                       struct mds_hf_biases biases, enum mds_st_dtype type, int64_t eod,
+                       struct mds_str *out)
 {
     static const char *const classes[] = {[MDS_HF_GPT2] = "GPT2LMHeadModel",
                                           [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
@@ -166,6 +165,10 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
     put[kind](m, out);
+    if (kind == MDS_HF_LLAMA) {
+        put_bool(out, "attention_bias", biases.attention);
+        put_bool(out, "mlp_bias", biases.mlp);
+    }
     put_int(out, "vocab_size", m->vocab);
     put_bool(out, "tie_word_embeddings", m->tied_head);
     /* Their defaults are words of other vocabularies. */

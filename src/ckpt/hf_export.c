@@ -19,6 +19,7 @@ enum { ROOM = 8 << 20 };
 struct out {
     const struct mds_hf_export *e;
     struct mds_hf_tensors tensors;
+    struct mds_hf_biases biases;
     int *file; /* [tensors.n] which file each is in */
     int files;
     int64_t room;
@@ -115,6 +116,59 @@ static enum mds_rc write_tensor(struct out *o, const struct mds_hf_tensor *t)
         MDS_TRY(mds_st_writer_write(o->writer, o->block,
                                     (size_t)(rows * width_of(t)) * size));
     }
+    return MDS_OK;
+}
+
+/* ---- biases ---- */
+
+static const char attention[] = ".self_attn.", mlp[] = ".mlp.";
+
+static int is_bias_of(const struct mds_hf_tensor *t, const char *module)
+{
+    return strstr(t->name, module) && strcmp(strrchr(t->name, '.'), ".bias") == 0;
+}
+
+/* Raise *set if any bias of such modules is not 0. */
+static enum mds_rc look_for_values(const struct out *o, const char *module, int *set)
+{
+    for (int i = 0; i < o->tensors.n && !*set; i++) {
+        const struct mds_hf_tensor *t = &o->tensors.list[i];
+
+        if (!is_bias_of(t, module))
+            continue;
+        MDS_TRY(gather_rows(o, t, &t->piece[0], 0, t->rows));
+        for (int64_t k = 0; k < t->rows; k++)
+            *set |= o->block[k] != 0;
+    }
+    return MDS_OK;
+}
+
+static void leave_out_biases(struct mds_hf_tensors *all, const char *module)
+{
+    int n = 0;
+
+    for (int i = 0; i < all->n; i++)
+        if (!is_bias_of(&all->list[i], module))
+            all->list[n++] = all->list[i];
+    all->n = n;
+}
+
+/* A llama of theirs may have biases in attention or in the MLP alone.  Ours that came
+ * from such a one has zeros for the others until it is trained. */
+static enum mds_rc choose_biases(struct out *o, enum mds_hf_kind kind)
+{
+    struct mds_hf_biases set = {0};
+
+    o->biases =
+        (struct mds_hf_biases){o->e->model->linear_bias, o->e->model->linear_bias};
+    if (kind != MDS_HF_LLAMA || !o->e->model->linear_bias)
+        return MDS_OK;
+    MDS_TRY(look_for_values(o, attention, &set.attention));
+    MDS_TRY(look_for_values(o, mlp, &set.mlp));
+    if (set.attention == set.mlp)
+        return MDS_OK;
+    o->biases = set;
+    leave_out_biases(&o->tensors, set.attention ? mlp : attention);
     return MDS_OK;
 }
 
@@ -220,7 +274,7 @@ static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
     struct mds_str text = {0};
     enum mds_rc rc;
 
-    mds_hf_put_config(kind, o->e->model, o->e->type, o->e->eod, &text);
+    mds_hf_put_config(kind, o->e->model, o->biases, o->e->type, o->e->eod, &text);
     rc = write_text(o, "config.json", &text);
     mds_str_fini(&text);
     return rc;
@@ -254,8 +308,7 @@ static enum mds_rc prepare(struct out *o)
     for (int i = 0; i < o->tensors.n; i++) {
         const struct mds_hf_tensor *t = &o->tensors.list[i];
 
-        if (o->room < width_of(t))
-            o->room = width_of(t);
+        o->room = mds_max(o->room, mds_max(width_of(t), t->cols ? 0 : t->rows));
     }
     o->file = mds_zalloc((size_t)o->tensors.n, sizeof *o->file);
     o->block = mds_zalloc((size_t)o->room, sizeof *o->block);
@@ -273,6 +326,8 @@ enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files)
     MDS_TRY(make_folder(&o));
     MDS_TRY(mds_hf_tensors_init(kind, e->model, e->whole, &o.tensors));
     rc = prepare(&o);
+    if (!rc)
+        rc = choose_biases(&o, kind);
     if (!rc)
         spread(&o);
     for (int i = 0; !rc && i < o.files; i++)

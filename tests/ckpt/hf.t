@@ -87,6 +87,25 @@ test_expect_success 'without biases: theirs are zeros' '
         losses a.jsonl >a && losses b.jsonl >b && test_cmp a b && rm ?.jsonl || return 1
     done
 '
+# alone MODULE SED: made without that module's biases (names of theirs that are passed over),
+# it goes out as it came
+alone() {
+    rm -rf alone* && cp -r both alone && sed "s/\"$1_bias\": true/\"$1_bias\": false/;s/ings\": 32/ings\": 4096/" both/config.json >alone/config.json &&
+        LC_ALL=C sed "$2" both/model.safetensors >alone/model.safetensors && mds_ckpt import alone alone-ours &&
+        mds_ckpt export --format hf --output alone-out alone-ours &&
+        for f in alone alone-out; do grep _bias $f/config.json >$f.biases; done && test_cmp alone.biases alone-out.biases &&
+        mds_ckpt import alone-out alone-back && mds_ckpt diff --weights alone-ours alone-back
+}
+test_expect_success 'biases in attention or in the MLP alone go out as they came in, until the others are trained' '
+    both="$rope --num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm --swiglu" &&
+    pretrain $both --train-iters 2 --save both-ours && mds_ckpt export --format hf --output both both-ours &&
+    grep "\"attention_bias\": true" both/config.json && grep "\"mlp_bias\": true" both/config.json &&
+    alone attention "s/self_attn\.\([qkvo]\)_proj\.bias/x\1rotary_emb.inv_freq/g" &&
+    alone mlp "s/layers\.\(.\)\.mlp\.up_proj\.bias/xxxxu\1rotary_emb.inv_freq/g
+        s/layers\.\(.\)\.mlp\.\([gd]\)..._proj\.bias/xxxxxx\2\1rotary_emb.inv_freq/g" &&
+    pretrain $both --train-iters 2 --load alone-ours --finetune --save alone-on &&
+    mds_ckpt export --format hf --output alone-after alone-on && grep "\"mlp_bias\": true" alone-after/config.json
+'
 test_expect_success 'an import keeps its settings, and leaves the sequence length to each run' '
     pretrain $llama --rotary-base 500000 --norm-epsilon 3e-6 --train-iters 2 --save base &&
     mds_ckpt export --format hf --output base-hf base &&
