@@ -51,16 +51,27 @@ if [ -z "$EVAL_INTERVAL$MDS_EVAL_INTERVAL" ]; then
     export MDS_EVAL_ITERS
 fi
 
+# sizes_in FILE: what a file of settings says of the layout
+sizes_in() {
+    sed 's/#.*//' "$1" 2> /dev/null | tr '{,"' '\n' |
+        grep -E '^ *(tensor|pipeline|ulysses|ring|sp_type)(:| *$)'
+}
+
 given=$SP_TYPE$TP$MPSIZE$PP$PPSIZE$SP$SPSIZE$MDS_CONTEXT_PARALLEL_SIZE
+[ -z "$MDS_CONFIG" ] || given=$given$(sizes_in "$MDS_CONFIG")
 previous=
 for word; do
     case $previous$word in
     --layoutplan | --layout=plan) given='' && break ;;
     --layoutgiven | --layout=given) given=1 ;;
     --sp-type* | --*-parallel-size*) given=1 ;;
+    --config=*) given=$given$(sizes_in "${word#*=}") ;;
+    --config?*) given=$given$(sizes_in "$word") ;;
     esac
     previous=
-    [ "$word" != --layout ] || previous=$word
+    case $word in
+    --layout | --config) previous=$word ;;
+    esac
 done
 if [ -n "$given" ]; then
     : "${SP_TYPE:=megatron}" "${OFFLOAD_DEVICE:=cpu}" "${USE_ACTIVATION_CHECKPOINTING:=1}"

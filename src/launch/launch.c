@@ -6,8 +6,10 @@
 #include "ckpt/configuration.h"
 #include "data/paths.h"
 #include "data/source.h"
+#include "launch/dialect.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- where ---- */
@@ -436,9 +438,20 @@ static enum mds_rc check_data(const struct mds_data_config *d)
     return check_paths("--test-data-path", d->test_paths);
 }
 
-/* Where sizes or SP_TYPE are set, and nobody asked for just that (--layout given): how
- * much faster a plan's layout would be.  Takes some seconds, so a line that is only
- * printed goes without. */
+/* Whether somebody is there to read how much faster a plan's layout would be, which
+ * takes some seconds: not where a line is only printed, for the cells of a sweep, and
+ * in jobs. */
+static int is_worth_comparing(const struct mds_launch *l)
+{
+    const struct mds_dialect *d = mds_dialect_of(l->machine->batch.scheduler);
+    const struct mds_launch_options *o = l->options;
+    int is_cell = o->write && o->tag, in_job = d && d->id && getenv(d->id);
+
+    return o->layout == MDS_LAYOUT_AUTO && !o->print && !is_cell && !in_job &&
+           l->machine->node.gpus > 0 && l->ranks > 1;
+}
+
+/* Where sizes or SP_TYPE are set, and nobody asked for just that (--layout given). */
 static void compare_with_plan(const struct mds_launch *l, const struct mds_estimate *e)
 {
     struct mds_config_run *asked = NULL;
@@ -448,9 +461,7 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
     struct mds_str text = {0};
     char set[32], best[32];
 
-    if (l->options->layout != MDS_LAYOUT_AUTO || l->options->print ||
-        l->machine->node.gpus == 0 || l->ranks == 1 ||
-        mds_launch_config(l, NULL, 0, &asked))
+    if (!is_worth_comparing(l) || mds_launch_config(l, NULL, 0, &asked))
         return;
     if (!mds_launch_request(l, asked, &r)) {
         r.freed = ~0u;
@@ -517,16 +528,29 @@ static void add_limit(const struct mds_config_run *run, const struct mds_estimat
     mds_words_add(arguments, "%.0f", minutes);
 }
 
+/* A plan's layout has other data-parallel ranks than that of a script, and so another
+ * batch where nobody sets it. */
+static void tell_batch(const struct mds_config_run *run)
+{
+    long long global = run->config.batch.global;
+
+    mds_info("plan: a step has %lld sequence%s: GLOBAL_BATCH (--global-batch-size) is "
+             "not set, so it follows from the layout's %lld data-parallel rank%s",
+             global, mds_plural(global), (long long)run->config.parallel.data,
+             mds_plural(run->config.parallel.data));
+}
+
 enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
                               struct mds_estimate *out)
 {
     struct mds_config_run *run = NULL;
     struct mds_words chosen = {0};
     enum mds_rc rc;
-    int open;
+    int open, sized;
 
     MDS_TRY(mds_launch_config(l, NULL, 1, &run));
     open = is_open(l, run);
+    sized = mds_settings_of(&run->settings, "batch.global")->level > MDS_LEVEL_DERIVED;
     if (open) {
         rc = plan(l, run, &chosen);
         mds_config_run_destroy(run);
@@ -536,6 +560,8 @@ enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *argu
             goto fini_chosen;
     }
     rc = resolve(l, run);
+    if (!rc && open && !sized)
+        tell_batch(run);
     if (!rc)
         rc = predict(l, run, out);
     if (!rc && l->options->check_memory)

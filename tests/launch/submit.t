@@ -18,10 +18,18 @@ test_expect_success 'train-gpt3.sh: a plan, or what is published and what a plan
     gpt3="env MACHINE=polaris MODEL_SIZE_KEY=GPT1_7B SEQ_LEN=2048 $srcdir/ALCF/train-gpt3.sh" &&
     $gpt3 submit --write --name planned debug 2 0:30:00 me >out 2>err && cat err &&
     grep "info: plan: tensor 1, data 8" err && ! grep "times as many" err &&
+    grep "info: plan: a step has 8 sequences: GLOBAL_BATCH .* is not set, .*the layout.s 8 data-parallel ranks" err &&
+    GLOBAL_BATCH=16 $gpt3 submit --write --name sized debug 2 0:30:00 me 2>err && ! grep "a step has" err &&
     TP=8 $gpt3 submit --write --name published debug 2 0:30:00 me 2>err && cat err &&
     grep "a plan.s would make .* times as many: tensor 1, data 8" err &&
     grep -e "--tensor-model-parallel-size 8 " runs/published/job.sh &&
-    grep -e "--recompute-granularity full" runs/published/job.sh
+    grep -e "--recompute-granularity full" runs/published/job.sh && ! grep "a step has" err &&
+    TP=8 $gpt3 submit --write --name cell --tag cell debug 2 0:30:00 me 2>err && ! grep "times as many" err &&
+    TP=8 PBS_JOBID=1 $gpt3 submit --write --name inside debug 2 0:30:00 me 2>err && ! grep "times as many" err &&
+    echo "parallel: {tensor: 4}" >sizes.yaml && for config in "--config sizes.yaml" --config=sizes.yaml; do
+        $gpt3 --print --nodes 2 -- $config >line && grep -e "--recompute-granularity full" line &&
+        grep -e "--tensor-model-parallel-size 4 --sequence-parallel --offload-device cpu" line || return 1
+    done
 '
 test_expect_success 'a second run has a folder of its own; --chain makes each wait' '
     MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit \
