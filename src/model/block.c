@@ -17,6 +17,8 @@
  * zeroed at first. */
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
+    int64_t H = reg->g->cfg.hidden;
+    unsigned partial = mds_gpt_stream_partial(reg->g);
     char name[24], full[48];
 
     snprintf(name, sizeof name, "layer.%d", number);
@@ -25,10 +27,10 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     mds_gpt_add_attention_weights(reg, name, &id->attention);
     mds_gpt_add_mlp_weights(reg, name, &id->mlp);
     snprintf(full, sizeof full, "%s.norm1", name);
-    id->norm1 = mds_gpt_add_norm(reg, full, 0);
+    id->norm1 = mds_gpt_add_norm(reg, full, H, partial);
     mds_gpt_add_attention_biases(reg, name, &id->attention);
     snprintf(full, sizeof full, "%s.norm2", name);
-    id->norm2 = mds_gpt_add_norm(reg, full, 1);
+    id->norm2 = mds_gpt_add_norm(reg, full, H, partial);
     mds_gpt_add_mlp_biases(reg, name, &id->mlp);
 }
 
@@ -36,6 +38,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 
 /* A norm's result and statistics. */
 struct normed {
+    int64_t R;
     void *y;
     float *mean, *rstd;
     int is_saved; /* y has its value already, when backward asks */
@@ -47,24 +50,23 @@ enum norm { NORM1, NORM2 };
 static enum mds_rc take_normed(const struct context *t, const struct saved *s,
                                enum norm which, struct normed *n)
 {
-    int64_t Rs = mds_par_slice_rows(&t->par);
-
+    n->R = mds_par_slice_rows(&t->par);
     n->y = s->at[which == NORM1 ? SAVED_N1 : SAVED_N2];
     n->mean = s->at[which == NORM1 ? SAVED_MEAN1 : SAVED_MEAN2];
     n->rstd = s->at[which == NORM1 ? SAVED_RSTD1 : SAVED_RSTD2];
     n->is_saved = n->y != NULL;
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &n->y));
     if (!n->mean)
-        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, Rs, &n->mean));
+        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, n->R, &n->mean));
     if (!n->rstd)
-        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, Rs, &n->rstd));
+        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, n->R, &n->rstd));
     return MDS_OK;
 }
 
 static enum mds_rc norm_of(const struct context *t, const struct norm_ids *id,
                            const void *x, const struct normed *n)
 {
-    return mds_gpt_norm_fwd(t, id, x, NULL, NULL, n->y, n->mean, n->rstd);
+    return mds_gpt_norm_fwd(t, id, n->R, x, NULL, NULL, n->y, n->mean, n->rstd);
 }
 
 /* ---- forward ---- */
@@ -86,8 +88,8 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
         struct normed n;
 
         MDS_TRY(take_normed(&t, s, NORM1, &n));
-        MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, mds_gpt_stream_at(&t, x->x), x->branch,
-                                 input, n.y, n.mean, n.rstd));
+        MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_stream_at(&t, x->x),
+                                 x->branch, input, n.y, n.mean, n.rstd));
         MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, n.y, v.rows));
         MDS_TRY(mds_gpt_qkv_put(&t, &v));
         mds_arena_release(c->par.arena, tile);
@@ -109,7 +111,8 @@ static enum mds_rc middle(const struct context *t, const struct block_ids *id,
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &branch));
     MDS_TRY(mds_gpt_out_fwd(t, &id->attention, o, branch));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, branch, branch, &branch));
-    MDS_TRY(mds_gpt_norm_fwd(t, &id->norm2, x, branch, sum, n->y, n->mean, n->rstd));
+    MDS_TRY(
+        mds_gpt_norm_fwd(t, &id->norm2, n->R, x, branch, sum, n->y, n->mean, n->rstd));
     mds_arena_release(t->par.arena, mark);
     return MDS_OK;
 }
@@ -211,7 +214,7 @@ static enum mds_rc second_half_bwd(const struct context *t, const struct block_i
     MDS_TRY(find_middle(t, id, s, o, x, &sum, &n));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, d, dn, &dm));
     MDS_TRY(mds_gpt_mlp_bwd(t, &id->mlp, s, n.y, dm, dn));
-    MDS_TRY(mds_gpt_norm_bwd(t, &id->norm2, sum, n.mean, n.rstd, dn, d));
+    MDS_TRY(mds_gpt_norm_bwd(t, &id->norm2, n.R, sum, n.mean, n.rstd, dn, d));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, d, dn, &da));
     MDS_TRY(mds_gpt_out_bwd(t, &id->attention, o, da, d_o));
     mds_arena_release(t->par.arena, mark);
@@ -267,7 +270,7 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
         if (!n.is_saved)
             MDS_TRY(norm_of(&t, &id->norm1, rows, &n));
         MDS_TRY(mds_gpt_qkv_bwd(&t, &id->attention, n.y, v.rows, dn));
-        MDS_TRY(mds_gpt_norm_bwd(&t, &id->norm1, rows, n.mean, n.rstd, dn,
+        MDS_TRY(mds_gpt_norm_bwd(&t, &id->norm1, n.R, rows, n.mean, n.rstd, dn,
                                  mds_gpt_stream_at(&t, d)));
         mds_arena_release(c->par.arena, tile);
     }
@@ -337,6 +340,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
 {
     struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    const struct norm_ids *const norms[] = {&id->norm1, &id->norm2};
     void *input = mds_gpt_block_input(w, s);
     struct saved here = *s;
 
@@ -354,7 +358,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
     if (next)
         mds_gpt_block_prefetch(c, w, next);
     MDS_TRY(attention_inputs_bwd(c, id, w, &here, input, d));
-    MDS_TRY(mds_gpt_norm_grads_end(c, &id->norm1, &id->norm2));
+    MDS_TRY(mds_gpt_norm_grads_end(c, 2, norms));
     MDS_TRY(mds_params_grad_ready(c->g->ps, id->unit));
     mds_arena_release(c->par.arena, mark);
     return mds_params_release(c->g->ps, id->unit);

@@ -33,7 +33,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
 
     *c = (struct context){.g = g,
                           .run = run,
-                          .norm_grads = c->norm_grads,
+                          .norm_sums = c->norm_sums,
                           .par = {.dev = run->dev,
                                   .arena = run->arena,
                                   .groups = g->groups,

@@ -15,7 +15,8 @@
  * Where several parameters form one operand (q, k, v; gate, up) it is the first. */
 struct norm_ids {
     int gamma, beta;
-    int place; /* 0 or 1: which of the two norms of a block */
+    int64_t size;
+    int64_t sum_at; /* its gradients' place in context.norm_sums; -1: none */
 };
 
 struct linear_ids {
@@ -63,7 +64,8 @@ struct mds_gpt {
     struct head_ids head;
     int n_pieces;
     struct piece *piece;
-    int most_layers; /* of a piece */
+    int most_layers;   /* of a piece */
+    int64_t norm_sums; /* of a context */
 };
 
 /* In buffers of whole sequences that products read or write, the rows of a tile lie in
@@ -73,9 +75,9 @@ struct context {
     const struct mds_gpt_run *run; /* borrowed */
     struct mds_par par;            /* of this tile */
     const struct mds_par *all; /* of a tile, borrowed: par of the whole micro-batch */
-    float *norm_grads; /* [2,2,H] of a block's norms, of this rank's rows; or NULL */
-    int64_t row;       /* the tile's first row in this rank's slice */
-    int64_t part;      /* adjacent rows of the tile in products */
+    float *norm_sums; /* gradients of a block's norms that tensor ranks have in parts */
+    int64_t row;      /* the tile's first row in this rank's slice */
+    int64_t part;     /* adjacent rows of the tile in products */
     int64_t first, stride; /* row of the first part in whole buffers, and from part to
                               part */
 };
@@ -113,7 +115,7 @@ static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t eleme
 /* ---- context.c ---- */
 
 /* The context of whole micro-batches, whose first sequence has this number in the run.
- * run, norm_grads: as in the struct. */
+ * run, norm_sums: as in the struct. */
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                      int64_t first_sample, struct context *c);
 

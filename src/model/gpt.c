@@ -11,7 +11,7 @@ static enum mds_rc register_all(struct mds_gpt *g)
 {
     const struct mds_gpt_piece *first = &g->piece[0].is;
     const struct mds_gpt_piece *last = &g->piece[g->n_pieces - 1].is;
-    struct registrar reg = {g, MDS_OK};
+    struct registrar reg = {.g = g};
 
     if (first->is_first || (last->is_last && g->cfg.tied_head))
         mds_gpt_add_word(&reg, !first->is_first, last->is_last && g->cfg.tied_head);

@@ -9,7 +9,8 @@ void mds_gpt_add_head(struct registrar *reg)
     struct head_ids *id = &g->head;
 
     id->unit = mds_gpt_add_unit(reg, "head");
-    id->norm = mds_gpt_add_norm(reg, "final_norm", 0);
+    id->norm =
+        mds_gpt_add_norm(reg, "final_norm", g->cfg.hidden, mds_gpt_stream_partial(g));
     id->weight = g->embedding.word;
     if (!g->cfg.tied_head)
         id->weight = mds_gpt_add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
@@ -72,12 +73,12 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
     MDS_TRY(targets_of(t, target, &target));
-    MDS_TRY(mds_gpt_norm_fwd(t, norm, x.x, x.branch, sum, y, mean, rstd));
+    MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd));
     MDS_TRY(mds_head_loss(p, h, y, target, &loss->sum, &loss->count, dy));
     if (d) {
         d = mds_gpt_stream_at(t, d);
         mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));
-        MDS_TRY(mds_gpt_norm_bwd(t, norm, sum ? sum : x.x, mean, rstd, dy, d));
+        MDS_TRY(mds_gpt_norm_bwd(t, norm, Rs, sum ? sum : x.x, mean, rstd, dy, d));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -86,13 +87,14 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
 static enum mds_rc head_tiles(const struct context *c, struct stream x,
                               const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {
+    const struct norm_ids *norm = &c->g->head.norm;
     struct mds_head h = head_of(c);
     struct context t;
 
     mds_gpt_norm_grads_begin(c);
     for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
         MDS_TRY(head_tile(&t, &h, x, target, loss, d));
-    return d ? mds_gpt_norm_grads_end(c, &c->g->head.norm, NULL) : MDS_OK;
+    return d ? mds_gpt_norm_grads_end(c, 1, &norm) : MDS_OK;
 }
 
 /* If this stage has the tied embedding for its head alone, its gradient is complete

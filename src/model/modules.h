@@ -19,6 +19,7 @@
 struct registrar {
     struct mds_gpt *g;
     enum mds_rc rc;
+    int64_t norm_sums; /* of the unit so far */
 };
 
 int mds_gpt_add_unit(struct registrar *reg, const char *name);
@@ -31,24 +32,27 @@ int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suff
 
 /* ---- norm.c ---- */
 
-struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int place);
+/* partial: axes along which ranks have other rows or heads, and so parts of the
+ * gradients; with sequence parallelism each tensor rank its slice of the rows. */
+struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_t size,
+                                 unsigned partial);
+/* Of rows of the stream. */
+unsigned mds_gpt_stream_partial(const struct mds_gpt *g);
 
-/* y = norm(x + r); with r, sum = x + r.  All [Rs,H]; mean, rstd [Rs]. */
+/* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]. */
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
-                             const void *x, const void *r, void *sum, void *y,
-                             float *mean, float *rstd);
+                             int64_t R, const void *x, const void *r, void *sum,
+                             void *y, float *mean, float *rstd);
 /* dx += the gradient of x, from that of y. */
 enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
-                             const void *x, const float *mean, const float *rstd,
-                             const void *dy, void *dx);
+                             int64_t R, const void *x, const float *mean,
+                             const float *rstd, const void *dy, void *dx);
 
-/* Around all mds_gpt_norm_bwd of a block: with sequence parallelism each tensor rank
- * has norms of rows of its own, whose gradients are summed once.  second: NULL, or the
- * block's other norm. */
+/* Around all mds_gpt_norm_bwd of a block, whose n norms these are: partial gradients
+ * are summed once. */
 void mds_gpt_norm_grads_begin(const struct context *c);
-enum mds_rc mds_gpt_norm_grads_end(const struct context *c,
-                                   const struct norm_ids *first,
-                                   const struct norm_ids *second);
+enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
+                                   const struct norm_ids *const *id);
 
 /* ---- linear.c ---- */
 

@@ -26,6 +26,7 @@ int mds_gpt_add_unit(struct registrar *reg, const char *name)
 {
     int unit = -1;
 
+    reg->norm_sums = 0;
     if (reg->rc == MDS_OK)
         reg->rc = mds_params_add_unit(reg->g->ps, name, &unit);
     return unit;

@@ -93,9 +93,8 @@ static enum mds_rc take_step(struct mds_gpt_step *s)
     const struct mds_gpt *g = s->g;
     const struct context *c = &s->c;
 
-    if (g->sequence_parallel && s->run.training)
-        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, 4 * g->cfg.hidden,
-                                 &s->c.norm_grads));
+    if (g->norm_sums && s->run.training)
+        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, g->norm_sums, &s->c.norm_sums));
     s->d = NULL;
     if (s->run.training && (!g->piece[g->n_pieces - 1].is.is_last || g->n_pieces > 1))
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_stream_size(c), &s->d));
@@ -109,7 +108,7 @@ static enum mds_rc take_step(struct mds_gpt_step *s)
 enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run *run)
 {
     s->run = *run;
-    s->c.norm_grads = NULL;
+    s->c.norm_sums = NULL;
     mds_gpt_context(s->g, &s->run, 0, &s->c);
     s->mark = mds_arena_mark(run->arena);
     if (run->host)
