@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# Files call only those before them: partition, pool, storage, swap, sharded_weights,
+# sharded_gradients, sharded_states, host_update, zero, zero_io.
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
-  src/optim/adamw.c src/optim/adamw.h \
   src/optim/clip.h \
+  src/optim/host_update.c src/optim/host_update.h \
   src/optim/internal.h \
   src/optim/loss_scale.c src/optim/loss_scale.h \
   src/optim/partition.c src/optim/partition.h \
   src/optim/pool.c src/optim/pool.h \
   src/optim/schedule.c src/optim/schedule.h \
+  src/optim/sharded_gradients.c src/optim/sharded_gradients.h \
+  src/optim/sharded_states.c src/optim/sharded_states.h \
+  src/optim/sharded_weights.c src/optim/sharded_weights.h \
+  src/optim/storage.c src/optim/storage.h \
+  src/optim/swap.c src/optim/swap.h \
   src/optim/zero.c src/optim/zero.h \
-  src/optim/zero_file.c \
-  src/optim/zero_grads.c \
-  src/optim/zero_offload.c \
-  src/optim/zero_resume.c \
-  src/optim/zero_states.c \
-  src/optim/zero_update.c \
-  src/optim/zero_weights.c
+  src/optim/zero_io.c
 
 optim_libs = src/optim/libmds_optim.a $(comm_libs) $(tensor_libs) $(io_libs)
 

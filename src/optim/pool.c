@@ -46,9 +46,8 @@ int mds_pool_enclosing(const struct zero_partition *parts)
     return n;
 }
 
-static enum mds_rc
-plan_for(struct mds_pool *p, const struct zero_partition *parts,
-         int64_t (*count)(const struct zero_partition *parts, int unit), int slots)
+static enum mds_rc plan_for(struct mds_pool *p, const struct zero_partition *parts,
+                            mds_pool_count *count, int slots)
 {
     int64_t *counts = mds_zalloc((size_t)parts->units, sizeof *counts);
 
@@ -64,10 +63,9 @@ plan_for(struct mds_pool *p, const struct zero_partition *parts,
     return MDS_OK;
 }
 
-enum mds_rc
-mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
-              int64_t (*count)(const struct zero_partition *parts, int unit), int slots,
-              struct mds_arena *arena, enum mds_mem_tag tag, int64_t elem)
+enum mds_rc mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
+                          mds_pool_count *count, int slots, struct mds_arena *arena,
+                          enum mds_mem_tag tag, int64_t elem)
 {
     if (slots + mds_pool_enclosing(parts) > MDS_POOL_SLOTS)
         return mds_fail(MDS_EBUG, "%d units enclose others", mds_pool_enclosing(parts));

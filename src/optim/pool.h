@@ -31,10 +31,10 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
 /* Memory for a unit's count(parts, unit) elements of `elem` bytes.  Each unit that
  * encloses others has a slot reserved: in one of theirs it might have the only one that
  * is large enough for the next.  The others take turns in `slots` of them. */
-enum mds_rc
-mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
-              int64_t (*count)(const struct zero_partition *parts, int unit), int slots,
-              struct mds_arena *arena, enum mds_mem_tag tag, int64_t elem);
+typedef int64_t mds_pool_count(const struct zero_partition *parts, int unit);
+enum mds_rc mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
+                          mds_pool_count *count, int slots, struct mds_arena *arena,
+                          enum mds_mem_tag tag, int64_t elem);
 
 /* How many units enclose others. */
 int mds_pool_enclosing(const struct zero_partition *parts);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation. */
 #include "optim/zero.h"
 #include "base/alloc.h"
-#include "kernels/table.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
@@ -26,51 +24,79 @@ static enum mds_rc check_spec(const struct mds_zero_spec *s)
     return MDS_OK;
 }
 
-static void fill_in(struct mds_zero *z, const struct mds_zero_spec *spec)
+/* ---- hooks ---- */
+
+static enum mds_rc acquire(void *ctx, int unit)
 {
-    z->spec = *spec;
-    z->optim = *spec->optim;
-    if (!spec->host)
-        z->spec.host = spec->dev;
-    z->params = spec->params;
-    z->dev = spec->dev;
-    z->group = spec->group;
-    z->stage =
-        mds_comm_size(z->group) > 1 || spec->weights == MDS_PLACE_CPU ? spec->stage : 0;
-    z->dry = !mds_dev_kernels(z->dev);
-    z->dtype = mds_params_dtype(z->params);
-    z->elem = (int64_t)mdsk_dtype_size(z->dtype);
+    struct mds_zero *z = ctx;
+    int ahead;
+
+    MDS_TRY(mds_host_update_deliver(z->host_update, unit));
+    MDS_TRY(mds_weights_acquire(&z->weights, unit, &ahead));
+    if (ahead < 0)
+        return MDS_OK;
+    MDS_TRY(mds_host_update_deliver(z->host_update, ahead));
+    return mds_weights_fetch_ahead(&z->weights, ahead);
 }
 
-/* States first: weights that rest on the host may be among them. */
-static enum mds_rc build(struct mds_zero *z, struct mds_arena *arena)
+static enum mds_rc release(void *ctx, int unit)
 {
-    const struct mds_param_hooks hooks = {.ctx = z,
-                                          .acquire = mds_zero_acquire,
-                                          .release = mds_zero_release,
-                                          .grad_begin = mds_zero_grad_begin,
-                                          .grad_ready = mds_zero_grad_ready};
+    struct mds_zero *z = ctx;
 
-    if (z->spec.optimizer != MDS_PLACE_DEVICE && !z->dry && z->spec.threads > 0)
-        mdsk_cpu_set_threads(z->spec.threads);
-    MDS_TRY(mds_partition_init(&z->parts, z->params, z->group, z->stage > 0));
-    z->unit = mds_zalloc((size_t)z->parts.units, sizeof *z->unit);
-    if (!z->unit)
-        return MDS_EMEM;
-    MDS_TRY(mds_zero_states_take(z, arena));
-    MDS_TRY(mds_zero_weights_take(z, arena));
-    MDS_TRY(mds_zero_grads_take(z, arena));
-    if (z->spec.optimizer == MDS_PLACE_NVME)
-        MDS_TRY(mds_zero_file_create(z));
-    if (z->spec.optimizer != MDS_PLACE_DEVICE)
-        MDS_TRY(mds_zero_offload_create(z));
-    mds_params_hook(z->params, &hooks);
-    return MDS_OK;
+    return mds_weights_release(&z->weights, unit);
+}
+
+static enum mds_rc grad_begin(void *ctx, int unit)
+{
+    struct mds_zero *z = ctx;
+
+    return mds_gradients_begin(&z->gradients, unit);
+}
+
+static enum mds_rc grad_ready(void *ctx, int unit)
+{
+    struct mds_zero *z = ctx;
+
+    return mds_gradients_ready(&z->gradients, unit);
+}
+
+/* ---- life ---- */
+
+/* Where the stage becomes three facts. */
+static enum mds_rc build(struct mds_zero *z, const struct mds_zero_spec *spec,
+                         struct mds_arena *arena)
+{
+    int alone = mds_comm_size(spec->group) == 1 && spec->weights == MDS_PLACE_DEVICE;
+    int stage = alone ? 0 : spec->stage;
+    int shard_states = stage >= 1, shard_gradients = stage >= 2;
+    int shard_weights = stage >= 3;
+
+    z->storage = (struct zero_storage){.parts = &z->parts,
+                                       .dev = spec->dev,
+                                       .arena = arena,
+                                       .folder = spec->nvme_path,
+                                       .threads = spec->threads,
+                                       .dry = !mds_dev_kernels(spec->dev)};
+    MDS_TRY(mds_partition_init(&z->parts, spec->params, spec->group, shard_states));
+    MDS_TRY(mds_weights_init(&z->weights, &z->storage, shard_weights, spec->overlap,
+                             spec->weights));
+    MDS_TRY(mds_states_init(&z->states, &z->storage, spec->optim, &z->weights.array,
+                            z->weights.dtype, spec->optimizer));
+    MDS_TRY(mds_gradients_init(&z->gradients, &z->storage, shard_gradients,
+                               spec->overlap, spec->bucket_bytes));
+    if (spec->optimizer == MDS_PLACE_DEVICE)
+        return MDS_OK;
+    return mds_host_update_create(&z->states, &z->gradients, &z->weights,
+                                  spec->host ? spec->host : spec->dev, &z->host_update);
 }
 
 enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *arena,
                             struct mds_zero **out)
 {
+    struct mds_param_hooks hooks = {.acquire = acquire,
+                                    .release = release,
+                                    .grad_begin = grad_begin,
+                                    .grad_ready = grad_ready};
     struct mds_zero *z;
     enum mds_rc rc;
 
@@ -78,25 +104,15 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
     z = mds_zalloc(1, sizeof *z);
     if (!z)
         return MDS_EMEM;
-    fill_in(z, spec);
-    rc = build(z, arena);
+    rc = build(z, spec, arena);
     if (rc) {
         mds_zero_destroy(z);
         return rc;
     }
+    hooks.ctx = z;
+    mds_params_hook(spec->params, &hooks);
     *out = z;
     return MDS_OK;
-}
-
-/* Weights of the last update may still be on their way to others, who count on them,
- * and some were gathered for nothing.  After a failure this returns at once: then comm/
- * knows that the group is broken. */
-static void finish_gathers(struct mds_zero *z)
-{
-    for (int i = 0; i < z->parts.units && z->unit; i++)
-        (void)mds_comm_wait(&z->unit[i].gather);
-    for (int s = 0; s < z->weight_pool.slots; s++)
-        (void)mds_comm_wait(&z->fetch[s]);
 }
 
 void mds_zero_destroy(struct mds_zero *z)
@@ -105,19 +121,99 @@ void mds_zero_destroy(struct mds_zero *z)
 
     if (!z)
         return;
-    finish_gathers(z);
-    mds_params_hook(z->params, &none);
-    mds_zero_offload_destroy(z);
-    mds_zero_file_destroy(z);
-    mds_zero_states_fini(z);
-    free(z->follower);
-    free(z->bucket);
-    free(z->unit);
+    if (z->parts.params)
+        mds_params_hook(z->parts.params, &none);
+    mds_host_update_destroy(z->host_update);
+    mds_gradients_fini(&z->gradients);
+    mds_states_fini(&z->states);
+    mds_weights_fini(&z->weights);
+    mds_storage_fini(&z->storage);
     mds_partition_fini(&z->parts);
     free(z);
 }
 
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z)
 {
-    return z->host_bytes;
+    return (struct mds_zero_host){.memory_bytes = z->storage.memory_bytes,
+                                  .file_bytes = z->storage.file_bytes,
+                                  .weights = z->host_update ? z->parts.own : 0};
+}
+
+/* ---- a step ---- */
+
+enum mds_rc mds_zero_step_begin(struct mds_zero *z)
+{
+    mds_weights_pass_begin(&z->weights, 0);
+    mds_gradients_step_begin(&z->gradients);
+    return MDS_OK;
+}
+
+void mds_zero_pass_begin(struct mds_zero *z, int last)
+{
+    mds_weights_pass_begin(&z->weights, last);
+    mds_gradients_pass_begin(&z->gradients, last);
+}
+
+enum mds_rc mds_zero_finish(struct mds_zero *z)
+{
+    return mds_gradients_finish(&z->gradients);
+}
+
+enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *group)
+{
+    return mds_gradients_sum_unit(&z->gradients, unit, group);
+}
+
+enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
+{
+    return mds_gradients_squares(&z->gradients, sum);
+}
+
+int mds_zero_owns_slices(const struct mds_zero *z)
+{
+    return z->parts.sharded;
+}
+
+/* ---- the update ---- */
+
+enum mds_rc mds_zero_settle(struct mds_zero *z)
+{
+    for (int i = 0; i < z->parts.units; i++)
+        MDS_TRY(mds_host_update_deliver(z->host_update, i));
+    return mds_weights_settle(&z->weights);
+}
+
+static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
+{
+    struct zero_piece own = mds_partition_piece(&z->parts, unit);
+
+    a.grad = mds_storage_at(&z->storage, &z->gradients.array, &own);
+    if (!z->states.in_weights)
+        a.weight = mds_storage_at(&z->storage, &z->weights.array, &own);
+    MDS_TRY(mds_states_update(&z->states, unit, &a));
+    return mds_weights_gather(&z->weights, unit);
+}
+
+enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
+{
+    struct mdsk_adamw a;
+
+    MDS_TRY(mds_zero_settle(z));
+    MDS_TRY(mds_states_begin(&z->states, lr, grad_scale, &a));
+    if (z->host_update)
+        return mds_host_update_begin(z->host_update, &a);
+    for (int i = 0; i < z->parts.units; i++)
+        MDS_TRY(update_unit(z, i, a));
+    return MDS_OK;
+}
+
+enum mds_rc mds_zero_check_update(struct mds_zero *z)
+{
+    MDS_TRY(mds_host_update_wait(z->host_update));
+    return mds_states_wait(&z->states);
+}
+
+int64_t mds_zero_updates(const struct mds_zero *z)
+{
+    return z->states.updates;
 }

@@ -4,16 +4,11 @@
  *
  * The ranks of a group hold the same weights (data parallelism, and sequence
  * parallelism of the Ulysses and ring kinds).  Each unit of the registry is cut into
- * one slice per rank (mds_comm_slice), and a rank owns its slice of every unit:
+ * one shard per rank (mds_comm_slice), and three things are sharded or whole:
  *
- *   stage 0  everything is everywhere; gradients are all-reduced
- *   stage 1  master weights and moments of the own slices only: gradients are reduced
- *            to their owners, who update; then all gather the new weights
- *   stage 2  gradients, too, of the own slices only: a unit's gradient lives from
- *            grad_begin to the end of its reduction, in one of a few buffers
- *   stage 3  weights, too: a unit is gathered at acquire (the next one ahead of time)
- *            into one of a few buffers, which another unit may have after release;
- *            units that enclose others (tensor/params.h) have buffers of their own
+ *   optimizer states   from stage 1 on: sharded_states.h
+ *   gradients          from stage 2 on: sharded_gradients.h
+ *   weights            at stage 3: sharded_weights.h
  *
  * A group of one rank has nothing to share and is at stage 0, unless its weights rest
  * on the host.  Bytes per parameter that last, with weights of w bytes and N ranks:

@@ -171,7 +171,7 @@ static struct cut cut_kept(int64_t n, int64_t all)
 }
 
 /* After so many blocks everything is as before: those that have one kept input, and the
- * units that have the host's buffers in turn (optim/zero_offload.c, zero_file.c). */
+ * units that have the host's buffers in turn (optim/host_update.c, swap.c). */
 static int64_t period(const struct mds_config *c)
 {
     int64_t part = mds_max(c->train.act.recompute_layers, 1), n = part;

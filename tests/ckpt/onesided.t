@@ -100,6 +100,6 @@ test_expect_success 'an index that one rank alone cannot see is not needed there
     grep "loaded ck/iter_0000004" out
 '
 test_expect_success 'no memory to load into' '
-    ends "rank 1 .*refused" 1 memory:500000 ck/ --load ck --train-iters 6
+    ends "rank 1 .*refused" 1 memory:2000000 t.h5 --load ck --train-iters 6
 '
 test_done

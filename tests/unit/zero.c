@@ -264,7 +264,7 @@ static void buckets_travel_once(void **state)
         spec = spec_of(&f, 0);
         spec.overlap = overlap;
         assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-        assert_int_equal(f.z->buckets, 3); /* {5, 4}, {3, 2}, {1, 0} */
+        assert_int_equal(f.z->gradients.buckets, 3); /* {5, 4}, {3, 2}, {1, 0} */
         before = calls(&f, MDS_COMM_ALL_REDUCE);
         assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
         mds_zero_pass_begin(f.z, 0);
@@ -330,7 +330,7 @@ static void the_next_unit_is_fetched_ahead(void **state)
     whole_step(&f, 1);
     for (int u = 0; u < UNITS; u++) {
         assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
-        assert_true(mds_pool_find(&f.z->weight_pool, u < UNITS - 1 ? u + 1 : u - 1) >=
+        assert_true(mds_pool_find(&f.z->weights.pool, u < UNITS - 1 ? u + 1 : u - 1) >=
                     0);
         assert_int_equal(mds_params_release(f.ps, u), MDS_OK);
     }
@@ -403,11 +403,11 @@ static struct {
     int launches;
 } asked;
 
-static enum mds_rc ask(const struct mds_zero *z, const struct mdsk_adamw *a)
+static enum mds_rc ask(struct mds_dev *dev, const struct mdsk_adamw *a)
 {
     int64_t at = a->master - asked.first, i = 0;
 
-    (void)z;
+    (void)dev;
     assert_true(a->m == a->master && a->v == a->master);
     assert_int_equal(a->grad - asked.first, at);
     assert_int_equal((const uint16_t *)a->weight - (const uint16_t *)asked.first, at);
@@ -448,7 +448,7 @@ static void check_launches(int skip, int launches)
     }
     spec = spec_of(&f, 0);
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    assert_int_equal(mds_zero_update_piece(f.z, &p, &a, ask), MDS_OK);
+    assert_int_equal(mds_states_launch(&f.z->parts, &p, &a, ask, f.dev), MDS_OK);
     assert_int_equal(asked.launches, launches);
     for (int k = 0; k < VECTORS * LENGTH; k++)
         assert_int_equal(asked.sum[k], k < skip ? 0 : 100 + k / LENGTH % 2);
@@ -498,7 +498,7 @@ static void load_starts_over(void **state)
         assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
         assert_true(v[128] == 0);
-        assert_int_equal(f.z->steps, 0);
+        assert_int_equal(f.z->states.updates, 0);
         close_fixture(&f);
     }
 }

@@ -166,7 +166,7 @@ static void the_update_goes_on_behind(void **state)
     open_fixture(&f, MDSK_BF16, MDS_PLACE_NVME);
     assert_int_equal(step(&f, 0), MDS_OK);
     assert_int_equal(use(&f, UNITS - 1), MDS_OK);
-    assert_int_equal(mds_zero_file_settle(f.z), MDS_OK);
+    assert_int_equal(mds_states_wait(&f.z->states), MDS_OK);
     for (int u = UNITS - 2; u > 0; u--) {
         disk.own = f.z->parts.own;
         disk.closed = f.z->parts.shard[u].at;
@@ -177,7 +177,7 @@ static void the_update_goes_on_behind(void **state)
         open_gate();
         assert_int_equal(use(&f, UNITS - 1), MDS_OK);
         alarm(0);
-        assert_int_equal(mds_zero_file_settle(f.z), MDS_OK);
+        assert_int_equal(mds_states_wait(&f.z->states), MDS_OK);
     }
     close_fixture(&f);
 }
