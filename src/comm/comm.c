@@ -96,15 +96,6 @@ void mds_comm_destroy(struct mds_comm *c)
     free(c);
 }
 
-/* Not after a failure. */
-static enum mds_rc check_whole(const struct mds_comm *c)
-{
-    return c->peers.broken
-               ? mds_fail(c->peers.broken, "%s: an earlier call of this group failed",
-                          c->peers.tag)
-               : MDS_OK;
-}
-
 /* The first rank names the communicator; MPI carries the name, which is no call of the
  * program's. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
@@ -112,7 +103,6 @@ enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
     struct mds_comm_stats before = c->stats;
     struct mds_direct_id id = {{0}};
 
-    MDS_TRY(check_whole(c));
     if (c->collects)
         return MDS_OK;
     c->collects = 1;
@@ -140,6 +130,8 @@ static enum mds_rc join_pair(struct mds_comm *c, enum mds_comm_kind kind, int pe
                                        .file = __FILE__,
                                        .count = sizeof id};
 
+    if (c->peers.broken)
+        return mds_comm_fail_broken(c, &call);
     if (kind == MDS_COMM_SEND) {
         MDS_TRY(c->direct->ops->name(c->direct, &id));
         MDS_TRY(mds_mpi_send(c->mpi, 0, 0, peer, &id, sizeof id));
@@ -170,7 +162,6 @@ enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
     if (step != 1 && step != -1)
         return mds_fail(MDS_EBUG, "%s: a lane of step %d, tag %d", c->peers.tag, step,
                         tag);
-    MDS_TRY(check_whole(c));
     c->lanes++;
     for (int turn = 0; c->direct && turn < TURNS; turn++) {
         if (turn == out_turn)

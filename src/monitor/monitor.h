@@ -73,28 +73,28 @@ void mds_proxy_read_text(const char *path, char *text, size_t size);
  * start: before MPI and the accelerator are, for nothing of theirs may be shared with
  * another process.  Where it cannot be had the run goes on without.
  *
- * create_board, use_board: once MPI has started, one rank of a node makes a page of
+ * create_flag, use_flag: once MPI has started, one rank of a node makes a page of
  * memory that is named by where[2], and all use it: of ranks that are killed together
  * the first one's sentinel speaks, the others are silent.
  *
- * hush: this rank's end has a reason that is known; hush_node: that of all.  Also from
- * a signal handler.
+ * suppress: this rank's end has a reason that is known; suppress_node: that of all
+ * ranks here.  Also from a signal handler.
  *
  * dismiss: this rank is about to end well.  Returns when the sentinel is gone. */
 void mds_sentinel_start(void);
-void mds_sentinel_create_board(int where[2]);
-void mds_sentinel_use_board(const int where[2]);
-void mds_sentinel_hush(void);
-void mds_sentinel_hush_node(void);
+void mds_sentinel_create_flag(int where[2]);
+void mds_sentinel_use_flag(const int where[2]);
+void mds_sentinel_suppress(void);
+void mds_sentinel_suppress_node(void);
 void mds_sentinel_dismiss(void);
 
 /* ---- signals that end a rank (signals.c) ----
  *
  * start: once MPI has said which rank this is.  Write the line if SIGTERM comes while
  * this rank waits, unless the program has its own use for that signal, or knows why it
- * comes: hush. */
+ * comes: suppress. */
 void mds_signals_start(int rank, int ranks);
-void mds_signals_hush(void);
+void mds_signals_suppress(void);
 
 /* ---- a limit for what has none of its own (watchdog.c) ----
  *

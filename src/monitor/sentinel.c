@@ -40,16 +40,11 @@ struct page {
     char host[MDS_HOST_SIZE]; /* that it runs on */
     int64_t killed_before;    /* by the kernel for want of memory, when the run began */
     int quiet;                /* its end has, or will have, a reason that is known */
-    int board_pid, board_fd;  /* where to open the node's board; 0: not known yet */
+    int flag_pid, flag_fd;    /* where to open the node's flag; 0: not known yet */
 };
 
-/* What the ranks of a node and their sentinels share. */
-struct board {
-    int taken; /* one speaks already, or nobody is to */
-};
-
-static struct page *page;   /* NULL: no sentinel */
-static struct board *board; /* NULL: none */
+static struct page *page; /* NULL: no sentinel */
+static int *flag; /* of the node: one speaks already, or nobody is to; NULL: none */
 static pid_t sentinel;
 
 static void *map(int fd, size_t size)
@@ -148,12 +143,12 @@ static int may_follow(int status)
 static void add_end(struct mds_str *s, int status)
 {
     if (status >= 0 && WIFSIGNALED(status))
-        mds_str_add(s, "was killed by signal %d (%s)", WTERMSIG(status),
+        mds_str_add(s, " was killed by signal %d (%s)", WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
     else if (status >= 0 && WIFEXITED(status))
-        mds_str_add(s, "left with status %d", WEXITSTATUS(status));
+        mds_str_add(s, " left with status %d", WEXITSTATUS(status));
     else
-        mds_str_add(s, "died (its launcher has taken the reason)");
+        mds_str_add(s, " died (its launcher has taken the reason)");
 }
 
 static void add_advice(struct mds_str *s, int status)
@@ -189,6 +184,12 @@ static void add_calls(struct mds_str *s, const struct mds_watch *w)
         mds_str_add(s, " for rank %d", w->waited_for);
 }
 
+static void add_rank(struct mds_str *s)
+{
+    mds_str_add(s, "mds: error: rank %d (%s, process %d)", page->watch.rank, page->host,
+                (int)page->rank);
+}
+
 static void say(int status)
 {
     struct mds_str s = {0};
@@ -199,8 +200,7 @@ static void say(int status)
     clock_gettime(CLOCK_REALTIME, &t);
     if (gmtime_r(&t.tv_sec, &utc))
         strftime(when, sizeof when, "%H:%M:%S", &utc);
-    mds_str_add(&s, "mds: error: rank %d (%s, process %d) ", page->watch.rank,
-                page->host, (int)page->rank);
+    add_rank(&s);
     add_end(&s, status);
     mds_str_add(&s, " at %s.%03ld UTC", when, t.tv_nsec / 1000000);
     add_calls(&s, &page->watch);
@@ -216,37 +216,36 @@ static void tell_of_lost_launcher(void)
     struct mds_str s = {0};
     ssize_t n = 0;
 
-    mds_str_add(&s,
-                "mds: error: rank %d (%s, process %d): mpiexec's process on this node "
-                "(hydra_pmi_proxy) was killed; ending the ranks here\n",
-                page->watch.rank, page->host, (int)page->rank);
+    add_rank(&s);
+    mds_str_add(&s, ": mpiexec's process on this node (hydra_pmi_proxy) was killed; "
+                    "ending the ranks here\n");
     if (s.s)
         n = write(STDERR_FILENO, s.s, s.len);
     (void)n;
     mds_str_fini(&s);
 }
 
-static void open_board(void)
+static void open_flag(void)
 {
     char path[64];
     int fd, pid = 0;
 
-    if (!board)
-        pid = __atomic_load_n(&page->board_pid, __ATOMIC_ACQUIRE);
+    if (!flag)
+        pid = __atomic_load_n(&page->flag_pid, __ATOMIC_ACQUIRE);
     if (pid == 0)
         return;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, page->board_fd);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, page->flag_fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
-    board = map(fd, sizeof *board);
+    flag = map(fd, sizeof *flag);
     close(fd);
 }
 
 static int take_the_word(void)
 {
-    open_board();
-    return !board || !__atomic_exchange_n(&board->taken, 1, __ATOMIC_SEQ_CST);
+    open_flag();
+    return !flag || !__atomic_exchange_n(flag, 1, __ATOMIC_SEQ_CST);
 }
 
 /* 0 or EOWNERDEAD once the rank is gone, ETIMEDOUT if it is there after that time. */
@@ -283,13 +282,13 @@ static void end_without_launcher(double *asked_s)
     }
 }
 
-/* Until the rank is gone.  Its word where the board is comes once, and early. */
+/* Until the rank is gone.  It is told once, and early, where the flag is. */
 static void keep_watch(void)
 {
     double asked_s = 0;
 
-    while (wait_for_life(board ? 1 : 0.05) == ETIMEDOUT) {
-        open_board();
+    while (wait_for_life(flag ? 1 : 0.05) == ETIMEDOUT) {
+        open_flag();
         if (mds_proxy_is_gone())
             end_without_launcher(&asked_s);
     }
@@ -383,11 +382,11 @@ void mds_sentinel_start(void)
 
 /* Memory without a name: nothing is left behind however the run ends.  It stays open:
  * others come by this number. */
-void mds_sentinel_create_board(int where[2])
+void mds_sentinel_create_flag(int where[2])
 {
     int fd = memfd_create("mds", MFD_CLOEXEC);
 
-    if (fd >= 0 && ftruncate(fd, sizeof *board)) {
+    if (fd >= 0 && ftruncate(fd, sizeof *flag)) {
         close(fd);
         fd = -1;
     }
@@ -395,31 +394,31 @@ void mds_sentinel_create_board(int where[2])
     where[1] = fd;
 }
 
-void mds_sentinel_use_board(const int where[2])
+void mds_sentinel_use_flag(const int where[2])
 {
     if (where[1] < 0 || !page)
         return;
-    page->board_fd = where[1]; /* before the other, for the sentinel too */
-    __atomic_store_n(&page->board_pid, where[0], __ATOMIC_RELEASE);
-    open_board();
+    page->flag_fd = where[1]; /* before the other, for the sentinel too */
+    __atomic_store_n(&page->flag_pid, where[0], __ATOMIC_RELEASE);
+    open_flag();
 }
 
-void mds_sentinel_hush(void)
+void mds_sentinel_suppress(void)
 {
     if (page)
         page->quiet = 1;
 }
 
-void mds_sentinel_hush_node(void)
+void mds_sentinel_suppress_node(void)
 {
-    mds_sentinel_hush();
-    if (board)
-        __atomic_store_n(&board->taken, 1, __ATOMIC_SEQ_CST);
+    mds_sentinel_suppress();
+    if (flag)
+        __atomic_store_n(flag, 1, __ATOMIC_SEQ_CST);
 }
 
 void mds_sentinel_dismiss(void)
 {
-    mds_sentinel_hush();
+    mds_sentinel_suppress();
     if (sentinel <= 0)
         return;
     pthread_mutex_unlock(&page->life);

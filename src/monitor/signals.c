@@ -5,12 +5,12 @@
 #include <signal.h>
 #include <time.h>
 
-static volatile sig_atomic_t hushed, speaks;
+static volatile sig_atomic_t suppressed, speaks;
 
-void mds_signals_hush(void)
+void mds_signals_suppress(void)
 {
-    hushed = 1;
-    mds_sentinel_hush_node();
+    suppressed = 1;
+    mds_sentinel_suppress_node();
 }
 
 /* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
@@ -19,10 +19,10 @@ static void on_sigterm(int sig)
 {
     const struct timespec forwarding = {.tv_nsec = 200000000};
 
-    mds_sentinel_hush();
-    if (speaks && mds_watch_use(NULL)->waits && !hushed) {
+    mds_sentinel_suppress();
+    if (speaks && mds_watch_use(NULL)->waits && !suppressed) {
         if (mds_watch_write("mds: error: ended by SIGTERM") < 0)
-            hushed = 1; /* nobody is left to tell */
+            suppressed = 1; /* nobody is left to tell */
         nanosleep(&forwarding, NULL);
     }
     raise(sig);
@@ -31,7 +31,7 @@ static void on_sigterm(int sig)
 /* Somebody ends the run from a terminal: no death to tell of. */
 static void on_interrupt(int sig)
 {
-    mds_sentinel_hush_node();
+    mds_sentinel_suppress_node();
     raise(sig);
 }
 

@@ -50,7 +50,7 @@ static enum mds_rc give_up(const char *group, int awaited, double silent_s, int 
 void mds_silence_listen(void)
 {
     if (mds_alarm_heard(MDS_ALARM_ENDS) >= 0)
-        mds_signals_hush();
+        mds_signals_suppress();
 }
 
 enum mds_rc mds_silence_go_on(const char *group, int awaited, double silent_s)

@@ -40,7 +40,7 @@ static void on_alarm(int sig)
     (void)sig;
     if (left == 0 || --left > 0) /* 0: the limit was lifted meanwhile */
         return;
-    mds_sentinel_hush_node();
+    mds_sentinel_suppress_node();
     bad = mds_watch_write(line) < 0;
     nanosleep(&handed_on, NULL);
     mds_proxy_kill();

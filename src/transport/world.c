@@ -124,7 +124,7 @@ static void end_others(void)
 {
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
-        mds_sentinel_hush_node();
+        mds_sentinel_suppress_node();
         abort_all(EXIT_FAILURE);
     }
 }
@@ -187,7 +187,7 @@ static void limit_start(const struct launcher *l)
 
 static enum mds_rc look_around(struct mds_world *w)
 {
-    int board[2] = {0, -1};
+    int flag[2] = {0, -1};
     MPI_Comm node;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
@@ -198,9 +198,9 @@ static enum mds_rc look_around(struct mds_world *w)
     MPI_Comm_rank(node, &w->local_rank);
     MPI_Comm_size(node, &w->local_ranks);
     if (w->local_rank == 0)
-        mds_sentinel_create_board(board);
-    if (MPI_Bcast(board, 2, MPI_INT, 0, node) == MPI_SUCCESS)
-        mds_sentinel_use_board(board);
+        mds_sentinel_create_flag(flag);
+    if (MPI_Bcast(flag, 2, MPI_INT, 0, node) == MPI_SUCCESS)
+        mds_sentinel_use_flag(flag);
     MPI_Comm_free(&node);
     mds_host_name(w->host);
     return MDS_OK;
@@ -254,7 +254,7 @@ _Noreturn void mds_world_abort(int exit_code)
     int ranks = ranks_up;
 
     ranks_up = 0;
-    mds_sentinel_hush_node();
+    mds_sentinel_suppress_node();
     fflush(NULL);
     if (ranks > 1)
         abort_all(exit_code);
@@ -265,6 +265,6 @@ _Noreturn void mds_world_abort(int exit_code)
 
 _Noreturn void mds_world_drop(int exit_code)
 {
-    mds_sentinel_hush_node(); /* the launcher will kill the others */
+    mds_sentinel_suppress_node(); /* the launcher will kill the others */
     _exit(exit_code);
 }
