@@ -16,7 +16,7 @@
  * - A rank hangs, or calls nothing any more: whoever reaches the limit tells all ranks
  *   of the run.  Each that waits then logs what for, since when, and what it completed
  *   last, and fails.  The rank without a line is the one to look at.
- * - A rank fails, or exits: its own sentence.  It ends the others (comm/world.h).
+ * - A rank fails, or exits: its own sentence.  It ends the others (transport/world.h).
  * - A rank is killed, by the kernel for want of memory more often than by anybody else:
  *   a process that the rank left beside itself (src/monitor) says which rank on which
  *   host, by which signal, and its last collective.  Where a launcher then kills all
