@@ -35,7 +35,13 @@ EXTRA_DIST += \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/img/tflops-by-length.svg \
-  docs/install.md
+  docs/html docs/install.md docs/glossary.md docs/start-developer.md docs/start-laptop.md \
+  docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
 dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
   docs/profiling.md
+
+# The documentation as a web site, in html/ of the build directory.
+html:
+	$(top_srcdir)/docs/html html
+.PHONY: html

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Links of the documentation lead to files and headings that are there; with mkdocs the pages
+# build without a warning.
+top=$(cd "${srcdir:-.}" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# links FILE: PATH|HEADING of each link to a file; not those in code
+links() {
+    # shellcheck disable=SC2016  # backquotes are Markdown's
+    sed 's/`[^`]*`//g; /^    /d' "$1" | grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//' |
+        grep -v '^[a-z]*:' | sed 's/^\([^#]*\)#*\(.*\)/\1|\2/'
+}
+# headings FILE: as links name them
+headings() {
+    sed -n 's/^##* *//p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
+}
+# dead: what links below the current directory do not find
+dead() {
+    for text in *.md docs/*.md docs/adr/*.md kernels/*.md; do
+        [ -f "$text" ] || continue
+        links "$text" | while IFS='|' read -r path heading; do
+            case $path in '') to=$text ;; *) to=$(dirname "$text")/$path ;; esac
+            [ -e "$to" ] || echo "# $text: $path"
+            [ -z "$heading" ] || headings "$to" | grep -qx "$heading" || echo "# $text: $path#$heading"
+        done
+    done
+}
+
+echo 1..3
+cd "$top" || exit 99
+dead > "$tmp/dead"
+[ "$(for text in docs/*.md; do links "$text"; done | wc -l)" -gt 20 ] || echo '# no links are found' >> "$tmp/dead"
+[ ! -s "$tmp/dead" ] || printf 'not '
+echo 'ok 1 - every link leads somewhere'
+cat "$tmp/dead"
+
+mkdir -p "$tmp/bad/docs" && cd "$tmp/bad" || exit 99
+printf '# A\n\n## The end of it\n\n[a](docs/b.md) [b](#the-end-of-it) [c](docs/no.md)\n' > a.md
+printf '[a](../a.md#the-end-of-it) [b](../a.md#no)\n' > docs/b.md
+[ "$(dead | tr -d '\n')" = '# a.md: docs/no.md# docs/b.md: ../a.md#no' ] || printf 'not '
+echo 'ok 2 - dead links are found'
+
+if ! command -v mkdocs > /dev/null; then
+    echo 'ok 3 # SKIP no mkdocs'
+else
+    "$top/docs/html" "$tmp/html" > "$tmp/out" 2>&1 && [ -s "$tmp/html/docs/glossary.html" ] || printf 'not '
+    echo 'ok 3 - the pages build'
+    sed 's/^/# /' "$tmp/out"
+fi
