@@ -31,6 +31,7 @@ EXTRA_DIST += \
   docs/adr/0018-libraries-are-opened-at-need.md \
   docs/adr/0019-one-transformer.md \
   docs/adr/0020-what-was-deleted.md \
+  docs/adr/0021-attention-in-blocks.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -105,8 +105,23 @@ struct mdsk_attention_part {
 struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
                                                    int64_t bytes_per_head);
 
-/* Bytes of working memory on GPUs.  Fused: forward 0; backward, for 16-bit numbers, dq
- * in f32, lse and delta of a part, and o, d_o and dq where they are copied; 0 for f32.
+/* How the GPUs' fused forward pass cuts a problem: `queries` at a time.  Of the keys
+ * that all of these see, as many multiples of `keys` as there are go into one call
+ * without a mask, the others into one with it.  keys == Sk: all in one call.
+ *
+ * While keys and values of a head stay in the L2 cache, one call is the fastest.  Where
+ * they do not, blocks that run side by side read them from L2 once for all, and one
+ * call reads them from memory again and again, which takes power: on an H200, head size
+ * 128, 2^20 tokens, 464 TFLOP/s in one call and 580 in blocks (docs/adr/0021). */
+struct mdsk_attention_blocks {
+    int64_t queries, keys;
+};
+struct mdsk_attention_blocks
+mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s);
+
+/* Bytes of working memory on GPUs.  Fused, for 16-bit numbers: forward, of one block o
+ * and lse, 0 without blocks; backward dq in f32, lse and delta of a part,
+ * and o, d_o and dq where they are copied.  0 for f32.
  * Plain: mdsk_plain_attention_bytes. */
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a);
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);

@@ -161,11 +161,34 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
     return part;
 }
 
+/* 131,072 rows of queries, of all heads, fill an H200's multiprocessors eight times; a
+ * block of more than 32,768 queries no longer keeps together in its keys. */
+struct mdsk_attention_blocks
+mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s)
+{
+    const int64_t L2 = INT64_C(48) << 20, rows = 131072, least = 1024, parts = 16;
+    int64_t queries = 32768, keys;
+
+    if (2 * s->Sk * s->D * (int64_t)mdsk_dtype_size(s->dtype) <= L2)
+        return (struct mdsk_attention_blocks){s->Sq, s->Sk};
+    while (queries > least && queries * s->B * s->A > rows)
+        queries /= 2;
+    keys = (s->Sk + parts * queries - 1) / (parts * queries) * queries;
+    return (struct mdsk_attention_blocks){queries < s->Sq ? queries : s->Sq, keys};
+}
+
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
+    const int64_t o = s->D * (int64_t)mdsk_dtype_size(s->dtype), lse = sizeof(float);
+    struct mdsk_attention_blocks blocks;
 
-    return s->plain ? mdsk_plain_attention_bytes(s, s->dtype, 0) : 0;
+    if (s->plain)
+        return mdsk_plain_attention_bytes(s, s->dtype, 0);
+    if (s->dtype == MDSK_F32)
+        return 0;
+    blocks = mdsk_attention_fwd_blocks(s);
+    return blocks.keys == s->Sk ? 0 : s->B * s->A * blocks.queries * (o + lse);
 }
 
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)

@@ -13,6 +13,9 @@ extern "C" {
 int mdsk_own_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a);
 int mdsk_own_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 
+/* attention_merge, but acc is of a->dtype as well: each result is rounded once more. */
+int mdsk_cuda_attention_join(cudaStream_t stream, const struct mdsk_attention_merge *a);
+
 #ifdef __cplusplus
 }
 #endif

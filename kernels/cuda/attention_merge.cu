@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention over one part of the keys and attention over another become one. */
-#include "kernels/attention.h"
+#include "kernels/cuda/attention.h"
+
+#include <type_traits>
 
 #include "kernels/cuda/launch.cuh"
 
@@ -19,14 +21,14 @@ __device__ int64_t stat_at(int64_t A, int64_t Sq, int64_t stride, int64_t b, int
 
 /* acc = keep acc + take o2 on the elements of a query that this lane holds; what has
  * weight 0 may not be set. */
-template <class T, int N>
-__device__ void blend(int64_t D, float keep, float take, const T *o2, float *acc)
+template <class T, class Acc, int N>
+__device__ void blend(int64_t D, float keep, float take, const T *o2, Acc *acc)
 {
     for (int64_t d = threadIdx.x * N; d < D; d += blockDim.x * N) {
         float x[N], y[N];
 
         load(o2 + d, x);
-        load((const float *)acc + d, y);
+        load((const Acc *)acc + d, y);
 #pragma unroll
         for (int j = 0; j < N; j++)
             y[j] = (keep > 0 ? y[j] * keep : 0) + x[j] * take;
@@ -36,7 +38,7 @@ __device__ void blend(int64_t D, float keep, float take, const T *o2, float *acc
 
 /* blockDim.x lanes of a warp take a query of head h.  A block has neighbouring queries,
  * as their statistics are neighbours; `blocks` have all of a sequence's head. */
-template <class T, int N>
+template <class T, class Acc, int N>
 __global__ __launch_bounds__(threads) void merge(struct mdsk_attention_merge a,
                                                  unsigned blocks)
 {
@@ -56,17 +58,15 @@ __global__ __launch_bounds__(threads) void merge(struct mdsk_attention_merge a,
     small = ratio * large;
     if (threadIdx.x == 0)
         *lse = fmaxf(was, more) + log1pf(ratio);
-    blend<T, N>(a.D, was < more ? small : large, was < more ? large : small,
-                (const T *)a.o2.data + b * a.o2.batch_stride + i * a.o2.token_stride +
-                    h * a.o2.head_stride,
-                (float *)a.acc.data + b * a.acc.batch_stride + i * a.acc.token_stride +
-                    h * a.acc.head_stride);
+    blend<T, Acc, N>(a.D, was < more ? small : large, was < more ? large : small,
+                     (const T *)a.o2.data + b * a.o2.batch_stride +
+                         i * a.o2.token_stride + h * a.o2.head_stride,
+                     (Acc *)a.acc.data + b * a.acc.batch_stride +
+                         i * a.acc.token_stride + h * a.acc.head_stride);
 }
 
-} // namespace
-
-extern "C" int mdsk_attention_merge_cuda(void *stream,
-                                         const struct mdsk_attention_merge *a)
+/* acc: f32, or of o2's type. */
+template <bool narrow> int run(void *stream, const struct mdsk_attention_merge *a)
 {
     int64_t all = a->acc.batch_stride | a->acc.token_stride | a->acc.head_stride |
                   a->o2.batch_stride | a->o2.token_stride | a->o2.head_stride | a->D;
@@ -76,6 +76,8 @@ extern "C" int mdsk_attention_merge_cuda(void *stream,
     if (a->B * a->A * a->Sq < 1)
         return 0;
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        using T = decltype(type);
+        using Acc = std::conditional_t<narrow, T, float>;
         unsigned lanes = 1, queries;
         int64_t blocks;
 
@@ -83,8 +85,21 @@ extern "C" int mdsk_attention_merge_cuda(void *stream,
             lanes *= 2;
         queries = threads / lanes;
         blocks = ceil_div(a->Sq, queries);
-        return launch(merge<decltype(type), width()>,
-                      mdsk_cuda_blocks(a->B * a->A * blocks), dim3(lanes, queries),
-                      stream, *a, (unsigned)blocks);
+        return launch(merge<T, Acc, width()>, mdsk_cuda_blocks(a->B * a->A * blocks),
+                      dim3(lanes, queries), stream, *a, (unsigned)blocks);
     });
+}
+
+} // namespace
+
+extern "C" int mdsk_attention_merge_cuda(void *stream,
+                                         const struct mdsk_attention_merge *a)
+{
+    return run<false>(stream, a);
+}
+
+extern "C" int mdsk_cuda_attention_join(cudaStream_t stream,
+                                        const struct mdsk_attention_merge *a)
+{
+    return run<true>(stream, a);
 }

@@ -5,15 +5,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_plan.h"
 
 /* Very short sequences are not what its kernels are made for. */
+enum { SHORTEST = 32 };
+
 static int can(const struct mdsk_attention_shape *s)
 {
-    const int64_t shortest = 32, most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
+    const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
     return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->D % 8 == 0 &&
-           s->D <= most_D && s->Sq >= shortest && s->Sk >= shortest &&
+           s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
            s->Sk <= s->Sq + s->q_offset && s->Sq + s->q_offset < INT32_MAX &&
            mdsk_cudnn_is_usable();
 }
@@ -95,41 +98,145 @@ static int copy_rows(cudaStream_t stream, void *to, int64_t to_pitch, const void
                           (size_t)rows, cudaMemcpyDeviceToDevice, stream));
 }
 
-int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+/* ---- forward, block by block ---- */
+
+/* A result in working memory, until the next call: o and lse, packed. */
+struct apart {
+    struct mdsk_heads o;
+    float *lse;
+};
+
+/* One call; the result goes apart, if there is that. */
+static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
+                        struct apart *apart)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    const struct mdsk_heads all[] = {a->q, a->k, a->v, a->o};
+    const int64_t width = s->A * s->D, row = s->Sq * (int64_t)sizeof(float);
+    const int64_t o_bytes =
+        apart ? rounded(s->B * s->Sq * width * (int64_t)sizeof(uint16_t)) : 0;
+    const struct mdsk_heads packed = {NULL, s->Sq * width, width, s->D};
+    const struct mdsk_heads all[] = {a->q, a->k, a->v, apart ? packed : a->o};
     const struct part whole = {0, s->B, 0, s->A};
-    const int64_t row = s->Sq * (int64_t)sizeof(float);
-    struct mdsk_cudnn_problem p;
+    struct mdsk_cudnn_problem p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
     struct mdsk_cudnn_call c = {
         .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
     const struct mdsk_cudnn_graph *plan = NULL;
-    int64_t stride;
+    int64_t stride = a->lse_stride ? a->lse_stride : s->Sq;
     char *room;
-    int in_place, err;
+    int in_place = !apart && is_in_place(a->lse, stride, s->Sq), err;
 
-    if (!can(s) || !is_aligned(all, 4))
-        return -ENOTSUP;
-    p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
     for (int id = MDSK_CUDNN_Q; id <= MDSK_CUDNN_O; id++)
         give(&p, &c, id, &all[id - 1], &whole,
              id == MDSK_CUDNN_K || id == MDSK_CUDNN_V ? s->A / s->G : 1);
     err = mdsk_cudnn_find(&p, &plan);
     if (err)
         return err;
-    room =
-        mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND, column_bytes(&p) + plan->workspace);
+    room = mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND,
+                             o_bytes + column_bytes(&p) + plan->workspace);
     if (!room)
         return -ENOMEM;
-    in_place = is_in_place(a->lse, a->lse_stride, s->Sq);
+    if (apart) {
+        *apart = (struct apart){packed, (float *)(room + o_bytes)};
+        apart->o.data = c.data[MDSK_CUDNN_O - 1] = room;
+    }
+    room += o_bytes;
     c.data[MDSK_CUDNN_LSE - 1] = in_place ? (void *)a->lse : room;
     err = mdsk_cudnn_call(stream, plan, &c, room + column_bytes(&p));
-    if (err || in_place)
+    if (err || in_place || apart)
         return err;
-    stride = a->lse_stride ? a->lse_stride : s->Sq;
     return copy_rows(stream, a->lse, stride * (int64_t)sizeof(float), room, row, row,
                      s->B * s->A);
+}
+
+static struct mdsk_heads from_token(const struct mdsk_heads *h, int64_t token)
+{
+    struct mdsk_heads at = *h;
+
+    at.data = (uint16_t *)h->data + token * h->token_stride;
+    return at;
+}
+
+/* n queries from `at` on against the keys [first, first + Sk). */
+static struct mdsk_attention_fwd block_of(const struct mdsk_attention_fwd *a,
+                                          int64_t at, int64_t n, int64_t first,
+                                          int64_t Sk)
+{
+    struct mdsk_attention_fwd b = *a;
+
+    b.shape.Sq = n;
+    b.shape.Sk = Sk;
+    b.shape.q_offset = a->shape.q_offset + at - first;
+    b.q = from_token(&a->q, at);
+    b.o = from_token(&a->o, at);
+    b.k = from_token(&a->k, first);
+    b.v = from_token(&a->v, first);
+    b.lse = a->lse + at;
+    b.lse_stride = a->lse_stride ? a->lse_stride : a->shape.Sq;
+    return b;
+}
+
+/* near's queries have met other keys, a's o and lse tell; both together. */
+static int add_near(cudaStream_t stream, const struct mdsk_attention_fwd *a,
+                    const struct mdsk_attention_fwd *near)
+{
+    const struct mdsk_attention_shape *s = &near->shape;
+    struct mdsk_attention_merge join = {.B = s->B,
+                                        .A = s->A,
+                                        .Sq = s->Sq,
+                                        .D = s->D,
+                                        .dtype = s->dtype,
+                                        .acc = a->o,
+                                        .lse = a->lse,
+                                        .lse_stride = a->lse_stride};
+    struct apart apart;
+    int err = call_forward(stream, near, &apart);
+
+    if (err)
+        return err;
+    join.o2 = apart.o;
+    join.lse2 = apart.lse;
+    return mdsk_cuda_attention_join(stream, &join);
+}
+
+/* n queries from `at` on: first against the keys that all of them see, up to a multiple
+ * of blocks->keys, then against the rest: as many keys for each block, because a plan
+ * is for one number of keys.  Those that no query sees cost nothing. */
+static int run_block(cudaStream_t stream, const struct mdsk_attention_fwd *a,
+                     const struct mdsk_attention_blocks *blocks, int64_t at, int64_t n)
+{
+    const int64_t Sk = a->shape.Sk, first = a->shape.q_offset + at;
+    int64_t seen = first < Sk - SHORTEST ? first : Sk - SHORTEST;
+    int64_t far_keys = first >= Sk - 1 ? Sk : seen / blocks->keys * blocks->keys;
+    int64_t rest = Sk - far_keys, most = blocks->keys + blocks->queries;
+    struct mdsk_attention_fwd far = block_of(a, at, n, 0, far_keys);
+    struct mdsk_attention_fwd near =
+        block_of(a, at, n, far_keys, rest < most ? rest : most);
+    int err;
+
+    if (far_keys == 0)
+        return call_forward(stream, &near, NULL);
+    err = call_forward(stream, &far, NULL);
+    return err || rest == 0 ? err : add_near(stream, &far, &near);
+}
+
+int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    const struct mdsk_heads all[] = {a->q, a->k, a->v, a->o};
+    const struct mdsk_attention_blocks blocks = mdsk_attention_fwd_blocks(s);
+    int err = 0;
+
+    if (!can(s) || !is_aligned(all, 4))
+        return -ENOTSUP;
+    if (blocks.keys == s->Sk)
+        return call_forward(stream, a, NULL);
+    for (int64_t at = 0, n; !err && at < s->Sq; at += n) {
+        n = s->Sq - at;
+        if (n >= blocks.queries + SHORTEST)
+            n = blocks.queries;
+        err = run_block(stream, a, &blocks, at, n);
+    }
+    return err;
 }
 
 /* ---- backward, part by part ---- */

@@ -37,6 +37,16 @@ static const struct shape shapes[] = {
     {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096}, /* beyond */
 };
 
+/* So long that the forward pass goes block by block. */
+static const struct shape long_shapes[] = {
+    {1, 2, 1, (1 << 17) + 40, (1 << 17) + 40, 128, 0, 0},
+    {1, 3, 3, 200000, 200000, 64, 0, 8},
+    {2, 2, 1, 70001, 70001, 256, 0, 0},
+    {1, 4, 2, 5000, 150000, 128, 145000, 0},  /* the last queries */
+    {1, 2, 2, 40000, 100000, 128, 100000, 0}, /* all keys */
+};
+
+enum { LONG_SHAPES = sizeof long_shapes / sizeof *long_shapes };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { Q, K, V, O, D_O, DQ, DK, DV, ARRAYS };
 
@@ -238,6 +248,14 @@ static void test_against_own(void **state)
     }
 }
 
+static void test_blocks_against_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LONG_SHAPES; i++)
+        compare(&long_shapes[i], MDSK_BF16, chosen_forward, chosen_backward);
+    compare(&long_shapes[0], MDSK_F16, chosen_forward, chosen_backward);
+}
+
 static void test_plain_against_own(void **state)
 {
     (void)state;
@@ -298,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_own),
+        cmocka_unit_test(test_blocks_against_own),
         cmocka_unit_test(test_plain_against_own),
         cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_lse_stride),

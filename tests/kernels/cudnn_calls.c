@@ -14,21 +14,22 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/cudnn_plan.h"
 #include "kernels/half.h"
 
-enum { MOST_CALLS = 64, WORKSPACE = 1000 };
+enum { MOST_CALLS = 128, WORKSPACE = 1000 };
 
 /* ---- what cudnn_attention.c calls ---- */
 
 static struct {
     int computes, repeatable, capability;
-    int calls;
+    int calls, joins;
     struct mdsk_cudnn_problem problem[MOST_CALLS];
     struct mdsk_cudnn_call call[MOST_CALLS];
     char *scratch;
-    int64_t scratch_bytes;
+    int64_t scratch_bytes, most_scratch;
 } fake;
 
 static struct mdsk_cudnn_graph graph = {.workspace = WORKSPACE};
@@ -61,6 +62,8 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
     free(fake.scratch);
     fake.scratch = aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
     fake.scratch_bytes = bytes;
+    if (bytes > fake.most_scratch)
+        fake.most_scratch = bytes;
     assert_non_null(fake.scratch);
     if (fake.computes)
         memset(fake.scratch, 0xff, (size_t)bytes);
@@ -191,6 +194,22 @@ int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *g,
         return 0;
     return c->problem->pass == MDSK_CUDNN_FORWARD ? run_forward(c, workspace)
                                                   : run_backward(c, workspace);
+}
+
+/* Where two results for the same queries lie is looked at; nothing is computed. */
+int mdsk_cuda_attention_join(cudaStream_t stream, const struct mdsk_attention_merge *a)
+{
+    const struct mdsk_cudnn_call *far = &fake.call[fake.calls - 2];
+    const struct mdsk_cudnn_call *near = &fake.call[fake.calls - 1];
+
+    (void)stream;
+    assert_false(fake.computes);
+    assert_ptr_equal(a->acc.data, at(far, MDSK_CUDNN_O));
+    assert_ptr_equal(a->o2.data, at(near, MDSK_CUDNN_O));
+    assert_ptr_equal(a->lse2, at(near, MDSK_CUDNN_LSE));
+    assert_int_equal(a->Sq, fake.problem[fake.calls - 1].Sq);
+    fake.joins++;
+    return 0;
 }
 
 static int start(void **state)
@@ -479,6 +498,116 @@ static void repeatable_is_bounded(void **state)
     assert_int_equal(fake.calls, 2);
 }
 
+/* ---- blocks of a long forward pass ---- */
+
+/* Which token of h an address is. */
+static int64_t token_at(const struct mdsk_heads *h, const void *address)
+{
+    int64_t n = (const uint16_t *)address - (const uint16_t *)h->data;
+
+    assert_int_equal(n % h->token_stride, 0);
+    return n / h->token_stride;
+}
+
+/* The keys that call i, for the queries from `at` on, covers: from `first` on; returns
+ * the key after them. */
+static int64_t keys_of(const struct mdsk_attention_fwd *f, int i, int64_t at,
+                       int64_t first)
+{
+    const struct mdsk_cudnn_problem *p = &fake.problem[i];
+    const struct mdsk_cudnn_call *c = &fake.call[i];
+    int64_t position = f->shape.q_offset + at;
+
+    assert_int_equal(token_at(&f->k, c->data[MDSK_CUDNN_K - 1]), first);
+    assert_int_equal(token_at(&f->v, c->data[MDSK_CUDNN_V - 1]), first);
+    assert_true(first <= position && first + p->Sk <= f->shape.Sk);
+    if (p->mask == MDSK_CUDNN_ALL)
+        assert_true(first + p->Sk <= position + 1);
+    else
+        assert_int_equal(p->mask == MDSK_CUDNN_SHIFTED ? c->shift : 0,
+                         position - first);
+    return first + p->Sk;
+}
+
+static int plans(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < fake.calls; i++) {
+        int j = 0;
+
+        while (memcmp(&fake.problem[i], &fake.problem[j], sizeof *fake.problem) != 0)
+            j++;
+        n += i == j;
+    }
+    return n;
+}
+
+/* Every query meets all the keys it sees, once. */
+static void assert_blocks(const struct mdsk_attention_fwd *f)
+{
+    const struct mdsk_attention_shape *s = &f->shape;
+    int64_t at = 0;
+    int i = 0, joins = 0;
+
+    while (i < fake.calls) {
+        int64_t n = fake.problem[i].Sq, keys = 0, seen = s->q_offset + at + n;
+
+        assert_int_equal(token_at(&f->q, fake.call[i].data[MDSK_CUDNN_Q - 1]), at);
+        assert_int_equal(token_at(&f->o, fake.call[i].data[MDSK_CUDNN_O - 1]), at);
+        keys = keys_of(f, i++, at, 0);
+        if (keys < seen && keys < s->Sk) {
+            assert_int_equal(fake.problem[i].Sq, n);
+            keys = keys_of(f, i++, at, keys);
+            joins++;
+        }
+        assert_true(keys >= seen || keys == s->Sk);
+        at += n;
+    }
+    assert_int_equal(at, s->Sq);
+    assert_int_equal(fake.joins, joins);
+}
+
+static void long_rows_are_cut(void **state)
+{
+    static const struct {
+        int64_t A, Sq, Sk, q_offset;
+        int calls, plans; /* at most */
+    } cases[] = {
+        {2, 1 << 16, 1 << 16, 0, 1, 1}, /* short enough */
+        {4, 1 << 18, 1 << 18, 0, 15, 10},
+        {1, (1 << 20) + 100, (1 << 20) + 100, 0, 63, 18},
+        {16, (1 << 17) + 31, (1 << 17) + 31, 0, 30, 20}, /* the last block is longer */
+        {4, 1 << 14, 1 << 18, (1 << 18) - (1 << 14), 2, 2},
+        {4, 100, 1 << 18, (1 << 18) - 100, 2, 2},
+        {4, 1 << 17, 1 << 17, 1 << 17, 4, 1}, /* all keys */
+        {4, 1 << 17, 1 << 17, (1 << 17) - 2, 5, 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mdsk_attention_bwd b = large(1, cases[i].A, 1, cases[i].Sk);
+        struct mdsk_attention_fwd f = {.shape = b.shape,
+                                       .q = b.q,
+                                       .k = b.k,
+                                       .v = b.v,
+                                       .o = b.o,
+                                       .lse = (float *)(uintptr_t)b.lse};
+
+        start(NULL);
+        fake.computes = 0;
+        f.shape.Sq = cases[i].Sq;
+        f.shape.q_offset = cases[i].q_offset;
+        assert_int_equal(mdsk_cudnn_attention_fwd(NULL, &f), 0);
+        assert_blocks(&f);
+        assert_int_equal(fake.calls, cases[i].calls);
+        assert_in_range(plans(), 1, cases[i].plans);
+        if (fake.joins)
+            assert_in_range(fake.most_scratch, mdsk_attention_fwd_scratch(&f),
+                            mdsk_attention_fwd_scratch(&f) * 11 / 10);
+    }
+}
+
 static int refused(const struct mdsk_attention_bwd *b)
 {
     struct mdsk_attention_fwd f = {.shape = b->shape,
@@ -534,6 +663,7 @@ int main(void)
         cmocka_unit_test_setup(far_rows_are_brought_near, start),
         cmocka_unit_test_setup(heads_take_turns, start),
         cmocka_unit_test_setup(repeatable_is_bounded, start),
+        cmocka_unit_test_setup(long_rows_are_cut, start),
         cmocka_unit_test_setup(the_rest_is_left_to_others, start),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
