@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The product library, and its name. */
 #include "kernels/cpu/product.h"
+#include "config.h"
 
 #include <errno.h>
 #include <stdio.h>
