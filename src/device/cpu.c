@@ -23,8 +23,8 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
     if (err)
         return mds_fail(MDS_EMEM,
                         "host memory: matrix products of %d thread%s want 136 MiB of "
-                        "addresses each, and 200 more, refused: raise the limit "
-                        "(ulimit -v), or give "
+                        "addresses each, and 200 more, refused by ulimit -v or the "
+                        "kernel (vm.overcommit_memory): raise the limit, or give "
                         "fewer --threads",
                         threads, mds_plural(threads));
     dev->kern = mdsk_cpu();
