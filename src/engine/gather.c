@@ -149,8 +149,7 @@ enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
     MDS_TRY(mds_engine_whole_params(e->config, &whole));
     n = room_for(e, whole);
     mds_params_destroy(whole);
-    *bytes = (n.values + n.shares + n.whole) * (int64_t)sizeof(float) +
-             mds_zero_read_bytes(e->zero);
+    *bytes = (n.values + n.shares + n.whole) * (int64_t)sizeof(float);
     return MDS_OK;
 }
 

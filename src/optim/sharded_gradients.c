@@ -80,8 +80,7 @@ static int64_t work_floats(const struct mds_comm *group, int64_t n)
     return mds_comm_all_reduce_work(group, n, MDSK_F32) / (int64_t)sizeof(float);
 }
 
-/* Room for the longest reduction; the first one's serves mds_gradients_sum_unit and
- * mds_zero_read too. */
+/* Room for the longest reduction; the first one's serves mds_gradients_sum_unit too. */
 static void measure_work(const struct zero_gradients *g, int64_t *first,
                          int64_t *others)
 {
@@ -95,7 +94,7 @@ static void measure_work(const struct zero_gradients *g, int64_t *first,
         block = mds_max(block, parts->shard[i].block);
     /* mds_comm_slice rounds up, by less than 64 for each member. */
     *first = mds_min(block, SUM_PIECE) + 64 * 64;
-    *first = mds_max(*first, mds_max(*others, (int64_t)64 * parts->size));
+    *first = mds_max(*first, *others);
 }
 
 static enum mds_rc take_reductions(struct zero_gradients *g)

@@ -119,11 +119,10 @@ enum mds_rc mds_zero_check_update(struct mds_zero *z);
 
 /* A unit's master weights, gradient (between finish and step_begin) or moments in f32,
  * whole (gathered from the group), in host memory [unit's count].  For files and
- * comparisons.  read_bytes: host memory that this takes meanwhile, at most. */
+ * comparisons. */
 enum mds_zero_what { MDS_ZERO_WEIGHT, MDS_ZERO_GRAD, MDS_ZERO_M, MDS_ZERO_V };
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host);
-int64_t mds_zero_read_bytes(const struct mds_zero *z);
 
 /* ---- for checkpoints ---- */
 

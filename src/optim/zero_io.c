@@ -2,13 +2,10 @@
 /* How weights and moments get in, and everything out: start values, files, comparisons.
  */
 #include "base/alloc.h"
-#include "base/minmax.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const int64_t f32 = sizeof(float);
 
 static const enum zero_state state_of[] = {
     [MDS_ZERO_WEIGHT] = ZERO_MASTER, [MDS_ZERO_M] = ZERO_M, [MDS_ZERO_V] = ZERO_V};
@@ -201,77 +198,21 @@ enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int
     return get(z, what, &p, host);
 }
 
-/* The ranks' next n elements each, from at on in their shards of a unit. */
-static enum mds_rc read_row(struct mds_zero *z, enum mds_zero_what what, int unit,
-                            int64_t at, int64_t n, float *host, float *row)
-{
-    const struct zero_partition *parts = &z->parts;
-    const struct zero_shard *s = &parts->shard[unit];
-    struct zero_piece own = {unit, s->first + at, mds_min(s->n - at, n)};
-    float *all = z->gradients.reduction[0].work;
-
-    if (own.n > 0)
-        MDS_TRY(get(z, what, &own, row));
-    mds_dev_copy_in(z->storage.dev, all + parts->rank * n, row, n * f32);
-    MDS_TRY(mds_comm_all_gather(parts->group, all + parts->rank * n, all, n * f32));
-    MDS_TRY(mds_dev_copy_out(z->storage.dev, row, all, parts->size * n * f32));
-    for (int r = 0; r < parts->size; r++) {
-        int64_t first, count;
-
-        mds_comm_slice(mds_params_unit(parts->params, unit)->count, parts->size, r,
-                       &first, &count);
-        count = mds_min(count - at, n);
-        if (count > 0)
-            memcpy(host + first + at, row + r * n, (size_t)count * sizeof *host);
-    }
-    return MDS_OK;
-}
-
-/* Of each rank, as many as there is room for to gather them. */
-static int64_t row_length(const struct mds_zero *z, int unit)
-{
-    return mds_min(z->gradients.work_floats / z->parts.size,
-                   z->parts.shard[unit].block);
-}
-
-static enum mds_rc read_shards(struct mds_zero *z, enum mds_zero_what what, int unit,
-                               float *host)
-{
-    int64_t step = row_length(z, unit), block = z->parts.shard[unit].block;
-    float *row = mds_zalloc((size_t)(step * z->parts.size), sizeof *row);
-    enum mds_rc rc = MDS_OK;
-
-    if (!row)
-        return MDS_EMEM;
-    for (int64_t at = 0; !rc && at < block; at += step)
-        rc = read_row(z, what, unit, at, mds_min(block - at, step), host, row);
-    free(row);
-    return rc;
-}
-
-static int reads_shards(const struct mds_zero *z)
-{
-    return z->parts.sharded && z->parts.size > 1;
-}
-
-int64_t mds_zero_read_bytes(const struct mds_zero *z)
-{
-    int64_t n = 0;
-
-    for (int i = 0; i < z->parts.units && reads_shards(z); i++)
-        n = mds_max(n, row_length(z, i));
-    return n * z->parts.size * f32;
-}
-
+/* Every rank's shard reaches all, in host memory. */
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host)
 {
-    struct zero_piece all = {.unit = unit,
-                             .n = mds_params_unit(z->parts.params, unit)->count};
+    const struct zero_piece own = mds_partition_piece(&z->parts, unit);
+    int64_t count = mds_params_unit(z->parts.params, unit)->count;
+    struct mds_comm_req req = {0};
 
-    if (reads_shards(z))
-        return read_shards(z, what, unit, host);
     if (z->storage.dry)
-        memset(host, 0, (size_t)all.n * sizeof *host);
-    return get(z, what, &all, host);
+        memset(host, 0, (size_t)count * sizeof *host);
+    if (own.n > 0)
+        MDS_TRY(get(z, what, &own, host + own.first));
+    if (!z->parts.sharded)
+        return MDS_OK;
+    MDS_TRY(
+        mds_comm_gather_slices_start(z->parts.group, host, count, sizeof *host, &req));
+    return mds_comm_wait(&req);
 }
