@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lesser and the greater of two. */
+/* The lesser and the greater of two, and the next multiple. */
 #ifndef MDS_BASE_MINMAX_H
 #define MDS_BASE_MINMAX_H
 
@@ -13,6 +13,12 @@ static inline int64_t mds_min(int64_t a, int64_t b)
 static inline int64_t mds_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+/* n >= 0, up to a multiple of unit >= 1. */
+static inline int64_t mds_round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
 }
 
 #endif

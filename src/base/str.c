@@ -144,6 +144,13 @@ const char *mds_str_hint(const char *near, const char *otherwise,
     return buf;
 }
 
+int mds_str_is_in(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
+}
+
 int mds_path_is_in(const char *path, const char *folder)
 {
     size_t n = strlen(folder);

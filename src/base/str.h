@@ -35,6 +35,9 @@ enum { MDS_HINT_SIZE = 160 };
 const char *mds_str_hint(const char *near, const char *otherwise,
                          char buf[MDS_HINT_SIZE]);
 
+/* Whether name is one of the list, which NULL ends. */
+int mds_str_is_in(const char *name, const char *const *list);
+
 /* Whether path is the folder or below it, as they are written. */
 int mds_path_is_in(const char *path, const char *folder);
 

@@ -85,7 +85,7 @@ static int64_t block_place(const struct mds_rank_file_reader *r, int64_t block)
 static int read_around(const struct mds_rank_file_reader *r, int64_t place, void *out,
                        int64_t bytes)
 {
-    int64_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
+    int64_t whole = mds_round_up(bytes, PAGE);
 
     return place % PAGE == 0 && pread(r->around, out, (size_t)whole, place) >= bytes;
 }

@@ -2,17 +2,13 @@
 /* What follows from the settings and the number of ranks, and whether it all fits. */
 #include "config/config_impl.h"
 
+#include "base/minmax.h"
 #include "base/units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t round_up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
 
 int mds_config_has_shape(const struct mds_model_config *m, struct mds_diag *diag)
 {
@@ -36,7 +32,7 @@ static void resolve_heads(struct mds_config_run *run, struct mds_diag *diag)
                        "--num-attention-heads %lld does not divide --hidden-size %lld; "
                        "change one (hidden %lld would do), or give --kv-channels",
                        (long long)m->heads, (long long)m->hidden,
-                       (long long)round_up(m->hidden, m->heads));
+                       (long long)mds_round_up(m->hidden, m->heads));
     derive(run, "model.head_dim", &m->head_dim, m->hidden / m->heads, "hidden / heads");
     derive(run, "model.kv_heads", &m->kv_heads, m->heads, "as many as heads");
     if (m->heads % m->kv_heads != 0)
@@ -92,7 +88,7 @@ static void resolve_activation(struct mds_config_run *run, struct mds_diag *diag
     }
     if (mdsk_activation_of(m->activation)->gated)
         derive(run, "model.ffn_hidden", &m->ffn_hidden,
-               round_up((8 * m->hidden + 2) / 3, 64),
+               mds_round_up((8 * m->hidden + 2) / 3, 64),
                "8/3 x hidden, rounded up to a multiple of 64");
     else
         derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");

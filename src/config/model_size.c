@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/options.h"
-
-static int64_t round_up(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
+#include "base/minmax.h"
 
 int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor)
 {
-    return round_up(words, vocab_divisor * tensor);
+    return mds_round_up(words, vocab_divisor * tensor);
 }
 
 static int64_t norm_params(const struct mds_model_config *m)

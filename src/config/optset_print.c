@@ -406,13 +406,6 @@ int mds_settings_is_derived(const char *line, size_t n)
     return memmem(line, n, mark, sizeof mark - 1) != NULL;
 }
 
-static int is_in(const char *key, const char *const *list)
-{
-    while (*list && strcmp(*list, key) != 0)
-        list++;
-    return *list != NULL;
-}
-
 void mds_settings_lines(const struct mds_settings *s, const char *const *but,
                         struct mds_str *out)
 {
@@ -420,7 +413,7 @@ void mds_settings_lines(const struct mds_settings *s, const char *const *but,
         const struct mds_option *o = &s->set->options[i];
         union mds_value v;
 
-        if (!is_shown(o) || is_in(o->key, but))
+        if (!is_shown(o) || mds_str_is_in(o->key, but))
             continue;
         v = mds_settings_value(s, i);
         mds_str_add(out, "%s ", o->flag ? o->flag : o->key);

@@ -39,12 +39,6 @@ static int token_bases(const struct work *w)
     return tokenizer_of(w) == MDS_TOKENIZER_CODON ? 3 : 1;
 }
 
-static int is_fasta(const struct work *w)
-{
-    return tokenizer_of(w) == MDS_TOKENIZER_CODON ||
-           tokenizer_of(w) == MDS_TOKENIZER_NUCLEOTIDE;
-}
-
 static void report(struct work *w)
 {
     char bytes[32], tokens[32];
@@ -290,7 +284,7 @@ static enum mds_rc finish(struct work *w)
     struct mds_str options = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    if (is_fasta(w))
+    if (mds_tokenizer_is_of_fasta(tokenizer_of(w)))
         mds_reading_write(&w->m->reading, tokenizer_of(w) == MDS_TOKENIZER_CODON,
                           &options);
     if (options.failed)

@@ -22,6 +22,12 @@ enum mds_tokenizer {
     MDS_TOKENIZERS
 };
 
+/* Whether it takes FASTA's records. */
+static inline int mds_tokenizer_is_of_fasta(enum mds_tokenizer t)
+{
+    return t == MDS_TOKENIZER_CODON || t == MDS_TOKENIZER_NUCLEOTIDE;
+}
+
 enum { MDS_CODON_EOD = 64, MDS_CODON_UNK = 65 };
 
 extern const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1]; /* ends with NULL */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/arena.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "device/backend.h"
 
@@ -27,7 +28,7 @@ void mds_arena_fini(struct mds_arena *a)
 enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
                            void **out)
 {
-    int64_t n = (bytes + MDS_ARENA_ALIGN - 1) / MDS_ARENA_ALIGN * MDS_ARENA_ALIGN;
+    int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
 
     if (bytes < 0 || n > a->size - a->used)
         return mds_fail(MDS_EBUG,

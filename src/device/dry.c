@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The dry device: addresses without memory.  Whoever touches one dies at once. */
 #include "device/arena.h"
+#include "base/minmax.h"
 #include "device/backend.h"
 
 #include <stdint.h>
@@ -26,7 +27,7 @@ static enum mds_rc dry_open(struct mds_dev *dev, const struct mds_dev_spec *spec
 /* An address is given once in the life of a device. */
 static void *dry_alloc(struct mds_dev *dev, int64_t bytes)
 {
-    int64_t n = (bytes + MDS_ARENA_ALIGN - 1) / MDS_ARENA_ALIGN * MDS_ARENA_ALIGN;
+    int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
     uint64_t at = FIRST_ADDRESS + (uint64_t)dev->given_bytes;
 
     if (n > SPAN_BYTES - dev->given_bytes)

@@ -120,7 +120,7 @@ static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
 {
     int64_t seq = tiles * MDS_ACT_TILE * grid->ulysses * grid->ring;
 
-    return (seq + f->unit - 1) / f->unit * f->unit;
+    return mds_round_up(seq, f->unit);
 }
 
 /* Two and three tiles. */

@@ -339,14 +339,6 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
 
 /* ---- the whole ---- */
 
-static int is_listed(const char *const *names, const char *name)
-{
-    for (; *names; names++)
-        if (strcmp(*names, name) == 0)
-            return 1;
-    return 0;
-}
-
 static enum mds_rc read_profile(struct reader *r, const char *const *sections, int but)
 {
     const struct mds_node *root = r->t->root;
@@ -357,7 +349,7 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
     }
     for (const struct mds_node *n = root->first; n; n = n->next) {
         if (strcmp(n->key, "settings") == 0 ||
-            (sections && is_listed(sections, n->key) == but))
+            (sections && mds_str_is_in(n->key, sections) == but))
             continue;
         if (n->kind != MDS_NODE_MAP)
             mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a map", n->key);

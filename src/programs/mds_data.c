@@ -93,11 +93,6 @@ static int is_given(const struct mds_call *c, const char *key)
 
 /* ---- make ------------------------------------------------------------------------ */
 
-static int is_fasta(int tokenizer)
-{
-    return tokenizer == MDS_TOKENIZER_CODON || tokenizer == MDS_TOKENIZER_NUCLEOTIDE;
-}
-
 static enum mds_rc check_vocabulary(const struct mds_call *c, struct mds_vocabulary *v)
 {
     const struct values *a = values_of(c);
@@ -135,7 +130,7 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
     if (is_given(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
                         a->tokenizer);
-    if (is_given(c, "make.strand") && !is_fasta(tokenizer))
+    if (is_given(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
         return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
                         a->tokenizer);
     m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);

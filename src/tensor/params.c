@@ -20,11 +20,6 @@ struct mds_params {
     struct mds_param_hooks hooks;
 };
 
-static int64_t aligned(int64_t n)
-{
-    return (n + MDS_UNIT_ALIGN - 1) / MDS_UNIT_ALIGN * MDS_UNIT_ALIGN;
-}
-
 enum mds_rc mds_params_create(enum mdsk_dtype dtype, struct mds_params **out)
 {
     struct mds_params *ps = mds_zalloc(1, sizeof *ps);
@@ -125,8 +120,8 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     if (spec->shard == MDS_SHARD_COLS)
         p->cols /= spec->parts;
     p->count = p->rows * (p->cols ? p->cols : 1);
-    p->offset = spec->packed ? end : aligned(end);
-    u->count = aligned(p->offset + p->count) - u->first;
+    p->offset = spec->packed ? end : mds_round_up(end, MDS_UNIT_ALIGN);
+    u->count = mds_round_up(p->offset + p->count, MDS_UNIT_ALIGN) - u->first;
     u->params++;
     ps->count += p->count;
     ps->sum_axes =
