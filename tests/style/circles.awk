@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# nm -A -P OBJECT... | awk -f circles.awk KNOWN -: prints each circle among the files of one
+# nm -A -P OBJECT... | awk -f circles.awk: prints each circle among the files of one
 # directory as a path, "src/io/a.c -> b.c (mds_b_open) -> a.c (mds_a_put)".  A file uses
 # another if it needs a name that the other defines.
-# KNOWN: lines "DIRECTORY FILE..." of files whose circles are known, without ".c"; one that
-# is in no circle any more is complained about.
-
-FILENAME == ARGV[1] {
-    sub(/#.*/, "")
-    for (i = 2; i <= NF; i++)
-        known[$1 "/" $i] = 1
-    next
-}
 
 # "src/io/libmds_io_a-h5.o: mds_h5_open T 0 0" is of src/io/h5.
 {
@@ -68,11 +59,6 @@ END {
         }
     }
     for (file in files)
-        if ((found = circle(file)) == "")
-            free[file]
-        else if (!(file in known))
+        if ((found = circle(file)) != "")
             print found
-    for (file in known)
-        if (!(file in files) || file in free)
-            print file ".c is in no circle any more: take it out of the list"
 }
