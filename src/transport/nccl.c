@@ -251,8 +251,7 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
 
 /* The first message of a pair is where NCCL connects it, and that keeps the host until
  * the peer comes: it is made here, where both are, and not where each may send first.
- * It is a whole number of words, as NCCL reads no less (memcheck says so).
- */
+ * It is a whole number of words, as NCCL reads no less (memcheck says so). */
 static enum mds_rc exchange_first(const struct mds_direct *d,
                                   const struct mds_nccl_line *l, int sends)
 {

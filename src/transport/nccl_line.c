@@ -78,7 +78,6 @@ enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line 
         nccl->ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
 }
 
-/* A broken line is torn down: its kernels may wait for peers that are gone. */
 void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
 {
     if (l->comm && broken)
@@ -96,7 +95,6 @@ void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
     memset(l, 0, sizeof *l);
 }
 
-/* What is queued on the line next comes after all that is on the device's stream. */
 enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line *l,
                                 const struct mds_comm_call *call)
 {

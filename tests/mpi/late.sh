@@ -8,7 +8,7 @@ prog=${builddir:?source tests/env.sh first}/tests/mpi/late
 t=0
 run() {
     # shellcheck disable=SC2086 # MPIEXEC may carry options
-    out=$(timeout 15 $MPIEXEC -n 2 "$prog" "$4" 2>&1 < /dev/null)
+    out=$(timeout -k 5 15 $MPIEXEC -n 2 "$prog" "$4" 2>&1 < /dev/null)
     rc=$?
     printf '%s\n' "$out" | sed 's/^/# /'
     case $2 in
