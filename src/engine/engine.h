@@ -49,8 +49,8 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
                               struct mds_engine **out);
 void mds_engine_destroy(struct mds_engine *e); /* NULL is fine */
 
-/* This rank's parameters, and what stores them: weights are set by mds_zero_start,
- * mds_zero_load or mds_zero_resume.  Borrowed from the engine. */
+/* This rank's parameters, and what stores them: weights are set by mds_zero_start
+ * or mds_zero_load.  Borrowed from the engine. */
 struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 

@@ -73,16 +73,20 @@ struct mds_zero_host {
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 
+/* What there is of each parameter. */
+enum mds_zero_what { MDS_ZERO_WEIGHT, MDS_ZERO_GRAD, MDS_ZERO_M, MDS_ZERO_V };
+
 /* Start values, or those that `fill` gives, in f32, of elements first .. first + n - 1
- * of a unit (gaps 0).  Each rank asks for its own slices only.  Moments become 0, and
- * the next update is the first.  On a dry device fill is not called.  If fill fails on
- * a rank, its failure is returned there, the weights are undefined, and all ranks may
- * load again. */
+ * of a unit (gaps 0): of the weights and, if there were updates, of both moments, which
+ * are 0 otherwise.  The next update is number updates + 1.  Each rank asks for its own
+ * shards only.  On a dry device fill is not called.  If fill fails on a rank, its
+ * failure is returned there, the weights are undefined, and all ranks may load again.
+ */
+typedef enum mds_rc mds_zero_fill(void *ctx, enum mds_zero_what what, int unit,
+                                  int64_t first, int64_t n, float *out);
 enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed);
-enum mds_rc mds_zero_load(struct mds_zero *z,
-                          enum mds_rc (*fill)(void *ctx, int unit, int64_t first,
-                                              int64_t n, float *out),
-                          void *ctx);
+enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill *fill, void *ctx,
+                          int64_t updates);
 
 /* A step begins.  Gradients are zero from a unit's first grad_begin in it on, or blank
  * (tensor/params.h). */
@@ -120,7 +124,6 @@ enum mds_rc mds_zero_check_update(struct mds_zero *z);
 /* A unit's master weights, gradient (between finish and step_begin) or moments in f32,
  * whole (gathered from the group), in host memory [unit's count].  For files and
  * comparisons. */
-enum mds_zero_what { MDS_ZERO_WEIGHT, MDS_ZERO_GRAD, MDS_ZERO_M, MDS_ZERO_V };
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host);
 
@@ -137,13 +140,5 @@ enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int
 
 /* Updates made so far: what the bias corrections count. */
 int64_t mds_zero_updates(const struct mds_zero *z);
-
-/* As mds_zero_load, with moments: fill gives elements of master weights and of both
- * moments, and the next update is number updates + 1. */
-enum mds_rc mds_zero_resume(struct mds_zero *z,
-                            enum mds_rc (*fill)(void *ctx, enum mds_zero_what what,
-                                                int unit, int64_t first, int64_t n,
-                                                float *out),
-                            void *ctx, int64_t updates);
 
 #endif

@@ -12,11 +12,8 @@ static const enum zero_state state_of[] = {
 
 /* ---- in ---- */
 
-typedef enum mds_rc fill_fn(void *ctx, enum mds_zero_what what, int unit, int64_t first,
-                            int64_t n, float *out);
-
 struct source {
-    fill_fn *fill;
+    mds_zero_fill *fill;
     void *ctx;
 };
 
@@ -99,55 +96,22 @@ static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
     return load_pieces(z, s, MDS_ZERO_V, b);
 }
 
-/* updates -1: without moments. */
-static enum mds_rc load(struct mds_zero *z, const struct source *s, int64_t updates)
+enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill *fill, void *ctx,
+                          int64_t updates)
 {
+    const struct source s = {fill, ctx};
     struct buffers b = {.f32 = mds_zalloc(ZERO_CHUNK, sizeof *b.f32),
                         .rounded =
                             mds_zalloc(ZERO_CHUNK, (size_t)z->weights.array.elem)};
     enum mds_rc rc = MDS_EMEM;
 
     if (b.f32 && b.rounded)
-        rc = load_weights(z, s, &b);
-    if (!rc && updates >= 0)
-        rc = load_moments(z, s, updates, &b);
+        rc = load_weights(z, &s, &b);
+    if (!rc && updates > 0)
+        rc = load_moments(z, &s, updates, &b);
     free(b.rounded);
     free(b.f32);
     return rc;
-}
-
-enum mds_rc mds_zero_resume(struct mds_zero *z, fill_fn *fill, void *ctx,
-                            int64_t updates)
-{
-    const struct source s = {fill, ctx};
-
-    return load(z, &s, updates);
-}
-
-/* A source of weights alone. */
-struct weights_source {
-    enum mds_rc (*fill)(void *ctx, int unit, int64_t first, int64_t n, float *out);
-    void *ctx;
-};
-
-static enum mds_rc fill_weights(void *ctx, enum mds_zero_what what, int unit,
-                                int64_t first, int64_t n, float *out)
-{
-    const struct weights_source *s = ctx;
-
-    (void)what;
-    return s->fill(s->ctx, unit, first, n, out);
-}
-
-enum mds_rc mds_zero_load(struct mds_zero *z,
-                          enum mds_rc (*fill)(void *ctx, int unit, int64_t first,
-                                              int64_t n, float *out),
-                          void *ctx)
-{
-    struct weights_source w = {fill, ctx};
-    const struct source s = {fill_weights, &w};
-
-    return load(z, &s, -1);
 }
 
 struct start {
@@ -167,10 +131,9 @@ static enum mds_rc start_values(void *ctx, enum mds_zero_what what, int unit,
 
 enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed)
 {
-    struct start start = {.params = z->parts.params, .seed = seed};
-    const struct source s = {start_values, &start};
+    struct start s = {.params = z->parts.params, .seed = seed};
 
-    return load(z, &s, -1);
+    return mds_zero_load(z, start_values, &s, 0);
 }
 
 /* ---- out ---- */

@@ -34,12 +34,6 @@ static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t fi
                                 out);
 }
 
-static enum mds_rc fill_weights(void *ctx, int unit, int64_t first, int64_t n,
-                                float *out)
-{
-    return fill(ctx, MDS_ZERO_WEIGHT, unit, first, n, out);
-}
-
 /* The run's place, with values that are in already. */
 static void take_state(struct run *r, const struct mds_ckpt_state *s)
 {
@@ -82,10 +76,7 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_reader_create(ix, alone, &f.reader));
-    if (moments)
-        rc = mds_zero_resume(zero, fill, &f, ix->state.updates);
-    else
-        rc = mds_zero_load(zero, fill_weights, &f);
+    rc = mds_zero_load(zero, fill, &f, moments ? ix->state.updates : 0);
     mds_ckpt_reader_destroy(f.reader);
     return rc;
 }

@@ -8,10 +8,12 @@ struct filling {
     const struct mds_params *local;
 };
 
-static enum mds_rc fill(void *ctx, int unit, int64_t first, int64_t n, float *out)
+static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t first,
+                        int64_t n, float *out)
 {
     const struct filling *f = ctx;
 
+    (void)what; /* moments are not asked for */
     mds_weights_reader_fill(f->reader, f->local, unit, first, n, out);
     return MDS_OK;
 }
@@ -31,7 +33,7 @@ enum mds_rc mds_run_start_weights(const struct run *r)
     rc = mds_weights_reader_open(path, whole, &reader);
     f.reader = reader;
     if (!rc)
-        rc = mds_zero_load(mds_engine_zero(r->engine), fill, &f);
+        rc = mds_zero_load(mds_engine_zero(r->engine), fill, &f, 0);
     mds_weights_reader_close(reader);
     mds_params_destroy(whole);
     return rc;
