@@ -5,23 +5,18 @@
 
 #include <stdlib.h>
 
+/* Users are told by config/. */
 static enum mds_rc check_spec(const struct mds_zero_spec *s)
 {
-    if (s->stage < 0 || s->stage > 3)
-        return mds_fail(MDS_EUSER, "zero stage %d: there are 0 to 3", s->stage);
-    if (s->weights == MDS_PLACE_NVME)
-        return mds_fail(MDS_ENOSUP,
-                        "weights cannot rest in a file; offload them to cpu");
-    if (s->weights == MDS_PLACE_CPU && s->stage < 3)
-        return mds_fail(MDS_EUSER,
-                        "weights offloaded to the host need zero stage 3, not %d",
-                        s->stage);
-    if (s->weights == MDS_PLACE_CPU && s->optimizer == MDS_PLACE_DEVICE)
-        return mds_fail(MDS_EUSER, "weights offloaded to the host need the optimizer "
-                                   "offloaded too");
-    if (s->optimizer == MDS_PLACE_NVME && !s->nvme_path)
-        return mds_fail(MDS_EUSER, "optimizer states in a file need a folder for it");
-    return MDS_OK;
+    int on_device = s->weights == MDS_PLACE_DEVICE;
+    int on_host = s->weights == MDS_PLACE_CPU && s->stage == 3 &&
+                  s->optimizer != MDS_PLACE_DEVICE;
+    int folder = s->nvme_path || s->optimizer != MDS_PLACE_NVME;
+
+    if (s->stage >= 0 && s->stage <= 3 && (on_device || on_host) && folder)
+        return MDS_OK;
+    return mds_fail(MDS_EBUG, "zero stage %d, weights at place %d, states at %d",
+                    s->stage, (int)s->weights, (int)s->optimizer);
 }
 
 /* ---- hooks ---- */

@@ -60,7 +60,7 @@ struct mds_zero_spec {
 
 /* Takes all memory from the arena, places the units, hooks into the registry.  Weights
  * are not set yet.  On a dry device host memory and files are counted, not taken.
- * MDS_EUSER: the stage and the places do not go together, or nvme_path has no room. */
+ * MDS_EUSER: nvme_path has no room. */
 enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *arena,
                             struct mds_zero **out);
 void mds_zero_destroy(struct mds_zero *z); /* NULL is fine */
