@@ -7,19 +7,19 @@
 #define AT(field) offsetof(struct mds_activations, field)
 
 const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
-    {"train.recompute", AT(recompute)},
-    {"train.recompute_modules", AT(recompute_modules)},
-    {"train.partition_activations", AT(partition_activations)},
-    {"train.offload_activations", AT(offload_activations)},
-    {"train.mlp_tile", AT(mlp_tile)},
-    {"train.loss_tile", AT(loss_tile)},
-    {"train.sequence_tile", AT(sequence_tile)},
-    {"train.attention_chunk", AT(attention_chunk)},
-    {"train.recompute_layers", AT(recompute_layers)},
-    {"train.keep_attention", AT(keep_attention)},
-    {"train.device_inputs", AT(device_inputs)},
-    {"train.offload_layers", AT(offload_layers)},
-    {NULL, 0},
+    {"train.recompute", AT(recompute), 0},
+    {"train.recompute_modules", AT(recompute_modules), 0},
+    {"train.partition_activations", AT(partition_activations), 1},
+    {"train.offload_activations", AT(offload_activations), 0},
+    {"train.mlp_tile", AT(mlp_tile), 0},
+    {"train.loss_tile", AT(loss_tile), 0},
+    {"train.sequence_tile", AT(sequence_tile), 0},
+    {"train.attention_chunk", AT(attention_chunk), 1},
+    {"train.recompute_layers", AT(recompute_layers), 0},
+    {"train.keep_attention", AT(keep_attention), 0},
+    {"train.device_inputs", AT(device_inputs), 0},
+    {"train.offload_layers", AT(offload_layers), 1},
+    {NULL, 0, 0},
 };
 
 const struct mds_act_option *mds_act_option(const char *key)
@@ -83,6 +83,26 @@ const char *mds_recompute_modules_name(int modules)
                                         "layernorm,mlp_act"};
 
     return names[modules];
+}
+
+void mds_act_let_leave(struct mds_activations *a, int64_t blocks)
+{
+    a->offload_layers = blocks;
+}
+
+int mds_act_kinds_on_host(const struct mds_activations *a)
+{
+    return (a->offload_activations != 0) + (a->offload_layers != 0);
+}
+
+int mds_act_halve(struct mds_activations *a)
+{
+    if ((a->keep_attention | a->device_inputs | a->offload_layers) % 2)
+        return 0;
+    a->keep_attention /= 2;
+    a->device_inputs /= 2;
+    a->offload_layers /= 2;
+    return 1;
 }
 
 int64_t mds_most_leaving(int64_t blocks)

@@ -41,6 +41,7 @@ _Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 8 * sizeof(in
 struct mds_act_option {
     const char *key;
     size_t offset;
+    int of_layout; /* not every layout of ranks allows it */
 };
 
 /* All members; ends with a key of NULL. */
@@ -67,6 +68,15 @@ enum mds_recompute mds_recompute_of(const struct mds_activations *a);
 
 /* "layernorm,mlp_act" */
 const char *mds_recompute_modules_name(int modules);
+
+/* Put all that so many blocks keep on the host (--cpu-offloading-num-layers). */
+void mds_act_let_leave(struct mds_activations *a, int64_t blocks);
+
+/* How many kinds of things are on the host: what recompute keeps, whole blocks. */
+int mds_act_kinds_on_host(const struct mds_activations *a);
+
+/* The same for half the blocks; 0 if one of its numbers of blocks is odd. */
+int mds_act_halve(struct mds_activations *a);
 
 /* Of so many blocks the most that --cpu-offloading-num-layers takes where nobody says
  * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */

@@ -114,7 +114,7 @@ struct mds_train_config {
     struct mds_activations act; /* what blocks keep */
     char *activation_memory;    /* level of act: "auto", "0" ..; NULL: options say it */
     int act_is_open;    /* auto: act is the last level, until one is chosen that fits */
-    unsigned act_given; /* of act, what the user gave: bit i is mds_act_options[i] */
+    unsigned act_given; /* beside any level: bit i is mds_act_options[i] */
     int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
     int64_t threads;      /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;

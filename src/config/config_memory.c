@@ -156,6 +156,7 @@ static void resolve_level(struct mds_config_run *run, struct mds_diag *diag)
     char how[64];
 
     run->config.train.act_is_open = 0;
+    run->config.train.act_given = asked.given & ~mds_act_level_policy();
     if (asked.nearer) {
         mds_diag_warn(diag, mds_config_origin(run, "train.activation_memory"),
                       "--activation-memory %s is not used: %s (%s) is nearer", text,

@@ -132,13 +132,14 @@ static int has_passes(const char *text)
 /* Whether a line of a saved configuration is about what not every layout allows. */
 static int depends_on_layout(const char *line)
 {
-    static const char *const lines[] = {"  accumulation:", "  partition_activations:",
-                                        "  offload_layers:", "  attention_chunk:"};
+    char start[64];
 
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (begins(line, lines[i]))
+    for (const struct mds_act_option *o = mds_act_options; o->key; o++) {
+        snprintf(start, sizeof start, "  %s:", o->key + strlen("train."));
+        if (o->of_layout && begins(line, start))
             return 1;
-    return 0;
+    }
+    return begins(line, "  accumulation:");
 }
 
 /* The lines of text but for derived values, the layout and what depends on it; *out is

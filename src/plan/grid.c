@@ -211,7 +211,7 @@ static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
     for (; n < end && n <= most && !s->rc && !mds_search_is_late(s); n++) {
         struct mds_plan_entry at = *e;
 
-        at.layout.act.offload_layers = n;
+        mds_act_let_leave(&at.layout.act, n);
         if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
             return 0;
         if (at.estimate.fits) {
@@ -274,8 +274,8 @@ static int try_level(struct search *s, struct mds_plan_entry *e)
     else if (!let_blocks_leave(s, &at))
         return 0;
     mds_search_add_fit(s, &at);
-    return e->estimate.fits ||
-           at.layout.act.offload_layers == e->layout.act.offload_layers;
+    return e->estimate.fits || mds_act_kinds_on_host(&at.layout.act) ==
+                                   mds_act_kinds_on_host(&e->layout.act);
 }
 
 struct mds_plan_entry mds_search_entry(const struct search *s,

@@ -174,7 +174,7 @@ static struct cut cut_kept(int64_t n, int64_t all)
  * units that have the host's buffers in turn (optim/host_update.c, swap.c). */
 static int64_t period(const struct mds_config *c)
 {
-    int64_t part = mds_max(c->train.act.recompute_layers, 1), n = part;
+    int64_t part = mds_act_group(&c->train.act), n = part;
 
     if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
         while (n % 4 != 0)
@@ -185,7 +185,7 @@ static int64_t period(const struct mds_config *c)
 /* Some inputs on the device, each of several blocks: no straight line. */
 static int is_mixed(const struct mds_config *c)
 {
-    return c->train.act.device_inputs > 0 && c->train.act.recompute_layers > 1;
+    return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
 /* Blocks of a stage: so few that each kind of them is there, the first, the last and
@@ -195,7 +195,7 @@ static struct cut cut_blocks(const struct mds_config *c)
     int64_t n = c->model.layers / c->parallel.pipeline, more = period(c);
     int64_t low = mds_max(more, 2) + n % more;
 
-    if (c->parallel.virtual_stages > 1 || c->train.act.offload_layers > 0 ||
+    if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
         2 * low + more >= n)
         return (struct cut){n, 0, 0};
     return (struct cut){n, low, low + more};

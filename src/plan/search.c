@@ -244,7 +244,7 @@ static double worth(const struct mds_plan_entry *e)
     const struct mds_layout *l = &e->layout;
     int on_host = (l->offload_optimizer != MDS_PLACE_DEVICE) +
                   (l->offload_params != MDS_PLACE_DEVICE) +
-                  (l->act.offload_activations != 0) + (l->act.offload_layers != 0);
+                  mds_act_kinds_on_host(&l->act);
 
     return e->estimate.tokens_s * (1 - 0.02 * on_host);
 }

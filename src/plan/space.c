@@ -54,7 +54,7 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
 
     mds_plan_set_states(l, place[where]);
     mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_STEPS + step, tile);
-    l->act.offload_layers = mds_plan_leaving(r, l) * (LAST - step) / LAST;
+    mds_act_let_leave(&l->act, mds_plan_leaving(r, l) * (LAST - step) / LAST);
 }
 
 enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,

@@ -262,7 +262,7 @@ static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
     double one_way =
         (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) / host_rate(m, per_node);
 
-    if (c->train.act.offload_layers == 0)
+    if (mds_act_slots(&c->train.act, c->model.layers) == c->model.layers)
         return 0;
     return bigger(one_way - behind * forward, 0) +
            bigger(one_way - behind * (passes_s - forward), 0);

@@ -119,16 +119,10 @@ static int block_growth_of(const struct mds_config *c, const struct mds_groups *
     struct mds_config half = *c;
     struct mds_engine_need n;
     double blocks = (double)c->model.layers / (double)c->parallel.pipeline / 2;
-    const struct mds_train_config *is = &c->train;
-    int odd =
-        (is->act.keep_attention | is->act.device_inputs | is->act.offload_layers) % 2 !=
-        0;
 
     half.model.layers /= 2;
-    half.train.act.keep_attention /= 2;
-    half.train.act.device_inputs /= 2;
-    half.train.act.offload_layers /= 2;
-    if (odd || c->model.layers % (2 * c->parallel.pipeline) ||
+    if (!mds_act_halve(&half.train.act) ||
+        c->model.layers % (2 * c->parallel.pipeline) ||
         c->parallel.virtual_stages > 1 ||
         mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
                            ranks_a_node(g), &n) ||

@@ -116,34 +116,35 @@ static int is_on_gpus(const struct run *r)
 static void advise_leaving(const struct run *r)
 {
     struct mds_config c = *r->config;
-    int64_t n = mds_most_leaving(mds_stage_blocks(&c));
+    int64_t blocks = mds_stage_blocks(&c), n = mds_most_leaving(blocks);
     char setting[64];
 
     if (!is_on_gpus(r) || mds_recompute_of(&c.train.act) != MDS_RECOMPUTE_NONE ||
-        n <= c.train.act.offload_layers)
+        mds_act_slots(&c.train.act, blocks) <= blocks - n)
         return;
-    c.train.act.offload_layers = n;
+    mds_act_let_leave(&c.train.act, n);
     snprintf(setting, sizeof setting, "--cpu-offloading-num-layers %lld", (long long)n);
     advise(r, &c, setting);
 }
 
-/* Full recompute; no block leaves the device then.  tile: of the sequence; 0: none. */
-static void advise_full(const struct run *r, int64_t tile)
+/* Levels, but where the device is the host none that puts more there. */
+static void advise_levels(const struct run *r)
 {
+    int level = 0, kinds = mds_act_kinds_on_host(&r->config->train.act);
     struct mds_config c = *r->config;
-    char setting[128] = "--recompute-granularity full";
-    size_t n = strlen(setting);
 
-    c.train.act.recompute = MDS_RECOMPUTE_FULL;
-    c.train.act.offload_layers = 0;
-    if (tile > 0) {
-        c.train.act.sequence_tile = tile;
-        n += (size_t)snprintf(setting + n, sizeof setting - n, " --sequence-tile %lld",
-                              (long long)tile);
+    while (mds_config_next_level(r->config, &level, &c)) {
+        struct mds_str is = {0}, setting = {0};
+
+        mds_act_describe(&c.train.act, &is);
+        mds_str_add(&setting, "--activation-memory %d (%s)", level - 1,
+                    is.len ? is.s + strlen(", ") : "blocks keep all");
+        if (setting.s &&
+            (is_on_gpus(r) || mds_act_kinds_on_host(&c.train.act) <= kinds))
+            advise(r, &c, setting.s);
+        mds_str_fini(&setting);
+        mds_str_fini(&is);
     }
-    if (r->config->train.act.offload_layers > 0)
-        snprintf(setting + n, sizeof setting - n, " --cpu-offloading-num-layers 0");
-    advise(r, &c, setting);
 }
 
 static void advise_all(const struct run *r)
@@ -151,18 +152,8 @@ static void advise_all(const struct run *r)
     struct mds_config c = *r->config;
 
     advise_leaving(r);
-    if (c.train.act.recompute == MDS_RECOMPUTE_NONE) {
-        c.train.act.recompute = MDS_RECOMPUTE_SELECTIVE;
-        c.train.act.recompute_modules = MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT;
-        advise(
-            r, &c,
-            "--recompute-granularity selective --recompute-modules layernorm mlp_act");
-        c = *r->config;
-    }
-    if (c.train.act.recompute != MDS_RECOMPUTE_FULL)
-        advise_full(r, 0);
-    if (c.train.act.sequence_tile == 0 && c.model.seq_length > 4096)
-        advise_full(r, 4096);
+    if (!r->config->train.activation_memory)
+        advise_levels(r);
     if (c.batch.micro > 1) {
         c.batch.accumulation *= c.batch.micro;
         c.batch.micro = 1;
