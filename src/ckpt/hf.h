@@ -5,6 +5,7 @@
  *   gpt2      learned positions, LayerNorm, any activation without a gate, biases
  *   gpt_neox  rotary positions, the same, one branch after the other
  *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
+ *   qwen3     the same with norms of heads, and without biases
  *
  * GELU is the tanh form ("gelu_new"); rotary pairs are the halves of a head, in all
  * three as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama}. */
@@ -16,7 +17,7 @@
 #include "ckpt/safetensors.h"
 #include "config/config.h"
 
-enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA };
+enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA, MDS_HF_QWEN3 };
 
 /* Their name of it: model_type in config.json. */
 const char *mds_hf_name(enum mds_hf_kind kind);

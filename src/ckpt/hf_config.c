@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {
-    [MDS_HF_GPT2] = "gpt2", [MDS_HF_NEOX] = "gpt_neox", [MDS_HF_LLAMA] = "llama"};
+static const char *const names[] = {[MDS_HF_GPT2] = "gpt2",
+                                    [MDS_HF_NEOX] = "gpt_neox",
+                                    [MDS_HF_LLAMA] = "llama",
+                                    [MDS_HF_QWEN3] = "qwen3"};
 enum { KINDS = sizeof names / sizeof *names };
 
 const char *mds_hf_name(enum mds_hf_kind kind)
@@ -42,6 +44,23 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
         return has_not(kind, "--num-key-value-heads", "as many as query heads");
     if (m->head_dim * m->heads != m->hidden)
         return has_not(kind, "--kv-channels", "hidden / heads");
+    if (m->qk_layernorm)
+        return has_not(kind, "--qk-layernorm", "no norms of heads");
+    return MDS_OK;
+}
+
+/* What llama and qwen3 have in common. */
+static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
+{
+    if (m->norm != MDS_NORM_RMSNORM)
+        return has_not(kind, "--normalization LayerNorm", "RMSNorm");
+    if (!is_gated(m))
+        return has_not(kind, "--normalization RMSNorm without --swiglu", "SwiGLU");
+    if (m->rotary_percent < 1)
+        return has_not(kind, "--rotary-percent", "heads that rotate wholly");
+    if (m->qk_layernorm && m->linear_bias)
+        return has_not(kind, "--qk-layernorm with biases",
+                       "none (--disable-bias-linear)");
     return MDS_OK;
 }
 
@@ -52,19 +71,10 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
-        kind = MDS_HF_LLAMA;
+        kind = m->qk_layernorm ? MDS_HF_QWEN3 : MDS_HF_LLAMA;
     if (m->position == MDS_POSITION_NONE)
         return has_not(kind, "--position-embedding-type none", "rotary positions");
-    if (kind != MDS_HF_LLAMA) {
-        MDS_TRY(check_gpt(kind, m));
-    } else {
-        if (m->norm != MDS_NORM_RMSNORM)
-            return has_not(kind, "--normalization LayerNorm", "RMSNorm");
-        if (!is_gated(m))
-            return has_not(kind, "--normalization RMSNorm without --swiglu", "SwiGLU");
-        if (m->rotary_percent < 1)
-            return has_not(kind, "--rotary-percent", "heads that rotate wholly");
-    }
+    MDS_TRY(kind >= MDS_HF_LLAMA ? check_llama(kind, m) : check_gpt(kind, m));
     *out = kind;
     return MDS_OK;
 }
@@ -158,9 +168,13 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
 {
     static const char *const classes[] = {[MDS_HF_GPT2] = "GPT2LMHeadModel",
                                           [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
-                                          [MDS_HF_LLAMA] = "LlamaForCausalLM"};
-    static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
-        [MDS_HF_GPT2] = put_gpt2, [MDS_HF_NEOX] = put_neox, [MDS_HF_LLAMA] = put_llama};
+                                          [MDS_HF_LLAMA] = "LlamaForCausalLM",
+                                          [MDS_HF_QWEN3] = "Qwen3ForCausalLM"};
+    static void (*const put[])(const struct mds_model_config *,
+                               struct mds_str *) = {[MDS_HF_GPT2] = put_gpt2,
+                                                    [MDS_HF_NEOX] = put_neox,
+                                                    [MDS_HF_LLAMA] = put_llama,
+                                                    [MDS_HF_QWEN3] = put_llama};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
@@ -258,6 +272,24 @@ static const struct number llama_numbers[] = {
 static const struct fixed llama_fixed[] = {
     {0},
 };
+static const struct number qwen3_numbers[] = {
+    {.theirs = "num_hidden_layers", .ours = "layers"},
+    {.theirs = "hidden_size", .ours = "hidden"},
+    {.theirs = "num_attention_heads", .ours = "heads"},
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
+    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
+    {.theirs = "max_position_embeddings", .ours = "max_positions"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
+    {"rope_theta", "rotary_base", "10000", "rope_theta"},
+    {0},
+};
+static const struct fixed qwen3_fixed[] = {
+    {"attention_bias", " false ", "false"},
+    {"use_sliding_window", " false ", "false"},
+    {0},
+};
 
 static const struct form forms[] = {
     [MDS_HF_GPT2] = {.numbers = gpt2_numbers,
@@ -280,6 +312,14 @@ static const struct form forms[] = {
                       .activation_fallback = "silu",
                       .gated = 1,
                       .constant = "  position: rope\n  norm: RMSNorm\n",
+                      .tied = "false"},
+    [MDS_HF_QWEN3] = {.numbers = qwen3_numbers,
+                      .fixed = qwen3_fixed,
+                      .activation = "hidden_act",
+                      .activation_fallback = "silu",
+                      .gated = 1,
+                      .constant = "  position: rope\n  norm: RMSNorm\n"
+                                  "  qk_layernorm: true\n  linear_bias: false\n",
                       .tied = "false"},
 };
 
@@ -387,8 +427,8 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
             return MDS_OK;
         }
     return mds_fail(MDS_EUSER,
-                    "%s: model_type is %s; mds reads gpt2, gpt_neox and llama", t->name,
-                    type ? type : "missing");
+                    "%s: model_type is %s; mds reads gpt2, gpt_neox, llama and qwen3",
+                    t->name, type ? type : "missing");
 }
 
 /* Our linears have biases all or none: those that theirs lacks are 0. */

@@ -87,6 +87,8 @@ static const struct row llama_layer[] = {
     {.theirs = "input_layernorm.weight", .ours = "norm1.gamma"},
     {.theirs = "self_attn.q_proj.weight", .ours = "attention.q.weight"},
     {.theirs = "self_attn.q_proj.bias", .ours = "attention.q.bias"},
+    {.theirs = "self_attn.q_norm.weight", .ours = "attention.q_norm.gamma"}, /* qwen3 */
+    {.theirs = "self_attn.k_norm.weight", .ours = "attention.k_norm.gamma"},
     {.theirs = "self_attn.k_proj.weight", .ours = "attention.k.weight"},
     {.theirs = "self_attn.k_proj.bias", .ours = "attention.k.bias"},
     {.theirs = "self_attn.v_proj.weight", .ours = "attention.v.weight"},
@@ -112,6 +114,7 @@ static const struct shape shapes[] = {
     [MDS_HF_GPT2] = {"transformer.h.", gpt2_before, gpt2_layer, gpt2_after, 1},
     [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after, 1},
     [MDS_HF_LLAMA] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
+    [MDS_HF_QWEN3] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 
 /* ---- a model's ---- */

@@ -241,7 +241,6 @@ const struct mds_option_needless mds_megatron_lacking[] = {
     {"--openai-gelu", variants},
     {"--onnx-safe", variants},
     {"--add-qkv-bias", variants},
-    {"--qk-layernorm", variants},
     {"--word-embedding-init-std", embeddings},
     {"--adjust-word-embedding-init", embeddings},
     {"--init-method-xavier-uniform", embeddings},

@@ -7,17 +7,18 @@ int64_t mds_vocab_padded(int64_t words, int64_t vocab_divisor, int64_t tensor)
     return mds_round_up(words, vocab_divisor * tensor);
 }
 
-static int64_t norm_params(const struct mds_model_config *m)
+static int64_t norm_params(const struct mds_model_config *m, int64_t size)
 {
-    return m->norm == MDS_NORM_RMSNORM ? m->hidden : 2 * m->hidden;
+    return m->norm == MDS_NORM_RMSNORM ? size : 2 * size;
 }
 
 static int64_t attention_params(const struct mds_model_config *m)
 {
     int64_t q = m->heads * m->head_dim, kv = 2 * m->kv_heads * m->head_dim;
     int64_t bias = m->linear_bias ? q + kv + m->hidden : 0;
+    int64_t norms = m->qk_layernorm ? 2 * norm_params(m, m->head_dim) : 0;
 
-    return m->hidden * (q + kv) + q * m->hidden + bias;
+    return m->hidden * (q + kv) + q * m->hidden + bias + norms;
 }
 
 static int64_t mlp_params(const struct mds_model_config *m)
@@ -30,10 +31,10 @@ static int64_t mlp_params(const struct mds_model_config *m)
 
 int64_t mds_model_params(const struct mds_model_config *m)
 {
-    int64_t block = 2 * norm_params(m) + attention_params(m) + mlp_params(m);
+    int64_t block = 2 * norm_params(m, m->hidden) + attention_params(m) + mlp_params(m);
     int64_t words = m->padded_vocab * m->hidden * (m->tied_head ? 1 : 2);
     int64_t positions =
         m->position == MDS_POSITION_LEARNED ? m->max_positions * m->hidden : 0;
 
-    return words + positions + m->layers * block + norm_params(m);
+    return words + positions + m->layers * block + norm_params(m, m->hidden);
 }

@@ -38,14 +38,15 @@ void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
     id->out = mds_gpt_add_weights(reg, layer, &out);
 }
 
-void mds_gpt_add_attention_biases(struct registrar *reg, const char *layer,
-                                  struct attention_ids *id)
+void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
+                                   struct attention_ids *id)
 {
     int64_t heads[3];
     struct linears qkv = qkv_of(&reg->g->cfg, heads), out = out_of(&reg->g->cfg);
 
     id->qkv.bias = mds_gpt_add_biases(reg, layer, &qkv);
     id->out.bias = mds_gpt_add_biases(reg, layer, &out);
+    mds_gpt_add_head_norms(reg, layer, id);
 }
 
 /* ---- attention of whole sequences ---- */
@@ -264,7 +265,7 @@ void mds_gpt_o_close(const struct context *c, struct o_rows *v)
 /* ---- products: what a span makes is sent while others are made ---- */
 
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
-                            const void *x, void *qkv)
+                            const struct saved *saved, const void *x, void *qkv)
 {
     const struct mds_par *p = &t->par;
     const struct linear_ids *l = &id->qkv;
@@ -274,9 +275,12 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
 
     MDS_TRY(mds_tp_enter_start(p, x, l->in, &in));
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_enter_rows(p, at), &s); at += s.n) {
+        void *rows = mds_par_at(p, qkv, s.whole * l->out);
+
         MDS_TRY(mds_tp_enter_wait(p, &in, at + s.n));
-        MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 0, mds_par_at(p, in.rows, at * l->in),
-                                   mds_par_at(p, qkv, s.whole * l->out)));
+        MDS_TRY(
+            mds_gpt_linear_fwd(t, l, s.n, 0, mds_par_at(p, in.rows, at * l->in), rows));
+        MDS_TRY(mds_gpt_head_norms_fwd(t, id, saved, &s, rows));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -310,9 +314,28 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
     return MDS_OK;
 }
 
+static enum mds_rc head_norms_bwd(const struct context *t,
+                                  const struct attention_ids *id,
+                                  const struct saved *saved, struct mds_tp_flow *x,
+                                  void *dqkv)
+{
+    const struct mds_par *p = &t->par;
+    const struct linear_ids *l = &id->qkv;
+    int64_t R = mds_gpt_has_head_norms(id) ? mds_par_rows(p) : 0;
+    struct span s;
+
+    if (R > 0 && !saved->at[SAVED_QK])
+        MDS_TRY(mds_tp_enter_wait(p, x, R));
+    for (int64_t at = 0; at < R && mds_gpt_span(t, at, R - at, &s); at += s.n)
+        MDS_TRY(mds_gpt_head_norms_bwd(t, id, saved, &s,
+                                       mds_par_at(p, x->rows, at * l->in),
+                                       mds_par_at(p, dqkv, s.whole * l->out)));
+    return MDS_OK;
+}
+
 /* x is gathered while dx is made, and dx travels while the weight's gradient is. */
 enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
-                            const void *x, const void *dqkv, void *dx)
+                            const struct saved *s, const void *x, void *dqkv, void *dx)
 {
     const struct mds_par *p = &t->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -320,6 +343,7 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
 
     MDS_TRY(mds_tp_enter_start(p, x, id->qkv.in, &in));
     MDS_TRY(mds_tp_leave_open(p, dx, id->qkv.in, &out));
+    MDS_TRY(head_norms_bwd(t, id, s, &in, dqkv));
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, &out));
     MDS_TRY(mds_tp_enter_wait(p, &in, mds_par_rows(p)));
     MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));

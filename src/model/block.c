@@ -28,7 +28,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     mds_gpt_add_mlp_weights(reg, name, &id->mlp);
     snprintf(full, sizeof full, "%s.norm1", name);
     id->norm1 = mds_gpt_add_norm(reg, full, H, partial);
-    mds_gpt_add_attention_biases(reg, name, &id->attention);
+    mds_gpt_add_attention_vectors(reg, name, &id->attention);
     snprintf(full, sizeof full, "%s.norm2", name);
     id->norm2 = mds_gpt_add_norm(reg, full, H, partial);
     mds_gpt_add_mlp_biases(reg, name, &id->mlp);
@@ -90,7 +90,7 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
         MDS_TRY(take_normed(&t, s, NORM1, &n));
         MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_stream_at(&t, x->x),
                                  x->branch, input, n.y, n.mean, n.rstd));
-        MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, n.y, v.rows));
+        MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, s, n.y, v.rows));
         MDS_TRY(mds_gpt_qkv_put(&t, &v));
         mds_arena_release(c->par.arena, tile);
     }
@@ -269,7 +269,7 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
         MDS_TRY(mds_gpt_qkv_get(&t, &v));
         if (!n.is_saved)
             MDS_TRY(norm_of(&t, &id->norm1, rows, &n));
-        MDS_TRY(mds_gpt_qkv_bwd(&t, &id->attention, n.y, v.rows, dn));
+        MDS_TRY(mds_gpt_qkv_bwd(&t, &id->attention, s, n.y, v.rows, dn));
         MDS_TRY(mds_gpt_norm_bwd(&t, &id->norm1, n.R, rows, n.mean, n.rstd, dn,
                                  mds_gpt_stream_at(&t, d)));
         mds_arena_release(c->par.arena, tile);
@@ -295,6 +295,7 @@ static enum mds_rc attention_again(const struct context *c, const struct block_i
         s->at[SAVED_N1] = n.y;
         s->at[SAVED_MEAN1] = n.mean;
         s->at[SAVED_RSTD1] = n.rstd;
+        MDS_TRY(mds_gpt_head_norms_keep(c, &id->attention, s));
     }
     MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
     mds_dev_meet(c->par.dev, w->o_copy);
@@ -340,7 +341,8 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
 {
     struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    const struct norm_ids *const norms[] = {&id->norm1, &id->norm2};
+    const struct norm_ids *const norms[] = {&id->norm1, &id->attention.q_norm,
+                                            &id->attention.k_norm, &id->norm2};
     void *input = mds_gpt_block_input(w, s);
     struct saved here = *s;
 
@@ -358,7 +360,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
     if (next)
         mds_gpt_block_prefetch(c, w, next);
     MDS_TRY(attention_inputs_bwd(c, id, w, &here, input, d));
-    MDS_TRY(mds_gpt_norm_grads_end(c, 2, norms));
+    MDS_TRY(mds_gpt_norm_grads_end(c, 4, norms));
     MDS_TRY(mds_params_grad_ready(c->g->ps, id->unit));
     mds_arena_release(c->par.arena, mark);
     return mds_params_release(c->g->ps, id->unit);

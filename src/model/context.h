@@ -26,6 +26,7 @@ struct linear_ids {
 
 struct attention_ids {
     struct linear_ids qkv, out;
+    struct norm_ids q_norm, k_norm; /* of heads; --qk-layernorm */
 };
 
 struct mlp_ids {

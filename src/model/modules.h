@@ -124,8 +124,8 @@ struct work {
 
 void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
                                    struct attention_ids *id);
-void mds_gpt_add_attention_biases(struct registrar *reg, const char *layer,
-                                  struct attention_ids *id);
+void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
+                                   struct attention_ids *id);
 
 /* Where a block's attention has its buffers: saved, or the pass's. */
 struct attention_buffers {
@@ -187,17 +187,43 @@ void *mds_gpt_o_fill(const struct context *t, struct o_rows *v);
 enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v);
 void mds_gpt_o_close(const struct context *c, struct o_rows *v);
 
-/* Products of a tile.  x [Rs,H] -> rows of q, k, v; and back: dx [Rs,H], with the
- * weight's gradient. */
+/* Products of a tile, and norms of heads.  x [Rs,H] -> rows of q, k, v; and back: dx
+ * [Rs,H], with the weights' gradients.  dqkv becomes what it was before the norms. */
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
-                            const void *x, void *qkv);
+                            const struct saved *s, const void *x, void *qkv);
 enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
-                            const void *x, const void *dqkv, void *dx);
+                            const struct saved *s, const void *x, void *dqkv, void *dx);
 /* Rows of attention's result -> y [Rs,H]; and back. */
 enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids *id,
                             const void *o, void *y);
 enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids *id,
                             const void *o, const void *dy, void *d_o);
+
+/* ---- head_norm.c: norms of queries and keys, if the model has them ---- */
+
+void mds_gpt_add_head_norms(struct registrar *reg, const char *layer,
+                            struct attention_ids *id);
+
+static inline int mds_gpt_has_head_norms(const struct attention_ids *id)
+{
+    return id->q_norm.gamma >= 0;
+}
+
+/* Of some rows of q, k, v, in place; what they were is written to s where it has room.
+ */
+enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
+                                   const struct attention_ids *id,
+                                   const struct saved *s, const struct span *at,
+                                   void *qkv);
+/* Gradients behind the norms -> before, in place.  x: the product's input, read where s
+ * does not have what was before the norms. */
+enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
+                                   const struct attention_ids *id,
+                                   const struct saved *s, const struct span *at,
+                                   const void *x, void *dqkv);
+/* Working memory in s for what a forward that runs again will read in its backward. */
+enum mds_rc mds_gpt_head_norms_keep(const struct context *c,
+                                    const struct attention_ids *id, struct saved *s);
 
 /* ---- mlp.c ---- */
 

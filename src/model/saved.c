@@ -7,13 +7,14 @@
 
 /* The policy of a tensor is that of its part of the block. */
 static const enum mds_act_part part_of[SAVED_TENSORS] = {
-    [SAVED_X] = MDS_ACT_INPUT,     [SAVED_MEAN1] = MDS_ACT_REST,
-    [SAVED_RSTD1] = MDS_ACT_REST,  [SAVED_QKV] = MDS_ACT_REST,
-    [SAVED_O] = MDS_ACT_ATTENTION, [SAVED_LSE] = MDS_ACT_LSE,
-    [SAVED_X1] = MDS_ACT_REST,     [SAVED_MEAN2] = MDS_ACT_REST,
-    [SAVED_RSTD2] = MDS_ACT_REST,  [SAVED_U] = MDS_ACT_MLP_IN,
-    [SAVED_N1] = MDS_ACT_NORMS,    [SAVED_N2] = MDS_ACT_NORMS,
-    [SAVED_G] = MDS_ACT_MLP_ACT,
+    [SAVED_X] = MDS_ACT_INPUT,      [SAVED_MEAN1] = MDS_ACT_REST,
+    [SAVED_RSTD1] = MDS_ACT_REST,   [SAVED_QKV] = MDS_ACT_REST,
+    [SAVED_QK] = MDS_ACT_REST,      [SAVED_QK_MEAN] = MDS_ACT_REST,
+    [SAVED_QK_RSTD] = MDS_ACT_REST, [SAVED_O] = MDS_ACT_ATTENTION,
+    [SAVED_LSE] = MDS_ACT_LSE,      [SAVED_X1] = MDS_ACT_REST,
+    [SAVED_MEAN2] = MDS_ACT_REST,   [SAVED_RSTD2] = MDS_ACT_REST,
+    [SAVED_U] = MDS_ACT_MLP_IN,     [SAVED_N1] = MDS_ACT_NORMS,
+    [SAVED_N2] = MDS_ACT_NORMS,     [SAVED_G] = MDS_ACT_MLP_ACT,
 };
 
 /* Bits of enum mds_act_where, by tensor. */
@@ -75,7 +76,7 @@ int mds_saved_fetches_x(const struct context *c)
 static int is_f32(enum saved_tensor t)
 {
     return t == SAVED_LSE || t == SAVED_MEAN1 || t == SAVED_RSTD1 || t == SAVED_MEAN2 ||
-           t == SAVED_RSTD2;
+           t == SAVED_RSTD2 || t == SAVED_QK_MEAN || t == SAVED_QK_RSTD;
 }
 
 int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
@@ -98,6 +99,11 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
         return Rs;
     case SAVED_QKV:
         return R * (A + 2 * G) * m->head_dim;
+    case SAVED_QK:
+        return m->qk_layernorm ? R * (A + G) * m->head_dim : 0;
+    case SAVED_QK_MEAN:
+    case SAVED_QK_RSTD:
+        return m->qk_layernorm ? R * (A + G) : 0;
     case SAVED_O:
         return R * A * m->head_dim;
     case SAVED_LSE:
@@ -134,7 +140,7 @@ static enum mds_rc take(const struct context *c, int keep, enum saved_tensor t,
 {
     int64_t bytes = t == SAVED_X && keep & MDS_ACT_SHARD ? x_bytes(c) : bytes_of(c, t);
 
-    if (!keep)
+    if (!keep || bytes == 0)
         return MDS_OK;
     return mds_arena_take(
         keep & MDS_ACT_HOST ? c->run->host : c->run->arena, tag, bytes,

@@ -22,7 +22,9 @@ gpt_neox="--num-attention-heads 4 $rope --rotary-percent 0.5"
 llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm --swiglu
     --disable-bias-linear $rope"
 
-for kind in gpt2 gpt_neox llama; do
+qwen3="$llama --qk-layernorm --kv-channels 6"
+
+for kind in gpt2 gpt_neox llama qwen3; do
     eval options=\$$kind
     test_expect_success "$kind: out and in, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -161,6 +163,8 @@ test_expect_success 'what no shape of theirs has is refused by name' '
         --position-embedding-type none &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
     no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
+    no_shape "-qk-layernorm: .*gpt2.* no norms of heads" $gpt2 --qk-layernorm &&
+    no_shape "-qk-layernorm with biases: .*qwen3" $qwen3 --disable-bias-linear=0 &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
     no_shape "-rotary-percent: .*llama.* wholly" $llama --rotary-percent 0.5 &&

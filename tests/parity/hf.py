@@ -51,6 +51,11 @@ def configs():
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=4, max_position_embeddings=64, attention_bias=True,
         rope_theta=500000.0)
+    if hasattr(transformers, "Qwen3Config"):
+        yield "qwen3", transformers.Qwen3Config(
+            hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+            num_attention_heads=6, num_key_value_heads=2, head_dim=16,
+            max_position_embeddings=64, rope_theta=5000.0)
 
 
 def make(folder):

@@ -47,6 +47,7 @@ result "transformers makes models" "$python" "$here/hf.py" make made
     result "gpt_neox goes out" goes_out neox-ours $gpt $rope --rotary-percent 0.5
     result "gpt2 with squared ReLU goes out" goes_out relu2-ours $gpt --squared-relu
     result "llama with grouped heads goes out" goes_out llama-ours $llama
+    result "qwen3 goes out" goes_out qwen3-ours $llama --qk-layernorm
     result "gpt2 without biases goes out" goes_out gpt2-plain $gpt --disable-bias-linear
     result "gpt_neox without biases goes out" goes_out neox-plain $gpt $rope --disable-bias-linear
 }
@@ -60,6 +61,10 @@ for m in gpt2 neox neox-relu2 llama llama-bias llama-attention-bias gpt2-bare gp
     result "$m comes in" comes_in $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done
+if [ -d made/qwen3 ]; then # transformers is new enough to know it
+    result "qwen3 comes in" comes_in qwen3
+    checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
+fi
 # shellcheck disable=SC2086
 results "$python" "$here/hf.py" check $checks
 finish

@@ -228,4 +228,6 @@ BEGIN {
                         if (heads[model] % (tp * ulysses) == 0) pipelines()
     }
     variant("gpt+relu2")
+    variant("gpt+qk")
+    variant("llama+qk")
 }

@@ -34,6 +34,8 @@ words_of() {
     llama) echo '--num-layers 6 --num-key-value-heads 4 --normalization RMSNorm --swiglu
         --disable-bias-linear --use-rotary-position-embeddings
         --untie-embeddings-and-output-weights' ;;
+    # Without positions in them keys' beta has no gradient but rounding.
+    qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
     relu2) echo '--squared-relu' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;

@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir gpt relu2 llama llama-2
+mkdir gpt relu2 gpt-qk llama llama-2 llama-qk
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -54,6 +54,9 @@ mkdir gpt relu2 llama llama-2
     compare gpt $gpt
     result "squared ReLU: mds trains 50 steps" pretrain relu2 1 $gpt --squared-relu
     compare relu2 $gpt --squared-relu
+    result "norms of heads: mds trains 50 steps" pretrain gpt-qk 1 $gpt \
+        --qk-layernorm --use-rotary-position-embeddings
+    compare gpt-qk $gpt --qk-layernorm --use-rotary-position-embeddings
     result "llama: PyTorch writes weights" "$python" "$here/reference.py" \
         init llama.safetensors --seq-length 64 $llama \
         --padded-vocab "$(padded_vocab gpt/weights.safetensors)"
@@ -65,5 +68,8 @@ mkdir gpt relu2 llama llama-2
     result "llama: 2 ranks with recompute train" pretrain llama-2 2 $llama \
         --init-weights llama.safetensors --recompute-granularity full
     compare llama-2 $llama
+    result "llama: norms of heads, on 2 tensor ranks" pretrain llama-qk 2 $llama --qk-layernorm \
+        --tensor-model-parallel-size 2 --recompute-granularity full
+    compare llama-qk $llama --qk-layernorm
 }
 finish

@@ -38,6 +38,7 @@ def options(argv):
         "use-rotary-position-embeddings",
         "swiglu",
         "squared-relu",
+        "qk-layernorm",
         "disable-bias-linear",
         "untie-embeddings-and-output-weights",
     ):
@@ -96,6 +97,8 @@ def attention(w, name, x, o):
     q = heads("q", o.num_attention_heads)
     k = heads("k", o.num_key_value_heads)
     v = heads("v", o.num_key_value_heads)
+    if o.qk_layernorm:
+        q, k = norm(w, f"{name}.q_norm", q, o), norm(w, f"{name}.k_norm", k, o)
     if o.use_rotary_position_embeddings:
         q, k = rotate(q, o), rotate(k, o)
     share = o.num_attention_heads // o.num_key_value_heads
@@ -152,10 +155,14 @@ def shapes(o):
     if o.swiglu:
         linears["mlp.gate"] = (ffn, H)
     norms = [f"layer.{i}.norm{j}" for i in range(o.num_layers) for j in (1, 2)]
-    for name in norms + ["final_norm"]:
-        yield f"{name}.gamma", (H,)
+    sizes = {name: H for name in norms + ["final_norm"]}
+    if o.qk_layernorm:
+        sizes |= {f"layer.{i}.attention.{part}_norm": D
+                  for i in range(o.num_layers) for part in "qk"}
+    for name, size in sizes.items():
+        yield f"{name}.gamma", (size,)
         if o.normalization == "layernorm":
-            yield f"{name}.beta", (H,)
+            yield f"{name}.beta", (size,)
     for i in range(o.num_layers):
         for part, shape in linears.items():
             yield f"layer.{i}.{part}.weight", shape

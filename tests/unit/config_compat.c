@@ -57,6 +57,7 @@ static void test_megatron_flags(void **state)
                                         "--normalization rmsnorm",
                                         "--swiglu",
                                         "--squared-relu",
+                                        "--qk-layernorm",
                                         "--disable-bias-linear",
                                         "--untie-embeddings-and-output-weights",
                                         "--zero-stage 3",

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Norms of queries and keys, head by head, before they rotate (--qk-layernorm): Henry et
+ * al. 2020, arXiv:2010.04245; Dehghani et al. 2023, arXiv:2302.05442. */
+#include "model/modules.h"
+
+#include <stdio.h>
+
+static struct norm_ids add(struct registrar *reg, const char *layer, const char *name)
+{
+    const struct mds_gpt *g = reg->g;
+    int tp = mds_groups_size(g->groups, MDS_AXIS_TENSOR);
+    char full[48];
+
+    if (!g->cfg.qk_layernorm)
+        return (struct norm_ids){.gamma = -1, .beta = -1, .sum_at = -1};
+    snprintf(full, sizeof full, "%s.attention.%s", layer, name);
+    return mds_gpt_add_norm(reg, full, g->cfg.head_dim, tp > 1 ? MDS_AXIS_TENSOR : 0);
+}
+
+void mds_gpt_add_head_norms(struct registrar *reg, const char *layer,
+                            struct attention_ids *id)
+{
+    id->q_norm = add(reg, layer, "q_norm");
+    id->k_norm = add(reg, layer, "k_norm");
+}
+
+/* ---- the queries or the keys of some rows ---- */
+
+struct heads {
+    const struct norm_ids *norm;
+    int64_t n, column, row; /* heads of a row, where they begin in it, its width */
+    int64_t before;         /* heads before these in the saved tensors */
+    void *x;                /* [rows, n, D] before the norm */
+    float *mean, *rstd;     /* [rows, n] */
+};
+
+/* Rows `at` and on, of s if that has room, or `rows` rows of working memory. */
+static enum mds_rc take(const struct context *c, const struct saved *s, int64_t at,
+                        int64_t rows, struct heads *h)
+{
+    int64_t D = c->g->cfg.head_dim, n = rows * h->n, first = h->before + at * h->n;
+
+    if (s->at[SAVED_QK]) {
+        h->x = mds_par_at(&c->par, s->at[SAVED_QK], first * D);
+        h->mean = (float *)s->at[SAVED_QK_MEAN] + first;
+        h->rstd = (float *)s->at[SAVED_QK_RSTD] + first;
+        return MDS_OK;
+    }
+    MDS_TRY(mds_gpt_scratch(c, n * D, &h->x));
+    MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, n, &h->mean));
+    return mds_par_take_f32(&c->par, MDS_MEM_WORK, n, &h->rstd);
+}
+
+/* Both, in rows of `row` elements. */
+static void heads_of(const struct context *c, const struct attention_ids *id,
+                     int64_t row, struct heads h[2])
+{
+    const struct mds_model_config *m = &c->g->cfg;
+    int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
+    int64_t A = m->heads / tp, G = m->kv_heads / tp;
+
+    h[0] = (struct heads){.norm = &id->q_norm, .n = A, .row = row};
+    h[1] = (struct heads){.norm = &id->k_norm,
+                          .n = G,
+                          .column = A * m->head_dim,
+                          .row = row,
+                          .before = mds_par_rows(&c->par) * A};
+}
+
+/* Between rows of q, k, v and heads that lie one behind the other. */
+static enum mds_rc copy(const struct context *c, const struct heads *h, int64_t n,
+                        void *rows, void *heads, int out)
+{
+    int64_t width = h->n * c->g->cfg.head_dim;
+    void *at = mds_par_at(&c->par, rows, h->column);
+
+    return out ? mds_par_copy_rows(&c->par, n, width, at, h->row, heads, width)
+               : mds_par_copy_rows(&c->par, n, width, heads, width, at, h->row);
+}
+
+/* ---- forward ---- */
+
+static enum mds_rc norm_rows(const struct context *c, const struct heads *h, int64_t n,
+                             void *rows)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    void *y = NULL;
+
+    MDS_TRY(mds_gpt_scratch(c, n * h->n * c->g->cfg.head_dim, &y));
+    MDS_TRY(copy(c, h, n, rows, h->x, 1));
+    MDS_TRY(
+        mds_gpt_norm_fwd(c, h->norm, n * h->n, h->x, NULL, NULL, y, h->mean, h->rstd));
+    MDS_TRY(copy(c, h, n, rows, y, 0));
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
+                                   const struct attention_ids *id,
+                                   const struct saved *s, const struct span *at,
+                                   void *qkv)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    struct heads h[2];
+
+    if (!mds_gpt_has_head_norms(id))
+        return MDS_OK;
+    heads_of(c, id, id->qkv.out, h);
+    for (int i = 0; i < 2; i++) {
+        MDS_TRY(take(c, s, at->whole, at->n, &h[i]));
+        MDS_TRY(norm_rows(c, &h[i], at->n, qkv));
+    }
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
+
+/* ---- backward ---- */
+
+enum mds_rc mds_gpt_head_norms_keep(const struct context *c,
+                                    const struct attention_ids *id, struct saved *s)
+{
+    static const enum saved_tensor stats[] = {SAVED_QK_MEAN, SAVED_QK_RSTD};
+
+    if (!mds_gpt_has_head_norms(id) || s->at[SAVED_QK])
+        return MDS_OK;
+    MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QK), &s->at[SAVED_QK]));
+    for (int i = 0; i < 2; i++) {
+        float *room = NULL;
+
+        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, mds_saved_elements(c, stats[i]),
+                                 &room));
+        s->at[stats[i]] = room;
+    }
+    return MDS_OK;
+}
+
+/* What was not saved: queries and keys once more, by the product and the norms. */
+static enum mds_rc again(const struct context *c, const struct attention_ids *id,
+                         int64_t n, const void *x, struct heads h[2])
+{
+    struct linear_ids qk = id->qkv;
+    void *rows = NULL;
+
+    qk.out = (h[0].n + h[1].n) * c->g->cfg.head_dim; /* they are the first outputs */
+    MDS_TRY(mds_gpt_scratch(c, n * qk.out, &rows));
+    MDS_TRY(mds_gpt_linear_fwd(c, &qk, n, 0, x, rows));
+    for (int i = 0; i < 2; i++) {
+        struct heads there = h[i];
+
+        there.row = qk.out;
+        MDS_TRY(norm_rows(c, &there, n, rows));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc norm_rows_bwd(const struct context *c, const struct heads *h,
+                                 int64_t n, void *rows)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int64_t elements = n * h->n * c->g->cfg.head_dim;
+    void *dy = NULL, *dx = NULL;
+
+    MDS_TRY(mds_gpt_scratch(c, elements, &dy));
+    MDS_TRY(mds_gpt_scratch(c, elements, &dx));
+    MDS_TRY(copy(c, h, n, rows, dy, 1));
+    mds_dev_zero(c->par.dev, dx, elements * (int64_t)mdsk_dtype_size(c->par.dtype));
+    MDS_TRY(mds_gpt_norm_bwd(c, h->norm, n * h->n, h->x, h->mean, h->rstd, dy, dx));
+    MDS_TRY(copy(c, h, n, rows, dx, 0));
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
+                                   const struct attention_ids *id,
+                                   const struct saved *s, const struct span *at,
+                                   const void *x, void *dqkv)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    struct heads h[2];
+
+    heads_of(c, id, id->qkv.out, h);
+    for (int i = 0; i < 2; i++)
+        MDS_TRY(take(c, s, at->whole, at->n, &h[i]));
+    if (!s->at[SAVED_QK])
+        MDS_TRY(again(c, id, at->n, x, h));
+    for (int i = 0; i < 2; i++)
+        MDS_TRY(norm_rows_bwd(c, &h[i], at->n, dqkv));
+    mds_arena_release(c->par.arena, mark);
+    return MDS_OK;
+}
