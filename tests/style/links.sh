@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links of the documentation lead to files and headings that are there; with mkdocs the pages
-# build without a warning.
+# Links of the documentation lead to files and headings that are there; NEWS.md stays a page;
+# with mkdocs the pages build without a warning.
 top=$(cd "${srcdir:-.}" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -28,7 +28,7 @@ dead() {
     done
 }
 
-echo 1..3
+echo 1..4
 cd "$top" || exit 99
 dead > "$tmp/dead"
 [ "$(for text in docs/*.md; do links "$text"; done | wc -l)" -gt 20 ] || echo '# no links are found' >> "$tmp/dead"
@@ -42,10 +42,16 @@ printf '[a](../a.md#the-end-of-it) [b](../a.md#no)\n' > docs/b.md
 [ "$(dead | tr -d '\n')" = '# a.md: docs/no.md# docs/b.md: ../a.md#no' ] || printf 'not '
 echo 'ok 2 - dead links are found'
 
+# Whoever adds something to a version says it where that version can do it, not below.
+long=$(awk '/^## / { n = 0; name = $0 } ++n == 121 { print "# " name " has more than 120 lines: fold them" }' "$top/NEWS.md")
+[ -z "$long" ] || printf 'not '
+echo 'ok 3 - a version has a page of NEWS.md'
+[ -z "$long" ] || echo "$long"
+
 if ! command -v mkdocs > /dev/null; then
-    echo 'ok 3 # SKIP no mkdocs'
+    echo 'ok 4 # SKIP no mkdocs'
 else
     "$top/docs/html" "$tmp/html" > "$tmp/out" 2>&1 && [ -s "$tmp/html/docs/glossary.html" ] || printf 'not '
-    echo 'ok 3 - the pages build'
+    echo 'ok 4 - the pages build'
     sed 's/^/# /' "$tmp/out"
 fi
