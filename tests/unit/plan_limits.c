@@ -10,7 +10,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     FILE *f = fopen("advice", "w+");
 
     (void)state;
-    assert_fails(mds_plan_refuse(&r, search(&t, 4)), MDS_EUSER, "sequence 3");
+    assert_fails(mds_plan_refuse(&r, search(&t, 4)), MDS_EUSER, "Ulysses 3 x");
     mds_plan_advise(&r, &t.p, f);
     assert_int_equal(ftell(f), 0);
     fclose(f);
