@@ -3,7 +3,7 @@
  * files with that library's names and layouts.
  *
  *   gpt2      learned positions, LayerNorm, any activation without a gate, biases
- *   gpt_neox  rotary positions, the same, one branch after the other
+ *   gpt_neox  rotary positions, the same, one branch after the other or both
  *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
  *   qwen3     the same with norms of heads, and without biases
  *

@@ -74,6 +74,8 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
         kind = m->qk_layernorm ? MDS_HF_QWEN3 : MDS_HF_LLAMA;
     if (m->position == MDS_POSITION_NONE)
         return has_not(kind, "--position-embedding-type none", "rotary positions");
+    if (m->parallel_residual && kind != MDS_HF_NEOX)
+        return has_not(kind, "--use-parallel-residual", "one branch after the other");
     MDS_TRY(kind >= MDS_HF_LLAMA ? check_llama(kind, m) : check_gpt(kind, m));
     *out = kind;
     return MDS_OK;
@@ -148,7 +150,7 @@ static void put_neox(const struct mds_model_config *m, struct mds_str *out)
     put_real(out, "rotary_pct", m->rotary_percent);
     put_real(out, "rotary_emb_base", m->rotary_base);
     put_real(out, "hidden_dropout", m->hidden_dropout);
-    put_bool(out, "use_parallel_residual", 0);
+    put_bool(out, "use_parallel_residual", m->parallel_residual);
     put_bool(out, "attention_bias", 1);
 }
 
@@ -252,7 +254,6 @@ static const struct number neox_numbers[] = {
     {0},
 };
 static const struct fixed neox_fixed[] = {
-    {"use_parallel_residual", " false ", "true"},
     {"attention_bias", " true ", "true"},
     {0},
 };
@@ -462,6 +463,9 @@ static enum mds_rc get_all(const struct mds_tree *t, struct mds_hf_source *sourc
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
     if (source->kind == MDS_HF_LLAMA)
         get_biases(t, source, out);
+    if (source->kind == MDS_HF_NEOX)
+        mds_str_add(out, "  parallel_residual: %s\n",
+                    is_true(t, "use_parallel_residual", "true") ? "true" : "false");
     return MDS_OK;
 }
 

@@ -42,6 +42,7 @@ struct mds_model_config {
     double norm_eps;
     int chosen[MDSK_ACTIVATION_KINDS];    /* the flags: one at most */
     enum mdsk_activation_kind activation; /* derived: the chosen one, or the first */
+    int parallel_residual; /* a block's MLP takes what its attention takes */
     int qk_layernorm; /* norms of each head's queries and keys, before they rotate */
     int linear_bias;  /* biases in linears (and, with layernorm, always beta) */
     int tied_head;    /* head shares the token embedding */

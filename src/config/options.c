@@ -125,6 +125,12 @@ static const struct mds_option rows[] = {
     {shape, "model.squared_relu", "--squared-relu", "MDS_SQUARED_RELU", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(model.chosen[MDSK_SQUARED_RELU]), NULL,
      .help = "squared ReLU in the MLP instead of GELU"},
+    {shape, "model.parallel_residual", "--use-parallel-residual",
+     "MDS_USE_PARALLEL_RESIDUAL", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.parallel_residual), NULL,
+     .help =
+         "x + attention(norm(x)) + mlp(norm(x)), as in GPT-NeoX, instead of one after "
+         "the other"},
     {shape, "model.qk_layernorm", "--qk-layernorm", "MDS_QK_LAYERNORM", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(model.qk_layernorm), NULL,
      .help = "norms (of --normalization's kind) of each head's queries and keys"},

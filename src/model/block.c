@@ -2,6 +2,7 @@
 /* One transformer block, forward and backward:
  *
  *     x += attention(norm1(x));  x += mlp(norm2(x))
+ *     x += attention(norm1(x)) + mlp(norm2(x))        with --use-parallel-residual
  *
  * Outside attention each row goes its way alone, so norms, products, dropout and MLP
  * work on one tile of rows at a time; without tiles on all rows.  Attention is of whole
@@ -99,20 +100,37 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
     return MDS_OK;
 }
 
-/* sum = x + dropout(o W^T + b), n = norm2(sum); x and sum are the tile's rows, which
+/* sum = x + branch; sum may be x. */
+static enum mds_rc add_branch(const struct context *t, const void *x,
+                              const void *branch, void *sum)
+{
+    int64_t n = mds_gpt_stream_size(t);
+    struct mdsk_add add = {.n = n, .dtype = t->par.dtype, .x = branch, .y = sum};
+
+    if (x != sum)
+        MDS_TRY(mds_par_copy_rows(&t->par, 1, n, x, n, sum, n));
+    return mds_op_add(t->par.dev, &add);
+}
+
+/* sum = x + dropout(o W^T + b), n = norm2(sum), or norm2(x) if the MLP does not wait
+ * for attention; x and sum are the tile's rows, which
  * may be the same. */
 static enum mds_rc middle(const struct context *t, const struct block_ids *id,
                           const void *o, const void *x, void *sum,
                           const struct normed *n)
 {
     struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
+    int parallel = t->g->cfg.parallel_residual;
     void *branch = NULL;
 
+    if (parallel)
+        MDS_TRY(norm_of(t, &id->norm2, x, n));
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &branch));
     MDS_TRY(mds_gpt_out_fwd(t, &id->attention, o, branch));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, branch, branch, &branch));
-    MDS_TRY(
-        mds_gpt_norm_fwd(t, &id->norm2, n->R, x, branch, sum, n->y, n->mean, n->rstd));
+    MDS_TRY(parallel ? add_branch(t, x, branch, sum)
+                     : mds_gpt_norm_fwd(t, &id->norm2, n->R, x, branch, sum, n->y,
+                                        n->mean, n->rstd));
     mds_arena_release(t->par.arena, mark);
     return MDS_OK;
 }
@@ -191,12 +209,22 @@ static enum mds_rc find_middle(const struct context *t, const struct block_ids *
                                const struct saved *s, const void *o, const void *x,
                                void **sum, struct normed *n)
 {
-    *sum = s->at[SAVED_X1];
+    *sum = t->g->cfg.parallel_residual ? mds_gpt_stream_at(t, x) : s->at[SAVED_X1];
     MDS_TRY(take_normed(t, s, NORM2, n));
     if (*sum)
         return n->is_saved ? MDS_OK : norm_of(t, &id->norm2, *sum, n);
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), sum));
     return middle(t, id, o, mds_gpt_stream_at(t, x), *sum, n);
+}
+
+/* d -> d_o, the gradient of attention's result; dn: working memory. */
+static enum mds_rc out_bwd(const struct context *t, const struct block_ids *id,
+                           const void *o, const void *d, void *dn, void *d_o)
+{
+    void *da = NULL;
+
+    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, d, dn, &da));
+    return mds_gpt_out_bwd(t, &id->attention, o, da, d_o);
 }
 
 /* A tile through the MLP and attention's last product: d becomes the gradient in the
@@ -206,17 +234,20 @@ static enum mds_rc second_half_bwd(const struct context *t, const struct block_i
                                    void *d, void *d_o)
 {
     struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
-    void *sum = NULL, *dn = NULL, *dm = NULL, *da = NULL;
+    int parallel = t->g->cfg.parallel_residual;
+    void *sum = NULL, *dn = NULL, *dm = NULL;
     struct normed n;
 
     d = mds_gpt_stream_at(t, d);
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &dn));
+    if (parallel) /* both branches have the gradient behind the block */
+        MDS_TRY(out_bwd(t, id, o, d, dn, d_o));
     MDS_TRY(find_middle(t, id, s, o, x, &sum, &n));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, d, dn, &dm));
     MDS_TRY(mds_gpt_mlp_bwd(t, &id->mlp, s, n.y, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(t, &id->norm2, n.R, sum, n.mean, n.rstd, dn, d));
-    MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, d, dn, &da));
-    MDS_TRY(mds_gpt_out_bwd(t, &id->attention, o, da, d_o));
+    if (!parallel)
+        MDS_TRY(out_bwd(t, id, o, d, dn, d_o));
     mds_arena_release(t->par.arena, mark);
     return MDS_OK;
 }
@@ -322,6 +353,7 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
 static enum mds_rc refill(const struct context *c, const struct block_ids *id,
                           const struct saved *s)
 {
+    int parallel = c->g->cfg.parallel_residual;
     struct normed n;
 
     if (s->at[SAVED_N1]) {
@@ -330,7 +362,7 @@ static enum mds_rc refill(const struct context *c, const struct block_ids *id,
     }
     if (s->at[SAVED_N2]) {
         MDS_TRY(take_normed(c, s, NORM2, &n));
-        MDS_TRY(norm_of(c, &id->norm2, s->at[SAVED_X1], &n));
+        MDS_TRY(norm_of(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
     }
     return mds_gpt_mlp_activate(c, s);
 }

@@ -24,6 +24,8 @@ llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm -
 
 qwen3="$llama --qk-layernorm --kv-channels 6"
 
+parallel="$gpt_neox --use-parallel-residual"
+
 for kind in gpt2 gpt_neox llama qwen3; do
     eval options=\$$kind
     test_expect_success "$kind: out and in, the same bits" '
@@ -70,6 +72,14 @@ for kind in gpt2 gpt_neox llama qwen3; do
     '
 done
 
+test_expect_success 'the parallel residual, out and in; theirs by default' '
+    pretrain $parallel --train-iters 1 --save parallel &&
+    mds_ckpt export --format hf --output parallel-hf parallel &&
+    grep "\"use_parallel_residual\": true," parallel-hf/config.json &&
+    sed "/use_parallel_residual/d" parallel-hf/config.json >c && mv c parallel-hf/config.json &&
+    mds_ckpt import parallel-hf parallel-back && mds_ckpt diff --weights parallel parallel-back &&
+    mds_ckpt info --config parallel-back | grep "^  parallel_residual: true "
+'
 test_expect_success 'squared ReLU is relu2, out and in' '
     for kind in gpt2 gpt_neox; do
         eval options=\$$kind && pretrain $options --squared-relu --train-iters 1 --save $kind-relu2 &&
@@ -163,6 +173,7 @@ test_expect_success 'what no shape of theirs has is refused by name' '
         --position-embedding-type none &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
     no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
+    no_shape "-use-parallel-residual: .*gpt2.* after the other" $gpt2 --use-parallel-residual &&
     no_shape "-qk-layernorm: .*gpt2.* no norms of heads" $gpt2 --qk-layernorm &&
     no_shape "-qk-layernorm with biases: .*qwen3" $qwen3 --disable-bias-linear=0 &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
@@ -189,7 +200,6 @@ test_expect_success 'what mds does not compute is refused by name' '
     with gpt2 "s/\"n_embd\"/\"other\"/" && not_in "config.json: n_embd is missing" &&
     with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
-    with gpt_neox "/parallel_residual/d" && not_in "use_parallel_residual is true" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
     not_in "changed: has no tensor model.layers.0.mlp.gate_proj.bias" &&

@@ -35,6 +35,10 @@ def configs():
         num_attention_heads=4, max_position_embeddings=64, hidden_act="gelu_new",
         use_parallel_residual=False, rotary_pct=0.5, rotary_emb_base=5000,
         layer_norm_eps=3e-5)
+    yield "neox-parallel", transformers.GPTNeoXConfig(
+        hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+        num_attention_heads=4, max_position_embeddings=64, hidden_act="gelu_new",
+        use_parallel_residual=True, rotary_pct=0.5)
     yield "neox-relu2", transformers.GPTNeoXConfig(
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=4, max_position_embeddings=64, hidden_act="relu2",

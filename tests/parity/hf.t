@@ -47,6 +47,8 @@ result "transformers makes models" "$python" "$here/hf.py" make made
     result "gpt_neox goes out" goes_out neox-ours $gpt $rope --rotary-percent 0.5
     result "gpt2 with squared ReLU goes out" goes_out relu2-ours $gpt --squared-relu
     result "llama with grouped heads goes out" goes_out llama-ours $llama
+    result "parallel residual goes out" goes_out parallel-ours $gpt $rope --rotary-percent 0.5 \
+        --use-parallel-residual
     result "qwen3 goes out" goes_out qwen3-ours $llama --qk-layernorm
     result "gpt2 without biases goes out" goes_out gpt2-plain $gpt --disable-bias-linear
     result "gpt_neox without biases goes out" goes_out neox-plain $gpt $rope --disable-bias-linear
@@ -54,10 +56,11 @@ result "transformers makes models" "$python" "$here/hf.py" make made
 checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-neox-ours trace-neox-ours neox-ours.jsonl
     out-relu2-ours trace-relu2-ours relu2-ours.jsonl
+    out-parallel-ours trace-parallel-ours parallel-ours.jsonl
     out-llama-ours trace-llama-ours llama-ours.jsonl
     out-gpt2-plain trace-gpt2-plain gpt2-plain.jsonl
     out-neox-plain trace-neox-plain neox-plain.jsonl'
-for m in gpt2 neox neox-relu2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
+for m in gpt2 neox neox-parallel neox-relu2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
     result "$m comes in" comes_in $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done

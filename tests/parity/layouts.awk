@@ -228,6 +228,7 @@ BEGIN {
                         if (heads[model] % (tp * ulysses) == 0) pipelines()
     }
     variant("gpt+relu2")
+    variant("gpt+both")
     variant("gpt+qk")
     variant("llama+qk")
 }

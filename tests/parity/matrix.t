@@ -36,6 +36,7 @@ words_of() {
         --untie-embeddings-and-output-weights' ;;
     # Without positions in them keys' beta has no gradient but rounding.
     qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
+    both) echo '--use-parallel-residual' ;;
     relu2) echo '--squared-relu' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;

@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir gpt relu2 gpt-qk llama llama-2 llama-qk
+mkdir gpt relu2 gpt-both gpt-qk llama llama-2 llama-qk
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -57,6 +57,8 @@ mkdir gpt relu2 gpt-qk llama llama-2 llama-qk
     result "norms of heads: mds trains 50 steps" pretrain gpt-qk 1 $gpt \
         --qk-layernorm --use-rotary-position-embeddings
     compare gpt-qk $gpt --qk-layernorm --use-rotary-position-embeddings
+    result "parallel residual: mds trains 50 steps" pretrain gpt-both 1 $gpt --use-parallel-residual
+    compare gpt-both $gpt --use-parallel-residual
     result "llama: PyTorch writes weights" "$python" "$here/reference.py" \
         init llama.safetensors --seq-length 64 $llama \
         --padded-vocab "$(padded_vocab gpt/weights.safetensors)"

@@ -39,6 +39,7 @@ def options(argv):
         "swiglu",
         "squared-relu",
         "qk-layernorm",
+        "use-parallel-residual",
         "disable-bias-linear",
         "untie-embeddings-and-output-weights",
     ):
@@ -127,7 +128,11 @@ def loss_of(w, tokens, vocab, o):
         x = x + w["embedding.position.weight"][: x.shape[1]]
     for i in range(o.num_layers):
         layer = f"layer.{i}"
-        x = x + attention(w, f"{layer}.attention", norm(w, f"{layer}.norm1", x, o), o)
+        a = attention(w, f"{layer}.attention", norm(w, f"{layer}.norm1", x, o), o)
+        if o.use_parallel_residual:
+            x = x + a + mlp(w, f"{layer}.mlp", norm(w, f"{layer}.norm2", x, o), o)
+            continue
+        x = x + a
         x = x + mlp(w, f"{layer}.mlp", norm(w, f"{layer}.norm2", x, o), o)
     x = norm(w, "final_norm", x, o)
     head = w["head.weight" if "head.weight" in w else "embedding.word.weight"]
