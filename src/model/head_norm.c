@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Norms of queries and keys, head by head, before they rotate (--qk-layernorm): Henry et
- * al. 2020, arXiv:2010.04245; Dehghani et al. 2023, arXiv:2302.05442. */
+/* Norms of queries and keys, head by head, before they rotate (--qk-layernorm): Henry
+ * et al. 2020, arXiv:2010.04245; Dehghani et al. 2023, arXiv:2302.05442. */
 #include "model/modules.h"
 
 #include <stdio.h>
