@@ -13,7 +13,7 @@
 enum stage { IDLE, WRITING, NAMING };
 
 struct mds_ckpt_background {
-    struct mds_job job;
+    struct mds_task job;
     struct mds_worker *worker;
     float *memory; /* [room], borrowed: the lists one after the other */
     int64_t room;
@@ -79,7 +79,7 @@ static enum mds_rc write_lists(const struct mds_ckpt_background *b)
     return mds_rank_file_seal(w->file);
 }
 
-static void work(struct mds_job *job)
+static void work(struct mds_task *job)
 {
     struct mds_ckpt_background *b = (struct mds_ckpt_background *)job;
 

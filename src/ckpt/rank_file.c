@@ -39,7 +39,7 @@ static enum mds_rc reserve(struct mds_h5 *h5, struct mds_rank_file_list *l)
 
     mds_ckpt_set_name(l->what, l->param->spec.name, name);
     MDS_TRY(mds_h5_reserve(h5, name, MDS_H5_F32, l->n, &l->place));
-    return mds_h5_put_mark(h5, name, "checksum", l->checksum);
+    return mds_h5_put_list_attribute(h5, name, "checksum", l->checksum);
 }
 
 static enum mds_rc lay_out(struct mds_rank_file *f, struct mds_h5 *h5,

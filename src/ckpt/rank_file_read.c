@@ -25,7 +25,7 @@ enum { FETCHES = MDS_RANK_FILE_FETCHES, PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
 /* A block of the list, on its way or there. */
 struct fetch {
-    struct mds_job job;
+    struct mds_task job;
     struct mds_worker *worker; /* that it was given to; NULL: never */
     const struct mds_rank_file_reader *reader;
     int64_t block; /* -1: none */
@@ -108,7 +108,7 @@ static enum mds_rc read_block(const struct fetch *f)
 }
 
 /* In the worker's thread. */
-static void fetch(struct mds_job *job)
+static void fetch(struct mds_task *job)
 {
     struct fetch *f = (struct fetch *)job;
 
@@ -170,7 +170,7 @@ static enum mds_rc pick_list(struct mds_rank_file_reader *r, const char *list)
     forget_blocks(r);
     r->list[0] = '\0';
     MDS_TRY(mds_h5_locate(r->h5, list, MDS_H5_F32, &n, &place));
-    MDS_TRY(mds_h5_get_mark(r->h5, list, "checksum", &checksum));
+    MDS_TRY(mds_h5_get_list_attribute(r->h5, list, "checksum", &checksum));
     if (checksum < 0 || checksum > r->checksums - blocks_of(n))
         return mds_fail(MDS_EUSER, "%s: %s has no checksums", r->path, list);
     r->n = n;

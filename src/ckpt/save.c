@@ -15,7 +15,7 @@
 enum { PIECE = 2 * MDS_RANK_FILE_BLOCK, PIECES = 4 };
 
 struct piece {
-    struct mds_job job;
+    struct mds_task job;
     struct mds_rank_file *file;
     const struct mds_rank_file_list *list;
     int64_t at, n;
@@ -32,7 +32,7 @@ struct writing {
 };
 
 /* In the thread. */
-static void put(struct mds_job *job)
+static void put(struct mds_task *job)
 {
     struct piece *p = (struct piece *)job;
 

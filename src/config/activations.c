@@ -105,7 +105,7 @@ int mds_act_halve(struct mds_activations *a)
     return 1;
 }
 
-int64_t mds_most_leaving(int64_t blocks)
+int64_t mds_max_offload_layers(int64_t blocks)
 {
     return mds_max(mds_min(blocks / 2, blocks - 2), 0);
 }

@@ -80,7 +80,7 @@ int mds_act_halve(struct mds_activations *a);
 
 /* Of so many blocks the most that --cpu-offloading-num-layers takes where nobody says
  * more: two have to stay, and hundreds of GiB of pinned memory take minutes to get. */
-int64_t mds_most_leaving(int64_t blocks);
+int64_t mds_max_offload_layers(int64_t blocks);
 
 /* ---- what they mean ---- */
 

@@ -14,7 +14,7 @@
 static const char *const own_options[MDS_SPLITS] = {
     "--train-data-path", "--valid-data-path", "--test-data-path"};
 
-static int64_t windows_in(const struct mds_dataset *d, const struct mds_span *span)
+static int64_t count_windows(const struct mds_dataset *d, const struct mds_span *span)
 {
     return (span->tokens - 1) / d->seq_length;
 }
@@ -29,14 +29,15 @@ static int64_t longest_span(const struct mds_part *p)
 }
 
 /* In per cent, and not less. */
-static double share_of(long long need, long long all)
+static double percent_at_least(long long need, long long all)
 {
     return ceil(1e4 * (double)need / (double)all) / 100;
 }
 
 /* Of a source that holds several strands or frames, each has its share of a split. */
-static enum mds_rc too_short(const struct mds_dataset *d, const struct mds_source *s,
-                             const struct member *m, enum mds_split split)
+static enum mds_rc refuse_short_split(const struct mds_dataset *d,
+                                      const struct mds_source *s,
+                                      const struct member *m, enum mds_split split)
 {
     const char *name = mds_split_names[split];
     int pieces = mds_reading_documents(&s->reading);
@@ -61,14 +62,15 @@ static enum mds_rc too_short(const struct mds_dataset *d, const struct mds_sourc
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
                         "%lld: give %s %s %g %%%s%s",
                         s->path, d->split, have, name, need, name, least,
-                        share_of(need * pieces, all), divide, without);
+                        percent_at_least(need * pieces, all), divide, without);
     return mds_fail(
         MDS_EUSER,
         "%s: --split %s leaves %lld tokens%s for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
         "or give %s %s %g %%%s%s",
         s->path, d->split, have, pieces > 1 ? " in one piece" : "", name, need,
-        need - 1, have - 1, name, least, share_of(need * pieces, all), divide, without);
+        need - 1, have - 1, name, least, percent_at_least(need * pieces, all), divide,
+        without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
@@ -81,11 +83,11 @@ enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
                         s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
     for (int k = 0; k < mds_blend_members(b); k++)
         if (b->members[k].windows == 0)
-            return too_short(d, mds_blend_source(d, b, k), &b->members[k], s);
+            return refuse_short_split(d, mds_blend_source(d, b, k), &b->members[k], s);
     return MDS_OK;
 }
 
-static int same_words(const struct mds_source *a, const struct mds_source *b)
+static int same_vocabulary(const struct mds_source *a, const struct mds_source *b)
 {
     if (a->vocab != b->vocab)
         return 0;
@@ -97,14 +99,14 @@ static int same_words(const struct mds_source *a, const struct mds_source *b)
 
 /* Formats that state a vocabulary must state the same; ids of the others must fit in.
  */
-static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
+static enum mds_rc check_vocabularies(struct mds_dataset *d)
 {
     const struct mds_source *stated = NULL;
 
     for (int k = 0; k < d->n_sources; k++) {
         const struct mds_source *s = d->sources[k];
 
-        if (stated && !s->vocab_seen && !same_words(stated, s))
+        if (stated && !s->vocab_seen && !same_vocabulary(stated, s))
             return mds_fail(MDS_EUSER,
                             "%s (%s, %lld words) and %s (%s, %lld words) differ in "
                             "vocabulary: a run needs files of one tokenizer",
@@ -124,7 +126,7 @@ static enum mds_rc agree_on_vocabulary(struct mds_dataset *d)
     return MDS_OK;
 }
 
-static enum mds_tokenizer tokenizer_of(const struct mds_source *s)
+static enum mds_tokenizer source_tokenizer(const struct mds_source *s)
 {
     int t = 0;
 
@@ -134,13 +136,13 @@ static enum mds_tokenizer tokenizer_of(const struct mds_source *s)
     return t;
 }
 
-struct mds_vocabulary mds_dataset_words(const struct mds_dataset *d)
+struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d)
 {
-    struct mds_vocabulary v = {tokenizer_of(d->sources[0]), d->vocab,
+    struct mds_vocabulary v = {source_tokenizer(d->sources[0]), d->vocab,
                                (int32_t)d->sources[0]->eod};
 
     for (int k = 1; k < d->n_sources; k++) {
-        if (tokenizer_of(d->sources[k]) != v.tokenizer)
+        if (source_tokenizer(d->sources[k]) != v.tokenizer)
             v.tokenizer = MDS_TOKENIZER_IDS;
         if (d->sources[k]->eod != v.eod)
             v.eod = -1;
@@ -168,30 +170,30 @@ static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
     return MDS_OK;
 }
 
-static void set_part(struct mds_dataset *d, struct member *m,
-                     const struct mds_part *part)
+static void set_member_part(struct mds_dataset *d, struct member *m,
+                            const struct mds_part *part)
 {
     m->part = *part;
     for (int i = 0; i < part->spans; i++)
-        m->windows += windows_in(d, &part->span[i]);
+        m->windows += count_windows(d, &part->span[i]);
 }
 
 /* Every split has a part of every file. */
-static enum mds_rc cut_files(struct mds_dataset *d, const double *shares,
-                             enum mds_split_at at)
+static enum mds_rc split_shared_files(struct mds_dataset *d, const double *shares,
+                                      enum mds_split_at at)
 {
     struct mds_part parts[MDS_SPLITS];
 
     for (int k = 0; k < d->n_sources; k++) {
         MDS_TRY(mds_split_cut(d->sources[k], shares, at, parts));
         for (int s = 0; s < MDS_SPLITS; s++)
-            set_part(d, &d->blends[s].members[k], &parts[s]);
+            set_member_part(d, &d->blends[s].members[k], &parts[s]);
     }
     return MDS_OK;
 }
 
 /* Every split has its own files, whole. */
-static enum mds_rc take_files(struct mds_dataset *d)
+static enum mds_rc use_whole_files(struct mds_dataset *d)
 {
     static const double whole[MDS_SPLITS] = {1, 0, 0};
     struct mds_part parts[MDS_SPLITS];
@@ -200,12 +202,13 @@ static enum mds_rc take_files(struct mds_dataset *d)
         for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
             MDS_TRY(mds_split_cut(mds_blend_source(d, &d->blends[s], k), whole,
                                   MDS_SPLIT_AT_TOKENS, parts));
-            set_part(d, &d->blends[s].members[k], &parts[0]);
+            set_member_part(d, &d->blends[s].members[k], &parts[0]);
         }
     return MDS_OK;
 }
 
-static enum mds_rc open_lists(struct mds_dataset *d, const struct mds_data_config *c)
+static enum mds_rc open_all_files(struct mds_dataset *d,
+                                  const struct mds_data_config *c)
 {
     const char *own[MDS_SPLITS] = {c->train_paths, c->valid_paths, c->test_paths};
     int shared = !c->train_paths && !c->valid_paths && !c->test_paths;
@@ -225,7 +228,7 @@ static enum mds_rc open_lists(struct mds_dataset *d, const struct mds_data_confi
     return MDS_OK;
 }
 
-static void add_names(struct mds_dataset *d, const struct files *f)
+static void describe_files(struct mds_dataset *d, const struct files *f)
 {
     for (int k = 0; k < f->paths.n; k++) {
         const char *path = d->sources[f->first + k]->path, *slash = strrchr(path, '/');
@@ -237,19 +240,19 @@ static void add_names(struct mds_dataset *d, const struct files *f)
     }
 }
 
-static enum mds_rc describe(struct mds_dataset *d)
+static enum mds_rc describe_dataset(struct mds_dataset *d)
 {
     const char *tokenizer = d->sources[0]->tokenizer;
     int64_t tokens = 0;
     char count[32];
 
-    for (int s = 0; s < (mds_dataset_cuts(d) ? 1 : MDS_SPLITS); s++) {
+    for (int s = 0; s < (mds_dataset_has_shared_files(d) ? 1 : MDS_SPLITS); s++) {
         if (d->files[s].paths.n == 0)
             continue;
         if (s > 0)
             mds_str_add(&d->describe, "%s%s ", d->describe.s ? ", " : "",
                         mds_split_names[s]);
-        add_names(d, &d->files[s]);
+        describe_files(d, &d->files[s]);
     }
     for (int k = 0; k < d->n_sources; k++)
         tokens += d->sources[k]->tokens;
@@ -260,7 +263,8 @@ static enum mds_rc describe(struct mds_dataset *d)
     return d->describe.failed ? MDS_EMEM : MDS_OK;
 }
 
-static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
+static enum mds_rc open_and_split(struct mds_dataset *d,
+                                  const struct mds_data_config *c)
 {
     double shares[MDS_SPLITS];
 
@@ -270,9 +274,10 @@ static enum mds_rc fill(struct mds_dataset *d, const struct mds_data_config *c)
     d->split = mds_strdup(c->split);
     if (!d->split)
         return MDS_EMEM;
-    MDS_TRY(open_lists(d, c));
-    return mds_dataset_cuts(d) ? cut_files(d, shares, (enum mds_split_at)c->split_at)
-                               : take_files(d);
+    MDS_TRY(open_all_files(d, c));
+    return mds_dataset_has_shared_files(d)
+               ? split_shared_files(d, shares, (enum mds_split_at)c->split_at)
+               : use_whole_files(d);
 }
 
 enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length,
@@ -289,7 +294,7 @@ enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length
         return MDS_EMEM;
     d->seq_length = seq_length;
     d->seed = seed;
-    rc = fill(d, c);
+    rc = open_and_split(d, c);
     if (rc) {
         mds_dataset_close(d);
         return rc;
@@ -315,8 +320,8 @@ void mds_dataset_close(struct mds_dataset *d)
     free(d);
 }
 
-enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
-                                int64_t *largest)
+enum mds_rc mds_dataset_largest_id(struct mds_dataset *d, int part, int parts,
+                                   int64_t *largest)
 {
     *largest = -1;
     for (int k = 0; k < d->n_sources; k++) {
@@ -324,19 +329,19 @@ enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
         int64_t first = s->tokens * part / parts;
 
         if (s->vocab_seen)
-            MDS_TRY(mds_source_largest(s, first, s->tokens * (part + 1) / parts - first,
-                                       largest));
+            MDS_TRY(mds_source_largest_id(
+                s, first, s->tokens * (part + 1) / parts - first, largest));
     }
     return MDS_OK;
 }
 
-enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest)
+enum mds_rc mds_dataset_set_vocab(struct mds_dataset *d, int64_t largest)
 {
     for (int k = 0; k < d->n_sources; k++)
         if (d->sources[k]->vocab_seen)
             d->sources[k]->vocab = largest + 1;
-    MDS_TRY(agree_on_vocabulary(d));
-    return describe(d);
+    MDS_TRY(check_vocabularies(d));
+    return describe_dataset(d);
 }
 
 int64_t mds_dataset_vocab(const struct mds_dataset *d)
@@ -367,8 +372,8 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
 
 /* ---- entropy --------------------------------------------------------------------- */
 
-static enum mds_rc count_member(struct mds_dataset *d, const struct blend *b, int k,
-                                int64_t *counts, double *mixed)
+static enum mds_rc count_member_tokens(struct mds_dataset *d, const struct blend *b,
+                                       int k, int64_t *counts, double *mixed)
 {
     const struct mds_part *p = &b->members[k].part;
     double share = b->files->paths.weight[k] / mds_blend_weight(b);
@@ -390,7 +395,7 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
     double sum = 0;
 
     for (int k = 0; k < mds_blend_members(&d->blends[s]) && !rc; k++)
-        rc = count_member(d, &d->blends[s], k, counts, mixed);
+        rc = count_member_tokens(d, &d->blends[s], k, counts, mixed);
     for (int64_t i = 0; i < d->vocab && !rc; i++)
         if (mixed[i] > 0)
             sum -= mixed[i] * log(mixed[i]);
@@ -410,8 +415,8 @@ static int64_t window_start(const struct mds_dataset *d, const struct member *m,
 {
     const struct mds_span *span = m->part.span;
 
-    for (; w >= windows_in(d, span); span++)
-        w -= windows_in(d, span);
+    for (; w >= count_windows(d, span); span++)
+        w -= count_windows(d, span);
     return span->first + w * d->seq_length +
            (int64_t)(shift % (uint64_t)((span->tokens - 1) % d->seq_length + 1));
 }
@@ -443,7 +448,7 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     mds_mix_pick(b->files->mix, index, &k, &within);
     m = &b->members[k];
     if (m->windows == 0)
-        return too_short(d, mds_blend_source(d, b, k), m, s);
+        return refuse_short_split(d, mds_blend_source(d, b, k), m, s);
     start = s == MDS_SPLIT_TRAIN ? training_start(d, k, within)
                                  : window_start(d, m, within % m->windows, 0);
     return mds_source_read(mds_blend_source(d, b, k), start, d->seq_length + 1, tokens);

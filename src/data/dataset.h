@@ -38,17 +38,17 @@ void mds_dataset_close(struct mds_dataset *d); /* NULL is fine */
 
 /* The largest id in part number `part` of `parts` of the sources that state no
  * vocabulary; -1 without one.  Reads that part. */
-enum mds_rc mds_dataset_largest(struct mds_dataset *d, int part, int parts,
-                                int64_t *largest);
+enum mds_rc mds_dataset_largest_id(struct mds_dataset *d, int part, int parts,
+                                   int64_t *largest);
 
 /* Once, with the largest of all parts.  MDS_EUSER if sources disagree about the
  * vocabulary. */
-enum mds_rc mds_dataset_settle(struct mds_dataset *d, int64_t largest);
+enum mds_rc mds_dataset_set_vocab(struct mds_dataset *d, int64_t largest);
 
 /* Words of the settled vocabulary, not padded. */
 int64_t mds_dataset_vocab(const struct mds_dataset *d);
 /* The tokenizer and <eod> that all sources state; ids and -1 where they do not. */
-struct mds_vocabulary mds_dataset_words(const struct mds_dataset *d);
+struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 /* Distinct windows per epoch, over all sources; 0 without any, or if one source has
@@ -57,7 +57,7 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER, saying which file is too short and what would fit, where samples is 0. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
 /* Log what there is for a run that trains on so many samples; once settled. */
-enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples);
+enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; of a mix: of the mixed distribution.
  * Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);

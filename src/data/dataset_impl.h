@@ -40,7 +40,7 @@ struct mds_dataset {
 };
 
 /* Whether splits are parts of the same files. */
-static inline int mds_dataset_cuts(const struct mds_dataset *d)
+static inline int mds_dataset_has_shared_files(const struct mds_dataset *d)
 {
     return d->blends[MDS_SPLIT_VALID].files == d->blends[MDS_SPLIT_TRAIN].files;
 }

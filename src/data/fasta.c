@@ -58,7 +58,7 @@ const char *mds_fasta_name(const struct mds_fasta *f)
 }
 
 /* The byte at hand, or -1 at the end of the file. */
-static enum mds_rc peek(struct mds_fasta *f, int *c)
+static enum mds_rc peek_byte(struct mds_fasta *f, int *c)
 {
     if (f->pos == f->len) {
         MDS_TRY(mds_reader_next(f->reader, &f->block, &f->len));
@@ -76,7 +76,7 @@ static enum mds_rc skip_line(struct mds_fasta *f, char *name)
     int c, in_word = 1;
 
     for (;;) {
-        MDS_TRY(peek(f, &c));
+        MDS_TRY(peek_byte(f, &c));
         if (c < 0)
             break;
         f->pos++;
@@ -93,7 +93,7 @@ static enum mds_rc skip_line(struct mds_fasta *f, char *name)
     return MDS_OK;
 }
 
-static enum mds_rc refuse(const struct mds_fasta *f, int c)
+static enum mds_rc refuse_letter(const struct mds_fasta *f, int c)
 {
     if (isalpha(c) || c == '*')
         return mds_fail(
@@ -108,7 +108,7 @@ static enum mds_rc refuse(const struct mds_fasta *f, int c)
         mds_reader_name(f->reader), (long long)f->line, f->name, c);
 }
 
-static enum mds_rc no_header(const struct mds_fasta *f, int c)
+static enum mds_rc refuse_missing_header(const struct mds_fasta *f, int c)
 {
     return mds_fail(MDS_EUSER, "%s:%lld: no '>' line before this: %s",
                     mds_reader_name(f->reader), (long long)f->line,
@@ -118,12 +118,12 @@ static enum mds_rc no_header(const struct mds_fasta *f, int c)
 
 /* Before the first record only blank lines and comments may stand, and the mark that
  * Windows' editors put before UTF-8. */
-static enum mds_rc find_first(struct mds_fasta *f, int *found)
+static enum mds_rc find_first_header(struct mds_fasta *f, int *found)
 {
     int c;
 
     for (;;) {
-        MDS_TRY(peek(f, &c));
+        MDS_TRY(peek_byte(f, &c));
         if (c < 0 || c == '>')
             break;
         if (c == ';') {
@@ -131,7 +131,7 @@ static enum mds_rc find_first(struct mds_fasta *f, int *found)
             continue;
         }
         if (!isspace(c) && !(f->line == 1 && memchr("\xef\xbb\xbf", c, 3)))
-            return no_header(f, c);
+            return refuse_missing_header(f, c);
         f->line += c == '\n';
         f->pos++;
     }
@@ -149,10 +149,10 @@ enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found)
         do
             MDS_TRY(mds_fasta_read(f, dropped, sizeof dropped, &n));
         while (n > 0);
-        MDS_TRY(peek(f, &c));
+        MDS_TRY(peek_byte(f, &c));
         *found = c >= 0;
     } else {
-        MDS_TRY(find_first(f, found));
+        MDS_TRY(find_first_header(f, found));
     }
     if (!*found)
         return MDS_OK;
@@ -162,7 +162,7 @@ enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found)
 }
 
 /* Bases of the block at hand, up to the next line that is a header or a comment. */
-static enum mds_rc take_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
+static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
                               size_t *n)
 {
     size_t taken = 0;
@@ -177,7 +177,7 @@ static enum mds_rc take_bases(struct mds_fasta *f, unsigned char *bases, size_t 
         else if (c == '\n')
             f->line++;
         else if (m == REFUSED)
-            return refuse(f, c);
+            return refuse_letter(f, c);
         f->line_start = m == NEWLINE;
         f->pos++;
     }
@@ -192,14 +192,14 @@ enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t roo
     int c;
 
     while (have < room) {
-        MDS_TRY(peek(f, &c));
+        MDS_TRY(peek_byte(f, &c));
         if (c < 0 || (c == '>' && f->line_start))
             break;
         if (c == ';' && f->line_start) {
             MDS_TRY(skip_line(f, NULL));
             continue;
         }
-        MDS_TRY(take_bases(f, bases + have, room - have, &got));
+        MDS_TRY(read_bases(f, bases + have, room - have, &got));
         have += got;
     }
     *n = have;

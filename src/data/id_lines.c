@@ -31,7 +31,7 @@ static enum mds_rc add_digit(struct mds_id_lines *l, int digit)
     return MDS_OK;
 }
 
-static enum mds_rc refuse(const struct mds_id_lines *l, int c)
+static enum mds_rc refuse_byte(const struct mds_id_lines *l, int c)
 {
     char shown[8];
 
@@ -63,7 +63,7 @@ enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t room,
             break;
         }
         if (!memchr(" \t\r,[]", c, 6))
-            return refuse(l, c);
+            return refuse_byte(l, c);
     }
     return MDS_OK;
 }

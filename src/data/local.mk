@@ -2,7 +2,7 @@
 noinst_LIBRARIES += src/data/libmds_data.a
 src_data_libmds_data_a_SOURCES = \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
-  src/data/dataset_tell.c \
+  src/data/dataset_log.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/id_lines.c src/data/id_lines.h \
   src/data/make.c src/data/make.h \
@@ -17,7 +17,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/source_megatron.c \
   src/data/source_open.c \
   src/data/split.c src/data/split.h \
-  src/data/spool.c src/data/spool.h \
+  src/data/record_file.c src/data/record_file.h \
   src/data/token_file.c src/data/token_file.h \
   src/data/tokenizer.c src/data/tokenizer.h \
   src/data/tokenizer_json.c src/data/tokenizer_json.h

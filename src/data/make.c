@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "data/fasta.h"
 #include "data/id_lines.h"
-#include "data/spool.h"
+#include "data/record_file.h"
 #include "data/token_file.h"
 #include "io/reader.h"
 
@@ -22,24 +22,24 @@ struct work {
     struct mds_token_file *file;
     const char *input;         /* the one at hand */
     struct mds_reader *reader; /* of it */
-    struct mds_spool spool;
+    struct mds_record_file record;
     unsigned char *bases; /* [BLOCK] */
     int32_t *ids;         /* [BLOCK] */
     struct mds_make_stats stats;
     struct mds_progress progress;
 };
 
-static enum mds_tokenizer tokenizer_of(const struct work *w)
+static enum mds_tokenizer make_tokenizer(const struct work *w)
 {
     return w->m->vocabulary.tokenizer;
 }
 
 static int token_bases(const struct work *w)
 {
-    return tokenizer_of(w) == MDS_TOKENIZER_CODON ? 3 : 1;
+    return make_tokenizer(w) == MDS_TOKENIZER_CODON ? 3 : 1;
 }
 
-static void report(struct work *w)
+static void log_progress(struct work *w)
 {
     char bytes[32], tokens[32];
 
@@ -54,20 +54,20 @@ static void report(struct work *w)
 
 static enum mds_rc add_ids(struct work *w, size_t n)
 {
-    int32_t unknown = tokenizer_of(w) == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
-                      : tokenizer_of(w) == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
-                                                                    : -1;
+    int32_t unknown = make_tokenizer(w) == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
+                      : make_tokenizer(w) == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
+                                                                      : -1;
 
     for (size_t i = 0; i < n; i++)
         w->stats.unknown += w->ids[i] == unknown;
-    report(w);
+    log_progress(w);
     return mds_token_file_add(w->file, w->ids, n);
 }
 
 /* bases[n] -> ids; returns how many. */
-static size_t encode(struct work *w, size_t n)
+static size_t encode_bases(struct work *w, size_t n)
 {
-    if (tokenizer_of(w) == MDS_TOKENIZER_CODON) {
+    if (make_tokenizer(w) == MDS_TOKENIZER_CODON) {
         mds_codon_encode(w->bases, n, w->ids);
         return n / 3;
     }
@@ -81,29 +81,29 @@ static size_t encode(struct work *w, size_t n)
 static enum mds_rc add_document(struct work *w, int reverse, int frame)
 {
     int64_t per_token = token_bases(w);
-    int64_t whole = (w->spool.length - frame) / per_token * per_token;
+    int64_t whole = (w->record.length - frame) / per_token * per_token;
 
     for (int64_t done = 0; done < whole;) {
         int64_t n = mds_min(whole - done, BLOCK);
-        int64_t at = reverse ? w->spool.length - frame - done - n : frame + done;
+        int64_t at = reverse ? w->record.length - frame - done - n : frame + done;
 
-        MDS_TRY(mds_spool_read(&w->spool, at, w->bases, (size_t)n));
+        MDS_TRY(mds_record_file_read(&w->record, at, w->bases, (size_t)n));
         if (reverse)
             mds_bases_reverse(w->bases, (size_t)n);
-        MDS_TRY(add_ids(w, encode(w, (size_t)n)));
+        MDS_TRY(add_ids(w, encode_bases(w, (size_t)n)));
         done += n;
     }
     return mds_token_file_end_document(w->file);
 }
 
-static enum mds_rc add_record(struct work *w)
+static enum mds_rc tokenize_record(struct work *w)
 {
     const struct mds_reading *r = &w->m->reading;
     int documents = mds_reading_documents(r), frame, reverse;
 
     w->stats.records++;
     mds_reading_document(r, documents - 1, &frame, &reverse); /* the last frame */
-    if (w->spool.length < frame + token_bases(w)) {
+    if (w->record.length < frame + token_bases(w)) {
         w->stats.skipped++;
         return MDS_OK;
     }
@@ -114,21 +114,21 @@ static enum mds_rc add_record(struct work *w)
     return MDS_OK;
 }
 
-static enum mds_rc spool_record(struct work *w, struct mds_fasta *fasta)
+static enum mds_rc store_record(struct work *w, struct mds_fasta *fasta)
 {
     size_t n;
 
-    mds_spool_rewind(&w->spool);
+    mds_record_file_clear(&w->record);
     for (;;) {
         MDS_TRY(mds_fasta_read(fasta, w->bases, BLOCK, &n));
         if (n == 0)
             return MDS_OK;
-        report(w);
-        MDS_TRY(mds_spool_add(&w->spool, w->bases, n));
+        log_progress(w);
+        MDS_TRY(mds_record_file_append(&w->record, w->bases, n));
     }
 }
 
-static enum mds_rc add_records(struct work *w, struct mds_fasta *fasta)
+static enum mds_rc tokenize_records(struct work *w, struct mds_fasta *fasta)
 {
     int64_t before = w->stats.records;
     int found;
@@ -137,8 +137,8 @@ static enum mds_rc add_records(struct work *w, struct mds_fasta *fasta)
         MDS_TRY(mds_fasta_next(fasta, &found));
         if (!found)
             break;
-        MDS_TRY(spool_record(w, fasta));
-        MDS_TRY(add_record(w));
+        MDS_TRY(store_record(w, fasta));
+        MDS_TRY(tokenize_record(w));
     }
     if (w->stats.records == before)
         return mds_fail(MDS_EUSER, "%s: no '>' line in it: is this a FASTA file?",
@@ -146,18 +146,18 @@ static enum mds_rc add_records(struct work *w, struct mds_fasta *fasta)
     return MDS_OK;
 }
 
-static enum mds_rc add_fasta(struct work *w)
+static enum mds_rc tokenize_fasta(struct work *w)
 {
     struct mds_fasta *fasta;
     enum mds_rc rc;
 
     MDS_TRY(mds_fasta_create(w->reader, &fasta));
-    rc = add_records(w, fasta);
+    rc = tokenize_records(w, fasta);
     mds_fasta_destroy(fasta);
     return rc;
 }
 
-static enum mds_rc add_bytes(struct work *w)
+static enum mds_rc tokenize_bytes(struct work *w)
 {
     const unsigned char *block;
     size_t n;
@@ -183,7 +183,7 @@ static enum mds_rc add_bytes(struct work *w)
     return mds_token_file_end_document(w->file);
 }
 
-static void note_empty(struct work *w, int64_t line)
+static void count_empty_line(struct work *w, int64_t line)
 {
     if (w->stats.empty++ > 0)
         return;
@@ -192,7 +192,7 @@ static void note_empty(struct work *w, int64_t line)
 }
 
 /* One line; *more is 0 behind the last. */
-static enum mds_rc add_line(struct work *w, struct mds_id_lines *lines, int *more)
+static enum mds_rc add_id_line(struct work *w, struct mds_id_lines *lines, int *more)
 {
     enum mds_id_lines_at at = MDS_ID_LINES_INSIDE;
     int32_t last = -1;
@@ -208,7 +208,7 @@ static enum mds_rc add_line(struct work *w, struct mds_id_lines *lines, int *mor
     *more = at != MDS_ID_LINES_END;
     if (last < 0) {
         if (*more) /* what follows the last line break is no line */
-            note_empty(w, lines->line - 1);
+            count_empty_line(w, lines->line - 1);
         return MDS_OK;
     }
     w->stats.records++;
@@ -223,25 +223,26 @@ static enum mds_rc add_id_lines(struct work *w)
 
     mds_id_lines_init(&lines, w->reader, w->m->vocabulary.size);
     while (more)
-        MDS_TRY(add_line(w, &lines, &more));
+        MDS_TRY(add_id_line(w, &lines, &more));
     return MDS_OK;
 }
 
-static enum mds_rc add_tokens(struct work *w)
+static enum mds_rc tokenize_reader(struct work *w)
 {
-    if (tokenizer_of(w) == MDS_TOKENIZER_IDS)
+    if (make_tokenizer(w) == MDS_TOKENIZER_IDS)
         return add_id_lines(w);
-    return tokenizer_of(w) == MDS_TOKENIZER_BYTES ? add_bytes(w) : add_fasta(w);
+    return make_tokenizer(w) == MDS_TOKENIZER_BYTES ? tokenize_bytes(w)
+                                                    : tokenize_fasta(w);
 }
 
-static enum mds_rc add_input(struct work *w, const char *path)
+static enum mds_rc tokenize_input(struct work *w, const char *path)
 {
     char sha256[65];
     enum mds_rc rc;
 
     w->input = path;
     MDS_TRY(mds_reader_open(path, &w->reader));
-    rc = add_tokens(w);
+    rc = tokenize_reader(w);
     if (!rc) {
         mds_reader_sha256(w->reader, sha256);
         rc = mds_token_file_input(w->file, path, mds_reader_raw_bytes(w->reader),
@@ -268,24 +269,24 @@ static enum mds_rc check_output(const struct mds_make *m)
     return MDS_OK;
 }
 
-static enum mds_rc add_inputs(struct work *w)
+static enum mds_rc tokenize_inputs(struct work *w)
 {
     for (int i = 0; i < w->m->n_inputs; i++)
-        MDS_TRY(add_input(w, w->m->inputs[i]));
+        MDS_TRY(tokenize_input(w, w->m->inputs[i]));
     if (mds_token_file_documents(w->file) == 0)
         return mds_fail(MDS_EUSER,
                         "%s: nothing to write: no input holds a single token (%s)",
-                        w->m->output, mds_tokenizer_names[tokenizer_of(w)]);
+                        w->m->output, mds_tokenizer_names[make_tokenizer(w)]);
     return MDS_OK;
 }
 
-static enum mds_rc finish(struct work *w)
+static enum mds_rc finish_token_file(struct work *w)
 {
     struct mds_str options = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    if (mds_tokenizer_is_of_fasta(tokenizer_of(w)))
-        mds_reading_write(&w->m->reading, tokenizer_of(w) == MDS_TOKENIZER_CODON,
+    if (mds_tokenizer_is_of_fasta(make_tokenizer(w)))
+        mds_reading_write(&w->m->reading, make_tokenizer(w) == MDS_TOKENIZER_CODON,
                           &options);
     if (options.failed)
         mds_token_file_abandon(w->file);
@@ -297,7 +298,7 @@ static enum mds_rc finish(struct work *w)
 
 enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out)
 {
-    struct work w = {.m = m, .spool.fd = -1, .progress = mds_progress_begin()};
+    struct work w = {.m = m, .record.fd = -1, .progress = mds_progress_begin()};
     enum mds_rc rc = MDS_EMEM;
 
     MDS_TRY(check_output(m));
@@ -308,17 +309,17 @@ enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out
     rc = mds_token_file_create(m->output, &m->vocabulary, &w.file);
     if (rc)
         goto free_buffers;
-    rc = mds_spool_init(m->output, &w.spool);
+    rc = mds_record_file_init(m->output, &w.record);
     if (!rc)
-        rc = add_inputs(&w);
-    mds_spool_fini(&w.spool);
+        rc = tokenize_inputs(&w);
+    mds_record_file_fini(&w.record);
     if (rc) {
         mds_token_file_abandon(w.file);
         goto free_buffers;
     }
     w.stats.documents = mds_token_file_documents(w.file);
     w.stats.tokens = mds_token_file_tokens(w.file);
-    rc = finish(&w);
+    rc = finish_token_file(&w);
     if (!rc)
         *out = w.stats;
 

@@ -15,7 +15,7 @@ struct mds_mix {
 
 /* Rounded shares, at least 1; what is missing or too much goes, a slot at a time, to or
  * from the source whose rounding is furthest off. */
-static void apportion(const double *weights, int n, int64_t *share)
+static void round_weights_to_slots(const double *weights, int n, int64_t *share)
 {
     double total = 0;
     int64_t sum = 0;
@@ -46,7 +46,7 @@ static void apportion(const double *weights, int n, int64_t *share)
 
 /* As Megatron's build_blending_indices, in whole numbers: after slot i, source k should
  * have had share[k] * (i + 1) / PERIOD. */
-static void deal(struct mds_mix *m, int64_t *had)
+static void assign_slots(struct mds_mix *m, int64_t *had)
 {
     for (int64_t i = 0; i < MDS_MIX_PERIOD; i++) {
         int64_t furthest = INT64_MIN;
@@ -98,8 +98,8 @@ enum mds_rc mds_mix_create(const double *weights, int n, struct mds_mix **out)
         mds_mix_destroy(m);
         return MDS_EMEM;
     }
-    apportion(weights, n, m->share);
-    deal(m, had);
+    round_weights_to_slots(weights, n, m->share);
+    assign_slots(m, had);
     free(had);
     *out = m;
     return MDS_OK;

@@ -17,7 +17,7 @@ struct inputs {
     size_t n;
 };
 
-static enum mds_rc add(struct inputs *all, char *path, char *sha256, int source)
+static enum mds_rc add_input(struct inputs *all, char *path, char *sha256, int source)
 {
     struct input *list = mds_grow(all->list, all->n, sizeof *list);
 
@@ -28,7 +28,8 @@ static enum mds_rc add(struct inputs *all, char *path, char *sha256, int source)
     return list[all->n - 1].path && list[all->n - 1].sha256 ? MDS_OK : MDS_EMEM;
 }
 
-static enum mds_rc add_source(struct inputs *all, struct mds_source *s, int source)
+static enum mds_rc add_source_inputs(struct inputs *all, struct mds_source *s,
+                                     int source)
 {
     char **paths, **sums;
     int64_t n;
@@ -37,13 +38,13 @@ static enum mds_rc add_source(struct inputs *all, struct mds_source *s, int sour
     if (!s->ops->inputs || s->ops->inputs(s, &paths, &sums, &n))
         return MDS_OK;
     for (int64_t i = 0; i < n && !rc; i++)
-        rc = add(all, paths[i], sums[i], source);
+        rc = add_input(all, paths[i], sums[i], source);
     mds_h5_free_strings(paths, n);
     mds_h5_free_strings(sums, n);
     return rc;
 }
 
-static int by_content(const void *a, const void *b)
+static int compare_by_sha256(const void *a, const void *b)
 {
     const struct input *x = a, *y = b;
     int order = strcmp(x->sha256, y->sha256);
@@ -61,9 +62,9 @@ static void free_inputs(struct inputs *all)
 }
 
 /* The first two of one content that are to be apart; 0 without any. */
-static int find_pair(const struct inputs *all,
-                     int (*apart)(const void *context, int a, int b),
-                     const void *context, struct input **a, struct input **b)
+static int find_shared_input(const struct inputs *all,
+                             int (*apart)(const void *context, int a, int b),
+                             const void *context, struct input **a, struct input **b)
 {
     for (size_t i = 0; i < all->n; i++)
         for (size_t j = i + 1; j < all->n; j++) {
@@ -88,10 +89,10 @@ enum mds_rc mds_sources_overlap(struct mds_source **sources, int n,
 
     *input = NULL;
     for (int k = 0; k < n && !rc; k++)
-        rc = add_source(&all, sources[k], k);
+        rc = add_source_inputs(&all, sources[k], k);
     if (!rc && all.n > 1)
-        qsort(all.list, all.n, sizeof *all.list, by_content);
-    if (!rc && find_pair(&all, apart, context, &one, &other)) {
+        qsort(all.list, all.n, sizeof *all.list, compare_by_sha256);
+    if (!rc && find_shared_input(&all, apart, context, &one, &other)) {
         *a = one->source;
         *b = other->source;
         *input = one->path;

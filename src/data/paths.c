@@ -10,7 +10,7 @@
 
 static const char blanks[] = " \t\n";
 
-static enum mds_rc add(struct mds_paths *p, const char *path, double weight)
+static enum mds_rc append_path(struct mds_paths *p, const char *path, double weight)
 {
     char **paths = mds_grow(p->path, (size_t)p->n, sizeof *paths);
     double *weights;
@@ -35,7 +35,7 @@ static int is_weight(const char *word, double *weight)
 }
 
 /* Whether what stands at text ends here: nothing follows, or a weight does. */
-static int ends_before(const char *text)
+static int ends_or_weight_follows(const char *text)
 {
     char word[64];
     double weight;
@@ -54,7 +54,7 @@ static int ends_before(const char *text)
 
 /* Cut a path off *rest: the first words, up to a weight or the end, that name a source;
  * else one word.  NULL: nothing is left. */
-static char *cut_path(char **rest)
+static char *next_path(char **rest)
 {
     char *path = *rest + strspn(*rest, blanks), *one = path + strcspn(path, blanks);
     char *end = one;
@@ -68,7 +68,7 @@ static char *cut_path(char **rest)
         *end = '\0';
         there = mds_source_is_there(path);
         *end = kept;
-        if (there && ends_before(end)) {
+        if (there && ends_or_weight_follows(end)) {
             one = end;
             break;
         }
@@ -82,7 +82,8 @@ static char *cut_path(char **rest)
     return path;
 }
 
-static enum mds_rc add_pairs(const char *option, struct mds_paths *p, char *text)
+static enum mds_rc parse_weighted_paths(const char *option, struct mds_paths *p,
+                                        char *text)
 {
     char *rest, *word = strtok_r(text, blanks, &rest);
 
@@ -95,10 +96,10 @@ static enum mds_rc add_pairs(const char *option, struct mds_paths *p, char *text
                             "%s: '%s' stands where a weight should: give one "
                             "path, or weight path weight path ...",
                             option, word);
-        path = cut_path(&rest);
+        path = next_path(&rest);
         if (!path)
             return mds_fail(MDS_EUSER, "%s: no path after weight %s", option, word);
-        MDS_TRY(add(p, path, weight));
+        MDS_TRY(append_path(p, path, weight));
         word = strtok_r(NULL, blanks, &rest);
     }
     return MDS_OK;
@@ -117,8 +118,8 @@ enum mds_rc mds_paths_parse(const char *option, const char *text, struct mds_pat
     copy = mds_strdup(text);
     if (copy)
         rc = !strpbrk(text, blanks) || mds_source_is_there(text)
-                 ? add(&p, text, 1)
-                 : add_pairs(option, &p, copy);
+                 ? append_path(&p, text, 1)
+                 : parse_weighted_paths(option, &p, copy);
     free(copy);
     if (rc) {
         mds_paths_fini(&p);

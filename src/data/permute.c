@@ -14,7 +14,7 @@ uint64_t mds_hash(uint64_t a, uint64_t b)
     return x ^ x >> 31;
 }
 
-static uint64_t feistel(uint64_t key, int half_bits, uint64_t x)
+static uint64_t feistel_network(uint64_t key, int half_bits, uint64_t x)
 {
     uint64_t mask = ((uint64_t)1 << half_bits) - 1;
     uint64_t left = x >> half_bits, right = x & mask;
@@ -36,7 +36,7 @@ int64_t mds_permute(uint64_t key, int64_t n, int64_t i)
     while (n > (int64_t)1 << 2 * half_bits && half_bits < 31)
         half_bits++;
     do
-        x = feistel(key, half_bits, x);
+        x = feistel_network(key, half_bits, x);
     while (x >= (uint64_t)n);
     return (int64_t)x;
 }

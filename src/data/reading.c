@@ -42,7 +42,8 @@ void mds_reading_write(const struct mds_reading *r, int codon, struct mds_str *o
 }
 
 /* What follows word in *text, which then is behind it; -1 if that is no name. */
-static int take(const char **text, const char *word, const char *const *names)
+static int parse_named_value(const char **text, const char *word,
+                             const char *const *names)
 {
     size_t n = strlen(word);
 
@@ -61,11 +62,11 @@ static int take(const char **text, const char *word, const char *const *names)
 
 struct mds_reading mds_reading_read(const char *text)
 {
-    int frame = take(&text, "frame ", mds_frame_names), strand;
+    int frame = parse_named_value(&text, "frame ", mds_frame_names), strand;
 
     if (frame >= 0)
         text += strspn(text, ", ");
-    strand = take(&text, "strand ", mds_strand_names);
+    strand = parse_named_value(&text, "strand ", mds_strand_names);
     return (struct mds_reading){.frames = mds_reading_frames(frame < 0 ? 0 : frame),
                                 .strands = strand < 0 ? MDS_STRAND_FORWARD
                                                       : mds_reading_strands(strand)};

@@ -22,7 +22,7 @@ void mds_source_close(struct mds_source *s)
     free(s);
 }
 
-static enum mds_rc outside(struct mds_source *s, int64_t token)
+static enum mds_rc fail_id_outside_vocabulary(struct mds_source *s, int64_t token)
 {
     int64_t id;
 
@@ -42,7 +42,7 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
     MDS_TRY(s->ops->read(s, first, count, ids));
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= s->vocab)
-            return outside(s, first + i);
+            return fail_id_outside_vocabulary(s, first + i);
     return MDS_OK;
 }
 
@@ -79,7 +79,7 @@ enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
     return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;
 }
 
-static void report(const struct mds_source *s, int64_t done, int64_t count)
+static void log_read_progress(const struct mds_source *s, int64_t done, int64_t count)
 {
     char so_far[32], all[32];
 
@@ -89,9 +89,9 @@ static void report(const struct mds_source *s, int64_t done, int64_t count)
 }
 
 /* take() gets the tokens first .. first + count - 1, a block at a time. */
-static enum mds_rc each_block(struct mds_source *s, int64_t first, int64_t count,
-                              void (*take)(const int32_t *ids, int64_t n, int64_t *out),
-                              int64_t *out)
+static enum mds_rc
+for_each_block(struct mds_source *s, int64_t first, int64_t count,
+               void (*take)(const int32_t *ids, int64_t n, int64_t *out), int64_t *out)
 {
     enum { BLOCK = 65536 };
     struct mds_progress progress = mds_progress_begin();
@@ -102,7 +102,7 @@ static enum mds_rc each_block(struct mds_source *s, int64_t first, int64_t count
         int64_t n = mds_min(count - done, BLOCK);
 
         if (mds_progress_is_due(&progress))
-            report(s, done, count);
+            log_read_progress(s, done, count);
         rc = mds_source_read(s, first + done, n, ids);
         if (!rc)
             take(ids, n, out);
@@ -120,7 +120,7 @@ static void add_counts(const int32_t *ids, int64_t n, int64_t *counts)
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts)
 {
-    return each_block(s, first, count, add_counts, counts);
+    return for_each_block(s, first, count, add_counts, counts);
 }
 
 static void raise_largest(const int32_t *ids, int64_t n, int64_t *largest)
@@ -129,10 +129,10 @@ static void raise_largest(const int32_t *ids, int64_t n, int64_t *largest)
         *largest = mds_max(*largest, ids[i]);
 }
 
-enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
-                               int64_t *largest)
+enum mds_rc mds_source_largest_id(struct mds_source *s, int64_t first, int64_t count,
+                                  int64_t *largest)
 {
-    return each_block(s, first, count, raise_largest, largest);
+    return for_each_block(s, first, count, raise_largest, largest);
 }
 
 double mds_entropy(const int64_t *counts, int64_t n)

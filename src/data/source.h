@@ -72,13 +72,13 @@ enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 
 /* Add to counts[vocab] how often each word is among count tokens from first.  Logs how
- * far it is if that takes long, as mds_source_largest does. */
+ * far it is if that takes long, as mds_source_largest_id does. */
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts);
 
 /* Raise *largest to the largest id among count tokens from first. */
-enum mds_rc mds_source_largest(struct mds_source *s, int64_t first, int64_t count,
-                               int64_t *largest);
+enum mds_rc mds_source_largest_id(struct mds_source *s, int64_t first, int64_t count,
+                                  int64_t *largest);
 
 /* -sum p ln p over counts[n], in nats; 0 for no tokens. */
 double mds_entropy(const int64_t *counts, int64_t n);

@@ -19,13 +19,13 @@
 struct hdf5_source {
     struct mds_source base;
     struct mds_h5 *h5;
-    struct mds_h5_set *tokens, *documents;
+    struct mds_h5_dataset *tokens, *documents;
     int fd;       /* of the same file */
     int64_t size; /* that it had when it was opened */
 };
 
 /* HDF5 reads what was cut off as zeros. */
-static enum mds_rc check_size(const struct hdf5_source *h)
+static enum mds_rc check_token_count(const struct hdf5_source *h)
 {
     struct stat st;
 
@@ -40,28 +40,28 @@ static enum mds_rc check_size(const struct hdf5_source *h)
     return MDS_OK;
 }
 
-static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
-                            int32_t *ids)
+static enum mds_rc hdf5_read_ids(struct mds_source *s, int64_t first, int64_t count,
+                                 int32_t *ids)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    MDS_TRY(mds_h5_set_read_i32(h->tokens, first, count, ids));
-    return check_size(h);
+    MDS_TRY(mds_h5_dataset_read_i32(h->tokens, first, count, ids));
+    return check_token_count(h);
 }
 
-static enum mds_rc read_stored(struct mds_source *s, int64_t token, int64_t *id)
+static enum mds_rc hdf5_read_stored_id(struct mds_source *s, int64_t token, int64_t *id)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    return mds_h5_set_read_i64(h->tokens, token, 1, id);
+    return mds_h5_dataset_read_i64(h->tokens, token, 1, id);
 }
 
-static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
-                               int64_t *starts)
+static enum mds_rc hdf5_read_starts(struct mds_source *s, int64_t first, int64_t count,
+                                    int64_t *starts)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    return mds_h5_set_read_i64(h->documents, first, count, starts);
+    return mds_h5_dataset_read_i64(h->documents, first, count, starts);
 }
 
 static enum mds_rc add_attribute(struct hdf5_source *h, const char *name,
@@ -78,8 +78,8 @@ static enum mds_rc add_attribute(struct hdf5_source *h, const char *name,
     return MDS_OK;
 }
 
-static enum mds_rc read_inputs(struct mds_source *s, char ***paths, char ***sums,
-                               int64_t *n)
+static enum mds_rc hdf5_read_inputs(struct mds_source *s, char ***paths, char ***sums,
+                                    int64_t *n)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
     int64_t n_sums = 0;
@@ -98,23 +98,23 @@ static enum mds_rc read_inputs(struct mds_source *s, char ***paths, char ***sums
 }
 
 /* "input  PATH (N bytes, sha256 HEX)", one line each */
-static enum mds_rc add_inputs(struct hdf5_source *h, struct mds_str *out)
+static enum mds_rc add_inputs_provenance(struct hdf5_source *h, struct mds_str *out)
 {
     char **paths, **sums;
-    struct mds_h5_set *sizes = NULL;
+    struct mds_h5_dataset *sizes = NULL;
     int64_t n, size;
     enum mds_rc rc;
 
-    MDS_TRY(read_inputs(&h->base, &paths, &sums, &n));
-    rc = mds_h5_set_open(h->h5, "/inputs/bytes", &sizes);
-    if (!rc && mds_h5_set_length(sizes) != n)
+    MDS_TRY(hdf5_read_inputs(&h->base, &paths, &sums, &n));
+    rc = mds_h5_dataset_open(h->h5, "/inputs/bytes", &sizes);
+    if (!rc && mds_h5_dataset_length(sizes) != n)
         rc = mds_fail(MDS_EUSER, "%s: /inputs lists differ in length", h->base.path);
     for (int64_t i = 0; i < n && !rc; i++) {
-        rc = mds_h5_set_read_i64(sizes, i, 1, &size);
+        rc = mds_h5_dataset_read_i64(sizes, i, 1, &size);
         mds_str_add(out, "%-12s %s (%lld bytes, sha256 %s)\n", "input", paths[i],
                     (long long)size, sums[i]);
     }
-    (void)mds_h5_set_close(sizes);
+    (void)mds_h5_dataset_close(sizes);
     mds_h5_free_strings(sums, n);
     mds_h5_free_strings(paths, n);
     return rc;
@@ -128,15 +128,15 @@ static enum mds_rc add_provenance(struct mds_source *s, struct mds_str *out)
     MDS_TRY(add_attribute(h, "command", out));
     MDS_TRY(add_attribute(h, "created", out));
     MDS_TRY(add_attribute(h, "program", out));
-    return add_inputs(h, out);
+    return add_inputs_provenance(h, out);
 }
 
 static void close_hdf5(struct mds_source *s)
 {
     struct hdf5_source *h = (struct hdf5_source *)s;
 
-    (void)mds_h5_set_close(h->tokens);
-    (void)mds_h5_set_close(h->documents);
+    (void)mds_h5_dataset_close(h->tokens);
+    (void)mds_h5_dataset_close(h->documents);
     (void)mds_h5_close(h->h5);
     if (h->fd >= 0)
         close(h->fd);
@@ -144,10 +144,10 @@ static void close_hdf5(struct mds_source *s)
 
 static const struct mds_source_ops hdf5_ops = {
     .name = "HDF5",
-    .read = read_ids,
-    .stored = read_stored,
-    .starts = read_starts,
-    .inputs = read_inputs,
+    .read = hdf5_read_ids,
+    .stored = hdf5_read_stored_id,
+    .starts = hdf5_read_starts,
+    .inputs = hdf5_read_inputs,
     .provenance = add_provenance,
     .close = close_hdf5,
 };
@@ -207,7 +207,7 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
     return MDS_OK;
 }
 
-static enum mds_rc read_reading(struct hdf5_source *h)
+static enum mds_rc read_frames_and_strands(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
     int codons = strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_CODON]) == 0;
@@ -224,7 +224,7 @@ static enum mds_rc read_reading(struct hdf5_source *h)
     return MDS_OK;
 }
 
-static void report(const struct mds_source *s, int64_t done)
+static void log_check_progress(const struct mds_source *s, int64_t done)
 {
     char so_far[32], all[32];
 
@@ -233,8 +233,8 @@ static void report(const struct mds_source *s, int64_t done)
              mds_format_count((double)s->documents, all, sizeof all));
 }
 
-static enum mds_rc bad_start(const struct mds_source *s, int64_t document,
-                             int64_t start, int64_t before)
+static enum mds_rc fail_bad_start(const struct mds_source *s, int64_t document,
+                                  int64_t start, int64_t before)
 {
     if (document == 0)
         return mds_fail(MDS_EUSER,
@@ -259,11 +259,11 @@ static enum mds_rc check_documents(struct hdf5_source *h)
         int64_t n = mds_min(s->documents + 1 - first, BLOCK);
 
         if (mds_progress_is_due(&progress))
-            report(s, first);
-        MDS_TRY(mds_h5_set_read_i64(h->documents, first, n, starts));
+            log_check_progress(s, first);
+        MDS_TRY(mds_h5_dataset_read_i64(h->documents, first, n, starts));
         for (int64_t i = 0; i < n; i++) {
             if (starts[i] <= before || (before < 0 && starts[i] != 0))
-                return bad_start(s, first + i, starts[i], before);
+                return fail_bad_start(s, first + i, starts[i], before);
             before = starts[i];
         }
     }
@@ -275,20 +275,20 @@ static enum mds_rc check_documents(struct hdf5_source *h)
     return MDS_OK;
 }
 
-static enum mds_rc open_sets(struct hdf5_source *h)
+static enum mds_rc open_datasets(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
 
-    MDS_TRY(mds_h5_set_open(h->h5, "/tokens", &h->tokens));
-    MDS_TRY(mds_h5_set_open(h->h5, "/documents", &h->documents));
-    s->tokens = mds_h5_set_length(h->tokens);
-    s->documents = mds_h5_set_length(h->documents) - 1;
+    MDS_TRY(mds_h5_dataset_open(h->h5, "/tokens", &h->tokens));
+    MDS_TRY(mds_h5_dataset_open(h->h5, "/documents", &h->documents));
+    s->tokens = mds_h5_dataset_length(h->tokens);
+    s->documents = mds_h5_dataset_length(h->documents) - 1;
     if (s->documents < 0)
         return mds_fail(MDS_EUSER, "%s: /documents is empty", s->path);
     return check_documents(h);
 }
 
-static enum mds_rc open_file(struct hdf5_source *h, const char *path)
+static enum mds_rc open_token_file(struct hdf5_source *h, const char *path)
 {
     struct stat st;
 
@@ -310,15 +310,15 @@ enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
     h->base.ops = &hdf5_ops;
     h->base.path = mds_strdup(path);
     h->fd = -1;
-    rc = h->base.path ? open_file(h, path) : MDS_EMEM;
+    rc = h->base.path ? open_token_file(h, path) : MDS_EMEM;
     if (!rc)
         rc = check_format(h);
     if (!rc)
         rc = read_vocabulary(h);
     if (!rc)
-        rc = read_reading(h);
+        rc = read_frames_and_strands(h);
     if (!rc)
-        rc = open_sets(h);
+        rc = open_datasets(h);
     if (rc) {
         mds_source_close(&h->base);
         return rc;

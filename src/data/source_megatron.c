@@ -25,7 +25,7 @@ struct megatron_source {
 };
 
 /* The token at p. */
-static int64_t widen_one(enum mds_index_type type, const unsigned char *p)
+static int64_t widen_token(enum mds_index_type type, const unsigned char *p)
 {
     uint64_t bits = 0;
 
@@ -47,8 +47,8 @@ static int64_t widen_one(enum mds_index_type type, const unsigned char *p)
     return type == MDS_INDEX_I32 ? (int32_t)bits : (int64_t)bits;
 }
 
-static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
-                            int32_t *ids)
+static enum mds_rc megatron_read_ids(struct mds_source *s, int64_t first, int64_t count,
+                                     int32_t *ids)
 {
     struct megatron_source *m = (struct megatron_source *)s;
     int item = m->index.item;
@@ -62,7 +62,7 @@ static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
             return mds_fail(MDS_EIO, "%s: cannot be read: %s", s->path,
                             err == ENODATA ? "it was cut short" : strerror(err));
         for (int64_t i = 0; i < n; i++) {
-            int64_t id = widen_one(m->index.type, m->raw + i * item);
+            int64_t id = widen_token(m->index.type, m->raw + i * item);
 
             ids[done + i] = id == (int32_t)id ? (int32_t)id : -1;
         }
@@ -70,18 +70,19 @@ static enum mds_rc read_ids(struct mds_source *s, int64_t first, int64_t count,
     return MDS_OK;
 }
 
-static enum mds_rc read_stored(struct mds_source *s, int64_t token, int64_t *id)
+static enum mds_rc megatron_read_stored_id(struct mds_source *s, int64_t token,
+                                           int64_t *id)
 {
     struct megatron_source *m = (struct megatron_source *)s;
     int32_t ids[1];
 
-    MDS_TRY(read_ids(s, token, 1, ids));
-    *id = widen_one(m->index.type, m->raw);
+    MDS_TRY(megatron_read_ids(s, token, 1, ids));
+    *id = widen_token(m->index.type, m->raw);
     return MDS_OK;
 }
 
-static enum mds_rc read_starts(struct mds_source *s, int64_t first, int64_t count,
-                               int64_t *starts)
+static enum mds_rc megatron_read_starts(struct mds_source *s, int64_t first,
+                                        int64_t count, int64_t *starts)
 {
     struct megatron_source *m = (struct megatron_source *)s;
 
@@ -101,14 +102,15 @@ static void close_megatron(struct mds_source *s)
 
 static const struct mds_source_ops megatron_ops = {
     .name = "Megatron .bin/.idx",
-    .read = read_ids,
-    .stored = read_stored,
-    .starts = read_starts,
+    .read = megatron_read_ids,
+    .stored = megatron_read_stored_id,
+    .starts = megatron_read_starts,
     .provenance = NULL,
     .close = close_megatron,
 };
 
-static enum mds_rc open_bin(struct megatron_source *m, const char *path, int64_t *bytes)
+static enum mds_rc open_bin_file(struct megatron_source *m, const char *path,
+                                 int64_t *bytes)
 {
     struct stat st;
 
@@ -121,7 +123,7 @@ static enum mds_rc open_bin(struct megatron_source *m, const char *path, int64_t
     return MDS_OK;
 }
 
-static enum mds_rc open_files(struct megatron_source *m, const char *prefix)
+static enum mds_rc open_idx_and_bin(struct megatron_source *m, const char *prefix)
 {
     struct mds_str bin = {0}, idx = {0};
     int64_t bytes = 0;
@@ -133,7 +135,7 @@ static enum mds_rc open_files(struct megatron_source *m, const char *prefix)
     if (m->base.path && !idx.failed)
         rc = mds_map_open(idx.s, &m->idx);
     if (!rc)
-        rc = open_bin(m, bin.s, &bytes);
+        rc = open_bin_file(m, bin.s, &bytes);
     if (!rc)
         rc = mds_index_parse(m->idx.bytes, m->idx.size, bytes, idx.s, &m->index);
     mds_str_fini(&bin);
@@ -152,7 +154,7 @@ enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out
     m->base.eod = m->bin = -1;
     m->base.reading = mds_reading_read("");
     m->base.token_bases = 1;
-    rc = open_files(m, prefix);
+    rc = open_idx_and_bin(m, prefix);
     m->base.tokens = m->index.tokens;
     m->base.documents = m->index.documents;
     m->base.vocab_seen = 1;

@@ -17,7 +17,7 @@ static int ends_with(const char *text, const char *tail)
     return n > m && strcmp(text + n - m, tail) == 0;
 }
 
-static int exists_with(const char *path, const char *extension)
+static int exists_with_extension(const char *path, const char *extension)
 {
     struct mds_str name = {0};
     int there;
@@ -30,7 +30,7 @@ static int exists_with(const char *path, const char *extension)
 
 int mds_source_is_there(const char *path)
 {
-    return access(path, F_OK) == 0 || exists_with(path, ".idx");
+    return access(path, F_OK) == 0 || exists_with_extension(path, ".idx");
 }
 
 static enum mds_rc open_megatron(const char *path, struct mds_source **out)
@@ -48,7 +48,7 @@ static enum mds_rc open_megatron(const char *path, struct mds_source **out)
 }
 
 /* FASTA and text are no token files yet: say how to make one. */
-static enum mds_rc check_content(const char *path)
+static enum mds_rc check_hdf5_signature(const char *path)
 {
     unsigned char head[2] = {0};
     FILE *f = fopen(path, "re");
@@ -74,9 +74,9 @@ static enum mds_rc check_content(const char *path)
 enum mds_rc mds_source_open(const char *path, struct mds_source **out)
 {
     int megatron = ends_with(path, ".bin") || ends_with(path, ".idx") ||
-                   (access(path, F_OK) != 0 && exists_with(path, ".idx"));
+                   (access(path, F_OK) != 0 && exists_with_extension(path, ".idx"));
 
     if (!megatron)
-        MDS_TRY(check_content(path));
+        MDS_TRY(check_hdf5_signature(path));
     return megatron ? open_megatron(path, out) : mds_source_open_hdf5(path, out);
 }

@@ -30,7 +30,7 @@ void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
 
 /* ---- spans ----------------------------------------------------------------------- */
 
-static void add_span(struct mds_part *p, int64_t first, int64_t end)
+static void append_span(struct mds_part *p, int64_t first, int64_t end)
 {
     struct mds_span *last = p->span + p->spans - 1;
 
@@ -45,15 +45,15 @@ static void add_span(struct mds_part *p, int64_t first, int64_t end)
 
 /* ---- whole documents ------------------------------------------------------------- */
 
-static int64_t documents_of(const struct mds_source *s)
+static int64_t documents_per_record(const struct mds_source *s)
 {
     return mds_reading_documents(&s->reading);
 }
 
-static int keeps_documents(const struct mds_source *s, const double shares[MDS_SPLITS],
-                           enum mds_split_at at)
+static int can_keep_documents(const struct mds_source *s,
+                              const double shares[MDS_SPLITS], enum mds_split_at at)
 {
-    int64_t records = s->documents / documents_of(s), splits = 0;
+    int64_t records = s->documents / documents_per_record(s), splits = 0;
 
     for (int i = 0; i < MDS_SPLITS; i++)
         splits += shares[i] > 0;
@@ -65,7 +65,7 @@ static int keeps_documents(const struct mds_source *s, const double shares[MDS_S
 /* The record whose start is the nearest to token `at`; their number for the end. */
 static enum mds_rc nearest_record(struct mds_source *s, int64_t at, int64_t *record)
 {
-    int64_t each = documents_of(s), document, start, end;
+    int64_t each = documents_per_record(s), document, start, end;
 
     *record = s->documents / each;
     if (at == s->tokens)
@@ -79,10 +79,11 @@ static enum mds_rc nearest_record(struct mds_source *s, int64_t at, int64_t *rec
 }
 
 /* Move the cuts to where documents start. */
-static enum mds_rc keep_documents(struct mds_source *s, const double shares[MDS_SPLITS],
-                                  int64_t bounds[MDS_SPLITS + 1])
+static enum mds_rc move_bounds_to_documents(struct mds_source *s,
+                                            const double shares[MDS_SPLITS],
+                                            int64_t bounds[MDS_SPLITS + 1])
 {
-    int64_t each = documents_of(s), records = s->documents / each;
+    int64_t each = documents_per_record(s), records = s->documents / each;
     int64_t cut[MDS_SPLITS + 1] = {[MDS_SPLITS] = records};
 
     for (int i = 1; i < MDS_SPLITS; i++)
@@ -117,7 +118,8 @@ struct record {
 };
 
 /* starts[] of one record's documents; 0 if they cannot be of one. */
-static int describe(const struct mds_source *s, const int64_t *starts, struct record *r)
+static int init_record(const struct mds_source *s, const int64_t *starts,
+                       struct record *r)
 {
     int documents = mds_reading_documents(&s->reading);
 
@@ -138,9 +140,9 @@ static int describe(const struct mds_source *s, const int64_t *starts, struct re
     return r->bases_min <= r->bases_max;
 }
 
-static enum mds_rc misfit(const struct mds_source *s, int64_t record)
+static enum mds_rc fail_not_one_record(const struct mds_source *s, int64_t record)
 {
-    long long n = documents_of(s), first = record * n + 1;
+    long long n = documents_per_record(s), first = record * n + 1;
 
     return mds_fail(MDS_EUSER,
                     "%s: documents %lld to %lld are not %lld strands and frames of one "
@@ -153,7 +155,7 @@ static enum mds_rc misfit(const struct mds_source *s, int64_t record)
 static enum mds_rc check_records(struct mds_source *s)
 {
     enum { BLOCK = 170 };
-    int64_t starts[BLOCK * MDS_RECORD_DOCUMENTS + 1], each = documents_of(s);
+    int64_t starts[BLOCK * MDS_RECORD_DOCUMENTS + 1], each = documents_per_record(s);
     int64_t records = s->documents / each;
     struct record r;
 
@@ -162,24 +164,24 @@ static enum mds_rc check_records(struct mds_source *s)
 
         MDS_TRY(mds_source_starts(s, first * each, n * each + 1, starts));
         for (int64_t i = 0; i < n; i++)
-            if (!describe(s, starts + i * each, &r))
-                return misfit(s, first + i);
+            if (!init_record(s, starts + i * each, &r))
+                return fail_not_one_record(s, first + i);
     }
-    return s->documents % each ? misfit(s, records) : MDS_OK;
+    return s->documents % each ? fail_not_one_record(s, records) : MDS_OK;
 }
 
 static enum mds_rc read_record(struct mds_source *s, int64_t record, struct record *r)
 {
-    int64_t starts[MDS_RECORD_DOCUMENTS + 1], each = documents_of(s);
+    int64_t starts[MDS_RECORD_DOCUMENTS + 1], each = documents_per_record(s);
 
     MDS_TRY(mds_source_starts(s, record * each, each + 1, starts));
-    return describe(s, starts, r) ? MDS_OK : misfit(s, record);
+    return init_record(s, starts, r) ? MDS_OK : fail_not_one_record(s, record);
 }
 
 /* The cut that gives the earlier split `at` tokens, as nearly as can be. */
-static enum mds_rc find_cut(struct mds_source *s, int64_t at, struct cut *cut)
+static enum mds_rc find_cut_position(struct mds_source *s, int64_t at, struct cut *cut)
 {
-    int64_t document, each = documents_of(s), token;
+    int64_t document, each = documents_per_record(s), token;
     int frame, reverse;
     struct record r;
 
@@ -223,39 +225,40 @@ static void add_region(struct mds_part *p, const struct record *r, int i, int64_
         from = tokens_touching(r, low - frame);
         to = high == whole_record ? end : tokens_inside(r, high - frame);
     }
-    add_span(p, start + from, start + mds_min(to, end));
+    append_span(p, start + from, start + mds_min(to, end));
 }
 
-static enum mds_rc add_record(struct mds_part *p, struct mds_source *s, int64_t record,
-                              int64_t low, int64_t high)
+static enum mds_rc add_record_spans(struct mds_part *p, struct mds_source *s,
+                                    int64_t record, int64_t low, int64_t high)
 {
     struct record r;
 
     if (low >= high)
         return MDS_OK;
     MDS_TRY(read_record(s, record, &r));
-    for (int i = 0; i < documents_of(s); i++)
+    for (int i = 0; i < documents_per_record(s); i++)
         add_region(p, &r, i, low, high);
     return MDS_OK;
 }
 
-static enum mds_rc add_between(struct mds_part *p, struct mds_source *s,
-                               const struct cut *a, const struct cut *b)
+static enum mds_rc add_spans_between(struct mds_part *p, struct mds_source *s,
+                                     const struct cut *a, const struct cut *b)
 {
     int64_t whole[2];
 
     if (a->record == b->record)
-        return add_record(p, s, a->record, a->base, b->base);
-    MDS_TRY(add_record(p, s, a->record, a->base, whole_record));
-    MDS_TRY(mds_source_starts(s, (a->record + 1) * documents_of(s), 1, &whole[0]));
-    MDS_TRY(mds_source_starts(s, b->record * documents_of(s), 1, &whole[1]));
-    add_span(p, whole[0], whole[1]);
-    return add_record(p, s, b->record, 0, b->base);
+        return add_record_spans(p, s, a->record, a->base, b->base);
+    MDS_TRY(add_record_spans(p, s, a->record, a->base, whole_record));
+    MDS_TRY(
+        mds_source_starts(s, (a->record + 1) * documents_per_record(s), 1, &whole[0]));
+    MDS_TRY(mds_source_starts(s, b->record * documents_per_record(s), 1, &whole[1]));
+    append_span(p, whole[0], whole[1]);
+    return add_record_spans(p, s, b->record, 0, b->base);
 }
 
 /* ---- all ------------------------------------------------------------------------- */
 
-static int has_cut(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
+static int has_inner_bound(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
 {
     for (int s = 1; s < MDS_SPLITS; s++)
         if (bounds[s] > 0 && bounds[s] < tokens)
@@ -266,25 +269,26 @@ static int has_cut(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
 enum mds_rc mds_split_cut(struct mds_source *s, const double shares[MDS_SPLITS],
                           enum mds_split_at at, struct mds_part parts[MDS_SPLITS])
 {
-    int whole = keeps_documents(s, shares, at), by_bases;
+    int whole = can_keep_documents(s, shares, at), by_bases;
     int64_t bounds[MDS_SPLITS + 1];
     struct cut cuts[MDS_SPLITS + 1];
 
     mds_split_bounds(shares, s->tokens, bounds);
     memset(parts, 0, MDS_SPLITS * sizeof *parts);
     if (whole)
-        MDS_TRY(keep_documents(s, shares, bounds));
-    by_bases = !whole && documents_of(s) > 1 && has_cut(bounds, s->tokens);
+        MDS_TRY(move_bounds_to_documents(s, shares, bounds));
+    by_bases =
+        !whole && documents_per_record(s) > 1 && has_inner_bound(bounds, s->tokens);
     if (by_bases)
         MDS_TRY(check_records(s));
     for (int i = 0; i <= MDS_SPLITS && by_bases; i++)
-        MDS_TRY(find_cut(s, bounds[i], &cuts[i]));
+        MDS_TRY(find_cut_position(s, bounds[i], &cuts[i]));
     for (int i = 0; i < MDS_SPLITS; i++) {
         parts[i].keeps_documents = whole;
         if (by_bases)
-            MDS_TRY(add_between(&parts[i], s, &cuts[i], &cuts[i + 1]));
+            MDS_TRY(add_spans_between(&parts[i], s, &cuts[i], &cuts[i + 1]));
         else
-            add_span(&parts[i], bounds[i], bounds[i + 1]);
+            append_span(&parts[i], bounds[i], bounds[i + 1]);
     }
     return MDS_OK;
 }

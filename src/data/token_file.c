@@ -22,7 +22,7 @@ struct mds_token_file {
     struct mds_vocabulary vocabulary;
     struct mds_output output;
     struct mds_h5 *h5;
-    struct mds_h5_set *tokens, *documents;
+    struct mds_h5_dataset *tokens, *documents;
     enum mds_h5_type type; /* of ids as stored */
     unsigned char *buffer; /* [BUFFERED] ids as stored */
     size_t buffered;
@@ -33,11 +33,11 @@ struct mds_token_file {
     size_t n_inputs;
 };
 
-static enum mds_rc create_sets(struct mds_token_file *f)
+static enum mds_rc create_datasets(struct mds_token_file *f)
 {
     MDS_TRY(mds_h5_create(f->output.partial, f->output.path, &f->h5));
-    MDS_TRY(mds_h5_set_create(f->h5, "/tokens", f->type, &f->tokens));
-    return mds_h5_set_create(f->h5, "/documents", MDS_H5_I64, &f->documents);
+    MDS_TRY(mds_h5_dataset_create(f->h5, "/tokens", f->type, &f->tokens));
+    return mds_h5_dataset_create(f->h5, "/documents", MDS_H5_I64, &f->documents);
 }
 
 enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
@@ -54,7 +54,7 @@ enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary 
     f->starts_buffered = 1; /* the first document starts at 0 */
     rc = f->buffer ? mds_output_open(path, &f->output) : MDS_EMEM;
     if (!rc)
-        rc = create_sets(f);
+        rc = create_datasets(f);
     if (rc) {
         mds_token_file_abandon(f);
         return rc;
@@ -65,20 +65,21 @@ enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary 
 
 static enum mds_rc flush_tokens(struct mds_token_file *f)
 {
-    MDS_TRY(mds_h5_set_append(f->tokens, f->buffer, (int64_t)f->buffered));
+    MDS_TRY(mds_h5_dataset_append(f->tokens, f->buffer, (int64_t)f->buffered));
     f->buffered = 0;
     return MDS_OK;
 }
 
 static enum mds_rc flush_documents(struct mds_token_file *f)
 {
-    MDS_TRY(mds_h5_set_append(f->documents, f->starts, (int64_t)f->starts_buffered));
+    MDS_TRY(
+        mds_h5_dataset_append(f->documents, f->starts, (int64_t)f->starts_buffered));
     f->starts_buffered = 0;
     return MDS_OK;
 }
 
 /* ids[n] as stored, behind what is buffered. */
-static void narrow(struct mds_token_file *f, const int32_t *ids, size_t n)
+static void append_narrowed_ids(struct mds_token_file *f, const int32_t *ids, size_t n)
 {
     unsigned char *bytes = f->buffer + f->buffered;
     uint16_t *words = (uint16_t *)f->buffer + f->buffered;
@@ -100,7 +101,7 @@ enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, siz
     while (n > 0) {
         size_t take = BUFFERED - f->buffered < n ? BUFFERED - f->buffered : n;
 
-        narrow(f, ids, take);
+        append_narrowed_ids(f, ids, take);
         ids += take;
         n -= take;
         if (f->buffered == BUFFERED)
@@ -154,7 +155,7 @@ int64_t mds_token_file_documents(const struct mds_token_file *f)
     return f->document_count;
 }
 
-static enum mds_rc write_words(struct mds_token_file *f)
+static enum mds_rc write_vocabulary(struct mds_token_file *f)
 {
     int64_t n = f->vocabulary.size;
     char(*words)[8] = mds_zalloc((size_t)n, sizeof *words);
@@ -173,13 +174,13 @@ static enum mds_rc write_words(struct mds_token_file *f)
 
 static enum mds_rc write_input_sizes(struct mds_token_file *f)
 {
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
     enum mds_rc rc = MDS_OK, closed;
 
-    MDS_TRY(mds_h5_set_create(f->h5, "/inputs/bytes", MDS_H5_I64, &set));
+    MDS_TRY(mds_h5_dataset_create(f->h5, "/inputs/bytes", MDS_H5_I64, &set));
     for (size_t i = 0; i < f->n_inputs && !rc; i++)
-        rc = mds_h5_set_append(set, &f->inputs[i].bytes, 1);
-    closed = mds_h5_set_close(set);
+        rc = mds_h5_dataset_append(set, &f->inputs[i].bytes, 1);
+    closed = mds_h5_dataset_close(set);
     return rc ? rc : closed;
 }
 
@@ -223,10 +224,10 @@ static enum mds_rc write_attributes(struct mds_token_file *f, const char *option
 }
 
 /* Close the HDF5 side; its last writes happen here. */
-static enum mds_rc close_h5(struct mds_token_file *f)
+static enum mds_rc close_hdf5_file(struct mds_token_file *f)
 {
-    enum mds_rc tokens = mds_h5_set_close(f->tokens);
-    enum mds_rc documents = mds_h5_set_close(f->documents);
+    enum mds_rc tokens = mds_h5_dataset_close(f->tokens);
+    enum mds_rc documents = mds_h5_dataset_close(f->documents);
     enum mds_rc file = mds_h5_close(f->h5);
 
     f->tokens = f->documents = NULL;
@@ -242,13 +243,13 @@ enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
     if (!rc)
         rc = flush_documents(f);
     if (!rc && f->vocabulary.tokenizer != MDS_TOKENIZER_IDS)
-        rc = write_words(f);
+        rc = write_vocabulary(f);
     if (!rc)
         rc = write_inputs(f);
     if (!rc)
         rc = write_attributes(f, options, command);
     if (!rc)
-        rc = close_h5(f);
+        rc = close_hdf5_file(f);
     if (!rc)
         rc = mds_output_commit(&f->output);
     mds_token_file_abandon(f);
@@ -259,7 +260,7 @@ void mds_token_file_abandon(struct mds_token_file *f)
 {
     if (!f)
         return;
-    close_h5(f);
+    close_hdf5_file(f);
     mds_output_abandon(&f->output);
     for (size_t i = 0; i < f->n_inputs; i++)
         free(f->inputs[i].path);

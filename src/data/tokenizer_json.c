@@ -5,7 +5,7 @@
 
 /* The letter that stands for a byte in byte-level vocabularies: itself where it prints,
  * else the next one from U+0100 on.  Source: GPT-2's encoder.py, bytes_to_unicode. */
-static int letter_of(int byte)
+static int byte_level_letter(int byte)
 {
     int letter = 256;
 
@@ -19,7 +19,7 @@ static int letter_of(int byte)
     return letter;
 }
 
-static void add_words(enum mds_tokenizer t, struct mds_str *out)
+static void add_json_vocabulary(enum mds_tokenizer t, struct mds_str *out)
 {
     struct mds_vocabulary v = mds_tokenizer_vocabulary(t);
     char word[8];
@@ -28,7 +28,7 @@ static void add_words(enum mds_tokenizer t, struct mds_str *out)
     for (int32_t id = 0; id < v.size; id++) {
         mds_str_add(out, "%s\n      ", id ? "," : "");
         if (t == MDS_TOKENIZER_BYTES && id != v.eod)
-            mds_str_add(out, "\"\\u%04x\"", letter_of(id));
+            mds_str_add(out, "\"\\u%04x\"", byte_level_letter(id));
         else
             mds_json_quote(mds_tokenizer_word(t, id, word), out);
         mds_str_add(out, ": %d", (int)id);
@@ -36,7 +36,7 @@ static void add_words(enum mds_tokenizer t, struct mds_str *out)
     mds_str_add(out, "\n    }");
 }
 
-static void add_eod(enum mds_tokenizer t, struct mds_str *out)
+static void add_json_eod(enum mds_tokenizer t, struct mds_str *out)
 {
     mds_str_add(out,
                 "  \"added_tokens\": [\n    {\"id\": %d, \"content\": \"<eod>\", "
@@ -47,8 +47,8 @@ static void add_eod(enum mds_tokenizer t, struct mds_str *out)
 
 /* ---- from text to words ---- */
 
-static void add_replace(const char *pattern, const char *content, const char *end,
-                        struct mds_str *out)
+static void add_json_replace(const char *pattern, const char *content, const char *end,
+                             struct mds_str *out)
 {
     mds_str_add(out,
                 "    {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"%s\"}, "
@@ -56,20 +56,20 @@ static void add_replace(const char *pattern, const char *content, const char *en
                 pattern, content, end);
 }
 
-static void add_bases(struct mds_str *out)
+static void add_json_base_normalizers(struct mds_str *out)
 {
     mds_str_add(out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n");
-    add_replace("[ \\\\t\\\\r\\\\n]", "", ",", out);
-    add_replace("a", "A", ",", out);
-    add_replace("c", "C", ",", out);
-    add_replace("g", "G", ",", out);
-    add_replace("[tuU]", "T", ",", out);
-    add_replace("[^ACGT]", "N", "", out);
+    add_json_replace("[ \\\\t\\\\r\\\\n]", "", ",", out);
+    add_json_replace("a", "A", ",", out);
+    add_json_replace("c", "C", ",", out);
+    add_json_replace("g", "G", ",", out);
+    add_json_replace("[tuU]", "T", ",", out);
+    add_json_replace("[^ACGT]", "N", "", out);
     mds_str_add(out, "  ]},\n");
 }
 
 /* Pieces that match are words, what is between them is dropped. */
-static void add_split(const char *pattern, struct mds_str *out)
+static void add_json_split(const char *pattern, struct mds_str *out)
 {
     mds_str_add(out,
                 "  \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": "
@@ -78,7 +78,7 @@ static void add_split(const char *pattern, struct mds_str *out)
                 pattern);
 }
 
-static void add_byte_level(struct mds_str *out)
+static void add_json_byte_level(struct mds_str *out)
 {
     static const char rest[] = "\"add_prefix_space\": false, \"trim_offsets\": false, "
                                "\"use_regex\": false";
@@ -91,7 +91,7 @@ static void add_byte_level(struct mds_str *out)
                 rest, rest);
 }
 
-static void add_model(enum mds_tokenizer t, struct mds_str *out)
+static void add_json_model(enum mds_tokenizer t, struct mds_str *out)
 {
     mds_str_add(out, "  \"model\": {\n");
     if (t == MDS_TOKENIZER_BYTES)
@@ -102,7 +102,7 @@ static void add_model(enum mds_tokenizer t, struct mds_str *out)
     else
         mds_str_add(out, "    \"type\": \"WordLevel\", \"unk_token\": \"%s\",\n",
                     t == MDS_TOKENIZER_CODON ? "<unk>" : "N");
-    add_words(t, out);
+    add_json_vocabulary(t, out);
     mds_str_add(out, "\n  }\n}\n");
 }
 
@@ -111,14 +111,14 @@ void mds_tokenizer_json(enum mds_tokenizer t, struct mds_str *tokenizer,
 {
     mds_str_add(tokenizer, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
                            "  \"padding\": null,\n");
-    add_eod(t, tokenizer);
+    add_json_eod(t, tokenizer);
     if (t == MDS_TOKENIZER_BYTES) {
-        add_byte_level(tokenizer);
+        add_json_byte_level(tokenizer);
     } else {
-        add_bases(tokenizer);
-        add_split(t == MDS_TOKENIZER_CODON ? "..." : ".", tokenizer);
+        add_json_base_normalizers(tokenizer);
+        add_json_split(t == MDS_TOKENIZER_CODON ? "..." : ".", tokenizer);
     }
-    add_model(t, tokenizer);
+    add_json_model(t, tokenizer);
     mds_str_add(config,
                 "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                 "  \"clean_up_tokenization_spaces\": false,\n%s"

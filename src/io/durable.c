@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum mds_rc flush(const char *path, int flags)
+static enum mds_rc fsync_path(const char *path, int flags)
 {
     int fd = open(path, flags | O_RDONLY | O_CLOEXEC), failed;
 
@@ -22,10 +22,10 @@ static enum mds_rc flush(const char *path, int flags)
 
 enum mds_rc mds_durable_file(const char *path)
 {
-    return flush(path, 0);
+    return fsync_path(path, 0);
 }
 
 enum mds_rc mds_durable_folder(const char *path)
 {
-    return flush(path, O_DIRECTORY);
+    return fsync_path(path, O_DIRECTORY);
 }

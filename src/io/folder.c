@@ -11,7 +11,7 @@
 
 /* A failure shows at the last one: those above may be there and not be ours to write.
  */
-static enum mds_rc make_above(const char *path)
+static enum mds_rc make_parents(const char *path)
 {
     char *part = mds_strdup(path);
 
@@ -31,7 +31,7 @@ enum mds_rc mds_folder_ensure(const char *path)
 {
     struct stat st;
 
-    MDS_TRY(make_above(path));
+    MDS_TRY(make_parents(path));
     if (mkdir(path, 0777) && errno != EEXIST)
         return mds_fail(MDS_EIO, "%s: this folder cannot be made: %s", path,
                         strerror(errno));

@@ -41,8 +41,8 @@ void mds_gunzip_destroy(struct mds_gunzip *g)
     free(g);
 }
 
-static enum mds_rc between_members(struct mds_gunzip *g, const unsigned char *in,
-                                   size_t n, size_t *used)
+static enum mds_rc skip_between_members(struct mds_gunzip *g, const unsigned char *in,
+                                        size_t n, size_t *used)
 {
     size_t zeros = 0;
 
@@ -66,7 +66,7 @@ enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t
 
     *made = 0;
     if (!g->in_member)
-        return between_members(g, in, n, used);
+        return skip_between_members(g, in, n, used);
     g->z.next_in = (unsigned char *)in;
     g->z.avail_in = (uInt)n;
     g->z.next_out = out;

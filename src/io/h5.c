@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 /* The first entry seen from the inside out is where the cause was known. */
-static herr_t take_innermost(unsigned n, const H5E_error2_t *entry, void *data)
+static herr_t record_innermost_error(unsigned n, const H5E_error2_t *entry, void *data)
 {
     const char **text = data;
 
@@ -20,7 +20,7 @@ static herr_t take_innermost(unsigned n, const H5E_error2_t *entry, void *data)
 
 /* About files HDF5 says much, over several lines; the system's own words are among it.
  */
-static void shorten(char *text)
+static void shorten_hdf5_message(char *text)
 {
     static const char mark[] = "error message = '";
     char *words = strstr(text, mark);
@@ -40,14 +40,14 @@ static const char *cause_of_failure(char cause[CAUSE_SIZE])
 {
     const char *text = NULL;
 
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, record_innermost_error, &text);
     snprintf(cause, CAUSE_SIZE, "%s", text && *text ? text : "no reason given");
-    shorten(cause);
+    shorten_hdf5_message(cause);
     H5Eclear2(H5E_DEFAULT);
     return cause;
 }
 
-enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name)
+enum mds_rc mds_h5_fail(const struct mds_h5 *f, const char *what, const char *name)
 {
     char cause[CAUSE_SIZE];
 
@@ -55,7 +55,7 @@ enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char 
                     f->shown, what, name, cause_of_failure(cause));
 }
 
-static enum mds_rc new_file(const char *shown, int writing, struct mds_h5 **out)
+static enum mds_rc alloc_file(const char *shown, int writing, struct mds_h5 **out)
 {
     struct mds_h5 *f = mds_zalloc(1, sizeof *f);
 
@@ -77,7 +77,7 @@ static enum mds_rc new_file(const char *shown, int writing, struct mds_h5 **out)
 /* Token files are complete when they get their name and never change after, so locks
  * only add failures: many ranks read one file, and Lustre is often mounted without
  * flock. */
-static hid_t access_list(void)
+static hid_t file_access_list(void)
 {
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
 
@@ -97,8 +97,8 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
 
     if (stat(path, &st) < 0)
         return mds_fail_open(MDS_EUSER, path);
-    MDS_TRY(new_file(path, 0, &f));
-    fapl = access_list();
+    MDS_TRY(alloc_file(path, 0, &f));
+    fapl = file_access_list();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
     cause_of_failure(cause); /* before any other call */
     H5Pclose(fapl);
@@ -120,22 +120,22 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
  * stripes, the page cache's large pages. */
 enum { LARGE = 8 << 20, STRIPE = 1 << 20 };
 
-static enum mds_rc create(const char *path, const char *shown, int checked,
-                          struct mds_h5 **out)
+static enum mds_rc create_file(const char *path, const char *shown, int checked,
+                               struct mds_h5 **out)
 {
     struct mds_h5 *f;
     enum mds_rc rc = MDS_OK;
     hid_t fapl;
 
-    MDS_TRY(new_file(shown, 1, &f));
-    fapl = access_list();
+    MDS_TRY(alloc_file(shown, 1, &f));
+    fapl = file_access_list();
     if (checked) {
         H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110);
         H5Pset_alignment(fapl, LARGE, STRIPE);
     }
     f->id = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     if (f->id < 0)
-        rc = mds_h5_trouble(f, "create", "the file");
+        rc = mds_h5_fail(f, "create", "the file");
     H5Pclose(fapl);
     if (rc)
         mds_h5_close(f);
@@ -146,13 +146,13 @@ static enum mds_rc create(const char *path, const char *shown, int checked,
 
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)
 {
-    return create(path, shown, 0, out);
+    return create_file(path, shown, 0, out);
 }
 
 enum mds_rc mds_h5_create_checked(const char *path, const char *shown,
                                   struct mds_h5 **out)
 {
-    return create(path, shown, 1, out);
+    return create_file(path, shown, 1, out);
 }
 
 enum mds_rc mds_h5_close(struct mds_h5 *f)
@@ -162,7 +162,7 @@ enum mds_rc mds_h5_close(struct mds_h5 *f)
     if (!f)
         return MDS_OK;
     if (f->id >= 0 && H5Fclose(f->id) < 0)
-        rc = mds_h5_trouble(f, "finish", "the file");
+        rc = mds_h5_fail(f, "finish", "the file");
     free(f->shown);
     free(f);
     return rc;
@@ -186,7 +186,7 @@ static enum mds_rc put_attribute(struct mds_h5 *f, const char *object, const cha
     herr_t err = attr < 0 ? -1 : H5Awrite(attr, type, value);
 
     if (err < 0)
-        mds_h5_trouble(f, "write attribute", name);
+        mds_h5_fail(f, "write attribute", name);
     if (attr >= 0)
         H5Aclose(attr);
     H5Sclose(space);
@@ -198,8 +198,8 @@ enum mds_rc mds_h5_put_int(struct mds_h5 *f, const char *name, int64_t value)
     return put_attribute(f, root, name, H5T_NATIVE_INT64, &value);
 }
 
-enum mds_rc mds_h5_put_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t value)
+enum mds_rc mds_h5_put_list_attribute(struct mds_h5 *f, const char *list,
+                                      const char *mark, int64_t value)
 {
     return put_attribute(f, list, mark, H5T_NATIVE_INT64, &value);
 }
@@ -239,7 +239,7 @@ static enum mds_rc open_attribute(struct mds_h5 *f, const char *object,
         return mds_fail(MDS_EUSER, "%s: has no attribute '%s'", f->shown, name);
     attr = H5Aopen_by_name(f->id, object, name, H5P_DEFAULT, H5P_DEFAULT);
     if (attr < 0)
-        return mds_h5_trouble(f, "open attribute", name);
+        return mds_h5_fail(f, "open attribute", name);
     type = H5Aget_type(attr);
     space = H5Aget_space(attr);
     fits = H5Tget_class(type) == want && H5Sget_simple_extent_npoints(space) == 1;
@@ -265,7 +265,7 @@ static enum mds_rc get_number(struct mds_h5 *f, const char *object, const char *
 
     MDS_TRY(open_attribute(f, object, name, want, &attr, &type));
     if (H5Aread(attr, memory, value) < 0)
-        rc = mds_h5_trouble(f, "read attribute", name);
+        rc = mds_h5_fail(f, "read attribute", name);
     H5Tclose(type);
     H5Aclose(attr);
     return rc;
@@ -276,8 +276,8 @@ enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
     return get_number(f, root, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
 }
 
-enum mds_rc mds_h5_get_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t *value)
+enum mds_rc mds_h5_get_list_attribute(struct mds_h5 *f, const char *list,
+                                      const char *mark, int64_t *value)
 {
     return get_number(f, list, mark, H5T_INTEGER, H5T_NATIVE_INT64, value);
 }
@@ -296,7 +296,7 @@ static enum mds_rc read_string(struct mds_h5 *f, const char *name, hid_t attr,
 
     if (H5Tis_variable_str(type) > 0) {
         if (H5Aread(attr, type, &text) < 0)
-            return mds_h5_trouble(f, "read attribute", name);
+            return mds_h5_fail(f, "read attribute", name);
         *value = mds_strdup(text ? text : "");
         H5free_memory(text);
         return *value ? MDS_OK : MDS_EMEM;
@@ -306,7 +306,7 @@ static enum mds_rc read_string(struct mds_h5 *f, const char *name, hid_t attr,
         return MDS_EMEM;
     if (H5Aread(attr, type, text) < 0) {
         free(text);
-        return mds_h5_trouble(f, "read attribute", name);
+        return mds_h5_fail(f, "read attribute", name);
     }
     *value = text;
     return MDS_OK;

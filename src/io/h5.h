@@ -14,7 +14,7 @@
 enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64 };
 
 struct mds_h5;
-struct mds_h5_set;
+struct mds_h5_dataset;
 
 /* `make` completes "not an HDF5 file (or truncated: ...): make it again with ...";
  * NULL: nothing to make it with. */
@@ -46,22 +46,23 @@ enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***value
 void mds_h5_free_strings(char **values, int64_t n);
 
 /* A 1-D data set of integers: created empty and appended to, or opened and read. */
-enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_type type,
-                              struct mds_h5_set **out);
-enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name,
-                            struct mds_h5_set **out);
+enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
+                                  enum mds_h5_type type, struct mds_h5_dataset **out);
+enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,
+                                struct mds_h5_dataset **out);
 /* Before its file; frees s in any case.  MDS_EIO if the last of what was appended could
  * not be written.  NULL is fine. */
-enum mds_rc mds_h5_set_close(struct mds_h5_set *s);
-int64_t mds_h5_set_length(const struct mds_h5_set *s);
+enum mds_rc mds_h5_dataset_close(struct mds_h5_dataset *s);
+int64_t mds_h5_dataset_length(const struct mds_h5_dataset *s);
 
 /* n values of the set's own type, at the end. */
-enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t n);
+enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
+                                  int64_t n);
 /* count values from first, converted; a value that does not fit is clipped by HDF5.
  * MDS_EBUG outside the set. */
-enum mds_rc mds_h5_set_read_i32(struct mds_h5_set *s, int64_t first, int64_t count,
-                                int32_t *values);
-enum mds_rc mds_h5_set_read_i64(struct mds_h5_set *s, int64_t first, int64_t count,
-                                int64_t *values);
+enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
+                                    int64_t count, int32_t *values);
+enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,
+                                    int64_t count, int64_t *values);
 
 #endif

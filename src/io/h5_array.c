@@ -14,8 +14,8 @@ hid_t mds_h5_checked_list(int ndim, const hsize_t *chunk)
     return dcpl;
 }
 
-hid_t mds_h5_new_set(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
-                     hid_t dcpl)
+hid_t mds_h5_create_dataset(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
+                            hid_t dcpl)
 {
     hid_t lcpl = H5Pcreate(H5P_LINK_CREATE), id;
 
@@ -28,7 +28,7 @@ hid_t mds_h5_new_set(struct mds_h5 *f, const char *name, hid_t type, hid_t space
 
 /* ---- lists with a place ---- */
 
-static hid_t stored_type(enum mds_h5_element element)
+static hid_t element_type(enum mds_h5_element element)
 {
     return element == MDS_H5_F32 ? H5T_IEEE_F32LE : H5T_STD_U64LE;
 }
@@ -45,23 +45,23 @@ enum mds_rc mds_h5_reserve(struct mds_h5 *f, const char *name,
     H5Pset_layout(dcpl, H5D_CONTIGUOUS);
     H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
-    id = mds_h5_new_set(f, name, stored_type(element), space, dcpl);
+    id = mds_h5_create_dataset(f, name, element_type(element), space, dcpl);
     if (id >= 0)
         at = H5Dget_offset(id);
     if (at == HADDR_UNDEF)
-        rc = mds_h5_trouble(f, "create", name);
+        rc = mds_h5_fail(f, "create", name);
     if (id >= 0 && H5Dclose(id) < 0 && !rc)
-        rc = mds_h5_trouble(f, "create", name);
+        rc = mds_h5_fail(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(space);
     *place = (int64_t)at;
     return rc;
 }
 
-static int fits(hid_t id, enum mds_h5_element element, hsize_t *length)
+static int is_list_of(hid_t id, enum mds_h5_element element, hsize_t *length)
 {
     hid_t type = H5Dget_type(id), space = H5Dget_space(id);
-    int yes = H5Tequal(type, stored_type(element)) > 0 &&
+    int yes = H5Tequal(type, element_type(element)) > 0 &&
               H5Sget_simple_extent_ndims(space) == 1 &&
               H5Sget_simple_extent_dims(space, length, NULL) == 1 &&
               *length <= INT64_MAX / 8;
@@ -80,8 +80,8 @@ enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
     int good;
 
     if (id < 0)
-        return mds_h5_trouble(f, "open", name);
-    good = fits(id, element, &length);
+        return mds_h5_fail(f, "open", name);
+    good = is_list_of(id, element, &length);
     at = H5Dget_offset(id);
     H5Dclose(id);
     if (!good || at == HADDR_UNDEF)
@@ -94,7 +94,7 @@ enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
 
 /* ---- virtual ---- */
 
-static herr_t map_source(hid_t dcpl, hid_t whole, const struct mds_h5_source *a)
+static herr_t map_virtual_source(hid_t dcpl, hid_t whole, const struct mds_h5_source *a)
 {
     hsize_t at = (hsize_t)a->at, n = (hsize_t)(a->rows * a->cols), length = at + n;
     hsize_t start[2] = {(hsize_t)a->row, (hsize_t)a->col};
@@ -121,13 +121,13 @@ enum mds_rc mds_h5_put_virtual(struct mds_h5 *f, const char *name, int64_t rows,
     herr_t err = H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &missing);
 
     for (int64_t i = 0; err >= 0 && i < n; i++)
-        err = map_source(dcpl, whole, &source[i]);
+        err = map_virtual_source(dcpl, whole, &source[i]);
     if (err >= 0)
         err = H5Sselect_all(whole);
     if (err >= 0)
-        id = mds_h5_new_set(f, name, H5T_IEEE_F32LE, whole, dcpl);
+        id = mds_h5_create_dataset(f, name, H5T_IEEE_F32LE, whole, dcpl);
     if (id < 0 || H5Dclose(id) < 0)
-        rc = mds_h5_trouble(f, "create", name);
+        rc = mds_h5_fail(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(whole);
     return rc;

@@ -21,10 +21,10 @@ enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
                           enum mds_h5_element element, int64_t *n, int64_t *place);
 
 /* A number that belongs to a list (HDF5: an attribute). */
-enum mds_rc mds_h5_put_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t value);
-enum mds_rc mds_h5_get_mark(struct mds_h5 *f, const char *list, const char *mark,
-                            int64_t *value);
+enum mds_rc mds_h5_put_list_attribute(struct mds_h5 *f, const char *list,
+                                      const char *mark, int64_t value);
+enum mds_rc mds_h5_get_list_attribute(struct mds_h5 *f, const char *list,
+                                      const char *mark, int64_t *value);
 
 /* ---- one whole made of parts in other files ---- */
 

@@ -14,7 +14,7 @@ struct mds_h5 {
 };
 
 /* Record "FILE: cannot WHAT NAME (HDF5: cause)". */
-enum mds_rc mds_h5_trouble(const struct mds_h5 *f, const char *what, const char *name);
+enum mds_rc mds_h5_fail(const struct mds_h5 *f, const char *what, const char *name);
 
 /* Refuse a set whose values HDF5 would make up or gather elsewhere: in other files, or
  * beyond the end of this one, where it reads zeros and does not complain.  And chunks
@@ -28,7 +28,7 @@ hid_t mds_h5_string_type(void);
 hid_t mds_h5_checked_list(int ndim, const hsize_t *chunk);
 
 /* A new set, with the groups on the way to it; negative on failure. */
-hid_t mds_h5_new_set(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
-                     hid_t dcpl);
+hid_t mds_h5_create_dataset(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
+                            hid_t dcpl);
 
 #endif

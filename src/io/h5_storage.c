@@ -6,7 +6,8 @@
  * and a list of chunks of a few bytes takes a look-up for each. */
 static const int64_t chunk_max = 64 << 20, chunk_min = 1024, short_list = 1 << 20;
 
-static enum mds_rc elsewhere(const struct mds_h5 *f, const char *name, const char *kind)
+static enum mds_rc refuse_external_storage(const struct mds_h5 *f, const char *name,
+                                           const char *kind)
 {
     return mds_fail(MDS_EUSER,
                     "%s: %s keeps its values in other files (%s), and what is missing "
@@ -36,15 +37,15 @@ static enum mds_rc check_chunk(const struct mds_h5 *f, hid_t dcpl, const char *n
 /* Deflate packs zeros to a thousandth; nothing packs tokens to less than this. */
 static const double packed_least = 1.0 / 4096;
 
-static enum mds_rc check_size(const struct mds_h5 *f, hid_t set, const char *name,
-                              double bytes, int packed)
+static enum mds_rc check_stored_size(const struct mds_h5 *f, hid_t set,
+                                     const char *name, double bytes, int packed)
 {
     hid_t file = H5Iget_file_id(set); /* another one behind an external link */
     hsize_t size = 0;
     herr_t err = file < 0 ? -1 : H5Fget_filesize(file, &size);
 
     if (err < 0)
-        mds_h5_trouble(f, "find the size of", "the file");
+        mds_h5_fail(f, "find the size of", "the file");
     if (file >= 0)
         H5Fclose(file);
     if (err < 0)
@@ -58,18 +59,18 @@ static enum mds_rc check_size(const struct mds_h5 *f, hid_t set, const char *nam
     return MDS_OK;
 }
 
-static enum mds_rc check(const struct mds_h5 *f, hid_t set, hid_t dcpl,
-                         const char *name, double bytes, double item)
+static enum mds_rc check_layout(const struct mds_h5 *f, hid_t set, hid_t dcpl,
+                                const char *name, double bytes, double item)
 {
     H5D_layout_t layout = H5Pget_layout(dcpl);
 
     if (layout == H5D_VIRTUAL)
-        return elsewhere(f, name, "a virtual data set");
+        return refuse_external_storage(f, name, "a virtual data set");
     if (H5Pget_external_count(dcpl) > 0)
-        return elsewhere(f, name, "external storage");
+        return refuse_external_storage(f, name, "external storage");
     if (layout == H5D_CHUNKED)
         MDS_TRY(check_chunk(f, dcpl, name, bytes, item));
-    return check_size(f, set, name, bytes, H5Pget_nfilters(dcpl) > 0);
+    return check_stored_size(f, set, name, bytes, H5Pget_nfilters(dcpl) > 0);
 }
 
 enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *name)
@@ -78,7 +79,7 @@ enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *
     hid_t type = H5Dget_type(set);
     double item = (double)H5Tget_size(type);
     double bytes = item * (double)H5Sget_simple_extent_npoints(space);
-    enum mds_rc rc = check(f, set, dcpl, name, bytes, item);
+    enum mds_rc rc = check_layout(f, set, dcpl, name, bytes, item);
 
     H5Tclose(type);
     H5Sclose(space);

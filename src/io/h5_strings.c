@@ -15,12 +15,12 @@ enum mds_rc mds_h5_put_strings(struct mds_h5 *f, const char *name,
     hsize_t count = (hsize_t)n;
     hid_t type = mds_h5_string_type();
     hid_t space = H5Screate_simple(1, &count, NULL);
-    hid_t set = mds_h5_new_set(f, name, type, space, H5P_DEFAULT);
+    hid_t set = mds_h5_create_dataset(f, name, type, space, H5P_DEFAULT);
     enum mds_rc rc = MDS_OK;
 
     if (set < 0 ||
         (n > 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0))
-        rc = mds_h5_trouble(f, "write", name);
+        rc = mds_h5_fail(f, "write", name);
     if (set >= 0)
         H5Dclose(set);
     H5Sclose(space);
@@ -64,7 +64,7 @@ static enum mds_rc read_strings(struct mds_h5 *f, const char *name, hid_t set,
     if (!theirs)
         goto close_type;
     if (n > 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, theirs) < 0) {
-        rc = mds_h5_trouble(f, "read", name);
+        rc = mds_h5_fail(f, "read", name);
         goto free_theirs;
     }
     rc = copy_strings(theirs, n, out);
@@ -86,7 +86,7 @@ enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***value
 
     set = H5Dopen2(f->id, name, H5P_DEFAULT);
     if (set < 0)
-        return mds_h5_trouble(f, "open", name);
+        return mds_h5_fail(f, "open", name);
     type = H5Dget_type(set);
     space = H5Dget_space(set);
     count = H5Sget_simple_extent_npoints(space);

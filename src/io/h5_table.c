@@ -12,34 +12,36 @@ enum { CHUNK_ROWS = 4096 };
 /* More bytes than any index takes: a larger size is a damaged file. */
 static const int64_t bytes_max = INT64_C(1) << 40;
 
-static enum mds_rc put(struct mds_h5 *f, const char *name, hid_t type, int ndim,
-                       const hsize_t *dims, const void *values)
+static enum mds_rc write_checked_dataset(struct mds_h5 *f, const char *name, hid_t type,
+                                         int ndim, const hsize_t *dims,
+                                         const void *values)
 {
     hsize_t chunk[2] = {dims[0] < CHUNK_ROWS ? dims[0] : CHUNK_ROWS,
                         ndim > 1 ? dims[1] : 1};
     hid_t space = H5Screate_simple(ndim, dims, NULL);
     hid_t dcpl = mds_h5_checked_list(ndim, chunk);
-    hid_t id = mds_h5_new_set(f, name, type, space, dcpl);
+    hid_t id = mds_h5_create_dataset(f, name, type, space, dcpl);
     enum mds_rc rc = MDS_OK;
 
     if (id < 0 || H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
-        rc = mds_h5_trouble(f, "write", name);
+        rc = mds_h5_fail(f, "write", name);
     if (id >= 0 && H5Dclose(id) < 0 && !rc)
-        rc = mds_h5_trouble(f, "write", name);
+        rc = mds_h5_fail(f, "write", name);
     H5Pclose(dcpl);
     H5Sclose(space);
     return rc;
 }
 
 /* Dimensions of a set of the class wanted; id and type are the caller's to close. */
-static enum mds_rc open_set(struct mds_h5 *f, const char *name, H5T_class_t want,
-                            int ndim, hsize_t *dims, hid_t *id, hid_t *type)
+static enum mds_rc open_checked_dataset(struct mds_h5 *f, const char *name,
+                                        H5T_class_t want, int ndim, hsize_t *dims,
+                                        hid_t *id, hid_t *type)
 {
     hid_t set = H5Dopen2(f->id, name, H5P_DEFAULT), space;
     int fits;
 
     if (set < 0)
-        return mds_h5_trouble(f, "open", name);
+        return mds_h5_fail(f, "open", name);
     *type = H5Dget_type(set);
     space = H5Dget_space(set);
     fits = H5Tget_class(*type) == want && H5Tis_variable_str(*type) <= 0 &&
@@ -55,8 +57,8 @@ static enum mds_rc open_set(struct mds_h5 *f, const char *name, H5T_class_t want
     return mds_fail(MDS_EUSER, "%s: %s is not the table it should be", f->shown, name);
 }
 
-static enum mds_rc get(struct mds_h5 *f, const char *name, hid_t id, hid_t type,
-                       size_t n, size_t size, void **out)
+static enum mds_rc read_whole_dataset(struct mds_h5 *f, const char *name, hid_t id,
+                                      hid_t type, size_t n, size_t size, void **out)
 {
     void *values = mds_zalloc(n, size);
 
@@ -64,7 +66,7 @@ static enum mds_rc get(struct mds_h5 *f, const char *name, hid_t id, hid_t type,
         return MDS_EMEM;
     if (H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) {
         free(values);
-        return mds_h5_trouble(f, "read", name);
+        return mds_h5_fail(f, "read", name);
     }
     *out = values;
     return MDS_OK;
@@ -75,7 +77,7 @@ enum mds_rc mds_h5_put_table(struct mds_h5 *f, const char *name, const int64_t *
 {
     hsize_t dims[2] = {(hsize_t)n, (hsize_t)cols};
 
-    return put(f, name, H5T_NATIVE_INT64, 2, dims, values);
+    return write_checked_dataset(f, name, H5T_NATIVE_INT64, 2, dims, values);
 }
 
 enum mds_rc mds_h5_get_table(struct mds_h5 *f, const char *name, int64_t cols,
@@ -86,13 +88,13 @@ enum mds_rc mds_h5_get_table(struct mds_h5 *f, const char *name, int64_t cols,
     void *got = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(open_set(f, name, H5T_INTEGER, 2, dims, &id, &type));
+    MDS_TRY(open_checked_dataset(f, name, H5T_INTEGER, 2, dims, &id, &type));
     if (dims[1] != (hsize_t)cols)
         rc = mds_fail(MDS_EUSER, "%s: %s has %lld columns, not %lld", f->shown, name,
                       (long long)dims[1], (long long)cols);
     else
-        rc = get(f, name, id, H5T_NATIVE_INT64, dims[0] * dims[1], sizeof **values,
-                 &got);
+        rc = read_whole_dataset(f, name, id, H5T_NATIVE_INT64, dims[0] * dims[1],
+                                sizeof **values, &got);
     H5Tclose(type);
     H5Dclose(id);
     if (!rc) {
@@ -116,7 +118,7 @@ enum mds_rc mds_h5_put_texts(struct mds_h5 *f, const char *name, const char *tex
 {
     hsize_t count = (hsize_t)n;
     hid_t type = text_type(width);
-    enum mds_rc rc = put(f, name, type, 1, &count, text);
+    enum mds_rc rc = write_checked_dataset(f, name, type, 1, &count, text);
 
     H5Tclose(type);
     return rc;
@@ -131,9 +133,9 @@ enum mds_rc mds_h5_get_texts(struct mds_h5 *f, const char *name, char **text,
     void *got = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(open_set(f, name, H5T_STRING, 1, &count, &id, &type));
+    MDS_TRY(open_checked_dataset(f, name, H5T_STRING, 1, &count, &id, &type));
     size = H5Tget_size(type);
-    rc = get(f, name, id, type, count, size, &got);
+    rc = read_whole_dataset(f, name, id, type, count, size, &got);
     H5Tclose(type);
     H5Dclose(id);
     if (rc)

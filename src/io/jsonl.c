@@ -22,7 +22,7 @@ struct mds_jsonl {
 /* ---- an earlier run's records ---- */
 
 /* A record of ours: no spaces, and no such key within a text. */
-static int is_beyond(const char *line, const char *key, int64_t most)
+static int is_record_above(const char *line, const char *key, int64_t most)
 {
     const char *at = strstr(line, key);
 
@@ -30,8 +30,8 @@ static int is_beyond(const char *line, const char *key, int64_t most)
 }
 
 /* *dropped: how many lines were not copied; or -1, the disk is in trouble. */
-static void copy_until(FILE *from, FILE *to, const char *key, int64_t most,
-                       int64_t *dropped)
+static void copy_records_up_to(FILE *from, FILE *to, const char *key, int64_t most,
+                               int64_t *dropped)
 {
     char *line = NULL;
     size_t room = 0;
@@ -39,7 +39,7 @@ static void copy_until(FILE *from, FILE *to, const char *key, int64_t most,
 
     *dropped = 0;
     while (*dropped >= 0 && (n = getline(&line, &room, from)) > 0) {
-        if (line[n - 1] != '\n' || is_beyond(line, key, most))
+        if (line[n - 1] != '\n' || is_record_above(line, key, most))
             ++*dropped;
         else if (fwrite(line, 1, (size_t)n, to) != (size_t)n)
             *dropped = -1;
@@ -49,13 +49,14 @@ static void copy_until(FILE *from, FILE *to, const char *key, int64_t most,
     free(line);
 }
 
-static enum mds_rc cut(FILE *from, const char *path, const char *key, int64_t most)
+static enum mds_rc rewrite_without_later(FILE *from, const char *path, const char *key,
+                                         int64_t most)
 {
     struct mds_output out = {0};
     int64_t dropped;
 
     MDS_TRY(mds_output_open(path, &out));
-    copy_until(from, out.file, key, most, &dropped);
+    copy_records_up_to(from, out.file, key, most, &dropped);
     if (dropped > 0)
         return mds_output_commit(&out);
     mds_output_abandon(&out);
@@ -64,7 +65,7 @@ static enum mds_rc cut(FILE *from, const char *path, const char *key, int64_t mo
                : MDS_OK;
 }
 
-enum mds_rc mds_jsonl_cut(const char *path, const char *key, int64_t most)
+enum mds_rc mds_jsonl_truncate(const char *path, const char *key, int64_t most)
 {
     struct mds_str quoted = {0};
     struct stat st;
@@ -77,7 +78,7 @@ enum mds_rc mds_jsonl_cut(const char *path, const char *key, int64_t most)
     if (!from)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     mds_str_add(&quoted, "\"%s\":", key);
-    rc = quoted.failed ? MDS_EMEM : cut(from, path, quoted.s, most);
+    rc = quoted.failed ? MDS_EMEM : rewrite_without_later(from, path, quoted.s, most);
     mds_str_fini(&quoted);
     fclose(from);
     return rc;
@@ -118,7 +119,7 @@ void mds_jsonl_begin(struct mds_jsonl *j)
     mds_str_add(&j->line, "{");
 }
 
-static void add_key(struct mds_jsonl *j, const char *key)
+static void add_json_key(struct mds_jsonl *j, const char *key)
 {
     if (j->line.len > 1)
         mds_str_add(&j->line, ",");
@@ -128,7 +129,7 @@ static void add_key(struct mds_jsonl *j, const char *key)
 
 void mds_jsonl_add_string(struct mds_jsonl *j, const char *key, const char *value)
 {
-    add_key(j, key);
+    add_json_key(j, key);
     if (value)
         mds_json_quote(value, &j->line);
     else
@@ -137,7 +138,7 @@ void mds_jsonl_add_string(struct mds_jsonl *j, const char *key, const char *valu
 
 void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value)
 {
-    add_key(j, key);
+    add_json_key(j, key);
     mds_str_add(&j->line, "%lld", (long long)value);
 }
 
@@ -145,7 +146,7 @@ void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value)
 {
     char text[32];
 
-    add_key(j, key);
+    add_json_key(j, key);
     if (!isfinite(value)) {
         mds_str_add(&j->line, "null");
         return;

@@ -12,7 +12,7 @@ struct mds_jsonl;
 /* Drop the records whose integer `key` is above `most`, and a last one that was not
  * finished: for a run that goes on from an earlier place.  What is no regular file, or
  * not there, is left alone. */
-enum mds_rc mds_jsonl_cut(const char *path, const char *key, int64_t most);
+enum mds_rc mds_jsonl_truncate(const char *path, const char *key, int64_t most);
 
 /* Create (or empty) the file, or with append keep what it has. */
 enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out);

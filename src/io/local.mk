@@ -8,7 +8,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/gunzip.c src/io/gunzip.h \
   src/io/h5.c src/io/h5.h src/io/h5_internal.h \
   src/io/h5_array.c src/io/h5_array.h \
-  src/io/h5_set.c \
+  src/io/h5_dataset.c \
   src/io/h5_storage.c \
   src/io/h5_strings.c \
   src/io/h5_table.c \
@@ -17,7 +17,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/output.c src/io/output.h \
   src/io/reader.c src/io/reader.h \
   src/io/sha256.c src/io/sha256.h \
-  src/io/spill.c src/io/spill.h \
+  src/io/scratch_file.c src/io/scratch_file.h \
   src/io/worker.c src/io/worker.h \
   src/io/xxh64.c src/io/xxh64.h
 io_libs = src/io/libmds_io.a $(base_libs) $(HDF5_LIBS) $(ZLIB_LIBS)
@@ -28,7 +28,7 @@ tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDFLAGS = -Wl,--wrap=inflate
 tests_unit_io_LDADD = $(io_libs) $(CMOCKA_LIBS)
 
-unit_tests += tests/unit/spill
-tests_unit_spill_SOURCES = tests/unit/spill.c tests/unit/scratch.h
-tests_unit_spill_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_spill_LDADD = $(io_libs) $(CMOCKA_LIBS)
+unit_tests += tests/unit/scratch_file
+tests_unit_scratch_file_SOURCES = tests/unit/scratch_file.c tests/unit/scratch.h
+tests_unit_scratch_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_scratch_file_LDADD = $(io_libs) $(CMOCKA_LIBS)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void forget(struct mds_output *o)
+static void free_output(struct mds_output *o)
 {
     free(o->path);
     free(o->partial);
@@ -19,7 +19,7 @@ static void forget(struct mds_output *o)
 
 /* Whether no other process has begun to write it since; -1, and errno, where that
  * cannot be told. */
-static int is_ours(const struct mds_output *o)
+static int owns_partial_file(const struct mds_output *o)
 {
     struct stat open, named;
 
@@ -54,7 +54,7 @@ enum mds_rc mds_output_open(const char *path, struct mds_output *out)
     return MDS_OK;
 
 forget_o:
-    forget(&o);
+    free_output(&o);
     return rc;
 }
 
@@ -62,15 +62,15 @@ void mds_output_abandon(struct mds_output *o)
 {
     if (!o->file)
         return;
-    if (is_ours(o) > 0)
+    if (owns_partial_file(o) > 0)
         unlink(o->partial);
     fclose(o->file);
-    forget(o);
+    free_output(o);
 }
 
 /* Make the new name itself survive a crash.  The file is there in any case, so what
  * cannot be synced is no failure. */
-static void sync_folder_of(const char *path)
+static void fsync_parent_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder = mds_strdup(slash ? path : ".");
@@ -88,7 +88,7 @@ enum mds_rc mds_output_commit(struct mds_output *o)
     enum mds_rc rc = MDS_OK;
     int ours = 0;
 
-    if (fflush(o->file) || fsync(fileno(o->file)) || (ours = is_ours(o)) < 0)
+    if (fflush(o->file) || fsync(fileno(o->file)) || (ours = owns_partial_file(o)) < 0)
         rc = mds_fail_write(MDS_EIO, o->path);
     else if (!ours)
         rc = mds_fail(MDS_EIO,
@@ -101,8 +101,8 @@ enum mds_rc mds_output_commit(struct mds_output *o)
         mds_output_abandon(o);
         return rc;
     }
-    sync_folder_of(o->path);
+    fsync_parent_folder(o->path);
     fclose(o->file);
-    forget(o);
+    free_output(o);
     return MDS_OK;
 }

@@ -26,7 +26,7 @@ struct mds_reader {
     int started, at_end;       /* at_end: nothing more to read into raw */
 };
 
-static enum mds_rc new_reader(const char *name, struct mds_reader **out)
+static enum mds_rc alloc_reader(const char *name, struct mds_reader **out)
 {
     struct mds_reader *r = mds_zalloc(1, sizeof *r);
 
@@ -49,7 +49,7 @@ enum mds_rc mds_reader_open(const char *path, struct mds_reader **out)
     int std = strcmp(path, "-") == 0;
     struct mds_reader *r;
 
-    MDS_TRY(new_reader(std ? "standard input" : path, &r));
+    MDS_TRY(alloc_reader(std ? "standard input" : path, &r));
     r->fd = std ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0) {
         mds_fail_open(MDS_EUSER, r->name);
@@ -63,7 +63,7 @@ enum mds_rc mds_reader_open(const char *path, struct mds_reader **out)
 enum mds_rc mds_reader_memory(const void *bytes, size_t n, const char *name,
                               struct mds_reader **out)
 {
-    MDS_TRY(new_reader(name, out));
+    MDS_TRY(alloc_reader(name, out));
     (*out)->memory = bytes;
     (*out)->memory_left = n;
     return MDS_OK;
@@ -102,7 +102,7 @@ static ssize_t read_some(struct mds_reader *r, unsigned char *to, size_t n)
 }
 
 /* Fill raw anew, wholly unless the input ends (pipes give little at a time). */
-static enum mds_rc refill(struct mds_reader *r)
+static enum mds_rc refill_raw(struct mds_reader *r)
 {
     r->raw_pos = r->raw_len = 0;
     while (!r->at_end && r->raw_len < BLOCK) {
@@ -131,9 +131,9 @@ static const struct {
 };
 
 /* Read the first block and tell by its first bytes what it is. */
-static enum mds_rc start(struct mds_reader *r)
+static enum mds_rc detect_compression(struct mds_reader *r)
 {
-    MDS_TRY(refill(r));
+    MDS_TRY(refill_raw(r));
     r->started = 1;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (r->raw_len >= 4 && memcmp(r->raw, refused[i].magic, refused[i].length) == 0)
@@ -155,7 +155,7 @@ static enum mds_rc next_inflated(struct mds_reader *r, size_t *n)
         size_t used, made;
 
         if (r->raw_pos == r->raw_len)
-            MDS_TRY(refill(r));
+            MDS_TRY(refill_raw(r));
         /* Without input too: zlib may hold back what did not fit the last time. */
         MDS_TRY(mds_gunzip_run(r->gunzip, r->raw + r->raw_pos, r->raw_len - r->raw_pos,
                                &used, r->text + have, BLOCK - have, &made));
@@ -178,9 +178,9 @@ enum mds_rc mds_reader_next(struct mds_reader *r, const unsigned char **block,
                             size_t *n)
 {
     if (!r->started)
-        MDS_TRY(start(r));
+        MDS_TRY(detect_compression(r));
     else if (!r->gunzip)
-        MDS_TRY(refill(r));
+        MDS_TRY(refill_raw(r));
     if (r->gunzip) {
         MDS_TRY(next_inflated(r, n));
         *block = r->text;

@@ -26,35 +26,39 @@ void mds_sha256_init(struct mds_sha256 *s)
     s->bytes = 0;
 }
 
-static uint32_t rotr(uint32_t x, int n)
+static uint32_t rotate_right(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void expand(const unsigned char block[64], uint32_t w[64])
+static void expand_message_schedule(const unsigned char block[64], uint32_t w[64])
 {
     for (int t = 0; t < 16; t++)
         w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
                (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
     for (int t = 16; t < 64; t++) {
-        uint32_t s0 = rotr(w[t - 15], 7) ^ rotr(w[t - 15], 18) ^ w[t - 15] >> 3;
-        uint32_t s1 = rotr(w[t - 2], 17) ^ rotr(w[t - 2], 19) ^ w[t - 2] >> 10;
+        uint32_t s0 =
+            rotate_right(w[t - 15], 7) ^ rotate_right(w[t - 15], 18) ^ w[t - 15] >> 3;
+        uint32_t s1 =
+            rotate_right(w[t - 2], 17) ^ rotate_right(w[t - 2], 19) ^ w[t - 2] >> 10;
 
         w[t] = w[t - 16] + s0 + w[t - 7] + s1;
     }
 }
 
-static void compress(uint32_t h[8], const unsigned char block[64])
+static void compress_block(uint32_t h[8], const unsigned char block[64])
 {
     uint32_t w[64], v[8];
 
-    expand(block, w);
+    expand_message_schedule(block, w);
     memcpy(v, h, sizeof v);
     for (int t = 0; t < 64; t++) {
-        uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25);
+        uint32_t s1 =
+            rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
         uint32_t choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
         uint32_t t1 = v[7] + s1 + choose + round_constants[t] + w[t];
-        uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22);
+        uint32_t s0 =
+            rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
         uint32_t major = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
 
         memmove(v + 1, v, 7 * sizeof *v);
@@ -75,11 +79,11 @@ void mds_sha256_add(struct mds_sha256 *s, const void *bytes, size_t n)
         size_t take = 64 - held < n ? 64 - held : n;
 
         if (take == 64) {
-            compress(s->h, p);
+            compress_block(s->h, p);
         } else {
             memcpy(s->block + held, p, take);
             if (held + take == 64)
-                compress(s->h, s->block);
+                compress_block(s->h, s->block);
         }
         held = (held + take) % 64;
         p += take;

@@ -10,16 +10,16 @@
 struct mds_worker {
     pthread_mutex_t lock; /* of all that follows, and of the jobs' own fields */
     pthread_cond_t work, done;
-    struct mds_job *first, **last; /* queue */
+    struct mds_task *first, **last; /* queue */
     int stop;
     int threads;
     pthread_t thread[];
 };
 
 /* With the lock held: the next job, or NULL when it is time to leave. */
-static struct mds_job *next_job(struct mds_worker *w)
+static struct mds_task *wait_for_next_task(struct mds_worker *w)
 {
-    struct mds_job *job;
+    struct mds_task *job;
 
     while (!w->first && !w->stop)
         pthread_cond_wait(&w->work, &w->lock);
@@ -32,13 +32,13 @@ static struct mds_job *next_job(struct mds_worker *w)
     return job;
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
     struct mds_worker *w = arg;
-    struct mds_job *job;
+    struct mds_task *job;
 
     pthread_mutex_lock(&w->lock);
-    while ((job = next_job(w))) {
+    while ((job = wait_for_next_task(w))) {
         pthread_mutex_unlock(&w->lock);
         job->run(job);
         pthread_mutex_lock(&w->lock);
@@ -50,7 +50,7 @@ static void *work(void *arg)
 }
 
 /* Starts the threads with all signals blocked, which they inherit. */
-static int start_threads(struct mds_worker *w, int threads)
+static int start_worker_threads(struct mds_worker *w, int threads)
 {
     sigset_t all, before;
     int err = 0;
@@ -58,7 +58,7 @@ static int start_threads(struct mds_worker *w, int threads)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (!err && w->threads < threads) {
-        err = pthread_create(&w->thread[w->threads], NULL, work, w);
+        err = pthread_create(&w->thread[w->threads], NULL, worker_main, w);
         if (!err)
             w->threads++;
     }
@@ -78,7 +78,7 @@ enum mds_rc mds_worker_create(int threads, struct mds_worker **out)
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->work, NULL);
     pthread_cond_init(&w->done, NULL);
-    err = start_threads(w, threads);
+    err = start_worker_threads(w, threads);
     if (err) {
         mds_worker_destroy(w);
         return mds_fail(MDS_EMEM, "a helper thread cannot be started: %s",
@@ -104,7 +104,7 @@ void mds_worker_destroy(struct mds_worker *w)
     free(w);
 }
 
-void mds_worker_start(struct mds_worker *w, struct mds_job *job)
+void mds_worker_start(struct mds_worker *w, struct mds_task *job)
 {
     pthread_mutex_lock(&w->lock);
     job->next = NULL;
@@ -115,7 +115,7 @@ void mds_worker_start(struct mds_worker *w, struct mds_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-int mds_worker_done(struct mds_worker *w, struct mds_job *job)
+int mds_worker_done(struct mds_worker *w, struct mds_task *job)
 {
     int busy;
 
@@ -125,7 +125,7 @@ int mds_worker_done(struct mds_worker *w, struct mds_job *job)
     return !busy;
 }
 
-void mds_worker_wait(struct mds_worker *w, struct mds_job *job)
+void mds_worker_wait(struct mds_worker *w, struct mds_task *job)
 {
     pthread_mutex_lock(&w->lock);
     while (job->busy)

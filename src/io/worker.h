@@ -12,9 +12,9 @@ struct mds_worker;
 
 /* One job; the caller embeds it, zero-initialised but for run, and leaves it and what
  * it uses alone from start to wait. */
-struct mds_job {
-    void (*run)(struct mds_job *job);
-    struct mds_job *next; /* these are worker.c's */
+struct mds_task {
+    void (*run)(struct mds_task *job);
+    struct mds_task *next; /* these are worker.c's */
     int busy;
 };
 
@@ -24,12 +24,12 @@ enum mds_rc mds_worker_create(int threads, struct mds_worker **out);
 /* Does what was started first.  NULL is fine. */
 void mds_worker_destroy(struct mds_worker *w);
 
-void mds_worker_start(struct mds_worker *w, struct mds_job *job);
+void mds_worker_start(struct mds_worker *w, struct mds_task *job);
 
 /* Whether the job is done; so is one that was never started. */
-int mds_worker_done(struct mds_worker *w, struct mds_job *job);
+int mds_worker_done(struct mds_worker *w, struct mds_task *job);
 
 /* Block until the job is done; at once if it was never started. */
-void mds_worker_wait(struct mds_worker *w, struct mds_job *job);
+void mds_worker_wait(struct mds_worker *w, struct mds_task *job);
 
 #endif

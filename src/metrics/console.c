@@ -92,7 +92,7 @@ void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
     mds_str_fini(&line);
 }
 
-static void add_loss(struct mds_str *out, const char *what, double loss)
+static void append_loss(struct mds_str *out, const char *what, double loss)
 {
     if (!isnan(loss))
         mds_str_add(out, ", %s loss %.4f", what, loss);
@@ -112,9 +112,9 @@ void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
                     summary->iteration, run->iters, time);
     if (!run->evaluation && strcmp(summary->reason, "iterations") != 0)
         mds_str_add(out, " (ended by %s)", summary->reason);
-    add_loss(out, "training", summary->train_loss);
-    add_loss(out, "validation", summary->valid_loss);
-    add_loss(out, "test", summary->test_loss);
+    append_loss(out, "training", summary->train_loss);
+    append_loss(out, "validation", summary->valid_loss);
+    append_loss(out, "test", summary->test_loss);
     if (!isnan(run->unigram_entropy_nats))
         mds_str_add(out, "; unigram entropy %.4f", run->unigram_entropy_nats);
     mds_str_add(out, " (nats per token)\n");

@@ -3,8 +3,8 @@
 
 #include "base/units.h"
 
-static void row(struct mds_str *out, const char *name, double now, double peak,
-                double total_peak)
+static void append_memory_row(struct mds_str *out, const char *name, double now,
+                              double peak, double total_peak)
 {
     char now_text[32], peak_text[32];
 
@@ -24,7 +24,8 @@ void mds_memory_table(struct mds_str *out, size_t n, const char *const *names,
         if (peak[i] == 0)
             continue;
         now += (double)current[i];
-        row(out, names[i], (double)current[i], (double)peak[i], (double)total_peak);
+        append_memory_row(out, names[i], (double)current[i], (double)peak[i],
+                          (double)total_peak);
     }
-    row(out, "all", now, (double)total_peak, (double)total_peak);
+    append_memory_row(out, "all", now, (double)total_peak, (double)total_peak);
 }

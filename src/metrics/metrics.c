@@ -35,7 +35,7 @@ static int64_t step_tokens(const struct mds_metrics *m)
 }
 
 /* What cannot be written is no reason to lose what was trained. */
-static void note(struct mds_metrics *m)
+static void record_write_failure(struct mds_metrics *m)
 {
     if (m->opened)
         mds_warn("%s; nothing more goes there, the run goes on", mds_fail_text());
@@ -46,7 +46,7 @@ static void note(struct mds_metrics *m)
 }
 
 /* Print text, over a progress line if there is one, and release it. */
-static void say(struct mds_metrics *m, struct mds_str *text)
+static void print_text(struct mds_metrics *m, struct mds_str *text)
 {
     enum mds_rc rc = text->failed ? MDS_EMEM : MDS_OK;
 
@@ -57,7 +57,7 @@ static void say(struct mds_metrics *m, struct mds_str *text)
     mds_str_fini(text);
     if (rc) {
         m->mute = 1;
-        note(m);
+        record_write_failure(m);
     }
 }
 
@@ -75,32 +75,32 @@ static void end_record(struct mds_metrics *m)
 {
     if (!mds_jsonl_end(m->json))
         return;
-    note(m);
+    record_write_failure(m);
     (void)mds_jsonl_close(m->json);
     m->json = NULL;
 }
 
-static void give_up_charts(struct mds_metrics *m)
+static void close_failed_tensorboard(struct mds_metrics *m)
 {
-    note(m);
+    record_write_failure(m);
     (void)mds_tensorboard_close(m->tb);
     m->tb = NULL;
 }
 
-static void chart(struct mds_metrics *m, const char *tag, int64_t iteration,
-                  double value)
+static void write_scalar(struct mds_metrics *m, const char *tag, int64_t iteration,
+                         double value)
 {
     if (m->tb && mds_tensorboard_scalar(m->tb, tag, iteration, value))
-        give_up_charts(m);
+        close_failed_tensorboard(m);
 }
 
-static void flush_charts(struct mds_metrics *m)
+static void flush_tensorboard(struct mds_metrics *m)
 {
     if (m->tb && mds_tensorboard_flush(m->tb))
-        give_up_charts(m);
+        close_failed_tensorboard(m);
 }
 
-static void add_model(struct mds_jsonl *j, const struct mds_flops_model *model)
+static void add_model_fields(struct mds_jsonl *j, const struct mds_flops_model *model)
 {
     mds_jsonl_add_int(j, "layers", model->layers);
     mds_jsonl_add_int(j, "hidden_size", model->hidden);
@@ -126,7 +126,7 @@ static void record_run(struct mds_metrics *m)
     mds_jsonl_add_string(m->json, "data_path", run->data_path);
     mds_jsonl_add_int(m->json, "vocab", run->vocab);
     mds_jsonl_add_int(m->json, "parameters", run->parameters);
-    add_model(m->json, &run->model);
+    add_model_fields(m->json, &run->model);
     mds_jsonl_add_string(m->json, "recompute", mds_recompute_names[run->recompute]);
     mds_jsonl_add_string(m->json, "recompute_modules", run->recompute_modules);
     mds_jsonl_add_int(m->json, "ranks", run->ranks);
@@ -153,14 +153,14 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
     struct mds_str text = {0};
 
     if (jsonl_path && done > 0)
-        MDS_TRY(mds_jsonl_cut(jsonl_path, "iteration", done));
+        MDS_TRY(mds_jsonl_truncate(jsonl_path, "iteration", done));
     if (jsonl_path)
         MDS_TRY(mds_jsonl_open(jsonl_path, append, &m->json));
     if (tensorboard_dir)
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
     record_run(m);
     mds_console_run(&text, &m->run);
-    say(m, &text);
+    print_text(m, &text);
     return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
@@ -213,8 +213,8 @@ static void fill_rates(const struct mds_metrics *m, int64_t iteration,
     mean->eta_s = mean->elapsed_s * (double)(run->iters - iteration);
 }
 
-static void take_interval(struct mds_metrics *m, int64_t iteration,
-                          struct mds_interval *mean)
+static void finish_interval(struct mds_metrics *m, int64_t iteration,
+                            struct mds_interval *mean)
 {
     int64_t counted = m->steps - m->nan_steps;
 
@@ -271,8 +271,8 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
 }
 
 /* The tags are Megatron-DeepSpeed's, so that curves of both lie in one chart. */
-static void chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
-                       const struct mds_interval *now)
+static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_step *s,
+                               const struct mds_interval *now)
 {
     const struct {
         const char *tag;
@@ -288,9 +288,9 @@ static void chart_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     };
 
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-        chart(m, points[i].tag, s->iteration, points[i].value);
+        write_scalar(m, points[i].tag, s->iteration, points[i].value);
     if (s->loss_scale > 0)
-        chart(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
+        write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
 
 static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)
@@ -298,10 +298,10 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
     struct mds_str text = {0};
     struct mds_interval mean;
 
-    take_interval(m, s->iteration, &mean);
+    finish_interval(m, s->iteration, &mean);
     mds_console_step(&text, &m->run, s, &mean);
-    say(m, &text);
-    flush_charts(m);
+    print_text(m, &text);
+    flush_tensorboard(m);
 }
 
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
@@ -312,12 +312,12 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     fill_rates(m, s->iteration, &now);
     count_step(m, s);
     record_step(m, s, &now);
-    chart_step(m, s, &now);
+    write_step_scalars(m, s, &now);
     if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters) {
         log_interval(m, s);
     } else if (m->on_terminal) {
         mds_console_progress(&text, &m->run, s, now.eta_s);
-        say(m, &text);
+        print_text(m, &text);
     }
 }
 
@@ -359,12 +359,12 @@ void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteratio
         end_record(m);
     }
     snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", split, split);
-    chart(m, tag, iteration, loss);
+    write_scalar(m, tag, iteration, loss);
     snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
-    chart(m, tag, iteration, exp(loss));
-    flush_charts(m);
+    write_scalar(m, tag, iteration, exp(loss));
+    flush_tensorboard(m);
     mds_console_eval(&text, split, iteration, loss);
-    say(m, &text);
+    print_text(m, &text);
 }
 
 /* ---- the profile ---- */
@@ -434,7 +434,7 @@ void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile
         record_profile_step(m, &p->step[i]);
     record_profile_rows(m, p);
     mds_console_profile(&text, p);
-    say(m, &text);
+    print_text(m, &text);
 }
 
 static void record_summary(struct mds_metrics *m, const struct mds_metrics_summary *s)
@@ -462,13 +462,13 @@ enum mds_rc mds_metrics_close(struct mds_metrics *m,
     if (summary) {
         record_summary(m, summary);
         mds_console_summary(&text, &m->run, summary);
-        say(m, &text);
+        print_text(m, &text);
     }
     m->opened = 0; /* from here on the caller says it */
     if (mds_tensorboard_close(m->tb))
-        note(m);
+        record_write_failure(m);
     if (mds_jsonl_close(m->json))
-        note(m);
+        record_write_failure(m);
     rc = m->rc && summary ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
     free(m);
     return rc;

@@ -4,19 +4,19 @@
 
 #include <inttypes.h>
 
-static double rate(double amount, double s)
+static double per_second(double amount, double s)
 {
     return s > 0 ? amount / s : 0;
 }
 
-static void add_times(struct mds_str *out, const double s[MDS_METRICS_PROFILE_PARTS])
+static void append_times(struct mds_str *out, const double s[MDS_METRICS_PROFILE_PARTS])
 {
     for (int k = 0; k < MDS_METRICS_PROFILE_PARTS; k++)
         mds_str_add(out, " %*.2f", k == MDS_METRICS_PROFILE_MOVE ? 14 : 10, s[k] * 1e3);
     mds_str_add(out, "\n");
 }
 
-static void add_steps(struct mds_str *out, const struct mds_metrics_profile *p)
+static void append_step_table(struct mds_str *out, const struct mds_metrics_profile *p)
 {
     mds_str_add(out, "\nprofile: where the device's time goes, ms a step%s\n",
                 p->ranks > 1 ? ": mean and largest of all ranks" : "");
@@ -25,15 +25,16 @@ static void add_steps(struct mds_str *out, const struct mds_metrics_profile *p)
                 "host waits");
     for (int i = 0; i < p->steps; i++) {
         mds_str_add(out, "%12" PRId64, p->step[i].iteration);
-        add_times(out, p->step[i].mean_s);
+        append_times(out, p->step[i].mean_s);
         if (p->ranks == 1)
             continue;
         mds_str_add(out, "%12s", "");
-        add_times(out, p->step[i].most_s);
+        append_times(out, p->step[i].most_s);
     }
 }
 
-static void add_operations(struct mds_str *out, const struct mds_metrics_profile *p)
+static void append_operation_table(struct mds_str *out,
+                                   const struct mds_metrics_profile *p)
 {
     double all = 0, n = p->steps;
 
@@ -47,14 +48,15 @@ static void add_operations(struct mds_str *out, const struct mds_metrics_profile
         double calls = (double)o->calls;
 
         mds_str_add(out, "%20s %7.0f %10.3f %6.1f %10.1f", o->name, calls / n,
-                    o->s / n * 1e3, 100 * rate(o->s, all), o->s / calls * 1e6);
+                    o->s / n * 1e3, 100 * per_second(o->s, all), o->s / calls * 1e6);
         mds_str_add(out, " %10.3f %9.2f %9.1f\n", o->flops / calls / 1e9,
-                    rate(o->flops, o->s) / 1e12, rate(o->bytes, o->s) / 1e9);
+                    per_second(o->flops, o->s) / 1e12,
+                    per_second(o->bytes, o->s) / 1e9);
     }
     mds_str_add(out, "  (GB/s: as if each operand travelled once)\n");
 }
 
-static void add_hosted(struct mds_str *out, const struct mds_metrics_profile *p)
+static void append_host_table(struct mds_str *out, const struct mds_metrics_profile *p)
 {
     double n = p->steps;
 
@@ -66,11 +68,12 @@ static void add_hosted(struct mds_str *out, const struct mds_metrics_profile *p)
         const struct mds_metrics_profile_row *o = &p->hosted[i];
 
         mds_str_add(out, "%20s %7.0f %10.3f %9.1f\n", o->name, (double)o->calls / n,
-                    o->s / n * 1e3, rate(o->bytes, o->s) / 1e9);
+                    o->s / n * 1e3, per_second(o->bytes, o->s) / 1e9);
     }
 }
 
-static void add_transfers(struct mds_str *out, const struct mds_metrics_profile *p)
+static void append_transfer_table(struct mds_str *out,
+                                  const struct mds_metrics_profile *p)
 {
     double n = p->steps;
 
@@ -82,16 +85,17 @@ static void add_transfers(struct mds_str *out, const struct mds_metrics_profile 
         const struct mds_metrics_profile_row *t = &p->transfer[i];
 
         mds_str_add(out, "%20s %7.0f %10.3f %9.1f %7.0f %11.3f\n", t->name,
-                    (double)t->calls / n, t->s / n * 1e3, rate(t->bytes, t->s) / 1e9,
-                    (double)t->waits / n, t->exposed_s / n * 1e3);
+                    (double)t->calls / n, t->s / n * 1e3,
+                    per_second(t->bytes, t->s) / 1e9, (double)t->waits / n,
+                    t->exposed_s / n * 1e3);
     }
 }
 
 void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *p)
 {
-    add_steps(out, p);
-    add_operations(out, p);
-    add_hosted(out, p);
-    add_transfers(out, p);
+    append_step_table(out, p);
+    append_operation_table(out, p);
+    append_host_table(out, p);
+    append_transfer_table(out, p);
     mds_str_add(out, "\n");
 }

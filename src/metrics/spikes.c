@@ -7,7 +7,7 @@ enum { WINDOW = 100 };
 
 /* Until the window is full all steps weigh the same.
  * Source: West 1979, doi:10.1145/359146.359153, with a bounded weight. */
-static void take(struct mds_spikes *s, double loss)
+static void update_mean_and_variance(struct mds_spikes *s, double loss)
 {
     double weight = 1.0 / (double)(s->steps < WINDOW ? s->steps + 1 : WINDOW);
     double off = loss - s->mean;
@@ -24,6 +24,6 @@ int mds_spikes_add(struct mds_spikes *s, double loss, double sigmas, double *lim
 
     if (spike)
         *limit = highest;
-    take(s, spike ? highest : loss);
+    update_mean_and_variance(s, spike ? highest : loss);
     return spike;
 }

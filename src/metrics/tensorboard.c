@@ -60,59 +60,59 @@ static uint32_t masked_crc(const void *data, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
-static void put_little(uint8_t *at, uint64_t v, int bytes)
+static void put_little_endian(uint8_t *at, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         at[i] = (uint8_t)(v >> 8 * i);
 }
 
-static void add_varint(struct message *m, uint64_t v)
+static void pb_add_varint(struct message *m, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         m->bytes[m->len++] = (uint8_t)(v | 0x80);
     m->bytes[m->len++] = (uint8_t)v;
 }
 
-static void add_key(struct message *m, int field, int wire)
+static void pb_add_key(struct message *m, int field, int wire)
 {
-    add_varint(m, (uint64_t)(field << 3 | wire));
+    pb_add_varint(m, (uint64_t)(field << 3 | wire));
 }
 
-static void add_double(struct message *m, int field, double v)
+static void pb_add_double(struct message *m, int field, double v)
 {
     uint64_t bits;
 
     memcpy(&bits, &v, sizeof bits);
-    add_key(m, field, WIRE_64BIT);
-    put_little(m->bytes + m->len, bits, 8);
+    pb_add_key(m, field, WIRE_64BIT);
+    put_little_endian(m->bytes + m->len, bits, 8);
     m->len += 8;
 }
 
-static void add_float(struct message *m, int field, float v)
+static void pb_add_float(struct message *m, int field, float v)
 {
     uint32_t bits;
 
     memcpy(&bits, &v, sizeof bits);
-    add_key(m, field, WIRE_32BIT);
-    put_little(m->bytes + m->len, bits, 4);
+    pb_add_key(m, field, WIRE_32BIT);
+    put_little_endian(m->bytes + m->len, bits, 4);
     m->len += 4;
 }
 
-static void add_bytes(struct message *m, int field, const void *data, size_t n)
+static void pb_add_bytes(struct message *m, int field, const void *data, size_t n)
 {
-    add_key(m, field, WIRE_BYTES);
-    add_varint(m, n);
+    pb_add_key(m, field, WIRE_BYTES);
+    pb_add_varint(m, n);
     memcpy(m->bytes + m->len, data, n);
     m->len += n;
 }
 
-static enum mds_rc write_record(struct mds_tensorboard *tb, const struct message *m)
+static enum mds_rc write_tfrecord(struct mds_tensorboard *tb, const struct message *m)
 {
     uint8_t head[12], tail[4];
 
-    put_little(head, m->len, 8);
-    put_little(head + 8, masked_crc(head, 8), 4);
-    put_little(tail, masked_crc(m->bytes, m->len), 4);
+    put_little_endian(head, m->len, 8);
+    put_little_endian(head + 8, masked_crc(head, 8), 4);
+    put_little_endian(tail, masked_crc(m->bytes, m->len), 4);
     if (fwrite(head, sizeof head, 1, tb->file) != 1 ||
         fwrite(m->bytes, m->len, 1, tb->file) != 1 ||
         fwrite(tail, sizeof tail, 1, tb->file) != 1)
@@ -135,29 +135,29 @@ static char *event_path(const char *dir)
     return path.s;
 }
 
-static enum mds_rc write_version(struct mds_tensorboard *tb)
+static enum mds_rc write_file_version(struct mds_tensorboard *tb)
 {
     static const char version[] = "brain.Event:2";
     struct message event = {0};
 
-    add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
-    add_bytes(&event, EVENT_FILE_VERSION, version, strlen(version));
-    MDS_TRY(write_record(tb, &event));
+    pb_add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
+    pb_add_bytes(&event, EVENT_FILE_VERSION, version, strlen(version));
+    MDS_TRY(write_tfrecord(tb, &event));
     return mds_tensorboard_flush(tb);
 }
 
 /* "A session begins with this step": points of it and later ones are no more. */
-static enum mds_rc write_start(struct mds_tensorboard *tb, int64_t step)
+static enum mds_rc write_session_start(struct mds_tensorboard *tb, int64_t step)
 {
     struct message event = {0}, session = {0};
 
-    add_key(&session, SESSION_STATUS, WIRE_VARINT);
-    add_varint(&session, SESSION_START);
-    add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
-    add_key(&event, EVENT_STEP, WIRE_VARINT);
-    add_varint(&event, (uint64_t)step);
-    add_bytes(&event, EVENT_SESSION_LOG, session.bytes, session.len);
-    return write_record(tb, &event);
+    pb_add_key(&session, SESSION_STATUS, WIRE_VARINT);
+    pb_add_varint(&session, SESSION_START);
+    pb_add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
+    pb_add_key(&event, EVENT_STEP, WIRE_VARINT);
+    pb_add_varint(&event, (uint64_t)step);
+    pb_add_bytes(&event, EVENT_SESSION_LOG, session.bytes, session.len);
+    return write_tfrecord(tb, &event);
 }
 
 enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
@@ -180,9 +180,9 @@ enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
         rc = mds_fail(MDS_EUSER, "%s: %s", tb->path, strerror(errno));
         goto free_path;
     }
-    rc = write_version(tb);
+    rc = write_file_version(tb);
     if (!rc && done > 0)
-        rc = write_start(tb, done + 1);
+        rc = write_session_start(tb, done + 1);
     if (rc)
         goto close_file;
     *out = tb;
@@ -205,14 +205,14 @@ enum mds_rc mds_tensorboard_scalar(struct mds_tensorboard *tb, const char *tag,
     if (strlen(tag) > TAG_MAX)
         return mds_fail(MDS_EBUG, "tensorboard: tag %s is longer than %d", tag,
                         TAG_MAX);
-    add_bytes(&point, VALUE_TAG, tag, strlen(tag));
-    add_float(&point, VALUE_SIMPLE, (float)value);
-    add_bytes(&summary, SUMMARY_VALUE, point.bytes, point.len);
-    add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
-    add_key(&event, EVENT_STEP, WIRE_VARINT);
-    add_varint(&event, (uint64_t)step);
-    add_bytes(&event, EVENT_SUMMARY, summary.bytes, summary.len);
-    return write_record(tb, &event);
+    pb_add_bytes(&point, VALUE_TAG, tag, strlen(tag));
+    pb_add_float(&point, VALUE_SIMPLE, (float)value);
+    pb_add_bytes(&summary, SUMMARY_VALUE, point.bytes, point.len);
+    pb_add_double(&event, EVENT_WALL_TIME, mds_clock_wall_s());
+    pb_add_key(&event, EVENT_STEP, WIRE_VARINT);
+    pb_add_varint(&event, (uint64_t)step);
+    pb_add_bytes(&event, EVENT_SUMMARY, summary.bytes, summary.len);
+    return write_tfrecord(tb, &event);
 }
 
 enum mds_rc mds_tensorboard_flush(struct mds_tensorboard *tb)

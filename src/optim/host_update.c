@@ -12,7 +12,7 @@
 enum { SLOTS = 4 };
 
 struct slot {
-    struct mds_job job;
+    struct mds_task job;
     struct zero_host_update *h;
     struct zero_piece piece;
     struct mdsk_adamw update;
@@ -138,7 +138,7 @@ static void send(struct zero_host_update *h, int unit)
 }
 
 /* In the helper thread. */
-static void update(struct mds_job *job)
+static void update(struct mds_task *job)
 {
     struct slot *s = (struct slot *)job;
     double begun_s = mds_clock_s();

@@ -87,21 +87,22 @@ static enum mds_rc take_in_file(struct zero_storage *s, enum mds_mem_tag tag,
     for (int i = 0; i < n; i++)
         a[i].offset = i * bytes;
     s->file_bytes = n * bytes;
-    return s->dry ? MDS_OK : mds_spill_create(s->folder, s->file_bytes, &s->file);
+    return s->dry ? MDS_OK
+                  : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
 }
 
 static enum mds_rc move_in_file(struct zero_storage *s, const struct zero_array *a,
                                 int64_t at, int64_t bytes, void *host, int put)
 {
-    struct mds_spill_req req = {0};
+    struct mds_scratch_request req = {0};
 
     if (s->dry)
         return MDS_OK;
     if (put)
-        mds_spill_write_start(s->file, a->offset + at, host, bytes, &req);
+        mds_scratch_write_start(s->file, a->offset + at, host, bytes, &req);
     else
-        mds_spill_read_start(s->file, a->offset + at, host, bytes, &req);
-    return mds_spill_wait(&req);
+        mds_scratch_read_start(s->file, a->offset + at, host, bytes, &req);
+    return mds_scratch_wait(&req);
 }
 
 static const struct kind kinds[] = {
@@ -128,7 +129,7 @@ void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 
 void mds_storage_fini(struct zero_storage *s)
 {
-    mds_spill_destroy(s->file);
+    mds_scratch_file_destroy(s->file);
 }
 
 static int64_t byte_of(const struct zero_storage *s, const struct zero_array *a,

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "device/arena.h"
-#include "io/spill.h"
+#include "io/scratch_file.h"
 #include "optim/partition.h"
 
 /* Elements that pass through host memory at a time. */
@@ -30,7 +30,7 @@ struct zero_storage {
     const char *folder; /* for the file */
     int threads;        /* that zero host memory; 0: as many as the cpu kernels have */
     int dry;
-    struct mds_spill *file;           /* NULL: none, or dry */
+    struct mds_scratch_file *file;    /* NULL: none, or dry */
     int64_t memory_bytes, file_bytes; /* taken of the host */
 };
 

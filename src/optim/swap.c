@@ -11,7 +11,7 @@ static const int64_t buffer_bytes = ZERO_CHUNK * (int64_t)sizeof(float);
 
 struct buffer {
     float *of[ARRAYS]; /* NULL on dry */
-    struct mds_spill_req transfer[ARRAYS];
+    struct mds_scratch_request transfer[ARRAYS];
 };
 
 struct zero_swap {
@@ -68,7 +68,7 @@ static enum mds_rc wait_for(struct zero_swap *w, struct buffer *b)
     enum mds_rc rc = MDS_OK;
 
     for (int k = 0; k < ARRAYS; k++) {
-        enum mds_rc one = mds_spill_wait(&b->transfer[k]);
+        enum mds_rc one = mds_scratch_wait(&b->transfer[k]);
 
         rc = one ? one : rc;
         if (!one || !b->transfer[k].write)
@@ -101,16 +101,16 @@ enum mds_rc mds_swap_wait(struct zero_swap *w)
 static void start(struct zero_swap *w, struct buffer *b, const struct zero_piece *p,
                   int write)
 {
-    struct mds_spill *file = w->storage->file;
+    struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
 
     for (int k = 0; k < ARRAYS; k++) {
         int64_t at = mds_storage_offset(w->storage, &w->array[k], p);
 
         if (write)
-            mds_spill_write_start(file, at, b->of[k], bytes, &b->transfer[k]);
+            mds_scratch_write_start(file, at, b->of[k], bytes, &b->transfer[k]);
         else
-            mds_spill_read_start(file, at, b->of[k], bytes, &b->transfer[k]);
+            mds_scratch_read_start(file, at, b->of[k], bytes, &b->transfer[k]);
     }
 }
 

@@ -43,7 +43,8 @@ int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layou
 
 int64_t mds_plan_leaving(const struct mds_plan_request *r, const struct mds_layout *l)
 {
-    return r->machine->node.gpus > 0 ? mds_most_leaving(mds_plan_blocks(r, l)) : 0;
+    return r->machine->node.gpus > 0 ? mds_max_offload_layers(mds_plan_blocks(r, l))
+                                     : 0;
 }
 
 void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,

@@ -315,7 +315,7 @@ static enum mds_rc count_and_print(struct mds_source *s)
     enum mds_rc rc = MDS_EMEM;
 
     if (s->vocab_seen) {
-        MDS_TRY(mds_source_largest(s, 0, s->tokens, &largest));
+        MDS_TRY(mds_source_largest_id(s, 0, s->tokens, &largest));
         s->vocab = largest + 1;
     }
     counts = mds_zalloc((size_t)s->vocab, sizeof *counts);

@@ -116,7 +116,7 @@ static int is_on_gpus(const struct run *r)
 static void advise_leaving(const struct run *r)
 {
     struct mds_config c = *r->config;
-    int64_t blocks = mds_stage_blocks(&c), n = mds_most_leaving(blocks);
+    int64_t blocks = mds_stage_blocks(&c), n = mds_max_offload_layers(blocks);
     char setting[64];
 
     if (!is_on_gpus(r) || mds_recompute_of(&c.train.act) != MDS_RECOMPUTE_NONE ||

@@ -33,11 +33,11 @@ static enum mds_rc find_vocab(struct mds_comm *start, struct mds_dataset *d)
     int64_t largest;
     double most;
 
-    MDS_TRY(
-        mds_dataset_largest(d, mds_comm_rank(start), mds_comm_size(start), &largest));
+    MDS_TRY(mds_dataset_largest_id(d, mds_comm_rank(start), mds_comm_size(start),
+                                   &largest));
     most = (double)largest;
     MDS_TRY(mds_comm_all_reduce_f64(start, &most, 1, MDS_COMM_MAX));
-    return mds_dataset_settle(d, (int64_t)most);
+    return mds_dataset_set_vocab(d, (int64_t)most);
 }
 
 static enum mds_rc meet(struct mds_comm *start, const struct mds_train_spec *spec,
@@ -98,7 +98,7 @@ static enum mds_rc train_on(struct mds_comm *start, struct mds_train_spec *spec,
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
-        MDS_TRY(mds_dataset_tell(spec->data, samples_of(&run->config)));
+        MDS_TRY(mds_dataset_log(spec->data, samples_of(&run->config)));
         configuration = mds_settings_text(&run->settings);
         if (!configuration)
             return MDS_EMEM;

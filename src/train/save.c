@@ -87,7 +87,7 @@ enum mds_rc mds_run_open_background(struct run *r)
 static struct mds_ckpt_state state_of(const struct run *r)
 {
     struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
-    struct mds_vocabulary words = mds_dataset_words(r->spec->data);
+    struct mds_vocabulary words = mds_dataset_vocabulary(r->spec->data);
 
     return (struct mds_ckpt_state){.iteration = r->iteration,
                                    .samples = r->samples,

@@ -37,7 +37,7 @@ double worst(double a, double b)
 
 /* ---- threads ---- */
 
-static void run_share(struct mds_job *job)
+static void run_share(struct mds_task *job)
 {
     struct share *s = (struct share *)job;
 

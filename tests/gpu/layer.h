@@ -34,7 +34,7 @@ struct layer {
 
 /* One of several shares of what is to be done. */
 struct share {
-    struct mds_job job;
+    struct mds_task job;
     void (*run)(struct share *s);
     struct layer *l;
     const void *what;

@@ -253,7 +253,7 @@ static void forge(const char *path, const struct forgery *w)
     static const char *const words[] = {"a", "b", "<eod>"};
     int64_t documents[2] = {0, w->last_document};
     uint8_t tokens[4] = {0, 1, w->token, 2};
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
     struct mds_h5 *f;
 
     assert_int_equal(mds_h5_create(path, path, &f), MDS_OK);
@@ -263,12 +263,12 @@ static void forge(const char *path, const struct forgery *w)
     mds_h5_put_int(f, "vocab_size", w->vocab);
     mds_h5_put_int(f, "eod", 2);
     mds_h5_put_strings(f, "/vocab", words, 3);
-    mds_h5_set_create(f, "/tokens", MDS_H5_U8, &set);
-    mds_h5_set_append(set, tokens, 4);
-    mds_h5_set_close(set);
-    mds_h5_set_create(f, "/documents", MDS_H5_I64, &set);
-    mds_h5_set_append(set, documents, 2);
-    mds_h5_set_close(set);
+    mds_h5_dataset_create(f, "/tokens", MDS_H5_U8, &set);
+    mds_h5_dataset_append(set, tokens, 4);
+    mds_h5_dataset_close(set);
+    mds_h5_dataset_create(f, "/documents", MDS_H5_I64, &set);
+    mds_h5_dataset_append(set, documents, 2);
+    mds_h5_dataset_close(set);
     assert_int_equal(mds_h5_close(f), MDS_OK);
 }
 
@@ -365,9 +365,9 @@ static void test_megatron_all_widths(void **state)
         assert_true(s->vocab_seen);
         assert_int_equal(s->vocab, MDS_VOCAB_MAX);
         largest = 12;
-        assert_int_equal(mds_source_largest(s, 0, 4, &largest), MDS_OK);
+        assert_int_equal(mds_source_largest_id(s, 0, 4, &largest), MDS_OK);
         assert_int_equal(largest, 13);
-        assert_int_equal(mds_source_largest(s, 4, 1, &largest), MDS_OK);
+        assert_int_equal(mds_source_largest_id(s, 4, 1, &largest), MDS_OK);
         assert_int_equal(largest, types[t].top);
         assert_int_equal(mds_source_read(s, 0, 5, ids), MDS_OK);
         for (int i = 0; i < 4; i++)

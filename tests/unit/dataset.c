@@ -203,8 +203,8 @@ static enum mds_rc open_settled(const struct mds_data_config *c, int64_t seq_len
         return rc;
     }
     for (int part = 0; part < 2; part++)
-        assert_int_equal(mds_dataset_largest(*d, part, 2, &largest[part]), MDS_OK);
-    rc = mds_dataset_settle(*d, largest[largest[1] > largest[0]]);
+        assert_int_equal(mds_dataset_largest_id(*d, part, 2, &largest[part]), MDS_OK);
+    rc = mds_dataset_set_vocab(*d, largest[largest[1] > largest[0]]);
     if (rc)
         mds_dataset_close(*d);
     return rc;

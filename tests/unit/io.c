@@ -20,25 +20,25 @@
 static void make_h5(const char *path, int values)
 {
     static const char *const words[] = {"AAA", "<eod>", "ü"};
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
     struct mds_h5 *f;
 
     assert_int_equal(mds_h5_create(path, path, &f), MDS_OK);
     assert_int_equal(mds_h5_put_int(f, "format", 1), MDS_OK);
     assert_int_equal(mds_h5_put_string(f, "tokenizer", "codon"), MDS_OK);
     assert_int_equal(mds_h5_put_strings(f, "/list/words", words, 3), MDS_OK);
-    assert_int_equal(mds_h5_set_create(f, "/tokens", MDS_H5_U16, &set), MDS_OK);
+    assert_int_equal(mds_h5_dataset_create(f, "/tokens", MDS_H5_U16, &set), MDS_OK);
     for (int i = 0; i < values; i++) {
         uint16_t pair[2] = {(uint16_t)(2 * i), (uint16_t)(2 * i + 1)};
-        assert_int_equal(mds_h5_set_append(set, pair, 2), MDS_OK);
+        assert_int_equal(mds_h5_dataset_append(set, pair, 2), MDS_OK);
     }
-    mds_h5_set_close(set);
+    mds_h5_dataset_close(set);
     assert_int_equal(mds_h5_close(f), MDS_OK);
 }
 
 static void test_h5_keeps_what_it_was_given(void **state)
 {
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
     struct mds_h5 *f;
     char *text, **words;
     int32_t narrow[4];
@@ -56,22 +56,22 @@ static void test_h5_keeps_what_it_was_given(void **state)
     assert_int_equal(n, 3);
     assert_string_equal(words[2], "ü");
     mds_h5_free_strings(words, n);
-    assert_int_equal(mds_h5_set_open(f, "/tokens", &set), MDS_OK);
-    assert_int_equal(mds_h5_set_length(set), 2000);
-    assert_int_equal(mds_h5_set_read_i32(set, 1996, 4, narrow), MDS_OK);
+    assert_int_equal(mds_h5_dataset_open(f, "/tokens", &set), MDS_OK);
+    assert_int_equal(mds_h5_dataset_length(set), 2000);
+    assert_int_equal(mds_h5_dataset_read_i32(set, 1996, 4, narrow), MDS_OK);
     assert_int_equal(narrow[0], 1996);
     assert_int_equal(narrow[3], 1999);
-    assert_int_equal(mds_h5_set_read_i64(set, 0, 2, wide), MDS_OK);
+    assert_int_equal(mds_h5_dataset_read_i64(set, 0, 2, wide), MDS_OK);
     assert_int_equal(wide[1], 1);
-    assert_fails(mds_h5_set_read_i32(set, 1997, 4, narrow), MDS_EBUG,
+    assert_fails(mds_h5_dataset_read_i32(set, 1997, 4, narrow), MDS_EBUG,
                  "4 values at 1997");
-    mds_h5_set_close(set);
+    mds_h5_dataset_close(set);
     assert_int_equal(mds_h5_close(f), MDS_OK);
 }
 
 static void test_h5_says_what_is_missing(void **state)
 {
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
     struct mds_h5 *f;
     char *text, **words;
     int64_t n;
@@ -83,13 +83,13 @@ static void test_h5_says_what_is_missing(void **state)
                  "m.h5: has no attribute 'vocab'");
     assert_fails(mds_h5_get_int(f, "tokenizer", &n), MDS_EUSER, "is not one integer");
     assert_fails(mds_h5_get_string(f, "format", &text), MDS_EUSER, "is not one string");
-    assert_fails(mds_h5_set_open(f, "/documents", &set), MDS_EUSER,
+    assert_fails(mds_h5_dataset_open(f, "/documents", &set), MDS_EUSER,
                  "no data set /documents");
-    assert_fails(mds_h5_set_open(f, "/list/words", &set), MDS_EUSER,
+    assert_fails(mds_h5_dataset_open(f, "/list/words", &set), MDS_EUSER,
                  "list of integers");
     assert_fails(mds_h5_get_strings(f, "/tokens", &words, &n), MDS_EUSER,
                  "list of strings");
-    assert_fails(mds_h5_set_open(f, "/list", &set), MDS_EUSER,
+    assert_fails(mds_h5_dataset_open(f, "/list", &set), MDS_EUSER,
                  "m.h5: cannot open /list");
     mds_h5_close(f);
 }
@@ -162,11 +162,11 @@ static void test_jsonl_is_cut(void **state)
     FILE *f;
 
     (void)state;
-    assert_int_equal(mds_jsonl_cut("none.jsonl", "iteration", 2), MDS_OK);
-    assert_int_equal(mds_jsonl_cut("/dev/null", "iteration", 2), MDS_OK);
+    assert_int_equal(mds_jsonl_truncate("none.jsonl", "iteration", 2), MDS_OK);
+    assert_int_equal(mds_jsonl_truncate("/dev/null", "iteration", 2), MDS_OK);
     write_file("c.jsonl", before, strlen(before));
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(mds_jsonl_cut("c.jsonl", "iteration", 2), MDS_OK);
+        assert_int_equal(mds_jsonl_truncate("c.jsonl", "iteration", 2), MDS_OK);
         f = fopen("c.jsonl", "r");
         assert_non_null(f);
         assert_int_equal(fread(text, 1, sizeof text - 1, f), strlen(after));

@@ -36,11 +36,11 @@ static void put_attributes(struct mds_h5 *f, const struct wrong *w)
 static void put_documents(struct mds_h5 *f, const struct wrong *w)
 {
     static const int64_t sound[4] = {0, 10, 500, TOKENS};
-    struct mds_h5_set *set;
+    struct mds_h5_dataset *set;
 
-    assert_int_equal(mds_h5_set_create(f, "/documents", MDS_H5_I64, &set), MDS_OK);
-    mds_h5_set_append(set, w->documents[3] ? w->documents : sound, 4);
-    mds_h5_set_close(set);
+    assert_int_equal(mds_h5_dataset_create(f, "/documents", MDS_H5_I64, &set), MDS_OK);
+    mds_h5_dataset_append(set, w->documents[3] ? w->documents : sound, 4);
+    mds_h5_dataset_close(set);
 }
 
 static hid_t layout(const struct wrong *w, hid_t space)

@@ -184,7 +184,7 @@ static void test_windows_stay_in_their_spans(void **state)
                                   "g.fa", "g.h5"),
                      MDS_OK);
     assert_int_equal(mds_dataset_open(&c, S, 3, &d), MDS_OK);
-    assert_int_equal(mds_dataset_settle(d, -1), MDS_OK);
+    assert_int_equal(mds_dataset_set_vocab(d, -1), MDS_OK);
     assert_int_equal(mds_source_open("g.h5", &s), MDS_OK);
     assert_true(mds_split_shares("8,1,1", shares));
     assert_int_equal(mds_split_cut(s, shares, MDS_SPLIT_AT_AUTO, parts), MDS_OK);

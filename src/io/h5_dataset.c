@@ -10,7 +10,7 @@
  * enough that the chunk index of a human genome (1e9 codons) stays below a megabyte. */
 enum { CHUNK_BYTES = 65536, CACHE_BYTES = 16 << 20, CACHE_SLOTS = 2053 };
 
-struct mds_h5_set {
+struct mds_h5_dataset {
     const struct mds_h5 *file; /* borrowed: outlives the set */
     char *name;
     hid_t id, type; /* type: as stored, in this machine's byte order */
@@ -32,10 +32,10 @@ static hid_t native_type(enum mds_h5_type type)
     return H5T_NATIVE_INT64;
 }
 
-static enum mds_rc new_set(const struct mds_h5 *f, const char *name,
-                           struct mds_h5_set **out)
+static enum mds_rc alloc_dataset(const struct mds_h5 *f, const char *name,
+                                 struct mds_h5_dataset **out)
 {
-    struct mds_h5_set *s = mds_zalloc(1, sizeof *s);
+    struct mds_h5_dataset *s = mds_zalloc(1, sizeof *s);
 
     if (!s)
         return MDS_EMEM;
@@ -50,33 +50,33 @@ static enum mds_rc new_set(const struct mds_h5 *f, const char *name,
     return MDS_OK;
 }
 
-enum mds_rc mds_h5_set_close(struct mds_h5_set *s)
+enum mds_rc mds_h5_dataset_close(struct mds_h5_dataset *s)
 {
     enum mds_rc rc = MDS_OK;
 
     if (!s)
         return MDS_OK;
     if (s->id >= 0 && H5Dclose(s->id) < 0)
-        rc = mds_h5_trouble(s->file, "finish", s->name);
+        rc = mds_h5_fail(s->file, "finish", s->name);
     free(s->name);
     free(s);
     return rc;
 }
 
-int64_t mds_h5_set_length(const struct mds_h5_set *s)
+int64_t mds_h5_dataset_length(const struct mds_h5_dataset *s)
 {
     return s->length;
 }
 
-enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_type type,
-                              struct mds_h5_set **out)
+enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
+                                  enum mds_h5_type type, struct mds_h5_dataset **out)
 {
     hsize_t none = 0, endless = H5S_UNLIMITED, chunk;
-    struct mds_h5_set *s;
+    struct mds_h5_dataset *s;
     enum mds_rc rc = MDS_OK;
     hid_t space, dcpl;
 
-    MDS_TRY(new_set(f, name, &s));
+    MDS_TRY(alloc_dataset(f, name, &s));
     space = H5Screate_simple(1, &none, &endless);
     dcpl = H5Pcreate(H5P_DATASET_CREATE);
     s->type = native_type(type);
@@ -84,18 +84,18 @@ enum mds_rc mds_h5_set_create(struct mds_h5 *f, const char *name, enum mds_h5_ty
     H5Pset_chunk(dcpl, 1, &chunk);
     s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     if (s->id < 0)
-        rc = mds_h5_trouble(f, "create", name);
+        rc = mds_h5_fail(f, "create", name);
     H5Pclose(dcpl);
     H5Sclose(space);
     if (rc)
-        (void)mds_h5_set_close(s);
+        (void)mds_h5_dataset_close(s);
     else
         *out = s;
     return rc;
 }
 
 /* A 1-D set of integers of at most 64 bits, or the reason why not. */
-static enum mds_rc check_shape(struct mds_h5_set *s)
+static enum mds_rc check_is_1d_integers(struct mds_h5_dataset *s)
 {
     hid_t type = H5Dget_type(s->id), space = H5Dget_space(s->id);
     hsize_t length = 0;
@@ -113,31 +113,32 @@ static enum mds_rc check_shape(struct mds_h5_set *s)
     return MDS_OK;
 }
 
-enum mds_rc mds_h5_set_open(struct mds_h5 *f, const char *name, struct mds_h5_set **out)
+enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,
+                                struct mds_h5_dataset **out)
 {
-    struct mds_h5_set *s;
+    struct mds_h5_dataset *s;
     enum mds_rc rc;
     hid_t dapl;
 
     if (H5Lexists(f->id, name, H5P_DEFAULT) == 0) /* negative: H5Dopen2 says why */
         return mds_fail(MDS_EUSER, "%s: has no data set %s", f->shown, name);
-    MDS_TRY(new_set(f, name, &s));
+    MDS_TRY(alloc_dataset(f, name, &s));
     dapl = H5Pcreate(H5P_DATASET_ACCESS);
     H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
     s->id = H5Dopen2(f->id, name, dapl);
-    rc = s->id < 0 ? mds_h5_trouble(f, "open", name) : check_shape(s);
+    rc = s->id < 0 ? mds_h5_fail(f, "open", name) : check_is_1d_integers(s);
     if (!rc)
         rc = mds_h5_check_storage(f, s->id, name);
     H5Pclose(dapl);
     if (rc)
-        (void)mds_h5_set_close(s);
+        (void)mds_h5_dataset_close(s);
     else
         *out = s;
     return rc;
 }
 
 /* The part of the file that holds count values from first; close with H5Sclose. */
-static hid_t select_span(const struct mds_h5_set *s, int64_t first, int64_t count)
+static hid_t select_span(const struct mds_h5_dataset *s, int64_t first, int64_t count)
 {
     hsize_t start = (hsize_t)first, n = (hsize_t)count;
     hid_t space = H5Dget_space(s->id);
@@ -146,7 +147,8 @@ static hid_t select_span(const struct mds_h5_set *s, int64_t first, int64_t coun
     return space;
 }
 
-enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t n)
+enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
+                                  int64_t n)
 {
     hsize_t length = (hsize_t)(s->length + n), count = (hsize_t)n;
     enum mds_rc rc = MDS_OK;
@@ -155,11 +157,11 @@ enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t 
     if (n == 0)
         return MDS_OK;
     if (H5Dset_extent(s->id, &length) < 0)
-        return mds_h5_trouble(s->file, "extend", s->name);
+        return mds_h5_fail(s->file, "extend", s->name);
     memory = H5Screate_simple(1, &count, NULL);
     span = select_span(s, s->length, n);
     if (H5Dwrite(s->id, s->type, memory, span, H5P_DEFAULT, values) < 0)
-        rc = mds_h5_trouble(s->file, "write", s->name);
+        rc = mds_h5_fail(s->file, "write", s->name);
     else
         s->length += n;
     H5Sclose(span);
@@ -167,7 +169,7 @@ enum mds_rc mds_h5_set_append(struct mds_h5_set *s, const void *values, int64_t 
     return rc;
 }
 
-static enum mds_rc read_span(struct mds_h5_set *s, hid_t type, int64_t first,
+static enum mds_rc read_span(struct mds_h5_dataset *s, hid_t type, int64_t first,
                              int64_t count, void *values)
 {
     hsize_t n = (hsize_t)count;
@@ -183,20 +185,20 @@ static enum mds_rc read_span(struct mds_h5_set *s, hid_t type, int64_t first,
     memory = H5Screate_simple(1, &n, NULL);
     span = select_span(s, first, count);
     if (H5Dread(s->id, type, memory, span, H5P_DEFAULT, values) < 0)
-        rc = mds_h5_trouble(s->file, "read", s->name);
+        rc = mds_h5_fail(s->file, "read", s->name);
     H5Sclose(span);
     H5Sclose(memory);
     return rc;
 }
 
-enum mds_rc mds_h5_set_read_i32(struct mds_h5_set *s, int64_t first, int64_t count,
-                                int32_t *values)
+enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
+                                    int64_t count, int32_t *values)
 {
     return read_span(s, H5T_NATIVE_INT32, first, count, values);
 }
 
-enum mds_rc mds_h5_set_read_i64(struct mds_h5_set *s, int64_t first, int64_t count,
-                                int64_t *values)
+enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,
+                                    int64_t count, int64_t *values)
 {
     return read_span(s, H5T_NATIVE_INT64, first, count, values);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* io: helper threads and spill files. */
+/* io: helper threads and scratch files. */
 #include "scratch.h"
 
 #include <dirent.h>
@@ -7,19 +7,19 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "io/spill.h"
+#include "io/scratch_file.h"
 #include "io/worker.h"
 
 /* ---- workers ---- */
 
 struct count {
-    struct mds_job job;
+    struct mds_task job;
     atomic_int *next;
     int turn; /* when it ran */
     int signals;
 };
 
-static void note_turn(struct mds_job *job)
+static void note_turn(struct mds_task *job)
 {
     struct count *c = (struct count *)job;
     sigset_t blocked;
@@ -34,7 +34,7 @@ static void one_thread_keeps_the_order(void **state)
     enum { JOBS = 200 };
     static struct count c[JOBS];
     struct mds_worker *w = NULL;
-    struct mds_job idle = {0};
+    struct mds_task idle = {0};
     sigset_t mine;
     atomic_int next = 0;
 
@@ -73,7 +73,7 @@ static void destroy_does_what_was_started(void **state)
     mds_worker_destroy(NULL);
 }
 
-/* ---- spill files ---- */
+/* ---- scratch files ---- */
 
 static int files_here(void)
 {
@@ -90,61 +90,61 @@ static void what_is_written_is_read(void **state)
 {
     enum { BLOCKS = 40, BLOCK = 70001 };
     static unsigned char out[BLOCKS][BLOCK], in[BLOCKS][BLOCK];
-    static struct mds_spill_req req[BLOCKS];
-    struct mds_spill *s = NULL;
+    static struct mds_scratch_request req[BLOCKS];
+    struct mds_scratch_file *s = NULL;
 
     (void)state;
-    assert_int_equal(mds_spill_create(".", BLOCKS * BLOCK, &s), MDS_OK);
+    assert_int_equal(mds_scratch_file_create(".", BLOCKS * BLOCK, &s), MDS_OK);
     assert_int_equal(files_here(), 0);
     memset(in, 1, sizeof in);
-    mds_spill_read_start(s, 0, in, sizeof in, &req[0]);
-    assert_int_equal(mds_spill_wait(&req[0]), MDS_OK);
+    mds_scratch_read_start(s, 0, in, sizeof in, &req[0]);
+    assert_int_equal(mds_scratch_wait(&req[0]), MDS_OK);
     for (size_t i = 0; i < sizeof in; i++)
         assert_int_equal(((unsigned char *)in)[i], 0);
     for (int b = 0; b < BLOCKS; b++) {
         memset(out[b], b + 1, BLOCK);
-        mds_spill_write_start(s, (int64_t)b * BLOCK, out[b], BLOCK, &req[b]);
+        mds_scratch_write_start(s, (int64_t)b * BLOCK, out[b], BLOCK, &req[b]);
     }
     for (int b = 0; b < BLOCKS; b++)
-        assert_int_equal(mds_spill_wait(&req[b]), MDS_OK);
+        assert_int_equal(mds_scratch_wait(&req[b]), MDS_OK);
     for (int b = BLOCKS - 1; b >= 0; b--)
-        mds_spill_read_start(s, (int64_t)b * BLOCK, in[b], BLOCK, &req[b]);
+        mds_scratch_read_start(s, (int64_t)b * BLOCK, in[b], BLOCK, &req[b]);
     for (int b = 0; b < BLOCKS; b++)
-        assert_int_equal(mds_spill_wait(&req[b]), MDS_OK);
+        assert_int_equal(mds_scratch_wait(&req[b]), MDS_OK);
     assert_memory_equal(in, out, sizeof in);
-    mds_spill_destroy(s);
+    mds_scratch_file_destroy(s);
 }
 
 static void transfers_that_fail_say_so_once(void **state)
 {
-    struct mds_spill_req req = {0};
-    struct mds_spill *s = NULL;
+    struct mds_scratch_request req = {0};
+    struct mds_scratch_file *s = NULL;
     char buf[64];
 
     (void)state;
-    assert_int_equal(mds_spill_wait(&req), MDS_OK);
-    assert_int_equal(mds_spill_create(".", 32, &s), MDS_OK);
-    mds_spill_read_start(s, 0, buf, 64, &req);
-    assert_fails(mds_spill_wait(&req), MDS_EIO, ".: reading of 64 bytes at 0");
-    assert_int_equal(mds_spill_wait(&req), MDS_OK);
-    mds_spill_write_start(s, -5, buf, 64, &req);
-    assert_fails(mds_spill_wait(&req), MDS_EIO, ".: writing of 64 bytes at -5");
-    mds_spill_destroy(s);
-    mds_spill_destroy(NULL);
+    assert_int_equal(mds_scratch_wait(&req), MDS_OK);
+    assert_int_equal(mds_scratch_file_create(".", 32, &s), MDS_OK);
+    mds_scratch_read_start(s, 0, buf, 64, &req);
+    assert_fails(mds_scratch_wait(&req), MDS_EIO, ".: reading of 64 bytes at 0");
+    assert_int_equal(mds_scratch_wait(&req), MDS_OK);
+    mds_scratch_write_start(s, -5, buf, 64, &req);
+    assert_fails(mds_scratch_wait(&req), MDS_EIO, ".: writing of 64 bytes at -5");
+    mds_scratch_file_destroy(s);
+    mds_scratch_file_destroy(NULL);
 }
 
 static void folders_that_will_not_do(void **state)
 {
-    struct mds_spill *s = NULL;
+    struct mds_scratch_file *s = NULL;
 
     (void)state;
-    assert_fails(mds_spill_create("./nowhere", 1, &s), MDS_EUSER,
+    assert_fails(mds_scratch_file_create("./nowhere", 1, &s), MDS_EUSER,
                  "./nowhere: no file can be made there: No such file");
     write_file("file", "x", 1);
-    assert_fails(mds_spill_create("file", 1, &s), MDS_EUSER,
+    assert_fails(mds_scratch_file_create("file", 1, &s), MDS_EUSER,
                  "file: no file can be made");
     unlink("file");
-    assert_fails(mds_spill_create(".", INT64_C(1) << 58, &s), MDS_EUSER,
+    assert_fails(mds_scratch_file_create(".", INT64_C(1) << 58, &s), MDS_EUSER,
                  ".: no room for");
     assert_null(s);
     assert_int_equal(files_here(), 0);

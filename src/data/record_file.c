@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "data/spool.h"
+#include "data/record_file.h"
 
 #include "base/str.h"
 #include "io/exact.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum mds_rc mds_spool_init(const char *near, struct mds_spool *s)
+enum mds_rc mds_record_file_init(const char *near, struct mds_record_file *s)
 {
     struct mds_str name = {0};
     enum mds_rc rc = MDS_OK;
@@ -28,19 +28,19 @@ enum mds_rc mds_spool_init(const char *near, struct mds_spool *s)
     return rc;
 }
 
-void mds_spool_fini(struct mds_spool *s)
+void mds_record_file_fini(struct mds_record_file *s)
 {
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
 }
 
-void mds_spool_rewind(struct mds_spool *s)
+void mds_record_file_clear(struct mds_record_file *s)
 {
     s->length = 0;
 }
 
-static enum mds_rc check(const struct mds_spool *s, int err)
+static enum mds_rc check_io(const struct mds_record_file *s, int err)
 {
     if (err == 0)
         return MDS_OK;
@@ -48,15 +48,16 @@ static enum mds_rc check(const struct mds_spool *s, int err)
                     err == ENODATA ? "fewer than were written" : strerror(err));
 }
 
-enum mds_rc mds_spool_add(struct mds_spool *s, const void *bytes, size_t n)
+enum mds_rc mds_record_file_append(struct mds_record_file *s, const void *bytes,
+                                   size_t n)
 {
-    MDS_TRY(check(s, mds_write_exact(s->fd, s->length, bytes, (int64_t)n)));
+    MDS_TRY(check_io(s, mds_write_exact(s->fd, s->length, bytes, (int64_t)n)));
     s->length += (int64_t)n;
     return MDS_OK;
 }
 
-enum mds_rc mds_spool_read(const struct mds_spool *s, int64_t offset, void *bytes,
-                           size_t n)
+enum mds_rc mds_record_file_read(const struct mds_record_file *s, int64_t offset,
+                                 void *bytes, size_t n)
 {
-    return check(s, mds_read_exact(s->fd, offset, bytes, (int64_t)n));
+    return check_io(s, mds_read_exact(s->fd, offset, bytes, (int64_t)n));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "io/spill.h"
+#include "io/scratch_file.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -15,7 +15,7 @@
  * to 29 % longer, three times in turns on two cores. */
 enum { THREADS = 4 };
 
-struct mds_spill {
+struct mds_scratch_file {
     char *folder; /* for messages */
     int fd;
     struct mds_worker *worker;
@@ -23,12 +23,12 @@ struct mds_spill {
 
 /* A file without a name, or -errno.  O_TMPFILE would do it in one step, but not on
  * every file system. */
-static int open_nameless(const char *folder)
+static int open_unnamed_file(const char *folder)
 {
     struct mds_str path = {0};
     int fd;
 
-    mds_str_add(&path, "%s/mds-spill-XXXXXX", folder);
+    mds_str_add(&path, "%s/mds-scratch-XXXXXX", folder);
     if (path.failed) {
         mds_str_fini(&path);
         return -ENOMEM;
@@ -43,7 +43,7 @@ static int open_nameless(const char *folder)
 }
 
 /* 0 or errno.  posix_fallocate is not for this: where it cannot reserve, it writes. */
-static int reserve(int fd, int64_t bytes)
+static int reserve_disk_space(int fd, int64_t bytes)
 {
     if (bytes == 0 || fallocate(fd, 0, 0, bytes) == 0)
         return 0;
@@ -52,17 +52,17 @@ static int reserve(int fd, int64_t bytes)
     return ftruncate(fd, bytes) == 0 ? 0 : errno;
 }
 
-static enum mds_rc open_file(struct mds_spill *s, int64_t bytes)
+static enum mds_rc open_and_reserve(struct mds_scratch_file *s, int64_t bytes)
 {
     char size[32];
     int err;
 
-    s->fd = open_nameless(s->folder);
+    s->fd = open_unnamed_file(s->folder);
     if (s->fd < 0)
         return mds_fail(MDS_EUSER,
                         "%s: no file can be made there: %s; name another folder",
                         s->folder, strerror(-s->fd));
-    err = reserve(s->fd, bytes);
+    err = reserve_disk_space(s->fd, bytes);
     if (err)
         return mds_fail(MDS_EUSER, "%s: no room for %s: %s; name a larger folder",
                         s->folder, mds_format_bytes((double)bytes, size, sizeof size),
@@ -70,9 +70,10 @@ static enum mds_rc open_file(struct mds_spill *s, int64_t bytes)
     return MDS_OK;
 }
 
-enum mds_rc mds_spill_create(const char *folder, int64_t bytes, struct mds_spill **out)
+enum mds_rc mds_scratch_file_create(const char *folder, int64_t bytes,
+                                    struct mds_scratch_file **out)
 {
-    struct mds_spill *s = mds_zalloc(1, sizeof *s);
+    struct mds_scratch_file *s = mds_zalloc(1, sizeof *s);
     enum mds_rc rc = MDS_EMEM;
 
     if (!s)
@@ -80,18 +81,18 @@ enum mds_rc mds_spill_create(const char *folder, int64_t bytes, struct mds_spill
     s->fd = -1;
     s->folder = mds_strdup(folder);
     if (s->folder)
-        rc = open_file(s, bytes);
+        rc = open_and_reserve(s, bytes);
     if (!rc)
         rc = mds_worker_create(THREADS, &s->worker);
     if (rc) {
-        mds_spill_destroy(s);
+        mds_scratch_file_destroy(s);
         return rc;
     }
     *out = s;
     return MDS_OK;
 }
 
-void mds_spill_destroy(struct mds_spill *s)
+void mds_scratch_file_destroy(struct mds_scratch_file *s)
 {
     if (!s)
         return;
@@ -103,49 +104,50 @@ void mds_spill_destroy(struct mds_spill *s)
 }
 
 /* In a thread of the worker. */
-static void transfer(struct mds_job *job)
+static void run_transfer(struct mds_task *job)
 {
-    struct mds_spill_req *r = (struct mds_spill_req *)job;
+    struct mds_scratch_request *r = (struct mds_scratch_request *)job;
 
-    r->err = r->write ? mds_write_exact(r->spill->fd, r->offset, r->buf, r->bytes)
-                      : mds_read_exact(r->spill->fd, r->offset, r->buf, r->bytes);
+    r->err = r->write ? mds_write_exact(r->file->fd, r->offset, r->buf, r->bytes)
+                      : mds_read_exact(r->file->fd, r->offset, r->buf, r->bytes);
 }
 
-static void start(struct mds_spill_req *req)
+static void start_transfer(struct mds_scratch_request *req)
 {
-    req->job.run = transfer;
+    req->job.run = run_transfer;
     req->err = 0;
-    mds_worker_start(req->spill->worker, &req->job);
+    mds_worker_start(req->file->worker, &req->job);
 }
 
-void mds_spill_read_start(struct mds_spill *s, int64_t offset, void *buf, int64_t bytes,
-                          struct mds_spill_req *req)
+void mds_scratch_read_start(struct mds_scratch_file *s, int64_t offset, void *buf,
+                            int64_t bytes, struct mds_scratch_request *req)
 {
-    *req = (struct mds_spill_req){
-        .spill = s, .buf = buf, .offset = offset, .bytes = bytes};
-    start(req);
+    *req = (struct mds_scratch_request){
+        .file = s, .buf = buf, .offset = offset, .bytes = bytes};
+    start_transfer(req);
 }
 
-void mds_spill_write_start(struct mds_spill *s, int64_t offset, const void *buf,
-                           int64_t bytes, struct mds_spill_req *req)
+void mds_scratch_write_start(struct mds_scratch_file *s, int64_t offset,
+                             const void *buf, int64_t bytes,
+                             struct mds_scratch_request *req)
 {
-    *req = (struct mds_spill_req){
-        .spill = s, .buf = (char *)buf, .offset = offset, .bytes = bytes, .write = 1};
-    start(req);
+    *req = (struct mds_scratch_request){
+        .file = s, .buf = (char *)buf, .offset = offset, .bytes = bytes, .write = 1};
+    start_transfer(req);
 }
 
-enum mds_rc mds_spill_wait(struct mds_spill_req *req)
+enum mds_rc mds_scratch_wait(struct mds_scratch_request *req)
 {
     int err;
 
-    if (!req->spill)
+    if (!req->file)
         return MDS_OK;
-    mds_worker_wait(req->spill->worker, &req->job);
+    mds_worker_wait(req->file->worker, &req->job);
     err = req->err;
     req->err = 0;
     if (err)
         return mds_fail(MDS_EIO, "%s: %s of %lld bytes at %lld: %s%s",
-                        req->spill->folder, req->write ? "writing" : "reading",
+                        req->file->folder, req->write ? "writing" : "reading",
                         (long long)req->bytes, (long long)req->offset, strerror(err),
                         err == ENOSPC ? "; name a larger folder" : "");
     return MDS_OK;

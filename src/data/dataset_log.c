@@ -8,14 +8,14 @@
 
 #include <stdlib.h>
 
-static int holds_out(const struct mds_dataset *d)
+static int has_held_out_tokens(const struct mds_dataset *d)
 {
     return mds_dataset_tokens(d, MDS_SPLIT_VALID) > 0 ||
            mds_dataset_tokens(d, MDS_SPLIT_TEST) > 0;
 }
 
 /* Text whose documents do not stay whole. */
-static void tell_cut(const struct mds_dataset *d, int k)
+static void log_split_documents(const struct mds_dataset *d, int k)
 {
     const struct mds_source *s = d->sources[k];
 
@@ -26,7 +26,7 @@ static void tell_cut(const struct mds_dataset *d, int k)
                  s->path);
 }
 
-static void tell_splits(const struct mds_dataset *d)
+static void log_splits(const struct mds_dataset *d)
 {
     char count[MDS_SPLITS][32];
     int mirrored = 0;
@@ -36,18 +36,18 @@ static void tell_splits(const struct mds_dataset *d)
                          sizeof count[s]);
     mds_info("data: %s tokens for training, %s for validation, %s for test", count[0],
              count[1], count[2]);
-    if (!mds_dataset_cuts(d) || !holds_out(d))
+    if (!mds_dataset_has_shared_files(d) || !has_held_out_tokens(d))
         return;
     for (int k = 0; k < d->n_sources; k++) {
         mirrored |= mds_reading_documents(&d->sources[k]->reading) > 1;
-        tell_cut(d, k);
+        log_split_documents(d, k);
     }
     if (mirrored)
         mds_info("data: a split holds the same bases on both strands and in all frames "
                  "that are in the file");
 }
 
-static void tell_epochs(const struct mds_dataset *d, int64_t samples)
+static void log_epochs(const struct mds_dataset *d, int64_t samples)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
 
@@ -64,7 +64,7 @@ static void tell_epochs(const struct mds_dataset *d, int64_t samples)
 }
 
 /* Whether documents meet inside of what is trained on. */
-static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
+static enum mds_rc has_document_boundary(const struct mds_dataset *d, int k, int *meet)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
     struct mds_source *s = mds_blend_source(d, b, k);
@@ -80,19 +80,19 @@ static enum mds_rc documents_meet(const struct mds_dataset *d, int k, int *meet)
     return MDS_OK;
 }
 
-static enum mds_rc tell_documents(const struct mds_dataset *d)
+static enum mds_rc log_attention_across_documents(const struct mds_dataset *d)
 {
     int meet = 0;
 
     for (int k = 0; k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
-        MDS_TRY(documents_meet(d, k, &meet));
+        MDS_TRY(has_document_boundary(d, k, &meet));
     if (meet)
         mds_info("data: windows may cross from one document into the next; attention "
                  "does not stop there");
     return MDS_OK;
 }
 
-static int list_of(const struct mds_dataset *d, int k)
+static int file_list_of_source(const struct mds_dataset *d, int k)
 {
     int list = 0;
 
@@ -103,13 +103,13 @@ static int list_of(const struct mds_dataset *d, int k)
 
 /* Whether what one source is evaluated on should be nothing that the other is trained
  * on.  Files alike are cut alike. */
-static int apart(const void *context, int a, int b)
+static int must_not_share_input(const void *context, int a, int b)
 {
     const struct mds_dataset *d = context;
     const struct mds_source *x = d->sources[a], *y = d->sources[b];
 
-    if (!mds_dataset_cuts(d))
-        return list_of(d, a) != list_of(d, b);
+    if (!mds_dataset_has_shared_files(d))
+        return file_list_of_source(d, a) != file_list_of_source(d, b);
     return x->tokens != y->tokens || x->reading.frames != y->reading.frames ||
            x->reading.strands != y->reading.strands;
 }
@@ -119,9 +119,10 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
     char *input;
     int a, b;
 
-    if (d->n_sources < 2 || !holds_out(d))
+    if (d->n_sources < 2 || !has_held_out_tokens(d))
         return MDS_OK;
-    MDS_TRY(mds_sources_overlap(d->sources, d->n_sources, apart, d, &a, &b, &input));
+    MDS_TRY(mds_sources_overlap(d->sources, d->n_sources, must_not_share_input, d, &a,
+                                &b, &input));
     if (input)
         mds_warn("%s and %s were both made from %s, so what is held out of one may be "
                  "trained on in the other",
@@ -130,11 +131,11 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
     return MDS_OK;
 }
 
-enum mds_rc mds_dataset_tell(const struct mds_dataset *d, int64_t samples)
+enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples)
 {
     mds_info("data: %s", d->describe.s);
-    tell_splits(d);
+    log_splits(d);
     MDS_TRY(warn_of_overlap(d));
-    tell_epochs(d, samples);
-    return samples > 0 ? tell_documents(d) : MDS_OK;
+    log_epochs(d, samples);
+    return samples > 0 ? log_attention_across_documents(d) : MDS_OK;
 }
