@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a data set is, for dataset.c and dataset_tell.c. */
+/* The data set's structs, for dataset.c and dataset_log.c only. */
 #ifndef MDS_DATA_DATASET_IMPL_H
 #define MDS_DATA_DATASET_IMPL_H
 
@@ -17,7 +17,7 @@ struct files {
     int first;
 };
 
-/* What a split has of a source. */
+/* The part of one source that belongs to a split. */
 struct member {
     struct mds_part part;
     int64_t windows; /* in all spans */
@@ -39,7 +39,8 @@ struct mds_dataset {
     struct mds_str describe; /* "ecoli.h5: codon, 1.65 M tokens, 66 words" */
 };
 
-/* Whether splits are parts of the same files. */
+/* Whether the splits divide the same files (--data-path), or have files of their own.
+ */
 static inline int mds_dataset_has_shared_files(const struct mds_dataset *d)
 {
     return d->blends[MDS_SPLIT_VALID].files == d->blends[MDS_SPLIT_TRAIN].files;

@@ -18,14 +18,14 @@ struct mds_fasta;
 enum mds_rc mds_fasta_create(struct mds_reader *r, struct mds_fasta **out);
 void mds_fasta_destroy(struct mds_fasta *f); /* NULL is fine */
 
-/* Go to the next record (what is left of this one is checked and skipped); *found is 0
- * at the end of the file. */
+/* Go to the next record; the rest of the current one is checked and skipped.  *found is
+ * 0 at the end of the file. */
 enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found);
 
 /* The header's first word; borrowed until the next record. */
 const char *mds_fasta_name(const struct mds_fasta *f);
 
-/* Up to room bases of this record, as enum mds_base; *n is 0 at its end. */
+/* Read up to `room` bases of this record, as enum mds_base.  *n is 0 at its end. */
 enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t room,
                            size_t *n);
 

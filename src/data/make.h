@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
-/* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document:
- * frames count from the strand's own 5' end; one or two bases left over at the end are
- * dropped, records too short for a token in each frame are left out.  bytes
- * takes each input as one document of the bytes it unpacks to, ids each line (see
+/* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document.
+ * Frames count from the strand's own 5' end.  One or two bases left over at the end are
+ * dropped; records too short for one token in each frame are skipped.  bytes makes one
+ * document of each input (after decompression), ids one of each line (see
  * data/id_lines.h). */
 struct mds_make {
     struct mds_vocabulary vocabulary;
@@ -26,15 +26,15 @@ struct mds_make {
 struct mds_make_stats {
     int64_t records; /* FASTA records, inputs of bytes, lines of ids */
     int64_t documents, tokens;
-    int64_t unknown; /* <unk> or N tokens */
-    int64_t empty;   /* lines of ids without any, left out; of the first of them: */
-    int64_t empty_line;
-    const char *empty_input; /* borrowed from the inputs */
+    int64_t unknown;         /* <unk> or N tokens */
+    int64_t empty;           /* lines of ids that were empty and skipped */
+    int64_t empty_line;      /* the first of them, */
+    const char *empty_input; /* and its input; borrowed */
     int64_t skipped;         /* records without a whole codon or base in each frame */
 };
 
-/* Memory does not grow with the inputs: the bases of one record at a time wait in an
- * unnamed file beside the output.  Reports progress with mds_info. */
+/* Memory use does not grow with the inputs: the bases of one record at a time are held
+ * in an unnamed file in the output's folder.  Logs progress with mds_info. */
 enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out);
 
 #endif

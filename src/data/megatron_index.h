@@ -35,9 +35,9 @@ struct mds_index {
     const unsigned char *pointers, *boundaries; /* borrowed from the bytes parsed */
 };
 
-/* Check bytes[size] wholly, against a .bin of bin_bytes: afterwards every token is
- * inside it and the sequences follow each other without gaps, so that token t is at
- * first_byte + t * item.  name is for messages. */
+/* Parse and check the whole index bytes[size] against a .bin of bin_bytes.  On success
+ * every token lies inside the .bin and sequences follow each other without gaps, so
+ * token t is at byte first_byte + t * item.  name is for messages. */
 enum mds_rc mds_index_parse(const unsigned char *bytes, int64_t size, int64_t bin_bytes,
                             const char *name, struct mds_index *out);
 

@@ -11,14 +11,14 @@ enum { MDS_MIX_PERIOD = 65536 };
 
 struct mds_mix;
 
-/* Weights are rounded to slots of a period (none to zero); the slots are dealt out by
- * error diffusion: each goes to the source that is furthest behind its share.  The
- * period then repeats, so looking up sample i takes constant time.  MDS_EUSER for a
- * weight that is not positive. */
+/* Weights are rounded to whole slots of a period, at least one each.  Slots are
+ * assigned by error diffusion: each goes to the source that is furthest behind its
+ * share.  The period then repeats, so looking up sample i takes constant time.
+ * MDS_EUSER for a weight that is not positive. */
 enum mds_rc mds_mix_create(const double *weights, int n, struct mds_mix **out);
 void mds_mix_destroy(struct mds_mix *m); /* NULL is fine */
 
-/* Sample i is number *within of source *source. */
+/* Sample i of the mix is sample *within of source *source. */
 void mds_mix_pick(const struct mds_mix *m, int64_t i, int *source, int64_t *within);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "data/source.h"
 
-/* apart(context, a, b): whether sources a and b are to have nothing in common.  Of
- * those that are, and have an input in common, *a < *b are two, and *input is its path,
- * the caller's to free; NULL if there are none.  Files that do not say what they were
- * made from count as made from nothing. */
+/* Find two sources that share an input (by SHA-256) although apart(context, a, b) says
+ * that they must not.  *a < *b are their numbers, *input is the input's path, the
+ * caller's to free; *input is NULL if there is no such pair.  Files without recorded
+ * inputs never match. */
 enum mds_rc mds_sources_overlap(struct mds_source **sources, int n,
                                 int (*apart)(const void *context, int a, int b),
                                 const void *context, int *a, int *b, char **input);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --data-path and its like: "file" or "weight file weight file ...". */
+/* The value of --data-path and its like: "file" or "weight file weight file ...". */
 #ifndef MDS_DATA_PATHS_H
 #define MDS_DATA_PATHS_H
 
@@ -11,9 +11,9 @@ struct mds_paths {
     int n;
 };
 
-/* Blanks separate; a text without blanks, or one that names an existing source, is one
- * path.  So are, behind a weight, words that together name one.  The option is for
- * messages. */
+/* Words are separated by blanks.  A text that as a whole names an existing source is
+ * one path, and so are several words after a weight that together name one: paths may
+ * contain blanks.  option is for messages. */
 enum mds_rc mds_paths_parse(const char *option, const char *text,
                             struct mds_paths *out);
 void mds_paths_fini(struct mds_paths *p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How FASTA records become documents: a document for each strand and reading frame that
- * is asked for, in the order forward, reverse, and frames 0, 1, 2 within a strand.  The
- * documents of one record hold the same bases. */
+/* Strands and reading frames: how FASTA records become documents.  Each record gives
+ * one document per strand and frame asked for: forward before reverse, frames 0, 1, 2
+ * within a strand.  The documents of one record hold the same bases. */
 #ifndef MDS_DATA_READING_H
 #define MDS_DATA_READING_H
 
@@ -11,8 +11,8 @@ enum { MDS_STRAND_FORWARD = 1, MDS_STRAND_REVERSE = 2 };
 enum { MDS_FRAMES = 3, MDS_RECORD_DOCUMENTS = 2 * MDS_FRAMES }; /* at most */
 
 struct mds_reading {
-    unsigned frames;  /* bit f: reading frame f; 1 for other tokenizers than codon */
-    unsigned strands; /* MDS_STRAND_* or'ed; forward for what is not FASTA */
+    unsigned frames;  /* bit f: reading frame f; 1 unless the tokenizer is codon */
+    unsigned strands; /* MDS_STRAND_* or'ed; forward if the input is not FASTA */
 };
 
 /* Names as the user writes them, ending with NULL. */
@@ -27,10 +27,10 @@ int mds_reading_documents(const struct mds_reading *r);
 /* Frame and strand of document number i of a record. */
 void mds_reading_document(const struct mds_reading *r, int i, int *frame, int *reverse);
 
-/* "frame all, strand both", or "strand both" if frames do not matter: the attribute
- * `options` that token files have had since the first version. */
+/* Append "frame all, strand both", or "strand both" without codons: the text of the
+ * attribute `options` of token files. */
 void mds_reading_write(const struct mds_reading *r, int codon, struct mds_str *out);
-/* Back again; a text that is none means one document a record. */
+/* Parse that text.  Any other text means one document per record. */
 struct mds_reading mds_reading_read(const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One byte a base of the record at hand, in a file that has no name: a record is read
- * once for every strand and frame, and backwards, which a .gz cannot. */
+/* The bases of the current FASTA record in an unnamed temporary file, one byte per
+ * base. A record is read once per strand and frame, and backwards, which a .gz cannot
+ * do. */
 #ifndef MDS_DATA_RECORD_FILE_H
 #define MDS_DATA_RECORD_FILE_H
 
@@ -15,14 +16,14 @@ struct mds_record_file {
     int64_t length; /* bytes held */
 };
 
-/* Beside `near`, where there is room for the output anyway. */
+/* Create it in the folder of `near`, the output: that file system must have space. */
 enum mds_rc mds_record_file_init(const char *near, struct mds_record_file *s);
 void mds_record_file_fini(struct mds_record_file *s);
 
-void mds_record_file_clear(struct mds_record_file *s); /* forget what it holds */
+void mds_record_file_clear(struct mds_record_file *s); /* make it empty */
 enum mds_rc mds_record_file_append(struct mds_record_file *s, const void *bytes,
                                    size_t n);
-/* n bytes from offset, all of which must be there. */
+/* Read n bytes from offset on; all of them must have been appended. */
 enum mds_rc mds_record_file_read(const struct mds_record_file *s, int64_t offset,
                                  void *bytes, size_t n);
 

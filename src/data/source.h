@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file of tokens, in one of source_open.c's formats: one long run of ids, cut into
+/* A token file in one of the formats of source_open.c: a sequence of ids, divided into
  * documents. */
 #ifndef MDS_DATA_SOURCE_H
 #define MDS_DATA_SOURCE_H
@@ -14,45 +14,46 @@ struct mds_source;
 
 struct mds_source_ops {
     const char *name; /* of the format */
-    /* Ids of tokens first .. first + count - 1, which are inside the source.  What does
-     * not fit becomes a number that no vocabulary has. */
+    /* Read the ids of tokens first .. first + count - 1, which are inside the source.
+     * An id that does not fit into 32 bits becomes one that is outside every
+     * vocabulary. */
     enum mds_rc (*read)(struct mds_source *s, int64_t first, int64_t count,
                         int32_t *ids);
-    /* The id of one token as it stands in the file, for messages. */
+    /* The id of one token as stored in the file, for messages. */
     enum mds_rc (*stored)(struct mds_source *s, int64_t token, int64_t *id);
-    /* count starts of documents from number `first` on (the last one, number
-     * s->documents, is the number of tokens). */
+    /* The first token of each of `count` documents from number `first` on.  Number
+     * s->documents, one past the last, gives the number of tokens. */
     enum mds_rc (*starts)(struct mds_source *s, int64_t first, int64_t count,
                           int64_t *starts);
-    /* Optional: path and SHA-256 of what the source was made from; both lists are the
-     * caller's to free with mds_h5_free_strings. */
+    /* Optional: paths and SHA-256 of the inputs that the source was made from; the
+     * caller frees both lists with mds_h5_free_strings. */
     enum mds_rc (*inputs)(struct mds_source *s, char ***paths, char ***sums,
                           int64_t *n);
     /* Optional: add "key  value" lines on where the tokens come from. */
     enum mds_rc (*provenance)(struct mds_source *s, struct mds_str *out);
-    void (*close)(struct mds_source *s); /* what the format added, not s itself */
+    void (*close)(struct mds_source *s); /* free the format's own fields, not s */
 };
 
-/* What all formats have in common; embedded first in theirs. */
+/* The fields that all formats share; the first member of each format's struct. */
 struct mds_source {
     const struct mds_source_ops *ops;
     char *path;      /* as given */
     char *tokenizer; /* "codon"; NULL where the format does not say */
     int64_t tokens, documents;
-    int64_t vocab;   /* words; with vocab_seen MDS_VOCAB_MAX, until somebody sets it */
-    int vocab_seen;  /* the format states no vocabulary: it is the largest id + 1 */
+    int64_t vocab;   /* size; MDS_VOCAB_MAX if vocab_seen, until it is set */
+    int vocab_seen;  /* the file states no vocabulary: the size is the largest id + 1 */
     char **words;    /* [vocab], or NULL */
     int64_t n_words; /* of words: vocab or 0 */
     int64_t eod;     /* -1: unknown */
     struct mds_reading reading; /* of the records that became documents */
     int is_genome;              /* made from FASTA */
-    int token_bases;            /* then: bases a token; 1 */
+    int token_bases;            /* bases per token of a genome, else 1 */
 };
 
-/* Words at most: more is a damaged file, or one that is no token file. */
+/* The largest vocabulary accepted; a larger one means a damaged file. */
 enum { MDS_VOCAB_MAX = 1 << 24 };
 
-/* Whether a path, or Megatron's part of two, is that of a file. */
+/* Whether path names a token file, or the prefix of Megatron's .bin and .idx. */
 int mds_source_is_there(const char *path);
 
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
@@ -60,19 +61,20 @@ int mds_source_is_there(const char *path);
 enum mds_rc mds_source_open(const char *path, struct mds_source **out);
 void mds_source_close(struct mds_source *s); /* NULL is fine */
 
-/* Fronts of the operations: MDS_EBUG outside the source; read: MDS_EUSER for an id
- * outside the vocabulary, naming file and position. */
+/* Call the format's operations with checked arguments: MDS_EBUG for tokens or documents
+ * outside the source.  mds_source_read: MDS_EUSER for an id outside the vocabulary,
+ * with file and position. */
 enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids);
 enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
                               int64_t *starts);
-/* The document that holds the token, which is inside the source. */
+/* The document that contains a token inside the source. */
 enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
                                    int64_t *document);
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 
-/* Add to counts[vocab] how often each word is among count tokens from first.  Logs how
- * far it is if that takes long, as mds_source_largest_id does. */
+/* Count each id among `count` tokens from `first` on, into counts[vocab] (added to).
+ * Logs its progress if it takes long; so does mds_source_largest_id. */
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts);
 

@@ -4,12 +4,12 @@
  *   /tokens        uint8 or uint16 (the smaller one that holds the vocabulary)
  *   /documents     int64: where each document starts, then the number of tokens
  *   /vocab         UTF-8 strings: the word of each id; not with tokenizer ids
- *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input,
- *                  as stored (a .gz is not unpacked for its sum)
+ *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input;
+ *                  sum and size of the stored file (a .gz as it is)
  *   attributes     format "mds-tokens", format_version 1, tokenizer, vocab_size, eod,
  *                  options, command, created, program
  *
- * Words and inputs are data sets because attributes end at 64 KiB. */
+ * Words and inputs are data sets because attributes are limited to 64 KiB. */
 #ifndef MDS_DATA_TOKEN_FILE_H
 #define MDS_DATA_TOKEN_FILE_H
 
@@ -23,23 +23,24 @@ enum { MDS_TOKEN_FORMAT_VERSION = 1 };
 
 struct mds_token_file;
 
-/* Create path (as path.partial until finished), and fail now if that cannot be. */
+/* Create the file as path.partial; finish renames it.  Fails at once if the place is
+ * not writable. */
 enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
                                   struct mds_token_file **out);
 
 enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n);
 /* Add the <eod> that ends a document. */
 enum mds_rc mds_token_file_end_document(struct mds_token_file *f);
-/* The same where the last id was it. */
+/* End a document whose last id was already <eod>. */
 enum mds_rc mds_token_file_ended_document(struct mds_token_file *f);
-/* Remember an input; sha256 is 64 hex digits. */
+/* Record an input; sha256 is 64 hex digits. */
 enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
                                  int64_t bytes, const char *sha256);
 
 int64_t mds_token_file_tokens(const struct mds_token_file *f);
 int64_t mds_token_file_documents(const struct mds_token_file *f);
 
-/* Write what is buffered, words, inputs and attributes, and give the file its name.
+/* Write the buffered tokens, vocabulary, inputs and attributes, and rename the file.
  * Frees f in any case. */
 enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
                                   const char *command);

@@ -22,7 +22,7 @@ enum mds_tokenizer {
     MDS_TOKENIZERS
 };
 
-/* Whether it takes FASTA's records. */
+/* Whether this tokenizer reads FASTA. */
 static inline int mds_tokenizer_is_of_fasta(enum mds_tokenizer t)
 {
     return t == MDS_TOKENIZER_CODON || t == MDS_TOKENIZER_NUCLEOTIDE;
@@ -38,17 +38,18 @@ struct mds_vocabulary {
     int32_t eod;  /* the id that ends a document */
 };
 
-/* Of a tokenizer but ids. */
+/* The vocabulary of any tokenizer but ids. */
 struct mds_vocabulary mds_tokenizer_vocabulary(enum mds_tokenizer t);
 
 /* The word of an id below the vocabulary's size, of a tokenizer but ids; returns word.
  * Bytes outside ! .. ~ are written <0a>. */
 const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8]);
 
-/* n / 3 codons of bases[n] (enum mds_base); a rest of one or two bases is dropped. */
+/* Encode bases[n] (enum mds_base) as n / 3 codons; one or two bases left over are
+ * dropped. */
 void mds_codon_encode(const unsigned char *bases, size_t n, int32_t *ids);
 
-/* bases[n] becomes its reverse complement. */
+/* Replace bases[n] by its reverse complement. */
 void mds_bases_reverse(unsigned char *bases, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exactly so many bytes of an open file, at a place of their own.  0 or errno; ENODATA:
- * the file ends too early.  Any thread. */
+/* Read or write exactly `bytes` bytes of an open file at offset `at`.  Returns 0 or an
+ * errno; ENODATA if the file ends too early.  Thread-safe. */
 #ifndef MDS_IO_EXACT_H
 #define MDS_IO_EXACT_H
 

@@ -5,19 +5,19 @@
 
 #include "base/status.h"
 
-/* Make the folder, and those above it, unless they are there.  MDS_EIO: there is a
- * file, or the place cannot be written. */
+/* Create the folder and its parents if they do not exist.  MDS_EIO if one of them is a
+ * file or cannot be created. */
 enum mds_rc mds_folder_ensure(const char *path);
 
 enum { MDS_PATH_SIZE = 4096 };
 
-/* path: "dir/name".  MDS_EUSER if that does not fit. */
+/* Write "dir/name" to path.  MDS_EUSER if it is too long. */
 enum mds_rc mds_path_join(const char *dir, const char *name, char path[MDS_PATH_SIZE]);
 
-/* Bytes that this user may still write there, quotas aside; -1 if nobody can tell. */
+/* Free bytes of the file system for this user, ignoring quotas; -1 if unknown. */
 double mds_folder_free_bytes(const char *path);
 
-/* Whether both are there and are the same file or folder. */
+/* Whether both exist and are the same file or folder. */
 int mds_path_is_same(const char *path, const char *other);
 
 #endif

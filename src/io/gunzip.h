@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gzip streams, members in sequence, as bgzip and `cat a.gz b.gz` make them. */
+/* Decompress gzip streams with any number of members, as bgzip and `cat a.gz b.gz` make
+ * them. */
 #ifndef MDS_IO_GUNZIP_H
 #define MDS_IO_GUNZIP_H
 
@@ -14,12 +15,12 @@ struct mds_gunzip;
 enum mds_rc mds_gunzip_create(const char *name, struct mds_gunzip **out);
 void mds_gunzip_destroy(struct mds_gunzip *g); /* NULL is fine */
 
-/* Turn some of in[n] into at most room bytes of out: *used and *made say how much.
- * Zeros after a member (padding of tapes and object stores) are skipped. */
+/* Decompress some of in[n] into at most `room` bytes of out.  *used: bytes consumed,
+ * *made: bytes written.  Zeros after a member (padding) are skipped. */
 enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t n,
                            size_t *used, unsigned char *out, size_t room, size_t *made);
 
-/* Is it inside a member, so that the input cannot end here? */
+/* Whether it is inside a member: the input is truncated if it ends here. */
 int mds_gunzip_wants_more(const struct mds_gunzip *g);
 
 #endif

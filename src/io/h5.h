@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* HDF5 files as mds uses them: attributes of the root, 1-D data sets that grow, string
- * lists.  The only home of hdf5.h.  HDF5's own error stack is silenced; its innermost
- * sentence is quoted in ours.  Names are absolute paths inside the file ("/tokens").
- * Not thread-safe, as serial HDF5 is not. */
+ * lists.  Only this directory includes hdf5.h.  HDF5's error stack is not printed; its
+ * innermost message is quoted in ours.  Names are absolute paths in the file
+ * ("/tokens"). Not thread-safe, as serial HDF5 is not. */
 #ifndef MDS_IO_H5_H
 #define MDS_IO_H5_H
 
@@ -16,16 +16,16 @@ enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64 };
 struct mds_h5;
 struct mds_h5_dataset;
 
-/* `make` completes "not an HDF5 file (or truncated: ...): make it again with ...";
- * NULL: nothing to make it with. */
+/* Open for reading.  `make` completes the error "not an HDF5 file (or truncated: ...):
+ * make it again with ..."; NULL if there is no such program. */
 enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out);
 /* Create or replace; shown is the name for messages (path may be x.partial). */
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out);
 /* The same in the format of HDF5 1.10, which carries checksums of its own structure. */
 enum mds_rc mds_h5_create_checked(const char *path, const char *shown,
                                   struct mds_h5 **out);
-/* Close f, sets still open included; frees f in any case.  After create, a disk that
- * filled up shows here at the latest.  NULL is fine. */
+/* Close the file and data sets that are still open; frees f in any case.  A full disk
+ * is reported here at the latest.  NULL is fine. */
 enum mds_rc mds_h5_close(struct mds_h5 *f);
 
 /* Attributes of the root group.  get_string's *value is the caller's to free. */
@@ -50,16 +50,16 @@ enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
                                   enum mds_h5_type type, struct mds_h5_dataset **out);
 enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,
                                 struct mds_h5_dataset **out);
-/* Before its file; frees s in any case.  MDS_EIO if the last of what was appended could
- * not be written.  NULL is fine. */
+/* Close it before its file; frees s in any case.  MDS_EIO if the last values could not
+ * be written.  NULL is fine. */
 enum mds_rc mds_h5_dataset_close(struct mds_h5_dataset *s);
 int64_t mds_h5_dataset_length(const struct mds_h5_dataset *s);
 
-/* n values of the set's own type, at the end. */
+/* Append n values of the data set's type. */
 enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
                                   int64_t n);
-/* count values from first, converted; a value that does not fit is clipped by HDF5.
- * MDS_EBUG outside the set. */
+/* Read `count` values from `first` on, converted; HDF5 clips values that do not fit.
+ * MDS_EBUG outside the data set. */
 enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
                                     int64_t count, int32_t *values);
 enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HDF5 arrays of checkpoints: lists that others fill, wholes made of lists in other
- * files, and small tables.  For files of mds_h5_create_checked.  Groups on the way to a
- * name are made. */
+/* HDF5 arrays of checkpoints: lists whose values are written without HDF5, virtual data
+ * sets over lists in other files, and small tables.  For files of
+ * mds_h5_create_checked. Missing groups of a name are created. */
 #ifndef MDS_IO_H5_ARRAY_H
 #define MDS_IO_H5_ARRAY_H
 
 #include "io/h5.h"
 
-/* ---- lists with a place ---- */
+/* ---- lists at a known file offset ---- */
 
-/* A one-dimensional list of n >= 1 elements in one piece, undefined until the caller
- * writes it to the file, little-endian, from byte *place on: after mds_h5_close,
- * without HDF5. */
+/* Reserve a contiguous one-dimensional list of n >= 1 elements.  After mds_h5_close the
+ * caller writes its values, little-endian, into the file from byte *place on, without
+ * HDF5; they are undefined until then. */
 enum mds_h5_element { MDS_H5_F32, MDS_H5_U64 };
 enum mds_rc mds_h5_reserve(struct mds_h5 *f, const char *name,
                            enum mds_h5_element element, int64_t n, int64_t *place);
 
-/* Where such a list is.  MDS_EUSER if it is none, or of other elements. */
+/* Length and file offset of such a list.  MDS_EUSER if it is something else or has
+ * another element type. */
 enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
                           enum mds_h5_element element, int64_t *n, int64_t *place);
 
@@ -26,11 +27,11 @@ enum mds_rc mds_h5_put_list_attribute(struct mds_h5 *f, const char *list,
 enum mds_rc mds_h5_get_list_attribute(struct mds_h5 *f, const char *list,
                                       const char *mark, int64_t *value);
 
-/* ---- one whole made of parts in other files ---- */
+/* ---- virtual data sets ---- */
 
-/* Elements at .. of the one-dimensional set `set` of `file` (a name relative to the
- * virtual set's own file) are the rows x cols elements from (row, col) on of the whole.
- */
+/* One block of a virtual data set: its rows x cols elements from (row, col) on are the
+ * elements from `at` on of the one-dimensional data set `set` in `file` (relative to
+ * the virtual data set's file). */
 struct mds_h5_source {
     const char *file, *set; /* borrowed */
     int64_t at, row, rows, col, cols;
@@ -44,11 +45,10 @@ enum mds_rc mds_h5_put_virtual(struct mds_h5 *f, const char *name, int64_t rows,
 
 /* ---- tables ---- */
 
-/* Checked: every chunk carries Fletcher's sum, which whoever reads it with HDF5 has
- * compared. */
+/* Every chunk has a Fletcher32 checksum, which HDF5 verifies when it reads. */
 
 /* int64 [n, cols]; n and cols >= 1.  get: *values is the caller's to free; MDS_EUSER if
- * the set has not `cols` columns. */
+ * the data set does not have `cols` columns. */
 enum mds_rc mds_h5_put_table(struct mds_h5 *f, const char *name, const int64_t *values,
                              int64_t n, int64_t cols);
 enum mds_rc mds_h5_get_table(struct mds_h5 *f, const char *name, int64_t cols,

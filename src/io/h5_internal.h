@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by h5.c and h5_set.c; nobody else sees hdf5.h. */
+/* Shared by the h5*.c files, the only ones that include hdf5.h. */
 #ifndef MDS_IO_H5_INTERNAL_H
 #define MDS_IO_H5_INTERNAL_H
 
@@ -16,9 +16,8 @@ struct mds_h5 {
 /* Record "FILE: cannot WHAT NAME (HDF5: cause)". */
 enum mds_rc mds_h5_fail(const struct mds_h5 *f, const char *what, const char *name);
 
-/* Refuse a set whose values HDF5 would make up or gather elsewhere: in other files, or
- * beyond the end of this one, where it reads zeros and does not complain.  And chunks
- * that no sane writer makes. */
+/* MDS_EUSER for a data set whose values are in other files or beyond the end of this
+ * one (HDF5 reads zeros there without an error), or whose chunks are absurdly large. */
 enum mds_rc mds_h5_check_storage(const struct mds_h5 *f, hid_t set, const char *name);
 
 /* Variable-length UTF-8; close with H5Tclose. */
@@ -27,7 +26,7 @@ hid_t mds_h5_string_type(void);
 /* A creation list for checked chunks; close with H5Pclose. */
 hid_t mds_h5_checked_list(int ndim, const hsize_t *chunk);
 
-/* A new set, with the groups on the way to it; negative on failure. */
+/* A new data set and its missing groups; negative on failure. */
 hid_t mds_h5_create_dataset(struct mds_h5 *f, const char *name, hid_t type, hid_t space,
                             hid_t dcpl);
 

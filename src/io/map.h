@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file mapped read-only.  One that is cut short meanwhile, or whose disk fails, ends
- * in SIGBUS: for what is read through once. */
+/* A file mapped read-only.  If it is truncated meanwhile, or the disk fails, access
+ * raises SIGBUS: use it only for files that are read once. */
 #ifndef MDS_IO_MAP_H
 #define MDS_IO_MAP_H
 

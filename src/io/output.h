@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file that appears under its name only when it is complete: written as path.partial,
- * then synced and renamed. */
+/* An output file that appears under its name only when complete: it is written as
+ * path.partial, synced and renamed. */
 #ifndef MDS_IO_OUTPUT_H
 #define MDS_IO_OUTPUT_H
 
@@ -14,9 +14,9 @@ struct mds_output {
     FILE *file;    /* path.partial, open for writing and reading */
 };
 
-/* Create path.partial, so an unwritable place shows before any long work.  Of several
- * processes that write one file the last to begin has it, and commits of the others
- * fail. */
+/* Create path.partial, so that an unwritable folder is reported before any long work.
+ * If several processes write the same file, the last to open it wins and the others
+ * fail at commit. */
 enum mds_rc mds_output_open(const char *path, struct mds_output *out);
 
 /* Flush, sync, close and rename; on failure the partial file is removed.  Either way o

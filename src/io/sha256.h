@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SHA-256, so that a token file can say exactly what it was made from. */
+/* SHA-256, by which token files identify the inputs they were made from. */
 #ifndef MDS_IO_SHA256_H
 #define MDS_IO_SHA256_H
 
@@ -15,7 +15,7 @@ struct mds_sha256 {
 
 void mds_sha256_init(struct mds_sha256 *s);
 void mds_sha256_add(struct mds_sha256 *s, const void *bytes, size_t n);
-/* The digest of what was added so far, as 64 hex digits and a NUL; s is unchanged. */
+/* The digest of the bytes added so far, as 64 hex digits and a NUL; s is unchanged. */
 void mds_sha256_hex(const struct mds_sha256 *s, char hex[65]);
 
 #endif
