@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checked host allocation for bookkeeping.  Tensors live in arenas (device/arena.h). */
+/* Host memory for small data structures; tensors are in arenas (device/arena.h).  All
+ * of it is freed with free(). */
 #ifndef MDS_BASE_ALLOC_H
 #define MDS_BASE_ALLOC_H
 
 #include <stddef.h>
 
-/* n * size zeroed bytes, or NULL after mds_fail(MDS_EMEM).  Free with free(). */
+/* n * size zeroed bytes, or NULL after mds_fail(MDS_EMEM). */
 void *mds_zalloc(size_t n, size_t size);
 
-/* Grow (or shrink) p to n * size bytes; on failure NULL after mds_fail(MDS_EMEM), and p
- * is still the caller's. */
+/* Resize p to n * size bytes.  On failure NULL after mds_fail(MDS_EMEM), and p is still
+ * valid. */
 void *mds_realloc(void *p, size_t n, size_t size);
 
-/* Room for one more behind the n elements of p (NULL for none): twice as many whenever
- * n is a power of two.  Fails as mds_realloc does. */
+/* Grow an array p of n elements (NULL if n is 0) to hold at least n + 1: reallocated to
+ * 2 n whenever n is a power of two.  Fails as mds_realloc does. */
 void *mds_grow(void *p, size_t n, size_t size);
 
 /* A copy of s, or NULL after mds_fail(MDS_EMEM). */

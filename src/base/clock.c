@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-static double seconds(clockid_t id)
+static double read_clock_s(clockid_t id)
 {
     struct timespec t;
 
@@ -14,15 +14,15 @@ static double seconds(clockid_t id)
 
 double mds_clock_s(void)
 {
-    return seconds(CLOCK_MONOTONIC);
+    return read_clock_s(CLOCK_MONOTONIC);
 }
 
 double mds_clock_wall_s(void)
 {
-    return seconds(CLOCK_REALTIME);
+    return read_clock_s(CLOCK_REALTIME);
 }
 
-void mds_clock_rest(double waited_s)
+void mds_clock_backoff(double waited_s)
 {
     const struct timespec nap = {.tv_nsec = 20000};
 

@@ -8,9 +8,9 @@ double mds_clock_s(void);
 /* Seconds since 1970-01-01 UTC. */
 double mds_clock_wall_s(void);
 
-/* Between two looks of a loop that has waited so long: yields at first, then sleeps for
- * 20 us, so that others get the core.  The kernel gives a yielded turn straight back.
- */
-void mds_clock_rest(double waited_s);
+/* Call this in a polling loop that has waited for waited_s so far.  It yields the core
+ * at first, then sleeps for 20 us, since the kernel may return to a yielding thread at
+ * once. */
+void mds_clock_backoff(double waited_s);
 
 #endif

@@ -11,7 +11,7 @@ void mds_host_name(char host[MDS_HOST_SIZE])
     host[MDS_HOST_SIZE - 1] = '\0'; /* what is cut off need not end */
 }
 
-int mds_slurm_number(const char *list, int node)
+int mds_slurm_list_entry(const char *list, int node)
 {
     while (list && *list && node >= 0) {
         int tasks, times = 1, used = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host that this process runs on, and what Slurm says of those of a job. */
+/* The name of this host, and a reader of Slurm's lists of numbers per node. */
 #ifndef MDS_BASE_HOST_H
 #define MDS_BASE_HOST_H
 
 enum { MDS_HOST_SIZE = 256 };
 
-/* Its name, as `hostname` prints it; "unknown-host" if it cannot be told. */
+/* The name that `hostname` prints; "unknown-host" if gethostname fails. */
 void mds_host_name(char host[MDS_HOST_SIZE]);
 
-/* Slurm writes 4 4 8 as "4(x2),8": the number of that node; -1 if there is none, or no
- * list. */
-int mds_slurm_number(const char *list, int node);
+/* Entry `node` of a list in which Slurm writes 4 4 8 as "4(x2),8"; -1 if the list has
+ * no such entry, is malformed or is NULL. */
+int mds_slurm_list_entry(const char *list, int node);
 
 #endif

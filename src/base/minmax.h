@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lesser and the greater of two, and the next multiple. */
+/* Minimum, maximum, and rounding up to a multiple. */
 #ifndef MDS_BASE_MINMAX_H
 #define MDS_BASE_MINMAX_H
 
@@ -15,7 +15,7 @@ static inline int64_t mds_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* n >= 0, up to a multiple of unit >= 1. */
+/* The smallest multiple of unit >= 1 that is not less than n >= 0. */
 static inline int64_t mds_round_up(int64_t n, int64_t unit)
 {
     return (n + unit - 1) / unit * unit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Return codes, and the sentence that explains the last failure. */
+/* Return codes, and the error message of the last failure. */
 #ifndef MDS_BASE_STATUS_H
 #define MDS_BASE_STATUS_H
 
@@ -15,8 +15,8 @@ enum mds_rc {
     MDS_EBUG = -7,    /* a caller broke a contract */
 };
 
-/* Bytes of text that are kept: room for all faults of a command line that was written
- * for another program. */
+/* Bytes of an error message: enough to list all errors of a command line that was
+ * written for another program. */
 enum { MDS_FAIL_SIZE = 16384 };
 
 /* Record why and return rc.  Call it where the cause is first known; callers that
@@ -25,20 +25,19 @@ enum { MDS_FAIL_SIZE = 16384 };
 enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A file that a user names cannot be opened, as errno says: "name: No such file or
- * directory (relative to /home/me)", since jobs start elsewhere than their users think.
- */
+/* A file cannot be opened, for the reason in errno: "name: No such file or directory
+ * (relative to /home/me)", since jobs often start in another directory than
+ * expected. */
 enum mds_rc mds_fail_open(enum mds_rc rc, const char *name);
 
-/* The same of one that is to be written; where its folder is missing, that it has to be
- * made first. */
+/* The same for a file to be written; tells the user to make a missing folder first. */
 enum mds_rc mds_fail_write(enum mds_rc rc, const char *name);
 
-/* The sentence of this thread's last failure; "" if there was none.  Borrowed until
- * the next mds_fail of this thread. */
+/* The message of this thread's last failure; "" if there was none.  Valid until the
+ * next mds_fail of this thread. */
 const char *mds_fail_text(void);
 
-/* Pass a failure up, where nothing needs undoing. */
+/* Return from the caller on failure; only where nothing needs undoing. */
 #define MDS_TRY(call)                                                                  \
     do {                                                                               \
         enum mds_rc rc_ = (call);                                                      \

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int reserve(struct mds_str *b, size_t more)
+static int reserve_bytes(struct mds_str *b, size_t more)
 {
     size_t cap = b->cap ? b->cap : 64;
     char *s;
@@ -36,7 +36,7 @@ void mds_str_add(struct mds_str *b, const char *fmt, ...)
     va_copy(again, ap);
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n >= 0 && reserve(b, (size_t)n) == 0) {
+    if (n >= 0 && reserve_bytes(b, (size_t)n) == 0) {
         vsnprintf(b->s + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
@@ -121,7 +121,7 @@ const char *mds_str_nearest(const char *name, const char *const *candidates, siz
 {
     const char *best = NULL;
     int length = (int)strlen(name);
-    /* Farther is no likely slip, and a word of which no letter is left is another. */
+    /* A larger distance, or one in which every letter changes, is no misspelling. */
     int best_distance = length < 2 ? length : length / 3 + 2;
 
     for (size_t i = 0; i < n; i++) {

@@ -40,7 +40,7 @@ static const struct unit time_units[] = {
     {"min", 60}, {"h", 3600}, {"d", 86400}, {0},
 };
 
-/* A number followed by one of units (a blank between is fine). */
+/* A number followed by one of units; a space between them is allowed. */
 static int parse_with_units(const char *text, const struct unit *units, double *out)
 {
     char *end;
@@ -61,8 +61,8 @@ static int parse_with_units(const char *text, const struct unit *units, double *
     return -1;
 }
 
-/* cut: what a unit leaves behind the point may go. */
-static int parse_whole(const char *text, const struct unit *units, int cut,
+/* truncate: drop the fraction of a number with a unit. */
+static int parse_whole(const char *text, const struct unit *units, int truncate,
                        int64_t *out)
 {
     char *end;
@@ -73,7 +73,7 @@ static int parse_whole(const char *text, const struct unit *units, int cut,
         return -1;
     whole = rint(v);
     if (fabs(v - whole) > fabs(v) * DBL_EPSILON) { /* 1.001M is not quite whole */
-        if (!cut || isdigit((unsigned char)text[strlen(text) - 1]))
+        if (!truncate || isdigit((unsigned char)text[strlen(text) - 1]))
             return -1;
         whole = trunc(v);
     }
@@ -110,8 +110,8 @@ int mds_parse_real(const char *text, double *out)
     return parse_with_units(text, none, out);
 }
 
-static const char *scaled(double v, double step, const char *const *names, char *buf,
-                          size_t size)
+static const char *format_scaled(double v, double step, const char *const *names,
+                                 char *buf, size_t size)
 {
     int i = 0;
 
@@ -128,14 +128,14 @@ const char *mds_format_bytes(double bytes, char *buf, size_t size)
     static const char *const names[] = {" B",   " KiB", " MiB", " GiB",
                                         " TiB", " PiB", 0};
 
-    return scaled(bytes, 1024, names, buf, size);
+    return format_scaled(bytes, 1024, names, buf, size);
 }
 
 const char *mds_format_count(double count, char *buf, size_t size)
 {
     static const char *const names[] = {"", " k", " M", " G", " T", " P", 0};
 
-    return scaled(count, 1000, names, buf, size);
+    return format_scaled(count, 1000, names, buf, size);
 }
 
 const char *mds_format_seconds(double s, char *buf, size_t size)

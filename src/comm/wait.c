@@ -125,7 +125,7 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
             MDS_TRY(mds_silence_go_on(c->peers.tag, awaited, now - heard));
             pondered = now;
         } else {
-            mds_clock_rest(now - heard); /* laptops run more ranks than cores */
+            mds_clock_backoff(now - heard); /* laptops run more ranks than cores */
         }
     }
 }

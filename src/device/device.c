@@ -153,7 +153,7 @@ enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p)
         MDS_TRY(dev->watch());
         p->watched = now;
     }
-    mds_clock_rest(now - p->begun); /* the host may be at work on an update */
+    mds_clock_backoff(now - p->begun); /* the host may be at work on an update */
     return MDS_OK;
 }
 

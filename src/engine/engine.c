@@ -160,7 +160,7 @@ int64_t mds_engine_save_bytes(const struct mds_engine *e)
         const struct mds_param *p = mds_params_get(e->params, i);
         int64_t first, n;
 
-        mds_zero_share(e->zero, p->unit, &first, &n);
+        mds_zero_own_shard(e->zero, p->unit, &first, &n);
         if (!p->spec.duplicate)
             elements += mds_param_overlap(e->params, p, first, n).n;
     }

@@ -49,8 +49,8 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
                               struct mds_engine **out);
 void mds_engine_destroy(struct mds_engine *e); /* NULL is fine */
 
-/* This rank's parameters, and what stores them: weights are set by mds_zero_start
- * or mds_zero_load.  Borrowed from the engine. */
+/* This rank's parameters, and what stores them: weights are set by
+ * mds_zero_init_weights or mds_zero_load.  Borrowed from the engine. */
 struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
@@ -103,7 +103,7 @@ enum mds_rc mds_engine_whole_params(const struct mds_config *config,
                                     struct mds_params **out);
 
 /* The registry that an engine with these groups would have.  Which slice of a unit is
- * the rank's (mds_zero_share) follows from its place along mds_params_sum_axes. */
+ * the rank's (mds_zero_own_shard) follows from its place along mds_params_sum_axes. */
 enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    const struct mds_groups *groups,
                                    struct mds_params **out);

@@ -8,7 +8,7 @@ static enum mds_rc rehearse(struct mds_engine *e)
     struct mds_step_result result;
     double sum = 0, count = 0;
 
-    MDS_TRY(mds_zero_start(e->zero, 0));
+    MDS_TRY(mds_zero_init_weights(e->zero, 0));
     if (!e->config->train.skip_train) {
         MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
         MDS_TRY(mds_engine_update(e, 0));

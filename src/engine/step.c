@@ -67,7 +67,7 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
     struct mds_engine *e = ctx;
     const struct pipeline *p = e->training ? &e->train : &e->eval;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
-    int set = mds_schedule_set(p->schedule, micro_batch, chunk);
+    int set = mds_schedule_saved_buffer(p->schedule, micro_batch, chunk);
 
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
@@ -83,7 +83,7 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
 {
     struct mds_engine *e = ctx;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
-    int set = mds_schedule_set(e->train.schedule, micro_batch, chunk);
+    int set = mds_schedule_saved_buffer(e->train.schedule, micro_batch, chunk);
 
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("backward");
@@ -105,13 +105,13 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .train = &c->train,
                               .B = c->batch.micro,
                               .S = c->model.seq_length,
-                              .sets = mds_schedule_sets(p->schedule),
+                              .sets = mds_schedule_saved_buffers(p->schedule),
                               .training = e->training,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / tokens)};
 
     mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
-    MDS_TRY(mds_pipe_take(p->pipe, &e->step));
+    MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage));
     mds_gpt_step_end(e->gpt_step);
@@ -136,7 +136,7 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
         sums[0] = s.loss.sum;
         sums[1] = s.loss.count;
     }
-    if (mds_zero_owns_slices(e->zero) ||
+    if (mds_zero_is_sharded(e->zero) ||
         mds_groups_place(e->groups, mds_params_sum_axes(e->params)) == 0)
         sums[2] = s.grad_squares;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
@@ -175,8 +175,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
     e->grad_norm = sqrt(sums[2]) / e->scale.scale;
     /* The loss is summed before it is scaled: what it has is not the scale's doing. */
-    e->overflow =
-        isfinite(loss) && !isfinite(e->grad_norm) && mds_loss_scale_yields(&e->scale);
+    e->overflow = isfinite(loss) && !isfinite(e->grad_norm) &&
+                  mds_loss_scale_absorbs_overflow(&e->scale);
     *out = (struct mds_step_result){.loss = loss,
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,

@@ -21,7 +21,7 @@
 static int64_t depth(const struct mds_launch *l)
 {
     int cpus = l->machine->launcher.kind == MDS_LAUNCHER_SRUN
-                   ? mds_slurm_number(getenv("SLURM_JOB_CPUS_PER_NODE"), 0)
+                   ? mds_slurm_list_entry(getenv("SLURM_JOB_CPUS_PER_NODE"), 0)
                    : -1;
     int64_t n = (cpus > 0 ? cpus : l->machine->node.cores) / l->per_node;
 

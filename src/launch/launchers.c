@@ -72,6 +72,6 @@ void mds_find_launchers(struct mds_placement *p)
         f->nodes = number(l->nodes);
         if (strcmp(l->source, "srun") == 0)
             f->local_ranks =
-                mds_slurm_number(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);
+                mds_slurm_list_entry(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);
     }
 }

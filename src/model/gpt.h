@@ -66,9 +66,9 @@ struct mds_gpt_run {
     struct mds_arena *host; /* host memory for what is offloaded, or NULL */
     const struct mds_train_config *train; /* recompute, tiles, seed */
     int64_t B, S;                         /* of each micro-batch */
-    int sets;         /* micro-batches of pieces in flight: mds_schedule_sets */
-    int training;     /* else forward alone, without dropout */
-    uint32_t step;    /* of the optimizer: dropout differs between steps */
+    int sets;      /* micro-batches of pieces in flight: mds_schedule_saved_buffers */
+    int training;  /* else forward alone, without dropout */
+    uint32_t step; /* of the optimizer: dropout differs between steps */
     float grad_scale; /* of the sum of losses */
 };
 

@@ -10,7 +10,7 @@
  * failure ends the run. */
 static void linger(int awaited)
 {
-    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_rest(1))
+    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_backoff(1))
         mds_alarm_answer(awaited);
 }
 

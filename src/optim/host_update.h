@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The update on the host (ZeRO-Offload), of states in its memory or in a file, while
- * the device goes on with the next step.
+/* The optimizer update on the host (ZeRO-Offload).  Optimizer states are in host memory
+ * or in a file; the device meanwhile goes on with the next step.
  *
- *   mds_host_update_begin   only begins: gradients of the first units are copied
- *   next forward            mds_host_update_deliver waits for a unit's weights
+ *   mds_host_update_begin   starts to copy the gradients of the first units and returns
+ *   next forward            mds_host_update_wait_unit waits for the weights of a unit
  *
- * Units go in the order in which forward passes want them, a few at a time, each
- * through a slot of pinned memory with room for its gradient and its new weights:
+ * Units are updated in the order in which the forward pass needs them, a few at a time.
+ * Each goes through a slot, two pinned buffers for its gradient and its new weights:
  *
- *   gradient to the slot | update, by a helper thread | weights to the device
+ *   gradient to the slot | update, by a worker thread | weights to the device
  *
- * Whoever waits for a unit here moves all of them on.  A unit's gradient stays where it
- * is on the device until it is copied: all of them are needed for the norm they are
- * clipped by, and backward writes a unit's only after it has acquired the unit. */
+ * Waiting for one unit advances all of them.  Gradients stay valid on the device until
+ * they are copied: all are computed before the update begins, since clipping needs
+ * their norm, and backward writes a unit's gradient only after it has acquired the
+ * unit. */
 #ifndef MDS_OPTIM_HOST_UPDATE_H
 #define MDS_OPTIM_HOST_UPDATE_H
 
@@ -22,26 +23,26 @@
 
 struct zero_host_update;
 
-/* Of states that are not on the device.  All is borrowed; host: whose memory is for
- * copies.  *out is set on failure, too, and to be destroyed. */
+/* states must not be on the device.  All arguments are borrowed.  The pinned buffers
+ * are allocated from `host`.  *out is set on failure too: destroy it. */
 enum mds_rc mds_host_update_create(struct zero_states *states,
                                    const struct zero_gradients *gradients,
                                    struct zero_weights *weights, struct mds_dev *host,
                                    struct zero_host_update **out);
 
-/* Copies may still be under way.  NULL is fine. */
+/* Waits for copies in flight.  NULL is fine. */
 void mds_host_update_destroy(struct zero_host_update *h);
 
-/* The states' update begins, *a being what is the same for all units. */
+/* Start the update.  *a: what all units have in common (mds_states_begin). */
 enum mds_rc mds_host_update_begin(struct zero_host_update *h,
                                   const struct mdsk_adamw *a);
 
-/* Wait for a unit: what is queued on the device next finds its new weights there, and
- * may replace its gradient.  Begins to gather them: collective.
- * This and wait: nothing to do if h is NULL. */
-enum mds_rc mds_host_update_deliver(struct zero_host_update *h, int unit);
+/* Wait for one unit: work queued on the device afterwards sees its new weights and may
+ * overwrite its gradient.  Starts the gather of the weights: collective.
+ * This function and the next do nothing if h is NULL. */
+enum mds_rc mds_host_update_wait_unit(struct zero_host_update *h, int unit);
 
-/* Wait for all units, so that states may be read and changed.  Not collective. */
+/* Wait for all units; then states may be read and changed.  Not collective. */
 enum mds_rc mds_host_update_wait(struct zero_host_update *h);
 
 #endif

@@ -15,7 +15,7 @@ struct mds_zero {
     struct zero_host_update *host_update; /* NULL: states are on the device */
 };
 
-/* Wait until own weights and states may be changed. */
-enum mds_rc mds_zero_settle(struct mds_zero *z);
+/* Wait for the update and gathers, so that weights and states may be changed. */
+enum mds_rc mds_zero_quiesce(struct mds_zero *z);
 
 #endif

@@ -19,12 +19,12 @@ struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c)
                                    .left = c->hysteresis};
 }
 
-int mds_loss_scale_yields(const struct mds_loss_scale *s)
+int mds_loss_scale_absorbs_overflow(const struct mds_loss_scale *s)
 {
     return s->dynamic && (s->left > 1 || s->scale > s->min);
 }
 
-static void overflowed(struct mds_loss_scale *s)
+static void count_overflow(struct mds_loss_scale *s)
 {
     s->good = 0;
     if (--s->left <= 0)
@@ -34,7 +34,7 @@ static void overflowed(struct mds_loss_scale *s)
 void mds_loss_scale_update(struct mds_loss_scale *s, int overflow)
 {
     if (overflow)
-        overflowed(s);
+        count_overflow(s);
     else if (s->dynamic && ++s->good >= s->window) {
         s->good = 0;
         s->left = s->hysteresis;

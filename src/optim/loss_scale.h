@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dynamic loss scaling for fp16: gradients are computed of scale * loss, so that small
- * ones do not vanish; a step whose gradients overflowed is left out, and the scale
- * lowered. Source: Micikevicius et al. 2017, arXiv:1710.03740; the rule is Megatron's.
- */
+/* Dynamic loss scaling for fp16: gradients are computed from scale * loss, so that
+ * small ones do not underflow.  A step whose gradients overflow is skipped, and the
+ * scale is lowered.  Source: Micikevicius et al. 2017, arXiv:1710.03740; the rule is
+ * Megatron's. */
 #ifndef MDS_OPTIM_LOSS_SCALE_H
 #define MDS_OPTIM_LOSS_SCALE_H
 
@@ -21,11 +21,12 @@ struct mds_loss_scale {
 /* 1 and fixed unless the type is f16; fixed at loss_scale if that is given. */
 struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c);
 
-/* Is an overflow something to leave to the scale: forgiven, or answered by a lower one?
- * Not if the scale is fixed, or at its minimum: then the run has diverged. */
-int mds_loss_scale_yields(const struct mds_loss_scale *s);
+/* Whether the next overflow only skips a step.  Not if the scale is fixed or already at
+ * its minimum: then the run has diverged. */
+int mds_loss_scale_absorbs_overflow(const struct mds_loss_scale *s);
 
-/* After each step: did its gradients overflow?  Only where the scale yields. */
+/* Call after each step.  overflow: the gradients overflowed, and the scale absorbs
+ * it. */
 void mds_loss_scale_update(struct mds_loss_scale *s, int overflow);
 
 #endif

@@ -21,8 +21,8 @@ static void cut_units(struct zero_partition *p)
     }
 }
 
-/* The unit's parameters, clipped to the shard; neighbours that are treated alike are
- * one range, and reach over the gaps between them, which hold zeros and stay zeros. */
+/* The unit's parameters, clipped to the shard.  Neighbours with the same treatment form
+ * one range, including the gaps between them, which hold zeros and stay zero. */
 static int find_ranges(const struct zero_partition *p, int unit, struct zero_range *out)
 {
     const struct mds_param_unit *pu = mds_params_unit(p->params, unit);
@@ -77,39 +77,39 @@ void mds_partition_fini(struct zero_partition *p)
     free(p->shard);
 }
 
-struct zero_piece mds_partition_piece(const struct zero_partition *p, int unit)
+struct zero_segment mds_partition_own(const struct zero_partition *p, int unit)
 {
     const struct zero_shard *s = &p->shard[unit];
 
-    return (struct zero_piece){.unit = unit, .first = s->first, .n = s->n};
+    return (struct zero_segment){.unit = unit, .first = s->first, .n = s->n};
 }
 
-int mds_partition_next(const struct zero_partition *p, int64_t longest,
-                       struct zero_piece *piece)
+int mds_partition_next_segment(const struct zero_partition *p, int64_t longest,
+                               struct zero_segment *segment)
 {
-    int64_t next = piece->first + piece->n, left = 0;
+    int64_t next = segment->first + segment->n, left = 0;
 
-    if (piece->unit >= 0)
-        left = p->shard[piece->unit].first + p->shard[piece->unit].n - next;
+    if (segment->unit >= 0)
+        left = p->shard[segment->unit].first + p->shard[segment->unit].n - next;
     while (left <= 0) {
-        if (++piece->unit == p->units)
+        if (++segment->unit == p->units)
             return 0;
-        next = p->shard[piece->unit].first;
-        left = p->shard[piece->unit].n;
+        next = p->shard[segment->unit].first;
+        left = p->shard[segment->unit].n;
     }
-    piece->first = next;
-    piece->n = mds_min(longest, left);
+    segment->first = next;
+    segment->n = mds_min(longest, left);
     return 1;
 }
 
-int64_t mds_partition_at(const struct zero_partition *p, const struct zero_piece *piece,
-                         int sharded)
+int64_t mds_partition_at(const struct zero_partition *p,
+                         const struct zero_segment *segment, int sharded)
 {
-    const struct zero_shard *s = &p->shard[piece->unit];
+    const struct zero_shard *s = &p->shard[segment->unit];
 
     if (!sharded)
-        return mds_params_unit(p->params, piece->unit)->first + piece->first;
-    return s->at + piece->first - s->first;
+        return mds_params_unit(p->params, segment->unit)->first + segment->first;
+    return s->at + segment->first - s->first;
 }
 
 int64_t mds_partition_elements(const struct zero_partition *p, int sharded)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who owns which elements of a registry's units.  Arithmetic only.
+/* Which rank owns which elements of each unit.  Arithmetic only.
  *
  * Sharded, each unit is cut into one shard per rank of the group (mds_comm_slice);
  * otherwise every rank's shard is the whole unit. */
@@ -9,15 +9,15 @@
 #include "comm/comm.h"
 #include "tensor/params.h"
 
-/* Elements first .. first + n - 1 of a unit are this rank's, and are elements at .. of
- * a buffer of its shards.  Such a buffer has room for `block` elements of each unit, as
- * many on every rank. */
+/* This rank owns elements first .. first + n - 1 of a unit.  They start at element `at`
+ * of a buffer of shards, in which each unit has `block` elements, the same number on
+ * every rank. */
 struct zero_shard {
     int64_t first, n, at, block;
-    int range, ranges; /* of the partition's */
+    int range, ranges; /* first of the partition's ranges, and how many */
 };
 
-/* Consecutive elements of a shard that are treated alike. */
+/* Consecutive elements of a shard with the same weight decay and duplication. */
 struct zero_range {
     int64_t first, n;
     int decay, duplicate;
@@ -29,32 +29,32 @@ struct zero_partition {
     int sharded, rank, size, units;
     struct zero_shard *shard; /* [units] */
     struct zero_range *range;
-    int64_t own; /* elements of a buffer of shards */
+    int64_t own; /* length of a buffer of shards, in elements */
 };
 
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
                                struct mds_comm *group, int sharded);
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */
 
-/* Some elements of a shard: first .. first + n - 1 of the unit. */
-struct zero_piece {
+/* Consecutive elements of a shard: first .. first + n - 1 of the unit. */
+struct zero_segment {
     int unit;
     int64_t first, n;
 };
 
-/* A whole shard. */
-struct zero_piece mds_partition_piece(const struct zero_partition *p, int unit);
+/* The whole shard of a unit. */
+struct zero_segment mds_partition_own(const struct zero_partition *p, int unit);
 
-/* The first (piece->unit -1), or the next piece of at most `longest` elements; 0 if
- * there is none.  Pieces do not reach over the end of a shard. */
-int mds_partition_next(const struct zero_partition *p, int64_t longest,
-                       struct zero_piece *piece);
+/* Advance to the next segment of at most `longest` elements; start with segment->unit
+ * -1.  Returns 0 after the last.  A segment never spans two shards. */
+int mds_partition_next_segment(const struct zero_partition *p, int64_t longest,
+                               struct zero_segment *segment);
 
-/* Where a piece begins in a buffer of shards, or in one of all units. */
-int64_t mds_partition_at(const struct zero_partition *p, const struct zero_piece *piece,
-                         int sharded);
+/* Index of a segment's first element in a buffer of shards, or of whole units. */
+int64_t mds_partition_at(const struct zero_partition *p,
+                         const struct zero_segment *segment, int sharded);
 
-/* Elements of such a buffer. */
+/* Length of such a buffer, in elements. */
 int64_t mds_partition_elements(const struct zero_partition *p, int sharded);
 
 #endif

@@ -20,7 +20,7 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
             p->slot[at].count = count[i];
     }
     for (int s = 0; s < p->slots; s++) {
-        p->slot[s].unit = p->slot[s].only = -1;
+        p->slot[s].unit = p->slot[s].reserved_for = -1;
         sum += p->slot[s].count;
     }
     return sum;
@@ -29,7 +29,7 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count)
 {
     p->slot[p->slots++] =
-        (struct mds_pool_slot){.count = count, .unit = -1, .only = unit};
+        (struct mds_pool_slot){.count = count, .unit = -1, .reserved_for = unit};
 }
 
 static int encloses(const struct zero_partition *parts, int unit)
@@ -46,8 +46,8 @@ int mds_pool_enclosing(const struct zero_partition *parts)
     return n;
 }
 
-static enum mds_rc plan_for(struct mds_pool *p, const struct zero_partition *parts,
-                            mds_pool_count *count, int slots)
+static enum mds_rc plan_slots(struct mds_pool *p, const struct zero_partition *parts,
+                              mds_pool_count_fn *count, int slots)
 {
     int64_t *counts = mds_zalloc((size_t)parts->units, sizeof *counts);
 
@@ -63,13 +63,13 @@ static enum mds_rc plan_for(struct mds_pool *p, const struct zero_partition *par
     return MDS_OK;
 }
 
-enum mds_rc mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
-                          mds_pool_count *count, int slots, struct mds_arena *arena,
-                          enum mds_mem_tag tag, int64_t elem)
+enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *parts,
+                           mds_pool_count_fn *count, int slots, struct mds_arena *arena,
+                           enum mds_mem_tag tag, int64_t elem)
 {
     if (slots + mds_pool_enclosing(parts) > MDS_POOL_SLOTS)
         return mds_fail(MDS_EBUG, "%d units enclose others", mds_pool_enclosing(parts));
-    MDS_TRY(plan_for(p, parts, count, slots));
+    MDS_TRY(plan_slots(p, parts, count, slots));
     for (int s = 0; s < p->slots; s++) {
         void *base = NULL;
 
@@ -87,33 +87,33 @@ int mds_pool_find(const struct mds_pool *p, int unit)
     return -1;
 }
 
-static int better(const struct mds_pool_slot *a, const struct mds_pool_slot *b)
+static int is_better_slot(const struct mds_pool_slot *a, const struct mds_pool_slot *b)
 {
-    if (a->ahead != b->ahead)
-        return a->ahead < b->ahead;
+    if (a->prefetched != b->prefetched)
+        return a->prefetched < b->prefetched;
     if (a->count != b->count)
         return a->count < b->count;
     return a->stamp < b->stamp;
 }
 
-/* The unit for which there is a reserved slot; -1: any without. */
-static int reserved(const struct mds_pool *p, int unit)
+/* `unit` if a slot is reserved for it, else -1. */
+static int reserved_unit(const struct mds_pool *p, int unit)
 {
     for (int s = 0; s < p->slots; s++)
-        if (p->slot[s].only == unit)
+        if (p->slot[s].reserved_for == unit)
             return unit;
     return -1;
 }
 
 int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count)
 {
-    int best = -1, only = reserved(p, unit);
+    int best = -1, only = reserved_unit(p, unit);
 
     for (int s = 0; s < p->slots; s++) {
         const struct mds_pool_slot *a = &p->slot[s];
 
-        if (a->only == only && a->users == 0 && a->count >= count &&
-            (best < 0 || better(a, &p->slot[best])))
+        if (a->reserved_for == only && a->users == 0 && a->count >= count &&
+            (best < 0 || is_better_slot(a, &p->slot[best])))
             best = s;
     }
     return best;
@@ -122,11 +122,11 @@ int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count)
 void mds_pool_use(struct mds_pool *p, int slot)
 {
     p->slot[slot].users++;
-    p->slot[slot].ahead = 0;
+    p->slot[slot].prefetched = 0;
     p->slot[slot].stamp = ++p->clock;
 }
 
-void mds_pool_leave(struct mds_pool *p, int slot)
+void mds_pool_release(struct mds_pool *p, int slot)
 {
     p->slot[slot].users--;
     p->slot[slot].stamp = ++p->clock;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A few buffers in which the units of a registry take turns. */
+/* A pool of a few device buffers that the units of a registry share over time. */
 #ifndef MDS_OPTIM_POOL_H
 #define MDS_OPTIM_POOL_H
 
@@ -9,13 +9,13 @@
 enum { MDS_POOL_SLOTS = 4 };
 
 struct mds_pool_slot {
-    int64_t count; /* elements that fit */
-    char *base;    /* borrowed; the owner's to set */
-    int unit;      /* whose elements are in it; -1: nobody's */
-    int users;     /* 0: another unit may have it */
-    int ahead;     /* brought for a user who has not come yet */
-    int only;      /* the unit it is reserved for; -1: any */
-    int64_t stamp; /* of the last use */
+    int64_t count;    /* capacity in elements */
+    char *base;       /* borrowed; set by the owner */
+    int unit;         /* the unit whose elements it holds; -1: none */
+    int users;        /* 0: it may be reused for another unit */
+    int prefetched;   /* filled for a user who has not acquired it yet */
+    int reserved_for; /* the only unit that may use it; -1: any */
+    int64_t stamp;    /* time of the last use, in uses */
 };
 
 struct mds_pool {
@@ -24,34 +24,36 @@ struct mds_pool {
     int64_t clock;
 };
 
-/* Slots for any `slots` of n units at once, of these counts: as large as the largest,
- * the second largest, and so on.  Returns the elements of all. */
+/* Size the slots so that any `slots` of n units fit at once: slot 0 is as large as the
+ * largest count, slot 1 as the second largest, and so on.  Returns their sum, in
+ * elements. */
 int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots);
 
-/* Memory for a unit's count(parts, unit) elements of `elem` bytes.  Each unit that
- * encloses others has a slot reserved: in one of theirs it might have the only one that
- * is large enough for the next.  The others take turns in `slots` of them. */
-typedef int64_t mds_pool_count(const struct zero_partition *parts, int unit);
-enum mds_rc mds_pool_take(struct mds_pool *p, const struct zero_partition *parts,
-                          mds_pool_count *count, int slots, struct mds_arena *arena,
-                          enum mds_mem_tag tag, int64_t elem);
+/* Size the slots for count(parts, unit) elements of `elem` bytes per unit, and allocate
+ * them from the arena.  Units that enclose others (tensor/params.h) get a reserved slot
+ * each, as they might otherwise occupy the only slot that is large enough for the next
+ * unit.  All other units share `slots` slots. */
+typedef int64_t mds_pool_count_fn(const struct zero_partition *parts, int unit);
+enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *parts,
+                           mds_pool_count_fn *count, int slots, struct mds_arena *arena,
+                           enum mds_mem_tag tag, int64_t elem);
 
-/* How many units enclose others. */
+/* Number of units that enclose others. */
 int mds_pool_enclosing(const struct zero_partition *parts);
 
-/* One more slot, of `count` elements, for this unit alone; it will have no other. */
+/* Add a slot of `count` elements that only this unit uses; it never gets another. */
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);
 
 /* The slot that holds the unit, or -1. */
 int mds_pool_find(const struct mds_pool *p, int unit);
 
-/* A slot without users for the unit, of `count` elements, or -1: the one reserved for
- * it; otherwise rather one that nobody is expected in, then rather a small one, so that
- * large ones are left for large units, then the one unused for longest. */
+/* A slot without users that holds `count` elements, or -1.  The unit's reserved slot if
+ * it has one.  Otherwise in order of preference: not prefetched, smaller (which leaves
+ * large slots for large units), least recently used. */
 int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count);
 
-/* Another user of a slot; one less. */
+/* Add or remove a user of a slot. */
 void mds_pool_use(struct mds_pool *p, int slot);
-void mds_pool_leave(struct mds_pool *p, int slot);
+void mds_pool_release(struct mds_pool *p, int slot);
 
 #endif

@@ -3,19 +3,20 @@
 
 #include <math.h>
 
-static double decayed(const struct mds_optim_config *c, double span_share)
+static double lr_between(const struct mds_optim_config *c, double span_share)
 {
     return c->min_lr + (c->lr - c->min_lr) * span_share;
 }
 
 /* Warmup-stable-decay: flat, then a straight line over the last `tail` iterations. */
-static double wsd(const struct mds_optim_config *c, int64_t end, int64_t t)
+static double warmup_stable_decay(const struct mds_optim_config *c, int64_t end,
+                                  int64_t t)
 {
     int64_t tail = c->wsd_decay_iters > 0 ? c->wsd_decay_iters : (end + 9) / 10;
 
     if (t <= end - tail)
         return c->lr;
-    return decayed(c, (double)(end - t) / (double)tail);
+    return lr_between(c, (double)(end - t) / (double)tail);
 }
 
 double mds_lr_at(const struct mds_optim_config *c, int64_t iters, int64_t t)
@@ -34,10 +35,10 @@ double mds_lr_at(const struct mds_optim_config *c, int64_t iters, int64_t t)
     x = ((double)t - warmup) / ((double)end - warmup);
     switch (c->decay) {
     case MDS_LR_LINEAR:
-        return decayed(c, 1.0 - x);
+        return lr_between(c, 1.0 - x);
     case MDS_LR_COSINE:
-        return decayed(c, 0.5 * (1.0 + cos(M_PI * x)));
+        return lr_between(c, 0.5 * (1.0 + cos(M_PI * x)));
     default:
-        return wsd(c, end, t);
+        return warmup_stable_decay(c, end, t);
     }
 }

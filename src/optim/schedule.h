@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 
-/* Learning rate of iteration t (from 1) of a run of `iters`:
+/* Learning rate of iteration t (from 1) of `iters` iterations:
  *
  *   warm-up   lr * t / warmup, while t <= warmup
  *   then, with x = (t - warmup) / (decay_iters - warmup) in 0 .. 1:
@@ -16,10 +16,10 @@
  *             down to min_lr
  * and min_lr after decay_iters (constant: lr).
  *
- * Megatron's rule (its scheduler has counted t when step t is made).  decay_iters 0
- * means iters, warmup_iters 0 means warmup_fraction * decay_iters, wsd_decay_iters 0 a
- * tenth.  Sources: Loshchilov, Hutter 2016, arXiv:1608.03983; Hu et al. 2024,
- * arXiv:2404.06395. */
+ * The same as Megatron, whose scheduler has counted t when it makes step t.
+ * decay_iters 0 means iters, warmup_iters 0 means warmup_fraction * decay_iters,
+ * wsd_decay_iters 0 means a tenth of decay_iters.  Sources: Loshchilov, Hutter 2016,
+ * arXiv:1608.03983; Hu et al. 2024, arXiv:2404.06395. */
 double mds_lr_at(const struct mds_optim_config *c, int64_t iters, int64_t t);
 
 #endif

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gradients: where they are added up, and their sums over the group.
+/* Gradients: where they are accumulated, and how they are reduced over the group.
  *
- *   whole      all of them, all the time; neighbouring units are reduced together once
- *              their last pass is over.  Where optimizer states are sharded, too, to
- *              the owner of each shard, unit by unit; else everywhere
- *   sharded    sums of own shards.  A unit's gradient lives from grad_begin to the end
- *              of its reduction, in each pass, in one of a few buffers */
+ *   whole      every rank stores all gradients and reduces them after the last pass of
+ *              a step: by all-reduce in buckets of neighbouring units or, if optimizer
+ *              states are sharded, by reduce-scatter to the owners, unit by unit
+ *   sharded    every rank stores the sums of its shards.  In each pass a unit's whole
+ *              gradient lives in one of a few buffers, from grad_begin to the end of
+ *              its reduce-scatter */
 #ifndef MDS_OPTIM_SHARDED_GRADIENTS_H
 #define MDS_OPTIM_SHARDED_GRADIENTS_H
 
 #include "optim/pool.h"
 #include "optim/storage.h"
 
-enum { ZERO_REDUCTIONS = 2 }; /* under way: they keep the network busy */
+enum { ZERO_REDUCTIONS = 2 }; /* in flight: enough to keep the network busy */
 
 struct zero_gradient; /* of a unit: sharded_gradients.c */
 
-/* Neighbouring units whose gradients travel together. */
+/* Neighbouring units whose gradients are reduced in one collective. */
 struct zero_bucket {
     int units;
     int64_t first, n; /* elements of all units */
-    int waiting;      /* units of it that are not complete */
+    int waiting;      /* its units that are not complete */
     int sent;         /* its reduction was started in this step */
 };
 
 struct zero_reduction {
     int busy;
     int unit, slot; /* sharded only */
-    float *work;
+    float *scratch;
     struct mds_comm_req req;
 };
 
@@ -42,12 +43,12 @@ struct zero_gradients {
     int buckets;
     struct zero_reduction reduction[ZERO_REDUCTIONS];
     int reductions, next_reduction;
-    int64_t work_floats; /* of reduction[0].work */
+    int64_t scratch_floats; /* of reduction[0].scratch */
     int pass, last;
 };
 
-/* overlap: reduce while backward goes on.  bucket_bytes: units travel together up to
- * it, where neither gradients nor states are sharded. */
+/* overlap: reduce while backward goes on.  bucket_bytes: size of buckets if neither
+ * gradients nor states are sharded; otherwise each unit is reduced alone. */
 enum mds_rc mds_gradients_init(struct zero_gradients *g, struct zero_storage *s,
                                int sharded, int overlap, int64_t bucket_bytes);
 void mds_gradients_fini(struct zero_gradients *g); /* a zeroed struct is fine */

@@ -26,13 +26,14 @@ enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
     *st = (struct zero_states){.storage = s, .parts = s->parts, .optim = *optim};
     st->launch = on_device ? mds_op_adamw : launch_on_host;
     st->dtype = dtype;
-    st->in_weights = dtype == MDSK_F32 && weights->place == place;
-    if (st->in_weights)
+    st->master_is_weights = dtype == MDSK_F32 && weights->place == place;
+    if (st->master_is_weights)
         st->array[ZERO_MASTER] = *weights;
-    first = st->in_weights ? ZERO_M : ZERO_MASTER;
+    first = st->master_is_weights ? ZERO_M : ZERO_MASTER;
     st->array[first] =
         (struct zero_array){.place = place, .elem = sizeof(float), .sharded = 1};
-    MDS_TRY(mds_storage_take(s, MDS_MEM_OPTIM, &st->array[first], ZERO_STATES - first));
+    MDS_TRY(
+        mds_storage_alloc(s, MDS_MEM_OPTIM, &st->array[first], ZERO_STATES - first));
     for (int k = ZERO_M; k < ZERO_STATES && on_device; k++)
         mds_dev_zero(s->dev, st->array[k].base, s->parts->own * st->array[k].elem);
     return mds_swap_create(s, st->array, &st->swap);
@@ -41,22 +42,22 @@ enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
 void mds_states_fini(struct zero_states *st)
 {
     mds_swap_destroy(st->swap);
-    for (int k = st->in_weights ? ZERO_M : ZERO_MASTER; k < ZERO_STATES; k++)
+    for (int k = st->master_is_weights ? ZERO_M : ZERO_MASTER; k < ZERO_STATES; k++)
         if (st->storage)
             mds_storage_release(st->storage, &st->array[k]);
 }
 
-/* ---- pieces ---- */
+/* ---- segments ---- */
 
 enum mds_rc mds_states_get(struct zero_states *st, enum zero_state what,
-                           const struct zero_piece *p, float *host)
+                           const struct zero_segment *p, float *host)
 {
     MDS_TRY(mds_swap_wait(st->swap));
     return mds_storage_get(st->storage, &st->array[what], p, host);
 }
 
 enum mds_rc mds_states_put(struct zero_states *st, enum zero_state what,
-                           const struct zero_piece *p, float *host)
+                           const struct zero_segment *p, float *host)
 {
     MDS_TRY(mds_swap_wait(st->swap));
     return mds_storage_put(st->storage, &st->array[what], p, host);
@@ -69,7 +70,7 @@ enum mds_rc mds_states_wait(struct zero_states *st)
 
 /* ---- the update ---- */
 
-/* The update from `skip` elements further on, as yet of nothing. */
+/* *a with its pointers advanced by `skip` elements, and no spans yet. */
 static struct mdsk_adamw update_from(const struct mdsk_adamw *a, int64_t skip)
 {
     struct mdsk_adamw b = *a;
@@ -95,10 +96,10 @@ static void add_span(struct mdsk_adamw *a, int64_t n, int decay)
     a->span_end[a->spans++] = a->n;
 }
 
-/* In as few launches as spans allow: a bias alone does not fill a GPU. */
+/* As few launches as possible: a bias alone does not fill a GPU. */
 enum mds_rc mds_states_launch(const struct zero_partition *parts,
-                              const struct zero_piece *p, const struct mdsk_adamw *a,
-                              zero_launch *launch, struct mds_dev *dev)
+                              const struct zero_segment *p, const struct mdsk_adamw *a,
+                              zero_launch_fn *launch, struct mds_dev *dev)
 {
     const struct zero_shard *s = &parts->shard[p->unit];
     struct mdsk_adamw b = update_from(a, 0);
@@ -138,8 +139,8 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
     return st->rc;
 }
 
-static enum mds_rc update_next_piece(struct zero_states *st, struct zero_piece *p,
-                                     const struct mdsk_adamw *unit)
+static enum mds_rc update_next_segment(struct zero_states *st, struct zero_segment *p,
+                                       const struct mdsk_adamw *unit)
 {
     struct mdsk_adamw a = *unit;
     float *at[ZERO_SWAP_ARRAYS];
@@ -162,9 +163,9 @@ enum mds_rc mds_states_update(struct zero_states *st, int unit,
                               const struct mdsk_adamw *a)
 {
     int64_t left = st->parts->shard[unit].n;
-    struct zero_piece p;
+    struct zero_segment p;
 
     for (; left > 0 && !st->rc; left -= p.n)
-        st->rc = update_next_piece(st, &p, a);
+        st->rc = update_next_segment(st, &p, a);
     return st->rc;
 }

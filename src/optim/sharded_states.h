@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Optimizer states: master weights and both moments of the own shards, and AdamW. */
+/* Optimizer states: master weights and both moments of this rank's shards; AdamW. */
 #ifndef MDS_OPTIM_SHARDED_STATES_H
 #define MDS_OPTIM_SHARDED_STATES_H
 
@@ -8,7 +8,7 @@
 
 enum zero_state { ZERO_MASTER, ZERO_M, ZERO_V, ZERO_STATES };
 
-typedef enum mds_rc zero_launch(struct mds_dev *dev, const struct mdsk_adamw *a);
+typedef enum mds_rc zero_launch_fn(struct mds_dev *dev, const struct mdsk_adamw *a);
 
 struct zero_states {
     struct zero_storage *storage; /* borrowed */
@@ -16,45 +16,47 @@ struct zero_states {
     struct mds_optim_config optim;
     int64_t updates;                      /* made so far */
     struct zero_array array[ZERO_STATES]; /* f32 */
-    int in_weights; /* the master is where the 32-bit weights are: array[0] is theirs */
+    int master_is_weights; /* weights are 32-bit and their own master: array[0] */
     enum mdsk_dtype dtype; /* of the weights */
     struct zero_swap *swap;
-    enum mds_rc rc; /* of the update under way */
-    zero_launch *launch;
+    enum mds_rc rc; /* of the update in progress */
+    zero_launch_fn *launch;
 };
 
-/* dtype: of the weights.  32-bit weights of the same place are their own master. */
+/* dtype: of the weights.  32-bit weights stored in the same place are their own
+ * master. */
 enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
                             const struct mds_optim_config *optim,
                             const struct zero_array *weights, enum mdsk_dtype dtype,
                             enum mds_place_kind place);
 void mds_states_fini(struct zero_states *st); /* a zeroed struct is fine */
 
-/* Copy a piece to host memory, or from it; behind the update. */
+/* Copy a segment to host memory (get) or from it (put), after the update. */
 enum mds_rc mds_states_get(struct zero_states *st, enum zero_state what,
-                           const struct zero_piece *p, float *host);
+                           const struct zero_segment *p, float *host);
 enum mds_rc mds_states_put(struct zero_states *st, enum zero_state what,
-                           const struct zero_piece *p, float *host);
+                           const struct zero_segment *p, float *host);
 
-/* Wait until what was updated is where it is stored.  If that failed, it is lost, and
- * no update can follow. */
+/* Wait until updated states are stored.  If that fails they are lost, and every later
+ * update fails. */
 enum mds_rc mds_states_wait(struct zero_states *st);
 
-/* Begin the next update: *a = what is the same for all units. */
+/* Begin the next update: *a = what all units have in common. */
 enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scale,
                              struct mdsk_adamw *a);
 
-/* Update the shard of a unit: each in turn, empty ones left out.  *a has the gradient
- * of the shard's first element and its weight, NULL where the master is the weight.
- * Once one failed, so do the others.  Where states are not on the device this may be
- * another thread's call, while nobody else calls anything of st. */
+/* Update the shard of a unit.  Call it for all units in order; units with an empty
+ * shard may be skipped.  a->grad and a->weight point to the shard's first element;
+ * weight is NULL if the master is the weight.  After a failure the remaining calls fail
+ * too. If states are not on the device, another thread may call this, as long as no
+ * other call uses st meanwhile. */
 enum mds_rc mds_states_update(struct zero_states *st, int unit,
                               const struct mdsk_adamw *a);
 
-/* Update a piece: call launch for its ranges, as many at once as one launch takes.  *a
- * has its tensors at the piece's first element. */
+/* Update a segment: call launch for its ranges, as many per launch as the kernel takes.
+ * The pointers of *a are at the segment's first element. */
 enum mds_rc mds_states_launch(const struct zero_partition *parts,
-                              const struct zero_piece *p, const struct mdsk_adamw *a,
-                              zero_launch *launch, struct mds_dev *dev);
+                              const struct zero_segment *p, const struct mdsk_adamw *a,
+                              zero_launch_fn *launch, struct mds_dev *dev);
 
 #endif

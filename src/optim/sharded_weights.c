@@ -5,22 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sharded units in buffers at once: one that is in use, and one that is fetched ahead
- * of time.  Where none has a buffer of its own there is another one, as the last units
- * of a pass are the next one's first. */
-static int alive_at_once(const struct zero_weights *w)
+/* Number of units gathered at once: one in use, and one being prefetched.  One more if
+ * no unit has a buffer of its own, as the last units of a pass are the first of the
+ * next. */
+static int max_gathered_units(const struct zero_weights *w)
 {
     return 1 + (w->overlap != 0) + (mds_pool_enclosing(w->parts) == 0);
 }
 
-static const struct mds_param_unit *unit_of(const struct zero_weights *w, int unit)
+static const struct mds_param_unit *weight_unit(const struct zero_weights *w, int unit)
 {
     return mds_params_unit(w->parts->params, unit);
 }
 
-static void place(struct zero_weights *w, int unit, void *weight)
+static void set_unit_weight(struct zero_weights *w, int unit, void *weight)
 {
-    mds_params_place(w->parts->params, unit, weight, unit_of(w, unit)->grad);
+    mds_params_place(w->parts->params, unit, weight, weight_unit(w, unit)->grad);
 }
 
 /* ---- memory ---- */
@@ -30,20 +30,20 @@ static int64_t gathered_count(const struct zero_partition *parts, int unit)
     return parts->shard[unit].block * parts->size;
 }
 
-/* For who follows whom: 2 (n + 1) n numbers, for n units. */
-static enum mds_rc take_followers(struct zero_weights *w)
+/* The table of the prefetch order: 2 (n + 1) n numbers, for n units. */
+static enum mds_rc alloc_prefetch_order(struct zero_weights *w)
 {
     size_t n = 2 * ((size_t)w->parts->units + 1) * (size_t)w->parts->units;
 
-    w->before = w->latest = -1;
-    w->follower = mds_zalloc(n, sizeof *w->follower);
-    if (!w->follower)
+    w->previous = w->latest = -1;
+    w->next_unit = mds_zalloc(n, sizeof *w->next_unit);
+    if (!w->next_unit)
         return MDS_EMEM;
-    memset(w->follower, 0xff, n * sizeof *w->follower);
+    memset(w->next_unit, 0xff, n * sizeof *w->next_unit);
     return MDS_OK;
 }
 
-/* Units are placed where they stay, or by acquire. */
+/* Whole units get their addresses here, sharded ones from acquire. */
 enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
                              int sharded, int overlap, enum mds_place_kind at)
 {
@@ -60,14 +60,14 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
     w->gather = mds_zalloc((size_t)parts->units, sizeof *w->gather);
     if (!w->gather)
         return MDS_EMEM;
-    MDS_TRY(mds_storage_take(s, MDS_MEM_PARAM, &w->array, 1));
+    MDS_TRY(mds_storage_alloc(s, MDS_MEM_PARAM, &w->array, 1));
     for (int i = 0; i < parts->units && !sharded; i++)
-        place(w, i, w->array.base + unit_of(w, i)->first * elem);
+        set_unit_weight(w, i, w->array.base + weight_unit(w, i)->first * elem);
     if (!sharded)
         return MDS_OK;
-    MDS_TRY(take_followers(w));
-    return mds_pool_take(&w->pool, parts, gathered_count, alive_at_once(w), s->arena,
-                         MDS_MEM_PARAM, elem);
+    MDS_TRY(alloc_prefetch_order(w));
+    return mds_pool_alloc(&w->pool, parts, gathered_count, max_gathered_units(w),
+                          s->arena, MDS_MEM_PARAM, elem);
 }
 
 void mds_weights_fini(struct zero_weights *w)
@@ -78,27 +78,27 @@ void mds_weights_fini(struct zero_weights *w)
         (void)mds_comm_wait(&w->fetch[s]);
     if (w->storage)
         mds_storage_release(w->storage, &w->array);
-    free(w->follower);
+    free(w->next_unit);
     free(w->gather);
 }
 
-/* ---- who follows whom ---- */
+/* ---- prefetch order ---- */
 
-/* Who was acquired after `latest`, the last time that `before` came before it: that
- * tells forward from backward.  A step's last pass counts apart, as only there nobody
- * follows the last one. */
-static int *follower(const struct zero_weights *w)
+/* The unit acquired after `previous` and `latest` the last time they were acquired in
+ * this order; two units tell forward from backward.  The last pass of a step has its
+ * own table, as only there no unit comes after the last one. */
+static int *next_in_order(const struct zero_weights *w)
 {
-    int row = (w->last ? w->parts->units + 1 : 0) + w->before + 1;
+    int row = (w->last ? w->parts->units + 1 : 0) + w->previous + 1;
 
-    return &w->follower[(size_t)row * (size_t)w->parts->units + (size_t)w->latest];
+    return &w->next_unit[(size_t)row * (size_t)w->parts->units + (size_t)w->latest];
 }
 
-static void learn(struct zero_weights *w, int unit)
+static void record_acquire(struct zero_weights *w, int unit)
 {
     if (w->latest >= 0)
-        *follower(w) = unit;
-    w->before = w->latest;
+        *next_in_order(w) = unit;
+    w->previous = w->latest;
     w->latest = unit;
 }
 
@@ -112,11 +112,11 @@ void mds_weights_pass_begin(struct zero_weights *w, int last)
 static enum mds_rc start_fetch(struct zero_weights *w, int unit, int s)
 {
     const struct zero_partition *parts = w->parts;
-    struct zero_piece own = mds_partition_piece(parts, unit);
+    struct zero_segment own = mds_partition_own(parts, unit);
     int64_t bytes = parts->shard[unit].block * w->array.elem;
     char *to = w->pool.slot[s].base;
     const void *from =
-        mds_storage_bring(w->storage, &w->array, &own, to + parts->rank * bytes);
+        mds_storage_to_device(w->storage, &w->array, &own, to + parts->rank * bytes);
 
     return mds_comm_all_gather_start(parts->group, from, to, bytes, &w->fetch[s]);
 }
@@ -127,30 +127,30 @@ static int free_slot(const struct zero_weights *w, int unit)
     return mds_pool_pick(&w->pool, unit, gathered_count(w->parts, unit));
 }
 
-static enum mds_rc fetch(struct zero_weights *w, int unit, int slot)
+static enum mds_rc fetch_unit(struct zero_weights *w, int unit, int slot)
 {
-    MDS_TRY(mds_comm_wait(&w->fetch[slot])); /* brought for nothing */
+    MDS_TRY(mds_comm_wait(&w->fetch[slot])); /* prefetched, but not used */
     w->pool.slot[slot].unit = unit;
     return start_fetch(w, unit, slot);
 }
 
-/* The unit to fetch after the latest, unless it is here, or there is no buffer. */
-static int choose_ahead(struct zero_weights *w)
+/* The unit to prefetch; -1 if it is here already or no buffer is free. */
+static int choose_prefetch(struct zero_weights *w)
 {
-    int unit = w->overlap ? *follower(w) : -1;
+    int unit = w->overlap ? *next_in_order(w) : -1;
     int slot = unit < 0 ? -1 : mds_pool_find(&w->pool, unit);
 
     if (slot >= 0 && w->pool.slot[slot].users == 0)
-        w->pool.slot[slot].ahead = 1;
+        w->pool.slot[slot].prefetched = 1;
     return unit < 0 || slot >= 0 || free_slot(w, unit) < 0 ? -1 : unit;
 }
 
-enum mds_rc mds_weights_fetch_ahead(struct zero_weights *w, int unit)
+enum mds_rc mds_weights_prefetch(struct zero_weights *w, int unit)
 {
     int slot = free_slot(w, unit);
 
-    MDS_TRY(fetch(w, unit, slot));
-    w->pool.slot[slot].ahead = 1;
+    MDS_TRY(fetch_unit(w, unit, slot));
+    w->pool.slot[slot].prefetched = 1;
     return MDS_OK;
 }
 
@@ -167,21 +167,21 @@ enum mds_rc mds_weights_acquire(struct zero_weights *w, int unit, int *ahead)
         if (slot < 0)
             return mds_fail(MDS_EBUG,
                             "weights of %s: more than %d units in use at once",
-                            unit_of(w, unit)->name, w->pool.slots);
-        MDS_TRY(fetch(w, unit, slot));
+                            weight_unit(w, unit)->name, w->pool.slots);
+        MDS_TRY(fetch_unit(w, unit, slot));
     }
     mds_pool_use(&w->pool, slot);
     MDS_TRY(mds_comm_wait(&w->fetch[slot]));
-    place(w, unit, w->pool.slot[slot].base);
+    set_unit_weight(w, unit, w->pool.slot[slot].base);
     if (w->pool.slot[slot].users > 1)
         return MDS_OK;
-    learn(w, unit);
-    *ahead = choose_ahead(w);
+    record_acquire(w, unit);
+    *ahead = choose_prefetch(w);
     return MDS_OK;
 }
 
-/* What is in the buffer stays until another unit needs it: often the next user wants
- * the same. */
+/* The buffer keeps its contents until another unit needs it: often the next user wants
+ * the same unit. */
 enum mds_rc mds_weights_release(struct zero_weights *w, int unit)
 {
     int slot;
@@ -191,16 +191,16 @@ enum mds_rc mds_weights_release(struct zero_weights *w, int unit)
     slot = mds_pool_find(&w->pool, unit);
     if (slot < 0 || w->pool.slot[slot].users == 0)
         return mds_fail(MDS_EBUG, "weights of %s: released, but not in use",
-                        unit_of(w, unit)->name);
-    mds_pool_leave(&w->pool, slot);
+                        weight_unit(w, unit)->name);
+    mds_pool_release(&w->pool, slot);
     if (w->pool.slot[slot].users == 0)
-        place(w, unit, NULL);
+        set_unit_weight(w, unit, NULL);
     return MDS_OK;
 }
 
 /* ---- around the update ---- */
 
-enum mds_rc mds_weights_settle(struct zero_weights *w)
+enum mds_rc mds_weights_quiesce(struct zero_weights *w)
 {
     for (int i = 0; i < w->parts->units; i++)
         MDS_TRY(mds_comm_wait(&w->gather[i]));
@@ -210,19 +210,19 @@ enum mds_rc mds_weights_settle(struct zero_weights *w)
         MDS_TRY(mds_comm_wait(&w->fetch[s]));
         if (slot->users > 0)
             return mds_fail(MDS_EBUG, "weights of %s: in use during the update",
-                            unit_of(w, slot->unit)->name);
+                            weight_unit(w, slot->unit)->name);
         slot->unit = -1;
-        slot->ahead = 0;
+        slot->prefetched = 0;
     }
     if (w->sharded && w->latest >= 0)
-        *follower(w) = -1;
+        *next_in_order(w) = -1;
     w->last = 0;
     return MDS_OK;
 }
 
 enum mds_rc mds_weights_gather(struct zero_weights *w, int unit)
 {
-    const struct mds_param_unit *u = unit_of(w, unit);
+    const struct mds_param_unit *u = weight_unit(w, unit);
     struct mds_comm_req *req = &w->gather[unit];
 
     if (w->sharded || !w->parts->sharded)

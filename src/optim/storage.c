@@ -27,18 +27,18 @@ static int64_t bytes_of(const struct zero_storage *s, const struct zero_array *a
     return mds_partition_elements(s->parts, a->sharded) * a->elem;
 }
 
-/* ---- the three kinds ---- */
+/* ---- the three places ---- */
 
-/* move: `bytes` at byte `at` of the array, from host memory if put, else to it. */
-struct kind {
-    enum mds_rc (*take)(struct zero_storage *s, enum mds_mem_tag tag,
-                        struct zero_array *a, int n, int64_t bytes);
-    enum mds_rc (*move)(struct zero_storage *s, const struct zero_array *a, int64_t at,
+/* copy: `bytes` at offset `at` of the array, from host memory if put, else to it. */
+struct place_ops {
+    enum mds_rc (*alloc)(struct zero_storage *s, enum mds_mem_tag tag,
+                         struct zero_array *a, int n, int64_t bytes);
+    enum mds_rc (*copy)(struct zero_storage *s, const struct zero_array *a, int64_t at,
                         int64_t bytes, void *host, int put);
 };
 
-static enum mds_rc take_on_device(struct zero_storage *s, enum mds_mem_tag tag,
-                                  struct zero_array *a, int n, int64_t bytes)
+static enum mds_rc alloc_on_device(struct zero_storage *s, enum mds_mem_tag tag,
+                                   struct zero_array *a, int n, int64_t bytes)
 {
     for (int i = 0; i < n; i++) {
         void *p = NULL;
@@ -49,8 +49,8 @@ static enum mds_rc take_on_device(struct zero_storage *s, enum mds_mem_tag tag,
     return MDS_OK;
 }
 
-/* On dry, the host memory is not there either. */
-static enum mds_rc move_on_device(struct zero_storage *s, const struct zero_array *a,
+/* In a dry run there is no host memory either. */
+static enum mds_rc copy_on_device(struct zero_storage *s, const struct zero_array *a,
                                   int64_t at, int64_t bytes, void *host, int put)
 {
     if (put)
@@ -63,8 +63,8 @@ static enum mds_rc move_on_device(struct zero_storage *s, const struct zero_arra
     return MDS_OK;
 }
 
-static enum mds_rc take_on_host(struct zero_storage *s, enum mds_mem_tag tag,
-                                struct zero_array *a, int n, int64_t bytes)
+static enum mds_rc alloc_on_host(struct zero_storage *s, enum mds_mem_tag tag,
+                                 struct zero_array *a, int n, int64_t bytes)
 {
     (void)tag;
     for (int i = 0; i < n; i++)
@@ -72,7 +72,7 @@ static enum mds_rc take_on_host(struct zero_storage *s, enum mds_mem_tag tag,
     return MDS_OK;
 }
 
-static enum mds_rc move_on_host(struct zero_storage *s, const struct zero_array *a,
+static enum mds_rc copy_on_host(struct zero_storage *s, const struct zero_array *a,
                                 int64_t at, int64_t bytes, void *host, int put)
 {
     if (!s->dry)
@@ -80,8 +80,8 @@ static enum mds_rc move_on_host(struct zero_storage *s, const struct zero_array 
     return MDS_OK;
 }
 
-static enum mds_rc take_in_file(struct zero_storage *s, enum mds_mem_tag tag,
-                                struct zero_array *a, int n, int64_t bytes)
+static enum mds_rc alloc_in_file(struct zero_storage *s, enum mds_mem_tag tag,
+                                 struct zero_array *a, int n, int64_t bytes)
 {
     (void)tag;
     for (int i = 0; i < n; i++)
@@ -91,7 +91,7 @@ static enum mds_rc take_in_file(struct zero_storage *s, enum mds_mem_tag tag,
                   : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
 }
 
-static enum mds_rc move_in_file(struct zero_storage *s, const struct zero_array *a,
+static enum mds_rc copy_in_file(struct zero_storage *s, const struct zero_array *a,
                                 int64_t at, int64_t bytes, void *host, int put)
 {
     struct mds_scratch_request req = {0};
@@ -105,20 +105,20 @@ static enum mds_rc move_in_file(struct zero_storage *s, const struct zero_array 
     return mds_scratch_wait(&req);
 }
 
-static const struct kind kinds[] = {
-    [MDS_PLACE_DEVICE] = {take_on_device, move_on_device},
-    [MDS_PLACE_CPU] = {take_on_host, move_on_host},
-    [MDS_PLACE_NVME] = {take_in_file, move_in_file},
+static const struct place_ops place_ops[] = {
+    [MDS_PLACE_DEVICE] = {alloc_on_device, copy_on_device},
+    [MDS_PLACE_CPU] = {alloc_on_host, copy_on_host},
+    [MDS_PLACE_NVME] = {alloc_in_file, copy_in_file},
 };
 
-/* ---- for others ---- */
+/* ---- the interface ---- */
 
-enum mds_rc mds_storage_take(struct zero_storage *s, enum mds_mem_tag tag,
-                             struct zero_array *a, int n)
+enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
+                              struct zero_array *a, int n)
 {
     for (int i = 1; i < n; i++)
         a[i] = a[0];
-    return kinds[a->place].take(s, tag, a, n, bytes_of(s, a));
+    return place_ops[a->place].alloc(s, tag, a, n, bytes_of(s, a));
 }
 
 void mds_storage_release(struct zero_storage *s, struct zero_array *a)
@@ -132,43 +132,45 @@ void mds_storage_fini(struct zero_storage *s)
     mds_scratch_file_destroy(s->file);
 }
 
-static int64_t byte_of(const struct zero_storage *s, const struct zero_array *a,
-                       const struct zero_piece *p)
+static int64_t byte_offset(const struct zero_storage *s, const struct zero_array *a,
+                           const struct zero_segment *p)
 {
     return mds_partition_at(s->parts, p, a->sharded) * a->elem;
 }
 
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
-                     const struct zero_piece *p)
+                     const struct zero_segment *p)
 {
-    return a->base ? a->base + byte_of(s, a, p) : NULL;
+    return a->base ? a->base + byte_offset(s, a, p) : NULL;
 }
 
-const void *mds_storage_bring(struct zero_storage *s, const struct zero_array *a,
-                              const struct zero_piece *p, void *room)
+const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
+                                  const struct zero_segment *p, void *scratch)
 {
     const void *at = mds_storage_at(s, a, p);
 
     if (a->place == MDS_PLACE_DEVICE)
         return at;
-    mds_dev_copy_in(s->dev, room, at, p->n * a->elem);
-    return room;
+    mds_dev_copy_in(s->dev, scratch, at, p->n * a->elem);
+    return scratch;
 }
 
 int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_piece *p)
+                           const struct zero_segment *p)
 {
-    return a->offset + byte_of(s, a, p);
+    return a->offset + byte_offset(s, a, p);
 }
 
 enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_piece *p, void *host)
+                            const struct zero_segment *p, void *host)
 {
-    return kinds[a->place].move(s, a, byte_of(s, a, p), p->n * a->elem, host, 0);
+    return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
+                                    0);
 }
 
 enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_piece *p, void *host)
+                            const struct zero_segment *p, void *host)
 {
-    return kinds[a->place].move(s, a, byte_of(s, a, p), p->n * a->elem, host, 1);
+    return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
+                                    1);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where arrays over a partition lie: on the device, in host memory, or in a file.
+/* Storage of arrays over a partition: on the device, in host memory, or in a file.
  *
- * Only what is here, and swap.c, knows the difference; others ask for addresses, or
- * have elements copied.  On a dry device host memory and files are counted, not taken.
- */
+ * Only storage.c and swap.c know the difference; other files ask for addresses or copy
+ * elements.  On a dry device host memory and files are counted but not allocated. */
 #ifndef MDS_OPTIM_STORAGE_H
 #define MDS_OPTIM_STORAGE_H
 
@@ -12,14 +11,14 @@
 #include "io/scratch_file.h"
 #include "optim/partition.h"
 
-/* Elements that pass through host memory at a time. */
-enum { ZERO_CHUNK = 1 << 19 };
+/* Elements of a staging buffer in host memory. */
+enum { ZERO_STAGING_ELEMENTS = 1 << 19 };
 
 struct zero_array {
     enum mds_place_kind place;
     int64_t elem;   /* bytes of an element */
-    int sharded;    /* own shards only; 0: all of all units */
-    char *base;     /* NULL: in the file, or on a dry device's host */
+    int sharded;    /* 1: this rank's shards; 0: whole units */
+    char *base;     /* NULL: in the file, or host memory of a dry run */
     int64_t offset; /* in the file, in bytes */
 };
 
@@ -28,39 +27,40 @@ struct zero_storage {
     struct mds_dev *dev;
     struct mds_arena *arena;
     const char *folder; /* for the file */
-    int threads;        /* that zero host memory; 0: as many as the cpu kernels have */
+    int threads;        /* that zero host memory; 0: all threads of the cpu kernels */
     int dry;
     struct mds_scratch_file *file;    /* NULL: none, or dry */
-    int64_t memory_bytes, file_bytes; /* taken of the host */
+    int64_t memory_bytes, file_bytes; /* allocated on the host */
 };
 
-/* Take n arrays like a[0], all of the same place; those in a file are all that there
- * are.  tag: of the device's memory.  What is on the host or in a file is zero. */
-enum mds_rc mds_storage_take(struct zero_storage *s, enum mds_mem_tag tag,
-                             struct zero_array *a, int n);
+/* Allocate n arrays like a[0], all in the same place.  For arrays in a file, call this
+ * once for all of them.  tag: of device memory.  Host memory and files are zeroed. */
+enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
+                              struct zero_array *a, int n);
 void mds_storage_release(struct zero_storage *s, struct zero_array *a);
 void mds_storage_fini(struct zero_storage *s); /* closes the file */
 
-/* *(void **)out = host memory, zeroed by all threads at once so that each page is near
- * those who update it; NULL on a dry device.  Given back with mds_host_unmap. */
+/* *(void **)out = host memory, zeroed by all threads so that each page is on the NUMA
+ * node of the thread that updates it; NULL on a dry device.  Free with
+ * mds_host_unmap. */
 enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void *out);
 
-/* The address of a piece; NULL if it has none here. */
+/* Address of a segment in memory; NULL if it is in a file or on a dry device's host. */
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
-                     const struct zero_piece *p);
+                     const struct zero_segment *p);
 
-/* The address of a piece on the device: where it is, or `room` with a copy of it. */
-const void *mds_storage_bring(struct zero_storage *s, const struct zero_array *a,
-                              const struct zero_piece *p, void *room);
+/* Device address of a segment: in place, or `scratch` after copying it there. */
+const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
+                                  const struct zero_segment *p, void *scratch);
 
-/* Byte of the file where a piece begins. */
+/* Offset of a segment in the file, in bytes. */
 int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_piece *p);
+                           const struct zero_segment *p);
 
-/* Copy a piece to host memory, or from it.  On a dry device only counted. */
+/* Copy a segment to host memory (get) or from it (put).  A dry device only counts. */
 enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_piece *p, void *host);
+                            const struct zero_segment *p, void *host);
 enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_piece *p, void *host);
+                            const struct zero_segment *p, void *host);
 
 #endif

@@ -7,10 +7,10 @@
 
 enum { BUFFERS = 4, AHEAD = 2, ARRAYS = ZERO_SWAP_ARRAYS };
 
-static const int64_t buffer_bytes = ZERO_CHUNK * (int64_t)sizeof(float);
+static const int64_t buffer_bytes = ZERO_STAGING_ELEMENTS * (int64_t)sizeof(float);
 
 struct buffer {
-    float *of[ARRAYS]; /* NULL on dry */
+    float *state[ARRAYS]; /* NULL on dry */
     struct mds_scratch_request transfer[ARRAYS];
 };
 
@@ -18,21 +18,21 @@ struct zero_swap {
     struct zero_storage *storage;
     const struct zero_array *array;
     int in_file;
-    struct buffer buffer[BUFFERS]; /* piece k's is k % BUFFERS */
-    struct zero_piece coming, now;
-    int64_t read, used; /* pieces whose reading began; that came in */
-    enum mds_rc lost;   /* what was changed could not be written; */
-    char why[256];      /* the sentence */
+    struct buffer buffer[BUFFERS]; /* segment k uses buffer k % BUFFERS */
+    struct zero_segment reading, current;
+    int64_t read, used;    /* segments whose read has started; handed out */
+    enum mds_rc write_rc;  /* of the first write that failed, */
+    char write_error[256]; /* and its error text */
 };
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
-static enum mds_rc take_buffers(struct zero_swap *w)
+static enum mds_rc alloc_buffers(struct zero_swap *w)
 {
     for (int i = 0; i < BUFFERS; i++)
         for (int k = 0; k < ARRAYS; k++)
-            MDS_TRY(
-                mds_storage_host_memory(w->storage, buffer_bytes, &w->buffer[i].of[k]));
+            MDS_TRY(mds_storage_host_memory(w->storage, buffer_bytes,
+                                            &w->buffer[i].state[k]));
     return MDS_OK;
 }
 
@@ -46,24 +46,24 @@ enum mds_rc mds_swap_create(struct zero_storage *s, const struct zero_array *arr
     w->storage = s;
     w->array = array;
     w->in_file = array->place == MDS_PLACE_NVME;
-    return w->in_file ? take_buffers(w) : MDS_OK;
+    return w->in_file ? alloc_buffers(w) : MDS_OK;
 }
 
 void mds_swap_destroy(struct zero_swap *w)
 {
     if (!w)
         return;
-    (void)mds_swap_wait(w); /* a failure: nobody reads it any more */
+    (void)mds_swap_wait(w); /* a failure does not matter any more */
     for (int i = 0; i < BUFFERS; i++)
         for (int k = 0; k < ARRAYS; k++)
-            mds_host_unmap(w->buffer[i].of[k], buffer_bytes);
+            mds_host_unmap(w->buffer[i].state[k], buffer_bytes);
     free(w);
 }
 
 /* ---- transfers ---- */
 
-/* All are waited for, whichever fails. */
-static enum mds_rc wait_for(struct zero_swap *w, struct buffer *b)
+/* Wait for all transfers of a buffer, even if one fails. */
+static enum mds_rc wait_transfers(struct zero_swap *w, struct buffer *b)
 {
     enum mds_rc rc = MDS_OK;
 
@@ -73,17 +73,17 @@ static enum mds_rc wait_for(struct zero_swap *w, struct buffer *b)
         rc = one ? one : rc;
         if (!one || !b->transfer[k].write)
             continue;
-        w->lost = one;
-        snprintf(w->why, sizeof w->why, "%s", mds_fail_text());
+        w->write_rc = one;
+        snprintf(w->write_error, sizeof w->write_error, "%s", mds_fail_text());
     }
     return rc;
 }
 
-/* A save can go without states that cannot be read, and the run goes on; not without
- * states that are lost, whoever met that first. */
-static enum mds_rc check_lost(const struct zero_swap *w)
+/* A failed read only fails the save that asked for it.  A failed write loses states, so
+ * every later call fails too. */
+static enum mds_rc check_write(const struct zero_swap *w)
 {
-    return w->lost ? mds_fail(w->lost, "%s", w->why) : MDS_OK;
+    return w->write_rc ? mds_fail(w->write_rc, "%s", w->write_error) : MDS_OK;
 }
 
 enum mds_rc mds_swap_wait(struct zero_swap *w)
@@ -91,15 +91,15 @@ enum mds_rc mds_swap_wait(struct zero_swap *w)
     enum mds_rc rc = MDS_OK;
 
     for (int i = 0; i < BUFFERS; i++) {
-        enum mds_rc one = wait_for(w, &w->buffer[i]);
+        enum mds_rc one = wait_transfers(w, &w->buffer[i]);
 
         rc = one ? one : rc;
     }
-    return rc ? rc : check_lost(w);
+    return rc ? rc : check_write(w);
 }
 
-static void start(struct zero_swap *w, struct buffer *b, const struct zero_piece *p,
-                  int write)
+static void start_transfer(struct zero_swap *w, struct buffer *b,
+                           const struct zero_segment *p, int write)
 {
     struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
@@ -108,55 +108,55 @@ static void start(struct zero_swap *w, struct buffer *b, const struct zero_piece
         int64_t at = mds_storage_offset(w->storage, &w->array[k], p);
 
         if (write)
-            mds_scratch_write_start(file, at, b->of[k], bytes, &b->transfer[k]);
+            mds_scratch_write_start(file, at, b->state[k], bytes, &b->transfer[k]);
         else
-            mds_scratch_read_start(file, at, b->of[k], bytes, &b->transfer[k]);
+            mds_scratch_read_start(file, at, b->state[k], bytes, &b->transfer[k]);
     }
 }
 
-/* What was in a buffer before has been written by the time another piece comes, or in
- * the next round the same one again. */
+/* Before a buffer is reused, the write of what it held last must have completed. */
 static enum mds_rc read_ahead(struct zero_swap *w)
 {
     const struct zero_partition *parts = w->storage->parts;
 
-    while (w->read < w->used + AHEAD && w->coming.unit < parts->units &&
-           mds_partition_next(parts, ZERO_CHUNK, &w->coming)) {
+    while (w->read < w->used + AHEAD && w->reading.unit < parts->units &&
+           mds_partition_next_segment(parts, ZERO_STAGING_ELEMENTS, &w->reading)) {
         struct buffer *b = &w->buffer[w->read++ % BUFFERS];
 
-        MDS_TRY(wait_for(w, b));
-        start(w, b, &w->coming, 0);
+        MDS_TRY(wait_transfers(w, b));
+        start_transfer(w, b, &w->reading, 0);
     }
     return MDS_OK;
 }
 
-/* ---- pieces ---- */
+/* ---- segments ---- */
 
 enum mds_rc mds_swap_begin(struct zero_swap *w)
 {
-    w->coming = w->now = (struct zero_piece){.unit = -1};
+    w->reading = w->current = (struct zero_segment){.unit = -1};
     w->read = w->used = 0;
-    MDS_TRY(check_lost(w));
+    MDS_TRY(check_write(w));
     return w->storage->file ? read_ahead(w) : MDS_OK;
 }
 
-static enum mds_rc from_file(struct zero_swap *w, float **at)
+static enum mds_rc next_from_file(struct zero_swap *w, float **at)
 {
     struct buffer *b = &w->buffer[w->used++ % BUFFERS];
 
     MDS_TRY(read_ahead(w));
-    MDS_TRY(wait_for(w, b));
+    MDS_TRY(wait_transfers(w, b));
     for (int k = 0; k < ARRAYS; k++)
-        at[k] = b->of[k];
+        at[k] = b->state[k];
     return MDS_OK;
 }
 
-enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_piece *p, float **at)
+enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_segment *p, float **at)
 {
-    mds_partition_next(w->storage->parts, w->in_file ? ZERO_CHUNK : INT64_MAX, &w->now);
-    *p = w->now;
+    mds_partition_next_segment(
+        w->storage->parts, w->in_file ? ZERO_STAGING_ELEMENTS : INT64_MAX, &w->current);
+    *p = w->current;
     if (w->in_file)
-        return from_file(w, at);
+        return next_from_file(w, at);
     for (int k = 0; k < ARRAYS; k++)
         at[k] = mds_storage_at(w->storage, &w->array[k], p);
     return MDS_OK;
@@ -165,5 +165,5 @@ enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_piece *p, float **at)
 void mds_swap_out(struct zero_swap *w)
 {
     if (w->in_file)
-        start(w, &w->buffer[(w->used - 1) % BUFFERS], &w->now, 1);
+        start_transfer(w, &w->buffer[(w->used - 1) % BUFFERS], &w->current, 1);
 }

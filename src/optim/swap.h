@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A few arrays of one place, brought into memory piece by piece in order of units, so
- * that they can be changed there.
+/* Access to the optimizer states segment by segment, in the order of units.  States in
+ * a file are swapped in and out through host memory (ZeRO-Infinity).
  *
- * Arrays in memory, the device's too, are where they are, and a piece is a whole shard.
- * Those in a file pass through a few buffers of host memory:
+ * Arrays in device or host memory are accessed in place; a segment is a whole shard.
+ * Segments of arrays in a file pass through a few buffers in host memory:
  *
- *   k + 1, k + 2   read ahead
- *   k              between mds_swap_in and mds_swap_out
+ *   k + 1, k + 2   being read ahead
+ *   k              in use, between mds_swap_in and mds_swap_out
  *   k - 1          being written
  *
- * What moves them are the file's own threads; one other at a time calls what is here,
- * but for create and destroy. */
+ * Reads and writes are done by threads of the file (io/).  Only one thread at a time
+ * may call the functions below. */
 #ifndef MDS_OPTIM_SWAP_H
 #define MDS_OPTIM_SWAP_H
 
@@ -20,22 +20,22 @@ enum { ZERO_SWAP_ARRAYS = 3 };
 
 struct zero_swap;
 
-/* For array[ZERO_SWAP_ARRAYS], of 4-byte elements; borrowed. */
+/* array[ZERO_SWAP_ARRAYS]: all in the same place, of 4-byte elements; borrowed. */
 enum mds_rc mds_swap_create(struct zero_storage *s, const struct zero_array *array,
                             struct zero_swap **out);
 void mds_swap_destroy(struct zero_swap *w); /* NULL is fine */
 
-/* Start over: the next piece is the first one. */
+/* Start over: the next segment is the first one. */
 enum mds_rc mds_swap_begin(struct zero_swap *w);
 
-/* *p = the next piece, at at[] in memory. */
-enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_piece *p, float **at);
+/* *p = the next segment; at[k] = address of its elements in array k. */
+enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_segment *p, float **at);
 
-/* It was changed. */
+/* The current segment was changed: write it back. */
 void mds_swap_out(struct zero_swap *w);
 
-/* Wait until the file has all that was changed.  What could not be written is lost:
- * then this and mds_swap_begin fail from then on. */
+/* Wait until all changes are in the file.  After a failed write the states are lost,
+ * and this function and mds_swap_begin fail from then on. */
 enum mds_rc mds_swap_wait(struct zero_swap *w);
 
 #endif

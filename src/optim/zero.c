@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Users are told by config/. */
+/* Options were checked by config/. */
 static enum mds_rc check_spec(const struct mds_zero_spec *s)
 {
     int on_device = s->weights == MDS_PLACE_DEVICE;
@@ -21,20 +21,20 @@ static enum mds_rc check_spec(const struct mds_zero_spec *s)
 
 /* ---- hooks ---- */
 
-static enum mds_rc acquire(void *ctx, int unit)
+static enum mds_rc acquire_weights(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
     int ahead;
 
-    MDS_TRY(mds_host_update_deliver(z->host_update, unit));
+    MDS_TRY(mds_host_update_wait_unit(z->host_update, unit));
     MDS_TRY(mds_weights_acquire(&z->weights, unit, &ahead));
     if (ahead < 0)
         return MDS_OK;
-    MDS_TRY(mds_host_update_deliver(z->host_update, ahead));
-    return mds_weights_fetch_ahead(&z->weights, ahead);
+    MDS_TRY(mds_host_update_wait_unit(z->host_update, ahead));
+    return mds_weights_prefetch(&z->weights, ahead);
 }
 
-static enum mds_rc release(void *ctx, int unit)
+static enum mds_rc release_weights(void *ctx, int unit)
 {
     struct mds_zero *z = ctx;
 
@@ -55,11 +55,12 @@ static enum mds_rc grad_ready(void *ctx, int unit)
     return mds_gradients_ready(&z->gradients, unit);
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
-/* Where the stage becomes three facts. */
-static enum mds_rc build(struct mds_zero *z, const struct mds_zero_spec *spec,
-                         struct mds_arena *arena)
+/* Only this function knows the ZeRO stage: it decides which of the three are
+ * sharded. */
+static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *spec,
+                                struct mds_arena *arena)
 {
     int alone = mds_comm_size(spec->group) == 1 && spec->weights == MDS_PLACE_DEVICE;
     int stage = alone ? 0 : spec->stage;
@@ -88,8 +89,8 @@ static enum mds_rc build(struct mds_zero *z, const struct mds_zero_spec *spec,
 enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *arena,
                             struct mds_zero **out)
 {
-    struct mds_param_hooks hooks = {.acquire = acquire,
-                                    .release = release,
+    struct mds_param_hooks hooks = {.acquire = acquire_weights,
+                                    .release = release_weights,
                                     .grad_begin = grad_begin,
                                     .grad_ready = grad_ready};
     struct mds_zero *z;
@@ -99,7 +100,7 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
     z = mds_zalloc(1, sizeof *z);
     if (!z)
         return MDS_EMEM;
-    rc = build(z, spec, arena);
+    rc = create_parts(z, spec, arena);
     if (rc) {
         mds_zero_destroy(z);
         return rc;
@@ -164,26 +165,26 @@ enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum)
     return mds_gradients_squares(&z->gradients, sum);
 }
 
-int mds_zero_owns_slices(const struct mds_zero *z)
+int mds_zero_is_sharded(const struct mds_zero *z)
 {
     return z->parts.sharded;
 }
 
 /* ---- the update ---- */
 
-enum mds_rc mds_zero_settle(struct mds_zero *z)
+enum mds_rc mds_zero_quiesce(struct mds_zero *z)
 {
     for (int i = 0; i < z->parts.units; i++)
-        MDS_TRY(mds_host_update_deliver(z->host_update, i));
-    return mds_weights_settle(&z->weights);
+        MDS_TRY(mds_host_update_wait_unit(z->host_update, i));
+    return mds_weights_quiesce(&z->weights);
 }
 
 static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
 {
-    struct zero_piece own = mds_partition_piece(&z->parts, unit);
+    struct zero_segment own = mds_partition_own(&z->parts, unit);
 
     a.grad = mds_storage_at(&z->storage, &z->gradients.array, &own);
-    if (!z->states.in_weights)
+    if (!z->states.master_is_weights)
         a.weight = mds_storage_at(&z->storage, &z->weights.array, &own);
     MDS_TRY(mds_states_update(&z->states, unit, &a));
     return mds_weights_gather(&z->weights, unit);
@@ -193,7 +194,7 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
 {
     struct mdsk_adamw a;
 
-    MDS_TRY(mds_zero_settle(z));
+    MDS_TRY(mds_zero_quiesce(z));
     MDS_TRY(mds_states_begin(&z->states, lr, grad_scale, &a));
     if (z->host_update)
         return mds_host_update_begin(z->host_update, &a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How weights and moments get in, and everything out: start values, files, comparisons.
- */
+/* Setting weights and moments, and reading weights, moments and gradients: for initial
+ * values, checkpoints and comparisons. */
 #include "base/alloc.h"
 #include "optim/internal.h"
 
@@ -10,29 +10,29 @@
 static const enum zero_state state_of[] = {
     [MDS_ZERO_WEIGHT] = ZERO_MASTER, [MDS_ZERO_M] = ZERO_M, [MDS_ZERO_V] = ZERO_V};
 
-/* ---- in ---- */
+/* ---- setting ---- */
 
 struct source {
-    mds_zero_fill *fill;
+    mds_zero_fill_fn *fill;
     void *ctx;
 };
 
-/* Host memory that a piece passes through. */
+/* Staging buffers in host memory for one segment. */
 struct buffers {
     float *f32;
     void *rounded;
 };
 
-/* The weights themselves, where the master is another copy. */
-static enum mds_rc put_weights(struct mds_zero *z, const struct zero_piece *p,
-                               const struct buffers *b)
+/* Store the weights themselves, unless they are their own master. */
+static enum mds_rc store_weights(struct mds_zero *z, const struct zero_segment *p,
+                                 const struct buffers *b)
 {
     const struct zero_array *to = &z->weights.array;
     enum mdsk_dtype dtype = z->weights.dtype;
     struct mdsk_cast a = {
         .n = p->n, .from = MDSK_F32, .to = dtype, .x = b->f32, .y = b->rounded};
 
-    if (z->states.in_weights)
+    if (z->states.master_is_weights)
         return MDS_OK;
     if (dtype == MDSK_F32)
         return mds_storage_put(&z->storage, to, p, b->f32);
@@ -43,66 +43,66 @@ static enum mds_rc put_weights(struct mds_zero *z, const struct zero_piece *p,
 
 static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
 {
-    struct zero_piece p = {.unit = -1};
+    struct zero_segment p = {.unit = -1};
 
     if (z->states.updates == 0)
         return MDS_OK;
     z->states.updates = 0;
-    memset(zeros, 0, ZERO_CHUNK * sizeof *zeros);
-    while (mds_partition_next(&z->parts, ZERO_CHUNK, &p)) {
+    memset(zeros, 0, ZERO_STAGING_ELEMENTS * sizeof *zeros);
+    while (mds_partition_next_segment(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         MDS_TRY(mds_states_put(&z->states, ZERO_M, &p, zeros));
         MDS_TRY(mds_states_put(&z->states, ZERO_V, &p, zeros));
     }
     return MDS_OK;
 }
 
-static enum mds_rc load_pieces(struct mds_zero *z, const struct source *s,
-                               enum mds_zero_what what, const struct buffers *b)
+static enum mds_rc load_segments(struct mds_zero *z, const struct source *s,
+                                 enum mds_zero_what what, const struct buffers *b)
 {
-    struct zero_piece p = {.unit = -1};
+    struct zero_segment p = {.unit = -1};
 
-    while (mds_partition_next(&z->parts, ZERO_CHUNK, &p)) {
+    while (mds_partition_next_segment(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         if (!z->storage.dry)
             MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, b->f32));
         MDS_TRY(mds_states_put(&z->states, state_of[what], &p, b->f32));
         if (what == MDS_ZERO_WEIGHT)
-            MDS_TRY(put_weights(z, &p, b));
+            MDS_TRY(store_weights(z, &p, b));
     }
     return MDS_OK;
 }
 
-/* The others count on this rank's weights, right or wrong: a rank whose fill failed
- * takes part, so that all can try again. */
+/* The gathers are collective: a rank whose fill failed takes part with undefined
+ * weights, so that all ranks can try again. */
 static enum mds_rc load_weights(struct mds_zero *z, const struct source *s,
                                 const struct buffers *b)
 {
     enum mds_rc rc;
 
-    MDS_TRY(mds_zero_settle(z));
+    MDS_TRY(mds_zero_quiesce(z));
     rc = zero_moments(z, b->f32);
     if (!rc)
-        rc = load_pieces(z, s, MDS_ZERO_WEIGHT, b);
+        rc = load_segments(z, s, MDS_ZERO_WEIGHT, b);
     for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(mds_weights_gather(&z->weights, i));
     return rc;
 }
 
-/* Moments are not zero any more, whatever happens. */
+/* From here on moments count as nonzero, even if this fails. */
 static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
                                 int64_t updates, const struct buffers *b)
 {
     z->states.updates = updates;
-    MDS_TRY(load_pieces(z, s, MDS_ZERO_M, b));
-    return load_pieces(z, s, MDS_ZERO_V, b);
+    MDS_TRY(load_segments(z, s, MDS_ZERO_M, b));
+    return load_segments(z, s, MDS_ZERO_V, b);
 }
 
-enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill *fill, void *ctx,
+enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill_fn *fill, void *ctx,
                           int64_t updates)
 {
     const struct source s = {fill, ctx};
-    struct buffers b = {.f32 = mds_zalloc(ZERO_CHUNK, sizeof *b.f32),
-                        .rounded =
-                            mds_zalloc(ZERO_CHUNK, (size_t)z->weights.array.elem)};
+    struct buffers b = {
+        .f32 = mds_zalloc(ZERO_STAGING_ELEMENTS, sizeof *b.f32),
+        .rounded = mds_zalloc(ZERO_STAGING_ELEMENTS, (size_t)z->weights.array.elem)};
     enum mds_rc rc = MDS_EMEM;
 
     if (b.f32 && b.rounded)
@@ -114,32 +114,32 @@ enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill *fill, void *ctx,
     return rc;
 }
 
-struct start {
+struct initial {
     const struct mds_params *params;
     uint64_t seed;
 };
 
-static enum mds_rc start_values(void *ctx, enum mds_zero_what what, int unit,
+static enum mds_rc fill_initial(void *ctx, enum mds_zero_what what, int unit,
                                 int64_t first, int64_t n, float *out)
 {
-    const struct start *s = ctx;
+    const struct initial *s = ctx;
 
     (void)what;
     mds_unit_init_values(s->params, unit, s->seed, first, n, out);
     return MDS_OK;
 }
 
-enum mds_rc mds_zero_start(struct mds_zero *z, uint64_t seed)
+enum mds_rc mds_zero_init_weights(struct mds_zero *z, uint64_t seed)
 {
-    struct start s = {.params = z->parts.params, .seed = seed};
+    struct initial s = {.params = z->parts.params, .seed = seed};
 
-    return mds_zero_load(z, start_values, &s, 0);
+    return mds_zero_load(z, fill_initial, &s, 0);
 }
 
-/* ---- out ---- */
+/* ---- reading ---- */
 
-static enum mds_rc get(struct mds_zero *z, enum mds_zero_what what,
-                       const struct zero_piece *p, float *host)
+static enum mds_rc read_segment(struct mds_zero *z, enum mds_zero_what what,
+                                const struct zero_segment *p, float *host)
 {
     MDS_TRY(mds_host_update_wait(z->host_update));
     if (what == MDS_ZERO_GRAD)
@@ -147,32 +147,32 @@ static enum mds_rc get(struct mds_zero *z, enum mds_zero_what what,
     return mds_states_get(&z->states, state_of[what], p, host);
 }
 
-void mds_zero_share(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
+void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
 {
     mds_comm_slice(mds_params_unit(z->parts.params, unit)->count, z->parts.size,
                    z->parts.rank, first, n);
 }
 
-enum mds_rc mds_zero_read_share(struct mds_zero *z, enum mds_zero_what what, int unit,
+enum mds_rc mds_zero_read_shard(struct mds_zero *z, enum mds_zero_what what, int unit,
                                 int64_t first, int64_t n, float *host)
 {
-    const struct zero_piece p = {.unit = unit, .first = first, .n = n};
+    const struct zero_segment p = {.unit = unit, .first = first, .n = n};
 
-    return get(z, what, &p, host);
+    return read_segment(z, what, &p, host);
 }
 
-/* Every rank's shard reaches all, in host memory. */
+/* Gather the shards of all ranks in host memory. */
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host)
 {
-    const struct zero_piece own = mds_partition_piece(&z->parts, unit);
+    const struct zero_segment own = mds_partition_own(&z->parts, unit);
     int64_t count = mds_params_unit(z->parts.params, unit)->count;
     struct mds_comm_req req = {0};
 
     if (z->storage.dry)
         memset(host, 0, (size_t)count * sizeof *host);
     if (own.n > 0)
-        MDS_TRY(get(z, what, &own, host + own.first));
+        MDS_TRY(read_segment(z, what, &own, host + own.first));
     if (!z->parts.sharded)
         return MDS_OK;
     MDS_TRY(

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-enum { TAG_FWD, TAG_BWD }; /* between two stages alone both may go the same way */
+enum { TAG_FWD, TAG_BWD }; /* with two stages both directions have the same peer */
 
-/* What a stage receives and sends.  The ends of a message are the same kind of thing on
- * its two stages, so messages of a tag arrive in the order they are wanted. */
+/* What a stage receives and sends.  Sender and receiver of a tag have the same order of
+ * messages, so messages of a tag arrive in the order in which they are needed. */
 enum { FWD_IN, FWD_OUT, BWD_IN, BWD_OUT, CHANNELS };
 
 static const struct kind {
@@ -22,19 +22,19 @@ static const struct kind {
     [BWD_OUT] = {MDS_PIPE_SEND_BWD, -1, TAG_BWD},
 };
 
-/* Messages take the buffers in turn. */
+/* Messages use the buffers in turn. */
 struct channel {
     int peer, tag;
-    int buffers; /* as many as there are messages, up to MDS_PIPE_BUFFERS */
+    int buffers; /* number of messages, at most MDS_PIPE_BUFFERS */
     void *buf[MDS_PIPE_BUFFERS];
     struct mds_comm_p2p req[MDS_PIPE_BUFFERS];
-    int begun, used; /* messages of this run: put under way; received and used */
+    int started, used; /* messages of this call of mds_pipe_run: started; consumed */
 };
 
 struct mds_pipe {
     struct mds_pipe_spec spec;
     struct channel channel[CHANNELS];
-    int tried; /* a run is behind us */
+    int has_run; /* mds_pipe_run has completed once */
 };
 
 /* ---- creation ---- */
@@ -53,7 +53,7 @@ static void init_channel(struct channel *c, const struct mds_schedule *s,
         c->buffers += step[i].op == k->op;
 }
 
-static enum mds_rc check(const struct mds_pipe_spec *spec)
+static enum mds_rc check_spec(const struct mds_pipe_spec *spec)
 {
     const struct mds_schedule_spec *s = mds_schedule_get_spec(spec->schedule);
     int rank = mds_comm_rank(spec->comm), size = mds_comm_size(spec->comm);
@@ -69,7 +69,7 @@ enum mds_rc mds_pipe_create(const struct mds_pipe_spec *spec, struct mds_pipe **
 {
     struct mds_pipe *p;
 
-    MDS_TRY(check(spec));
+    MDS_TRY(check_spec(spec));
     p = mds_zalloc(1, sizeof *p);
     if (!p)
         return MDS_EMEM;
@@ -85,7 +85,7 @@ void mds_pipe_destroy(struct mds_pipe *p)
     free(p);
 }
 
-enum mds_rc mds_pipe_take(struct mds_pipe *p, struct mds_arena *arena)
+enum mds_rc mds_pipe_alloc(struct mds_pipe *p, struct mds_arena *arena)
 {
     for (int i = 0; i < CHANNELS; i++) {
         struct channel *c = &p->channel[i];
@@ -97,56 +97,56 @@ enum mds_rc mds_pipe_take(struct mds_pipe *p, struct mds_arena *arena)
     return MDS_OK;
 }
 
-/* ---- a run ---- */
+/* ---- execution ---- */
 
-static enum mds_rc begin_recv(struct mds_pipe *p, struct channel *c)
+static enum mds_rc start_recv(struct mds_pipe *p, struct channel *c)
 {
-    int b = c->begun++ % c->buffers;
+    int b = c->started++ % c->buffers;
 
     return mds_comm_recv_start(p->spec.comm, c->buf[b], p->spec.boundary_bytes, c->peer,
                                c->tag, &c->req[b]);
 }
 
-static enum mds_rc begin_send(struct mds_pipe *p, struct channel *c)
+static enum mds_rc start_send(struct mds_pipe *p, struct channel *c)
 {
-    int b = c->begun++ % c->buffers;
+    int b = c->started++ % c->buffers;
 
     return mds_comm_send_start(p->spec.comm, c->buf[b], p->spec.boundary_bytes, c->peer,
                                c->tag, &c->req[b]);
 }
 
-/* What is done for the first time may make a GPU's runtime wait for all that the device
- * does (it loads code, takes memory): for a message, too, that was asked for early, and
- * whose sender waits for what this stage would do next.  In a first run messages are
- * asked for when nothing can be done without them. */
-static enum mds_rc ask_early(struct mds_pipe *p, struct channel *c)
+/* Post a receive ahead of time, except in the first run.  A GPU runtime that loads code
+ * or allocates memory for the first time may wait for everything on the device,
+ * including a receive posted early, whose sender may be waiting for what this stage
+ * does next. So the first run posts each receive only when it is needed. */
+static enum mds_rc start_recv_early(struct mds_pipe *p, struct channel *c)
 {
-    return p->tried ? begin_recv(p, c) : MDS_OK;
+    return p->has_run ? start_recv(p, c) : MDS_OK;
 }
 
-/* The oldest received tensor, once it is here. */
+/* Wait for the oldest received tensor. */
 static enum mds_rc await_input(struct mds_pipe *p, struct channel *c, const void **in)
 {
     int b;
 
-    if (c->begun == c->used)
-        MDS_TRY(begin_recv(p, c));
+    if (c->started == c->used)
+        MDS_TRY(start_recv(p, c));
     b = c->used++ % c->buffers;
     *in = c->buf[b];
     return mds_comm_p2p_wait(&c->req[b]);
 }
 
-/* The next buffer to send from, once its last message has left. */
+/* The next buffer to send from, after its previous message has been sent. */
 static enum mds_rc await_output(struct channel *c, void **out)
 {
-    int b = c->begun % c->buffers;
+    int b = c->started % c->buffers;
 
     *out = c->buf[b];
     return mds_comm_p2p_wait(&c->req[b]);
 }
 
-static enum mds_rc forward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                           const struct mds_pipe_step *step)
+static enum mds_rc run_forward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
+                               const struct mds_pipe_step *step)
 {
     const void *in = NULL;
     void *out = NULL;
@@ -158,8 +158,8 @@ static enum mds_rc forward(struct mds_pipe *p, const struct mds_pipe_stage *stag
     return stage->forward(stage->ctx, step->micro_batch, step->chunk, in, out);
 }
 
-static enum mds_rc backward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                            const struct mds_pipe_step *step)
+static enum mds_rc run_backward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
+                                const struct mds_pipe_step *step)
 {
     const void *d_out = NULL;
     void *d_in = NULL;
@@ -171,28 +171,28 @@ static enum mds_rc backward(struct mds_pipe *p, const struct mds_pipe_stage *sta
     return stage->backward(stage->ctx, step->micro_batch, step->chunk, d_out, d_in);
 }
 
-static enum mds_rc do_step(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                           const struct mds_pipe_step *step)
+static enum mds_rc run_step(struct mds_pipe *p, const struct mds_pipe_stage *stage,
+                            const struct mds_pipe_step *step)
 {
     switch (step->op) {
     case MDS_PIPE_RECV_FWD:
-        return ask_early(p, &p->channel[FWD_IN]);
+        return start_recv_early(p, &p->channel[FWD_IN]);
     case MDS_PIPE_FORWARD:
-        return forward(p, stage, step);
+        return run_forward(p, stage, step);
     case MDS_PIPE_SEND_FWD:
-        return begin_send(p, &p->channel[FWD_OUT]);
+        return start_send(p, &p->channel[FWD_OUT]);
     case MDS_PIPE_RECV_BWD:
-        return ask_early(p, &p->channel[BWD_IN]);
+        return start_recv_early(p, &p->channel[BWD_IN]);
     case MDS_PIPE_BACKWARD:
-        return backward(p, stage, step);
+        return run_backward(p, stage, step);
     case MDS_PIPE_SEND_BWD:
-        return begin_send(p, &p->channel[BWD_OUT]);
+        return start_send(p, &p->channel[BWD_OUT]);
     }
     return mds_fail(MDS_EBUG, "pipe: step %d", (int)step->op);
 }
 
-/* All sends have left; receives were waited for when they were used. */
-static enum mds_rc drain(struct mds_pipe *p)
+/* Wait for all sends; receives were waited for when they were consumed. */
+static enum mds_rc wait_sends(struct mds_pipe *p)
 {
     for (int i = 0; i < CHANNELS; i++)
         for (int b = 0; b < p->channel[i].buffers; b++)
@@ -210,11 +210,11 @@ enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
 
         if (c->buffers > 0 && !c->buf[0])
             return mds_fail(MDS_EBUG, "pipe: no buffers taken");
-        c->begun = c->used = 0;
+        c->started = c->used = 0;
     }
     step = mds_schedule_steps(p->spec.schedule, &n);
     for (int i = 0; i < n; i++)
-        MDS_TRY(do_step(p, stage, &step[i]));
-    p->tried = 1;
-    return drain(p);
+        MDS_TRY(run_step(p, stage, &step[i]));
+    p->has_run = 1;
+    return wait_sends(p);
 }

@@ -12,9 +12,9 @@ struct mds_schedule {
     struct mds_schedule_spec spec;
     struct mds_pipe_step *step;
     int steps;
-    int *set; /* [micro_batches, chunks] */
-    int sets;
-    int asked[2]; /* while it is written: computations looked at for their receives */
+    int *saved_buffer; /* [micro_batches, chunks] */
+    int saved_buffers;
+    int recvs_posted[2]; /* during creation: computations whose receives are listed */
 };
 
 enum { FWD, BWD };
@@ -26,7 +26,7 @@ static const struct ops {
     [BWD] = {MDS_PIPE_RECV_BWD, MDS_PIPE_BACKWARD, MDS_PIPE_SEND_BWD},
 };
 
-/* ---- what may be asked for ---- */
+/* ---- checks ---- */
 
 static enum mds_rc check_multiple(const struct mds_schedule_spec *p)
 {
@@ -45,7 +45,7 @@ static enum mds_rc check_multiple(const struct mds_schedule_spec *p)
                     p->micro_batches, p->stages, p->chunks, below, below + p->stages);
 }
 
-static enum mds_rc check(const struct mds_schedule_spec *p)
+static enum mds_rc check_spec(const struct mds_schedule_spec *p)
 {
     if (p->stages < 1 || p->stage < 0 || p->stage >= p->stages || p->chunks < 1 ||
         p->micro_batches < 1 ||
@@ -61,31 +61,31 @@ static enum mds_rc check(const struct mds_schedule_spec *p)
     return check_multiple(p);
 }
 
-/* ---- who gets what from whom ---- */
+/* ---- neighbours ---- */
 
-static int is_first(const struct mds_schedule_spec *p, int chunk)
+static int is_first_chunk(const struct mds_schedule_spec *p, int chunk)
 {
     return p->stage == 0 && chunk == 0;
 }
 
-static int is_last(const struct mds_schedule_spec *p, int chunk)
+static int is_last_chunk(const struct mds_schedule_spec *p, int chunk)
 {
     return p->stage == p->stages - 1 && chunk == p->chunks - 1;
 }
 
-static int receives(const struct mds_schedule_spec *p, int dir, int chunk)
+static int receives_input(const struct mds_schedule_spec *p, int dir, int chunk)
 {
-    return dir == FWD ? !is_first(p, chunk) : !is_last(p, chunk);
+    return dir == FWD ? !is_first_chunk(p, chunk) : !is_last_chunk(p, chunk);
 }
 
-static int sends(const struct mds_schedule_spec *p, int dir, int chunk)
+static int sends_output(const struct mds_schedule_spec *p, int dir, int chunk)
 {
-    return receives(p, 1 - dir, chunk);
+    return receives_input(p, 1 - dir, chunk);
 }
 
 /* ---- the order ---- */
 
-static int computations(const struct mds_schedule_spec *p)
+static int total_computations(const struct mds_schedule_spec *p)
 {
     return p->micro_batches * p->chunks;
 }
@@ -105,91 +105,93 @@ static struct mds_pipe_step computation(const struct mds_schedule_spec *p, int d
     };
 }
 
-/* Forwards before the first backward.  With one chunk, as many as there are stages
- * behind this one; else what Megatron does: twice as many, for between two forwards a
- * backward now passes, and all turns but the last of the first group. */
-static int warm_up(const struct mds_schedule_spec *p)
+/* Number of forwards before the first backward, as in Megatron.  With one chunk, the
+ * number of later stages; else twice that, as a backward now passes between two
+ * forwards, plus `stages` forwards for every chunk but the last. */
+static int warm_up_forwards(const struct mds_schedule_spec *p)
 {
-    int behind = p->stages - 1 - p->stage, all = computations(p);
+    int behind = p->stages - 1 - p->stage, all = total_computations(p);
     int n = p->chunks == 1 ? behind : 2 * behind + (p->chunks - 1) * p->stages;
 
     return p->forward_only || n > all ? all : n;
 }
 
-/* ---- writing it down ---- */
+/* ---- the list of steps ---- */
 
-static void add(struct mds_schedule *s, struct mds_pipe_step step, enum mds_pipe_op op)
+static void append_op(struct mds_schedule *s, struct mds_pipe_step step,
+                      enum mds_pipe_op op)
 {
     step.op = op;
     s->step[s->steps++] = step;
 }
 
-/* Ask for the next message of a direction, if there is another one. */
-static void add_recv(struct mds_schedule *s, int dir)
+/* Post the next receive of a direction, if there is one. */
+static void append_next_recv(struct mds_schedule *s, int dir)
 {
-    while (s->asked[dir] < computations(&s->spec)) {
-        struct mds_pipe_step step = computation(&s->spec, dir, s->asked[dir]++);
+    while (s->recvs_posted[dir] < total_computations(&s->spec)) {
+        struct mds_pipe_step step = computation(&s->spec, dir, s->recvs_posted[dir]++);
 
-        if (receives(&s->spec, dir, step.chunk)) {
-            add(s, step, ops[dir].recv);
+        if (receives_input(&s->spec, dir, step.chunk)) {
+            append_op(s, step, ops[dir].recv);
             return;
         }
     }
 }
 
-static void add_computation(struct mds_schedule *s, int dir, int i)
+static void append_computation(struct mds_schedule *s, int dir, int i)
 {
     struct mds_pipe_step step = computation(&s->spec, dir, i);
 
-    if (receives(&s->spec, dir, step.chunk))
-        add_recv(s, dir); /* the one after its own */
-    add(s, step, ops[dir].compute);
-    if (sends(&s->spec, dir, step.chunk))
-        add(s, step, ops[dir].send);
+    if (receives_input(&s->spec, dir, step.chunk))
+        append_next_recv(s, dir); /* for the computation after this one */
+    append_op(s, step, ops[dir].compute);
+    if (sends_output(&s->spec, dir, step.chunk))
+        append_op(s, step, ops[dir].send);
 }
 
 static void write_steps(struct mds_schedule *s)
 {
-    int all = computations(&s->spec), ahead = warm_up(&s->spec);
+    int all = total_computations(&s->spec), ahead = warm_up_forwards(&s->spec);
     int last = ahead < all ? ahead : all - 1; /* forward before the first backward */
 
-    add_recv(s, FWD);
+    append_next_recv(s, FWD);
     for (int i = 0; i < all; i++) {
         if (i == last && !s->spec.forward_only)
-            add_recv(s, BWD);
-        add_computation(s, FWD, i);
+            append_next_recv(s, BWD);
+        append_computation(s, FWD, i);
         if (i >= ahead)
-            add_computation(s, BWD, i - ahead);
+            append_computation(s, BWD, i - ahead);
     }
     for (int i = all - ahead; !s->spec.forward_only && i < all; i++)
-        add_computation(s, BWD, i);
+        append_computation(s, BWD, i);
 }
 
-/* ---- where a micro-batch's activations live ---- */
+/* ---- buffers of saved activations ---- */
 
-static int *set_of(const struct mds_schedule *s, int micro_batch, int chunk)
+static int *saved_buffer_of(const struct mds_schedule *s, int micro_batch, int chunk)
 {
-    return &s->set[(size_t)micro_batch * (size_t)s->spec.chunks + (size_t)chunk];
+    return &s->saved_buffer[(size_t)micro_batch * (size_t)s->spec.chunks +
+                            (size_t)chunk];
 }
 
-static enum mds_rc assign_sets(struct mds_schedule *s)
+static enum mds_rc assign_saved_buffers(struct mds_schedule *s)
 {
     int n = 0, *unused;
 
     if (s->spec.forward_only) {
-        s->sets = 1;
+        s->saved_buffers = 1;
         return MDS_OK;
     }
-    unused = mds_zalloc((size_t)computations(&s->spec), sizeof *unused);
+    unused = mds_zalloc((size_t)total_computations(&s->spec), sizeof *unused);
     if (!unused)
         return MDS_EMEM;
     for (int i = 0; i < s->steps; i++) {
-        int *set = set_of(s, s->step[i].micro_batch, s->step[i].chunk);
+        int *buffer = saved_buffer_of(s, s->step[i].micro_batch, s->step[i].chunk);
 
         if (s->step[i].op == MDS_PIPE_FORWARD)
-            *set = n > 0 ? unused[--n] : s->sets++;
+            *buffer = n > 0 ? unused[--n] : s->saved_buffers++;
         if (s->step[i].op == MDS_PIPE_BACKWARD)
-            unused[n++] = *set;
+            unused[n++] = *buffer;
     }
     free(unused);
     return MDS_OK;
@@ -202,18 +204,18 @@ enum mds_rc mds_schedule_create(const struct mds_schedule_spec *spec,
     enum mds_rc rc = MDS_EMEM;
     size_t n;
 
-    MDS_TRY(check(spec));
-    n = (size_t)computations(spec);
+    MDS_TRY(check_spec(spec));
+    n = (size_t)total_computations(spec);
     s = mds_zalloc(1, sizeof *s);
     if (!s)
         return MDS_EMEM;
     s->spec = *spec;
     s->step = mds_zalloc(n, 2 * STEPS_PER_COMPUTATION * sizeof *s->step);
-    s->set = mds_zalloc(n, sizeof *s->set);
-    if (!s->step || !s->set)
+    s->saved_buffer = mds_zalloc(n, sizeof *s->saved_buffer);
+    if (!s->step || !s->saved_buffer)
         goto destroy;
     write_steps(s);
-    rc = assign_sets(s);
+    rc = assign_saved_buffers(s);
     if (rc)
         goto destroy;
     *out = s;
@@ -228,12 +230,12 @@ void mds_schedule_destroy(struct mds_schedule *s)
 {
     if (!s)
         return;
-    free(s->set);
+    free(s->saved_buffer);
     free(s->step);
     free(s);
 }
 
-/* ---- reading it ---- */
+/* ---- queries ---- */
 
 const struct mds_schedule_spec *mds_schedule_get_spec(const struct mds_schedule *s)
 {
@@ -246,22 +248,22 @@ const struct mds_pipe_step *mds_schedule_steps(const struct mds_schedule *s, int
     return s->step;
 }
 
-int mds_schedule_set(const struct mds_schedule *s, int micro_batch, int chunk)
+int mds_schedule_saved_buffer(const struct mds_schedule *s, int micro_batch, int chunk)
 {
-    return *set_of(s, micro_batch, chunk);
+    return *saved_buffer_of(s, micro_batch, chunk);
 }
 
-int mds_schedule_sets(const struct mds_schedule *s)
+int mds_schedule_saved_buffers(const struct mds_schedule *s)
 {
-    return s->sets;
+    return s->saved_buffers;
 }
 
 int mds_schedule_is_first(const struct mds_schedule *s, int chunk)
 {
-    return is_first(&s->spec, chunk);
+    return is_first_chunk(&s->spec, chunk);
 }
 
 int mds_schedule_is_last(const struct mds_schedule *s, int chunk)
 {
-    return is_last(&s->spec, chunk);
+    return is_last_chunk(&s->spec, chunk);
 }

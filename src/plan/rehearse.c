@@ -32,7 +32,7 @@ static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
     struct mds_ledger start;
     enum mds_rc rc;
 
-    rc = mds_zero_start(mds_engine_zero(e), 0);
+    rc = mds_zero_init_weights(mds_engine_zero(e), 0);
     start = *mds_dev_ledger(dev);
     for (int i = 0; i < g->n; i++)
         before[i] = *mds_comm_stats(g->made[i].comm);

@@ -72,7 +72,7 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     struct filling f = {.local = mds_engine_params(r->engine),
                         .seed = (uint64_t)r->config->train.seed};
     int alone =
-        mds_zero_owns_slices(zero) || mds_groups_size(&r->groups, MDS_AXES_TOKENS) == 1;
+        mds_zero_is_sharded(zero) || mds_groups_size(&r->groups, MDS_AXES_TOKENS) == 1;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_reader_create(ix, alone, &f.reader));

@@ -107,13 +107,13 @@ static struct mds_ckpt_state state_of(const struct run *r)
 
 static void share(void *ctx, int unit, int64_t *first, int64_t *n)
 {
-    mds_zero_share(ctx, unit, first, n);
+    mds_zero_own_shard(ctx, unit, first, n);
 }
 
 static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
                               int64_t first, int64_t n, float *out)
 {
-    return mds_zero_read_share(ctx, zero_what[what], unit, first, n, out);
+    return mds_zero_read_shard(ctx, zero_what[what], unit, first, n, out);
 }
 
 /* ---- after a save ---- */

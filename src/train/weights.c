@@ -27,8 +27,8 @@ enum mds_rc mds_run_start_weights(const struct run *r)
     enum mds_rc rc;
 
     if (!path)
-        return mds_zero_start(mds_engine_zero(r->engine),
-                              (uint64_t)r->config->train.seed);
+        return mds_zero_init_weights(mds_engine_zero(r->engine),
+                                     (uint64_t)r->config->train.seed);
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
     rc = mds_weights_reader_open(path, whole, &reader);
     f.reader = reader;

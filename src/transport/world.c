@@ -142,7 +142,7 @@ static int copies_here(const struct launcher *l)
     const char *node = getenv("SLURM_NODEID");
     int of_nodes = strncmp(l->here, "SLURM_", 6) == 0; /* a list, of all of them */
 
-    return mds_slurm_number(getenv(l->here), of_nodes && node ? atoi(node) : 0);
+    return mds_slurm_list_entry(getenv(l->here), of_nodes && node ? atoi(node) : 0);
 }
 
 /* MPI libraries that find too little there fail at their start, and say that memory ran

@@ -121,7 +121,7 @@ static void open_engine(struct layer *l, const char *device)
     engine.dev = l->dev;
     engine.host = l->host;
     must(mds_engine_create(&engine, &l->e), "memory");
-    must(mds_zero_start(mds_engine_zero(l->e), 3), "start values");
+    must(mds_zero_init_weights(mds_engine_zero(l->e), 3), "start values");
     l->id = &l->e->gpt->piece[0].block[0];
 }
 

@@ -68,7 +68,8 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
 {
     struct stage *st = ctx;
     const double *x = in;
-    double *y = out, *kept = st->kept[mds_schedule_set(st->s, micro_batch, chunk)];
+    double *y = out,
+           *kept = st->kept[mds_schedule_saved_buffer(st->s, micro_batch, chunk)];
     int piece = piece_of(chunk);
 
     dawdle(st);
@@ -90,7 +91,8 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
 {
     struct stage *st = ctx;
     const double *dy = d_out;
-    double *dx = d_in, *kept = st->kept[mds_schedule_set(st->s, micro_batch, chunk)];
+    double *dx = d_in,
+           *kept = st->kept[mds_schedule_saved_buffer(st->s, micro_batch, chunk)];
     int piece = piece_of(chunk);
 
     dawdle(st);
@@ -167,7 +169,7 @@ static void run(const struct mds_schedule *s, struct stage *st, int steps)
     must(mds_dev_create(&cpu, &dev), "device");
     must(mds_pipe_create(&spec, &pipe), "pipe");
     must(mds_arena_init(&arena, dev, "pipe", most), "arena");
-    must(mds_pipe_take(pipe, &arena), "take");
+    must(mds_pipe_alloc(pipe, &arena), "take");
     for (int i = 0; i < steps; i++)
         must(mds_pipe_run(pipe, &callbacks), "run");
     mds_pipe_destroy(pipe);
@@ -189,7 +191,7 @@ static void test(int chunks, int micro, int n, int forward_only)
 
     must(mds_schedule_create(&spec, &s), "schedule");
     st.s = s;
-    for (int i = 0; i < mds_schedule_sets(s); i++)
+    for (int i = 0; i < mds_schedule_saved_buffers(s); i++)
         st.kept[i] = calloc((size_t)n, sizeof(double));
     st.d_slope = calloc((size_t)chunks, sizeof(double));
     st.d_offset = calloc((size_t)chunks, sizeof(double));
@@ -197,7 +199,7 @@ static void test(int chunks, int micro, int n, int forward_only)
     snprintf(name, sizeof name, "%s: %d chunks, %d micro-batches, %d numbers",
              forward_only ? "evaluate" : "train", chunks, micro, n);
     check(compare(&st, STEPS, !forward_only), name);
-    for (int i = 0; i < mds_schedule_sets(s); i++)
+    for (int i = 0; i < mds_schedule_saved_buffers(s); i++)
         free(st.kept[i]);
     free(st.d_slope);
     free(st.d_offset);

@@ -194,7 +194,7 @@ static void open_run(struct run *r, const struct how *h, struct mds_comm *group)
     must(mds_zero_create(&zspec, &r->arena, &r->z), "create");
     must(mds_arena_take(&r->arena, MDS_MEM_WORK, 8, &p), "scalar");
     r->squares = p;
-    must(mds_zero_start(r->z, 7), "start");
+    must(mds_zero_init_weights(r->z, 7), "start");
 }
 
 static void close_run(struct run *r)
@@ -382,7 +382,7 @@ static double group_squares(struct run *r)
 
     must(mds_zero_grad_squares(r->z, r->squares), "squares");
     s = *r->squares;
-    if (mds_zero_owns_slices(r->z))
+    if (mds_zero_is_sharded(r->z))
         must(mds_comm_all_reduce_f64(all, &s, 1, MDS_COMM_SUM), "squares");
     return s;
 }

@@ -224,7 +224,8 @@ void open_on(struct fixture *f, const struct mds_config *c, const char *device)
     spec.need = &f->need;
     assert_int_equal(mds_engine_create(&spec, &f->engine), MDS_OK);
     assert_int_equal(
-        mds_zero_start(mds_engine_zero(f->engine), (uint64_t)c->train.seed), MDS_OK);
+        mds_zero_init_weights(mds_engine_zero(f->engine), (uint64_t)c->train.seed),
+        MDS_OK);
 }
 
 void close_all(struct fixture *f)

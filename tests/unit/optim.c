@@ -90,22 +90,23 @@ static void loss_scales(void **state)
     updates(&s, 3, 0, 8);
     updates(&s, 1, 1, 8); /* growth forgives again */
     updates(&s, 1, 1, 4);
-    assert_true(mds_loss_scale_yields(&s));
+    assert_true(mds_loss_scale_absorbs_overflow(&s));
     updates(&s, 1, 1, 2);
-    assert_false(mds_loss_scale_yields(&s)); /* nothing is left to lower */
+    assert_false(mds_loss_scale_absorbs_overflow(&s)); /* nothing is left to lower */
     updates(&s, 3, 0, 4);
     updates(&s, 2, 1, 2);
-    assert_false(mds_loss_scale_yields(&s));
+    assert_false(mds_loss_scale_absorbs_overflow(&s));
     c.min_loss_scale = 3;
     s = mds_loss_scale_start(&c);
     updates(&s, 2, 1, 4);
     updates(&s, 1, 1, 3);
-    assert_false(mds_loss_scale_yields(&s));
+    assert_false(mds_loss_scale_absorbs_overflow(&s));
     c.initial_loss_scale = 3;
     s = mds_loss_scale_start(&c);
-    assert_true(mds_loss_scale_yields(&s)); /* the first one is forgiven here, too */
+    assert_true(
+        mds_loss_scale_absorbs_overflow(&s)); /* the first one is forgiven here, too */
     updates(&s, 1, 1, 3);
-    assert_false(mds_loss_scale_yields(&s));
+    assert_false(mds_loss_scale_absorbs_overflow(&s));
     s.good = 7; /* of a run whose window was longer */
     updates(&s, 1, 0, 6);
     updates(&s, 2, 0, 6);
@@ -121,11 +122,11 @@ static void loss_scales_that_stay(void **state)
     c.loss_scale = 4;
     s = mds_loss_scale_start(&c);
     updates(&s, 7, 0, 4);
-    assert_false(mds_loss_scale_yields(&s));
+    assert_false(mds_loss_scale_absorbs_overflow(&s));
     c.type = MDS_TYPE_BF16;
     s = mds_loss_scale_start(&c);
     updates(&s, 7, 0, 1);
-    assert_false(mds_loss_scale_yields(&s));
+    assert_false(mds_loss_scale_absorbs_overflow(&s));
 }
 
 /* ---- pools ---- */
@@ -162,10 +163,10 @@ static void slots_go_to_who_fits_best(void **state)
     assert_true(b != a && p.slot[b].count == 50);
     mds_pool_use(&p, b);
     assert_int_equal(p.slot[mds_pool_pick(&p, 8, 7)].count, 100);
-    mds_pool_leave(&p, b);
-    mds_pool_leave(&p, a);
+    mds_pool_release(&p, b);
+    mds_pool_release(&p, a);
     assert_int_equal(mds_pool_pick(&p, 8, 50), b); /* unused for longest */
-    p.slot[b].ahead = 1;
+    p.slot[b].prefetched = 1;
     assert_int_equal(mds_pool_pick(&p, 8, 50), a); /* nobody is expected there */
     mds_pool_use(&p, a);
     assert_int_equal(p.slot[mds_pool_pick(&p, 8, 50)].count, 100);
@@ -183,7 +184,7 @@ static void reserved_slots_are_for_one_unit(void **state)
     assert_int_equal(mds_pool_pick(&p, 0, 50), 0);
     mds_pool_use(&p, 0);
     assert_int_equal(mds_pool_pick(&p, 0, 50), -1);
-    mds_pool_leave(&p, 0);
+    mds_pool_release(&p, 0);
     mds_pool_use(&p, 1);
     assert_int_equal(mds_pool_pick(&p, 1, 50), -1);
 }

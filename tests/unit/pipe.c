@@ -116,7 +116,7 @@ static void open_dry(struct dry_pipe *d, const struct mds_schedule *s, int64_t b
     spec.comm = d->comm;
     assert_int_equal(mds_pipe_create(&spec, &d->pipe), MDS_OK);
     assert_int_equal(mds_arena_init(&d->arena, d->dev, "state", most), MDS_OK);
-    assert_int_equal(mds_pipe_take(d->pipe, &d->arena), MDS_OK);
+    assert_int_equal(mds_pipe_alloc(d->pipe, &d->arena), MDS_OK);
     assert_int_equal(d->arena.by_tag[MDS_MEM_COMM], d->arena.used);
 }
 

@@ -450,10 +450,11 @@ static void check_sets(const struct pipeline *p, int stage)
 
     step = mds_schedule_steps(s, &n);
     for (int i = 0; i < n; i++) {
-        int c = step[i].chunk, set = mds_schedule_set(s, step[i].micro_batch, c);
+        int c = step[i].chunk,
+            set = mds_schedule_saved_buffer(s, step[i].micro_batch, c);
 
         if (step[i].op == MDS_PIPE_FORWARD) {
-            assert_in_range(set, 0, mds_schedule_sets(s) - 1);
+            assert_in_range(set, 0, mds_schedule_saved_buffers(s) - 1);
             assert_int_equal(used[set]++, 0);
             most = later(most, ++now);
         }
@@ -463,7 +464,7 @@ static void check_sets(const struct pipeline *p, int stage)
             now--;
         }
     }
-    assert_int_equal(mds_schedule_sets(s), most);
+    assert_int_equal(mds_schedule_saved_buffers(s), most);
 }
 
 /* What the paper says a stage keeps: with one chunk a micro-batch for each stage from
@@ -478,7 +479,7 @@ static void check_kept(const struct pipeline *p)
         check_sets(p, i);
         if (!trains(p))
             want = 1;
-        assert_int_equal(mds_schedule_sets(p->s[i]), want < all ? want : all);
+        assert_int_equal(mds_schedule_saved_buffers(p->s[i]), want < all ? want : all);
     }
 }
 

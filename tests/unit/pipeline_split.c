@@ -62,8 +62,8 @@ static void test_layers_by_hand(void **state)
     check_layers(13, 2, 2, (int[]){3, 3, 4, 3});
     assert_int_equal(mds_pipe_layers(6, 4, 2, 0, 0, &first, &n), MDS_EUSER);
     assert_string_equal(mds_fail_text(),
-                        "6 layers cannot fill 4 pipeline stages x 2 chunks = 8 pieces: "
-                        "use 6 pieces or fewer");
+                        "6 layers cannot fill 4 pipeline stages x 2 chunks = 8 model "
+                        "chunks: use 6 model chunks or fewer");
     assert_int_equal(mds_pipe_layers(8, 4, 2, 4, 0, &first, &n), MDS_EBUG);
     assert_int_equal(mds_pipe_layers(8, 4, 2, 0, -1, &first, &n), MDS_EBUG);
     assert_int_equal(first, -1);

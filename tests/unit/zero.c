@@ -138,7 +138,7 @@ static void ranks_own_every_element_once(void **state)
 
 static void pieces_cover_the_own_part(void **state)
 {
-    struct zero_piece p = {.unit = -1};
+    struct zero_segment p = {.unit = -1};
     struct mds_zero_spec spec;
     struct fixture f;
     int64_t sum = 0, at = 0;
@@ -147,7 +147,7 @@ static void pieces_cover_the_own_part(void **state)
     open_fixture(&f, "dry", 1, 3, MDSK_F32);
     spec = spec_of(&f, 2);
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    while (mds_partition_next(&f.z->parts, 100, &p)) {
+    while (mds_partition_next_segment(&f.z->parts, 100, &p)) {
         assert_in_range(p.n, 1, 100);
         assert_true(mds_partition_at(&f.z->parts, &p, 1) >= at);
         at = mds_partition_at(&f.z->parts, &p, 1) + p.n;
@@ -192,7 +192,7 @@ static void trace_run(const char *device, size_t how, enum mdsk_dtype dtype,
     spec.optimizer = hows[how].optimizer;
     spec.weights = hows[how].weights;
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    assert_int_equal(mds_zero_start(f.z, 3), MDS_OK);
+    assert_int_equal(mds_zero_init_weights(f.z, 3), MDS_OK);
     for (int step = 0; step < 3; step++)
         whole_step(&f, 2);
     assert_int_equal(mds_zero_sum_unit(f.z, 2, f.comm), MDS_OK);
@@ -428,7 +428,7 @@ static void check_launches(int skip, int launches)
     enum { VECTORS = 2 * MDSK_ADAMW_SPANS + 1, LENGTH = 64 };
     static float numbers[VECTORS * LENGTH];
     struct mdsk_adamw a = {.master = numbers + skip, .grad = numbers + skip};
-    struct zero_piece p = {.first = skip, .n = VECTORS * LENGTH - skip};
+    struct zero_segment p = {.first = skip, .n = VECTORS * LENGTH - skip};
     struct mds_zero_spec spec;
     struct fixture f;
     int id;
@@ -485,7 +485,7 @@ static void load_starts_over(void **state)
         spec = spec_of(&f, 0);
         spec.optimizer = (enum mds_place_kind)place;
         assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_init_weights(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_step_begin(f.z), MDS_OK);
         mds_zero_pass_begin(f.z, 1);
         assert_int_equal(mds_params_grad_begin(f.ps, 0), MDS_OK);
@@ -495,7 +495,7 @@ static void load_starts_over(void **state)
         assert_int_equal(mds_zero_update(f.z, 0.1, 1), MDS_OK);
         assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
         assert_true(fabs((double)v[128] - 0.05 * 9) < 1e-6);
-        assert_int_equal(mds_zero_start(f.z, 1), MDS_OK);
+        assert_int_equal(mds_zero_init_weights(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
         assert_true(v[128] == 0);
         assert_int_equal(f.z->states.updates, 0);

@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <sys/types.h>
 
-enum { UNITS = 6, ROOM = 5 * ZERO_CHUNK };
+enum { UNITS = 6, ROOM = 5 * ZERO_STAGING_ELEMENTS };
 
 /* Less than a piece, several, one exactly. */
 static const int64_t counts[UNITS] = {
-    1000, 5 * ZERO_CHUNK / 2 + 7, 700000, 500, ZERO_CHUNK, 10};
+    1000, 5 * ZERO_STAGING_ELEMENTS / 2 + 7, 700000, 500, ZERO_STAGING_ELEMENTS, 10};
 
 static struct {
     pthread_mutex_t lock;
@@ -82,7 +82,7 @@ static void open_fixture(struct fixture *f, enum mdsk_dtype dtype,
     spec = spec_of(f, 0);
     spec.optimizer = place;
     assert_int_equal(mds_zero_create(&spec, &f->arena, &f->z), MDS_OK);
-    assert_int_equal(mds_zero_start(f->z, 1), MDS_OK);
+    assert_int_equal(mds_zero_init_weights(f->z, 1), MDS_OK);
 }
 
 static enum mds_rc use(struct fixture *f, int unit)
