@@ -2,7 +2,7 @@
 #include "ckpt/background.h"
 #include "base/alloc.h"
 #include "base/minmax.h"
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "ckpt/saving.h"
 #include "io/worker.h"
 
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 
 /* What a rank's thread is at. */
-enum stage { IDLE, WRITING, NAMING };
+enum phase { IDLE, WRITING, RENAMING };
 
 struct mds_ckpt_background {
     struct mds_task job;
     struct mds_worker *worker;
-    float *memory; /* [room], borrowed: the lists one after the other */
-    int64_t room;
-    enum stage stage;
+    float *memory; /* [capacity], borrowed: the lists one after the other */
+    int64_t capacity;
+    enum phase phase;
     struct mds_saving saving;
     /* the job's */
     enum mds_rc rc;
@@ -33,7 +33,7 @@ enum mds_rc mds_ckpt_background_create(void *memory, int64_t bytes,
     if (!b)
         return MDS_EMEM;
     b->memory = memory;
-    b->room = bytes / (int64_t)sizeof *b->memory;
+    b->capacity = bytes / (int64_t)sizeof *b->memory;
     rc = mds_worker_create(1, &b->worker);
     if (rc)
         mds_ckpt_background_destroy(b);
@@ -53,12 +53,12 @@ void mds_ckpt_background_destroy(struct mds_ckpt_background *b)
 
 int mds_ckpt_background_busy(const struct mds_ckpt_background *b)
 {
-    return b->stage != IDLE;
+    return b->phase != IDLE;
 }
 
 /* ---- the thread ---- */
 
-static enum mds_rc write_lists(const struct mds_ckpt_background *b)
+static enum mds_rc write_copied_lists(const struct mds_ckpt_background *b)
 {
     const struct mds_saving *w = &b->saving;
     const float *from = b->memory;
@@ -79,34 +79,34 @@ static enum mds_rc write_lists(const struct mds_ckpt_background *b)
     return mds_rank_file_seal(w->file);
 }
 
-static void work(struct mds_task *job)
+static void run_job(struct mds_task *job)
 {
     struct mds_ckpt_background *b = (struct mds_ckpt_background *)job;
 
-    b->rc = b->stage == WRITING ? write_lists(b) : mds_saving_commit(&b->saving);
+    b->rc = b->phase == WRITING ? write_copied_lists(b) : mds_saving_commit(&b->saving);
     if (b->rc)
         snprintf(b->why, sizeof b->why, "%s", mds_fail_text());
 }
 
-static void start_work(struct mds_ckpt_background *b, enum stage stage)
+static void start_job(struct mds_ckpt_background *b, enum phase phase)
 {
-    b->stage = stage;
+    b->phase = phase;
     b->rc = MDS_OK;
-    b->job.run = work;
-    if (stage == WRITING || b->saving.rank == 0)
+    b->job.run = run_job;
+    if (phase == WRITING || b->saving.rank == 0)
         mds_worker_start(b->worker, &b->job);
 }
 
 /* ---- beginning ---- */
 
-static enum mds_rc copy(struct mds_ckpt_background *b)
+static enum mds_rc copy_to_memory(struct mds_ckpt_background *b)
 {
     const struct mds_saving *w = &b->saving;
     float *to = b->memory;
 
-    if (w->plan.elements > b->room)
+    if (w->plan.elements > b->capacity)
         return mds_fail(MDS_EBUG, "checkpoint: %lld elements to copy, room for %lld",
-                        (long long)w->plan.elements, (long long)b->room);
+                        (long long)w->plan.elements, (long long)b->capacity);
     for (int64_t i = 0; i < w->plan.lists; i++) {
         const struct mds_rank_file_list *list = &w->plan.list[i];
 
@@ -121,28 +121,28 @@ enum mds_rc mds_ckpt_background_start(struct mds_ckpt_background *b,
 {
     enum mds_rc rc;
 
-    if (b->stage != IDLE)
+    if (b->phase != IDLE)
         return mds_fail(MDS_EBUG, "checkpoint: one is under way");
     MDS_TRY(mds_saving_begin(s, &b->saving));
-    rc = mds_ckpt_agree(s->world, copy(b));
+    rc = mds_ckpt_sync_error(s->world, copy_to_memory(b));
     if (rc)
         mds_saving_end(&b->saving, rc);
     else
-        start_work(b, WRITING);
+        start_job(b, WRITING);
     return rc;
 }
 
 /* ---- ending ---- */
 
-static enum mds_rc end(struct mds_ckpt_background *b, enum mds_rc rc)
+static enum mds_rc end_save(struct mds_ckpt_background *b, enum mds_rc rc)
 {
-    b->stage = IDLE;
+    b->phase = IDLE;
     mds_saving_end(&b->saving, rc);
     return rc;
 }
 
 /* Whether all ranks' threads are done with this stage; then how it went. */
-static enum mds_rc look(struct mds_ckpt_background *b, int wait, int *done)
+static enum mds_rc poll_ranks(struct mds_ckpt_background *b, int wait, int *done)
 {
     struct mds_comm *world = b->saving.spec.world;
     double all[2];
@@ -157,7 +157,7 @@ static enum mds_rc look(struct mds_ckpt_background *b, int wait, int *done)
     if (!*done || all[1] <= 0)
         return MDS_OK;
     rc = b->rc ? mds_fail(b->rc, "%s", b->why) : MDS_OK;
-    return mds_ckpt_agree(world, rc);
+    return mds_ckpt_sync_error(world, rc);
 }
 
 enum mds_rc mds_ckpt_background_poll(struct mds_ckpt_background *b, int wait,
@@ -167,21 +167,21 @@ enum mds_rc mds_ckpt_background_poll(struct mds_ckpt_background *b, int wait,
     int done;
 
     *iteration = -1;
-    while (b->stage != IDLE) {
-        rc = look(b, wait, &done);
-        if (rc && !mds_ckpt_is_of_files(rc))
+    while (b->phase != IDLE) {
+        rc = poll_ranks(b, wait, &done);
+        if (rc && !mds_ckpt_is_file_error(rc))
             return rc; /* the program ends, and the thread may be writing still */
         if (rc)
-            return end(b, rc);
+            return end_save(b, rc);
         if (!done)
             return MDS_OK;
-        if (b->stage == WRITING) {
-            start_work(b, NAMING);
+        if (b->phase == WRITING) {
+            start_job(b, RENAMING);
             continue;
         }
         *iteration = b->saving.spec.state.iteration;
         *bytes = b->saving.bytes;
-        end(b, MDS_OK);
+        end_save(b, MDS_OK);
     }
     return MDS_OK;
 }

@@ -11,7 +11,7 @@ struct sums {
     int64_t unequal;
 };
 
-static void add(const float *a, const float *b, int64_t n, struct sums *s)
+static void add_differences(const float *a, const float *b, int64_t n, struct sums *s)
 {
     for (int64_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]);
@@ -28,7 +28,7 @@ static void add(const float *a, const float *b, int64_t n, struct sums *s)
     }
 }
 
-static struct mds_ckpt_distance distance(const struct sums *s)
+static struct mds_ckpt_distance distance_from_sums(const struct sums *s)
 {
     struct mds_ckpt_distance d = {.most = s->most, .unequal = s->unequal};
 
@@ -45,24 +45,24 @@ enum mds_rc mds_ckpt_compare(struct mds_ckpt_reader *a, int64_t ta,
                              struct mds_ckpt_distance *out)
 {
     struct mds_ckpt_tensor t = mds_ckpt_reader_index(a)->tensor[ta];
-    int64_t room = mds_ckpt_rows_room(mds_ckpt_reader_index(a));
-    float *va = mds_zalloc((size_t)room, sizeof *va);
-    float *vb = mds_zalloc((size_t)room, sizeof *vb);
+    int64_t elements = mds_ckpt_rows_buffer(mds_ckpt_reader_index(a));
+    float *va = mds_zalloc((size_t)elements, sizeof *va);
+    float *vb = mds_zalloc((size_t)elements, sizeof *vb);
     enum mds_rc rc = va && vb ? MDS_OK : MDS_EMEM;
     struct mds_part part = {0};
     struct sums s = {0};
 
     t.rows = rows;
-    while (!rc && mds_ckpt_next_rows(&t, room, &part)) {
+    while (!rc && mds_ckpt_next_rows(&t, elements, &part)) {
         rc = mds_ckpt_reader_part(a, what, ta, &part, va);
         if (!rc)
             rc = mds_ckpt_reader_part(b, what, tb, &part, vb);
         if (!rc)
-            add(va, vb, part.rows * part.cols, &s);
+            add_differences(va, vb, part.rows * part.cols, &s);
     }
     free(va);
     free(vb);
     if (!rc)
-        *out = distance(&s);
+        *out = distance_from_sums(&s);
     return rc;
 }

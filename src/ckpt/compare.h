@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far two checkpoints are from each other. */
+/* How much two checkpoints differ. */
 #ifndef MDS_CKPT_COMPARE_H
 #define MDS_CKPT_COMPARE_H
 
 #include "ckpt/reader.h"
 
-/* Of a tensor in two checkpoints, a and b. */
+/* The difference of one tensor in two checkpoints, a and b. */
 struct mds_ckpt_distance {
     double relative; /* |a - b| / |a| in the L2 norm; infinite if only |a| is 0 */
-    double most;     /* the largest |a - b| of an element */
-    int64_t unequal; /* elements with other bits */
+    double most;     /* the largest |a - b| of any element */
+    int64_t unequal; /* number of elements whose bits differ */
 };
 
-/* The first `rows` rows of tensor ta of a's and tb of b's, which have as many columns.
- * What is not a number in one of them alone is infinitely far from the other. */
+/* Compare the first `rows` rows of a's tensor ta and b's tensor tb; both have the same
+ * number of columns.  A NaN in only one of them counts as an infinite difference. */
 enum mds_rc mds_ckpt_compare(struct mds_ckpt_reader *a, int64_t ta,
                              struct mds_ckpt_reader *b, int64_t tb,
                              enum mds_ckpt_what what, int64_t rows,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static enum mds_rc read_text(const char *path, char **text)
+static enum mds_rc read_configuration(const char *path, char **text)
 {
     char *provenance = NULL;
 
@@ -15,7 +15,8 @@ static enum mds_rc read_text(const char *path, char **text)
     return MDS_OK;
 }
 
-static enum mds_rc read_newest(const char *dir, char name[MDS_PATH_SIZE], char **text)
+static enum mds_rc read_newest_readable(const char *dir, char name[MDS_PATH_SIZE],
+                                        char **text)
 {
     int64_t iteration;
     enum mds_rc rc;
@@ -23,10 +24,10 @@ static enum mds_rc read_newest(const char *dir, char name[MDS_PATH_SIZE], char *
     MDS_TRY(mds_ckpt_latest(dir, &iteration));
     for (rc = MDS_OK; iteration >= 0;) {
         MDS_TRY(mds_ckpt_path(dir, iteration, 0, name));
-        rc = read_text(name, text);
+        rc = read_configuration(name, text);
         if (!rc || rc == MDS_EMEM)
             return rc;
-        MDS_TRY(mds_ckpt_before(dir, iteration, &iteration));
+        MDS_TRY(mds_ckpt_previous(dir, iteration, &iteration));
     }
     return rc;
 }
@@ -46,9 +47,9 @@ enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
     MDS_TRY(mds_ckpt_file(load, -1, name));
     if (stat(name, &st) == 0) {
         snprintf(name, MDS_PATH_SIZE, "%s", load);
-        rc = read_text(load, text);
+        rc = read_configuration(load, text);
     } else {
-        rc = read_newest(load, name, text);
+        rc = read_newest_readable(load, name, text);
     }
     return rc == MDS_EMEM || !has_shape ? rc : MDS_OK;
 }

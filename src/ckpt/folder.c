@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/minmax.h"
-#include "ckpt/claim.h"
+#include "ckpt/folder_lock.h"
 #include "ckpt/remove.h"
 #include "io/durable.h"
 #include "io/folder.h"
@@ -44,7 +44,7 @@ enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZ
 }
 
 /* errno's sentence about a path in dir that cannot be opened. */
-static enum mds_rc unreadable(const char *dir, const char *path)
+static enum mds_rc fail_to_open(const char *dir, const char *path)
 {
     if (errno == ENOTDIR)
         return mds_fail(
@@ -55,7 +55,7 @@ static enum mds_rc unreadable(const char *dir, const char *path)
 
 /* The iteration, if the name is a checkpoint's with this end ("": a complete one's);
  * else -1. */
-static int64_t parse(const char *name, const char *end)
+static int64_t parse_name(const char *name, const char *end)
 {
     const char *digits = name + strlen(stem);
     size_t n;
@@ -69,7 +69,7 @@ static int64_t parse(const char *name, const char *end)
 
 /* ---- what is there ---- */
 
-static int ascending(const void *a, const void *b)
+static int compare_iterations(const void *a, const void *b)
 {
     const int64_t *s = a, *t = b;
 
@@ -88,7 +88,8 @@ static enum mds_rc next_name(DIR *d, const char *dir, const char **name)
 }
 
 /* Append to *list, of *n. */
-static enum mds_rc collect(DIR *d, const char *dir, int64_t **list, int64_t *n)
+static enum mds_rc collect_iterations(DIR *d, const char *dir, int64_t **list,
+                                      int64_t *n)
 {
     for (;;) {
         const char *name;
@@ -97,7 +98,7 @@ static enum mds_rc collect(DIR *d, const char *dir, int64_t **list, int64_t *n)
         MDS_TRY(next_name(d, dir, &name));
         if (!name)
             return MDS_OK;
-        iteration = parse(name, "");
+        iteration = parse_name(name, "");
         if (iteration < 0)
             continue;
         more = mds_grow(*list, (size_t)*n, sizeof **list);
@@ -118,8 +119,8 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
     if (!d && errno == ENOENT)
         return MDS_OK;
     if (!d)
-        return unreadable(dir, dir);
-    rc = collect(d, dir, iterations, n);
+        return fail_to_open(dir, dir);
+    rc = collect_iterations(d, dir, iterations, n);
     closedir(d);
     if (rc) {
         free(*iterations);
@@ -127,12 +128,12 @@ enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n)
         *n = 0;
     }
     if (*n > 0)
-        qsort(*iterations, (size_t)*n, sizeof **iterations, ascending);
+        qsort(*iterations, (size_t)*n, sizeof **iterations, compare_iterations);
     return rc;
 }
 
-enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
-                             int64_t *more)
+enum mds_rc mds_ckpt_count_to_store(const char *dir, int64_t keep_last, int64_t saves,
+                                    int64_t *more)
 {
     int64_t *list, n;
 
@@ -145,7 +146,7 @@ enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
     return MDS_OK;
 }
 
-enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)
+enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *before)
 {
     int64_t *list, n;
 
@@ -159,7 +160,8 @@ enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before)
 
 /* The iteration of the checkpoint that a file of the folder names; -1 without such a
  * file. */
-static enum mds_rc read_name(const char *dir, const char *name, int64_t *iteration)
+static enum mds_rc read_pointer_file(const char *dir, const char *name,
+                                     int64_t *iteration)
 {
     char path[MDS_PATH_SIZE], line[64] = "";
     FILE *f;
@@ -170,11 +172,11 @@ static enum mds_rc read_name(const char *dir, const char *name, int64_t *iterati
     if (!f && errno == ENOENT)
         return MDS_OK;
     if (!f)
-        return unreadable(dir, path);
+        return fail_to_open(dir, path);
     if (fgets(line, sizeof line, f))
         line[strcspn(line, "\n")] = '\0';
     fclose(f);
-    *iteration = parse(line, "");
+    *iteration = parse_name(line, "");
     if (*iteration < 0)
         return mds_fail(MDS_EUSER, "%s: '%s' is not the name of a checkpoint", path,
                         line);
@@ -183,8 +185,8 @@ static enum mds_rc read_name(const char *dir, const char *name, int64_t *iterati
 
 enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
 {
-    MDS_TRY(read_name(dir, latest_name, iteration));
-    return *iteration < 0 ? mds_ckpt_before(dir, INT64_MAX, iteration) : MDS_OK;
+    MDS_TRY(read_pointer_file(dir, latest_name, iteration));
+    return *iteration < 0 ? mds_ckpt_previous(dir, INT64_MAX, iteration) : MDS_OK;
 }
 
 enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
@@ -192,7 +194,7 @@ enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
     char path[MDS_PATH_SIZE];
     struct stat st;
 
-    MDS_TRY(read_name(dir, good_name, iteration));
+    MDS_TRY(read_pointer_file(dir, good_name, iteration));
     if (*iteration < 0)
         return MDS_OK;
     MDS_TRY(mds_ckpt_path(dir, *iteration, 0, path));
@@ -218,9 +220,10 @@ static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 }
 
 /* What runs that died left under names with this end: all of it, whatever fails. */
-static enum mds_rc each_left(const char *dir, const char *end,
-                             enum mds_rc (*deal)(const char *dir, const char *path,
-                                                 int64_t iteration))
+static enum mds_rc for_each_leftover(const char *dir, const char *end,
+                                     enum mds_rc (*act)(const char *dir,
+                                                        const char *path,
+                                                        int64_t iteration))
 {
     char path[MDS_PATH_SIZE];
     DIR *d = opendir(dir);
@@ -231,12 +234,12 @@ static enum mds_rc each_left(const char *dir, const char *end,
     for (;;) {
         const char *name;
         enum mds_rc rc = next_name(d, dir, &name);
-        int64_t iteration = rc || !name ? -1 : parse(name, end);
+        int64_t iteration = rc || !name ? -1 : parse_name(name, end);
 
         if (iteration >= 0)
             rc = mds_path_join(dir, name, path);
         if (iteration >= 0 && !rc)
-            rc = deal(dir, path, iteration);
+            rc = act(dir, path, iteration);
         first = first ? first : rc;
         if (!name)
             break;
@@ -245,14 +248,14 @@ static enum mds_rc each_left(const char *dir, const char *end,
     return first;
 }
 
-static enum mds_rc remove_left(const char *dir, const char *path, int64_t iteration)
+static enum mds_rc remove_leftover(const char *dir, const char *path, int64_t iteration)
 {
     (void)dir, (void)iteration;
     return mds_ckpt_remove(path, 0);
 }
 
 /* It was about to be replaced; if it was, the new one has the name. */
-static enum mds_rc put_back(const char *dir, const char *path, int64_t iteration)
+static enum mds_rc restore_old(const char *dir, const char *path, int64_t iteration)
 {
     char name[MDS_PATH_SIZE];
 
@@ -270,7 +273,8 @@ enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_ever
     int64_t *list, n, latest, good, count = 0;
     enum mds_rc failed = MDS_OK;
 
-    MDS_TRY(read_name(dir, latest_name, &latest)); /* without it: the newest, kept */
+    MDS_TRY(read_pointer_file(dir, latest_name,
+                              &latest)); /* without it: the newest, kept */
     MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
     for (int64_t i = 0; keep_last > 0 && i < n - keep_last; i++) {
@@ -299,11 +303,11 @@ enum mds_rc mds_ckpt_prepare(const char *dir)
     struct mds_output probe = {0};
 
     MDS_TRY(mds_folder_ensure(dir));
-    MDS_TRY(mds_ckpt_claim(dir));
+    MDS_TRY(mds_ckpt_lock_folder(dir));
     MDS_TRY(mds_path_join(dir, latest_name, path));
     MDS_TRY(mds_output_open(path, &probe));
     mds_output_abandon(&probe);
-    return each_left(dir, old_end, put_back);
+    return for_each_leftover(dir, old_end, restore_old);
 }
 
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
@@ -311,7 +315,7 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
     char path[MDS_PATH_SIZE];
 
     MDS_TRY(mds_folder_ensure(dir)); /* somebody may have put it elsewhere */
-    if (each_left(dir, partial_end, remove_left))
+    if (for_each_leftover(dir, partial_end, remove_leftover))
         mds_warn("%s", mds_fail_text()); /* it takes room, but not this one's place */
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, path));
     if (mkdir(path, 0777))
@@ -329,7 +333,8 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
     (void)mds_fail(MDS_EIO, "%s", why);
 }
 
-static enum mds_rc write_name(const char *dir, const char *name, int64_t iteration)
+static enum mds_rc write_pointer_file(const char *dir, const char *name,
+                                      int64_t iteration)
 {
     char path[MDS_PATH_SIZE], checkpoint[MDS_PATH_SIZE];
     struct mds_output out = {0};
@@ -343,7 +348,7 @@ static enum mds_rc write_name(const char *dir, const char *name, int64_t iterati
 
 enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
 {
-    return write_name(dir, good_name, iteration);
+    return write_pointer_file(dir, good_name, iteration);
 }
 
 /* What is about to be replaced is not what was found to be good.  *was: it was this. */
@@ -361,7 +366,7 @@ static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
 }
 
 /* What was replaced takes room, but nobody's place. */
-static void drop(const char *replaced)
+static void remove_replaced(const char *replaced)
 {
     if (mds_ckpt_remove(replaced, 0))
         mds_warn("%s", mds_fail_text());
@@ -369,7 +374,7 @@ static void drop(const char *replaced)
 
 /* Whether rename failed because there is a checkpoint of that name: a folder, or a link
  * to one. */
-static int is_taken(const char *path)
+static int name_is_taken(const char *path)
 {
     struct stat st;
 
@@ -379,16 +384,16 @@ static int is_taken(const char *path)
 
 /* One that is there already changes places with the new one at once, where the file
  * system knows how to; where it does not, it loses its name first. */
-static enum mds_rc put_in_place(const char *partial, const char *path)
+static enum mds_rc rename_into_place(const char *partial, const char *path)
 {
     char old[MDS_PATH_SIZE];
 
     if (rename(partial, path) == 0)
         return MDS_OK;
-    if (!is_taken(path))
+    if (!name_is_taken(path))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
-        drop(partial);
+        remove_replaced(partial);
         return MDS_OK;
     }
     if (snprintf(old, sizeof old, "%s%s", path, old_end) >= (int)sizeof old)
@@ -398,7 +403,7 @@ static enum mds_rc put_in_place(const char *partial, const char *path)
     if (rename(path, old))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (rename(partial, path) == 0) {
-        drop(old);
+        remove_replaced(old);
         return MDS_OK;
     }
     mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
@@ -416,11 +421,11 @@ enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_durable_folder(partial));
     MDS_TRY(unmark_good(dir, iteration, &was_good));
-    rc = put_in_place(partial, path);
+    rc = rename_into_place(partial, path);
     if (rc && was_good)
-        (void)write_name(dir, good_name, iteration);
+        (void)write_pointer_file(dir, good_name, iteration);
     if (rc)
         return rc;
     MDS_TRY(mds_durable_folder(dir));
-    return write_name(dir, latest_name, iteration);
+    return write_pointer_file(dir, latest_name, iteration);
 }

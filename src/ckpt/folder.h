@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a run's checkpoints:
  *
- *     latest                    a line: the name of the newest checkpoint
- *     good                      the same of the last one from which steps were seen to
- *                               be finite; not there until there is one
- *     iter_0000100/             complete; never changed again
- *         index.h5              every tensor whole, and where its parts are
+ *     latest                    one line: the name of the newest checkpoint
+ *     good                      one line: the newest checkpoint after which a step had
+ *                               finite loss and gradient; absent until there is one
+ *     iter_0000100/             a complete checkpoint; never changed again
+ *         index.h5              every tensor as a whole, and where its parts are
  *         rank_00000.h5 ...     the parts
- *     iter_0000200.partial/     being written, or left by a run that died; nobody
- *                               looks at it
- *     iter_0000200.old/         was about to be replaced when a run died, on a file
- *                               system where names cannot change places
- *     .lock                     whose process saves here (ckpt/claim.h)
+ *     iter_0000200.partial/     being written, or left by a run that died; ignored by
+ *                               readers
+ *     iter_0000200.old/         was being replaced when a run died, on a file system
+ *                               that cannot exchange two names atomically
+ *     .lock                     which process saves here (ckpt/folder_lock.h)
  *
- * Functions that write are for one rank. */
+ * Functions that write must be called by one rank only. */
 #ifndef MDS_CKPT_FOLDER_H
 #define MDS_CKPT_FOLDER_H
 
@@ -29,53 +29,57 @@ enum mds_rc mds_ckpt_path(const char *dir, int64_t iteration, int partial,
 /* "path/rank_00007.h5"; rank -1: "path/index.h5". */
 enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZE]);
 
-/* Iterations of the complete checkpoints, ascending; the caller's to free.  None, if
+/* Iterations of the complete checkpoints, ascending; owned by the caller.  *n is 0 if
  * there is no folder. */
 enum mds_rc mds_ckpt_list(const char *dir, int64_t **iterations, int64_t *n);
 
-/* For how many more there must be room if `saves` are to come (at least 1) and the
- * newest keep_last stay (0: all do): a new one is complete before an old one goes. */
-enum mds_rc mds_ckpt_to_come(const char *dir, int64_t keep_last, int64_t saves,
-                             int64_t *more);
+/* *more: how many more checkpoints the disk must have space for, if `saves` (at least
+ * 1) will be written and the newest keep_last kept (0: all).  An old one is removed
+ * only after the new one is complete. */
+enum mds_rc mds_ckpt_count_to_store(const char *dir, int64_t keep_last, int64_t saves,
+                                    int64_t *more);
 
-/* Bytes of one, but for its index: weights and both moments, f32. */
+/* Bytes of a checkpoint without its index: weights and both moments in f32. */
 static inline double mds_ckpt_bytes(double parameters)
 {
     return 3.0 * sizeof(float) * parameters;
 }
 
-/* The one that `latest` names, or without that the newest; -1 if there is none. */
+/* The checkpoint that `latest` names; without that file, the newest; -1 if there is
+ * none. */
 enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration);
 
-/* The one that `good` names; -1 if there is none. */
+/* The checkpoint that `good` names; -1 if there is none. */
 enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration);
 
-/* A step from this one had a finite loss and gradient. */
+/* Let `good` name this one: a step after it had a finite loss and gradient. */
 enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration);
 
-/* The newest below `iteration`; -1 if there is none. */
-enum mds_rc mds_ckpt_before(const char *dir, int64_t iteration, int64_t *before);
+/* The newest checkpoint before `iteration`; -1 if there is none. */
+enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *before);
 
-/* The folder is there and can be written, by this process alone (ckpt/claim.h): made if
- * need be.  An iter_*.old gets its name back, unless another has it now. */
+/* Create the folder if need be, check that it can be written, and lock it
+ * (ckpt/folder_lock.h).  An iter_*.old gets its name back unless that is in use again.
+ */
 enum mds_rc mds_ckpt_prepare(const char *dir);
 
-/* An empty iter_*.partial, and no other, as far as others can be removed.  The folder
- * is made again if it is gone. */
+/* Create an empty iter_*.partial, and remove leftover ones; those that cannot be
+ * removed only cause a warning.  dir is created again if it has disappeared. */
 enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration);
 
-/* Give it its name, for good, and move `latest`.  A checkpoint of that iteration that
- * was there is replaced, and removed as far as that works. */
+/* Rename iter_*.partial to its final name, durably, and let `latest` name it.  An
+ * existing checkpoint of that iteration is replaced; if the old files cannot be
+ * removed, warn. */
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration);
 
-/* Remove the .partial, as far as that works.  mds_fail's text, which says why there is
- * no checkpoint, stays. */
+/* Remove iter_*.partial as far as possible.  Keeps mds_fail's message, which says why
+ * the save failed. */
 void mds_ckpt_abandon(const char *dir, int64_t iteration);
 
 /* Remove all but the newest keep_last checkpoints (0: keep all), those whose iteration
  * is a multiple of keep_every (0: none is), and those that `latest` and `good` name.
- * *found, if not NULL, is how many there were, *removed how many of them went; dry:
- * only count.  One that cannot be removed is a failure after the others are. */
+ * *found and *removed (may be NULL): how many there were and how many were removed;
+ * dry: only count.  If one cannot be removed, the others are, and then this fails. */
 enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_every,
                            int dry, int64_t *found, int64_t *removed);
 

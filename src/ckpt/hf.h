@@ -22,8 +22,8 @@ enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA, MDS_HF_QWEN3 };
 /* Their name of it: model_type in config.json. */
 const char *mds_hf_name(enum mds_hf_kind kind);
 
-/* Which of them computes what a model of ours does (its shape resolved); MDS_EUSER
- * names the setting that the nearest one does not have. */
+/* Which architecture computes exactly what model m (shape resolved) does.  MDS_EUSER
+ * names the setting that the nearest architecture does not support. */
 enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *out);
 
 /* ---- config.json ---- */
@@ -53,21 +53,21 @@ enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
 
 /* ---- tensors ---- */
 
-enum { MDS_HF_PIECES = 3 };
+enum { MDS_HF_PARTS = 3 };
 
 /* A tensor of theirs, made of one of ours, or of queries, keys and values.  Our row r
  * is their output first + r / block * step + r % block; outputs are their rows, or
- * where they keep [in, out], columns.  Without pieces it is a bias that ours does not
+ * where they keep [in, out], columns.  Without parts it is a bias that ours does not
  * have: zeros. */
 struct mds_hf_tensor {
     char name[96];
     int64_t rows, cols; /* of theirs; cols 0: a vector */
     int transposed;
-    int pieces;
-    struct mds_hf_piece {
+    int parts;
+    struct mds_hf_part {
         int param; /* of ours, in the registry of the whole model */
         int64_t rows, first, block, step;
-    } piece[MDS_HF_PIECES];
+    } part[MDS_HF_PARTS];
 };
 
 struct mds_hf_tensors {

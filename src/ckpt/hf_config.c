@@ -22,7 +22,8 @@ const char *mds_hf_name(enum mds_hf_kind kind)
 
 /* ---- which ---- */
 
-static enum mds_rc has_not(enum mds_hf_kind kind, const char *setting, const char *has)
+static enum mds_rc fail_unsupported(enum mds_hf_kind kind, const char *setting,
+                                    const char *has)
 {
     return mds_fail(MDS_EUSER, "%s: Hugging Face's %s, the nearest shape, has %s",
                     setting, names[kind], has);
@@ -37,15 +38,16 @@ static int is_gated(const struct mds_model_config *m)
 static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_LAYERNORM)
-        return has_not(kind, "--normalization RMSNorm", "LayerNorm");
+        return fail_unsupported(kind, "--normalization RMSNorm", "LayerNorm");
     if (is_gated(m))
-        return has_not(kind, "--swiglu", "an MLP without a gate");
+        return fail_unsupported(kind, "--swiglu", "an MLP without a gate");
     if (m->kv_heads != m->heads)
-        return has_not(kind, "--num-key-value-heads", "as many as query heads");
+        return fail_unsupported(kind, "--num-key-value-heads",
+                                "as many as query heads");
     if (m->head_dim * m->heads != m->hidden)
-        return has_not(kind, "--kv-channels", "hidden / heads");
+        return fail_unsupported(kind, "--kv-channels", "hidden / heads");
     if (m->qk_layernorm)
-        return has_not(kind, "--qk-layernorm", "no norms of heads");
+        return fail_unsupported(kind, "--qk-layernorm", "no norms of heads");
     return MDS_OK;
 }
 
@@ -53,14 +55,15 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
 static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_RMSNORM)
-        return has_not(kind, "--normalization LayerNorm", "RMSNorm");
+        return fail_unsupported(kind, "--normalization LayerNorm", "RMSNorm");
     if (!is_gated(m))
-        return has_not(kind, "--normalization RMSNorm without --swiglu", "SwiGLU");
+        return fail_unsupported(kind, "--normalization RMSNorm without --swiglu",
+                                "SwiGLU");
     if (m->rotary_percent < 1)
-        return has_not(kind, "--rotary-percent", "heads that rotate wholly");
+        return fail_unsupported(kind, "--rotary-percent", "heads that rotate wholly");
     if (m->qk_layernorm && m->linear_bias)
-        return has_not(kind, "--qk-layernorm with biases",
-                       "none (--disable-bias-linear)");
+        return fail_unsupported(kind, "--qk-layernorm with biases",
+                                "none (--disable-bias-linear)");
     return MDS_OK;
 }
 
@@ -73,9 +76,11 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
         kind = m->qk_layernorm ? MDS_HF_QWEN3 : MDS_HF_LLAMA;
     if (m->position == MDS_POSITION_NONE)
-        return has_not(kind, "--position-embedding-type none", "rotary positions");
+        return fail_unsupported(kind, "--position-embedding-type none",
+                                "rotary positions");
     if (m->parallel_residual && kind != MDS_HF_NEOX)
-        return has_not(kind, "--use-parallel-residual", "one branch after the other");
+        return fail_unsupported(kind, "--use-parallel-residual",
+                                "one branch after the other");
     MDS_TRY(kind >= MDS_HF_LLAMA ? check_llama(kind, m) : check_gpt(kind, m));
     *out = kind;
     return MDS_OK;
@@ -325,7 +330,7 @@ static const struct form forms[] = {
 };
 
 /* The value of a key; NULL: missing, null, or no scalar. */
-static const char *value(const struct mds_tree *t, const char *key)
+static const char *get_value(const struct mds_tree *t, const char *key)
 {
     const struct mds_node *n = mds_node_get(t->root, key);
 
@@ -337,7 +342,7 @@ static enum mds_rc get_number(const struct mds_tree *t, const struct number *is,
 {
     const struct mds_node *rope = mds_node_get(t->root, "rope_parameters");
     const struct mds_node *inside = is->rope ? mds_node_get(rope, is->rope) : NULL;
-    const char *text = inside && inside->text ? inside->text : value(t, is->theirs);
+    const char *text = inside && inside->text ? inside->text : get_value(t, is->theirs);
     double number;
 
     if (!text)
@@ -353,7 +358,7 @@ static enum mds_rc get_number(const struct mds_tree *t, const struct number *is,
 
 static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
 {
-    const char *text = value(t, is->theirs);
+    const char *text = get_value(t, is->theirs);
     char word[64];
 
     if (!text)
@@ -369,7 +374,7 @@ static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
 static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f,
                                   struct mds_str *out)
 {
-    const char *text = value(t, f->activation);
+    const char *text = get_value(t, f->activation);
     struct mds_str known = {0};
     char word[64];
     int found = 0;
@@ -413,14 +418,14 @@ static enum mds_rc check_scaling(const struct mds_tree *t)
 
 static int is_true(const struct mds_tree *t, const char *key, const char *fallback)
 {
-    const char *text = value(t, key);
+    const char *text = get_value(t, key);
 
     return strcmp(text ? text : fallback, "true") == 0;
 }
 
 static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
 {
-    const char *type = value(t, "model_type");
+    const char *type = get_value(t, "model_type");
 
     for (int i = 0; i < KINDS; i++)
         if (type && strcmp(type, names[i]) == 0) {
@@ -444,8 +449,8 @@ static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
     mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
 }
 
-static enum mds_rc get_all(const struct mds_tree *t, struct mds_hf_source *source,
-                           struct mds_str *out)
+static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *source,
+                                struct mds_str *out)
 {
     const struct form *f;
 
@@ -476,7 +481,7 @@ enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
     enum mds_rc rc;
 
     MDS_TRY(mds_tree_load(path, &t));
-    rc = get_all(t, source, settings);
+    rc = parse_config(t, source, settings);
     mds_tree_destroy(t);
     if (!rc && settings->failed)
         rc = mds_fail(MDS_EMEM, "no host memory");

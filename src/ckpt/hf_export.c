@@ -14,33 +14,35 @@
 #include <sys/stat.h>
 
 /* Numbers in memory at a time, twice; a tensor's row at least. */
-enum { ROOM = 8 << 20 };
+enum { BLOCK_ELEMENTS = 8 << 20 };
 
-struct out {
+struct export
+{
     const struct mds_hf_export *e;
     struct mds_hf_tensors tensors;
     struct mds_hf_biases biases;
     int *file; /* [tensors.n] which file each is in */
     int files;
-    int64_t room;
-    float *block, *part; /* [room] */
+    int64_t block_elements;
+    float *block, *part; /* [block_elements] */
     struct mds_st_writer *writer;
 };
 
-static int64_t width_of(const struct mds_hf_tensor *t)
+static int64_t columns_of(const struct mds_hf_tensor *t)
 {
     return t->cols ? t->cols : 1;
 }
 
-static int64_t bytes_of(const struct out *o, const struct mds_hf_tensor *t)
+static int64_t tensor_bytes(const struct export *o, const struct mds_hf_tensor *t)
 {
-    return t->rows * width_of(t) * (int64_t)mds_st_dtype_size(o->e->type);
+    return t->rows * columns_of(t) * (int64_t)mds_st_dtype_size(o->e->type);
 }
 
 /* ---- values ---- */
 
-static enum mds_rc read_part(const struct out *o, const struct mds_hf_piece *p,
-                             struct mds_part part, float *values)
+static enum mds_rc read_weight_block(const struct export *o,
+                                     const struct mds_hf_part *p, struct mds_part part,
+                                     float *values)
 {
     struct mds_ckpt_reader *r = o->e->reader;
     const char *name = mds_params_get(o->e->whole, p->param)->spec.name;
@@ -50,10 +52,10 @@ static enum mds_rc read_part(const struct out *o, const struct mds_hf_piece *p,
 }
 
 /* Their rows row .. row + rows - 1, where rows of ours are rows of theirs. */
-static enum mds_rc gather_rows(const struct out *o, const struct mds_hf_tensor *t,
-                               const struct mds_hf_piece *p, int64_t row, int64_t rows)
+static enum mds_rc gather_rows(const struct export *o, const struct mds_hf_tensor *t,
+                               const struct mds_hf_part *p, int64_t row, int64_t rows)
 {
-    int64_t width = width_of(t);
+    int64_t width = columns_of(t);
 
     for (int64_t ours = 0; ours < p->rows; ours += p->block) {
         int64_t theirs = p->first + ours / p->block * p->step;
@@ -63,19 +65,19 @@ static enum mds_rc gather_rows(const struct out *o, const struct mds_hf_tensor *
             .row = ours + from - theirs, .rows = to - from, .cols = width};
 
         if (from < to)
-            MDS_TRY(read_part(o, p, part, o->block + (from - row) * width));
+            MDS_TRY(read_weight_block(o, p, part, o->block + (from - row) * width));
     }
     return MDS_OK;
 }
 
 /* The same where they are columns of ours. */
-static enum mds_rc gather_columns(const struct out *o, const struct mds_hf_tensor *t,
-                                  const struct mds_hf_piece *p, int64_t row,
+static enum mds_rc gather_columns(const struct export *o, const struct mds_hf_tensor *t,
+                                  const struct mds_hf_part *p, int64_t row,
                                   int64_t rows)
 {
     const struct mds_part part = {.rows = p->rows, .col = row, .cols = rows};
 
-    MDS_TRY(read_part(o, p, part, o->part));
+    MDS_TRY(read_weight_block(o, p, part, o->part));
     for (int64_t i = 0; i < p->rows; i++) {
         int64_t output = p->first + i / p->block * p->step + i % p->block;
 
@@ -86,7 +88,7 @@ static enum mds_rc gather_columns(const struct out *o, const struct mds_hf_tenso
 }
 
 /* To 16 bits in place: what is read lies behind what is written. */
-static void narrow(enum mds_st_dtype type, float *values, int64_t n)
+static void narrow_in_place(enum mds_st_dtype type, float *values, int64_t n)
 {
     unsigned char *out = (unsigned char *)values;
 
@@ -98,23 +100,23 @@ static void narrow(enum mds_st_dtype type, float *values, int64_t n)
     }
 }
 
-static enum mds_rc write_tensor(struct out *o, const struct mds_hf_tensor *t)
+static enum mds_rc write_tensor(struct export *o, const struct mds_hf_tensor *t)
 {
     size_t size = mds_st_dtype_size(o->e->type);
-    int64_t most = o->room / width_of(t);
+    int64_t most = o->block_elements / columns_of(t);
 
     for (int64_t row = 0; row < t->rows; row += most) {
         int64_t rows = mds_min(t->rows - row, most);
 
-        if (t->pieces == 0)
-            memset(o->block, 0, (size_t)(rows * width_of(t)) * sizeof *o->block);
-        for (int i = 0; i < t->pieces; i++)
-            MDS_TRY((t->transposed ? gather_columns : gather_rows)(o, t, &t->piece[i],
+        if (t->parts == 0)
+            memset(o->block, 0, (size_t)(rows * columns_of(t)) * sizeof *o->block);
+        for (int i = 0; i < t->parts; i++)
+            MDS_TRY((t->transposed ? gather_columns : gather_rows)(o, t, &t->part[i],
                                                                    row, rows));
         if (size < sizeof *o->block)
-            narrow(o->e->type, o->block, rows * width_of(t));
+            narrow_in_place(o->e->type, o->block, rows * columns_of(t));
         MDS_TRY(mds_st_writer_write(o->writer, o->block,
-                                    (size_t)(rows * width_of(t)) * size));
+                                    (size_t)(rows * columns_of(t)) * size));
     }
     return MDS_OK;
 }
@@ -129,21 +131,21 @@ static int is_bias_of(const struct mds_hf_tensor *t, const char *module)
 }
 
 /* Raise *set if any bias of such modules is not 0. */
-static enum mds_rc look_for_values(const struct out *o, const char *module, int *set)
+static enum mds_rc check_nonzero(const struct export *o, const char *module, int *set)
 {
     for (int i = 0; i < o->tensors.n && !*set; i++) {
         const struct mds_hf_tensor *t = &o->tensors.list[i];
 
         if (!is_bias_of(t, module))
             continue;
-        MDS_TRY(gather_rows(o, t, &t->piece[0], 0, t->rows));
+        MDS_TRY(gather_rows(o, t, &t->part[0], 0, t->rows));
         for (int64_t k = 0; k < t->rows; k++)
             *set |= o->block[k] != 0;
     }
     return MDS_OK;
 }
 
-static void leave_out_biases(struct mds_hf_tensors *all, const char *module)
+static void drop_biases(struct mds_hf_tensors *all, const char *module)
 {
     int n = 0;
 
@@ -155,7 +157,7 @@ static void leave_out_biases(struct mds_hf_tensors *all, const char *module)
 
 /* A llama of theirs may have biases in attention or in the MLP alone.  Ours that came
  * from such a one has zeros for the others until it is trained. */
-static enum mds_rc choose_biases(struct out *o, enum mds_hf_kind kind)
+static enum mds_rc choose_biases(struct export *o, enum mds_hf_kind kind)
 {
     struct mds_hf_biases set = {0};
 
@@ -163,18 +165,18 @@ static enum mds_rc choose_biases(struct out *o, enum mds_hf_kind kind)
         (struct mds_hf_biases){o->e->model->linear_bias, o->e->model->linear_bias};
     if (kind != MDS_HF_LLAMA || !o->e->model->linear_bias)
         return MDS_OK;
-    MDS_TRY(look_for_values(o, attention, &set.attention));
-    MDS_TRY(look_for_values(o, mlp, &set.mlp));
+    MDS_TRY(check_nonzero(o, attention, &set.attention));
+    MDS_TRY(check_nonzero(o, mlp, &set.mlp));
     if (set.attention == set.mlp)
         return MDS_OK;
     o->biases = set;
-    leave_out_biases(&o->tensors, set.attention ? mlp : attention);
+    drop_biases(&o->tensors, set.attention ? mlp : attention);
     return MDS_OK;
 }
 
 /* ---- files ---- */
 
-static void name_file(const struct out *o, int file, char name[64])
+static void format_file_name(const struct export *o, int file, char name[64])
 {
     if (o->files == 1)
         snprintf(name, 64, "model.safetensors");
@@ -183,13 +185,13 @@ static void name_file(const struct out *o, int file, char name[64])
 }
 
 /* In order, as many as fit. */
-static void spread(struct out *o)
+static void assign_files(struct export *o)
 {
     int64_t bytes = 0;
 
     o->files = 1;
     for (int i = 0; i < o->tensors.n; i++) {
-        int64_t more = bytes_of(o, &o->tensors.list[i]);
+        int64_t more = tensor_bytes(o, &o->tensors.list[i]);
 
         if (bytes > 0 && o->e->shard_bytes > 0 && bytes + more > o->e->shard_bytes) {
             o->files++;
@@ -200,7 +202,7 @@ static void spread(struct out *o)
     }
 }
 
-static enum mds_rc declare(struct out *o, int file)
+static enum mds_rc declare_tensors(struct export *o, int file)
 {
     MDS_TRY(mds_st_writer_metadata(o->writer, "format", "pt"));
     for (int i = 0; i < o->tensors.n; i++) {
@@ -214,15 +216,15 @@ static enum mds_rc declare(struct out *o, int file)
     return MDS_OK;
 }
 
-static enum mds_rc write_file(struct out *o, int file)
+static enum mds_rc write_file(struct export *o, int file)
 {
     char name[64], path[MDS_PATH_SIZE];
     enum mds_rc rc;
 
-    name_file(o, file, name);
+    format_file_name(o, file, name);
     MDS_TRY(mds_path_join(o->e->dir, name, path));
     MDS_TRY(mds_st_writer_create(path, &o->writer));
-    rc = declare(o, file);
+    rc = declare_tensors(o, file);
     for (int i = 0; !rc && i < o->tensors.n; i++)
         if (o->file[i] == file)
             rc = write_tensor(o, &o->tensors.list[i]);
@@ -232,7 +234,7 @@ static enum mds_rc write_file(struct out *o, int file)
     return rc;
 }
 
-static enum mds_rc write_text(const struct out *o, const char *name,
+static enum mds_rc write_text(const struct export *o, const char *name,
                               const struct mds_str *text)
 {
     char path[MDS_PATH_SIZE];
@@ -247,7 +249,7 @@ static enum mds_rc write_text(const struct out *o, const char *name,
 }
 
 /* Which file has which tensor. */
-static enum mds_rc write_map(const struct out *o)
+static enum mds_rc write_weight_map(const struct export *o)
 {
     struct mds_str text = {0};
     int64_t bytes = 0;
@@ -255,11 +257,11 @@ static enum mds_rc write_map(const struct out *o)
     enum mds_rc rc;
 
     for (int i = 0; i < o->tensors.n; i++)
-        bytes += bytes_of(o, &o->tensors.list[i]);
+        bytes += tensor_bytes(o, &o->tensors.list[i]);
     mds_str_add(&text, "{\n  \"metadata\": {\"total_size\": %" PRId64 "},\n", bytes);
     mds_str_add(&text, "  \"weight_map\": {\n");
     for (int i = 0; i < o->tensors.n; i++) {
-        name_file(o, o->file[i], name);
+        format_file_name(o, o->file[i], name);
         mds_str_add(&text, "    \"%s\": \"%s\"%s\n", o->tensors.list[i].name, name,
                     i + 1 < o->tensors.n ? "," : "");
     }
@@ -269,7 +271,7 @@ static enum mds_rc write_map(const struct out *o)
     return rc;
 }
 
-static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
+static enum mds_rc write_config(const struct export *o, enum mds_hf_kind kind)
 {
     struct mds_str text = {0};
     enum mds_rc rc;
@@ -280,7 +282,7 @@ static enum mds_rc write_config(const struct out *o, enum mds_hf_kind kind)
     return rc;
 }
 
-static enum mds_rc write_tokenizer(const struct out *o)
+static enum mds_rc write_tokenizer(const struct export *o)
 {
     if (!o->e->tokenizer.s)
         return MDS_OK;
@@ -290,7 +292,7 @@ static enum mds_rc write_tokenizer(const struct out *o)
 
 /* ---- all together ---- */
 
-static enum mds_rc make_folder(const struct out *o)
+static enum mds_rc make_folder(const struct export *o)
 {
     char path[MDS_PATH_SIZE];
     struct stat st;
@@ -302,38 +304,39 @@ static enum mds_rc make_folder(const struct out *o)
     return MDS_OK;
 }
 
-static enum mds_rc prepare(struct out *o)
+static enum mds_rc allocate_buffers(struct export *o)
 {
-    o->room = ROOM;
+    o->block_elements = BLOCK_ELEMENTS;
     for (int i = 0; i < o->tensors.n; i++) {
         const struct mds_hf_tensor *t = &o->tensors.list[i];
 
-        o->room = mds_max(o->room, mds_max(width_of(t), t->cols ? 0 : t->rows));
+        o->block_elements =
+            mds_max(o->block_elements, mds_max(columns_of(t), t->cols ? 0 : t->rows));
     }
     o->file = mds_zalloc((size_t)o->tensors.n, sizeof *o->file);
-    o->block = mds_zalloc((size_t)o->room, sizeof *o->block);
-    o->part = mds_zalloc((size_t)o->room, sizeof *o->part);
+    o->block = mds_zalloc((size_t)o->block_elements, sizeof *o->block);
+    o->part = mds_zalloc((size_t)o->block_elements, sizeof *o->part);
     return o->file && o->block && o->part ? MDS_OK : MDS_EMEM;
 }
 
 enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files)
 {
-    struct out o = {.e = e};
+    struct export o = {.e = e};
     enum mds_hf_kind kind;
     enum mds_rc rc;
 
     MDS_TRY(mds_hf_choose(e->model, &kind));
     MDS_TRY(make_folder(&o));
     MDS_TRY(mds_hf_tensors_init(kind, e->model, e->whole, &o.tensors));
-    rc = prepare(&o);
+    rc = allocate_buffers(&o);
     if (!rc)
         rc = choose_biases(&o, kind);
     if (!rc)
-        spread(&o);
+        assign_files(&o);
     for (int i = 0; !rc && i < o.files; i++)
         rc = write_file(&o, i);
     if (!rc && o.files > 1)
-        rc = write_map(&o);
+        rc = write_weight_map(&o);
     if (!rc)
         rc = write_tokenizer(&o);
     if (!rc)

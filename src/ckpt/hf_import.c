@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 
 /* Where a parameter of ours is. */
-struct where {
+struct location {
     const struct mds_hf_tensor *tensor;
-    const struct mds_hf_piece *piece;
+    const struct mds_hf_part *part;
     const struct mds_st_tensor *stored; /* NULL: zeros */
 };
 
@@ -25,7 +25,7 @@ struct mds_hf_weights {
     struct mds_hf_tensors tensors;
     struct mds_safetensors **file;
     int files;
-    struct where *where; /* by parameter of whole */
+    struct location *where; /* by parameter of whole */
 };
 
 /* ---- files ---- */
@@ -70,7 +70,7 @@ static enum mds_rc add_listed(struct mds_hf_weights *w, const struct mds_tree *t
     return MDS_OK;
 }
 
-static int is_there(const char *dir, const char *name, char path[MDS_PATH_SIZE])
+static int file_exists(const char *dir, const char *name, char path[MDS_PATH_SIZE])
 {
     struct stat st;
 
@@ -83,16 +83,16 @@ static enum mds_rc open_files(struct mds_hf_weights *w)
     struct mds_tree *t;
     enum mds_rc rc;
 
-    if (is_there(w->dir, "model.safetensors", path))
+    if (file_exists(w->dir, "model.safetensors", path))
         return add_file(w, "model.safetensors");
-    if (is_there(w->dir, "model.safetensors.index.json", path)) {
+    if (file_exists(w->dir, "model.safetensors.index.json", path)) {
         MDS_TRY(mds_tree_load(path, &t));
         rc = add_listed(w, t);
         mds_tree_destroy(t);
         return rc;
     }
-    if (is_there(w->dir, "pytorch_model.bin", path) ||
-        is_there(w->dir, "pytorch_model.bin.index.json", path))
+    if (file_exists(w->dir, "pytorch_model.bin", path) ||
+        file_exists(w->dir, "pytorch_model.bin.index.json", path))
         return mds_fail(MDS_EUSER,
                         "%s: Python objects; safetensors are read: in Python, "
                         "model.save_pretrained(FOLDER, safe_serialization=True)",
@@ -104,8 +104,8 @@ static enum mds_rc open_files(struct mds_hf_weights *w)
 /* ---- tensors ---- */
 
 /* Names of the bare model lack the first word: "h.0.ln_1.weight". */
-static const struct mds_st_tensor *find(const struct mds_hf_weights *w,
-                                        const char *name)
+static const struct mds_st_tensor *find_tensor(const struct mds_hf_weights *w,
+                                               const char *name)
 {
     const char *bare = strchr(name, '.') + 1;
     const struct mds_st_tensor *t = NULL;
@@ -138,7 +138,7 @@ static enum mds_rc check_stored(const struct mds_hf_weights *w,
 }
 
 /* Constants that older versions stored, and a head that is the embedding again. */
-static int is_surplus(const char *name)
+static int is_ignorable(const char *name)
 {
     static const char *const ends[] = {".attn.bias",          ".attn.masked_bias",
                                        ".attention.bias",     ".attention.masked_bias",
@@ -152,7 +152,7 @@ static int is_surplus(const char *name)
     return 0;
 }
 
-static int is_used(const struct mds_hf_weights *w, const struct mds_st_tensor *s)
+static int is_matched(const struct mds_hf_weights *w, const struct mds_st_tensor *s)
 {
     for (int i = 0; i < mds_params_n(w->whole); i++)
         if (w->where[i].stored == s)
@@ -161,28 +161,28 @@ static int is_used(const struct mds_hf_weights *w, const struct mds_st_tensor *s
 }
 
 /* Whether config.json says that there is no such bias. */
-static int lacks(const struct mds_hf_weights *w, const char *name)
+static int bias_is_absent(const struct mds_hf_weights *w, const char *name)
 {
     return w->unbiased && strstr(name, w->unbiased) &&
            strcmp(strrchr(name, '.'), ".bias") == 0;
 }
 
-static enum mds_rc find_all(struct mds_hf_weights *w)
+static enum mds_rc match_tensors(struct mds_hf_weights *w)
 {
     for (int i = 0; i < w->tensors.n; i++) {
         const struct mds_hf_tensor *t = &w->tensors.list[i];
-        const struct mds_st_tensor *s = find(w, t->name);
+        const struct mds_st_tensor *s = find_tensor(w, t->name);
 
-        if (s || !lacks(w, t->name))
+        if (s || !bias_is_absent(w, t->name))
             MDS_TRY(check_stored(w, t, s));
-        for (int k = 0; k < t->pieces; k++)
-            w->where[t->piece[k].param] = (struct where){t, &t->piece[k], s};
+        for (int k = 0; k < t->parts; k++)
+            w->where[t->part[k].param] = (struct location){t, &t->part[k], s};
     }
     for (int i = 0; i < w->files; i++)
         for (size_t k = 0; k < w->file[i]->count; k++) {
             const struct mds_st_tensor *s = &w->file[i]->tensors[k];
 
-            if (!is_surplus(s->name) && !is_used(w, s))
+            if (!is_ignorable(s->name) && !is_matched(w, s))
                 return mds_fail(MDS_EUSER, "%s: has %s, which no model of ours has",
                                 w->file[i]->map.path, s->name);
         }
@@ -207,7 +207,7 @@ enum mds_rc mds_hf_weights_open(const char *dir, const struct mds_hf_source *sou
     if (!rc)
         rc = open_files(w);
     if (!rc)
-        rc = find_all(w);
+        rc = match_tensors(w);
     if (rc)
         mds_hf_weights_close(w);
     else
@@ -229,7 +229,7 @@ void mds_hf_weights_close(struct mds_hf_weights *w)
 
 /* ---- values ---- */
 
-static float value(const struct mds_st_tensor *t, int64_t i)
+static float element_as_f32(const struct mds_st_tensor *t, int64_t i)
 {
     const unsigned char *at =
         (const unsigned char *)t->data + i * (int64_t)mds_st_dtype_size(t->dtype);
@@ -245,24 +245,24 @@ static float value(const struct mds_st_tensor *t, int64_t i)
 }
 
 /* Elements first .. first + n - 1 of a rank's share of a parameter. */
-static void fill_share(const struct where *is, const struct mds_param *p, uint64_t seed,
-                       int64_t first, int64_t n, float *out)
+static void fill_shard(const struct location *is, const struct mds_param *p,
+                       uint64_t seed, int64_t first, int64_t n, float *out)
 {
     int64_t cols = p->spec.cols ? p->spec.cols : 1;
-    const struct mds_hf_piece *piece = is->piece;
+    const struct mds_hf_part *part = is->part;
 
-    if (piece->rows < p->spec.rows)
+    if (part->rows < p->spec.rows)
         mds_param_init_values(p, seed, first, n, out);
     for (int64_t i = 0; i < n; i++) {
         int64_t whole = mds_param_whole_index(p, first + i);
         int64_t row = whole / cols, col = whole % cols, output;
 
-        if (row >= piece->rows)
+        if (row >= part->rows)
             continue;
-        output = piece->first + row / piece->block * piece->step + row % piece->block;
-        out[i] =
-            value(is->stored, is->tensor->transposed ? col * is->tensor->cols + output
-                                                     : output * cols + col);
+        output = part->first + row / part->block * part->step + row % part->block;
+        out[i] = element_as_f32(is->stored, is->tensor->transposed
+                                                ? col * is->tensor->cols + output
+                                                : output * cols + col);
     }
 }
 
@@ -275,10 +275,10 @@ void mds_hf_weights_fill(const struct mds_hf_weights *w, const struct mds_params
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
         struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
-        const struct where *is;
+        const struct location *is;
 
         is = &w->where[mds_params_find(w->whole, p->spec.name)];
         if (here.n > 0 && is->stored)
-            fill_share(is, p, seed, here.first, here.n, out + here.at);
+            fill_shard(is, p, seed, here.first, here.n, out + here.at);
     }
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum fusion {
-    ALONE,
-    BESIDE, /* queries, then keys, then values */
-    BY_HEAD /* a head's query, key and value, then the next head's */
+    NOT_FUSED,
+    QKV_CONCATENATED, /* queries, then keys, then values */
+    QKV_BY_HEAD       /* a head's query, key and value, then the next head's */
 };
 
 /* Names end so in the model or a layer.  q stands for k and v, too, where fused. */
@@ -34,15 +34,15 @@ static const struct row gpt2_before[] = {
 static const struct row gpt2_layer[] = {
     {.theirs = "ln_1.weight", .ours = "norm1.gamma"},
     {.theirs = "ln_1.bias", .ours = "norm1.beta"},
-    {"attn.c_attn.weight", "attention.q.weight", 1, BESIDE},
-    {"attn.c_attn.bias", "attention.q.bias", 0, BESIDE},
-    {"attn.c_proj.weight", "attention.out.weight", 1, ALONE},
+    {"attn.c_attn.weight", "attention.q.weight", 1, QKV_CONCATENATED},
+    {"attn.c_attn.bias", "attention.q.bias", 0, QKV_CONCATENATED},
+    {"attn.c_proj.weight", "attention.out.weight", 1, NOT_FUSED},
     {.theirs = "attn.c_proj.bias", .ours = "attention.out.bias"},
     {.theirs = "ln_2.weight", .ours = "norm2.gamma"},
     {.theirs = "ln_2.bias", .ours = "norm2.beta"},
-    {"mlp.c_fc.weight", "mlp.up.weight", 1, ALONE},
+    {"mlp.c_fc.weight", "mlp.up.weight", 1, NOT_FUSED},
     {.theirs = "mlp.c_fc.bias", .ours = "mlp.up.bias"},
-    {"mlp.c_proj.weight", "mlp.down.weight", 1, ALONE},
+    {"mlp.c_proj.weight", "mlp.down.weight", 1, NOT_FUSED},
     {.theirs = "mlp.c_proj.bias", .ours = "mlp.down.bias"},
     {0},
 };
@@ -60,8 +60,8 @@ static const struct row neox_before[] = {
 static const struct row neox_layer[] = {
     {.theirs = "input_layernorm.weight", .ours = "norm1.gamma"},
     {.theirs = "input_layernorm.bias", .ours = "norm1.beta"},
-    {"attention.query_key_value.weight", "attention.q.weight", 0, BY_HEAD},
-    {"attention.query_key_value.bias", "attention.q.bias", 0, BY_HEAD},
+    {"attention.query_key_value.weight", "attention.q.weight", 0, QKV_BY_HEAD},
+    {"attention.query_key_value.bias", "attention.q.bias", 0, QKV_BY_HEAD},
     {.theirs = "attention.dense.weight", .ours = "attention.out.weight"},
     {.theirs = "attention.dense.bias", .ours = "attention.out.bias"},
     {.theirs = "post_attention_layernorm.weight", .ours = "norm2.gamma"},
@@ -128,7 +128,8 @@ struct builder {
 };
 
 /* Rows of a parameter that count. */
-static int64_t rows_of(const struct mds_model_config *m, const struct mds_param *p)
+static int64_t rows_without_padding(const struct mds_model_config *m,
+                                    const struct mds_param *p)
 {
     int is_vocabulary = strcmp(p->spec.name, "embedding.word.weight") == 0 ||
                         strcmp(p->spec.name, "head.weight") == 0;
@@ -137,7 +138,7 @@ static int64_t rows_of(const struct mds_model_config *m, const struct mds_param 
 }
 
 /* Parameter `which` of q, k, v, where name is q's. */
-static int find_fused(const struct mds_params *whole, const char *name, int which)
+static int find_qkv_param(const struct mds_params *whole, const char *name, int which)
 {
     char other[sizeof(((struct mds_param_spec *)0)->name)];
     char *q;
@@ -149,24 +150,24 @@ static int find_fused(const struct mds_params *whole, const char *name, int whic
     return mds_params_find(whole, other);
 }
 
-static void add_piece(struct builder *b, struct mds_hf_tensor *t, enum fusion fusion,
-                      int id)
+static void add_part(struct builder *b, struct mds_hf_tensor *t, enum fusion fusion,
+                     int id)
 {
     const struct mds_param *p = mds_params_get(b->whole, id);
-    struct mds_hf_piece *is = &t->piece[t->pieces];
-    int64_t rows = rows_of(b->m, p), size = b->m->head_dim;
+    struct mds_hf_part *is = &t->part[t->parts];
+    int64_t rows = rows_without_padding(b->m, p), size = b->m->head_dim;
 
-    *is = (struct mds_hf_piece){.param = id, .rows = rows, .block = rows, .step = rows};
-    if (fusion == BESIDE)
-        is->first = t->pieces * rows;
-    if (fusion == BY_HEAD) {
-        is->first = t->pieces * size;
+    *is = (struct mds_hf_part){.param = id, .rows = rows, .block = rows, .step = rows};
+    if (fusion == QKV_CONCATENATED)
+        is->first = t->parts * rows;
+    if (fusion == QKV_BY_HEAD) {
+        is->first = t->parts * size;
         is->block = size;
-        is->step = MDS_HF_PIECES * size;
+        is->step = MDS_HF_PARTS * size;
     }
     t->rows += rows;
     t->cols = p->spec.cols;
-    t->pieces++;
+    t->parts++;
     b->covered++;
 }
 
@@ -175,7 +176,7 @@ static void add_piece(struct builder *b, struct mds_hf_tensor *t, enum fusion fu
 static void add_zeros(struct builder *b, struct mds_hf_tensor *t, const struct row *row,
                       const char *our_stem)
 {
-    int pieces = row->fusion == ALONE ? 1 : MDS_HF_PIECES;
+    int parts = row->fusion == NOT_FUSED ? 1 : MDS_HF_PARTS;
     const char *bias = strstr(row->ours, ".bias");
     char weight[sizeof(((struct mds_param_spec *)0)->name)];
 
@@ -183,17 +184,18 @@ static void add_zeros(struct builder *b, struct mds_hf_tensor *t, const struct r
         return;
     snprintf(weight, sizeof weight, "%s%.*s.weight", our_stem, (int)(bias - row->ours),
              row->ours);
-    for (int i = 0; i < pieces; i++)
-        t->rows += mds_params_get(b->whole, find_fused(b->whole, weight, i))->spec.rows;
+    for (int i = 0; i < parts; i++)
+        t->rows +=
+            mds_params_get(b->whole, find_qkv_param(b->whole, weight, i))->spec.rows;
     b->out->n++;
 }
 
-static void add(struct builder *b, const char *stem, const char *our_stem,
-                const struct row *row)
+static void add_tensor(struct builder *b, const char *stem, const char *our_stem,
+                       const struct row *row)
 {
     struct mds_hf_tensor *t = &b->out->list[b->out->n];
     char ours[sizeof(((struct mds_param_spec *)0)->name)];
-    int pieces = row->fusion == ALONE ? 1 : MDS_HF_PIECES, id;
+    int parts = row->fusion == NOT_FUSED ? 1 : MDS_HF_PARTS, id;
     int64_t outputs;
 
     snprintf(ours, sizeof ours, "%s%s", our_stem, row->ours);
@@ -204,8 +206,8 @@ static void add(struct builder *b, const char *stem, const char *our_stem,
         return;
     }
     t->transposed = row->transposed;
-    for (int i = 0; i < pieces; i++)
-        add_piece(b, t, row->fusion, i ? find_fused(b->whole, ours, i) : id);
+    for (int i = 0; i < parts; i++)
+        add_part(b, t, row->fusion, i ? find_qkv_param(b->whole, ours, i) : id);
     outputs = t->rows;
     if (t->transposed) {
         t->rows = t->cols;
@@ -214,20 +216,20 @@ static void add(struct builder *b, const char *stem, const char *our_stem,
     b->out->n++;
 }
 
-static void add_all(struct builder *b, const struct shape *s)
+static void add_all_tensors(struct builder *b, const struct shape *s)
 {
     char stem[64], our_stem[32];
 
     for (const struct row *r = s->before; r->theirs; r++)
-        add(b, "", "", r);
+        add_tensor(b, "", "", r);
     for (int64_t i = 0; i < b->m->layers; i++) {
         snprintf(stem, sizeof stem, "%s%lld.", s->stem, (long long)i);
         snprintf(our_stem, sizeof our_stem, "layer.%lld.", (long long)i);
         for (const struct row *r = s->layer; r->theirs; r++)
-            add(b, stem, our_stem, r);
+            add_tensor(b, stem, our_stem, r);
     }
     for (const struct row *r = s->after; r->theirs; r++)
-        add(b, "", "", r);
+        add_tensor(b, "", "", r);
 }
 
 enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_config *m,
@@ -240,7 +242,7 @@ enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_co
     out->list = mds_zalloc(2 * (size_t)mds_params_n(whole), sizeof *out->list);
     if (!out->list)
         return MDS_EMEM;
-    add_all(&b, &shapes[kind]);
+    add_all_tensors(&b, &shapes[kind]);
     if (b.covered == mds_params_n(whole))
         return MDS_OK;
     mds_hf_tensors_fini(out);

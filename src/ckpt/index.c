@@ -61,7 +61,7 @@ void mds_ckpt_index_destroy(struct mds_ckpt_index *ix)
     free(ix);
 }
 
-static int by_tensor(const void *a, const void *b)
+static int compare_parts(const void *a, const void *b)
 {
     const struct mds_part *s = a, *t = b;
 
@@ -73,7 +73,7 @@ static int by_tensor(const void *a, const void *b)
 }
 
 /* Inside its tensor, and in a file that is there. */
-static int is_sane(const struct mds_ckpt_index *ix, const struct mds_part *p)
+static int part_is_valid(const struct mds_ckpt_index *ix, const struct mds_part *p)
 {
     const struct mds_ckpt_tensor *t;
     int64_t cols;
@@ -89,7 +89,8 @@ static int is_sane(const struct mds_ckpt_index *ix, const struct mds_part *p)
 }
 
 /* Whether two parts of a tensor, which are in order, have an element in common. */
-static int do_overlap(const struct mds_ckpt_index *ix, const struct mds_ckpt_tensor *t)
+static int parts_overlap(const struct mds_ckpt_index *ix,
+                         const struct mds_ckpt_tensor *t)
 {
     const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
 
@@ -103,8 +104,8 @@ static int do_overlap(const struct mds_ckpt_index *ix, const struct mds_ckpt_ten
 
 /* Whether each rank's parts of a tensor lie in its list one behind the other.  next:
  * [ranks] of 0, and so again afterwards. */
-static int are_in_lists(const struct mds_ckpt_index *ix,
-                        const struct mds_ckpt_tensor *t, int64_t *next)
+static int parts_are_contiguous(const struct mds_ckpt_index *ix,
+                                const struct mds_ckpt_tensor *t, int64_t *next)
 {
     const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
     int in_lists = 1;
@@ -124,7 +125,8 @@ enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix)
     enum mds_rc rc = next ? MDS_OK : MDS_EMEM;
 
     for (int64_t i = 0; !rc && i < ix->tensors; i++)
-        if (do_overlap(ix, &ix->tensor[i]) || !are_in_lists(ix, &ix->tensor[i], next))
+        if (parts_overlap(ix, &ix->tensor[i]) ||
+            !parts_are_contiguous(ix, &ix->tensor[i], next))
             rc = mds_fail(MDS_EUSER,
                           "%s/index.h5: the parts of %s do not fit together; the file "
                           "was changed, or is damaged",
@@ -133,16 +135,16 @@ enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix)
     return rc;
 }
 
-enum mds_rc mds_ckpt_index_arrange(struct mds_ckpt_index *ix)
+enum mds_rc mds_ckpt_index_sort_parts(struct mds_ckpt_index *ix)
 {
     int64_t at = 0;
 
     for (int64_t i = 0; i < ix->parts; i++)
-        if (!is_sane(ix, &ix->part[i]))
+        if (!part_is_valid(ix, &ix->part[i]))
             return mds_fail(MDS_EUSER, "%s/index.h5: part %" PRId64 " cannot be",
                             ix->path, i);
     if (ix->parts)
-        qsort(ix->part, (size_t)ix->parts, sizeof *ix->part, by_tensor);
+        qsort(ix->part, (size_t)ix->parts, sizeof *ix->part, compare_parts);
     for (int64_t i = 0; i < ix->tensors; i++) {
         struct mds_ckpt_tensor *t = &ix->tensor[i];
         int64_t there = 0, count = t->rows * (t->cols ? t->cols : 1);
@@ -169,10 +171,10 @@ int64_t mds_ckpt_index_find(const struct mds_ckpt_index *ix, const char *name)
 
 /* ---- checks ---- */
 
-static int same_but_padding(const struct mds_ckpt_index *ix,
-                            const struct mds_ckpt_tensor *t,
-                            const struct mds_param_spec *s, int64_t vocab,
-                            int64_t padded_vocab)
+static int differs_only_by_padding(const struct mds_ckpt_index *ix,
+                                   const struct mds_ckpt_tensor *t,
+                                   const struct mds_param_spec *s, int64_t vocab,
+                                   int64_t padded_vocab)
 {
     return vocab == ix->state.vocab && t->rows == ix->state.padded_vocab &&
            s->rows == padded_vocab;
@@ -194,7 +196,8 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
             return mds_fail(MDS_EUSER, "%s: has no %s: it is of another model%s",
                             ix->path, s->name, remedy);
         if (t->cols != s->cols ||
-            (t->rows != s->rows && !same_but_padding(ix, t, s, vocab, padded_vocab)))
+            (t->rows != s->rows &&
+             !differs_only_by_padding(ix, t, s, vocab, padded_vocab)))
             return mds_fail(MDS_EUSER,
                             "%s: %s is %" PRId64 " x %" PRId64
                             ", this model's is %" PRId64 " x %" PRId64 "%s",
@@ -228,8 +231,8 @@ enum mds_rc mds_ckpt_index_check_files(const struct mds_ckpt_index *ix)
 
 /* ---- to all ranks ---- */
 
-static enum mds_rc share_list(struct mds_comm *world, void *list, int64_t n,
-                              size_t size)
+static enum mds_rc broadcast_list(struct mds_comm *world, void *list, int64_t n,
+                                  size_t size)
 {
     void **p = list;
 
@@ -241,7 +244,7 @@ static enum mds_rc share_list(struct mds_comm *world, void *list, int64_t n,
     return mds_comm_broadcast(world, *p, n * (int64_t)size, 0);
 }
 
-enum mds_rc mds_ckpt_index_share(struct mds_comm *world, struct mds_ckpt_index **ix)
+enum mds_rc mds_ckpt_index_broadcast(struct mds_comm *world, struct mds_ckpt_index **ix)
 {
     int first = mds_comm_rank(world) == 0;
     struct mds_ckpt_index *a = first ? *ix : mds_zalloc(1, sizeof *a), head = {0};
@@ -259,11 +262,11 @@ enum mds_rc mds_ckpt_index_share(struct mds_comm *world, struct mds_ckpt_index *
         a->part = NULL;
     }
     if (!rc)
-        rc = share_list(world, &a->bytes, head.ranks, sizeof *a->bytes);
+        rc = broadcast_list(world, &a->bytes, head.ranks, sizeof *a->bytes);
     if (!rc)
-        rc = share_list(world, &a->tensor, head.tensors, sizeof *a->tensor);
+        rc = broadcast_list(world, &a->tensor, head.tensors, sizeof *a->tensor);
     if (!rc)
-        rc = share_list(world, &a->part, head.parts, sizeof *a->part);
+        rc = broadcast_list(world, &a->part, head.parts, sizeof *a->part);
     if (rc && !first)
         mds_ckpt_index_destroy(a);
     else

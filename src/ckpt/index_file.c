@@ -91,9 +91,10 @@ struct source_names {
     char file[32];
 };
 
-static enum mds_rc put_whole(struct mds_h5 *f, const struct mds_ckpt_index *ix,
-                             const struct mds_ckpt_tensor *t,
-                             struct mds_h5_source *source, struct source_names *names)
+static enum mds_rc put_virtual_tensor(struct mds_h5 *f, const struct mds_ckpt_index *ix,
+                                      const struct mds_ckpt_tensor *t,
+                                      struct mds_h5_source *source,
+                                      struct source_names *names)
 {
     for (int64_t k = 0; k < t->parts; k++) {
         const struct mds_part *p = &ix->part[t->first + k];
@@ -117,14 +118,15 @@ static enum mds_rc put_whole(struct mds_h5 *f, const struct mds_ckpt_index *ix,
     return MDS_OK;
 }
 
-static enum mds_rc put_wholes(struct mds_h5 *f, const struct mds_ckpt_index *ix)
+static enum mds_rc put_virtual_tensors(struct mds_h5 *f,
+                                       const struct mds_ckpt_index *ix)
 {
     struct mds_h5_source *source = mds_zalloc((size_t)ix->parts, sizeof *source);
     struct source_names *names = mds_zalloc((size_t)ix->parts, sizeof *names);
     enum mds_rc rc = source && names ? MDS_OK : MDS_EMEM;
 
     for (int64_t i = 0; !rc && i < ix->tensors; i++)
-        rc = put_whole(f, ix, &ix->tensor[i], source, names);
+        rc = put_virtual_tensor(f, ix, &ix->tensor[i], source, names);
     free(names);
     free(source);
     return rc;
@@ -152,14 +154,14 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
         rc = mds_h5_put_table(f, "/index/parts", &ix->part->tensor, ix->parts,
                               MDS_PART_COLUMNS);
     if (!rc)
-        rc = put_wholes(f, ix);
+        rc = put_virtual_tensors(f, ix);
     closed = mds_h5_close(f);
     return rc ? rc : closed;
 }
 
 /* ---- reading ---- */
 
-static enum mds_rc damaged(const struct mds_ckpt_index *ix)
+static enum mds_rc fail_inconsistent(const struct mds_ckpt_index *ix)
 {
     return mds_fail(MDS_EUSER, "%s/index.h5: its tables do not fit together", ix->path);
 }
@@ -219,7 +221,7 @@ static enum mds_rc fill_tensors(struct mds_ckpt_index *ix, const char *names,
         t->rows = shapes[2 * i];
         t->cols = shapes[2 * i + 1];
         if (t->rows < 1 || t->cols < 0 || t->rows > INT64_MAX / (t->cols ? t->cols : 1))
-            return damaged(ix);
+            return fail_inconsistent(ix);
     }
     return MDS_OK;
 }
@@ -234,7 +236,7 @@ static enum mds_rc get_tensors(struct mds_h5 *f, struct mds_ckpt_index *ix)
         rc = mds_h5_get_table(f, "/index/shapes", 2, &shapes, &n_shapes);
     if (!rc &&
         (width != MDS_CKPT_NAME || n_names != ix->tensors || n_shapes != ix->tensors))
-        rc = damaged(ix);
+        rc = fail_inconsistent(ix);
     if (!rc)
         rc = fill_tensors(ix, names, shapes);
     free(shapes);
@@ -248,10 +250,10 @@ static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
 
     MDS_TRY(mds_h5_get_table(f, "/index/bytes", 1, &ix->bytes, &n));
     if (n != ix->ranks)
-        return damaged(ix);
+        return fail_inconsistent(ix);
     MDS_TRY(mds_h5_get_table(f, "/index/parts", MDS_PART_COLUMNS, &table, &ix->parts));
     ix->part = (struct mds_part *)table;
-    MDS_TRY(mds_ckpt_index_arrange(ix));
+    MDS_TRY(mds_ckpt_index_sort_parts(ix));
     return mds_ckpt_index_check_parts(ix);
 }
 

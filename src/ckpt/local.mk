@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/ckpt/libmds_ckpt.a
 src_ckpt_libmds_ckpt_a_SOURCES = \
-  src/ckpt/agree.c src/ckpt/agree.h \
+  src/ckpt/error_sync.c src/ckpt/error_sync.h \
   src/ckpt/background.c src/ckpt/background.h \
-  src/ckpt/claim.c src/ckpt/claim.h \
+  src/ckpt/folder_lock.c src/ckpt/folder_lock.h \
   src/ckpt/compare.c src/ckpt/compare.h \
   src/ckpt/configuration.c src/ckpt/configuration.h \
   src/ckpt/folder.c src/ckpt/folder.h \
@@ -21,7 +21,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \
   src/ckpt/save.c src/ckpt/save.h \
-  src/ckpt/save_alone.c \
+  src/ckpt/save_serial.c \
   src/ckpt/saving.c src/ckpt/saving.h \
   src/ckpt/weights.c src/ckpt/weights.h
 ckpt_libs = src/ckpt/libmds_ckpt.a $(comm_libs) $(tensor_libs) $(topo_libs) $(io_libs) \

@@ -26,8 +26,8 @@ int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
     return parts;
 }
 
-int mds_part_meet(const struct mds_part *a, const struct mds_part *b,
-                  struct mds_part *out)
+int mds_part_intersect(const struct mds_part *a, const struct mds_part *b,
+                       struct mds_part *out)
 {
     int64_t row = mds_max(a->row, b->row), col = mds_max(a->col, b->col);
     int64_t rows = mds_min(a->row + a->rows, b->row + b->rows) - row;

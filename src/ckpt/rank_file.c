@@ -27,24 +27,24 @@ struct mds_rank_file {
     char path[MDS_PATH_SIZE];
     int fd;
     uint64_t *checksum; /* [checksums] */
-    int64_t checksums, checksums_place;
+    int64_t checksums, checksums_offset;
     int64_t begin, end; /* of the bytes held back */
 };
 
 /* ---- laying out ---- */
 
-static enum mds_rc reserve(struct mds_h5 *h5, struct mds_rank_file_list *l)
+static enum mds_rc reserve_list(struct mds_h5 *h5, struct mds_rank_file_list *l)
 {
     char name[96];
 
     mds_ckpt_set_name(l->what, l->param->spec.name, name);
-    MDS_TRY(mds_h5_reserve(h5, name, MDS_H5_F32, l->n, &l->place));
+    MDS_TRY(mds_h5_reserve(h5, name, MDS_H5_F32, l->n, &l->offset));
     return mds_h5_put_list_attribute(h5, name, "checksum", l->checksum);
 }
 
-static enum mds_rc lay_out(struct mds_rank_file *f, struct mds_h5 *h5,
-                           const struct mds_rank_file_id *id,
-                           struct mds_rank_file_plan *plan)
+static enum mds_rc write_layout(struct mds_rank_file *f, struct mds_h5 *h5,
+                                const struct mds_rank_file_id *id,
+                                struct mds_rank_file_plan *plan)
 {
     MDS_TRY(mds_h5_put_int(h5, "mds_checkpoint", MDS_CKPT_FORMAT));
     MDS_TRY(mds_h5_put_int(h5, "save", id->save));
@@ -54,13 +54,13 @@ static enum mds_rc lay_out(struct mds_rank_file *f, struct mds_h5 *h5,
     MDS_TRY(mds_h5_put_table(h5, "/index/parts", &plan->part->tensor, plan->parts,
                              MDS_PART_COLUMNS));
     MDS_TRY(mds_h5_reserve(h5, "/checksums", MDS_H5_U64, f->checksums,
-                           &f->checksums_place));
+                           &f->checksums_offset));
     for (int64_t i = 0; i < plan->lists; i++)
-        MDS_TRY(reserve(h5, &plan->list[i]));
+        MDS_TRY(reserve_list(h5, &plan->list[i]));
     return MDS_OK;
 }
 
-static void count_blocks(struct mds_rank_file *f, struct mds_rank_file_plan *plan)
+static void assign_checksums(struct mds_rank_file *f, struct mds_rank_file_plan *plan)
 {
     for (int64_t i = 0; i < plan->lists; i++) {
         plan->list[i].checksum = f->checksums;
@@ -69,7 +69,7 @@ static void count_blocks(struct mds_rank_file *f, struct mds_rank_file_plan *pla
     }
 }
 
-static enum mds_rc open_file(struct mds_rank_file *f, int64_t *bytes)
+static enum mds_rc reopen_for_writing(struct mds_rank_file *f, int64_t *bytes)
 {
     struct stat st;
 
@@ -80,22 +80,23 @@ static enum mds_rc open_file(struct mds_rank_file *f, int64_t *bytes)
     return MDS_OK;
 }
 
-static enum mds_rc make_file(struct mds_rank_file *f, const struct mds_rank_file_id *id,
-                             struct mds_rank_file_plan *plan, int64_t *bytes)
+static enum mds_rc create_file(struct mds_rank_file *f,
+                               const struct mds_rank_file_id *id,
+                               struct mds_rank_file_plan *plan, int64_t *bytes)
 {
     struct mds_h5 *h5;
     enum mds_rc rc, closed;
 
-    count_blocks(f, plan);
+    assign_checksums(f, plan);
     f->checksum = mds_zalloc((size_t)f->checksums, sizeof *f->checksum);
     if (!f->checksum)
         return MDS_EMEM;
     MDS_TRY(mds_h5_create_checked(f->path, f->path, &h5));
-    rc = lay_out(f, h5, id, plan);
+    rc = write_layout(f, h5, id, plan);
     closed = mds_h5_close(h5);
     if (rc || closed)
         return rc ? rc : closed;
-    return open_file(f, bytes);
+    return reopen_for_writing(f, bytes);
 }
 
 enum mds_rc mds_rank_file_create(const char *path, const struct mds_rank_file_id *id,
@@ -109,7 +110,7 @@ enum mds_rc mds_rank_file_create(const char *path, const struct mds_rank_file_id
         return MDS_EMEM;
     f->fd = -1;
     snprintf(f->path, sizeof f->path, "%s", path);
-    rc = make_file(f, id, plan, bytes);
+    rc = create_file(f, id, plan, bytes);
     if (rc)
         mds_rank_file_destroy(f);
     else
@@ -130,25 +131,25 @@ void mds_rank_file_destroy(struct mds_rank_file *f)
 /* ---- filling ---- */
 
 /* Let the disk begin, without waiting for it. */
-static void flush_some(struct mds_rank_file *f, int64_t place, int64_t bytes)
+static void start_writeback(struct mds_rank_file *f, int64_t offset, int64_t bytes)
 {
-    if (place != f->end)
-        f->begin = place;
-    f->end = place + bytes;
+    if (offset != f->end)
+        f->begin = offset;
+    f->end = offset + bytes;
     if (f->end - f->begin < held_back)
         return;
     (void)sync_file_range(f->fd, f->begin, f->end - f->begin, SYNC_FILE_RANGE_WRITE);
     f->begin = f->end;
 }
 
-static enum mds_rc write_at(struct mds_rank_file *f, int64_t place, const void *values,
-                            int64_t bytes)
+static enum mds_rc write_bytes(struct mds_rank_file *f, int64_t offset,
+                               const void *values, int64_t bytes)
 {
-    int err = mds_write_exact(f->fd, place, values, bytes);
+    int err = mds_write_exact(f->fd, offset, values, bytes);
 
     if (err)
         return mds_fail(MDS_EIO, "%s: cannot be written: %s", f->path, strerror(err));
-    flush_some(f, place, bytes);
+    start_writeback(f, offset, bytes);
     return MDS_OK;
 }
 
@@ -163,14 +164,14 @@ enum mds_rc mds_rank_file_put(struct mds_rank_file *f,
 
         f->checksum[block++] = mds_xxh64(values + i, (size_t)m * sizeof *values);
     }
-    return write_at(f, list->place + at * (int64_t)sizeof *values, values,
-                    n * (int64_t)sizeof *values);
+    return write_bytes(f, list->offset + at * (int64_t)sizeof *values, values,
+                       n * (int64_t)sizeof *values);
 }
 
 enum mds_rc mds_rank_file_seal(struct mds_rank_file *f)
 {
-    MDS_TRY(write_at(f, f->checksums_place, f->checksum,
-                     f->checksums * (int64_t)sizeof *f->checksum));
+    MDS_TRY(write_bytes(f, f->checksums_offset, f->checksum,
+                        f->checksums * (int64_t)sizeof *f->checksum));
     if (fsync(f->fd))
         return mds_fail(MDS_EIO, "%s: cannot be flushed to disk: %s", f->path,
                         strerror(errno));

@@ -9,7 +9,7 @@ struct planning {
     const struct mds_params *whole;
     int64_t rank;
     struct mds_rank_file_plan *plan;
-    int64_t parts_room;
+    int64_t parts_capacity;
 };
 
 static enum mds_rc add_parts(struct planning *w, const struct mds_param *p,
@@ -22,9 +22,9 @@ static enum mds_rc add_parts(struct planning *w, const struct mds_param *p,
     if (tensor < 0)
         return mds_fail(MDS_EBUG, "checkpoint: the whole model has no %s",
                         p->spec.name);
-    if (plan->parts + MDS_PART_SPLIT > w->parts_room) {
-        w->parts_room = 2 * w->parts_room + 64;
-        more = mds_realloc(plan->part, (size_t)w->parts_room, sizeof *more);
+    if (plan->parts + MDS_PART_SPLIT > w->parts_capacity) {
+        w->parts_capacity = 2 * w->parts_capacity + 64;
+        more = mds_realloc(plan->part, (size_t)w->parts_capacity, sizeof *more);
         if (!more)
             return MDS_EMEM;
         plan->part = more;

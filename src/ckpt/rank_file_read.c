@@ -37,13 +37,13 @@ struct fetch {
 struct mds_rank_file_reader {
     char path[MDS_PATH_SIZE];
     struct mds_h5 *h5;
-    int fd, around; /* the second one around the page cache, or -1 */
+    int fd, direct_fd; /* the second one around the page cache, or -1 */
     struct mds_rank_file_workers workers;
     uint64_t *checksum; /* [checksums] */
     int64_t checksums;
     /* the list last read */
     char list[96];
-    int64_t n, place, first_checksum;
+    int64_t n, offset, first_checksum;
     int in_order;  /* from front to back, as far as can be seen */
     float *memory; /* [FETCHES * MDS_RANK_FILE_BLOCK] */
     struct fetch fetch[FETCHES];
@@ -51,10 +51,10 @@ struct mds_rank_file_reader {
 
 /* ---- blocks ---- */
 
-static enum mds_rc read_at(const struct mds_rank_file_reader *r, int64_t place,
-                           void *out, int64_t bytes)
+static enum mds_rc read_bytes(const struct mds_rank_file_reader *r, int64_t offset,
+                              void *out, int64_t bytes)
 {
-    int err = mds_read_exact(r->fd, place, out, bytes);
+    int err = mds_read_exact(r->fd, offset, out, bytes);
 
     if (err == ENODATA)
         return mds_fail(MDS_EUSER, "%s: cannot be read: it ends too early", r->path);
@@ -63,7 +63,7 @@ static enum mds_rc read_at(const struct mds_rank_file_reader *r, int64_t place,
     return MDS_OK;
 }
 
-static int64_t blocks_of(int64_t n)
+static int64_t count_blocks(int64_t n)
 {
     return (n + MDS_RANK_FILE_BLOCK - 1) / MDS_RANK_FILE_BLOCK;
 }
@@ -75,29 +75,30 @@ static int64_t block_length(const struct mds_rank_file_reader *r, int64_t block)
     return mds_min(left, MDS_RANK_FILE_BLOCK);
 }
 
-static int64_t block_place(const struct mds_rank_file_reader *r, int64_t block)
+static int64_t block_offset(const struct mds_rank_file_reader *r, int64_t block)
 {
-    return r->place + block * MDS_RANK_FILE_BLOCK * (int64_t)sizeof(float);
+    return r->offset + block * MDS_RANK_FILE_BLOCK * (int64_t)sizeof(float);
 }
 
 /* Whether all of it came, in whole pages.  If not, for whatever reason, read_at gets it
  * or says why not. */
-static int read_around(const struct mds_rank_file_reader *r, int64_t place, void *out,
+static int read_direct(const struct mds_rank_file_reader *r, int64_t offset, void *out,
                        int64_t bytes)
 {
     int64_t whole = mds_round_up(bytes, PAGE);
 
-    return place % PAGE == 0 && pread(r->around, out, (size_t)whole, place) >= bytes;
+    return offset % PAGE == 0 &&
+           pread(r->direct_fd, out, (size_t)whole, offset) >= bytes;
 }
 
 static enum mds_rc read_block(const struct fetch *f)
 {
     const struct mds_rank_file_reader *r = f->reader;
     int64_t bytes = block_length(r, f->block) * (int64_t)sizeof *f->values;
-    int64_t place = block_place(r, f->block);
+    int64_t offset = block_offset(r, f->block);
 
-    if (f->worker != r->workers.around || !read_around(r, place, f->values, bytes))
-        MDS_TRY(read_at(r, place, f->values, bytes));
+    if (f->worker != r->workers.direct || !read_direct(r, offset, f->values, bytes))
+        MDS_TRY(read_bytes(r, offset, f->values, bytes));
     if (mds_xxh64(f->values, (size_t)bytes) ==
         r->checksum[r->first_checksum + f->block])
         return MDS_OK;
@@ -108,7 +109,7 @@ static enum mds_rc read_block(const struct fetch *f)
 }
 
 /* In the worker's thread. */
-static void fetch(struct mds_task *job)
+static void run_fetch(struct mds_task *job)
 {
     struct fetch *f = (struct fetch *)job;
 
@@ -117,7 +118,7 @@ static void fetch(struct mds_task *job)
         snprintf(f->why, sizeof f->why, "%s", mds_fail_text());
 }
 
-static void wait_for(struct fetch *f)
+static void wait_for_fetch(struct fetch *f)
 {
     if (f->worker)
         mds_worker_wait(f->worker, &f->job);
@@ -126,7 +127,7 @@ static void wait_for(struct fetch *f)
 static void forget_blocks(struct mds_rank_file_reader *r)
 {
     for (int i = 0; i < FETCHES; i++) {
-        wait_for(&r->fetch[i]);
+        wait_for_fetch(&r->fetch[i]);
         r->fetch[i].block = -1;
     }
 }
@@ -137,9 +138,10 @@ static void start_fetch(struct mds_rank_file_reader *r, int64_t block)
 
     if (f->block == block)
         return;
-    wait_for(f);
+    wait_for_fetch(f);
     f->block = block;
-    f->worker = r->in_order && r->around >= 0 ? r->workers.around : r->workers.cached;
+    f->worker =
+        r->in_order && r->direct_fd >= 0 ? r->workers.direct : r->workers.cached;
     mds_worker_start(f->worker, &f->job);
 }
 
@@ -148,11 +150,11 @@ static enum mds_rc get_block(struct mds_rank_file_reader *r, int64_t block,
                              const float **out)
 {
     struct fetch *f = &r->fetch[block % FETCHES];
-    int64_t blocks = blocks_of(r->n);
+    int64_t blocks = count_blocks(r->n);
 
     for (int64_t i = block; i < block + FETCHES && i < blocks; i++)
         start_fetch(r, i);
-    wait_for(f);
+    wait_for_fetch(f);
     if (f->rc) {
         f->block = -1;
         return mds_fail(f->rc, "%s", f->why);
@@ -161,20 +163,20 @@ static enum mds_rc get_block(struct mds_rank_file_reader *r, int64_t block,
     return MDS_OK;
 }
 
-static enum mds_rc pick_list(struct mds_rank_file_reader *r, const char *list)
+static enum mds_rc select_list(struct mds_rank_file_reader *r, const char *list)
 {
-    int64_t n, place, checksum;
+    int64_t n, offset, checksum;
 
     if (strcmp(r->list, list) == 0)
         return MDS_OK;
     forget_blocks(r);
     r->list[0] = '\0';
-    MDS_TRY(mds_h5_locate(r->h5, list, MDS_H5_F32, &n, &place));
+    MDS_TRY(mds_h5_locate(r->h5, list, MDS_H5_F32, &n, &offset));
     MDS_TRY(mds_h5_get_list_attribute(r->h5, list, "checksum", &checksum));
-    if (checksum < 0 || checksum > r->checksums - blocks_of(n))
+    if (checksum < 0 || checksum > r->checksums - count_blocks(n))
         return mds_fail(MDS_EUSER, "%s: %s has no checksums", r->path, list);
     r->n = n;
-    r->place = place;
+    r->offset = offset;
     r->first_checksum = checksum;
     snprintf(r->list, sizeof r->list, "%s", list);
     return MDS_OK;
@@ -203,16 +205,17 @@ static enum mds_rc check_id(const struct mds_rank_file_reader *r,
 
 static enum mds_rc read_checksums(struct mds_rank_file_reader *r)
 {
-    int64_t place;
+    int64_t offset;
 
-    MDS_TRY(mds_h5_locate(r->h5, "/checksums", MDS_H5_U64, &r->checksums, &place));
+    MDS_TRY(mds_h5_locate(r->h5, "/checksums", MDS_H5_U64, &r->checksums, &offset));
     r->checksum = mds_zalloc((size_t)r->checksums, sizeof *r->checksum);
     if (!r->checksum)
         return MDS_EMEM;
-    return read_at(r, place, r->checksum, r->checksums * (int64_t)sizeof *r->checksum);
+    return read_bytes(r, offset, r->checksum,
+                      r->checksums * (int64_t)sizeof *r->checksum);
 }
 
-static enum mds_rc take_buffers(struct mds_rank_file_reader *r)
+static enum mds_rc alloc_buffers(struct mds_rank_file_reader *r)
 {
     size_t bytes = (size_t)FETCHES * MDS_RANK_FILE_BLOCK * sizeof *r->memory;
 
@@ -222,24 +225,24 @@ static enum mds_rc take_buffers(struct mds_rank_file_reader *r)
     (void)madvise(r->memory, bytes, MADV_HUGEPAGE);
     for (int i = 0; i < FETCHES; i++)
         r->fetch[i] =
-            (struct fetch){.job.run = fetch,
+            (struct fetch){.job.run = run_fetch,
                            .reader = r,
                            .block = -1,
                            .values = r->memory + (size_t)i * MDS_RANK_FILE_BLOCK};
     return MDS_OK;
 }
 
-static enum mds_rc open_file(struct mds_rank_file_reader *r,
-                             const struct mds_rank_file_id *id)
+static enum mds_rc open_rank_file(struct mds_rank_file_reader *r,
+                                  const struct mds_rank_file_id *id)
 {
     MDS_TRY(mds_h5_open(r->path, NULL, &r->h5));
     MDS_TRY(check_id(r, id));
     r->fd = open(r->path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0)
         return mds_fail(MDS_EIO, "%s: %s", r->path, strerror(errno));
-    if (r->workers.around)
-        r->around = open(r->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-    MDS_TRY(take_buffers(r));
+    if (r->workers.direct)
+        r->direct_fd = open(r->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    MDS_TRY(alloc_buffers(r));
     return read_checksums(r);
 }
 
@@ -252,10 +255,10 @@ enum mds_rc mds_rank_file_open(const char *path, const struct mds_rank_file_id *
 
     if (!r)
         return MDS_EMEM;
-    r->fd = r->around = -1;
+    r->fd = r->direct_fd = -1;
     r->workers = workers;
     snprintf(r->path, sizeof r->path, "%s", path);
-    rc = open_file(r, id);
+    rc = open_rank_file(r, id);
     if (rc)
         mds_rank_file_close(r);
     else
@@ -270,8 +273,8 @@ void mds_rank_file_close(struct mds_rank_file_reader *r)
     forget_blocks(r);
     if (r->fd >= 0)
         close(r->fd);
-    if (r->around >= 0)
-        close(r->around);
+    if (r->direct_fd >= 0)
+        close(r->direct_fd);
     (void)mds_h5_close(r->h5);
     free(r->memory);
     free(r->checksum);
@@ -281,8 +284,8 @@ void mds_rank_file_close(struct mds_rank_file_reader *r)
 /* ---- runs ---- */
 
 /* Consecutive elements. */
-static enum mds_rc read_run(struct mds_rank_file_reader *r, int64_t first, int64_t n,
-                            float *out)
+static enum mds_rc read_range(struct mds_rank_file_reader *r, int64_t first, int64_t n,
+                              float *out)
 {
     for (int64_t done = 0, m; done < n; done += m) {
         int64_t at = first + done, block = at / MDS_RANK_FILE_BLOCK;
@@ -299,35 +302,35 @@ static enum mds_rc read_run(struct mds_rank_file_reader *r, int64_t first, int64
 }
 
 enum mds_rc mds_rank_file_read(struct mds_rank_file_reader *r, const char *list,
-                               const struct mds_runs *from, float *out,
-                               const struct mds_runs *to)
+                               const struct mds_strided_rows *from, float *out,
+                               const struct mds_strided_rows *to)
 {
-    int64_t end = from->first + (from->runs - 1) * from->step + from->n;
+    int64_t end = from->first + (from->count - 1) * from->step + from->n;
 
-    MDS_TRY(pick_list(r, list));
+    MDS_TRY(select_list(r, list));
     if (from->first < 0 || end > r->n)
         return mds_fail(MDS_EUSER,
                         "%s: %s has %" PRId64 " numbers, %" PRId64 " are wanted",
                         r->path, list, r->n, end);
-    r->in_order = from->runs == 1 || from->step == from->n;
-    if (r->in_order && (from->runs == 1 || to->step == to->n))
-        return read_run(r, from->first, from->runs * from->n, out + to->first);
-    for (int64_t i = 0; i < from->runs; i++)
-        MDS_TRY(read_run(r, from->first + i * from->step, from->n,
-                         out + to->first + i * to->step));
+    r->in_order = from->count == 1 || from->step == from->n;
+    if (r->in_order && (from->count == 1 || to->step == to->n))
+        return read_range(r, from->first, from->count * from->n, out + to->first);
+    for (int64_t i = 0; i < from->count; i++)
+        MDS_TRY(read_range(r, from->first + i * from->step, from->n,
+                           out + to->first + i * to->step));
     return MDS_OK;
 }
 
 enum mds_rc mds_rank_file_verify(struct mds_rank_file_reader *r, const char *list,
                                  int64_t count)
 {
-    MDS_TRY(pick_list(r, list));
+    MDS_TRY(select_list(r, list));
     if (r->n != count)
         return mds_fail(MDS_EUSER,
                         "%s: %s has %" PRId64 " numbers, the index says %" PRId64,
                         r->path, list, r->n, count);
     r->in_order = 1;
-    for (int64_t i = 0; i < blocks_of(count); i++) {
+    for (int64_t i = 0; i < count_blocks(count); i++) {
         const float *values;
 
         MDS_TRY(get_block(r, i, &values));

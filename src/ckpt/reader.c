@@ -10,7 +10,7 @@
 
 /* Files open at a time; elements that others may read at a time; threads that read
  * around the page cache, most of which wait for the disk. */
-enum { FILES = 16, ROOM = 1 << 22, THREADS = 8 };
+enum { FILES = 16, ROWS_BUFFER = 1 << 22, THREADS = 8 };
 
 struct slot {
     struct mds_rank_file_reader *file; /* NULL: free */
@@ -35,7 +35,7 @@ enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
     r->ix = ix;
     rc = mds_worker_create(1, &r->workers.cached);
     if (!rc && alone)
-        rc = mds_worker_create(THREADS, &r->workers.around);
+        rc = mds_worker_create(THREADS, &r->workers.direct);
     if (rc)
         mds_ckpt_reader_destroy(r);
     else
@@ -49,7 +49,7 @@ void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r)
         return;
     for (int i = 0; i < FILES; i++)
         mds_rank_file_close(r->slot[i].file);
-    mds_worker_destroy(r->workers.around);
+    mds_worker_destroy(r->workers.direct);
     mds_worker_destroy(r->workers.cached);
     free(r);
 }
@@ -68,7 +68,7 @@ const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader 
 /* ---- files ---- */
 
 /* The one of this rank, or the one that was not needed for longest, emptied. */
-static struct slot *pick_slot(struct mds_ckpt_reader *r, int64_t rank)
+static struct slot *find_slot(struct mds_ckpt_reader *r, int64_t rank)
 {
     struct slot *oldest = &r->slot[0];
 
@@ -85,12 +85,12 @@ static struct slot *pick_slot(struct mds_ckpt_reader *r, int64_t rank)
     return oldest;
 }
 
-static enum mds_rc open_file(struct mds_ckpt_reader *r, int64_t rank,
-                             struct mds_rank_file_reader **out)
+static enum mds_rc open_rank_file(struct mds_ckpt_reader *r, int64_t rank,
+                                  struct mds_rank_file_reader **out)
 {
     const struct mds_rank_file_id id = {
         .save = r->ix->save, .rank = rank, .iteration = r->ix->state.iteration};
-    struct slot *s = pick_slot(r, rank);
+    struct slot *s = find_slot(r, rank);
     char path[MDS_PATH_SIZE];
 
     s->stamp = ++r->clock;
@@ -106,12 +106,13 @@ static enum mds_rc open_file(struct mds_ckpt_reader *r, int64_t rank,
 /* ---- parts ---- */
 
 /* Where the rows of `sub` are in the list of `whole`. */
-static struct mds_runs runs_of(const struct mds_part *whole, const struct mds_part *sub)
+static struct mds_strided_rows strided_rows(const struct mds_part *whole,
+                                            const struct mds_part *sub)
 {
-    struct mds_runs r = {.first = mds_part_offset(whole, sub),
-                         .n = sub->cols,
-                         .step = whole->cols,
-                         .runs = sub->rows};
+    struct mds_strided_rows r = {.first = mds_part_offset(whole, sub),
+                                 .n = sub->cols,
+                                 .step = whole->cols,
+                                 .count = sub->rows};
 
     return r;
 }
@@ -127,21 +128,21 @@ static enum mds_rc read_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
     for (int64_t i = 0; i < t->parts; i++) {
         const struct mds_part *have = &r->ix->part[t->first + i];
         struct mds_rank_file_reader *file;
-        struct mds_runs from, to;
+        struct mds_strided_rows from, to;
         struct mds_part both;
 
-        if (!mds_part_meet(have, need, &both))
+        if (!mds_part_intersect(have, need, &both))
             continue;
-        MDS_TRY(open_file(r, have->file, &file));
-        from = runs_of(have, &both);
-        to = runs_of(need, &both);
+        MDS_TRY(open_rank_file(r, have->file, &file));
+        from = strided_rows(have, &both);
+        to = strided_rows(need, &both);
         MDS_TRY(mds_rank_file_read(file, name, &from, out, &to));
     }
     return MDS_OK;
 }
 
 /* Elements first .. first + n - 1 of a parameter's share. */
-static enum mds_rc read_share(struct mds_ckpt_reader *r, const struct mds_param *p,
+static enum mds_rc read_shard(struct mds_ckpt_reader *r, const struct mds_param *p,
                               uint64_t seed, enum mds_ckpt_what what, int64_t first,
                               int64_t n, float *out)
 {
@@ -175,7 +176,7 @@ enum mds_rc mds_ckpt_reader_fill(struct mds_ckpt_reader *r,
         struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
 
         if (here.n > 0)
-            MDS_TRY(read_share(r, p, seed, what, here.first, here.n, out + here.at));
+            MDS_TRY(read_shard(r, p, seed, what, here.first, here.n, out + here.at));
     }
     return MDS_OK;
 }
@@ -203,14 +204,14 @@ int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,
     return part->rows > 0;
 }
 
-int64_t mds_ckpt_rows_room(const struct mds_ckpt_index *ix)
+int64_t mds_ckpt_rows_buffer(const struct mds_ckpt_index *ix)
 {
-    int64_t room = ROOM;
+    int64_t elements = ROWS_BUFFER;
 
     for (int64_t i = 0; i < ix->tensors; i++)
-        if (room < ix->tensor[i].cols)
-            room = ix->tensor[i].cols;
-    return room;
+        if (elements < ix->tensor[i].cols)
+            elements = ix->tensor[i].cols;
+    return elements;
 }
 
 /* ---- verification ---- */
@@ -240,7 +241,7 @@ enum mds_rc mds_ckpt_reader_verify(struct mds_ckpt_reader *r, int64_t rank)
 {
     struct mds_rank_file_reader *f;
 
-    MDS_TRY(open_file(r, rank, &f));
+    MDS_TRY(open_rank_file(r, rank, &f));
     for (int64_t i = 0; i < r->ix->tensors; i++)
         MDS_TRY(verify_tensor(f, rank, r->ix, &r->ix->tensor[i]));
     return MDS_OK;

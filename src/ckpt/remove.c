@@ -21,7 +21,7 @@ static DIR *open_folder(const char *path)
 }
 
 /* What is not a folder: *link if it is a symbolic link, or MDS_EUSER. */
-static enum mds_rc look_at_other(const char *path, int *link)
+static enum mds_rc check_non_folder(const char *path, int *link)
 {
     struct stat st;
 
@@ -64,7 +64,7 @@ static enum mds_rc remove_file(DIR *d, const char *path, const char *name)
     return MDS_OK;
 }
 
-static enum mds_rc empty_file(DIR *d, const char *path, const char *name)
+static enum mds_rc truncate_file(DIR *d, const char *path, const char *name)
 {
     int fd = openat(dirfd(d), name,
                     O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -75,16 +75,16 @@ static enum mds_rc empty_file(DIR *d, const char *path, const char *name)
     return MDS_OK; /* it goes in any case */
 }
 
-static enum mds_rc each_file(DIR *d, const char *path,
-                             enum mds_rc (*deal)(DIR *d, const char *path,
-                                                 const char *name))
+static enum mds_rc for_each_file(DIR *d, const char *path,
+                                 enum mds_rc (*act)(DIR *d, const char *path,
+                                                    const char *name))
 {
     const struct dirent *e;
 
     rewinddir(d);
     while (errno = 0, (e = readdir(d)))
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            MDS_TRY(deal(d, path, e->d_name));
+            MDS_TRY(act(d, path, e->d_name));
     return errno ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
 }
 
@@ -95,8 +95,8 @@ enum mds_rc mds_ckpt_check_removable(const char *path)
     int link;
 
     if (!d)
-        return look_at_other(path, &link);
-    rc = each_file(d, path, check_file);
+        return check_non_folder(path, &link);
+    rc = for_each_file(d, path, check_file);
     closedir(d);
     return rc;
 }
@@ -117,14 +117,14 @@ enum mds_rc mds_ckpt_remove(const char *path, int empty)
     int link;
 
     if (!d) {
-        MDS_TRY(look_at_other(path, &link));
+        MDS_TRY(check_non_folder(path, &link));
         return link ? remove_link(path) : MDS_OK;
     }
-    rc = each_file(d, path, check_file);
+    rc = for_each_file(d, path, check_file);
     if (!rc && empty)
-        rc = each_file(d, path, empty_file);
+        rc = for_each_file(d, path, truncate_file);
     if (!rc)
-        rc = each_file(d, path, remove_file);
+        rc = for_each_file(d, path, remove_file);
     closedir(d);
     if (!rc && rmdir(path))
         rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));

@@ -5,14 +5,15 @@
 
 #include "base/status.h"
 
-/* MDS_EUSER unless path is something that a save makes: a folder without folders in it,
- * or a symbolic link to wherever somebody moved one.  MDS_OK if there is nothing. */
+/* MDS_EUSER unless path looks like a checkpoint: a folder without subfolders, or a
+ * symbolic link (a user may have moved a checkpoint elsewhere).  MDS_OK if path does
+ * not exist. */
 enum mds_rc mds_ckpt_check_removable(const char *path);
 
-/* Remove the folder and the files in it, if it is removable.  No symbolic link is
- * followed, neither path itself nor one in the folder: the link goes, its target stays.
- * empty: truncate each file first, since HDF5 may still have one open that it failed to
- * finish, which would keep its place on the disk. */
+/* Remove the folder and the files in it, if mds_ckpt_check_removable permits.  Symbolic
+ * links are never followed, neither path itself nor links in the folder: the link is
+ * removed, its target stays.  empty: truncate each file first; HDF5 may still hold a
+ * file open after a failed write, which would keep its disk space in use. */
 enum mds_rc mds_ckpt_remove(const char *path, int empty);
 
 #endif

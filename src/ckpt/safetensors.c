@@ -115,7 +115,7 @@ static enum mds_rc read_tensor(const char *path, const struct mds_node *entry,
     return MDS_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const struct mds_st_tensor *s = a, *t = b;
 
@@ -125,12 +125,12 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Tensors in order of place must follow each other and end with the data. */
-static enum mds_rc check_cover(struct mds_safetensors *f, const uint8_t *data,
-                               uint64_t data_bytes)
+static enum mds_rc check_no_gaps(struct mds_safetensors *f, const uint8_t *data,
+                                 uint64_t data_bytes)
 {
     const uint8_t *at = data;
 
-    qsort(f->tensors, f->count, sizeof *f->tensors, by_place);
+    qsort(f->tensors, f->count, sizeof *f->tensors, compare_offsets);
     for (size_t i = 0; i < f->count; i++) {
         const struct mds_st_tensor *t = &f->tensors[i];
         if ((const uint8_t *)t->data != at)
@@ -146,7 +146,7 @@ static enum mds_rc check_cover(struct mds_safetensors *f, const uint8_t *data,
     return MDS_OK;
 }
 
-static size_t children(const struct mds_node *n)
+static size_t count_children(const struct mds_node *n)
 {
     size_t count = 0;
 
@@ -196,13 +196,13 @@ static enum mds_rc read_header(struct mds_safetensors *f)
     if (!root || root->kind != MDS_NODE_MAP)
         return mds_fail(MDS_EUSER, "%s: the header is no map of tensors", path);
     MDS_TRY(check_metadata(path, mds_node_get(root, "__metadata__")));
-    f->tensors = mds_zalloc(children(root), sizeof *f->tensors);
+    f->tensors = mds_zalloc(count_children(root), sizeof *f->tensors);
     if (!f->tensors)
         return MDS_EMEM;
     for (const struct mds_node *n = root->first; n; n = n->next)
         if (strcmp(n->key, "__metadata__") != 0)
             MDS_TRY(read_tensor(path, n, data, data_bytes, &f->tensors[f->count++]));
-    return check_cover(f, data, data_bytes);
+    return check_no_gaps(f, data, data_bytes);
 }
 
 enum mds_rc mds_safetensors_open(const char *path, struct mds_safetensors **out)

@@ -47,9 +47,9 @@ struct mds_safetensors {
     struct mds_tree *header;
 };
 
-/* Map a file and check its header wholly: names, types, shapes, and that the tensors
- * cover the data exactly, without gap or overlap.  A foreign or damaged file is
- * MDS_EUSER. Names and data live until close. */
+/* Map a file and check its whole header: names, types, shapes, and that the tensors
+ * cover the data exactly, without gaps or overlaps.  MDS_EUSER if the file is damaged
+ * or of another format.  Names and data live until close. */
 enum mds_rc mds_safetensors_open(const char *path, struct mds_safetensors **out);
 void mds_safetensors_close(struct mds_safetensors *f); /* NULL is fine */
 
@@ -71,8 +71,8 @@ enum mds_rc mds_st_writer_declare(struct mds_st_writer *w, const char *name,
                                   enum mds_st_dtype dtype, int ndim,
                                   const int64_t *shape);
 
-/* The next bytes of the data section; tensors in the order declared, in pieces of any
- * size (a piece may span tensors). */
+/* Write the next bytes of the data section; tensors in the order declared.  Calls may
+ * have any size and span tensors. */
 enum mds_rc mds_st_writer_write(struct mds_st_writer *w, const void *data,
                                 size_t bytes);
 

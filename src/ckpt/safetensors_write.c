@@ -18,14 +18,14 @@ struct mds_st_writer {
     int started;                      /* the header is written */
 };
 
-static enum mds_rc put(struct mds_st_writer *w, const void *data, size_t bytes)
+static enum mds_rc write_bytes(struct mds_st_writer *w, const void *data, size_t bytes)
 {
     if (bytes && fwrite(data, bytes, 1, w->out.file) != 1)
         return mds_fail(MDS_EIO, "%s: %s", w->out.partial, strerror(errno));
     return MDS_OK;
 }
 
-static void destroy(struct mds_st_writer *w)
+static void destroy_writer(struct mds_st_writer *w)
 {
     mds_str_fini(&w->metadata);
     mds_str_fini(&w->tensors);
@@ -41,7 +41,7 @@ enum mds_rc mds_st_writer_create(const char *path, struct mds_st_writer **out)
         return MDS_EMEM;
     rc = mds_output_open(path, &w->out);
     if (rc) {
-        destroy(w);
+        destroy_writer(w);
         return rc;
     }
     *out = w;
@@ -113,9 +113,9 @@ static enum mds_rc write_header(struct mds_st_writer *w)
     }
     for (int i = 0; i < 8; i++)
         size[i] = (uint8_t)((uint64_t)h.len >> 8 * i);
-    rc = put(w, size, sizeof size);
+    rc = write_bytes(w, size, sizeof size);
     if (rc == MDS_OK)
-        rc = put(w, h.s, h.len);
+        rc = write_bytes(w, h.s, h.len);
     w->started = 1;
 
 fini:
@@ -131,7 +131,7 @@ enum mds_rc mds_st_writer_write(struct mds_st_writer *w, const void *data, size_
         return mds_fail(MDS_EBUG,
                         "%s: %zu bytes after %" PRIu64 " of %" PRIu64 " declared",
                         w->out.path, bytes, w->written, w->declared);
-    MDS_TRY(put(w, data, bytes));
+    MDS_TRY(write_bytes(w, data, bytes));
     w->written += bytes;
     return MDS_OK;
 }
@@ -147,7 +147,7 @@ enum mds_rc mds_st_writer_finish(struct mds_st_writer *w)
         rc = mds_output_commit(&w->out);
     else
         mds_output_abandon(&w->out);
-    destroy(w);
+    destroy_writer(w);
     return rc;
 }
 
@@ -156,5 +156,5 @@ void mds_st_writer_abort(struct mds_st_writer *w)
     if (!w)
         return;
     mds_output_abandon(&w->out);
-    destroy(w);
+    destroy_writer(w);
 }

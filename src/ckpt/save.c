@@ -4,7 +4,7 @@
 #include "ckpt/save.h"
 #include "base/alloc.h"
 #include "base/minmax.h"
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "ckpt/saving.h"
 #include "io/worker.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 /* Elements of a piece: whole blocks.  Pieces in memory. */
-enum { PIECE = 2 * MDS_RANK_FILE_BLOCK, PIECES = 4 };
+enum { BUFFER_ELEMENTS = 2 * MDS_RANK_FILE_BLOCK, BUFFERS = 4 };
 
-struct piece {
+struct buffer {
     struct mds_task job;
     struct mds_rank_file *file;
     const struct mds_rank_file_list *list;
@@ -24,17 +24,17 @@ struct piece {
     char why[512];
 };
 
-struct writing {
+struct writer {
     struct mds_worker *worker;
-    float *memory; /* [PIECES * PIECE] */
-    struct piece piece[PIECES];
+    float *memory; /* [BUFFERS * BUFFER_ELEMENTS] */
+    struct buffer buffer[BUFFERS];
     int next;
 };
 
 /* In the thread. */
-static void put(struct mds_task *job)
+static void run_write(struct mds_task *job)
 {
-    struct piece *p = (struct piece *)job;
+    struct buffer *p = (struct buffer *)job;
 
     p->rc = mds_rank_file_put(p->file, p->list, p->at, p->n, p->values);
     if (p->rc)
@@ -42,7 +42,7 @@ static void put(struct mds_task *job)
 }
 
 /* Wait for a piece's last use. */
-static enum mds_rc settle(struct writing *wr, struct piece *p)
+static enum mds_rc wait_for_buffer(struct writer *wr, struct buffer *p)
 {
     enum mds_rc rc;
 
@@ -52,60 +52,60 @@ static enum mds_rc settle(struct writing *wr, struct piece *p)
     return rc ? mds_fail(rc, "%s", p->why) : MDS_OK;
 }
 
-static enum mds_rc settle_all(struct writing *wr)
+static enum mds_rc wait_for_all_buffers(struct writer *wr)
 {
     enum mds_rc rc = MDS_OK;
 
-    for (int i = 0; i < PIECES; i++) {
-        enum mds_rc of = settle(wr, &wr->piece[i]);
+    for (int i = 0; i < BUFFERS; i++) {
+        enum mds_rc of = wait_for_buffer(wr, &wr->buffer[i]);
 
         rc = rc ? rc : of;
     }
     return rc;
 }
 
-static enum mds_rc write_list(struct writing *wr, const struct mds_saving *w,
+static enum mds_rc write_list(struct writer *wr, const struct mds_saving *w,
                               const struct mds_rank_file_list *list)
 {
-    for (int64_t at = 0; at < list->n; at += PIECE) {
-        struct piece *p = &wr->piece[wr->next];
+    for (int64_t at = 0; at < list->n; at += BUFFER_ELEMENTS) {
+        struct buffer *p = &wr->buffer[wr->next];
 
-        wr->next = (wr->next + 1) % PIECES;
-        MDS_TRY(settle(wr, p));
+        wr->next = (wr->next + 1) % BUFFERS;
+        MDS_TRY(wait_for_buffer(wr, p));
         p->file = w->file;
         p->list = list;
         p->at = at;
-        p->n = mds_min(list->n - at, PIECE);
+        p->n = mds_min(list->n - at, BUFFER_ELEMENTS);
         MDS_TRY(mds_saving_read(w, list, at, p->n, p->values));
         mds_worker_start(wr->worker, &p->job);
     }
     return MDS_OK;
 }
 
-static enum mds_rc write_lists(struct writing *wr, const struct mds_saving *w)
+static enum mds_rc write_lists(struct writer *wr, const struct mds_saving *w)
 {
     enum mds_rc rc = MDS_OK, settled;
 
     for (int64_t i = 0; !rc && i < w->plan.lists; i++)
         rc = write_list(wr, w, &w->plan.list[i]);
-    settled = settle_all(wr);
+    settled = wait_for_all_buffers(wr);
     return rc ? rc : settled;
 }
 
 enum mds_rc mds_saving_write(const struct mds_saving *w)
 {
-    struct writing wr = {0};
+    struct writer wr = {0};
     enum mds_rc rc;
 
     if (!w->file)
         return MDS_OK;
-    wr.memory = mds_zalloc((size_t)PIECES * PIECE, sizeof *wr.memory);
+    wr.memory = mds_zalloc((size_t)BUFFERS * BUFFER_ELEMENTS, sizeof *wr.memory);
     if (!wr.memory)
         return MDS_EMEM;
     rc = mds_worker_create(1, &wr.worker);
-    for (int i = 0; i < PIECES; i++) {
-        wr.piece[i].job.run = put;
-        wr.piece[i].values = wr.memory + (size_t)i * PIECE;
+    for (int i = 0; i < BUFFERS; i++) {
+        wr.buffer[i].job.run = run_write;
+        wr.buffer[i].values = wr.memory + (size_t)i * BUFFER_ELEMENTS;
     }
     if (!rc)
         rc = write_lists(&wr, w);
@@ -122,9 +122,10 @@ enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes)
     enum mds_rc rc;
 
     MDS_TRY(mds_saving_begin(s, &w));
-    rc = mds_ckpt_agree(s->world, mds_saving_write(&w));
+    rc = mds_ckpt_sync_error(s->world, mds_saving_write(&w));
     if (!rc)
-        rc = mds_ckpt_agree(s->world, w.rank == 0 ? mds_saving_commit(&w) : MDS_OK);
+        rc =
+            mds_ckpt_sync_error(s->world, w.rank == 0 ? mds_saving_commit(&w) : MDS_OK);
     if (!rc)
         *bytes = w.bytes;
     mds_saving_end(&w, rc);

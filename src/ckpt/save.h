@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writing a checkpoint: every rank its own file, the first one the index. */
+/* Writing a checkpoint: every rank writes its own file, rank 0 also the index. */
 #ifndef MDS_CKPT_SAVE_H
 #define MDS_CKPT_SAVE_H
 
@@ -8,31 +8,35 @@
 struct mds_ckpt_save {
     const char *dir;
     struct mds_comm *world;
-    const struct mds_params *whole; /* registry of the whole model */
-    const struct mds_params *local; /* this rank's; duplicates are not written */
+    const struct mds_params *whole; /* registry of the unsharded model */
+    const struct mds_params *local; /* this rank's registry */
     struct mds_ckpt_source source;
     struct mds_ckpt_state state;
-    /* Texts of lines; the first rank's count. */
+    /* Texts of lines; only rank 0's are used. */
     const char *configuration, *provenance;
 };
 
-/* Write dir/iter_*, durably, and let dir/latest name it.  Collective over the world.
- * Where files fail all ranks do, and what was there before is there still, and `latest`
- * names it; any other failure may be this rank's alone, and is for ending the program.
- * *bytes: of all files, on the first rank. */
+/* Write dir/iter_* durably and let dir/latest name it.  Collective over the world.
+ *
+ * A file error is returned on all ranks; earlier checkpoints and `latest` are then
+ * unchanged.  Any other error may be on this rank only, and the program has to end.
+ * *bytes: size of all files, on rank 0. */
 enum mds_rc mds_ckpt_save(const struct mds_ckpt_save *s, int64_t *bytes);
 
-/* The ranks of a layout, played one after the other by a single process. */
-struct mds_ckpt_cast {
+/* The ranks of a layout, for writing all their files one after the other in a single
+ * process. */
+struct mds_ckpt_serial_ranks {
     void *ctx;
     int64_t ranks;
-    /* A rank's registry and values, which live until the next call. */
-    enum mds_rc (*play)(void *ctx, int64_t rank, const struct mds_params **local,
-                        struct mds_ckpt_source *source);
+    /* Get a rank's registry and values, which live until the next call. */
+    enum mds_rc (*get_rank)(void *ctx, int64_t rank, const struct mds_params **local,
+                            struct mds_ckpt_source *source);
 };
 
-/* The same files without the ranks; s->world, local and source are not looked at. */
-enum mds_rc mds_ckpt_save_alone(const struct mds_ckpt_save *s,
-                                const struct mds_ckpt_cast *cast, int64_t *bytes);
+/* Write the files that these ranks would write.  s->world, local and source are not
+ * used. */
+enum mds_rc mds_ckpt_save_serial(const struct mds_ckpt_save *s,
+                                 const struct mds_ckpt_serial_ranks *ranks,
+                                 int64_t *bytes);
 
 #endif

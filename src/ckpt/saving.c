@@ -2,7 +2,7 @@
 #include "ckpt/saving.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "io/durable.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ enum mds_rc mds_saving_make_folder(struct mds_saving *w)
     return mds_ckpt_begin(s->dir, s->state.iteration);
 }
 
-static enum mds_rc agree_on_folder(struct mds_saving *w)
+static enum mds_rc create_folder(struct mds_saving *w)
 {
     const struct mds_ckpt_save *s = &w->spec;
     enum mds_rc rc = MDS_OK;
@@ -30,7 +30,7 @@ static enum mds_rc agree_on_folder(struct mds_saving *w)
         rc = mds_saving_make_folder(w);
     if (!rc)
         rc = mds_ckpt_path(s->dir, s->state.iteration, 1, w->folder);
-    MDS_TRY(mds_ckpt_agree(s->world, rc));
+    MDS_TRY(mds_ckpt_sync_error(s->world, rc));
     return mds_comm_broadcast(s->world, &w->save, sizeof w->save, 0);
 }
 
@@ -48,7 +48,7 @@ enum mds_rc mds_saving_lay_out(struct mds_saving *w)
     return mds_rank_file_create(path, &id, &w->plan, &w->file, &w->file_bytes);
 }
 
-void mds_saving_forget_file(struct mds_saving *w)
+void mds_saving_release_file(struct mds_saving *w)
 {
     mds_rank_file_destroy(w->file);
     mds_rank_file_plan_fini(&w->plan);
@@ -62,7 +62,8 @@ struct summary {
     int64_t parts, bytes;
 };
 
-static enum mds_rc receive(struct mds_comm *world, void *buf, int64_t bytes, int from)
+static enum mds_rc receive_from(struct mds_comm *world, void *buf, int64_t bytes,
+                                int from)
 {
     struct mds_comm_p2p req = {0};
 
@@ -70,7 +71,7 @@ static enum mds_rc receive(struct mds_comm *world, void *buf, int64_t bytes, int
     return mds_comm_p2p_wait(&req);
 }
 
-static enum mds_rc send(struct mds_comm *world, const void *buf, int64_t bytes)
+static enum mds_rc send_to_rank0(struct mds_comm *world, const void *buf, int64_t bytes)
 {
     struct mds_comm_p2p req = {0};
 
@@ -84,8 +85,9 @@ static enum mds_rc send_parts(const struct mds_saving *w)
     struct mds_comm *world = w->spec.world;
     struct summary s = {p->parts, w->file_bytes};
 
-    MDS_TRY(send(world, &s, sizeof s));
-    return s.parts ? send(world, p->part, s.parts * (int64_t)sizeof *p->part) : MDS_OK;
+    MDS_TRY(send_to_rank0(world, &s, sizeof s));
+    return s.parts ? send_to_rank0(world, p->part, s.parts * (int64_t)sizeof *p->part)
+                   : MDS_OK;
 }
 
 enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t parts,
@@ -113,12 +115,12 @@ static enum mds_rc receive_parts(const struct mds_saving *w, struct mds_ckpt_ind
         struct mds_part *at;
 
         if (rank > 0)
-            MDS_TRY(receive(world, &s, sizeof s, rank));
+            MDS_TRY(receive_from(world, &s, sizeof s, rank));
         MDS_TRY(mds_saving_add_rank(ix, rank, s.parts, s.bytes, &at));
         if (s.parts == 0)
             continue;
         if (rank > 0)
-            MDS_TRY(receive(world, at, s.parts * (int64_t)sizeof *at, rank));
+            MDS_TRY(receive_from(world, at, s.parts * (int64_t)sizeof *at, rank));
         else
             memcpy(at, w->plan.part, (size_t)s.parts * sizeof *at);
     }
@@ -133,7 +135,7 @@ enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *
 
     ix->state = s->state;
     ix->save = w->save;
-    MDS_TRY(mds_ckpt_index_arrange(ix));
+    MDS_TRY(mds_ckpt_index_sort_parts(ix));
     MDS_TRY(mds_ckpt_index_write(ix, w->folder, s->configuration, s->provenance));
     MDS_TRY(mds_ckpt_file(w->folder, -1, path));
     if (stat(path, &st))
@@ -144,7 +146,7 @@ enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *
     return MDS_OK;
 }
 
-static enum mds_rc make_index(struct mds_saving *w)
+static enum mds_rc build_index(struct mds_saving *w)
 {
     const struct mds_ckpt_save *s = &w->spec;
     struct mds_ckpt_index *ix = NULL;
@@ -168,11 +170,11 @@ enum mds_rc mds_saving_begin(const struct mds_ckpt_save *spec, struct mds_saving
     enum mds_rc rc;
 
     *w = (struct mds_saving){.spec = *spec};
-    rc = agree_on_folder(w);
+    rc = create_folder(w);
     if (!rc)
-        rc = mds_ckpt_agree(spec->world, mds_saving_lay_out(w));
+        rc = mds_ckpt_sync_error(spec->world, mds_saving_lay_out(w));
     if (!rc)
-        rc = mds_ckpt_agree(spec->world, make_index(w));
+        rc = mds_ckpt_sync_error(spec->world, build_index(w));
     if (rc)
         mds_saving_end(w, rc);
     return rc;
@@ -199,7 +201,7 @@ enum mds_rc mds_saving_commit(const struct mds_saving *w)
 
 void mds_saving_end(struct mds_saving *w, enum mds_rc rc)
 {
-    mds_saving_forget_file(w);
+    mds_saving_release_file(w);
     if (rc && rc != MDS_ECOMM && w->rank == 0 && w->folder[0])
         mds_ckpt_abandon(w->spec.dir, w->spec.state.iteration);
     *w = (struct mds_saving){0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A save under way: what saving at once, alone and in the background share.  For ckpt/
- * alone. */
+/* A save in progress: what the blocking, background and serial saves have in common.
+ * Private to ckpt/. */
 #ifndef MDS_CKPT_SAVING_H
 #define MDS_CKPT_SAVING_H
 
@@ -9,7 +9,7 @@
 #include "ckpt/save.h"
 
 struct mds_saving {
-    struct mds_ckpt_save spec;  /* of its strings and registries none outlives begin */
+    struct mds_ckpt_save spec;  /* its strings and registries are valid only in begin */
     char folder[MDS_PATH_SIZE]; /* .partial */
     int64_t save, rank;
     struct mds_rank_file_plan plan;
@@ -18,39 +18,39 @@ struct mds_saving {
     int64_t bytes;              /* of all files; on the first rank */
 };
 
-/* All but the numbers: the folder, the ranks' files laid out, and the index.
- * Collective; after a failure there is nothing left to end. */
+/* Create the folder, the ranks' files (without their values) and the index.
+ * Collective. After a failure mds_saving_end need not be called. */
 enum mds_rc mds_saving_begin(const struct mds_ckpt_save *spec, struct mds_saving *w);
 
-/* Some elements of a list from the source. */
+/* Read elements at .. at + n - 1 of a list from the source. */
 enum mds_rc mds_saving_read(const struct mds_saving *w,
                             const struct mds_rank_file_list *list, int64_t at,
                             int64_t n, float *out);
 
-/* All lists from the source into this rank's file, durably. */
+/* Write all lists from the source to this rank's file, durably. */
 enum mds_rc mds_saving_write(const struct mds_saving *w);
 
-/* Give the checkpoint its name, where all ranks have written.  For the first rank, in
- * any thread. */
+/* Give the checkpoint its final name, after all ranks have written.  Rank 0 only, any
+ * thread. */
 enum mds_rc mds_saving_commit(const struct mds_saving *w);
 
-/* Forget everything; after a failure, rc, the first rank removes what was written. */
+/* Release everything; if rc is a failure, rank 0 also removes what was written. */
 void mds_saving_end(struct mds_saving *w, enum mds_rc rc);
 
 /* ---- the parts of begin ---- */
 
-/* The folder, and a number for this save.  For the first rank. */
+/* Create the folder, and choose the number of this save.  Rank 0 only. */
 enum mds_rc mds_saving_make_folder(struct mds_saving *w);
 
-/* This rank's plan and file. */
+/* Make this rank's plan and create its file. */
 enum mds_rc mds_saving_lay_out(struct mds_saving *w);
-void mds_saving_forget_file(struct mds_saving *w);
+void mds_saving_release_file(struct mds_saving *w);
 
-/* Room at the end of the index for the parts of a rank's file; *at is where they go. */
+/* Extend the index by the parts of a rank's file; *at is where to write them. */
 enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t parts,
                                 int64_t bytes, struct mds_part **at);
 
-/* The index with the parts of all ranks. */
+/* Write index.h5 with the parts of all ranks. */
 enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *ix);
 
 #endif

@@ -19,7 +19,7 @@ struct mds_weights_writer {
     struct mds_st_writer *file;
 };
 
-static enum mds_rc declare_all(struct mds_st_writer *w, const struct mds_params *ps)
+static enum mds_rc declare_tensors(struct mds_st_writer *w, const struct mds_params *ps)
 {
     MDS_TRY(mds_st_writer_metadata(w, "format", "mds"));
     for (int id = 0; id < mds_params_n(ps); id++) {
@@ -42,7 +42,7 @@ enum mds_rc mds_weights_writer_create(const char *path, const struct mds_params 
         return MDS_EMEM;
     rc = mds_st_writer_create(path, &w->file);
     if (!rc)
-        rc = declare_all(w->file, whole);
+        rc = declare_tensors(w->file, whole);
     if (rc)
         mds_weights_writer_abort(w);
     else
@@ -102,8 +102,8 @@ static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
     return MDS_OK;
 }
 
-static enum mds_rc check_all(const char *path, const struct mds_safetensors *f,
-                             const struct mds_params *ps)
+static enum mds_rc check_tensors(const char *path, const struct mds_safetensors *f,
+                                 const struct mds_params *ps)
 {
     for (int id = 0; id < mds_params_n(ps); id++) {
         const struct mds_param *p = mds_params_get(ps, id);
@@ -127,7 +127,7 @@ enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *w
         return MDS_EMEM;
     rc = mds_safetensors_open(path, &r->file);
     if (!rc)
-        rc = check_all(path, r->file, whole);
+        rc = check_tensors(path, r->file, whole);
     if (rc)
         mds_weights_reader_close(r);
     else

@@ -62,7 +62,8 @@ enum mds_rc mds_job_tell_room(const struct mds_job *j, const struct mds_estimate
     int64_t more;
     int is_short = 0;
 
-    MDS_TRY(mds_ckpt_to_come(j->checkpoints, kept, kept > 0 ? kept + 1 : SAVES, &more));
+    MDS_TRY(mds_ckpt_count_to_store(j->checkpoints, kept, kept > 0 ? kept + 1 : SAVES,
+                                    &more));
     snprintf(path, sizeof path, "%s", j->checkpoints);
     if (kept > 0)
         snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",

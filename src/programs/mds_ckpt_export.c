@@ -44,7 +44,7 @@ static enum mds_rc write_tensor(struct mds_st_writer *w, struct mds_ckpt_reader 
 
 static enum mds_rc write_weights(struct mds_st_writer *w, const struct mds_opened *o)
 {
-    int64_t room = mds_ckpt_rows_room(o->ix);
+    int64_t room = mds_ckpt_rows_buffer(o->ix);
     float *buf = mds_zalloc((size_t)room, sizeof *buf);
     enum mds_rc rc = buf ? declare(w, o->ix) : MDS_EMEM;
 

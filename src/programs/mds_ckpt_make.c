@@ -119,7 +119,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
 {
     struct mds_ckpt_save s = {.dir = dir, .state = *state};
     struct cast c = {.config = &run->config, .source = source, .ranks = run->world};
-    const struct mds_ckpt_cast cast = {&c, run->world, play};
+    const struct mds_ckpt_serial_ranks cast = {&c, run->world, play};
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
     char *configuration;
@@ -135,7 +135,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
     s.whole = whole;
     s.configuration = configuration;
     s.provenance = provenance.s;
-    rc = configuration && !provenance.failed ? mds_ckpt_save_alone(&s, &cast, &bytes)
+    rc = configuration && !provenance.failed ? mds_ckpt_save_serial(&s, &cast, &bytes)
                                              : mds_fail(MDS_EMEM, "no host memory");
     if (!rc)
         say_made(dir, state->iteration, cast.ranks, bytes, latest);

@@ -4,7 +4,8 @@
 #include "base/units.h"
 #include "train/run.h"
 
-static void print_place(const struct mds_config *c, const struct mds_groups *g, FILE *f)
+static void print_coordinates(const struct mds_config *c, const struct mds_groups *g,
+                              FILE *f)
 {
     fprintf(f, "dry run of rank %lld of %d\n", (long long)c->train.dry_rank,
             g->grid.world);
@@ -44,8 +45,9 @@ static int ranks_a_node(const struct mds_groups *g)
     return g->grid.world < 8 ? g->grid.world : 8;
 }
 
-/* Only GPUs need it. */
-static void print_beside(const struct mds_dev *dev, const struct mds_groups *g, FILE *f)
+/* GPU memory that the ledger does not count. */
+static void print_gpu_overhead(const struct mds_dev *dev, const struct mds_groups *g,
+                               FILE *f)
 {
     const int per_node = ranks_a_node(g);
     int64_t nccl = mds_groups_nccl_bytes(g, per_node, MDS_COMM_CHANNELS);
@@ -54,11 +56,12 @@ static void print_beside(const struct mds_dev *dev, const struct mds_groups *g, 
     mds_format_bytes((double)nccl, messages, sizeof messages);
     mds_format_bytes((double)mds_dev_ledger(dev)->scratch_bytes, attention,
                      sizeof attention);
-    fprintf(f, "  beside it, of a GPU: attention %s, NCCL %s with %d rank%s a node\n",
+    fprintf(f, "  also on a GPU: attention %s, NCCL %s with %d rank%s per node\n",
             attention, messages, per_node, mds_plural(per_node));
 }
 
-/* Of all ranks together.  One without anything of its own writes no file. */
+/* Checkpoint size of all ranks together.  A rank with nothing to save writes no file.
+ */
 static enum mds_rc print_checkpoint(const struct mds_config *c,
                                     const struct mds_engine_need *n, FILE *f)
 {
@@ -87,10 +90,10 @@ struct growth {
     double device[MDS_MEM_TAGS], host[MDS_MEM_TAGS];
 };
 
-/* What a token costs at the peak: the difference of n to half the sequence.  0 where
- * half of it cannot be. */
-static int growth_of(const struct mds_config *c, const struct mds_groups *g,
-                     const struct mds_engine_need *n, struct growth *out)
+/* Bytes per token at the peak, from dry runs of the sequence and of half of it.
+ * Returns 0 if half the sequence is not possible. */
+static int measure_growth(const struct mds_config *c, const struct mds_groups *g,
+                          const struct mds_engine_need *n, struct growth *out)
 {
     struct mds_config half = *c;
     struct mds_engine_need less;
@@ -111,8 +114,8 @@ static int growth_of(const struct mds_config *c, const struct mds_groups *g,
     return 1;
 }
 
-/* What of that each block of this rank's costs: the difference to half the blocks, of
- * each kind.  0 where half of them cannot be. */
+/* How much of that each block on this rank accounts for, from a dry run with half the
+ * blocks.  Returns 0 if that is not possible. */
 static int block_growth_of(const struct mds_config *c, const struct mds_groups *g,
                            const struct growth *whole, struct growth *out)
 {
@@ -126,7 +129,7 @@ static int block_growth_of(const struct mds_config *c, const struct mds_groups *
         c->parallel.virtual_stages > 1 ||
         mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
                            ranks_a_node(g), &n) ||
-        !growth_of(&half, g, &n, out))
+        !measure_growth(&half, g, &n, out))
         return 0;
     for (int t = 0; t < MDS_MEM_TAGS; t++) {
         out->device[t] = (whole->device[t] - out->device[t]) / blocks;
@@ -151,7 +154,7 @@ static void print_growth(const struct mds_config *c, const struct mds_groups *g,
     double sum[2] = {0, 0}, block_sum[2] = {0, 0};
     int blocks;
 
-    if (!growth_of(c, g, n, &all))
+    if (!measure_growth(c, g, n, &all))
         return;
     blocks = block_growth_of(c, g, &all, &block);
     fprintf(f, "  %-12s %15s %12s", "bytes a token", "device", "host");
@@ -192,7 +195,7 @@ static void print_operations(const struct mds_ledger *l, FILE *f)
             mds_format_bytes(all.bytes, bytes, sizeof bytes));
 }
 
-static void print_group(const struct mds_comm *c, FILE *f)
+static void print_group_traffic(const struct mds_comm *c, FILE *f)
 {
     const struct mds_comm_stats *s = mds_comm_stats(c);
     char payload[32], wire[32];
@@ -207,29 +210,29 @@ static void print_group(const struct mds_comm *c, FILE *f)
                     mds_format_bytes((double)s->of[k].wire_bytes, wire, sizeof wire));
 }
 
-static void print_messages(const struct mds_groups *g, FILE *f)
+static void print_communication(const struct mds_groups *g, FILE *f)
 {
     fprintf(f, "  %-10s %6s  %-16s %10s %14s %14s\n", "group", "ranks", "collective",
             "calls", "payload", "on the wire");
     for (int i = 0; i < g->n; i++)
-        print_group(g->made[i].comm, f);
+        print_group_traffic(g->made[i].comm, f);
 }
 
-static enum mds_rc rehearse(const struct mds_config *c, struct mds_dev *dev,
-                            const struct mds_groups *g, FILE *f)
+static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
+                                const struct mds_groups *g, FILE *f)
 {
     struct mds_engine_need need;
     double begin = mds_clock_s();
 
     MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
-    print_place(c, g, f);
+    print_coordinates(c, g, f);
     print_memory(c, &need, f);
-    print_beside(dev, g, f);
+    print_gpu_overhead(dev, g, f);
     MDS_TRY(print_checkpoint(c, &need, f));
     print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);
-    print_messages(g, f);
-    fprintf(f, "\nrehearsed in %.3f s\n", mds_clock_s() - begin);
+    print_communication(g, f);
+    fprintf(f, "\nsimulated in %.3f s\n", mds_clock_s() - begin);
     return MDS_OK;
 }
 
@@ -244,7 +247,7 @@ enum mds_rc mds_dry_run(const struct mds_config *config, FILE *f)
     rc = mds_groups_create(&config->parallel, (int)config->train.dry_world,
                            (int)config->train.dry_rank, NULL, &groups);
     if (!rc)
-        rc = rehearse(config, dev, &groups, f);
+        rc = dry_run_step(config, dev, &groups, f);
     mds_groups_fini(&groups);
     mds_dev_destroy(dev);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A step of any rank of any grid, without MPI, memory or computing. */
+/* --dry-run: one step of any rank of any layout, without MPI, memory or computation. */
 #ifndef MDS_TRAIN_DRY_RUN_H
 #define MDS_TRAIN_DRY_RUN_H
 
@@ -7,9 +7,10 @@
 
 #include <stdio.h>
 
-/* Print what one training step (and one evaluation, if there are any) would take on
- * rank train.dry_rank of train.dry_world: memory by purpose, operations, messages by
- * group and kind.  config is resolved for that world and its vocabulary known. */
+/* Print to f what one training step (and one evaluation, if any are configured) needs
+ * on rank train.dry_rank of train.dry_world ranks: memory by purpose, operations, and
+ * traffic by group and kind of collective.  config must be resolved for that number of
+ * ranks, with its vocabulary size known. */
 enum mds_rc mds_dry_run(const struct mds_config *config, FILE *f);
 
 #endif

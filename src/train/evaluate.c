@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static int has(const struct run *r, enum mds_split split)
+static int has_samples(const struct run *r, enum mds_split split)
 {
     return mds_dataset_samples(r->spec->data, split) > 0;
 }
@@ -19,7 +19,7 @@ enum mds_rc mds_run_check_evaluation(const struct run *r)
         return MDS_OK;
     if (!c->train.skip_train)
         return mds_dataset_require(r->spec->data, MDS_SPLIT_VALID);
-    if (has(r, MDS_SPLIT_VALID) || has(r, MDS_SPLIT_TEST))
+    if (has_samples(r, MDS_SPLIT_VALID) || has_samples(r, MDS_SPLIT_TEST))
         return MDS_OK;
     if (!c->data.paths)
         return mds_dataset_require(r->spec->data, c->data.valid_paths ? MDS_SPLIT_VALID
@@ -31,7 +31,7 @@ enum mds_rc mds_run_check_evaluation(const struct run *r)
                     c->data.split, c->model.seq_length);
 }
 
-/* The split's first windows, as many global batches of them as asked for and there. */
+/* Global batches to evaluate: --eval-iters, or fewer if the split is smaller. */
 static int64_t eval_batches(const struct run *r, enum mds_split split)
 {
     int64_t there = mds_dataset_samples(r->spec->data, split) / r->config->batch.global;
@@ -58,18 +58,18 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
         MDS_TRY(mds_engine_eval(r->engine, r->rows, &total[0], &total[1]));
     }
     *loss = total[0] / total[1];
-    if (speaks(r))
+    if (is_rank0(r))
         mds_metrics_eval(r->metrics, names[split], r->iteration, *loss);
     return MDS_OK;
 }
 
 enum mds_rc mds_run_evaluate_alone(struct run *r)
 {
-    if (speaks(r))
+    if (is_rank0(r))
         mds_info("--skip-train: evaluating iteration %" PRId64
                  "; nothing is trained or saved",
                  r->iteration);
-    return has(r, MDS_SPLIT_VALID)
+    return has_samples(r, MDS_SPLIT_VALID)
                ? mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss)
                : MDS_OK;
 }

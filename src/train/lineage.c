@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which run is in --save: this one, begun by an earlier job of the chain, or another.
- * Each checkpoint says which one its run began with, and what was taken of that. */
+/* Which run the checkpoints in --save belong to: this one, started by an earlier job of
+ * the chain, or another.  Each checkpoint records which checkpoint its run started from
+ * (state.origin) and what it took from it (state.begun). */
 #include "base/log.h"
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "ckpt/folder.h"
 #include "train/run.h"
 
 #include <inttypes.h>
 
-enum mds_ckpt_begun mds_run_begun_by(const struct run *r)
+enum mds_ckpt_begun mds_run_start_kind(const struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
@@ -17,18 +18,18 @@ enum mds_ckpt_begun mds_run_begun_by(const struct run *r)
     return c->no_load_optim ? MDS_BEGUN_WITHOUT_MOMENTS : MDS_BEGUN_FROM_ALL;
 }
 
-/* A --load that was forgotten, or a --save of another run, costs what was saved before.
+/* With --load forgotten, or --save of another run, earlier checkpoints would be lost.
  */
-static void warn_of_others(const struct mds_checkpoint_config *c, int64_t latest)
+static void warn_will_replace(const struct mds_checkpoint_config *c, int64_t latest)
 {
     mds_warn("--save %s has checkpoints up to iteration %" PRId64
-             ", and this run begins %s%s and will replace them: --load %s goes on from "
-             "them",
+             ", and this run starts %s%s and will replace them; to continue from them, "
+             "give --load %s",
              c->save, latest, c->load ? "from " : "anew", c->load ? c->load : "",
              c->save);
 }
 
-static void tell_going_on(const struct run *r, int64_t latest)
+static void log_continuation(const struct run *r, int64_t latest)
 {
     static const char *const with[] = {[MDS_BEGUN_FROM_ALL] = "",
                                        [MDS_BEGUN_WITHOUT_MOMENTS] = " --no-load-optim",
@@ -36,12 +37,13 @@ static void tell_going_on(const struct run *r, int64_t latest)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     mds_info("--save %s has iteration %" PRId64
-             " of the run that began with --load %s%s: going on from there; to begin "
-             "again give --save another folder",
-             c->save, latest, c->load, with[mds_run_begun_by(r)]);
+             " of the run that started with --load %s%s: continuing from there; to "
+             "start over, give --save another folder",
+             c->save, latest, c->load, with[mds_run_start_kind(r)]);
 }
 
-/* The newest one of the folder that can be read. */
+/* State of the newest checkpoint in dir that can be read, from iteration `latest` on
+ * downwards; zeros if none can. */
 static enum mds_rc read_newest(const char *dir, int64_t latest,
                                struct mds_ckpt_state *state, int64_t *save)
 {
@@ -51,53 +53,54 @@ static enum mds_rc read_newest(const char *dir, int64_t latest,
     while (latest >= 0) {
         MDS_TRY(mds_ckpt_path(dir, latest, 0, path));
         rc = mds_ckpt_state_read(path, state, save);
-        if (!mds_ckpt_is_of_files(rc))
+        if (!mds_ckpt_is_file_error(rc))
             return rc;
-        MDS_TRY(mds_ckpt_before(dir, latest, &latest));
+        MDS_TRY(mds_ckpt_previous(dir, latest, &latest));
     }
     *state = (struct mds_ckpt_state){0};
     *save = 0;
     return MDS_OK;
 }
 
-enum kin {
-    OTHER,   /* another run's */
-    NAMED,   /* the one that --load names */
-    LATER,   /* of the run that began there */
-    EARLIER, /* this run begins where that one was, or later */
+enum relation {
+    UNRELATED, /* another run's */
+    SAME_SAVE, /* the one that --load names */
+    CONTINUES, /* of the run that began there */
+    EARLIER,   /* this run begins where that one was, or later */
 };
 
 /* What --save's newest checkpoint is to this run, which begins from `path`. */
-static enum mds_rc compare(const struct run *r, const char *path, int64_t latest,
-                           enum kin *kin)
+static enum mds_rc compare_origins(const struct run *r, const char *path,
+                                   int64_t latest, enum relation *relation)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    enum mds_ckpt_begun begun = mds_run_begun_by(r);
+    enum mds_ckpt_begun begun = mds_run_start_kind(r);
     int own = mds_path_is_same(c->load, c->save);
     struct mds_ckpt_state named, newest;
     int64_t named_save, newest_save;
 
-    *kin = NAMED;
+    *relation = SAME_SAVE;
     if (own && begun == MDS_BEGUN_FROM_ALL)
         return MDS_OK;
     MDS_TRY(mds_ckpt_state_read(path, &named, &named_save));
     MDS_TRY(read_newest(c->save, latest, &newest, &newest_save));
     if (begun == MDS_BEGUN_FROM_ALL && newest_save == named_save)
-        *kin = NAMED;
+        *relation = SAME_SAVE;
     else if (newest.origin && newest.begun == begun &&
              (own || newest.origin == named_save))
-        *kin = LATER;
+        *relation = CONTINUES;
     else
-        *kin =
-            begun == MDS_BEGUN_FINETUNE || named.iteration < latest ? OTHER : EARLIER;
+        *relation = begun == MDS_BEGUN_FINETUNE || named.iteration < latest ? UNRELATED
+                                                                            : EARLIER;
     return MDS_OK;
 }
 
-enum mds_rc mds_run_find_own(const struct run *r, const char *path, int64_t *newest)
+enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
+                                        int64_t *newest)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     int64_t latest = -1;
-    enum kin kin = OTHER;
+    enum relation relation = UNRELATED;
     enum mds_rc rc;
 
     *newest = -1;
@@ -105,15 +108,15 @@ enum mds_rc mds_run_find_own(const struct run *r, const char *path, int64_t *new
         MDS_TRY(mds_ckpt_latest(c->save, &latest));
     if (latest < 0)
         return MDS_OK;
-    rc = path ? compare(r, path, latest, &kin) : MDS_OK;
-    if (mds_ckpt_is_of_files(rc))
+    rc = path ? compare_origins(r, path, latest, &relation) : MDS_OK;
+    if (mds_ckpt_is_file_error(rc))
         return MDS_OK; /* loading it will say what is wrong */
     MDS_TRY(rc);
-    if (kin == OTHER)
-        warn_of_others(c, latest);
-    if (kin == LATER)
-        tell_going_on(r, latest);
-    if (kin == NAMED || kin == LATER)
+    if (relation == UNRELATED)
+        warn_will_replace(c, latest);
+    if (relation == CONTINUES)
+        log_continuation(r, latest);
+    if (relation == SAME_SAVE || relation == CONTINUES)
         *newest = latest;
     return MDS_OK;
 }

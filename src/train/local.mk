@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/train/libmds_train.a
 src_train_libmds_train_a_SOURCES = \
-  src/train/alike.c src/train/alike.h \
+  src/train/consistency.c src/train/consistency.h \
   src/train/checkpoint.c \
   src/train/dry_run.c src/train/dry_run.h \
   src/train/evaluate.c \

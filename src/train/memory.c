@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Does the run fit, and if not, what would help? */
+/* Check that the run fits into memory; if it does not, say what would help. */
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the host's memory, for each of its ranks; a GPU's is a rank's alone. */
-static int64_t host_share(const struct run *r)
+/* Host memory in bytes for each rank of this host; 0 for GPUs, which have their own. */
+static int64_t host_memory_per_rank(const struct run *r)
 {
     const char *device = mds_dev_resolve(r->config->output.device);
 
@@ -30,7 +30,7 @@ struct mds_dev_spec mds_run_device(const struct run *r)
         threads = cores > 0 ? cores : 1;
     return (struct mds_dev_spec){.name = r->config->output.device,
                                  .threads = threads,
-                                 .memory_bytes = host_share(r),
+                                 .memory_bytes = host_memory_per_rank(r),
                                  .local_rank = r->spec->world->local_rank,
                                  .repeatable = r->config->train.deterministic};
 }
@@ -53,8 +53,8 @@ int64_t mds_run_host_bytes(const struct mds_engine_need *n)
     return n->host_bytes + n->zero.memory_bytes + n->copy_bytes;
 }
 
-/* On the cpu: all in one place. */
-static int64_t sum_of_need(const struct run *r)
+/* Bytes of everything together, for the CPU, where device and host are one memory. */
+static int64_t total_need_bytes(const struct run *r)
 {
     const struct mds_engine_need *n = &r->need;
     int64_t attention = r->config->train.flash_attn ? 0 : n->attention_bytes;
@@ -77,7 +77,7 @@ int64_t mds_run_file_bytes(const struct mds_config *c, const struct mds_engine_n
 void mds_run_print_memory(const struct run *r)
 {
     int64_t now, peak;
-    int64_t predicted = r->memory_before + sum_of_need(r) + r->need.whole_bytes;
+    int64_t predicted = r->memory_before + total_need_bytes(r) + r->need.whole_bytes;
     char had[32], thought[32];
 
     printf("memory of rank 0 by purpose:\n");
@@ -90,9 +90,9 @@ void mds_run_print_memory(const struct run *r)
            mds_format_bytes((double)predicted, thought, sizeof thought));
 }
 
-/* One line if the changed configuration would need clearly less. */
-static void advise(const struct run *r, const struct mds_config *changed,
-                   const char *setting)
+/* Print one line if the changed configuration would need clearly less memory. */
+static void print_advice(const struct run *r, const struct mds_config *changed,
+                         const char *setting)
 {
     const struct mds_world *w = r->spec->world;
     struct mds_engine_need need;
@@ -112,8 +112,8 @@ static int is_on_gpus(const struct run *r)
     return strcmp(mds_dev_name(r->dev), "cuda") == 0;
 }
 
-/* Blocks on the host, where that is another place. */
-static void advise_leaving(const struct run *r)
+/* Offload blocks' activations to the host; only where the device has its own memory. */
+static void advise_offloading(const struct run *r)
 {
     struct mds_config c = *r->config;
     int64_t blocks = mds_stage_blocks(&c), n = mds_max_offload_layers(blocks);
@@ -124,10 +124,11 @@ static void advise_leaving(const struct run *r)
         return;
     mds_act_let_leave(&c.train.act, n);
     snprintf(setting, sizeof setting, "--cpu-offloading-num-layers %lld", (long long)n);
-    advise(r, &c, setting);
+    print_advice(r, &c, setting);
 }
 
-/* Levels, but where the device is the host none that puts more there. */
+/* The levels of --activation-memory.  On the CPU, skip those that only move more to the
+ * host: it is the same memory. */
 static void advise_levels(const struct run *r)
 {
     int level = 0, kinds = mds_act_kinds_on_host(&r->config->train.act);
@@ -141,7 +142,7 @@ static void advise_levels(const struct run *r)
                     is.len ? is.s + strlen(", ") : "blocks keep all");
         if (setting.s &&
             (is_on_gpus(r) || mds_act_kinds_on_host(&c.train.act) <= kinds))
-            advise(r, &c, setting.s);
+            print_advice(r, &c, setting.s);
         mds_str_fini(&setting);
         mds_str_fini(&is);
     }
@@ -151,75 +152,75 @@ static void advise_all(const struct run *r)
 {
     struct mds_config c = *r->config;
 
-    advise_leaving(r);
+    advise_offloading(r);
     if (!r->config->train.activation_memory)
         advise_levels(r);
     if (c.batch.micro > 1) {
         c.batch.accumulation *= c.batch.micro;
         c.batch.micro = 1;
-        advise(r, &c, "--micro-batch-size 1");
+        print_advice(r, &c, "--micro-batch-size 1");
         c = *r->config;
     }
     if (c.train.act.loss_tile == 0 || c.train.act.loss_tile > 1024) {
         c.train.act.loss_tile = 1024;
-        advise(r, &c, "--loss-tile 1024");
+        print_advice(r, &c, "--loss-tile 1024");
         c = *r->config;
     }
     if (c.parallel.zero_stage < 3 && mds_groups_size(&r->groups, MDS_AXES_TOKENS) > 1) {
         c.parallel.zero_stage = 3;
-        advise(r, &c, "--zero-stage 3");
+        print_advice(r, &c, "--zero-stage 3");
         c = *r->config;
     }
     if (c.model.seq_length > 1) {
         c.model.seq_length /= 2;
-        advise(r, &c, "half the --seq-length");
+        print_advice(r, &c, "half the --seq-length");
     }
 }
 
-static void print_beside(const struct run *r, FILE *f)
+static void print_gpu_overhead(const struct run *r, FILE *f)
 {
     char text[32];
 
     if (is_on_gpus(r))
-        fprintf(f, "  and for NCCL and attention %s\n",
+        fprintf(f, "  plus NCCL and attention %s\n",
                 mds_format_bytes((double)r->need.beside_bytes, text, sizeof text));
 }
 
-/* What is needed of one memory, and what there is. */
-struct place {
+/* What a rank needs of one memory, and what it may use. */
+struct memory {
     const char *name;
     int64_t need_bytes, have_bytes;
 };
 
-enum { PLACES = 2 };
+enum { MEMORIES = 2 };
 
-/* The device's, and where that is another the host's. */
-static void list_places(const struct run *r, struct place p[PLACES])
+/* GPU memory and host memory; on the CPU the same one twice. */
+static void list_memories(const struct run *r, struct memory p[MEMORIES])
 {
     const struct mds_engine_need *n = &r->need;
     int64_t file = mds_run_file_bytes(r->config, n),
             there = mds_dev_memory_bytes(r->dev);
 
     if (!is_on_gpus(r)) {
-        p[0] = p[1] = (struct place){"memory", sum_of_need(r) + file, there};
+        p[0] = p[1] = (struct memory){"memory", total_need_bytes(r) + file, there};
         return;
     }
-    p[0] = (struct place){"GPU memory",
-                          n->state_bytes + n->step_bytes + n->beside_bytes, there};
-    p[1] = (struct place){"host memory", mds_run_host_bytes(n) + file,
-                          mds_host_memory_available() / r->spec->world->local_ranks};
+    p[0] = (struct memory){"GPU memory",
+                           n->state_bytes + n->step_bytes + n->beside_bytes, there};
+    p[1] = (struct memory){"host memory", mds_run_host_bytes(n) + file,
+                           mds_host_memory_available() / r->spec->world->local_ranks};
 }
 
-static enum mds_rc refuse(const struct run *r, const struct place *p)
+static enum mds_rc fail_out_of_memory(const struct run *r, const struct memory *p)
 {
     char need[32], have[32];
 
     mds_format_bytes((double)p->need_bytes, need, sizeof need);
     mds_format_bytes((double)p->have_bytes, have, sizeof have);
-    if (speaks(r)) {
-        fprintf(stderr, "memory a rank would need, by purpose:\n");
+    if (is_rank0(r)) {
+        fprintf(stderr, "memory each rank needs, by purpose:\n");
         mds_run_memory_table(&r->need.memory, stderr);
-        print_beside(r, stderr);
+        print_gpu_overhead(r, stderr);
         advise_all(r);
     }
     return mds_fail(
@@ -227,18 +228,18 @@ static enum mds_rc refuse(const struct run *r, const struct place *p)
         "%s: each rank needs %s, and %s has %s for each of its %d; use "
         "more memory, fewer ranks a node, a smaller model, or %s",
         p->name, need, r->spec->world->host, have, r->spec->world->local_ranks,
-        speaks(r) ? "a setting above" : "settings that --dry-run finds small enough");
+        is_rank0(r) ? "a setting above" : "settings that --dry-run finds small enough");
 }
 
 enum mds_rc mds_run_check_memory(const struct run *r)
 {
-    struct place p[PLACES];
+    struct memory p[MEMORIES];
     char need[32], have[32];
 
-    list_places(r, p);
-    for (int i = 0; i < PLACES; i++) {
+    list_memories(r, p);
+    for (int i = 0; i < MEMORIES; i++) {
         if (p[i].need_bytes > p[i].have_bytes)
-            return refuse(r, &p[i]);
+            return fail_out_of_memory(r, &p[i]);
         mds_debug("%s per rank: %s of %s", p[i].name,
                   mds_format_bytes((double)p[i].need_bytes, need, sizeof need),
                   mds_format_bytes((double)p[i].have_bytes, have, sizeof have));
@@ -246,13 +247,13 @@ enum mds_rc mds_run_check_memory(const struct run *r)
     return MDS_OK;
 }
 
-/* On all ranks. */
-static enum mds_rc fits(const struct run *r, int *all)
+/* *all: 1 if r->need fits on every rank.  Collective. */
+static enum mds_rc fits_on_all_ranks(const struct run *r, int *all)
 {
-    struct place p[PLACES];
+    struct memory p[MEMORIES];
     double lacks;
 
-    list_places(r, p);
+    list_memories(r, p);
     lacks = p[0].need_bytes > p[0].have_bytes || p[1].need_bytes > p[1].have_bytes;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(&r->groups, MDS_AXES_ALL), &lacks, 1,
                                     MDS_COMM_MAX));
@@ -260,14 +261,14 @@ static enum mds_rc fits(const struct run *r, int *all)
     return MDS_OK;
 }
 
-static enum mds_rc measure(struct run *r)
+static enum mds_rc measure_need(struct run *r)
 {
     const struct mds_world *w = r->spec->world;
 
     return mds_engine_measure(r->config, w->ranks, w->rank, w->local_ranks, &r->need);
 }
 
-static enum mds_rc choose_level(struct run *r)
+static enum mds_rc choose_activation_level(struct run *r)
 {
     const struct mds_config *asked = r->config;
     struct mds_str text = {0};
@@ -276,11 +277,11 @@ static enum mds_rc choose_level(struct run *r)
     r->chosen = *asked;
     r->config = &r->chosen;
     while (!all && mds_config_next_level(asked, &level, &r->chosen)) {
-        MDS_TRY(measure(r));
-        MDS_TRY(fits(r, &all));
+        MDS_TRY(measure_need(r));
+        MDS_TRY(fits_on_all_ranks(r, &all));
     }
     mds_act_text(&r->config->train.act, 0, &text);
-    if (speaks(r))
+    if (is_rank0(r))
         mds_info("activation memory: level %d, %s", level - 1,
                  text.len ? text.s : "blocks keep all");
     mds_str_fini(&text);
@@ -289,5 +290,5 @@ static enum mds_rc choose_level(struct run *r)
 
 enum mds_rc mds_run_measure(struct run *r)
 {
-    return r->config->train.act_is_open ? choose_level(r) : measure(r);
+    return r->config->train.act_is_open ? choose_activation_level(r) : measure_need(r);
 }

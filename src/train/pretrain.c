@@ -6,14 +6,14 @@
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
-#include "train/alike.h"
+#include "train/consistency.h"
 #include "train/train.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* All ranks, before groups follow from what each of them was told. */
-static enum mds_rc make_group(const struct mds_world *w, struct mds_comm **out)
+/* A group of all ranks for comparing options, before groups are made from them. */
+static enum mds_rc create_start_group(const struct mds_world *w, struct mds_comm **out)
 {
     int *ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
     enum mds_rc rc;
@@ -27,7 +27,7 @@ static enum mds_rc make_group(const struct mds_world *w, struct mds_comm **out)
     return rc;
 }
 
-/* Of files that state no vocabulary each rank reads its part. */
+/* Vocabulary size.  If the files do not state it, each rank scans its part of them. */
 static enum mds_rc find_vocab(struct mds_comm *start, struct mds_dataset *d)
 {
     int64_t largest;
@@ -40,17 +40,18 @@ static enum mds_rc find_vocab(struct mds_comm *start, struct mds_dataset *d)
     return mds_dataset_set_vocab(d, (int64_t)most);
 }
 
-static enum mds_rc meet(struct mds_comm *start, const struct mds_train_spec *spec,
-                        const struct mds_config_run *run)
+static enum mds_rc check_before_training(struct mds_comm *start,
+                                         const struct mds_train_spec *spec,
+                                         const struct mds_config_run *run)
 {
-    MDS_TRY(mds_alike_check(start, run, spec->data, spec->version));
+    MDS_TRY(mds_consistency_check(start, run, spec->data, spec->version));
     MDS_TRY(find_vocab(start, spec->data));
-    mds_comm_destroy(start); /* after a failure others may be waiting in it */
+    mds_comm_destroy(start); /* not after a failure: others may be waiting in it */
     return MDS_OK;
 }
 
-/* Text of the first rank to all, with its end; NULL stays NULL. */
-static enum mds_rc share_text(struct mds_comm *start, char **text)
+/* Broadcast rank 0's string; NULL stays NULL. */
+static enum mds_rc broadcast_text(struct mds_comm *start, char **text)
 {
     int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
 
@@ -62,16 +63,17 @@ static enum mds_rc share_text(struct mds_comm *start, char **text)
     return *text ? mds_comm_broadcast(start, *text, size, 0) : MDS_EMEM;
 }
 
-/* What the checkpoint of --load says of the model, as the first rank reads it. */
-static enum mds_rc take_model(struct mds_comm *start, struct mds_config_run *run,
-                              struct mds_diag *diag)
+/* Take the model's options from the checkpoint of --load, which rank 0 reads. */
+static enum mds_rc load_saved_model_options(struct mds_comm *start,
+                                            struct mds_config_run *run,
+                                            struct mds_diag *diag)
 {
     char name[MDS_PATH_SIZE] = "", *text = NULL;
     enum mds_rc rc = MDS_OK;
 
     if (mds_comm_rank(start) == 0)
         MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
-    rc = share_text(start, &text);
+    rc = broadcast_text(start, &text);
     if (!rc && text)
         rc = mds_comm_broadcast(start, name, sizeof name, 0);
     if (!rc && text)
@@ -80,25 +82,25 @@ static enum mds_rc take_model(struct mds_comm *start, struct mds_config_run *run
     return rc;
 }
 
-/* Of the whole run, from its first iteration on. */
-static int64_t samples_of(const struct mds_config *c)
+/* Samples of the whole run, counted from iteration 0. */
+static int64_t samples_to_train(const struct mds_config *c)
 {
     return c->train.skip_train ? 0 : c->train.iters * c->batch.global;
 }
 
-static enum mds_rc train_on(struct mds_comm *start, struct mds_train_spec *spec,
-                            struct mds_config_run *run, int *unfinished)
+static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec *spec,
+                                   struct mds_config_run *run, int *unfinished)
 {
     char *configuration = NULL;
     enum mds_rc rc;
 
     if (!run->config.train.skip_train)
         MDS_TRY(mds_dataset_require(spec->data, MDS_SPLIT_TRAIN));
-    MDS_TRY(meet(start, spec, run));
+    MDS_TRY(check_before_training(start, spec, run));
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     if (spec->world->rank == 0) {
-        MDS_TRY(mds_dataset_log(spec->data, samples_of(&run->config)));
+        MDS_TRY(mds_dataset_log(spec->data, samples_to_train(&run->config)));
         configuration = mds_settings_text(&run->settings);
         if (!configuration)
             return MDS_EMEM;
@@ -118,14 +120,14 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     struct mds_comm *start;
     enum mds_rc rc;
 
-    MDS_TRY(make_group(w, &start));
-    MDS_TRY(take_model(start, run, diag));
+    MDS_TRY(create_start_group(w, &start));
+    MDS_TRY(load_saved_model_options(start, run, diag));
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
-    rc = train_on(start, &spec, run, unfinished);
+    rc = train_with_data(start, &spec, run, unfinished);
     mds_dataset_close(spec.data);
     return rc;
 }

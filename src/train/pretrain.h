@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a configuration that was read to a model that is trained. */
+/* From a parsed configuration to a trained model. */
 #ifndef MDS_TRAIN_PRETRAIN_H
 #define MDS_TRAIN_PRETRAIN_H
 
@@ -7,11 +7,12 @@
 #include "config/options.h"
 
 /* Resolve the configuration for the ranks of w, open its data and train.  Collective.
- * May be called again, with another configuration.
+ * May be called again with another configuration.
  *
- * diag     of reading `run`; warnings of resolving are added, and all are logged
- * version  of the program, for records
- * *unfinished: as mds_train says it */
+ * diag         what reading `run` reported; resolving adds its warnings, and all are
+ *              logged
+ * version      of the program, for logs and checkpoints
+ * *unfinished  see mds_train */
 enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
                          struct mds_diag *diag, const char *version, int *unfinished);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --profile: which steps are measured, and what is made of it. */
+/* --profile: which steps are measured, and how the figures are reported. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "comm/comm.h"
@@ -31,7 +31,7 @@ enum mds_rc mds_run_profile_begin(struct run *r)
 
 /* ---- what is reported ---- */
 
-static void parts_of(const struct mds_profile_step *s, double parts[PARTS])
+static void copy_step_times(const struct mds_profile_step *s, double parts[PARTS])
 {
     parts[MDS_METRICS_PROFILE_TOTAL] = s->total_s;
     parts[MDS_METRICS_PROFILE_COMPUTE] = s->compute_s;
@@ -42,14 +42,14 @@ static void parts_of(const struct mds_profile_step *s, double parts[PARTS])
     parts[MDS_METRICS_PROFILE_HOST] = s->host_s;
 }
 
-/* Over the ranks. */
-static enum mds_rc sum_up_steps(const struct run *r, const struct mds_profile *p,
-                                struct mds_metrics_profile_step *step)
+/* Mean and maximum over the ranks.  Collective. */
+static enum mds_rc reduce_step_times(const struct run *r, const struct mds_profile *p,
+                                     struct mds_metrics_profile_step *step)
 {
     for (int i = 0; i < p->steps; i++) {
         step[i].iteration = r->profiled + 1 + i;
-        parts_of(&p->step[i], step[i].mean_s);
-        parts_of(&p->step[i], step[i].most_s);
+        copy_step_times(&p->step[i], step[i].mean_s);
+        copy_step_times(&p->step[i], step[i].most_s);
         MDS_TRY(
             mds_comm_all_reduce_f64(world_of(r), step[i].mean_s, PARTS, MDS_COMM_SUM));
         MDS_TRY(
@@ -60,8 +60,8 @@ static enum mds_rc sum_up_steps(const struct run *r, const struct mds_profile *p
     return MDS_OK;
 }
 
-/* The longest first. */
-static int by_time(const void *a, const void *b)
+/* For qsort: longest time first. */
+static int compare_by_time(const void *a, const void *b)
 {
     const struct mds_metrics_profile_row *x = a, *y = b;
 
@@ -84,12 +84,12 @@ static int list_operations(const struct mds_profile *p, enum mds_profile_kind ki
                 .flops = row->cost.flops,
                 .bytes = row->cost.bytes};
     }
-    qsort(out, (size_t)n, sizeof *out, by_time);
+    qsort(out, (size_t)n, sizeof *out, compare_by_time);
     return n;
 }
 
-/* A kind's own time and the wait for it side by side.  Without streams (cpu) there is
- * the wait alone. */
+/* For each kind of communication, its own time and the time waited for it.  Devices
+ * without streams (cpu) have only the latter. */
 static int list_transfers(const struct mds_profile *p,
                           struct mds_metrics_profile_row out[MDS_COMM_KINDS])
 {
@@ -101,7 +101,7 @@ static int list_transfers(const struct mds_profile *p,
         struct mds_metrics_profile_row *t;
 
         if (row->kind != MDS_PROFILE_WAIT && row->kind != MDS_PROFILE_MOVE)
-            continue; /* its member is no kind of communication */
+            continue; /* an operation, not communication */
         t = &of[row->member];
         if (row->kind == MDS_PROFILE_WAIT) {
             t->waits += row->calls;
@@ -120,8 +120,8 @@ static int list_transfers(const struct mds_profile *p,
     return n;
 }
 
-static enum mds_rc report(const struct run *r, const struct mds_profile *p,
-                          struct mds_metrics_profile_step *step)
+static enum mds_rc report_profile(const struct run *r, const struct mds_profile *p,
+                                  struct mds_metrics_profile_step *step)
 {
     struct mds_metrics_profile_row operation[MDS_PROFILE_ROWS],
         hosted[MDS_PROFILE_ROWS];
@@ -133,8 +133,8 @@ static enum mds_rc report(const struct run *r, const struct mds_profile *p,
                                     .hosted = hosted,
                                     .transfer = transfer};
 
-    MDS_TRY(sum_up_steps(r, p, step));
-    if (!speaks(r))
+    MDS_TRY(reduce_step_times(r, p, step));
+    if (!is_rank0(r))
         return MDS_OK;
     m.operations = list_operations(p, MDS_PROFILE_OP, operation);
     m.hosted_operations = list_operations(p, MDS_PROFILE_HOST, hosted);
@@ -153,7 +153,7 @@ static enum mds_rc end_profile(struct run *r)
     mds_comm_set_profile(NULL);
     MDS_TRY(mds_profile_stop(r->dev, &p));
     step = mds_zalloc((size_t)p->steps, sizeof *step);
-    rc = step ? report(r, p, step) : MDS_EMEM;
+    rc = step ? report_profile(r, p, step) : MDS_EMEM;
     free(step);
     mds_profile_destroy(p);
     return rc;
@@ -167,7 +167,7 @@ enum mds_rc mds_run_profile_end(struct run *r, int at_end)
         mds_profile_step(r->dev);
     if (r->profiling && (at_end || r->iteration >= t->profile_end))
         return end_profile(r);
-    if (t->profile && at_end && r->profiled < 0 && speaks(r))
+    if (t->profile && at_end && r->profiled < 0 && is_rank0(r))
         mds_warn("--profile: nothing was measured, the run was over before step %lld "
                  "(--profile-step-start)",
                  (long long)t->profile_start + 1);

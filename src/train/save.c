@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints of a run: which state it is, and when it is saved. */
+/* Writing a run's checkpoints: what goes into them, and when. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "ckpt/background.h"
 #include "ckpt/folder.h"
 #include "ckpt/provenance.h"
@@ -26,7 +26,7 @@ enum mds_rc mds_run_check_save(const struct run *r)
                                       : MDS_OK;
 }
 
-/* ---- room ---- */
+/* ---- disk space ---- */
 
 enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes)
 {
@@ -38,8 +38,8 @@ enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes)
     return MDS_OK;
 }
 
-/* Of this run, the one at its end included. */
-static int64_t saves_to_come(const struct run *r)
+/* Checkpoints that this run will still write, including the one at its end. */
+static int64_t remaining_saves(const struct run *r)
 {
     int64_t every = r->config->checkpoint.interval;
     int64_t left = r->config->train.iters - r->iteration;
@@ -47,7 +47,7 @@ static int64_t saves_to_come(const struct run *r)
     return every > 0 ? (left + every - 1) / every : 1;
 }
 
-enum mds_rc mds_run_tell_room(const struct run *r)
+enum mds_rc mds_run_report_disk_space(const struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
     double bytes, there;
@@ -58,7 +58,7 @@ enum mds_rc mds_run_tell_room(const struct run *r)
         return MDS_OK;
     there = mds_folder_free_bytes(c->save);
     MDS_TRY(mds_run_checkpoint_bytes(r->config, &bytes));
-    MDS_TRY(mds_ckpt_to_come(c->save, c->keep_last, saves_to_come(r), &more));
+    MDS_TRY(mds_ckpt_count_to_store(c->save, c->keep_last, remaining_saves(r), &more));
     mds_format_bytes(bytes, each, sizeof each);
     mds_format_bytes(there, all, sizeof all);
     if (there < 0)
@@ -84,7 +84,7 @@ enum mds_rc mds_run_open_background(struct run *r)
 
 /* ---- what is saved ---- */
 
-static struct mds_ckpt_state state_of(const struct run *r)
+static struct mds_ckpt_state checkpoint_state(const struct run *r)
 {
     struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
     struct mds_vocabulary words = mds_dataset_vocabulary(r->spec->data);
@@ -105,12 +105,12 @@ static struct mds_ckpt_state state_of(const struct run *r)
                                    .eod = words.eod};
 }
 
-static void share(void *ctx, int unit, int64_t *first, int64_t *n)
+static void get_shard(void *ctx, int unit, int64_t *first, int64_t *n)
 {
     mds_zero_own_shard(ctx, unit, first, n);
 }
 
-static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
+static enum mds_rc read_shard(void *ctx, enum mds_ckpt_what what, int unit,
                               int64_t first, int64_t n, float *out)
 {
     return mds_zero_read_shard(ctx, zero_what[what], unit, first, n, out);
@@ -118,13 +118,14 @@ static enum mds_rc read_share(void *ctx, enum mds_ckpt_what what, int unit,
 
 /* ---- after a save ---- */
 
-/* waited_s: of s, what the run stood still; negative: all of it. */
-static void report(const struct run *r, int64_t iteration, int64_t bytes, double s,
-                   double waited_s)
+/* s: seconds that the save took; waited_s: of these, how long training waited; negative
+ * if it waited all the time. */
+static void report_save(const struct run *r, int64_t iteration, int64_t bytes, double s,
+                        double waited_s)
 {
     char size[32], rate[32], waited[64] = "", path[MDS_PATH_SIZE];
 
-    if (!speaks(r) || mds_ckpt_path(r->config->checkpoint.save, iteration, 0, path))
+    if (!is_rank0(r) || mds_ckpt_path(r->config->checkpoint.save, iteration, 0, path))
         return;
     if (waited_s >= 0)
         snprintf(waited, sizeof waited, "; training waited %.3f s for it", waited_s);
@@ -134,44 +135,46 @@ static void report(const struct run *r, int64_t iteration, int64_t bytes, double
              waited);
 }
 
-/* A rest that cannot be removed is no reason to fail: the checkpoint is there. */
-static void prune(const struct run *r)
+/* If an old checkpoint cannot be removed, only warn: the new one is complete. */
+static void prune_old_checkpoints(const struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
-    if (speaks(r) &&
+    if (is_rank0(r) &&
         mds_ckpt_prune(c->save, c->keep_last, c->keep_every, 0, NULL, NULL))
         mds_warn("%s", mds_fail_text());
 }
 
-static void saved(struct run *r, int64_t iteration, int64_t bytes, double s,
-                  double waited_s)
+static void after_save(struct run *r, int64_t iteration, int64_t bytes, double s,
+                       double waited_s)
 {
     r->saved = iteration;
-    report(r, iteration, bytes, s, waited_s);
-    prune(r);
+    report_save(r, iteration, bytes, s, waited_s);
+    prune_old_checkpoints(r);
 }
 
-/* Files can fail, and the run goes on; but not without states of the optimizer that are
- * lost in one, which a save may be the first to meet. */
-static enum mds_rc forgive(const struct run *r, int64_t iteration, enum mds_rc rc)
+/* Turn file errors into a warning: training continues without this checkpoint.  But
+ * fail if optimizer states on disk were lost, which a save may be the first to notice.
+ */
+static enum mds_rc warn_and_continue(const struct run *r, int64_t iteration,
+                                     enum mds_rc rc)
 {
     char why[2048];
 
-    if (!mds_ckpt_is_of_files(rc))
+    if (!mds_ckpt_is_file_error(rc))
         return rc;
     snprintf(why, sizeof why, "%s", mds_fail_text());
-    MDS_TRY(
-        mds_ckpt_agree(world_of(r), mds_zero_check_update(mds_engine_zero(r->engine))));
-    if (speaks(r))
-        mds_warn("no checkpoint at iteration %" PRId64 ", the run goes on: %s",
+    MDS_TRY(mds_ckpt_sync_error(world_of(r),
+                                mds_zero_check_update(mds_engine_zero(r->engine))));
+    if (is_rank0(r))
+        mds_warn("no checkpoint at iteration %" PRId64 ", training continues: %s",
                  iteration, why);
     return MDS_OK;
 }
 
 /* ---- saving ---- */
 
-static enum mds_rc start(struct run *r, const struct mds_ckpt_save *s)
+static enum mds_rc start_background_save(struct run *r, const struct mds_ckpt_save *s)
 {
     double begin = mds_clock_s();
     enum mds_rc rc = mds_ckpt_background_start(r->background, s);
@@ -182,26 +185,27 @@ static enum mds_rc start(struct run *r, const struct mds_ckpt_save *s)
     return rc;
 }
 
-static enum mds_rc save_now(struct run *r, const struct mds_ckpt_save *s)
+static enum mds_rc save_and_wait(struct run *r, const struct mds_ckpt_save *s)
 {
     double begin = mds_clock_s();
     int64_t bytes = 0;
 
     MDS_TRY(mds_ckpt_save(s, &bytes));
-    saved(r, r->iteration, bytes, mds_clock_s() - begin, -1);
+    after_save(r, r->iteration, bytes, mds_clock_s() - begin, -1);
     return MDS_OK;
 }
 
-static enum mds_rc save(struct run *r, int in_background)
+static enum mds_rc save_checkpoint(struct run *r, int in_background)
 {
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
-    struct mds_ckpt_save s = {.dir = r->config->checkpoint.save,
-                              .world = world_of(r),
-                              .local = mds_engine_params(r->engine),
-                              .source = {mds_engine_zero(r->engine), share, read_share},
-                              .state = state_of(r),
-                              .configuration = r->spec->configuration};
+    struct mds_ckpt_save s = {
+        .dir = r->config->checkpoint.save,
+        .world = world_of(r),
+        .local = mds_engine_params(r->engine),
+        .source = {mds_engine_zero(r->engine), get_shard, read_shard},
+        .state = checkpoint_state(r),
+        .configuration = r->spec->configuration};
     enum mds_rc rc;
 
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
@@ -209,14 +213,14 @@ static enum mds_rc save(struct run *r, int in_background)
                         r->spec->world->ranks, &r->config->parallel, &provenance);
     s.whole = whole;
     s.provenance = provenance.s ? provenance.s : "";
-    rc = in_background ? start(r, &s) : save_now(r, &s);
+    rc = in_background ? start_background_save(r, &s) : save_and_wait(r, &s);
     mds_str_fini(&provenance);
     mds_params_destroy(whole);
     return rc;
 }
 
-/* The save in the background, a step further; wait: to its end. */
-static enum mds_rc look_after(struct run *r, int wait)
+/* Advance the save in the background; wait: until it has finished. */
+static enum mds_rc poll_background_save(struct run *r, int wait)
 {
     double begin = mds_clock_s();
     int64_t iteration, bytes = 0;
@@ -226,16 +230,17 @@ static enum mds_rc look_after(struct run *r, int wait)
         return MDS_OK;
     rc = mds_ckpt_background_poll(r->background, wait, &iteration, &bytes);
     if (rc)
-        return forgive(r, r->saving, rc);
+        return warn_and_continue(r, r->saving, rc);
     r->save_waited_s += mds_clock_s() - begin;
     if (iteration >= 0)
-        saved(r, iteration, bytes, mds_clock_s() - r->save_began_s, r->save_waited_s);
+        after_save(r, iteration, bytes, mds_clock_s() - r->save_began_s,
+                   r->save_waited_s);
     return MDS_OK;
 }
 
-enum mds_rc mds_run_settle_save(struct run *r)
+enum mds_rc mds_run_wait_for_save(struct run *r)
 {
-    return look_after(r, 1);
+    return poll_background_save(r, 1);
 }
 
 enum mds_rc mds_run_checkpoint(struct run *r, int at_end)
@@ -246,9 +251,9 @@ enum mds_rc mds_run_checkpoint(struct run *r, int at_end)
 
     if (!c->save)
         return MDS_OK;
-    MDS_TRY(look_after(r, due)); /* one at a time */
+    MDS_TRY(poll_background_save(r, due)); /* one at a time */
     if (!due || r->saved == r->iteration)
         return MDS_OK;
-    rc = save(r, r->background && !at_end);
-    return at_end ? rc : forgive(r, r->iteration, rc);
+    rc = save_checkpoint(r, r->background && !at_end);
+    return at_end ? rc : warn_and_continue(r, r->iteration, rc);
 }

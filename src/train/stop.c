@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leaving in order before the last iteration. */
+/* Stopping in an orderly way before the last iteration. */
 #include "base/clock.h"
 #include "train/run.h"
 
 #include <signal.h>
 #include <time.h>
 
-/* Launchers pass a signal on that the batch system sends to every process as well: what
- * comes so soon after the first is the same one. */
+/* A batch system may signal every process itself while the launcher forwards the same
+ * signal: a second one within this time is taken for the first. */
 enum { SAME_S = 1 };
 
 static volatile sig_atomic_t caught;
-static struct timespec caught_at; /* the handler's alone */
+static struct timespec caught_at; /* used only in the handler */
 
 static void on_signal(int sig)
 {
@@ -25,15 +25,15 @@ static void on_signal(int sig)
     caught = sig;
 }
 
-/* If the user asked for it. */
-static void handle(const struct run *r, void (*handler)(int))
+/* Install `handler` if --exit-signal-handler asks for it. */
+static void set_handlers(const struct run *r, void (*handler)(int))
 {
     struct sigaction old, act = {.sa_handler = handler, .sa_flags = SA_RESTART};
 
     if (!r->config->train.exit_signal_handler)
         return;
     sigfillset(&act.sa_mask);
-    /* Of a run in the background, Ctrl-C is not meant. */
+    /* A shell's background job ignores SIGINT: Ctrl-C is for another program. */
     if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
         sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
@@ -43,23 +43,22 @@ static void handle(const struct run *r, void (*handler)(int))
 void mds_run_watch_signals(const struct run *r)
 {
     caught = 0;
-    handle(r, on_signal);
+    set_handlers(r, on_signal);
 }
 
-/* A launcher sends SIGTERM to all as soon as one has left with a status that is not 0.
- */
+/* A launcher sends SIGTERM to all as soon as one has exited with a non-zero status. */
 void mds_run_ignore_signals(const struct run *r)
 {
-    handle(r, SIG_IGN);
+    set_handlers(r, SIG_IGN);
 }
 
-/* To come back to an iteration is not to get there: a job that ends where the next one
- * begins would send it to the same data again, without end. */
+/* An iteration reached by a rollback does not count: if the job stopped there, the next
+ * one would start at the same iteration with the same data, forever. */
 static int is_exit_interval(const struct run *r)
 {
     int64_t every = r->config->train.exit_interval;
 
-    return every > 0 && r->iteration != r->returned_to && r->iteration % every == 0;
+    return every > 0 && r->iteration != r->rolled_back_to && r->iteration % every == 0;
 }
 
 enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)

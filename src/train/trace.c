@@ -29,7 +29,7 @@ static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
     return MDS_OK;
 }
 
-static enum mds_rc save_batches(const struct run *r)
+static enum mds_rc write_batches_file(const struct run *r)
 {
     char path[MDS_PATH_SIZE];
     struct mds_st_writer *w = NULL;
@@ -52,11 +52,11 @@ enum mds_rc mds_run_trace_start(const struct run *r)
 
     if (!dir)
         return MDS_OK;
-    if (speaks(r))
+    if (is_rank0(r))
         MDS_TRY(mds_folder_ensure(dir));
     MDS_TRY(mds_path_join(dir, "weights.safetensors", path));
     MDS_TRY(mds_run_export(r, MDS_ZERO_WEIGHT, path));
-    return speaks(r) ? save_batches(r) : MDS_OK;
+    return is_rank0(r) ? write_batches_file(r) : MDS_OK;
 }
 
 enum mds_rc mds_run_trace_grads(const struct run *r, int64_t step)

@@ -23,10 +23,10 @@ static enum mds_rc open_device(struct run *r)
     MDS_TRY(mds_dev_create(&spec, &r->dev));
     spec.beside = 1;
     MDS_TRY(mds_dev_create(&spec, &r->host));
-    if (speaks(r))
+    if (is_rank0(r))
         mds_info("device: %s", mds_dev_describe(r->dev));
-    if (speaks(r) && !r->config->train.flash_attn)
-        mds_info("attention: plain, not fused");
+    if (is_rank0(r) && !r->config->train.flash_attn)
+        mds_info("attention: unfused math");
     return MDS_OK;
 }
 
@@ -42,14 +42,14 @@ static enum mds_rc build_engine(struct run *r)
     MDS_TRY(mds_run_measure(r));
     spec.config = r->config;
     MDS_TRY(mds_run_check_memory(r));
-    MDS_TRY(mds_comm_barrier(world_of(r))); /* others still look what there is */
+    MDS_TRY(mds_comm_barrier(world_of(r))); /* others may still measure free memory */
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
     MDS_TRY(mds_run_open_background(r));
-    return mds_run_begin(r);
+    return mds_run_load_or_start(r);
 }
 
-/* Counting reads the whole split, so it is left out where that would take long. */
+/* Entropy of single tokens in nats; NAN if counting the whole split would take long. */
 static double unigram_entropy(const struct run *r)
 {
     const int64_t worth_reading_tokens = INT64_C(1) << 28;
@@ -83,7 +83,7 @@ static enum mds_rc open_metrics(struct run *r)
         .log_interval = c->train.log_interval,
         .seed = c->train.seed};
 
-    if (!speaks(r))
+    if (!is_rank0(r))
         return MDS_OK;
     m.parameters = mds_model_params(&c->model);
     m.threads = mds_run_device(r).threads;
@@ -92,12 +92,12 @@ static enum mds_rc open_metrics(struct run *r)
                             &r->metrics);
 }
 
-/* A place where nothing can be written is found now, not after the last step. */
+/* Find out now, not after the last step, that an output cannot be written. */
 static enum mds_rc check_outputs(const struct run *r)
 {
     struct mds_output probe = {0};
 
-    if (!speaks(r) || r->config->train.skip_train)
+    if (!is_rank0(r) || r->config->train.skip_train)
         return MDS_OK;
     MDS_TRY(mds_run_check_save(r));
     if (!r->config->output.export_weights)
@@ -107,19 +107,19 @@ static enum mds_rc check_outputs(const struct run *r)
     return MDS_OK;
 }
 
-/* Better heard now than after the last step. */
-static void tell_export(const struct run *r)
+/* Say now, not after the last step, that the model cannot be exported. */
+static void warn_export_unsupported(const struct run *r)
 {
     const struct mds_config *c = r->config;
     enum mds_hf_kind kind;
 
-    if (speaks(r) && c->checkpoint.save && !c->train.skip_train &&
+    if (is_rank0(r) && c->checkpoint.save && !c->train.skip_train &&
         mds_hf_choose(&c->model, &kind))
         mds_info("mds_ckpt export --format hf will refuse this model: %s",
                  mds_fail_text());
 }
 
-static enum mds_rc set_up(struct run *r)
+static enum mds_rc set_up_run(struct run *r)
 {
     int64_t row = r->config->model.seq_length + 1;
 
@@ -129,17 +129,17 @@ static enum mds_rc set_up(struct run *r)
     MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
                               r->spec->world->rank, r->dev, &r->groups));
     MDS_TRY(build_engine(r));
-    if (speaks(r) && mds_run_tell_room(r))
+    if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
     r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
     if (!r->rows)
         return MDS_EMEM;
     MDS_TRY(mds_run_trace_start(r));
-    tell_export(r);
+    warn_export_unsupported(r);
     return open_metrics(r);
 }
 
-static void tear_down(struct run *r)
+static void tear_down_run(struct run *r)
 {
     free(r->rows);
     mds_ckpt_background_destroy(r->background);
@@ -178,30 +178,30 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
 
     if (taken)
         r->train_loss = s->loss;
-    if (speaks(r))
+    if (is_rank0(r))
         mds_metrics_step(r->metrics, &m);
 }
 
-static enum mds_rc one_step(struct run *r)
+static enum mds_rc train_step(struct run *r)
 {
     int64_t step = r->iteration + 1, first = first_sample(r, r->samples);
     double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
     double begin = mds_clock_s();
     struct mds_step_result result;
-    enum mds_run_verdict verdict;
+    enum mds_run_decision decision;
 
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(load_rows(r, first));
     MDS_TRY(mds_engine_backward(r->engine, step, first, r->rows, &result));
-    MDS_TRY(mds_run_judge(r, &result, &verdict));
-    if (verdict == MDS_RUN_BACK)
+    MDS_TRY(mds_run_check_step(r, &result, &decision));
+    if (decision == MDS_RUN_ROLLED_BACK)
         return mds_run_profile_end(r, 0);
     MDS_TRY(mds_run_trace_grads(r, step));
-    if (verdict == MDS_RUN_TAKE)
+    if (decision == MDS_RUN_APPLY)
         MDS_TRY(mds_engine_update(r->engine, lr));
     r->iteration = step;
     r->samples += r->config->batch.global;
-    report_step(r, &result, verdict == MDS_RUN_TAKE, lr, mds_clock_s() - begin);
+    report_step(r, &result, decision == MDS_RUN_APPLY, lr, mds_clock_s() - begin);
     return mds_run_profile_end(r, 0);
 }
 
@@ -214,7 +214,7 @@ static int evaluation_is_due(const struct run *r, int at_end)
     return at_end || (t->eval_interval > 0 && r->iteration % t->eval_interval == 0);
 }
 
-static enum mds_rc loop(struct run *r, const char **reason)
+static enum mds_rc train_loop(struct run *r, const char **reason)
 {
     if (r->config->train.skip_train) {
         *reason = "evaluation";
@@ -222,13 +222,13 @@ static enum mds_rc loop(struct run *r, const char **reason)
     }
     if (r->iteration >= r->config->train.iters) {
         *reason = "iterations";
-        if (speaks(r))
+        if (is_rank0(r))
             mds_info("nothing to train: iteration %" PRId64 " of %" PRId64 " is done",
                      r->iteration, r->config->train.iters);
-        return mds_run_checkpoint(r, 1); /* to another folder, in this layout */
+        return mds_run_checkpoint(r, 1); /* --save may be another folder */
     }
     do {
-        MDS_TRY(one_step(r));
+        MDS_TRY(train_step(r));
         MDS_TRY(mds_run_should_stop(r, reason));
         MDS_TRY(mds_run_checkpoint(r, *reason != NULL));
         if (evaluation_is_due(r, *reason != NULL))
@@ -237,7 +237,7 @@ static enum mds_rc loop(struct run *r, const char **reason)
     return MDS_OK;
 }
 
-static enum mds_rc finish(struct run *r, const char *reason)
+static enum mds_rc finish_run(struct run *r, const char *reason)
 {
     const char *weights = r->config->output.export_weights;
     struct mds_metrics_summary summary = {.reason = reason,
@@ -254,15 +254,15 @@ static enum mds_rc finish(struct run *r, const char *reason)
     summary.valid_loss = r->valid_loss;
     if (weights)
         MDS_TRY(mds_run_export(r, MDS_ZERO_WEIGHT, weights));
-    if (!speaks(r))
+    if (!is_rank0(r))
         return MDS_OK;
     mds_run_print_memory(r);
     r->metrics = NULL;
     return mds_metrics_close(m, &summary);
 }
 
-/* Messages may be under way to memory of ours: it stays until the process ends. */
-static enum mds_rc give_up(struct run *r, enum mds_rc rc)
+/* Free nothing: messages may still arrive in our buffers until the process ends. */
+static enum mds_rc abandon_run(struct run *r, enum mds_rc rc)
 {
     char why[2048];
 
@@ -284,20 +284,20 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
     const char *reason = NULL;
     enum mds_rc rc;
 
-    rc = set_up(&r);
+    rc = set_up_run(&r);
     if (!rc) {
         mds_run_watch_signals(&r);
         r.start_s = mds_clock_s();
-        rc = loop(&r, &reason);
+        rc = train_loop(&r, &reason);
     }
     if (!rc)
-        rc = finish(&r, reason);
-    if (!rc) /* MPI's end would wait for a rank that is stuck, without end */
+        rc = finish_run(&r, reason);
+    if (!rc) /* has a time limit; MPI_Finalize would wait for a stuck rank forever */
         rc = mds_comm_barrier(world_of(&r));
     if (rc)
-        return give_up(&r, rc);
+        return abandon_run(&r, rc);
     *unfinished = r.saved >= 0 && r.iteration < r.config->train.iters;
     mds_run_ignore_signals(&r);
-    tear_down(&r);
+    tear_down_run(&r);
     return MDS_OK;
 }

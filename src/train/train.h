@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The run: batches, steps, evaluation, and an orderly end. */
+/* The training loop: batches, steps, evaluation, checkpoints, and an orderly end. */
 #ifndef MDS_TRAIN_TRAIN_H
 #define MDS_TRAIN_TRAIN_H
 
@@ -11,15 +11,15 @@ struct mds_train_spec {
     const struct mds_config *config; /* resolved, vocabulary known; borrowed */
     const struct mds_world *world;   /* borrowed */
     struct mds_dataset *data;        /* borrowed */
-    double began_s; /* mds_clock_s when the program set out: limits of time count so */
-    const char *version;       /* of the program, for records */
-    const char *configuration; /* as --show-config prints it; for checkpoints */
+    double began_s;      /* mds_clock_s at program start; time limits count from here */
+    const char *version; /* of the program, for logs and checkpoints */
+    const char *configuration; /* as --show-config prints it; goes into checkpoints */
 };
 
-/* Train to the end that the configuration asks for: iterations, duration or signal.
- * Collective over the world.  Prints to standard output on rank 0.
+/* Train until the iterations, the time limit or a signal ends the run.  Collective over
+ * the world.  Rank 0 prints to standard output.
  *
- * *unfinished: there are iterations left, and a checkpoint to go on from. */
+ * *unfinished: 1 if iterations are left and there is a checkpoint to resume from. */
 enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole tensors in and out of a run. */
+/* Initial weights from a file, and exports of whole tensors. */
 #include "ckpt/weights.h"
 #include "train/run.h"
 
-struct filling {
+struct fill_context {
     const struct mds_weights_reader *reader;
     const struct mds_params *local;
 };
 
-static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t first,
-                        int64_t n, float *out)
+static enum mds_rc fill_from_file(void *ctx, enum mds_zero_what what, int unit,
+                                  int64_t first, int64_t n, float *out)
 {
-    const struct filling *f = ctx;
+    const struct fill_context *f = ctx;
 
     (void)what; /* moments are not asked for */
     mds_weights_reader_fill(f->reader, f->local, unit, first, n, out);
@@ -23,7 +23,7 @@ enum mds_rc mds_run_start_weights(const struct run *r)
     const char *path = r->config->output.init_weights;
     struct mds_params *whole = NULL;
     struct mds_weights_reader *reader = NULL;
-    struct filling f = {.local = mds_engine_params(r->engine)};
+    struct fill_context f = {.local = mds_engine_params(r->engine)};
     enum mds_rc rc;
 
     if (!path)
@@ -33,13 +33,14 @@ enum mds_rc mds_run_start_weights(const struct run *r)
     rc = mds_weights_reader_open(path, whole, &reader);
     f.reader = reader;
     if (!rc)
-        rc = mds_zero_load(mds_engine_zero(r->engine), fill, &f, 0);
+        rc = mds_zero_load(mds_engine_zero(r->engine), fill_from_file, &f, 0);
     mds_weights_reader_close(reader);
     mds_params_destroy(whole);
     return rc;
 }
 
-static enum mds_rc ignore(void *ctx, const struct mds_param *p, const float *values)
+static enum mds_rc discard_tensor(void *ctx, const struct mds_param *p,
+                                  const float *values)
 {
     (void)ctx, (void)p, (void)values;
     return MDS_OK;
@@ -52,8 +53,8 @@ enum mds_rc mds_run_export(const struct run *r, enum mds_zero_what what,
     struct mds_weights_writer *w = NULL;
     enum mds_rc rc;
 
-    if (!speaks(r))
-        return mds_engine_each_whole(r->engine, what, ignore, NULL);
+    if (!is_rank0(r))
+        return mds_engine_each_whole(r->engine, what, discard_tensor, NULL);
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
     rc = mds_weights_writer_create(path, whole, &w);
     mds_params_destroy(whole);

@@ -130,7 +130,7 @@ test_expect_success 'a different model' '
 test_expect_success 'data of another tokenizer: a warning where padding hides it' '
     mds_data make --tokenizer nucleotide --output n.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     fresh && pretrain --train-iters 5 --load ck --data-path n.h5 &&
-    grep "warn: ck/iter_0000004 was trained on data of 66 words, and this run.s has 6" out
+    grep "warn: ck/iter_0000004 was trained with a vocabulary of 66 tokens, but this run.s data has 6" out
 '
 
 # ---- writing ----
@@ -163,7 +163,7 @@ for fault in full:0 full:20000 full:150000 quota:100000 eio:100000 sync readonly
     esac
     test_expect_success "$fault: the run goes on, its end fails, nothing is lost" '
         fresh && test_must_fail faulty $fault --train-iters 8 &&
-        grep "warn.*no checkpoint at iteration 6, the run goes on: .*$why" out &&
+        grep "warn.*no checkpoint at iteration 6, training continues: .*$why" out &&
         grep "iteration  *8/" out && grep "error: .*$why" out &&
         test "$(grep -c "error:" out)" -eq 1 && ! grep -i "infinite loop" out &&
         nothing_lost
@@ -172,7 +172,7 @@ done
 for fault in full:0 full:150000 eio:100000 sync; do
     test_expect_success "$fault, in the background: the same" '
         fresh && test_must_fail faulty $fault --train-iters 8 --async-save &&
-        grep "warn.*no checkpoint at iteration 6, the run goes on: ck/iter_0000006.partial/" out &&
+        grep "warn.*no checkpoint at iteration 6, training continues: ck/iter_0000006.partial/" out &&
         grep "iteration  *8/" out && test "$(grep -c "error:" out)" -eq 1 && nothing_lost
     '
 done

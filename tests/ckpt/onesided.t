@@ -31,7 +31,7 @@ for how in "" --async-save; do
         test_expect_success "a file of the last rank cannot be written: $fault $how" '
             fresh && ends "rank_00001.h5: .*" 1 $fault .partial/rank_00001 --load ck --save ck \
                 --save-interval 2 --train-iters 8 $how &&
-            grep "warn.*no checkpoint at iteration 6, the run goes on: .*rank_00001.h5" out &&
+            grep "warn.*no checkpoint at iteration 6, training continues: .*rank_00001.h5" out &&
             grep "iteration  *8/" out && as_before
         '
     done

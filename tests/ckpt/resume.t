@@ -77,8 +77,8 @@ test_expect_success 'another micro-batch, and another global batch: no sample is
     grep "a step had 8 sequences before, and has 4 now; --global-batch-size sets it" out
 '
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
-    pretrain --train-iters 2 --load new --save new && grep "the run begins" out &&
-    pretrain --train-iters 2 --load ./also/ --save also && grep "the run begins" out &&
+    pretrain --train-iters 2 --load new --save new && grep "starting a new run" out &&
+    pretrain --train-iters 2 --load ./also/ --save also && grep "starting a new run" out &&
     pretrain --train-iters 2 --load ./also/ --save also && ! grep "saved also" out &&
     test_must_fail pretrain --train-iters 2 --load nwe --save new &&
     grep "error: --load nwe: there is no checkpoint" out &&
@@ -96,10 +96,10 @@ chain() {
 }
 test_expect_success 'jobs of one command that begin from another run go on from their own checkpoints' '
     chain far --load c/iter_0000004 && test "$(iterations far)" = "iter_0000006 iter_0000008 iter_0000010" &&
-    grep "info: --save far has iteration 8 of the run that began with --load c/iter_0000004: going on" out &&
+    grep "info: --save far has iteration 8 of the run that started with --load c/iter_0000004: continuing" out &&
     grep "loaded far/iter_0000008" out && ! grep "warn" out &&
     chain fine --load c --finetune && test "$(cat fine/latest)" = iter_0000006 &&
-    grep "iteration 4 of the run that began with --load c --finetune: going on" out &&
+    grep "iteration 4 of the run that started with --load c --finetune: continuing" out &&
     chain plain --load c --no-load-optim && test "$(iterations plain)" = "iter_0000008 iter_0000010 iter_0000012" &&
     pretrain --train-iters 12 --load plain --save plain2 && mds_ckpt reshard far/iter_0000008 far2 &&
     pretrain --train-iters 9 --load c/iter_0000004 --save far2 && grep "loaded far2/iter_0000008" out
@@ -107,19 +107,19 @@ test_expect_success 'jobs of one command that begin from another run go on from 
 test_expect_success 'in one folder, too, --finetune and --no-load-optim are done once' '
     cp -r c once && chain once --load once --finetune && test "$(cat once/latest)" = iter_0000006 &&
     cp -r c once2 && chain once2 --load once2 --no-load-optim && test "$(cat once2/latest)" = iter_0000012 &&
-    grep "of the run that began with --load once2 --no-load-optim: going on" out
+    grep "of the run that started with --load once2 --no-load-optim: continuing" out
 '
 test_expect_success 'a run that went back goes on from there; what is of another run is replaced with a warning' '
     cp -r c back && chain back --load back/iter_0000004 && test "$(cat back/latest)" = iter_0000010 &&
-    pretrain --train-iters 8 --load back/iter_0000008 --save back && grep "warn: --save back has checkpoints up to iteration 10, and this run begins from back/iter_0000008 and will replace them" out &&
+    pretrain --train-iters 8 --load back/iter_0000008 --save back && grep "warn: --save back has checkpoints up to iteration 10, and this run starts from back/iter_0000008 and will replace them" out &&
     pretrain --train-iters 6 --load c/iter_0000004 --save fine --finetune && grep "loaded c/iter_0000004" out &&
-    grep "warn: --save fine has checkpoints up to iteration 6, and this run begins from c/iter_0000004" out
+    grep "warn: --save fine has checkpoints up to iteration 6, and this run starts from c/iter_0000004" out
 '
 test_expect_success 'a job that was killed in its first save left nothing to go on from: the next begins' '
     mkdir -p first/iter_0000001.partial && cp c/iter_0000007/rank_00000.h5 first/iter_0000001.partial &&
     : >first/iter_0000001.partial/index.h5 && test_must_fail mds_ckpt verify first 2>err &&
     grep "first: there is no checkpoint" err &&
-    pretrain --train-iters 2 --load first --save first && grep "the run begins" out &&
+    pretrain --train-iters 2 --load first --save first && grep "starting a new run" out &&
     test "$(cd first && echo *)" = "iter_0000002 latest"
 '
 test_expect_success 'finetune takes weights and begins anew' '
@@ -216,7 +216,7 @@ test_expect_success 'the model is the checkpoint'"'"'s, unless it is given' '
     mds_pretrain --load c --dry-run >out && grep "32 tokens a step" out &&
     mds_launch plan --machine localhost -- --load c --train-iters 9 >out && grep "^a model, 32 tokens," out
 '
-test_expect_success 'another function of the same weights is refused, unless it is meant' '
+test_expect_success 'options that change what the model computes are refused without --override-model-config' '
     while read -r option was now; do
         test_must_fail pretrain --train-iters 7 --load c $option=$now &&
         grep "error: c/iter_0000007: was saved with .*$option $was (now $now).*--override-model-config" out &&

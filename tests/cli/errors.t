@@ -113,7 +113,7 @@ test_expect_success 'options of later versions are refused with a reason' '
 test_expect_success 'what only makes sense with a checkpoint' '
     fails "give --load a folder" pretrain --finetune &&
     fails "no-load-optim without --load" pretrain --no-load-optim &&
-    fails "--load nothing: there is no checkpoint; to begin a run leave it out" \
+    fails "--load nothing: there is no checkpoint; to start a new run, leave --load out" \
         pretrain --load nothing &&
     pretrain --save-interval 1 2>err && grep "warn: .*nothing is saved; give --save" err
 '
@@ -122,7 +122,7 @@ test_expect_success 'a --load that was forgotten, and one with nothing left to d
     pretrain --save ck --load ck 2>err && ! grep "warn:" err &&
     grep "nothing to train: iteration 2 of 2 is done" err &&
     pretrain --save ck 2>err &&
-    grep "warn: --save ck has checkpoints up to iteration 2, .*--load ck goes on" err
+    grep "warn: --save ck has checkpoints up to iteration 2, .*to continue .*--load ck" err
 '
 test_expect_success 'names of profiles, and too few ranks' '
     fails "command line: --machine nowhere: no such profile (" pretrain --machine nowhere &&

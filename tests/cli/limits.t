@@ -41,7 +41,7 @@ test_expect_success 'nobody reads what is printed any more: all is saved, then i
 test_expect_success 'a file that may not grow so large: the run goes on, and fails at its end' '
     (ulimit -f 12000 && test_expect_code 1 one --train-iters 2 --hidden-size 256 --save big \
         --save-interval 1 --metrics-jsonl m.jsonl >out 2>&1) &&
-    grep "warn: no checkpoint at iteration 1, the run goes on: .*File too large" out &&
+    grep "warn: no checkpoint at iteration 1, training continues: .*File too large" out &&
     test "$(grep -c "error: " out)" -eq 1 && test "$(ls big)" = "" &&
     (ulimit -f 10 && test_expect_code 1 mds_data make --tokenizer codon --output t3.h5 \
         "$genome" 2>err) &&

@@ -178,7 +178,7 @@ test_expect_success 'a trillion parameters on 3072 ranks: under a second, withou
         --sequence-parallel --micro-batch-size 1 --global-batch-size 3072 \
         --recompute-granularity full >out &&
     grep "pipe  *64  send" out &&
-    sed -n "s/rehearsed in \([0-9.]*\) s/\1/p" out | awk "{ exit !(\$1 < 1) }"
+    sed -n "s/simulated in \([0-9.]*\) s/\1/p" out | awk "{ exit !(\$1 < 1) }"
 '
 
 test_done

@@ -56,7 +56,7 @@ test_expect_success 'skip: the update is left out, the run goes on' '
 # A checkpoint is good once a step from it was finite: that of iteration 6 is not yet.
 test_expect_success 'rollback: to the last checkpoint with a finite step after it, on with later samples' '
     pretrain 1 --train-iters 10 --init-weights w --on-nonfinite rollback --save one --save-interval 2 &&
-    cp losses back && grep "warn: iteration 7: .* back to iteration 4, on with sample 28" out &&
+    cp losses back && grep "warn: iteration 7: .* rolled back to iteration 4, continuing with sample 28" out &&
     grep "\"action\":\"rollback\",\"back_to\":4" out.jsonl &&
     test "$(cut -d" " -f1 back | tr "\n" " ")" = "1 2 3 4 5 6 5 6 7 8 9 10 " &&
     grep "\"iteration\":5,\"consumed_samples\":32," out.jsonl &&
@@ -106,7 +106,7 @@ test_expect_success 'fp16: an overflow at a loss scale that cannot be lowered is
 test_expect_success 'rollback waits for the save in the background' '
     pretrain 2 --train-iters 10 --init-weights w --on-nonfinite rollback --save later \
         --save-interval 2 --async-save &&
-    grep "warn: iteration 7: .* back to iteration [24], on with sample 28" out &&
+    grep "warn: iteration 7: .* rolled back to iteration [24], continuing with sample 28" out &&
     sed -n "/warn: iteration 7/,\$ d; /saved later\/iter_0000006/p" out | grep saved &&
     test "$(cat later/latest)" = iter_0000010 && mds_ckpt verify --all later
 '
@@ -118,7 +118,7 @@ test_expect_success 'to go back to an exit interval is not to reach it' '
                 --load chain --exit-interval 5 --save-interval 100 --on-nonfinite rollback &&
             test "$(cat chain/latest)" = "$(printf iter_%07d $at)" || return 1
         done &&
-        grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
+        grep "warn: iteration 7: .* rolled back to iteration 5, continuing with sample 28" out || return 1
     done
 '
 # In a text of nothing but Z no batch can be computed.
@@ -133,7 +133,7 @@ test_expect_success 'skipping and going back have a limit' '
     test_must_fail pretrain 2 --train-iters 50 --load limit --save limit --save-interval 1 \
         --data-path z.h5 --on-nonfinite rollback --nonfinite-limit 2 &&
     test "$(grep -c "\"back_to\":2" out.jsonl)" -eq 2 &&
-    grep "error: .*, after as many returns as .*; the last good checkpoint is limit/iter_0000002" out
+    grep "error: .*, after as many rollbacks as .*; the last good checkpoint is limit/iter_0000002" out
 '
 # The batch comes again in the second epoch, long after the first return.
 test_expect_success 'returns to other checkpoints have limits of their own' '
@@ -172,10 +172,10 @@ test_expect_success 'no way back leads to where the run did not come from' '
         grep "error: iteration 7: .*, and there is nothing to roll back to" out &&
         pretrain $n --train-iters 10 --load ./used/../used/iter_0000004 --save used/ \
             --save-interval 100 --on-nonfinite rollback &&
-        grep "warn: iteration 7: .* back to iteration 4, on with sample 28" out &&
+        grep "warn: iteration 7: .* rolled back to iteration 4, continuing with sample 28" out &&
         pretrain $n --train-iters 10 --init-weights w --on-nonfinite rollback --save used \
             --save-interval 5 &&
-        grep "warn: iteration 7: .* back to iteration 5, on with sample 28" out || return 1
+        grep "warn: iteration 7: .* rolled back to iteration 5, continuing with sample 28" out || return 1
     done
 '
 # The mark of iteration 4, the last one before the bad batch, cannot be written.
@@ -186,14 +186,14 @@ test_expect_success 'a mark that is missing leaves the way to the one before it'
             LD_PRELOAD=$builddir/tests/ckpt/faultfs.so pretrain $n --train-iters 10 \
             --init-weights w --on-nonfinite rollback --save marks --save-interval 2
         cat out && grep "warn: marks/good.*: Input/output" out &&
-        grep "warn: iteration 7: .* back to iteration 2, on with sample 28" out || return 1
+        grep "warn: iteration 7: .* rolled back to iteration 2, continuing with sample 28" out || return 1
     done
 '
 # A text that is soon learnt, but for one place, which comes up in iteration 275.
 stands() {
     pretrain "$@" --data-path s.h5 --num-layers 2 --seed 13 --lr-decay-style constant
 }
-test_expect_success 'a loss that stands out is told and recorded' '
+test_expect_success 'a loss spike is logged and recorded' '
     awk "BEGIN { for (i = 0; i < 20000; i++)
         printf \"%c\", (i >= 9000 && i < 9012 ? 70 + i % 5 : i % 7 + 97) }" >text &&
     mds_data make --tokenizer bytes --output s.h5 text &&
@@ -202,11 +202,11 @@ test_expect_success 'a loss that stands out is told and recorded' '
     stands 2 --train-iters 300 --load spike --tensor-model-parallel-size 2 \
         --make-vocab-size-divisible-by 64 &&
     for out in alone out; do
-        test "$(grep -c "iteration 275: loss [0-9.]* stands out: the mean is 0.09" $out)" -eq 2 ||
+        test "$(grep -c "iteration 275: loss spike: [0-9.]*, mean 0.09" $out)" -eq 2 ||
             return 1 # once more at the end
     done &&
     grep "\"event\":\"loss_spike\",.*\"iteration\":275,\"lm_loss\":[0-9.]*,\"limit\":0" out.jsonl &&
-    stands 1 --train-iters 300 --load spike --loss-spike-sigma 0 && ! grep "stands out" out
+    stands 1 --train-iters 300 --load spike --loss-spike-sigma 0 && ! grep "loss spike" out
 '
 
 test_done

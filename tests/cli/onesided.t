@@ -33,7 +33,7 @@ test_expect_success 'an environment that one rank alone has, and other data, are
     gzip -dc "$srcdir/tests/data/lambda.fna.gz" | head -n 300 >part.fna &&
     mds_data make --tokenizer codon --output t2.h5 part.fna &&
     alone "mds_pretrain --data-path t.h5" "MDS_CLIP_GRAD=2 mds_pretrain --data-path t.h5" \
-        "rank 1 .*this rank has --clip-grad 2, rank 0 has --clip-grad 1; all need" &&
+        "rank 1 .*this rank has --clip-grad 2, rank 0 has --clip-grad 1; all ranks need" &&
     alone "mds_pretrain --data-path t.h5" "mds_pretrain --data-path t2.h5" \
         "rank 1 .*this rank has the data .* tokens, rank 0 has the data 15" &&
     alone "mds_pretrain --data-path t.h5 --save ck" "mds_pretrain --data-path t.h5" \

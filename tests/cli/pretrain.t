@@ -151,7 +151,7 @@ test_expect_success '--deterministic-mode changes nothing on cpu, and runs repea
 test_expect_success 'USE_FLASH_ATTN=0: losses are the same to rounding, and the log says so' '
     ! grep "attention: plain" out &&
     USE_FLASH_ATTN=0 pretrain --metrics-jsonl n.jsonl >out 2>&1 &&
-    grep "attention: plain, not fused" out && ! grep "warn" out &&
+    grep "attention: unfused math" out && ! grep "warn" out &&
     losses n.jsonl >n && paste a n >both && test "$(wc -l <both)" -eq 6 &&
     awk "{ d = \$1 - \$2; if (d > 1e-5 || d < -1e-5) exit 1 }" both
 '

@@ -23,7 +23,7 @@ static int64_t to_come(int64_t keep_last, int64_t saves)
 {
     int64_t more;
 
-    assert_int_equal(mds_ckpt_to_come("c", keep_last, saves, &more), MDS_OK);
+    assert_int_equal(mds_ckpt_count_to_store("c", keep_last, saves, &more), MDS_OK);
     return more;
 }
 
@@ -41,7 +41,7 @@ static void test_folder(void **state)
     assert_int_equal(mkdir("c/iter_5", 0777), 0);
     assert_int_equal(mds_ckpt_begin("c", 7), MDS_OK); /* is never finished */
     assert_int_equal(latest_of("c"), 10000000);
-    assert_int_equal(mds_ckpt_before("c", 1000, &n), MDS_OK);
+    assert_int_equal(mds_ckpt_previous("c", 1000, &n), MDS_OK);
     assert_int_equal(n, 100);
     assert_int_equal(mds_ckpt_list("c", &list, &n), MDS_OK);
     assert_int_equal(n, 8);

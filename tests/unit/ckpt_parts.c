@@ -68,14 +68,14 @@ static void test_meet(void **state)
     struct mds_part both;
 
     (void)state;
-    assert_true(mds_part_meet(&a, &b, &both));
+    assert_true(mds_part_intersect(&a, &b, &both));
     assert_int_equal(both.row, 4);
     assert_int_equal(both.rows, 2);
     assert_int_equal(both.col, 5);
     assert_int_equal(both.cols, 1);
     assert_int_equal(both.file, 3);
     assert_int_equal(mds_part_offset(&a, &both), 7 + 2 * 6 + 5);
-    assert_false(mds_part_meet(&a, &beside, &both));
+    assert_false(mds_part_intersect(&a, &beside, &both));
 }
 
 /* ---- a rank's file ---- */
@@ -144,20 +144,20 @@ static struct mds_rank_file_workers hire(int alone)
 
     assert_int_equal(mds_worker_create(1, &w.cached), MDS_OK);
     if (alone)
-        assert_int_equal(mds_worker_create(3, &w.around), MDS_OK);
+        assert_int_equal(mds_worker_create(3, &w.direct), MDS_OK);
     return w;
 }
 
 static void dismiss(struct mds_rank_file_workers w)
 {
-    mds_worker_destroy(w.around);
+    mds_worker_destroy(w.direct);
     mds_worker_destroy(w.cached);
 }
 
 /* Columns 990 to 992 of every row, spread out. */
 static void check_runs(struct mds_rank_file_reader *r, const char *list, float plus)
 {
-    const struct mds_runs from = {990, 3, COLS, ROWS}, to = {1, 3, 4, ROWS};
+    const struct mds_strided_rows from = {990, 3, COLS, ROWS}, to = {1, 3, 4, ROWS};
     float out[4 * ROWS + 1] = {0};
 
     assert_int_equal(mds_rank_file_read(r, list, &from, out, &to), MDS_OK);
@@ -168,7 +168,7 @@ static void check_runs(struct mds_rank_file_reader *r, const char *list, float p
 
 static void test_rank_file(void **state)
 {
-    const struct mds_runs beyond = {3, 3, 3, 1}, to = {0, 3, 3, 1};
+    const struct mds_strided_rows beyond = {3, 3, 3, 1}, to = {0, 3, 3, 1};
     struct mds_rank_file_id other = id;
     struct mds_rank_file_reader *r;
     struct mds_rank_file_workers workers;
@@ -241,7 +241,8 @@ static void check_spoilt(int64_t element, int alone, float *out)
 {
     enum { n = ROWS * COLS, LAST = 2 * MDS_RANK_FILE_BLOCK };
     int64_t block = element / MDS_RANK_FILE_BLOCK * MDS_RANK_FILE_BLOCK;
-    const struct mds_runs all = {0, n, n, 1}, other = {block ? 0 : LAST, 3, 3, 1};
+    const struct mds_strided_rows all = {0, n, n, 1},
+                                  other = {block ? 0 : LAST, 3, 3, 1};
     struct mds_rank_file_reader *r;
     struct mds_rank_file_workers workers;
     char text[96];
@@ -279,8 +280,9 @@ static void test_damage(void **state)
 static void check_rows(struct mds_rank_file_reader *r, float *out)
 {
     enum { GAP = COLS + 3, LEFT = ROWS - 1 };
-    const struct mds_runs from = {500, COLS, COLS, LEFT}, to = {1, COLS, GAP, LEFT};
-    const struct mds_runs close = {1, COLS, COLS, LEFT};
+    const struct mds_strided_rows from = {500, COLS, COLS, LEFT},
+                                  to = {1, COLS, GAP, LEFT};
+    const struct mds_strided_rows close = {1, COLS, COLS, LEFT};
 
     assert_int_equal(mds_rank_file_read(r, "/weight/big", &from, out, &to), MDS_OK);
     for (int i = 0; i < LEFT; i++)
@@ -294,7 +296,7 @@ static void check_rows(struct mds_rank_file_reader *r, float *out)
 /* From the disk, and from the page cache; and where the file has been cut since. */
 static void test_in_order(void **state)
 {
-    const struct mds_runs begin = {0, 9, 9, 1}, rest = {9, 600000, 600000, 1};
+    const struct mds_strided_rows begin = {0, 9, 9, 1}, rest = {9, 600000, 600000, 1};
     float *out = malloc(ROWS * (COLS + 3) * sizeof *out);
 
     (void)state;
@@ -374,7 +376,7 @@ static enum mds_rc write_and_read(struct mds_ckpt_index *ix)
     enum mds_rc rc;
 
     assert_true(mkdir("i", 0777) == 0 || access("i", F_OK) == 0);
-    assert_int_equal(mds_ckpt_index_arrange(ix), MDS_OK);
+    assert_int_equal(mds_ckpt_index_sort_parts(ix), MDS_OK);
     assert_int_equal(mds_ckpt_index_write(ix, "i", "c", "p"), MDS_OK);
     mds_ckpt_index_destroy(ix);
     rc = mds_ckpt_index_read("i", &back);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ckpt/agree.h"
+#include "ckpt/error_sync.h"
 #include "base/host.h"
 
 #include <stdio.h>
 
-struct verdict {
+struct status {
     enum mds_rc rc;
     char text[2048];
 };
 
-int mds_ckpt_is_of_files(enum mds_rc rc)
+int mds_ckpt_is_file_error(enum mds_rc rc)
 {
     return rc == MDS_EIO || rc == MDS_EUSER;
 }
 
 /* The first rank says it, so that another has to be named. */
-static void put_sentence(struct verdict *v, int rank)
+static void format_error(struct status *v, int rank)
 {
     char host[MDS_HOST_SIZE];
 
@@ -27,20 +27,20 @@ static void put_sentence(struct verdict *v, int rank)
                  host);
 }
 
-enum mds_rc mds_ckpt_agree(struct mds_comm *world, enum mds_rc rc)
+enum mds_rc mds_ckpt_sync_error(struct mds_comm *world, enum mds_rc rc)
 {
     int ranks = mds_comm_size(world), first;
     double failed = rc ? ranks - mds_comm_rank(world) : 0;
-    struct verdict v = {.rc = rc};
+    struct status v = {.rc = rc};
 
-    if (rc && !mds_ckpt_is_of_files(rc))
+    if (rc && !mds_ckpt_is_file_error(rc))
         return rc;
     MDS_TRY(mds_comm_all_reduce_f64(world, &failed, 1, MDS_COMM_MAX));
     if (failed <= 0)
         return MDS_OK;
     first = ranks - (int)failed;
     if (first == mds_comm_rank(world))
-        put_sentence(&v, first);
+        format_error(&v, first);
     MDS_TRY(mds_comm_broadcast(world, &v, sizeof v, first));
     return mds_fail(v.rc, "%s", v.text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ckpt/claim.h"
+#include "ckpt/folder_lock.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -22,30 +22,30 @@ static const double patience_here = 5, patience_elsewhere = 120;
 
 /* POSIX locks, which network file systems know best; the kernel takes them back when
  * the process ends, however it ends.  0 or errno. */
-static int lock(int fd)
+static int try_lock(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_SETLK, &whole) == 0 ? 0 : errno;
 }
 
-static int is_held(int err)
+static int lock_is_held(int err)
 {
     return err == EAGAIN || err == EACCES;
 }
 
 /* Who has it. */
-static void read_sign(int fd, char *who, size_t size)
+static void read_owner(int fd, char *who, size_t size)
 {
     ssize_t n = pread(fd, who, size - 1, 0);
 
     who[n > 0 ? n : 0] = '\0';
     who[strcspn(who, "\n")] = '\0';
     if (!who[0])
-        snprintf(who, size, "which, it could not write");
+        snprintf(who, size, "it left no name");
 }
 
-static int lives_here(const char *who)
+static int owner_is_on_this_host(const char *who)
 {
     char host[MDS_HOST_SIZE], its[256] = "";
     int pid;
@@ -56,27 +56,27 @@ static int lives_here(const char *who)
 }
 
 /* who: has it, if somebody else does. */
-static int lock_patiently(int fd, const char *dir, char *who, size_t size)
+static int lock_with_timeout(int fd, const char *dir, char *who, size_t size)
 {
     const struct timespec often = {.tv_nsec = 100000000};
     double begin = mds_clock_s(), patience;
-    int err = lock(fd);
+    int err = try_lock(fd);
 
-    if (!is_held(err))
+    if (!lock_is_held(err))
         return err;
-    read_sign(fd, who, size);
-    patience = lives_here(who) ? patience_here : patience_elsewhere;
-    mds_warn("%s: another run saves there (%s): waiting up to %g s for its end", dir,
+    read_owner(fd, who, size);
+    patience = owner_is_on_this_host(who) ? patience_here : patience_elsewhere;
+    mds_warn("%s: another run saves there (%s): waiting up to %g s for it to end", dir,
              who, patience);
-    while (is_held(err) && mds_clock_s() - begin < patience) {
+    while (lock_is_held(err) && mds_clock_s() - begin < patience) {
         nanosleep(&often, NULL);
-        err = lock(fd);
+        err = try_lock(fd);
     }
     return err;
 }
 
 /* For whoever comes and has to be sent away.  Without room it stays empty. */
-static void sign(int fd)
+static void write_owner(int fd)
 {
     char host[MDS_HOST_SIZE], when[32] = "", line[320];
     time_t now = time(NULL);
@@ -94,7 +94,7 @@ static void sign(int fd)
 
 /* *fd < 0, and errno, where the file cannot be opened; if it cannot be made, whoever
  * writes there next will say why.  What is not a file of ours is not overwritten. */
-static enum mds_rc open_lock(const char *path, int *fd)
+static enum mds_rc open_lock_file(const char *path, int *fd)
 {
     struct stat st;
 
@@ -110,22 +110,22 @@ static enum mds_rc open_lock(const char *path, int *fd)
     return MDS_OK;
 }
 
-static void warn_unlocked(const char *path, int err)
+static void warn_cannot_lock(const char *path, int err)
 {
     mds_warn("%s: cannot be locked (%s): nothing keeps another run from saving there, "
              "which would spoil the checkpoints of both",
              path, strerror(err));
 }
 
-enum mds_rc mds_ckpt_claim(const char *dir)
+enum mds_rc mds_ckpt_lock_folder(const char *dir)
 {
     char path[MDS_PATH_SIZE], who[320];
     int fd, err;
 
     MDS_TRY(mds_path_join(dir, ".lock", path));
-    MDS_TRY(open_lock(path, &fd));
-    err = fd < 0 ? errno : lock_patiently(fd, dir, who, sizeof who);
-    if (fd >= 0 && is_held(err)) {
+    MDS_TRY(open_lock_file(path, &fd));
+    err = fd < 0 ? errno : lock_with_timeout(fd, dir, who, sizeof who);
+    if (fd >= 0 && lock_is_held(err)) {
         close(fd);
         return mds_fail(MDS_EUSER,
                         "%s: another run saves there (%s): wait for its end, or name "
@@ -133,8 +133,8 @@ enum mds_rc mds_ckpt_claim(const char *dir)
                         dir, who, path);
     }
     if (err == 0)
-        sign(fd);
+        write_owner(fd);
     else if (fd >= 0 || access(path, F_OK) == 0)
-        warn_unlocked(path, err);
+        warn_cannot_lock(path, err);
     return MDS_OK; /* open, and locked, until the process ends */
 }

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-static enum mds_rc play_rank(struct mds_saving *w, const struct mds_ckpt_cast *cast,
+static enum mds_rc save_rank(struct mds_saving *w,
+                             const struct mds_ckpt_serial_ranks *ranks,
                              struct mds_ckpt_index *ix)
 {
     struct mds_part *at;
 
-    MDS_TRY(cast->play(cast->ctx, w->rank, &w->spec.local, &w->spec.source));
+    MDS_TRY(ranks->get_rank(ranks->ctx, w->rank, &w->spec.local, &w->spec.source));
     MDS_TRY(mds_saving_lay_out(w));
     MDS_TRY(mds_saving_add_rank(ix, w->rank, w->plan.parts, w->file_bytes, &at));
     if (w->plan.parts > 0)
@@ -17,16 +18,17 @@ static enum mds_rc play_rank(struct mds_saving *w, const struct mds_ckpt_cast *c
     return mds_saving_write(w);
 }
 
-static enum mds_rc play(struct mds_saving *w, const struct mds_ckpt_cast *cast)
+static enum mds_rc save_all_ranks(struct mds_saving *w,
+                                  const struct mds_ckpt_serial_ranks *ranks)
 {
     struct mds_ckpt_index *ix = NULL;
     enum mds_rc rc;
 
     MDS_TRY(mds_saving_make_folder(w));
-    rc = mds_ckpt_index_begin(w->folder, w->spec.whole, cast->ranks, &ix);
-    for (w->rank = 0; !rc && w->rank < cast->ranks; w->rank++) {
-        rc = play_rank(w, cast, ix);
-        mds_saving_forget_file(w);
+    rc = mds_ckpt_index_begin(w->folder, w->spec.whole, ranks->ranks, &ix);
+    for (w->rank = 0; !rc && w->rank < ranks->ranks; w->rank++) {
+        rc = save_rank(w, ranks, ix);
+        mds_saving_release_file(w);
     }
     w->rank = 0;
     if (!rc)
@@ -35,14 +37,15 @@ static enum mds_rc play(struct mds_saving *w, const struct mds_ckpt_cast *cast)
     return rc ? rc : mds_saving_commit(w);
 }
 
-enum mds_rc mds_ckpt_save_alone(const struct mds_ckpt_save *s,
-                                const struct mds_ckpt_cast *cast, int64_t *bytes)
+enum mds_rc mds_ckpt_save_serial(const struct mds_ckpt_save *s,
+                                 const struct mds_ckpt_serial_ranks *ranks,
+                                 int64_t *bytes)
 {
     struct mds_saving w = {.spec = *s};
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_path(s->dir, s->state.iteration, 1, w.folder));
-    rc = play(&w, cast);
+    rc = save_all_ranks(&w, ranks);
     if (!rc)
         *bytes = w.bytes;
     mds_saving_end(&w, rc);

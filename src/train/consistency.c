@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/alike.h"
+#include "train/consistency.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "device/device.h"
@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* These are a node's own, or a rank's.  Of the device it is what becomes of it that all
- * have alike. */
-static const char *const own[] = {
+/* Options that may differ between nodes or ranks.  train.device is compared after it
+ * has been resolved ("auto" may be the same device as "cuda"). */
+static const char *const rank_specific[] = {
     "data.paths",      "data.train_paths",   "data.valid_paths",
     "data.test_paths", "output.log_level",   "train.device",
     "train.threads",   "parallel.nvme_path", NULL};
 
-/* "what value" a line. */
-static enum mds_rc describe(const struct mds_config_run *run,
-                            const struct mds_dataset *data, const char *version,
-                            struct mds_str *out)
+/* One line "NAME VALUE" for each thing that has to be the same. */
+static enum mds_rc describe_settings(const struct mds_config_run *run,
+                                     const struct mds_dataset *data,
+                                     const char *version, struct mds_str *out)
 {
     mds_str_add(out, "the version %s\n", version);
-    mds_settings_lines(&run->settings, own, out);
+    mds_settings_lines(&run->settings, rank_specific, out);
     mds_str_add(out, "the device %s\n", mds_dev_resolve(run->config.output.device));
     mds_str_add(out, "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens\n",
                 mds_dataset_tokens(data, MDS_SPLIT_TRAIN),
@@ -30,16 +30,16 @@ static enum mds_rc describe(const struct mds_config_run *run,
     return out->failed ? MDS_EMEM : MDS_OK;
 }
 
-/* The first line in which this rank's text differs from the first rank's. */
-static enum mds_rc compare(const char *mine, const char *first)
+/* MDS_EUSER names the first line that differs from rank 0's. */
+static enum mds_rc compare_lines(const char *mine, const char *first)
 {
     while (*mine && *first) {
         size_t n = strcspn(mine, "\n"), m = strcspn(first, "\n");
 
         if (n != m || strncmp(mine, first, n) != 0)
             return mds_fail(MDS_EUSER,
-                            "this rank has %.*s, rank 0 has %.*s; all need the same "
-                            "options, environment, files of settings and data",
+                            "this rank has %.*s, rank 0 has %.*s; all ranks need the "
+                            "same options, environment, config files and data",
                             (int)n, mine, (int)m, first);
         mine += n + 1;
         first += m + 1;
@@ -47,7 +47,7 @@ static enum mds_rc compare(const char *mine, const char *first)
     return MDS_OK;
 }
 
-static enum mds_rc compare_with_first(struct mds_comm *world, const char *mine)
+static enum mds_rc compare_with_rank0(struct mds_comm *world, const char *mine)
 {
     int64_t size = (int64_t)strlen(mine) + 1;
     char *first;
@@ -61,19 +61,20 @@ static enum mds_rc compare_with_first(struct mds_comm *world, const char *mine)
         memcpy(first, mine, (size_t)size);
     rc = mds_comm_broadcast(world, first, size, 0);
     if (!rc)
-        rc = compare(mine, first);
+        rc = compare_lines(mine, first);
     free(first);
     return rc;
 }
 
-enum mds_rc mds_alike_check(struct mds_comm *world, const struct mds_config_run *run,
-                            const struct mds_dataset *data, const char *version)
+enum mds_rc mds_consistency_check(struct mds_comm *world,
+                                  const struct mds_config_run *run,
+                                  const struct mds_dataset *data, const char *version)
 {
     struct mds_str mine = {0};
-    enum mds_rc rc = describe(run, data, version, &mine);
+    enum mds_rc rc = describe_settings(run, data, version, &mine);
 
     if (!rc)
-        rc = compare_with_first(world, mine.s);
+        rc = compare_with_rank0(world, mine.s);
     mds_str_fini(&mine);
     return rc;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Check that all ranks run the same program with the same options and data. */
+#ifndef MDS_TRAIN_CONSISTENCY_H
+#define MDS_TRAIN_CONSISTENCY_H
+
+#include "comm/comm.h"
+#include "config/options.h"
+#include "data/dataset.h"
+
+/* Collective.  MDS_EUSER on each rank whose version, options or data differ from rank
+ * 0's; the message names the first difference.  Usual causes: a launcher that does not
+ * pass the environment on, or a node with an old copy of a file. */
+enum mds_rc mds_consistency_check(struct mds_comm *world,
+                                  const struct mds_config_run *run,
+                                  const struct mds_dataset *data, const char *version);
+
+#endif
