@@ -81,6 +81,14 @@ static void add_words(const struct mds_ckpt_state *s, struct mds_hf_export *e)
                            &e->tokenizer_config);
 }
 
+/* An import has no sequence length until a run trains it: the default says nothing of
+ * how many positions the model knows. */
+static void forget_default_length(struct mds_config_run *run)
+{
+    if (mds_settings_of(&run->settings, "model.seq_length")->level == MDS_LEVEL_DEFAULT)
+        run->config.model.seq_length = 0;
+}
+
 static enum mds_rc export_theirs(const struct mds_opened *o,
                                  const struct mds_ckpt_options *a)
 {
@@ -97,6 +105,7 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
 
     MDS_TRY(mds_opened_config(o, 0, nothing, &run));
     rc = mds_engine_whole_params(&run->config, &whole);
+    forget_default_length(run);
     e.model = &run->config.model;
     e.whole = whole;
     add_words(&o->ix->state, &e);

@@ -34,7 +34,10 @@ for kind in gpt2 gpt_neox llama qwen3; do
         grep "\"model_type\": \"$kind\"" $kind/config.json &&
         mds_ckpt import $kind $kind-back && mds_ckpt verify $kind-back &&
         mds_ckpt diff --weights $kind-ours $kind-back &&
-        mds_ckpt info $kind-back | grep "^made from: $kind ($kind)"
+        mds_ckpt info $kind-back | grep "^made from: $kind ($kind)" &&
+        mds_ckpt export --format hf --output $kind-out $kind-back &&
+        grep "position" $kind/config.json >positions && grep "position" $kind-out/config.json >positions-out &&
+        test_cmp positions positions-out
     '
     test_expect_success "$kind: in many files, for several ranks, the same bits" '
         mds_ckpt export --format hf --max-shard-bytes 16kB --output $kind-many $kind-ours >out &&
