@@ -38,6 +38,12 @@ tests_unit_plan_limits_SOURCES = tests/unit/plan_limits.c tests/unit/toy_plan.h 
 tests_unit_plan_limits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_plan_limits_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
+unit_tests += tests/unit/plan_best
+tests_unit_plan_best_SOURCES = tests/unit/plan_best.c tests/unit/toy_plan.h \
+  tests/unit/toy_machine.h tests/unit/scratch.h
+tests_unit_plan_best_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_plan_best_LDADD = $(plan_libs) $(CMOCKA_LIBS)
+
 unit_tests += tests/unit/machine
 tests_unit_machine_SOURCES = tests/unit/machine.c tests/unit/toy_machine.h
 tests_unit_machine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -2,7 +2,6 @@
 /* plan: plans for a toy machine; where they end is in plan_limits.c. */
 #include "tests/unit/toy_plan.h"
 
-#include "base/minmax.h"
 #include "engine/engine.h"
 #include "plan/space.h"
 
@@ -343,83 +342,6 @@ static void a_search_ends_in_time(void **state)
     close_toy(&t);
 }
 
-/* Tokens a second of a layout that fits, 0 of others. */
-static double speed_of(const struct toy *t, const struct mds_layout *l, int world)
-{
-    struct mds_estimate e;
-    struct mds_config c;
-
-    if (mds_layout_apply(t->run, l, world, &c))
-        return 0;
-    c.train.eval_iters = 0;
-    assert_int_equal(mds_predict(&c, world, 2, t->m, &e), MDS_OK);
-    return e.fits ? e.tokens_s : 0;
-}
-
-/* Of all layouts of all grids, each run whole. */
-static double fastest(const struct toy *t, int world)
-{
-    struct mds_plan_request r = request(t, world);
-    struct mds_plan_grids g = {0};
-    struct mds_layout now;
-    unsigned fixed = mds_layout_fixed(t->run, world, &now);
-    double best = 0;
-
-    assert_int_equal(mds_plan_grids_list(&r, &now, fixed, &g), MDS_OK);
-    for (size_t i = 0; i < g.n * MDS_PLAN_PLACES * MDS_ACT_LEVELS; i++) {
-        struct mds_layout l = g.v[i / MDS_ACT_LEVELS / MDS_PLAN_PLACES];
-        int64_t all = t->run->config.model.layers / l.pipeline;
-        double speed = 1;
-
-        mds_plan_set_states(&l, (int)(i / MDS_ACT_LEVELS % MDS_PLAN_PLACES));
-        mds_act_set_level(&l.act, (int)(i % MDS_ACT_LEVELS),
-                          mds_plan_tile(&l, t->run->config.model.seq_length));
-        for (int64_t k = 0; k <= all && speed > 0; k += mds_max(all / 4, 1)) {
-            struct mds_layout kept = l;
-
-            kept.act.keep_attention = k;
-            kept = mds_layout_keep(kept, &now, fixed);
-            speed = kept.act.keep_attention == k ? speed_of(t, &kept, world) : 0;
-            best = fmax(best, speed);
-        }
-    }
-    mds_plan_grids_fini(&g);
-    return best;
-}
-
-/* Whatever is left out or estimated by shorter runs. */
-static void the_best_is_that_of_all_layouts(void **state)
-{
-    static const char *const options[] = {
-        "--num-layers 16 --seq-length 32768",
-        "--num-layers 16 --seq-length 24576 --use-rotary-position-embeddings "
-        "--global-batch-size 4",
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        struct toy t = open_toy(options[i]);
-        int met = 0;
-
-        for (int64_t mib = 900; mib <= 1200; mib += 300) {
-            const struct mds_plan *p;
-            double best;
-
-            t.m->gpu.memory = mib << 20;
-            best = fastest(&t, 4);
-            p = search(&t, 4);
-            assert_int_equal(p->fit_count > 0, best > 0);
-            if (best == 0)
-                continue;
-            met++;
-            assert_false(p->fits[0].estimate.brief);
-            assert_true(p->fits[0].estimate.tokens_s > 0.97 * best);
-        }
-        assert_true(met > 1);
-        close_toy(&t);
-    }
-}
-
 /* As was long not found: 25 billion weights, a million tokens, 8 nodes of four GPUs. */
 static void a_million_tokens_have_a_plan_soon(void **state)
 {
@@ -527,7 +449,6 @@ int main(void)
         cmocka_unit_test(a_layout_is_asked_for),
         cmocka_unit_test(what_is_all_fixed_is_one_row),
         cmocka_unit_test(a_search_ends_in_time),
-        cmocka_unit_test(the_best_is_that_of_all_layouts),
         cmocka_unit_test(a_million_tokens_have_a_plan_soon),
         cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
         cmocka_unit_test(memory_is_what_the_engine_measures),

@@ -7,25 +7,34 @@
 
 #include "plan/plan.h"
 
-/* A small GPT's configuration with those options (one blank between them), read. */
-static inline struct mds_config_run *read_run(const char *options)
+/* A configuration of those options (one blank between them), read. */
+static inline struct mds_config_run *read_options(const char *options)
 {
-    static char text[512];
+    static char text[1024];
     char *argv[64] = {text};
     struct mds_config_run *run = NULL;
     struct mds_diag diag = {0};
     int argc = 0;
 
-    snprintf(text, sizeof text,
-             "mds_pretrain --num-layers 4 --hidden-size 256 --num-attention-heads 8 "
-             "--seq-length 2048 %s",
-             options);
+    snprintf(text, sizeof text, "mds_pretrain %s", options);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
     if (mds_config_read(argc, argv, &diag, &run))
         fail_msg("%s", mds_fail_text());
     mds_diag_fini(&diag);
     return run;
+}
+
+/* A small GPT's. */
+static inline struct mds_config_run *read_run(const char *options)
+{
+    char text[512];
+
+    snprintf(text, sizeof text,
+             "--num-layers 4 --hidden-size 256 --num-attention-heads 8 "
+             "--seq-length 2048 %s",
+             options);
+    return read_options(text);
 }
 
 /* The toy machine, a run for it, and the last plan that was searched. */
