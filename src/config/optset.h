@@ -4,7 +4,8 @@
  *
  * A program writes its table and a struct for the values; it calls mds_settings_init,
  * reads each source, and calls mds_settings_check.  mds_pretrain's table is in
- * options.c, its calls in config_read.c; the others' calls are in programs/verbs.c. */
+ * options.c, its calls in config_read.c; the others' calls are in
+ * programs/subcommands.c. */
 #ifndef MDS_CONFIG_OPTSET_H
 #define MDS_CONFIG_OPTSET_H
 
@@ -124,9 +125,9 @@ struct mds_option_set {
     const char *synopsis; /* after the program's name: "[option]..." */
     const char *about;    /* paragraphs for --help's head and the man page */
     const char *operands; /* name for operands, or NULL: words without -- are faults */
-    int hands_on;         /* options that nobody knows are operands */
-    const struct mds_option_set *behind;    /* whose options follow "--", or NULL */
-    const struct mds_option *others;        /* of the program's other verbs, whose
+    int passes_unknown;   /* options that nobody knows are operands */
+    const struct mds_option_set *passed_to; /* whose options follow "--", or NULL */
+    const struct mds_option *others;        /* of the program's other subcommands, whose
                                                groups name them; may be NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */

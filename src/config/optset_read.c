@@ -102,8 +102,8 @@ static const char *why_not(const struct mds_option_needless *list, const char *n
     return NULL;
 }
 
-/* The verb that takes it; NULL: none does. */
-static const char *verb_of(const struct mds_option_set *set, const char *name)
+/* The subcommand that takes it; NULL: none does. */
+static const char *subcommand_of(const struct mds_option_set *set, const char *name)
 {
     for (const struct mds_option *o = set->others; o && o->help; o++)
         if (o->flag && strcmp(o->flag, name) == 0)
@@ -111,28 +111,30 @@ static const char *verb_of(const struct mds_option_set *set, const char *name)
     return NULL;
 }
 
-/* A name that nobody knows, or another verb or program that is to be given it. */
+/* A name that nobody knows, or another subcommand or program that is to be given it. */
 static void unknown_option(const struct mds_option_set *set, const char *name,
                            struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *needless = why_not(set->needless, name), *verb = verb_of(set, name);
+    const char *needless = why_not(set->needless, name),
+               *subcommand = subcommand_of(set, name);
     const char *lacking = why_not(set->lacking, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
-    if (verb)
+    if (subcommand)
         mds_diag_fault(diag, cli, "option %s is of '%s', and stands behind that word",
-                       name, verb);
+                       name, subcommand);
     else if (needless)
         mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
                        needless);
     else if (lacking)
         mds_diag_fault(diag, cli, "option %s has no place here: there is no %s", name,
                        lacking);
-    else if (set->behind && mds_name_find(set->behind, MDS_NAME_FLAG, name, &n) == 0)
+    else if (set->passed_to &&
+             mds_name_find(set->passed_to, MDS_NAME_FLAG, name, &n) == 0)
         mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
-                       set->behind->program);
+                       set->passed_to->program);
     else
         mds_diag_fault(diag, cli, "unknown option %s; %s", name,
                        mds_str_hint(near, "see --help", hint));
@@ -195,7 +197,7 @@ void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
             read_operand(s, arg, diag);
         } else {
             name = strndup(arg, equals ? (size_t)(equals - arg) : strlen(arg));
-            if (name && s->set->hands_on &&
+            if (name && s->set->passes_unknown &&
                 mds_name_find(s->set, MDS_NAME_FLAG, name, &known))
                 read_operand(s, arg, diag);
             else if (name)

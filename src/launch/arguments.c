@@ -13,7 +13,7 @@ static const char *const always[] = {"parallel.sequence_parallel",
 static const char *const never[] = {"parallel.sp_type", "train.dry_run",
                                     "train.dry_world", "train.dry_rank"};
 
-static int is_among(const char *key, const char *const *keys, size_t count)
+static int is_in_list(const char *key, const char *const *keys, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(key, keys[i]) == 0)
@@ -22,23 +22,23 @@ static int is_among(const char *key, const char *const *keys, size_t count)
 }
 
 /* What one rank each gives is not worth a word. */
-static int is_said(const struct mds_settings *s, size_t row)
+static int is_passed_on(const struct mds_settings *s, size_t row)
 {
     const struct mds_option *o = &s->set->options[row];
     enum mds_level level = s->of[row].level;
 
     if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
-        is_among(o->key, never, sizeof never / sizeof *never))
+        is_in_list(o->key, never, sizeof never / sizeof *never))
         return 0;
     if (level != MDS_LEVEL_DERIVED)
         return level >= MDS_LEVEL_MACHINE;
     for (const struct mds_axis *a = mds_axes; a->name; a++)
         if (a->key && strcmp(o->key, a->key) == 0)
             return 1;
-    return is_among(o->key, always, sizeof always / sizeof *always);
+    return is_in_list(o->key, always, sizeof always / sizeof *always);
 }
 
-static void add_row(const struct mds_settings *s, size_t row, struct mds_words *out)
+static void add_option(const struct mds_settings *s, size_t row, struct mds_argv *out)
 {
     const struct mds_option *o = &s->set->options[row];
     struct mds_str value = {0};
@@ -51,28 +51,27 @@ static void add_row(const struct mds_settings *s, size_t row, struct mds_words *
     } else if (o->type == MDS_OPT_FLAG) {
         int on = (strcmp(value.s, "true") == 0) ^ (o->inverted != 0);
 
-        mds_words_add(out, "%s%s", o->flag, on ? "" : "=0");
+        mds_argv_add(out, "%s%s", o->flag, on ? "" : "=0");
     } else if (value.s) {
-        mds_words_add(out, "%s", o->flag);
+        mds_argv_add(out, "%s", o->flag);
         if (o->type == MDS_OPT_WORDS || o->type == MDS_OPT_SET)
-            mds_words_split(out, value.s);
+            mds_argv_add_split(out, value.s);
         else
-            mds_words_add(out, "%s", value.s);
+            mds_argv_add(out, "%s", value.s);
     }
     mds_str_fini(&value);
 }
 
 enum mds_rc mds_launch_arguments(const struct mds_launch *l,
-                                 const struct mds_config_run *run,
-                                 struct mds_words *out)
+                                 const struct mds_config_run *run, struct mds_argv *out)
 {
     const struct mds_settings *s = &run->settings;
     int device_given = mds_settings_of(s, "train.device")->level > MDS_LEVEL_DEFAULT;
 
     if (l->machine->node.gpus > 0 && !device_given)
-        mds_words_split(out, "--device cuda");
+        mds_argv_add_split(out, "--device cuda");
     for (size_t row = 0; row < s->rows; row++)
-        if (is_said(s, row))
-            add_row(s, row, out);
+        if (is_passed_on(s, row))
+            add_option(s, row, out);
     return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
 }

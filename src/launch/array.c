@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "launch/dialect.h"
+#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -25,33 +25,33 @@ struct request {
 
 /* ---- reading ---- */
 
-static int begins(const char *text, const char *with)
+static int starts_with(const char *text, const char *with)
 {
     return with && strncmp(text, with, strlen(with)) == 0;
 }
 
-static void take_line(const char *line, struct request *r)
+static void parse_script_line(const char *line, struct request *r)
 {
     static const enum mds_scheduler all[] = {MDS_SCHEDULER_PBS, MDS_SCHEDULER_SLURM,
                                              MDS_SCHEDULER_COBALT};
-    const struct mds_dialect *d;
+    const struct mds_batch_syntax *d;
     const char *what;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (begins(line, mds_dialect_of(all[i])->prefix))
+        if (starts_with(line, mds_batch_syntax_of(all[i])->prefix))
             r->scheduler = all[i];
-    d = mds_dialect_of(r->scheduler);
-    sscanf(line, MDS_JOB_AT_ONCE, &r->at_once);
-    if (r->scheduler == MDS_SCHEDULER_NONE || !begins(line, d->prefix))
+    d = mds_batch_syntax_of(r->scheduler);
+    sscanf(line, MDS_JOB_MAX_RUNNING, &r->at_once);
+    if (r->scheduler == MDS_SCHEDULER_NONE || !starts_with(line, d->prefix))
         return;
     what = line + strlen(d->prefix);
-    if (begins(what, d->warning))
+    if (starts_with(what, d->warning))
         snprintf(r->warning, sizeof r->warning, "%.63s", line);
-    else if (!begins(what, d->name) && !begins(what, d->output))
+    else if (!starts_with(what, d->name) && !starts_with(what, d->output))
         mds_str_add(&r->head, "%s", line);
 }
 
-static enum mds_rc read_request(const char *folder, struct request *r)
+static enum mds_rc read_script_request(const char *folder, struct request *r)
 {
     char path[MDS_PATH_SIZE], *line = NULL;
     size_t size = 0;
@@ -63,23 +63,23 @@ static enum mds_rc read_request(const char *folder, struct request *r)
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     while (getline(&line, &size, f) > 0 && strchr("#\n", line[0]))
-        take_line(line, r);
+        parse_script_line(line, r);
     free(line);
     fclose(f);
     return r->head.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path) : MDS_OK;
 }
 
 /* PBS runs no array whose jobs must not be started twice. */
-static int is_alike(const struct request *a, const struct request *b)
+static int can_share_array(const struct request *a, const struct request *b)
 {
-    return a->scheduler == b->scheduler && mds_dialect_of(a->scheduler)->array &&
+    return a->scheduler == b->scheduler && mds_batch_syntax_of(a->scheduler)->array &&
            a->head.s && b->head.s && strcmp(a->head.s, b->head.s) == 0 &&
            !strstr(a->head.s, "#PBS -r n\n");
 }
 
 /* ---- writing ---- */
 
-static long seconds(const char *warning)
+static long parse_warning_s(const char *warning)
 {
     const char *at = strrchr(warning, '@');
 
@@ -88,16 +88,16 @@ static long seconds(const char *warning)
 
 /* The script of the array of runs member[0 .. n-1].  It is warned as early before the
  * walltime as any of them has to be. */
-static void write_script(const struct request *all, char *const *folder,
-                         const int *member, int n, const char *place,
-                         struct mds_str *out)
+static void write_array_script(const struct request *all, char *const *folder,
+                               const int *member, int n, const char *place,
+                               struct mds_str *out)
 {
     const struct request *first = &all[member[0]];
-    const struct mds_dialect *d = mds_dialect_of(first->scheduler);
+    const struct mds_batch_syntax *d = mds_batch_syntax_of(first->scheduler);
     const char *warning = first->warning;
 
     for (int i = 1; i < n; i++)
-        if (seconds(all[member[i]].warning) > seconds(warning))
+        if (parse_warning_s(all[member[i]].warning) > parse_warning_s(warning))
             warning = all[member[i]].warning;
     mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
                 first->head.s, warning);
@@ -113,14 +113,14 @@ static void write_script(const struct request *all, char *const *folder,
     mds_str_add(out, "case $%s in\n", d->index);
     for (int i = 0; i < n; i++) {
         mds_str_add(out, "%d) run=", i);
-        mds_quote(folder[member[i]], out);
+        mds_shell_quote(folder[member[i]], out);
         mds_str_add(out, " ;;\n");
     }
     mds_str_add(out, "esac\nexec bash -l \"$run/job.sh\"\n");
 }
 
 /* "1234" gives 1234_2, "1234[].polaris" gives "1234[2].polaris", quoted for YAML. */
-static void job_of(const char *id, int i, char *out, size_t size)
+static void array_job_id(const char *id, int i, char *out, size_t size)
 {
     const char *hole = strstr(id, "[]");
 
@@ -140,7 +140,7 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
 
     MDS_TRY(mds_folder_make(o->folder, "sweep", place));
     MDS_TRY(mds_path_join(place, "array.sh", path));
-    write_script(all, folder, member, n, place, &script);
+    write_array_script(all, folder, member, n, place, &script);
     rc = script.failed ? mds_fail(MDS_EMEM, "no host memory for a script")
                        : mds_folder_write(place, "array.sh", 0, 0755, script.s);
     mds_str_fini(&script);
@@ -155,7 +155,7 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
     }
     printf("%s: %s, an array of %d run%s\n", place, id, n, mds_plural(n));
     for (int i = 0; i < n; i++) {
-        job_of(id, i, job, sizeof job);
+        array_job_id(id, i, job, sizeof job);
         mds_job_record(folder[member[i]], job);
     }
     return MDS_OK;
@@ -164,7 +164,7 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
 /* ---- all ---- */
 
 /* Counts what was submitted, or warns. */
-static void count(enum mds_rc rc, int n, const char *folder, int *submitted)
+static void count_submitted(enum mds_rc rc, int n, const char *folder, int *submitted)
 {
     if (rc == MDS_OK)
         *submitted += n;
@@ -173,8 +173,8 @@ static void count(enum mds_rc rc, int n, const char *folder, int *submitted)
                  n > 1 ? " and what goes with it" : "", mds_fail_text());
 }
 
-static void submit_all(const struct mds_launch_options *o, struct request *all,
-                       char *const *folder, int n, int *member, int *submitted)
+static void submit_groups(const struct mds_launch_options *o, struct request *all,
+                          char *const *folder, int n, int *member, int *submitted)
 {
     for (int i = 0; i < n; i++) {
         int alike = 0;
@@ -183,13 +183,14 @@ static void submit_all(const struct mds_launch_options *o, struct request *all,
             continue;
         for (int k = i; k < n; k++)
             if (k == i || (o->array && o->chain == 1 && !all[k].taken &&
-                           is_alike(&all[i], &all[k]))) {
+                           can_share_array(&all[i], &all[k]))) {
                 all[k].taken = 1;
                 member[alike++] = k;
             }
-        count(alike > 1 ? submit_array(o, all, folder, member, alike)
-                        : mds_job_chain(all[i].scheduler, folder[i], o->chain),
-              alike, folder[i], submitted);
+        count_submitted(
+            alike > 1 ? submit_array(o, all, folder, member, alike)
+                      : mds_job_submit_chain(all[i].scheduler, folder[i], o->chain),
+            alike, folder[i], submitted);
     }
 }
 
@@ -201,9 +202,9 @@ enum mds_rc mds_array_submit(const struct mds_launch_options *options,
     enum mds_rc rc = all && member ? MDS_OK : MDS_EMEM;
 
     for (int i = 0; i < count && !rc; i++)
-        rc = read_request(folder[i], &all[i]);
+        rc = read_script_request(folder[i], &all[i]);
     if (!rc)
-        submit_all(options, all, folder, count, member, submitted);
+        submit_groups(options, all, folder, count, member, submitted);
     for (int i = 0; i < count && all; i++)
         mds_str_fini(&all[i].head);
     free(member);

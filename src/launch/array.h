@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs whose folders and scripts are written, submitted together. */
+/* Submit several runs at once, as job arrays where the batch system has them. */
 #ifndef MDS_LAUNCH_ARRAY_H
 #define MDS_LAUNCH_ARRAY_H
 
 #include "launch/options.h"
 
-/* Submit folder[i]/job.sh: runs that ask a batch system for the same as one array of
- * jobs where it has arrays (PBS, Slurm), each run otherwise.  Not as arrays: chains,
- * and with options->array off.  *submitted counts runs; what is refused is warned of.
- */
+/* Submit folder[i]/job.sh of `count` runs.  On PBS and Slurm, runs with the same
+ * resource request become one job array, unless options->array is off or the runs are
+ * chains; the others are submitted one by one.  *submitted is the number of runs
+ * submitted; each one that is refused gives a warning. */
 enum mds_rc mds_array_submit(const struct mds_launch_options *options,
                              char *const *folder, int count, int *submitted);
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum mds_rc add_file(struct mds_placement *p, const char *source,
-                            const char *path)
+static enum mds_rc add_nodefile_finding(struct mds_placement *p, const char *source,
+                                        const char *path)
 {
     struct mds_finding *f = mds_placement_add(p, source);
 
@@ -17,7 +17,7 @@ static enum mds_rc add_file(struct mds_placement *p, const char *source,
     return MDS_OK;
 }
 
-static enum mds_rc add_slurm(struct mds_placement *p)
+static enum mds_rc add_slurm_finding(struct mds_placement *p)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     struct mds_finding *f;
@@ -45,9 +45,9 @@ enum mds_rc mds_find_batch(struct mds_placement *p)
     const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
 
     if (pbs && *pbs)
-        MDS_TRY(add_file(p, "PBS (PBS_NODEFILE)", pbs));
-    MDS_TRY(add_slurm(p));
+        MDS_TRY(add_nodefile_finding(p, "PBS (PBS_NODEFILE)", pbs));
+    MDS_TRY(add_slurm_finding(p));
     if (cobalt && *cobalt)
-        MDS_TRY(add_file(p, "Cobalt (COBALT_NODEFILE)", cobalt));
+        MDS_TRY(add_nodefile_finding(p, "Cobalt (COBALT_NODEFILE)", cobalt));
     return MDS_OK;
 }

@@ -4,7 +4,7 @@
 #include "config.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
-#include "launch/near.h"
+#include "launch/affinity.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
  * of second threads come after all cores.  Slurm counts what its administrator calls a
  * CPU, mostly hardware threads, and a step of too few gets half of the cores: in a job
  * it says how many it gave. */
-static int64_t depth(const struct mds_launch *l)
+static int64_t cores_per_rank(const struct mds_launch *l)
 {
     int cpus = l->machine->launcher.kind == MDS_LAUNCHER_SRUN
                    ? mds_slurm_list_entry(getenv("SLURM_JOB_CPUS_PER_NODE"), 0)
@@ -29,34 +29,34 @@ static int64_t depth(const struct mds_launch *l)
 }
 
 /* text up to a hole, what fills it, and the rest. */
-static int fill(const char *text, const char *hole, const char *with,
-                struct mds_words *out)
+static int expand_placeholder(const char *text, const char *hole, const char *with,
+                              struct mds_argv *out)
 {
     const char *at = strstr(text, hole);
 
     if (at)
-        mds_words_add(out, "%.*s%s%s", (int)(at - text), text, with, at + strlen(hole));
+        mds_argv_add(out, "%.*s%s%s", (int)(at - text), text, with, at + strlen(hole));
     return at != NULL;
 }
 
 /* Words of a profile, {depth} and {near} filled in; near: NULL where it cannot be. */
-static void add_words(const struct mds_launch *l, const char *text, const char *near,
-                      struct mds_words *out)
+static void add_template_words(const struct mds_launch *l, const char *text,
+                               const char *near, struct mds_argv *out)
 {
-    struct mds_words words = {0};
+    struct mds_argv words = {0};
     char threads[32];
 
-    snprintf(threads, sizeof threads, "%lld", (long long)depth(l));
-    mds_words_split(&words, text);
+    snprintf(threads, sizeof threads, "%lld", (long long)cores_per_rank(l));
+    mds_argv_add_split(&words, text);
     for (size_t i = 0; i < words.n; i++)
-        if (!fill(words.v[i], "{depth}", threads, out) &&
-            !(near && fill(words.v[i], "{near}", near, out)))
-            mds_words_add(out, "%s", words.v[i]);
+        if (!expand_placeholder(words.v[i], "{depth}", threads, out) &&
+            !(near && expand_placeholder(words.v[i], "{near}", near, out)))
+            mds_argv_add(out, "%s", words.v[i]);
     out->failed |= words.failed;
-    mds_words_fini(&words);
+    mds_argv_fini(&words);
 }
 
-static int is_listed(const char *list, int gpu)
+static int gpu_is_listed(const char *list, int gpu)
 {
     while (*list && atoi(list) != gpu) {
         list += strcspn(list, ",");
@@ -67,7 +67,7 @@ static int is_listed(const char *list, int gpu)
 
 /* Whether ranks take the last GPU first; of those that are visible by names
  * (GPU-1234...) they take the user's order. */
-static int is_reversed(const struct mds_launch *l, const char *visible)
+static int gpus_are_reversed(const struct mds_launch *l, const char *visible)
 {
     return l->machine->gpu.order == MDS_GPU_REVERSE && l->machine->node.gpus > 1 &&
            !(visible && visible[strspn(visible, "0123456789,")]);
@@ -75,59 +75,60 @@ static int is_reversed(const struct mds_launch *l, const char *visible)
 
 /* The GPU of each local rank, of those that are visible, or all; -1: none, or one with
  * a name. */
-static void list_order(const struct mds_launch *l, int order[MDS_NEAR_GPUS])
+static void list_gpu_order(const struct mds_launch *l, int order[MDS_AFFINITY_GPUS])
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int n = 0;
 
-    for (int i = 0; i < MDS_NEAR_GPUS; i++)
+    for (int i = 0; i < MDS_AFFINITY_GPUS; i++)
         order[i] = -1;
-    if (is_reversed(l, visible)) {
+    if (gpus_are_reversed(l, visible)) {
         for (int i = (int)l->machine->node.gpus; i-- > 0;)
-            if (!visible || !*visible || is_listed(visible, i))
+            if (!visible || !*visible || gpu_is_listed(visible, i))
                 order[n++] = i;
     } else if (visible) {
-        for (; *visible && n < MDS_NEAR_GPUS; n++) {
+        for (; *visible && n < MDS_AFFINITY_GPUS; n++) {
             order[n] = *visible >= '0' && *visible <= '9' ? atoi(visible) : -1;
             visible += strcspn(visible, ",");
             visible += *visible == ',';
         }
     } else {
-        for (; n < MDS_NEAR_GPUS; n++)
+        for (; n < MDS_AFFINITY_GPUS; n++)
             order[n] = n;
     }
 }
 
 /* Where each rank has a GPU and the cores near it are known they are given by name. */
-static void add_binding(const struct mds_launch *l, struct mds_words *out)
+static void add_binding(const struct mds_launch *l, struct mds_argv *out)
 {
     const struct mds_machine *m = l->machine;
-    int order[MDS_NEAR_GPUS], known = 0;
+    int order[MDS_AFFINITY_GPUS], known = 0;
     struct mds_str list = {0};
-    struct mds_near near;
+    struct mds_affinity near;
 
-    if (m->launcher.gpu_binding && m->node.gpus > 0 && l->per_node <= MDS_NEAR_GPUS) {
-        mds_near_find(&near);
-        list_order(l, order);
-        known = mds_near_list(&near, (enum mds_launcher)m->launcher.kind, order,
-                              (int)l->per_node, &list) == 0;
-        mds_near_fini(&near);
+    if (m->launcher.gpu_binding && m->node.gpus > 0 &&
+        l->per_node <= MDS_AFFINITY_GPUS) {
+        mds_affinity_find(&near);
+        list_gpu_order(l, order);
+        known = mds_affinity_list(&near, (enum mds_launcher)m->launcher.kind, order,
+                                  (int)l->per_node, &list) == 0;
+        mds_affinity_fini(&near);
     }
     out->failed |= list.failed;
-    add_words(l, known ? m->launcher.gpu_binding : m->launcher.binding,
-              known ? list.s : NULL, out);
+    add_template_words(l, known ? m->launcher.gpu_binding : m->launcher.binding,
+                       known ? list.s : NULL, out);
     mds_str_fini(&list);
 }
 
 /* CUDA_VISIBLE_DEVICES for ranks that do not take the visible GPUs as they stand. */
-static void add_order(const struct mds_launch *l, struct mds_str *out)
+static void add_gpu_order(const struct mds_launch *l, struct mds_str *out)
 {
-    int order[MDS_NEAR_GPUS];
+    int order[MDS_AFFINITY_GPUS];
 
-    if (!is_reversed(l, getenv("CUDA_VISIBLE_DEVICES")))
+    if (!gpus_are_reversed(l, getenv("CUDA_VISIBLE_DEVICES")))
         return;
-    list_order(l, order);
-    for (int i = 0; i < MDS_NEAR_GPUS && order[i] >= 0; i++)
+    list_gpu_order(l, order);
+    for (int i = 0; i < MDS_AFFINITY_GPUS && order[i] >= 0; i++)
         mds_str_add(out, "%s%d", i ? "," : "", order[i]);
 }
 
@@ -143,7 +144,7 @@ static int is_set_by_pbs(const char *name, const char *value)
 
 /* "{before}" of a value is what the variable was, and with nothing before no colon
  * either.  Without that hole what the user has set goes first. */
-static void add_variable(const struct mds_variable *v, struct mds_words *out)
+static void add_variable(const struct mds_variable *v, struct mds_argv *out)
 {
     static const char hole[] = "{before}";
     const char *now = getenv(v->name), *at = strstr(v->value, hole);
@@ -152,35 +153,35 @@ static void add_variable(const struct mds_variable *v, struct mds_words *out)
     if (now && (!*now || is_set_by_pbs(v->name, now)))
         now = NULL;
     if (!at) {
-        mds_words_add(out, "%s=%s", v->name, now ? now : v->value);
+        mds_argv_add(out, "%s=%s", v->name, now ? now : v->value);
         return;
     }
     if (!now && n > 0 && at[-1] == ':')
         n--;
-    mds_words_add(out, "%s=%.*s%s%s", v->name, n, v->value, now ? now : "",
-                  at + strlen(hole));
+    mds_argv_add(out, "%s=%.*s%s%s", v->name, n, v->value, now ? now : "",
+                 at + strlen(hole));
 }
 
 /* Each variable as `before`, then NAME=VALUE. */
 static void add_environment(const struct mds_launch *l, const char *before,
-                            struct mds_words *out)
+                            struct mds_argv *out)
 {
     struct mds_str gpus = {0};
 
     for (size_t i = 0; i < l->machine->variable_count; i++) {
-        mds_words_split(out, before);
+        mds_argv_add_split(out, before);
         add_variable(&l->machine->environment[i], out);
     }
-    add_order(l, &gpus);
+    add_gpu_order(l, &gpus);
     if (gpus.len) {
-        mds_words_split(out, before);
-        mds_words_add(out, "CUDA_VISIBLE_DEVICES=%s", gpus.s);
+        mds_argv_add_split(out, before);
+        mds_argv_add(out, "CUDA_VISIBLE_DEVICES=%s", gpus.s);
     }
     out->failed |= gpus.failed;
     mds_str_fini(&gpus);
 }
 
-static int has_environment(const struct mds_launch *l)
+static int sets_environment(const struct mds_launch *l)
 {
     return l->machine->variable_count > 0 || l->machine->gpu.order == MDS_GPU_REVERSE;
 }
@@ -188,7 +189,7 @@ static int has_environment(const struct mds_launch *l)
 /* The file the batch system wrote, or the user's, if all of its nodes are to be used.
  * Not one that says slots: some launchers cannot read them, others take them for a
  * limit. */
-static const char *whole_file(const struct mds_launch *l)
+static const char *unchanged_hostfile(const struct mds_launch *l)
 {
     static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
@@ -204,8 +205,8 @@ static const char *whole_file(const struct mds_launch *l)
 }
 
 /* "a,b" or, with slots, "a:4,b:4". */
-static void add_hosts(const struct mds_launch *l, const char *option, int slots,
-                      struct mds_words *out)
+static void add_host_list(const struct mds_launch *l, const char *option, int slots,
+                          struct mds_argv *out)
 {
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
     struct mds_str list = {0};
@@ -216,129 +217,129 @@ static void add_hosts(const struct mds_launch *l, const char *option, int slots,
             mds_str_add(&list, ":%lld", (long long)l->per_node);
     }
     if (list.len) {
-        mds_words_add(out, "%s", option);
-        mds_words_add(out, "%s", list.s);
+        mds_argv_add(out, "%s", option);
+        mds_argv_add(out, "%s", list.s);
     }
     out->failed |= list.failed;
     mds_str_fini(&list);
 }
 
-static void add_nodes(const struct mds_launch *l, const char *file_option,
-                      const char *list_option, int slots, struct mds_words *out)
+static void add_node_options(const struct mds_launch *l, const char *file_option,
+                             const char *list_option, int slots, struct mds_argv *out)
 {
-    const char *file = whole_file(l);
+    const char *file = unchanged_hostfile(l);
 
     if (file) {
-        mds_words_add(out, "%s", file_option);
-        mds_words_add(out, "%s", file);
+        mds_argv_add(out, "%s", file_option);
+        mds_argv_add(out, "%s", file);
     } else {
-        add_hosts(l, list_option, slots, out);
+        add_host_list(l, list_option, slots, out);
     }
 }
 
-static void add_count(const char *option, int64_t n, struct mds_words *out)
+static void add_count_option(const char *option, int64_t n, struct mds_argv *out)
 {
-    mds_words_add(out, "%s", option);
-    mds_words_add(out, "%lld", (long long)n);
+    mds_argv_add(out, "%s", option);
+    mds_argv_add(out, "%lld", (long long)n);
 }
 
 /* ---- launchers ---- */
 
 /* HPE PALS, mpiexec(1). */
-static void pals(const struct mds_launch *l, struct mds_words *out)
+static void add_pals_command(const struct mds_launch *l, struct mds_argv *out)
 {
-    mds_words_split(out, l->machine->launcher.flags);
-    add_count("-n", l->ranks, out);
-    add_count("--ppn", l->per_node, out);
-    add_nodes(l, "--hostfile", "--hosts", 0, out);
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    add_count_option("-n", l->ranks, out);
+    add_count_option("--ppn", l->per_node, out);
+    add_node_options(l, "--hostfile", "--hosts", 0, out);
     add_binding(l, out);
     add_environment(l, "--env", out);
 }
 
 /* MPICH's mpiexec.hydra. */
-static void hydra(const struct mds_launch *l, struct mds_words *out)
+static void add_hydra_command(const struct mds_launch *l, struct mds_argv *out)
 {
-    mds_words_split(out, l->machine->launcher.flags);
-    add_count("-n", l->ranks, out);
-    add_count("-ppn", l->per_node, out);
-    add_nodes(l, "-f", "-hosts", 0, out);
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    add_count_option("-n", l->ranks, out);
+    add_count_option("-ppn", l->per_node, out);
+    add_node_options(l, "-f", "-hosts", 0, out);
     add_binding(l, out);
-    if (has_environment(l)) {
-        mds_words_add(out, "env");
+    if (sets_environment(l)) {
+        mds_argv_add(out, "env");
         add_environment(l, "", out);
     }
 }
 
 /* Open MPI's mpirun(1). */
-static void openmpi(const struct mds_launch *l, struct mds_words *out)
+static void add_openmpi_command(const struct mds_launch *l, struct mds_argv *out)
 {
-    struct mds_words names = {0};
+    struct mds_argv names = {0};
 
-    mds_words_split(out, l->machine->launcher.flags);
-    add_nodes(l, "--hostfile", "--host", 1, out);
-    add_count("-n", l->ranks, out);
-    add_count("-npernode", l->per_node, out);
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    add_node_options(l, "--hostfile", "--host", 1, out);
+    add_count_option("-n", l->ranks, out);
+    add_count_option("-npernode", l->per_node, out);
     add_binding(l, out);
-    mds_words_split(&names, l->machine->launcher.pass);
+    mds_argv_add_split(&names, l->machine->launcher.pass);
     for (size_t i = 0; i < names.n; i++) {
-        mds_words_add(out, "-x");
-        mds_words_add(out, "%s", names.v[i]);
+        mds_argv_add(out, "-x");
+        mds_argv_add(out, "%s", names.v[i]);
     }
     out->failed |= names.failed;
-    mds_words_fini(&names);
+    mds_argv_fini(&names);
     add_environment(l, "-x", out);
 }
 
 /* Slurm's srun(1).  It hands its own environment on.  Unless told so it lets the other
  * ranks wait for one that was killed until the job's time is over. */
-static void srun(const struct mds_launch *l, struct mds_words *out)
+static void add_srun_command(const struct mds_launch *l, struct mds_argv *out)
 {
-    mds_words_split(out, l->machine->launcher.flags);
-    mds_words_add(out, "--kill-on-bad-exit=1");
-    add_count("-N", l->nodes, out);
-    add_count("-n", l->ranks, out);
-    mds_words_add(out, "--ntasks-per-node=%lld", (long long)l->per_node);
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    mds_argv_add(out, "--kill-on-bad-exit=1");
+    add_count_option("-N", l->nodes, out);
+    add_count_option("-n", l->ranks, out);
+    mds_argv_add(out, "--ntasks-per-node=%lld", (long long)l->per_node);
     if (l->options->hostfile ||
         (mds_placement_hosts(&l->placement) &&
          l->nodes < (int64_t)mds_placement_hosts(&l->placement)->count))
-        add_hosts(l, "-w", 0, out);
+        add_host_list(l, "-w", 0, out);
     add_binding(l, out);
 }
 
 /* What the MPI standard says of mpiexec. */
-static void plain(const struct mds_launch *l, struct mds_words *out)
+static void add_plain_command(const struct mds_launch *l, struct mds_argv *out)
 {
-    mds_words_split(out, l->machine->launcher.flags);
-    add_count("-n", l->ranks, out);
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    add_count_option("-n", l->ranks, out);
     add_binding(l, out);
 }
 
 /* Launchers that hand on the environment they have: srun, and on one host all. */
-static int hands_on(enum mds_launcher kind)
+static int launcher_passes_environment(enum mds_launcher kind)
 {
     return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_PLAIN;
 }
 
 /* The program beside this one, else by its name alone: the shell's path finds it. */
-static void add_program(const struct mds_launch *l, struct mds_words *out)
+static void add_program(const struct mds_launch *l, struct mds_argv *out)
 {
     char here[PATH_MAX], path[PATH_MAX + 16] = "";
 
     if (l->options->program) {
-        mds_words_add(out, "%s", l->options->program);
+        mds_argv_add(out, "%s", l->options->program);
         return;
     }
     if (mds_folder_of_program(here, sizeof here) == 0)
         snprintf(path, sizeof path, "%s/mds_pretrain", here);
     if (access(path, X_OK) == 0)
-        mds_words_add(out, "%s", path);
+        mds_argv_add(out, "%s", path);
     else
-        mds_words_add(out, "mds_pretrain");
+        mds_argv_add(out, "mds_pretrain");
 }
 
 /* Without a word from profile or user: the launcher of the MPI that mds_pretrain was
  * built with, which where there are several may not be the mpiexec found first. */
-static const char *launcher_of(const struct mds_launch *l)
+static const char *launcher_command(const struct mds_launch *l)
 {
     if (l->options->command)
         return l->options->command;
@@ -348,12 +349,14 @@ static const char *launcher_of(const struct mds_launch *l)
 }
 
 enum mds_rc mds_launch_command(const struct mds_launch *l,
-                               const struct mds_words *arguments, struct mds_words *out)
+                               const struct mds_argv *arguments, struct mds_argv *out)
 {
-    static void (*const write[])(const struct mds_launch *, struct mds_words *) = {
-        [MDS_LAUNCHER_PLAIN] = plain, [MDS_LAUNCHER_PALS] = pals,
-        [MDS_LAUNCHER_HYDRA] = hydra, [MDS_LAUNCHER_OPENMPI] = openmpi,
-        [MDS_LAUNCHER_SRUN] = srun,
+    static void (*const write[])(const struct mds_launch *, struct mds_argv *) = {
+        [MDS_LAUNCHER_PLAIN] = add_plain_command,
+        [MDS_LAUNCHER_PALS] = add_pals_command,
+        [MDS_LAUNCHER_HYDRA] = add_hydra_command,
+        [MDS_LAUNCHER_OPENMPI] = add_openmpi_command,
+        [MDS_LAUNCHER_SRUN] = add_srun_command,
     };
     const struct mds_machine *m = l->machine;
 
@@ -363,14 +366,15 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
             "profile %s starts ranks on one host only, and there are %lld "
             "nodes; give --machine, or a profile with another launcher.kind",
             m->name, (long long)l->nodes);
-    if (hands_on((enum mds_launcher)m->launcher.kind) && has_environment(l)) {
-        mds_words_add(out, "env");
+    if (launcher_passes_environment((enum mds_launcher)m->launcher.kind) &&
+        sets_environment(l)) {
+        mds_argv_add(out, "env");
         add_environment(l, "", out);
     }
-    mds_words_split(out, launcher_of(l));
+    mds_argv_add_split(out, launcher_command(l));
     write[m->launcher.kind](l, out);
     add_program(l, out);
     for (size_t i = 0; i < arguments->n; i++)
-        mds_words_add(out, "%s", arguments->v[i]);
+        mds_argv_add(out, "%s", arguments->v[i]);
     return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The GPUs of this host. */
-#include "launch/ask.h"
+#include "launch/capture.h"
 #include "launch/placement.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int read_gpu(char *line, struct mds_gpus *g)
     return 1;
 }
 
-int mds_gpus_ask(struct mds_gpus *g)
+int mds_gpus_detect(struct mds_gpus *g)
 {
     static const char *const command[] = {"nvidia-smi", "--query-gpu=name,memory.total",
                                           "--format=csv,noheader,nounits", NULL};
@@ -52,7 +52,7 @@ int mds_gpus_ask(struct mds_gpus *g)
     char *rest;
 
     *g = (struct mds_gpus){.count = 0};
-    if (mds_ask(command, MDS_NVIDIA_SMI_S, &answer))
+    if (mds_capture_output(command, MDS_NVIDIA_SMI_S, &answer))
         return 0;
     for (char *line = answer.s ? strtok_r(answer.s, "\n", &rest) : NULL; line;
          line = strtok_r(NULL, "\n", &rest))

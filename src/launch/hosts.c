@@ -19,7 +19,7 @@ void mds_hosts_fini(struct mds_hosts *h)
     *h = (struct mds_hosts){0};
 }
 
-static enum mds_rc add(struct mds_hosts *h, const char *name, int slots)
+static enum mds_rc append_host(struct mds_hosts *h, const char *name, int slots)
 {
     char **names;
     int *counts;
@@ -44,7 +44,7 @@ static enum mds_rc add(struct mds_hosts *h, const char *name, int slots)
 /* ---- Slurm's form ---- */
 
 /* Of "text" the part before the first comma that is outside of brackets. */
-static size_t word_length(const char *text)
+static size_t hostlist_item_length(const char *text)
 {
     int depth = 0;
     size_t n = 0;
@@ -54,8 +54,8 @@ static size_t word_length(const char *text)
     return n;
 }
 
-static enum mds_rc expand_word(const char *head, const char *rest,
-                               struct mds_hosts *out);
+static enum mds_rc expand_hostlist_item(const char *head, const char *rest,
+                                        struct mds_hosts *out);
 
 /* "1-3" or "07" of a bracket: each number, then what follows the bracket. */
 static enum mds_rc expand_range(const char *head, const char *range, const char *rest,
@@ -80,7 +80,7 @@ static enum mds_rc expand_range(const char *head, const char *range, const char 
 
         if (snprintf(name, sizeof name, "%s%0*ld", head, width, i) >= MAX_NAME)
             return mds_fail(MDS_EUSER, "a name of more than %d bytes", MAX_NAME - 1);
-        MDS_TRY(expand_word(name, rest, out));
+        MDS_TRY(expand_hostlist_item(name, rest, out));
     }
     return MDS_OK;
 }
@@ -102,8 +102,8 @@ static enum mds_rc expand_bracket(const char *head, const char *open, const char
 }
 
 /* head is expanded, rest is not. */
-static enum mds_rc expand_word(const char *head, const char *rest,
-                               struct mds_hosts *out)
+static enum mds_rc expand_hostlist_item(const char *head, const char *rest,
+                                        struct mds_hosts *out)
 {
     const char *open = strchr(rest, '['), *close = open ? strchr(open, ']') : NULL;
     char name[MAX_NAME];
@@ -113,19 +113,19 @@ static enum mds_rc expand_word(const char *head, const char *rest,
         return mds_fail(MDS_EUSER, "a name of more than %d bytes", MAX_NAME - 1);
     if (!open)
         return strchr(rest, ']') ? mds_fail(MDS_EUSER, "'%s': ] without [", rest)
-                                 : add(out, name, 1);
+                                 : append_host(out, name, 1);
     if (!close || close == open + 1)
         return mds_fail(MDS_EUSER, "'%s': %s", rest,
                         close ? "nothing between [ and ]" : "[ without ]");
     return expand_bracket(name, open + 1, close, out);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static enum mds_rc check_twice(const struct mds_hosts *h)
+static enum mds_rc reject_duplicates(const struct mds_hosts *h)
 {
     char **sorted = mds_zalloc(h->count, sizeof *sorted);
     enum mds_rc rc = sorted ? MDS_OK : MDS_EMEM;
@@ -133,7 +133,7 @@ static enum mds_rc check_twice(const struct mds_hosts *h)
     if (rc)
         return rc;
     memcpy(sorted, h->name, h->count * sizeof *sorted);
-    qsort(sorted, h->count, sizeof *sorted, by_name);
+    qsort(sorted, h->count, sizeof *sorted, compare_names);
     for (size_t i = 1; i < h->count && !rc; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             rc = mds_fail(MDS_EUSER, "node %s stands there a second time", sorted[i]);
@@ -148,20 +148,20 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
     char why[512];
 
     for (const char *p = text; !rc && *p;) {
-        size_t n = word_length(p);
+        size_t n = hostlist_item_length(p);
         char *word = strndup(p, n);
 
         if (n == 0 || !word)
             rc = mds_fail(MDS_EUSER, "an empty name");
         else
-            rc = expand_word("", word, &h);
+            rc = expand_hostlist_item("", word, &h);
         free(word);
         p += n + (p[n] == ',');
     }
     if (!rc && h.count == 0)
         rc = mds_fail(MDS_EUSER, "no names");
     if (!rc)
-        rc = check_twice(&h);
+        rc = reject_duplicates(&h);
     if (rc) {
         snprintf(why, sizeof why, "%s", mds_fail_text());
         mds_hosts_fini(&h);
@@ -178,7 +178,7 @@ struct lines {
     int strict, line, blank; /* blank: the last blank line, or 0 */
 };
 
-static size_t find(const struct mds_hosts *h, const char *name)
+static size_t find_host(const struct mds_hosts *h, const char *name)
 {
     size_t i = 0;
 
@@ -191,7 +191,7 @@ static size_t find(const struct mds_hosts *h, const char *name)
 }
 
 /* "name", "name slots=N", "name:N"; N in *slots, 0 if none is said. */
-static int split_line(char *line, char **name, int *slots)
+static int split_hostfile_line(char *line, char **name, int *slots)
 {
     char *more;
 
@@ -218,7 +218,8 @@ static int split_line(char *line, char **name, int *slots)
     return 0;
 }
 
-static enum mds_rc take_line(struct lines *l, char *line, struct mds_hosts *out)
+static enum mds_rc parse_hostfile_line(struct lines *l, char *line,
+                                       struct mds_hosts *out)
 {
     char *name;
     int slots;
@@ -232,13 +233,13 @@ static enum mds_rc take_line(struct lines *l, char *line, struct mds_hosts *out)
     if (l->blank && l->strict)
         return mds_fail(MDS_EUSER, "%s:%d: a blank line between nodes; delete it",
                         l->path, l->blank);
-    if (split_line(line, &name, &slots))
+    if (split_hostfile_line(line, &name, &slots))
         return mds_fail(MDS_EUSER, "%s:%d: must be a node's name, or NAME slots=N",
                         l->path, l->line);
-    at = find(out, name);
+    at = find_host(out, name);
     out->said |= slots > 0 || at < out->count;
     if (at == out->count)
-        return add(out, name, slots ? slots : 1);
+        return append_host(out, name, slots ? slots : 1);
     if (l->strict)
         return mds_fail(MDS_EUSER,
                         "%s:%d: node %s stands there a second time; delete "
@@ -261,7 +262,7 @@ enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
         return mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
     while (!rc && getline(&line, &room, f) > 0) {
         l.line++;
-        rc = take_line(&l, line, &h);
+        rc = parse_hostfile_line(&l, line, &h);
     }
     if (!rc && !feof(f))
         rc = mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of nodes, in the forms that batch systems and users write them. */
+/* Node lists, in the formats that batch systems and users write. */
 #ifndef MDS_LAUNCH_HOSTS_H
 #define MDS_LAUNCH_HOSTS_H
 
@@ -10,20 +10,20 @@
 /* Nodes in order, each once.  Zero-initialise. */
 struct mds_hosts {
     char **name;
-    int *slots; /* ranks it takes: how often it stood there, or what slots= says */
+    int *slots; /* ranks per node: how often it is listed, or its slots= */
     size_t count;
-    int said; /* a file says slots= of one, or has one more than once */
+    int said; /* the file gives slots: by slots=, or by repeating a node */
 };
 
 void mds_hosts_fini(struct mds_hosts *h);
 
-/* Slurm's form: "a,node[1-3,07],rack[1-2]n[0-3]".  MDS_EUSER names what cannot be read,
- * with at most 100000 nodes. */
+/* Expand a Slurm node list, "a,node[1-3,07],rack[1-2]n[0-3]", to at most 100000 nodes.
+ * MDS_EUSER quotes the part that cannot be parsed. */
 enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);
 
-/* A file with one node a line: "name", "name slots=N" or "name:N".  Batch systems
- * repeat a node once per rank it takes; with strict that is MDS_EUSER, as is a blank
- * line in between, "path:line" either way.  An empty file is MDS_EUSER. */
+/* Read a hostfile with one node per line: "name", "name slots=N" or "name:N".  Batch
+ * systems repeat a node once per rank.  With strict a repeated node and a blank line
+ * between nodes are MDS_EUSER, with "path:line".  So is an empty file, always. */
 enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out);
 
 #endif

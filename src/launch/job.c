@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
-#include "launch/dialect.h"
+#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 /* ---- limits ---- */
 
 /* What a message shows of a value: its first line. */
-static int shown(const char *text)
+static int first_line_length(const char *text)
 {
     return (int)strcspn(text, "\n\r");
 }
 
-static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
+static void fault_unknown_queue(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
     const char *names[64], *near = NULL;
@@ -39,11 +39,12 @@ static void unknown_queue(const struct mds_job *j, struct mds_diag *diag)
         near = mds_str_nearest(j->queue, names, n);
     if (near)
         mds_diag_fault(diag, NULL, "queue %.*s is not one of %s; did you mean %s?",
-                       shown(j->queue), j->queue, m->name, near);
+                       first_line_length(j->queue), j->queue, m->name, near);
     else if (j->queue)
-        mds_diag_fault(
-            diag, NULL, "queue %.*s is not one of %s: %s; another goes into %s",
-            shown(j->queue), j->queue, m->name, all.s ? all.s : "none", m->path);
+        mds_diag_fault(diag, NULL,
+                       "queue %.*s is not one of %s: %s; another goes into %s",
+                       first_line_length(j->queue), j->queue, m->name,
+                       all.s ? all.s : "none", m->path);
     else
         mds_diag_fault(diag, NULL, "no queue of %s; give --queue (QUEUE): %s", m->name,
                        all.s ? all.s : "none");
@@ -96,7 +97,7 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *first,
 
 /* The job would run here and now; who names a queue or more nodes than there are did
  * not mean that, and may be on the login node of a machine without a profile. */
-static void check_no_scheduler(const struct mds_job *j, struct mds_diag *diag)
+static void check_without_scheduler(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
     int64_t asked = j->launch->options->nodes_asked;
@@ -113,11 +114,11 @@ static void check_no_scheduler(const struct mds_job *j, struct mds_diag *diag)
 
 /* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j.  Where a shell
  * starts the job one line will do. */
-static int is_name(const char *text, enum mds_scheduler scheduler)
+static int is_valid_job_name(const char *text, enum mds_scheduler scheduler)
 {
     if (scheduler == MDS_SCHEDULER_NONE)
-        return !text[shown(text)];
-    return mds_is_plain(text) && !strpbrk(text, ":,%");
+        return !text[first_line_length(text)];
+    return mds_shell_is_plain(text) && !strpbrk(text, ":,%");
 }
 
 static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
@@ -125,11 +126,11 @@ static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
 {
     char here[MDS_PATH_SIZE];
 
-    if (!is_name(j->folder, scheduler))
+    if (!is_valid_job_name(j->folder, scheduler))
         mds_diag_fault(diag, NULL,
                        "folder '%.*s' (--runs, --name): batch systems take no such "
                        "name; use letters, digits and _.-",
-                       shown(j->folder), j->folder);
+                       first_line_length(j->folder), j->folder);
     if (scheduler == MDS_SCHEDULER_SLURM && j->folder[0] != '/' &&
         getcwd(here, sizeof here) && strpbrk(here, "%\\"))
         mds_diag_fault(diag, NULL,
@@ -144,11 +145,11 @@ static void check_project(const char *project, struct mds_diag *diag)
 {
     if (!project)
         mds_diag_fault(diag, NULL, "no project; give --project (PROJECT)");
-    else if (!mds_is_plain(project))
+    else if (!mds_shell_is_plain(project))
         mds_diag_fault(diag, NULL,
                        "project '%.*s' (--project, PROJECT): must be letters, digits "
                        "and _.-",
-                       shown(project), project);
+                       first_line_length(project), project);
 }
 
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
@@ -158,13 +159,13 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 
     check_folder(j, (enum mds_scheduler)m->batch.scheduler, diag);
     if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
-        check_no_scheduler(j, diag);
+        check_without_scheduler(j, diag);
         return;
     }
     if (q)
         check_queue(j, q, diag);
     else
-        unknown_queue(j, diag);
+        fault_unknown_queue(j, diag);
     if (j->walltime_s <= 0)
         mds_diag_fault(diag, NULL,
                        "no walltime; give --walltime (DURATION), such as "
@@ -177,8 +178,8 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 /* ---- submission ---- */
 
 /* log: where the words of the command went, if not here; or NULL. */
-static enum mds_rc read_id(FILE *f, const char *command, const char *log, char *id,
-                           size_t size)
+static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, char *id,
+                               size_t size)
 {
     char line[512] = "", last[512] = "";
     int status;
@@ -209,7 +210,7 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
                            const char *path, const char *after, int more, char *id,
                            size_t size)
 {
-    const struct mds_dialect *d = mds_dialect_of(scheduler);
+    const struct mds_batch_syntax *d = mds_batch_syntax_of(scheduler);
     const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
     struct mds_str command = {0};
     enum mds_rc rc;
@@ -218,10 +219,10 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     mds_str_add(&command, "%s ", d->submit);
     if (after && d->after)
         mds_str_add(&command, "%s%s ", d->after, after);
-    mds_quote(path, &command);
+    mds_shell_quote(path, &command);
     if (log) {
         mds_str_add(&command, " >");
-        mds_quote(log, &command);
+        mds_shell_quote(log, &command);
         mds_str_add(&command, "/job.log 2>&1 %s && echo local",
                     more ? "|| [ $? -eq 85 ]" : "");
     }
@@ -231,7 +232,7 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     }
     fflush(stdout);
     f = popen(command.s, "re");
-    rc = f ? read_id(f, command.s, log, id, size)
+    rc = f ? read_job_id(f, command.s, log, id, size)
            : mds_fail(MDS_EIO, "%s: %s", command.s, strerror(errno));
     mds_str_fini(&command);
     return rc;
@@ -251,7 +252,8 @@ void mds_job_record(const char *folder, const char *ids)
     mds_str_fini(&text);
 }
 
-enum mds_rc mds_job_chain(enum mds_scheduler scheduler, const char *folder, int64_t n)
+enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
+                                 int64_t n)
 {
     struct mds_str ids = {0};
     char id[128] = "", path[MDS_PATH_SIZE];

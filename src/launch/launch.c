@@ -6,7 +6,7 @@
 #include "ckpt/configuration.h"
 #include "data/paths.h"
 #include "data/source.h"
-#include "launch/dialect.h"
+#include "launch/batch_syntax.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static enum mds_rc count_per_node(struct mds_launch *l)
 }
 
 /* Before a job the number of ranks says how many nodes to ask for. */
-static int64_t nodes_wanted(const struct mds_launch *l, int job)
+static int64_t nodes_to_ask_for(const struct mds_launch *l, int job)
 {
     const struct mds_launch_options *o = l->options;
 
@@ -55,7 +55,7 @@ static enum mds_rc count_nodes(struct mds_launch *l, int job)
 {
     int64_t there = l->placement.nodes;
 
-    l->nodes = nodes_wanted(l, job);
+    l->nodes = nodes_to_ask_for(l, job);
     if (l->nodes > l->machine->node.count &&
         l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
         mds_warn("%lld nodes, but %s has %lld by its profile (node.count)",
@@ -101,8 +101,8 @@ static enum mds_rc count_ranks(struct mds_launch *l)
 
 /* localhost's profile says nothing of GPUs: what this host has is taken from nvidia-smi
  * and the profile that knows such GPUs, unless all are hidden. */
-static enum mds_rc take_gpus(struct mds_launch *l, const struct mds_gpus *here,
-                             struct mds_diag *diag)
+static enum mds_rc take_detected_gpus(struct mds_launch *l, const struct mds_gpus *here,
+                                      struct mds_diag *diag)
 {
     const struct mds_machine *was = l->machine;
 
@@ -125,14 +125,14 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     struct mds_launch l = {.options = options};
     struct mds_diag diag = {0};
     struct mds_gpus here;
-    int known = mds_gpus_ask(&here);
+    int known = mds_gpus_detect(&here);
     char host[MDS_HOST_SIZE];
     enum mds_rc rc;
 
     mds_host_name(host);
     rc = mds_machine_find(options->machine, host, &diag, &l.machine);
     if (!rc)
-        rc = take_gpus(&l, &here, &diag);
+        rc = take_detected_gpus(&l, &here, &diag);
     mds_diag_fini(&diag);
     if (!rc)
         rc = mds_placement_find(l.machine, options->hostfile, known ? &here : NULL,
@@ -147,7 +147,7 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     if (rc)
         goto fini_placement;
     for (int i = 0; i < argc; i++)
-        mds_words_add(&l.asked, "%s", argv[i]);
+        mds_argv_add(&l.asked, "%s", argv[i]);
     *out = l;
     return MDS_OK;
 
@@ -160,7 +160,7 @@ destroy_machine:
 
 void mds_launch_close(struct mds_launch *l)
 {
-    mds_words_fini(&l->asked);
+    mds_argv_fini(&l->asked);
     mds_placement_fini(&l->placement);
     mds_machine_destroy(l->machine);
 }
@@ -187,8 +187,8 @@ static enum mds_rc check_gpus(const struct mds_launch *l,
         (long long)there);
 }
 
-static enum mds_rc check_type(const struct mds_launch *l,
-                              const struct mds_config_run *run)
+static enum mds_rc check_dtype(const struct mds_launch *l,
+                               const struct mds_config_run *run)
 {
     const struct mds_machine *m = l->machine;
 
@@ -238,20 +238,20 @@ static enum mds_rc check_action(const struct mds_launch *l,
     return MDS_OK;
 }
 
-enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
+enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
                               int say, struct mds_config_run **out)
 {
-    struct mds_words argv = {0};
+    struct mds_argv argv = {0};
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
     *out = NULL;
-    mds_words_split(&argv, "mds_pretrain --machine");
-    mds_words_add(&argv, "%s", l->machine->path);
+    mds_argv_add_split(&argv, "mds_pretrain --machine");
+    mds_argv_add(&argv, "%s", l->machine->path);
     for (size_t i = 0; i < l->asked.n; i++)
-        mds_words_add(&argv, "%s", l->asked.v[i]);
+        mds_argv_add(&argv, "%s", l->asked.v[i]);
     for (size_t i = 0; extra && i < extra->n; i++)
-        mds_words_add(&argv, "%s", extra->v[i]);
+        mds_argv_add(&argv, "%s", extra->v[i]);
     rc = argv.failed || l->asked.failed
              ? mds_fail(MDS_EMEM, "no host memory for arguments")
              : mds_config_read((int)argv.n, argv.v, &diag, out);
@@ -261,27 +261,27 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words
         rc = mds_ckpt_take_model(*out, &diag);
     if (!rc) {
         default_nvme_path(l, *out, say, &diag);
-        mds_launch_vocab(*out, say);
+        mds_launch_read_vocab(*out, say);
     }
     if (!rc && say)
         mds_diag_log(&diag);
     if (!rc)
         rc = check_gpus(l, *out);
     if (!rc)
-        rc = check_type(l, *out);
+        rc = check_dtype(l, *out);
     if (rc && *out) {
         mds_config_run_destroy(*out);
         *out = NULL;
     }
     mds_diag_fini(&diag);
-    mds_words_fini(&argv);
+    mds_argv_fini(&argv);
     return rc;
 }
 
 /* ---- which layout ---- */
 
 /* Whether sizes are left to a plan. */
-static int is_open(const struct mds_launch *l, const struct mds_config_run *run)
+static int is_layout_open(const struct mds_launch *l, const struct mds_config_run *run)
 {
     const struct mds_settings *s = &run->settings;
 
@@ -314,8 +314,9 @@ enum mds_rc mds_launch_request(const struct mds_launch *l,
 }
 
 /* The winner's options, in *chosen. */
-static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run *run,
-                        struct mds_words *chosen)
+static enum mds_rc choose_planned_layout(const struct mds_launch *l,
+                                         const struct mds_config_run *run,
+                                         struct mds_argv *chosen)
 {
     struct mds_plan_request r;
     struct mds_diag diag = {0};
@@ -341,15 +342,16 @@ static enum mds_rc plan(const struct mds_launch *l, const struct mds_config_run 
                  from ? ", from " : "", from ? p.origin : "");
         mds_str_fini(&text);
         mds_layout_options(&p.fits[0].layout, p.fixed, &text);
-        mds_words_split(chosen, text.s);
+        mds_argv_add_split(chosen, text.s);
     }
     mds_str_fini(&text);
     mds_plan_fini(&p);
     return rc;
 }
 
-static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_run *run,
-                           struct mds_estimate *e)
+static enum mds_rc predict_step(const struct mds_launch *l,
+                                const struct mds_config_run *run,
+                                struct mds_estimate *e)
 {
     struct mds_config c = run->config;
 
@@ -361,7 +363,7 @@ static enum mds_rc predict(const struct mds_launch *l, const struct mds_config_r
 }
 
 /* What would fit, around what is set. */
-static void advise(const struct mds_launch *l)
+static void print_layouts_that_fit(const struct mds_launch *l)
 {
     struct mds_config_run *asked = NULL;
     struct mds_plan_request r;
@@ -386,7 +388,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
 
     if (e->fits)
         return MDS_OK;
-    advise(l);
+    print_layouts_that_fit(l);
     mds_format_bytes((double)e->device_bytes, need, sizeof need);
     mds_format_bytes((double)e->device_limit, have, sizeof have);
     if (e->device_bytes <= e->device_limit) {
@@ -401,7 +403,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
         (long long)l->ranks, mds_plural(l->ranks), need, have);
 }
 
-static void warn_of_missing(const char *path)
+static void warn_of_missing_path(const char *path)
 {
     if (mds_source_is_there(path))
         return;
@@ -424,7 +426,7 @@ static enum mds_rc check_paths(const char *option, const char *text)
                           "cannot hand on",
                           option);
         else
-            warn_of_missing(paths.path[i]);
+            warn_of_missing_path(paths.path[i]);
     mds_paths_fini(&paths);
     return rc;
 }
@@ -443,7 +445,7 @@ static enum mds_rc check_data(const struct mds_data_config *d)
  * in jobs. */
 static int is_worth_comparing(const struct mds_launch *l)
 {
-    const struct mds_dialect *d = mds_dialect_of(l->machine->batch.scheduler);
+    const struct mds_batch_syntax *d = mds_batch_syntax_of(l->machine->batch.scheduler);
     const struct mds_launch_options *o = l->options;
     int is_cell = o->write && o->tag, in_job = d && d->id && getenv(d->id);
 
@@ -485,7 +487,8 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
 
 /* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
  * are not here: each rank looks at its own, this is a rehearsal. */
-static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *run)
+static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
+                                     struct mds_config_run *run)
 {
     struct mds_diag diag = {0};
     int printed = l->options->print;
@@ -511,8 +514,8 @@ static enum mds_rc resolve(const struct mds_launch *l, struct mds_config_run *ru
  * as long as all others need for a micro-batch, there and back, elsewhere for a block:
  * at long sequences more than the limit that serves otherwise.  Then that is twice what
  * is predicted. */
-static void add_limit(const struct mds_config_run *run, const struct mds_estimate *e,
-                      struct mds_words *arguments)
+static void add_timeout(const struct mds_config_run *run, const struct mds_estimate *e,
+                        struct mds_argv *arguments)
 {
     const struct mds_config *c = &run->config;
     double passes = e->compute_s + e->tensor_s + e->sequence_s + e->pipeline_s;
@@ -524,13 +527,13 @@ static void add_limit(const struct mds_config_run *run, const struct mds_estimat
     if (60 * minutes <= c->parallel.timeout_s ||
         mds_settings_of(&run->settings, "parallel.timeout")->level > MDS_LEVEL_DERIVED)
         return;
-    mds_words_add(arguments, "--distributed-timeout-minutes");
-    mds_words_add(arguments, "%.0f", minutes);
+    mds_argv_add(arguments, "--distributed-timeout-minutes");
+    mds_argv_add(arguments, "%.0f", minutes);
 }
 
 /* A plan's layout has other data-parallel ranks than that of a script, and so another
  * batch where nobody sets it. */
-static void tell_batch(const struct mds_config_run *run)
+static void log_batch_of_plan(const struct mds_config_run *run)
 {
     long long global = run->config.batch.global;
 
@@ -540,30 +543,31 @@ static void tell_batch(const struct mds_config_run *run)
              mds_plural(run->config.parallel.data));
 }
 
-enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
-                              struct mds_estimate *out)
+enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,
+                                     struct mds_argv *arguments,
+                                     struct mds_estimate *out)
 {
     struct mds_config_run *run = NULL;
-    struct mds_words chosen = {0};
+    struct mds_argv chosen = {0};
     enum mds_rc rc;
     int open, sized;
 
     MDS_TRY(mds_launch_config(l, NULL, 1, &run));
-    open = is_open(l, run);
+    open = is_layout_open(l, run);
     sized = mds_settings_of(&run->settings, "batch.global")->level > MDS_LEVEL_DERIVED;
     if (open) {
-        rc = plan(l, run, &chosen);
+        rc = choose_planned_layout(l, run, &chosen);
         mds_config_run_destroy(run);
         if (!rc)
             rc = mds_launch_config(l, &chosen, 0, &run);
         if (rc)
             goto fini_chosen;
     }
-    rc = resolve(l, run);
+    rc = resolve_for_ranks(l, run);
     if (!rc && open && !sized)
-        tell_batch(run);
+        log_batch_of_plan(run);
     if (!rc)
-        rc = predict(l, run, out);
+        rc = predict_step(l, run, out);
     if (!rc && l->options->check_memory)
         rc = check_memory(l, out);
     if (!rc && !open)
@@ -571,9 +575,9 @@ enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *argu
     if (!rc)
         rc = mds_launch_arguments(l, run, arguments);
     if (!rc)
-        add_limit(run, out, arguments);
+        add_timeout(run, out, arguments);
     mds_config_run_destroy(run);
 fini_chosen:
-    mds_words_fini(&chosen);
+    mds_argv_fini(&chosen);
     return rc;
 }

@@ -1,64 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From what a user asked for to the words of a launcher's command. */
+/* From the user's options to the launcher command that starts the ranks. */
 #ifndef MDS_LAUNCH_LAUNCH_H
 #define MDS_LAUNCH_LAUNCH_H
 
 #include "config/options.h"
 #include "launch/options.h"
 #include "launch/placement.h"
-#include "launch/words.h"
+#include "launch/argv.h"
 #include "plan/machine.h"
 #include "plan/plan.h"
 #include "plan/predict.h"
 
 #include <stdint.h>
 
-/* What one start of mds_launch is about. */
+/* The state of one mds_launch. */
 struct mds_launch {
     const struct mds_launch_options *options; /* borrowed */
     struct mds_machine *machine;
     struct mds_placement placement;
     int64_t nodes, per_node, ranks;
-    struct mds_words asked; /* mds_pretrain's words as the user gave them, after argv[0]
+    struct mds_argv asked; /* mds_pretrain's words as the user gave them, after argv[0]
                                and --machine */
 };
 
-/* Find machine and nodes.  asked: mds_pretrain's arguments, borrowed for the call.
- * job: the nodes are those to ask a batch system for, not those of this job. */
+/* Find the machine profile and the nodes.  argv: mds_pretrain's arguments, borrowed for
+ * the call.  job: the nodes to request from a batch system, not those of this job. */
 enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
                             char *const *argv, struct mds_launch *out);
 void mds_launch_close(struct mds_launch *l);
 
-/* mds_pretrain's configuration with `extra` words (may be NULL) behind the user's, read
- * but not resolved.  Warnings are logged if say. */
-enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_words *extra,
+/* Read mds_pretrain's configuration from the user's arguments followed by `extra` (may
+ * be NULL), without resolving it.  Warnings are logged if `say`. */
+enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
                               int say, struct mds_config_run **out);
 
-/* Without a vocabulary of its own the configuration gets that of its data, where they
- * can be read and say it. */
-void mds_launch_vocab(struct mds_config_run *run, int say);
+/* If no vocabulary size is set, take it from the data files, if they can be read here
+ * and state one. */
+void mds_launch_read_vocab(struct mds_config_run *run, int say);
 
-/* A search for layouts of a configuration on these nodes; both are borrowed.
- * MDS_EUSER: there is no model to search for. */
+/* Fill in a plan request for this configuration on these nodes; both are borrowed.
+ * MDS_EUSER if the configuration has no model. */
 enum mds_rc mds_launch_request(const struct mds_launch *l,
                                const struct mds_config_run *run,
                                struct mds_plan_request *out);
 
-/* The options that give all that was set or chosen, for a resolved configuration.  What
- * was neither is left to defaults: a variable set later, for the ranks, counts. */
+/* Append the options for every value of a resolved configuration that was set or
+ * chosen. Defaults are left out, so that a variable set later for the ranks still
+ * counts. */
 enum mds_rc mds_launch_arguments(const struct mds_launch *l,
                                  const struct mds_config_run *run,
-                                 struct mds_words *out);
+                                 struct mds_argv *out);
 
-/* The command that starts the ranks: launcher, binding, environment, program, and
+/* Append the command that starts the ranks: launcher, binding, environment, program and
  * `arguments`. */
 enum mds_rc mds_launch_command(const struct mds_launch *l,
-                               const struct mds_words *arguments,
-                               struct mds_words *out);
+                               const struct mds_argv *arguments, struct mds_argv *out);
 
-/* Choose the layout (by planning, if that is asked for), check that it fits, and append
- * the arguments.  What a step of it takes goes to *out. */
-enum mds_rc mds_launch_choose(const struct mds_launch *l, struct mds_words *arguments,
-                              struct mds_estimate *out);
+/* Choose the layout (by a plan, if it is left open), check that it fits in memory, and
+ * append mds_pretrain's arguments.  *out is the prediction for a step. */
+enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,
+                                     struct mds_argv *arguments,
+                                     struct mds_estimate *out);
 
 #endif

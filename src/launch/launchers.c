@@ -32,7 +32,7 @@ static const struct names launchers[] = {
      "SLURM_NODEID", "SLURM_STEP_NUM_NODES"},
 };
 
-static int number(const char *name)
+static int first_env_number(const char *name)
 {
     return name ? mds_env_number(name) : -1;
 }
@@ -41,35 +41,36 @@ static int number(const char *name)
  * is a step of one task, too. */
 static int is_srun_step(void)
 {
-    return getenv("SLURM_STEP_ID") && number("SLURM_STEP_NUM_TASKS") > 0 &&
+    return getenv("SLURM_STEP_ID") && first_env_number("SLURM_STEP_NUM_TASKS") > 0 &&
            !getenv("MPI_LOCALRANKID") && !getenv("OMPI_COMM_WORLD_RANK") &&
            !getenv("PALS_RANKID");
 }
 
 /* PMI_RANK alone is no sign of hydra: srun --mpi=pmi2 sets it, too. */
-static int started_us(const struct names *l)
+static int launcher_of_ranks(const struct names *l)
 {
     if (strcmp(l->source, "hydra") == 0 && !getenv(l->local_rank))
         return 0;
     if (strcmp(l->source, "srun") == 0 && !is_srun_step())
         return 0;
-    return number(l->rank) >= 0;
+    return first_env_number(l->rank) >= 0;
 }
 
 void mds_find_launchers(struct mds_placement *p)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct names *l = &launchers[i];
-        struct mds_finding *f = started_us(l) ? mds_placement_add(p, l->source) : NULL;
+        struct mds_finding *f =
+            launcher_of_ranks(l) ? mds_placement_add(p, l->source) : NULL;
 
         if (!f)
             continue;
-        f->rank = number(l->rank);
-        f->ranks = number(l->ranks);
-        f->local_rank = number(l->local_rank);
-        f->local_ranks = number(l->local_ranks);
-        f->node = number(l->node);
-        f->nodes = number(l->nodes);
+        f->rank = first_env_number(l->rank);
+        f->ranks = first_env_number(l->ranks);
+        f->local_rank = first_env_number(l->local_rank);
+        f->local_ranks = first_env_number(l->local_ranks);
+        f->node = first_env_number(l->node);
+        f->nodes = first_env_number(l->nodes);
         if (strcmp(l->source, "srun") == 0)
             f->local_ranks =
                 mds_slurm_list_entry(getenv("SLURM_STEP_TASKS_PER_NODE"), f->node);

@@ -4,18 +4,18 @@ src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/arguments.c \
   src/launch/array.c src/launch/array.h \
-  src/launch/ask.c src/launch/ask.h \
+  src/launch/capture.c src/launch/capture.h \
   src/launch/batch_nodes.c \
   src/launch/command.c \
-  src/launch/dialect.c src/launch/dialect.h \
+  src/launch/batch_syntax.c src/launch/batch_syntax.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
-  src/launch/keep.c \
+  src/launch/retention.c \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
-  src/launch/near.c src/launch/near.h \
+  src/launch/affinity.c src/launch/affinity.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
   src/launch/placement_find.c \
@@ -26,7 +26,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/submit.c src/launch/submit.h \
   src/launch/sweep.c \
   src/launch/vocab.c \
-  src/launch/words.c src/launch/words.h
+  src/launch/argv.c src/launch/argv.h
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS) $(HWLOC_LIBS)
 

@@ -96,9 +96,9 @@ static const struct mds_option rows[] = {
 const struct mds_option_set mds_launch_options = {
     .program = "mds_launch",
     .version = PACKAGE_VERSION,
-    .synopsis = "[verb] [option]... [-- mds_pretrain's option...]",
+    .synopsis = "[subcommand] [option]... [-- mds_pretrain's option...]",
     .about =
-        "Without a verb: starts mds_pretrain on the nodes of this job with the "
+        "Without a subcommand: starts mds_pretrain on the nodes of this job with the "
         "launcher of this machine.\n"
         "Verbs: where prints what nodes and GPUs were found, and by whom; plan prints "
         "the layouts that fit, fastest first, and why others do not; check-profile "
@@ -109,6 +109,6 @@ const struct mds_option_set mds_launch_options = {
         "is read here, too, and passed on as options. A machine is described by a "
         "file, see docs/new-machine.md. mds_launch VERB --help says more of each.",
     .options = rows,
-    .operands = "verb",
-    .behind = &mds_pretrain_options,
+    .operands = "subcommand",
+    .passed_to = &mds_pretrain_options,
 };

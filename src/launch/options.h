@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_launch's own options; what follows -- is mds_pretrain's. */
+/* mds_launch's own options; those after -- are mds_pretrain's. */
 #ifndef MDS_LAUNCH_OPTIONS_H
 #define MDS_LAUNCH_OPTIONS_H
 

@@ -78,7 +78,7 @@ static void print_hosts(FILE *f, const struct mds_hosts *h)
 }
 
 /* The int at that offset of a finding. */
-static int said(const struct mds_finding *f, size_t at)
+static int finding_number(const struct mds_finding *f, size_t at)
 {
     int n;
 
@@ -87,7 +87,8 @@ static int said(const struct mds_finding *f, size_t at)
 }
 
 /* A line for each source that says another number than the first that says one. */
-static int disagree(FILE *f, const char *what, const struct mds_placement *p, size_t at)
+static int print_disagreements(FILE *f, const char *what, const struct mds_placement *p,
+                               size_t at)
 {
     const struct mds_finding *first = NULL;
     int differ = 0;
@@ -95,14 +96,14 @@ static int disagree(FILE *f, const char *what, const struct mds_placement *p, si
     for (int i = 0; i < p->count; i++) {
         const struct mds_finding *next = &p->found[i];
 
-        if (said(next, at) < 0)
+        if (finding_number(next, at) < 0)
             continue;
         if (!first)
             first = next;
-        if (said(next, at) == said(first, at))
+        if (finding_number(next, at) == finding_number(first, at))
             continue;
         fprintf(f, "disagreement: %s: %s says %d, %s says %d\n", what, first->source,
-                said(first, at), next->source, said(next, at));
+                finding_number(first, at), next->source, finding_number(next, at));
         differ++;
     }
     return differ;
@@ -128,8 +129,9 @@ int mds_placement_print(const struct mds_placement *p, FILE *f)
     fprintf(f, "taken: %d node%s (%s), %d GPU%s a node (%s)\n", p->nodes,
             mds_plural(p->nodes), p->nodes_from, p->gpus, mds_plural(p->gpus),
             p->gpus_from);
-    return disagree(f, "nodes", p, offsetof(struct mds_finding, nodes)) +
-           disagree(f, "ranks", p, offsetof(struct mds_finding, ranks)) +
-           disagree(f, "ranks a node", p, offsetof(struct mds_finding, local_ranks)) +
-           disagree(f, "GPUs a node", p, offsetof(struct mds_finding, gpus));
+    return print_disagreements(f, "nodes", p, offsetof(struct mds_finding, nodes)) +
+           print_disagreements(f, "ranks", p, offsetof(struct mds_finding, ranks)) +
+           print_disagreements(f, "ranks a node", p,
+                               offsetof(struct mds_finding, local_ranks)) +
+           print_disagreements(f, "GPUs a node", p, offsetof(struct mds_finding, gpus));
 }

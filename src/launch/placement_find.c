@@ -8,26 +8,26 @@
 #include <string.h>
 
 /* Scripts write HOSTFILE=$PBS_NODEFILE: then who repeats a node is no user. */
-static int is_of_batch(const char *path)
+static int is_batch_nodefile(const char *path)
 {
     const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
 
     return (pbs && strcmp(path, pbs) == 0) || (cobalt && strcmp(path, cobalt) == 0);
 }
 
-static enum mds_rc add_hostfile(struct mds_placement *p, const char *path)
+static enum mds_rc add_hostfile_finding(struct mds_placement *p, const char *path)
 {
     struct mds_finding *f = mds_placement_add(p, "HOSTFILE");
 
     if (!f)
         return MDS_OK;
-    MDS_TRY(mds_hosts_read(path, !is_of_batch(path), &f->hosts));
+    MDS_TRY(mds_hosts_read(path, !is_batch_nodefile(path), &f->hosts));
     f->nodes = (int)f->hosts.count;
-    f->is_user = !is_of_batch(path);
+    f->is_user = !is_batch_nodefile(path);
     return MDS_OK;
 }
 
-static void add_profile(struct mds_placement *p, const struct mds_machine *m)
+static void add_profile_finding(struct mds_placement *p, const struct mds_machine *m)
 {
     struct mds_finding *f = mds_placement_add(p, "profile");
 
@@ -47,7 +47,7 @@ static int is_compute_node(const struct mds_placement *p)
 
 /* Ranks are as many on each node as the least of them has slots.  A batch system's are
  * those of its chunks (mpiprocs), which on nodes with GPUs may be meant for cores. */
-static void take_slots(struct mds_placement *p, struct mds_finding *f)
+static void read_slots(struct mds_placement *p, struct mds_finding *f)
 {
     int64_t least = f->hosts.slots[0], most = least, ranks;
 
@@ -69,7 +69,7 @@ static void take_slots(struct mds_placement *p, struct mds_finding *f)
                  (long long)least, (long long)ranks);
 }
 
-static void decide(struct mds_placement *p, const struct mds_machine *m)
+static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
 {
     int here = is_compute_node(p) || mds_machine_is_here(m);
 
@@ -97,7 +97,7 @@ static void decide(struct mds_placement *p, const struct mds_machine *m)
     for (int i = 0; i < p->count; i++)
         if (p->found[i].hosts.count > 0) { /* the list that counts */
             if (p->found[i].hosts.said)
-                take_slots(p, &p->found[i]);
+                read_slots(p, &p->found[i]);
             break;
         }
 }
@@ -111,7 +111,7 @@ enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile
     *p = (struct mds_placement){.nodes = -1, .gpus = -1};
     mds_host_name(p->host);
     if (hostfile && *hostfile)
-        rc = add_hostfile(p, hostfile);
+        rc = add_hostfile_finding(p, hostfile);
     if (!rc) {
         mds_find_pmix(p);
         mds_find_launchers(p);
@@ -122,7 +122,7 @@ enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile
         return rc;
     }
     mds_find_gpus(p, here);
-    add_profile(p, m);
-    decide(p, m);
+    add_profile_finding(p, m);
+    choose_counts(p, m);
     return MDS_OK;
 }

@@ -13,7 +13,7 @@
 
 /* A value as a number, whatever its width; -1 if it is none or not there.  Keys of the
  * job stand under the wildcard rank. */
-static int get(const pmix_proc_t *proc, const char *key)
+static int pmix_get_int(const pmix_proc_t *proc, const char *key)
 {
     pmix_value_t *v = NULL;
     int n = -1;
@@ -33,7 +33,7 @@ static int get(const pmix_proc_t *proc, const char *key)
 }
 
 /* The place of this process's node in the list; -1 if it is not there. */
-static int find_node(const pmix_proc_t *self, const struct mds_hosts *h)
+static int find_node_of_rank(const pmix_proc_t *self, const struct mds_hosts *h)
 {
     pmix_value_t *v = NULL;
     int node = -1;
@@ -47,7 +47,7 @@ static int find_node(const pmix_proc_t *self, const struct mds_hosts *h)
     return node;
 }
 
-static void get_nodes(const pmix_proc_t *job, struct mds_finding *f)
+static void get_node_list(const pmix_proc_t *job, struct mds_finding *f)
 {
     pmix_value_t *v = NULL;
 
@@ -58,18 +58,18 @@ static void get_nodes(const pmix_proc_t *job, struct mds_finding *f)
     PMIX_VALUE_RELEASE(v);
 }
 
-static void ask(const pmix_proc_t *self, struct mds_finding *f)
+static void fill_finding(const pmix_proc_t *self, struct mds_finding *f)
 {
     pmix_proc_t job;
 
     PMIX_PROC_LOAD(&job, self->nspace, PMIX_RANK_WILDCARD);
     f->rank = (int)self->rank;
-    f->ranks = get(&job, PMIX_JOB_SIZE);
-    f->nodes = get(&job, PMIX_NUM_NODES);
-    f->local_ranks = get(&job, PMIX_LOCAL_SIZE);
-    f->local_rank = get(self, PMIX_LOCAL_RANK);
-    get_nodes(&job, f);
-    f->node = find_node(self, &f->hosts); /* PMIX_NODEID need not begin at 0 */
+    f->ranks = pmix_get_int(&job, PMIX_JOB_SIZE);
+    f->nodes = pmix_get_int(&job, PMIX_NUM_NODES);
+    f->local_ranks = pmix_get_int(&job, PMIX_LOCAL_SIZE);
+    f->local_rank = pmix_get_int(self, PMIX_LOCAL_RANK);
+    get_node_list(&job, f);
+    f->node = find_node_of_rank(self, &f->hosts); /* PMIX_NODEID need not begin at 0 */
 }
 
 void mds_find_pmix(struct mds_placement *p)
@@ -90,7 +90,7 @@ void mds_find_pmix(struct mds_placement *p)
                  PMIx_Error_string(status));
         return;
     }
-    ask(&self, f);
+    fill_finding(&self, f);
     PMIx_Finalize(NULL, 0);
 }
 #else

@@ -15,7 +15,7 @@
 
 /* ---- one run ---- */
 
-static double number(const struct mds_node *map, const char *key)
+static double map_number(const struct mds_node *map, const char *key)
 {
     const struct mds_node *n = mds_node_get(map, key);
 
@@ -23,14 +23,15 @@ static double number(const struct mds_node *map, const char *key)
 }
 
 /* JSON has no word for a loss that is not finite but null. */
-static double loss_of(const struct mds_node *map)
+static double step_loss(const struct mds_node *map)
 {
     const struct mds_node *n = mds_node_get(map, "lm_loss");
 
-    return n && n->text && strcmp(n->text, "null") == 0 ? NAN : number(map, "lm_loss");
+    return n && n->text && strcmp(n->text, "null") == 0 ? NAN
+                                                        : map_number(map, "lm_loss");
 }
 
-static int is_event(const struct mds_node *map, const char *event)
+static int is_event_named(const struct mds_node *map, const char *event)
 {
     const struct mds_node *n = mds_node_get(map, "event");
 
@@ -38,25 +39,25 @@ static int is_event(const struct mds_node *map, const char *event)
 }
 
 /* A name as CSV, Markdown and gnuplot all take it. */
-static void take_name(const char *text, char *name, size_t size)
+static void sanitize_name(const char *text, char *name, size_t size)
 {
     snprintf(name, size, "%.*s", (int)size - 1, text);
     for (char *p = name; (p = strpbrk(p, ",\"'|\\\t\n")) != NULL;)
         *p = '_';
 }
 
-static void take_run(const struct mds_node *map, struct mds_result *r)
+static void parse_start_record(const struct mds_node *map, struct mds_result *r)
 {
     const struct mds_node *key = mds_node_get(map, "model_size_key");
 
-    take_name(key && key->text && *key->text && strcmp(key->text, "null") != 0
-                  ? key->text
-                  : "gpt",
-              r->model, sizeof r->model);
-    r->seq = (long)number(map, "seq_length");
-    r->ranks = (int)number(map, "ranks");
-    r->global = number(map, "global_batch_size");
-    r->flops = number(map, "megatron_flops_per_step");
+    sanitize_name(key && key->text && *key->text && strcmp(key->text, "null") != 0
+                      ? key->text
+                      : "gpt",
+                  r->model, sizeof r->model);
+    r->seq = (long)map_number(map, "seq_length");
+    r->ranks = (int)map_number(map, "ranks");
+    r->global = map_number(map, "global_batch_size");
+    r->flops = map_number(map, "megatron_flops_per_step");
 }
 
 /* The steps of one file. */
@@ -68,13 +69,13 @@ struct steps {
 };
 
 /* The first step of each job warms up, so it counts only where there is no other. */
-static enum mds_rc take_step(const struct mds_node *map, struct mds_result *r,
-                             struct steps *t)
+static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_result *r,
+                                     struct steps *t)
 {
-    double s = number(map, "elapsed_s"), *more;
+    double s = map_number(map, "elapsed_s"), *more;
 
-    r->loss = loss_of(map);
-    r->steps = (long)number(map, "iteration");
+    r->loss = step_loss(map);
+    r->steps = (long)map_number(map, "iteration");
     if (!t->warm) {
         t->warm = 1;
         t->first_s = s;
@@ -90,25 +91,25 @@ static enum mds_rc take_step(const struct mds_node *map, struct mds_result *r,
 
 /* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
  */
-static enum mds_rc take_line(const char *line, const char *path, struct mds_result *r,
-                             struct steps *t)
+static enum mds_rc parse_record(const char *line, const char *path,
+                                struct mds_result *r, struct steps *t)
 {
     struct mds_tree *tree = NULL;
     enum mds_rc rc = MDS_OK;
 
     if (mds_tree_parse(line, strlen(line), path, &tree))
         return MDS_OK;
-    if (is_event(tree->root, "run")) {
-        take_run(tree->root, r);
+    if (is_event_named(tree->root, "run")) {
+        parse_start_record(tree->root, r);
         t->warm = 0;
-    } else if (is_event(tree->root, "step")) {
-        rc = take_step(tree->root, r, t);
+    } else if (is_event_named(tree->root, "step")) {
+        rc = parse_step_record(tree->root, r, t);
     }
     mds_tree_destroy(tree);
     return rc;
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -117,11 +118,11 @@ static int by_time(const void *a, const void *b)
 
 /* The median: a step that saves or evaluates, or in which a GPU chooses algorithms,
  * says little of the others. */
-static double step_s(struct steps *t)
+static double median_step_s(struct steps *t)
 {
     if (t->n == 0)
         return t->first_s;
-    qsort(t->s, t->n, sizeof *t->s, by_time);
+    qsort(t->s, t->n, sizeof *t->s, compare_times);
     return (t->s[(t->n - 1) / 2] + t->s[t->n / 2]) / 2;
 }
 
@@ -139,19 +140,19 @@ static enum mds_rc read_run(const char *folder, const char *name, struct mds_res
     f = fopen(path, "re");
     if (!f)
         return MDS_OK;
-    take_name(name, r->run, sizeof r->run);
+    sanitize_name(name, r->run, sizeof r->run);
     while (!rc && getline(&line, &size, f) > 0)
-        rc = take_line(line, path, r, &t);
+        rc = parse_record(line, path, r, &t);
     free(line);
     fclose(f);
-    r->elapsed_s = step_s(&t);
+    r->elapsed_s = median_step_s(&t);
     free(t.s);
     return rc;
 }
 
 /* ---- all ---- */
 
-static int by_model(const void *a, const void *b)
+static int compare_results(const void *a, const void *b)
 {
     const struct mds_result *x = a, *y = b;
     int models = strcmp(x->model, y->model);
@@ -184,7 +185,7 @@ static enum mds_rc add_run(const char *folder, const char *name,
     return MDS_OK;
 }
 
-static enum mds_rc refuse(const char *folder)
+static enum mds_rc fail_no_runs(const char *folder)
 {
     struct mds_result r;
 
@@ -195,7 +196,7 @@ static enum mds_rc refuse(const char *folder)
     return mds_fail(MDS_EUSER, "report: no run in %s has a metrics.jsonl", folder);
 }
 
-static enum mds_rc collect(const char *folder, struct mds_results *out)
+static enum mds_rc collect_runs(const char *folder, struct mds_results *out)
 {
     struct dirent **entries = NULL;
     int n = scandir(folder, &entries, NULL, alphasort);
@@ -210,14 +211,14 @@ static enum mds_rc collect(const char *folder, struct mds_results *out)
     }
     free(entries);
     if (out->n > 0)
-        qsort(out->v, out->n, sizeof *out->v, by_model);
-    return !rc && out->n == 0 ? refuse(folder) : rc;
+        qsort(out->v, out->n, sizeof *out->v, compare_results);
+    return !rc && out->n == 0 ? fail_no_runs(folder) : rc;
 }
 
 enum mds_rc mds_report(const char *folder)
 {
     struct mds_results all = {0};
-    enum mds_rc rc = collect(folder, &all);
+    enum mds_rc rc = collect_runs(folder, &all);
 
     if (!rc)
         rc = mds_results_write(&all, folder);

@@ -4,7 +4,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "io/folder.h"
-#include "launch/words.h"
+#include "launch/argv.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,19 +14,19 @@
 #include <string.h>
 
 /* Per rank and second; 0 before the first step. */
-static double flops_of(const struct mds_result *r)
+static double flops_per_s(const struct mds_result *r)
 {
     return r->elapsed_s > 0 && r->ranks > 0 ? r->flops / r->elapsed_s / r->ranks : 0;
 }
 
-static double tokens_of(const struct mds_result *r)
+static double tokens_per_s(const struct mds_result *r)
 {
     return r->elapsed_s > 0 && r->ranks > 0
                ? r->global * (double)r->seq / r->elapsed_s / r->ranks
                : 0;
 }
 
-static enum mds_rc open_in(const char *folder, const char *name, FILE **out)
+static enum mds_rc open_output(const char *folder, const char *name, FILE **out)
 {
     char path[MDS_PATH_SIZE];
 
@@ -35,7 +35,7 @@ static enum mds_rc open_in(const char *folder, const char *name, FILE **out)
     return *out ? MDS_OK : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }
 
-static enum mds_rc close_in(FILE *f, const char *name)
+static enum mds_rc close_output(FILE *f, const char *name)
 {
     int bad = ferror(f);
 
@@ -49,7 +49,7 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
 {
     FILE *f;
 
-    MDS_TRY(open_in(folder, "report.csv", &f));
+    MDS_TRY(open_output(folder, "report.csv", &f));
     fprintf(f, "run,model,ranks,seq_length,steps,step_s,tokens_per_s_per_rank,"
                "tflops_per_rank,lm_loss\n");
     for (size_t i = 0; i < all->n; i++) {
@@ -60,10 +60,10 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
             continue;
         }
         fprintf(f, "%s,%s,%d,%ld,%ld,%.6g,%.6g,%.6g,%.6g\n", r->run, r->model, r->ranks,
-                r->seq, r->steps, r->elapsed_s, tokens_of(r), flops_of(r) / 1e12,
+                r->seq, r->steps, r->elapsed_s, tokens_per_s(r), flops_per_s(r) / 1e12,
                 r->loss);
     }
-    return close_in(f, "report.csv");
+    return close_output(f, "report.csv");
 }
 
 static void print_markdown(const struct mds_results *all, FILE *f)
@@ -79,8 +79,8 @@ static void print_markdown(const struct mds_results *all, FILE *f)
             continue;
         }
         fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.0f | %.4g | %.4f |\n", r->run,
-                r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_of(r),
-                flops_of(r) / 1e12, r->loss);
+                r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_per_s(r),
+                flops_per_s(r) / 1e12, r->loss);
     }
 }
 
@@ -88,22 +88,23 @@ static enum mds_rc write_markdown(const struct mds_results *all, const char *fol
 {
     FILE *f;
 
-    MDS_TRY(open_in(folder, "report.md", &f));
+    MDS_TRY(open_output(folder, "report.md", &f));
     print_markdown(all, f);
     print_markdown(all, stdout);
-    return close_in(f, "report.md");
+    return close_output(f, "report.md");
 }
 
 /* ---- plots ---- */
 
 /* Whether v[i] begins another model; results are sorted by it. */
-static int is_new(const struct mds_results *all, size_t i)
+static int begins_model(const struct mds_results *all, size_t i)
 {
     return i == 0 || strcmp(all->v[i].model, all->v[i - 1].model) != 0;
 }
 
 /* The longest of a model on so many ranks that made a step; 0: none. */
-static long longest(const struct mds_results *all, const char *model, int ranks)
+static long longest_sequence(const struct mds_results *all, const char *model,
+                             int ranks)
 {
     long most = 0;
 
@@ -125,7 +126,7 @@ static int next_ranks(const struct mds_results *all, int above)
 }
 
 /* A column of a bar for each model, a row for each number of ranks. */
-static void write_bars(const struct mds_results *all, FILE *f)
+static void write_longest_plot(const struct mds_results *all, FILE *f)
 {
     int models = 0;
 
@@ -138,13 +139,14 @@ static void write_bars(const struct mds_results *all, FILE *f)
          ranks = next_ranks(all, ranks)) {
         fprintf(f, "%d", ranks);
         for (size_t i = 0; i < all->n; i++)
-            if (is_new(all, i))
-                fprintf(f, " %.6g", (double)longest(all, all->v[i].model, ranks) / 1e3);
+            if (begins_model(all, i))
+                fprintf(f, " %.6g",
+                        (double)longest_sequence(all, all->v[i].model, ranks) / 1e3);
         fputc('\n', f);
     }
     fprintf(f, "EOD\nplot");
     for (size_t i = 0; i < all->n; i++)
-        if (is_new(all, i)) {
+        if (begins_model(all, i)) {
             fprintf(f, "%s $bars using %d:xtic(1) title '%s'", models ? "," : "",
                     models + 2, all->v[i].model);
             models++;
@@ -154,45 +156,45 @@ static void write_bars(const struct mds_results *all, FILE *f)
 
 /* Whether a line of the second plot goes on from v[i - 1] to v[i]: the same model on as
  * many ranks. */
-static int goes_on(const struct mds_results *all, size_t i)
+static int same_curve(const struct mds_results *all, size_t i)
 {
-    return i > 0 && i < all->n && !is_new(all, i) &&
+    return i > 0 && i < all->n && !begins_model(all, i) &&
            all->v[i].ranks == all->v[i - 1].ranks;
 }
 
 /* FLOP/s at the length of v[i], of all runs of its line the fastest; *next is the first
  * run of another length, or line. */
-static double fastest(const struct mds_results *all, size_t i, size_t *next)
+static double fastest_of_length(const struct mds_results *all, size_t i, size_t *next)
 {
-    double most = flops_of(&all->v[i]);
+    double most = flops_per_s(&all->v[i]);
 
-    for (*next = i + 1; goes_on(all, *next) && all->v[*next].seq == all->v[i].seq;
+    for (*next = i + 1; same_curve(all, *next) && all->v[*next].seq == all->v[i].seq;
          (*next)++)
-        most = fmax(most, flops_of(&all->v[*next]));
+        most = fmax(most, flops_per_s(&all->v[*next]));
     return most;
 }
 
 /* The points of the line that begins at v[i]; *end is where the next begins.  Returns
  * how many there are; f: NULL to count only. */
-static int write_line(const struct mds_results *all, size_t i, size_t *end, FILE *f)
+static int write_curve(const struct mds_results *all, size_t i, size_t *end, FILE *f)
 {
     int points = 0;
     size_t next;
 
     do {
-        double flops = fastest(all, i, &next);
+        double flops = fastest_of_length(all, i, &next);
 
         if (flops > 0 && f)
             fprintf(f, "%ld %.6g\n", all->v[i].seq, flops / 1e12);
         points += flops > 0;
         i = next;
-    } while (goes_on(all, i));
+    } while (same_curve(all, i));
     *end = i;
     return points;
 }
 
 /* A line for each model and number of ranks that made a step. */
-static void write_lines(const struct mds_results *all, FILE *f)
+static void write_speed_plot(const struct mds_results *all, FILE *f)
 {
     const char *between = "plot";
     long least = LONG_MAX, most = 0;
@@ -200,20 +202,20 @@ static void write_lines(const struct mds_results *all, FILE *f)
 
     for (size_t i = 0; i < all->n; i = end) {
         fprintf(f, "$line%zu << EOD\n", i);
-        write_line(all, i, &end, f);
+        write_curve(all, i, &end, f);
         fprintf(f, "EOD\n");
     }
     fprintf(f, "set output 'speed.svg'\nset logscale x 2\nset key below\n"
                "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n");
     for (size_t i = 0; i < all->n; i++)
-        if (flops_of(&all->v[i]) > 0 && all->v[i].seq > 0) {
+        if (flops_per_s(&all->v[i]) > 0 && all->v[i].seq > 0) {
             least = mds_min(least, all->v[i].seq);
             most = mds_max(most, all->v[i].seq);
         }
     if (most > 0) /* of a single length gnuplot would make no range, and warn */
         fprintf(f, "set xrange [%g:%g]\n", (double)least / 1.2, (double)most * 1.2);
     for (size_t i = 0; i < all->n; i = end)
-        if (write_line(all, i, &end, NULL) > 0) {
+        if (write_curve(all, i, &end, NULL) > 0) {
             fprintf(f,
                     "%s $line%zu using 1:2 with linespoints pt 7 title '%s, %d rank%s'",
                     between, i, all->v[i].model, all->v[i].ranks,
@@ -223,10 +225,10 @@ static void write_lines(const struct mds_results *all, FILE *f)
     fputc('\n', f);
 }
 
-static int any_step(const struct mds_results *all)
+static int has_any_step(const struct mds_results *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        if (flops_of(&all->v[i]) > 0)
+        if (flops_per_s(&all->v[i]) > 0)
             return 1;
     return 0;
 }
@@ -237,20 +239,20 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     FILE *f;
     int bad;
 
-    if (!any_step(all)) {
+    if (!has_any_step(all)) {
         mds_warn("no plots: no run in %s made a step", folder);
         return MDS_OK;
     }
-    MDS_TRY(open_in(folder, "report.gp", &f));
-    write_bars(all, f);
-    write_lines(all, f);
-    MDS_TRY(close_in(f, "report.gp"));
+    MDS_TRY(open_output(folder, "report.gp", &f));
+    write_longest_plot(all, f);
+    write_speed_plot(all, f);
+    MDS_TRY(close_output(f, "report.gp"));
     if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
         mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
         return MDS_OK;
     }
     mds_str_add(&command, "cd -- ");
-    mds_quote(folder, &command);
+    mds_shell_quote(folder, &command);
     mds_str_add(&command, " && gnuplot report.gp");
     bad = command.failed || system(command.s) != 0;
     mds_str_fini(&command);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What runs reached.  For report.c and results.c. */
+/* Results of runs: collected by report.c, written by results.c. */
 #ifndef MDS_LAUNCH_RESULTS_H
 #define MDS_LAUNCH_RESULTS_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct mds_result {
-    char run[128], model[64]; /* nothing in them that tables or plots read as theirs */
+    char run[128], model[64]; /* without characters special to CSV, Markdown, gnuplot */
     long seq, steps;          /* steps done */
     int ranks;
     double global, flops; /* sequences, and FLOPs by Megatron's formula, of a step */
@@ -21,10 +21,10 @@ struct mds_results {
     size_t n;
 };
 
-/* report.csv and report.md (also on standard output), and, where gnuplot is found,
- * longest.svg (longest sequence by ranks, a bar for each model) and speed.svg (TFLOP/s
- * by sequence length, a line for each model on as many ranks; of runs of one length the
- * fastest), in folder.  all: sorted by model, ranks, length. */
+/* Write report.csv and report.md (also to standard output) into folder and, if gnuplot
+ * is found, two plots: longest.svg (longest sequence by ranks, a bar per model) and
+ * speed.svg (TFLOP/s by sequence length, a curve per model and number of ranks; the
+ * fastest run of each length).  all must be sorted by model, ranks, length. */
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder);
 
 #endif

@@ -13,29 +13,30 @@
  *             that the run is not done, and fails.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
-#include "launch/dialect.h"
+#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
 #include <limits.h>
 #include <string.h>
 
-static const struct mds_dialect *dialect_of(const struct mds_job *j)
+static const struct mds_batch_syntax *job_syntax(const struct mds_job *j)
 {
-    return mds_dialect_of((enum mds_scheduler)j->launch->machine->batch.scheduler);
+    return mds_batch_syntax_of((enum mds_scheduler)j->launch->machine->batch.scheduler);
 }
 
 /* ---- the head ---- */
 
-static void directive(const struct mds_dialect *d, const char *key, const char *value,
-                      struct mds_str *out)
+static void add_directive(const struct mds_batch_syntax *d, const char *key,
+                          const char *value, struct mds_str *out)
 {
     if (key && value)
         mds_str_add(out, "%s%s%s\n", d->prefix, key, value);
 }
 
 /* What stands at text, if that is a hole: its length, and what it is filled with. */
-static size_t fill(const struct mds_job *j, const char *text, struct mds_str *out)
+static size_t expand_hole(const struct mds_job *j, const char *text,
+                          struct mds_str *out)
 {
     if (strncmp(text, "{nodes}", 7) == 0) {
         mds_str_add(out, "%lld", (long long)j->launch->nodes);
@@ -53,12 +54,13 @@ static size_t fill(const struct mds_job *j, const char *text, struct mds_str *ou
 }
 
 /* Each line of text, the holes in it filled. */
-static void directives(const struct mds_job *j, const char *text, struct mds_str *out)
+static void add_profile_directives(const struct mds_job *j, const char *text,
+                                   struct mds_str *out)
 {
     while (text && *text) {
-        mds_str_add(out, "%s", dialect_of(j)->prefix);
+        mds_str_add(out, "%s", job_syntax(j)->prefix);
         while (*text && *text != '\n') {
-            size_t hole = fill(j, text, out);
+            size_t hole = expand_hole(j, text, out);
 
             if (!hole)
                 mds_str_add(out, "%c", *text);
@@ -69,23 +71,23 @@ static void directives(const struct mds_job *j, const char *text, struct mds_str
     }
 }
 
-static void head(const struct mds_job *j, struct mds_str *out)
+static void add_header(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_dialect *d = dialect_of(j);
+    const struct mds_batch_syntax *d = job_syntax(j);
     char time[32], nodes[32];
 
     mds_clock_text(j->walltime_s, time, sizeof time);
     snprintf(nodes, sizeof nodes, "%lld", (long long)j->launch->nodes);
-    directive(d, d->name, j->name, out);
-    directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
-              out);
-    directive(d, d->project, j->project, out);
-    directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
-    directive(d, d->nodes, nodes, out);
-    directives(j, m->batch.directives, out);
-    directive(d, d->fixed, "", out);
-    directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
+    add_directive(d, d->name, j->name, out);
+    add_directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
+                  out);
+    add_directive(d, d->project, j->project, out);
+    add_directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
+    add_directive(d, d->nodes, nodes, out);
+    add_profile_directives(j, m->batch.directives, out);
+    add_directive(d, d->fixed, "", out);
+    add_directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
     if (d->warning)
         mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
     if (d->output)
@@ -94,15 +96,15 @@ static void head(const struct mds_job *j, struct mds_str *out)
 
 /* ---- before the ranks ---- */
 
-static void assign(const char *name, const char *value, struct mds_str *out)
+static void add_assignment(const char *name, const char *value, struct mds_str *out)
 {
     mds_str_add(out, "%s=", name);
-    mds_quote(value, out);
+    mds_shell_quote(value, out);
     mds_str_add(out, "\n");
 }
 
 /* A run that began from another's checkpoint goes on from its own. */
-static void switch_load(const struct mds_job *j, struct mds_str *out)
+static void add_load_switch(const struct mds_job *j, struct mds_str *out)
 {
     if (j->load)
         mds_str_add(out, "[ -z \"$before\" ] || set -- --load \"$checkpoints\" "
@@ -111,30 +113,30 @@ static void switch_load(const struct mds_job *j, struct mds_str *out)
 
 /* A login shell knows nothing of the path that who submitted had.  What a module or the
  * profile puts there comes later, and so goes first. */
-static void find_programs(struct mds_str *out)
+static void add_path_setup(struct mds_str *out)
 {
     char here[PATH_MAX];
 
     if (mds_folder_of_program(here, sizeof here))
         return;
     mds_str_add(out, "PATH=");
-    mds_quote(here, out);
+    mds_shell_quote(here, out);
     mds_str_add(out, ":$PATH\n");
 }
 
-static void begin(const struct mds_job *j, struct mds_str *out)
+static void add_setup(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_dialect *d = dialect_of(j);
+    const struct mds_batch_syntax *d = job_syntax(j);
 
     if (d->folder)
         mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
-    find_programs(out);
-    assign("run", j->folder, out);
-    assign("checkpoints", j->checkpoints, out);
+    add_path_setup(out);
+    add_assignment("run", j->folder, out);
+    add_assignment("checkpoints", j->checkpoints, out);
     mds_str_add(out, "[ ! -e \"$run/done\" ] || exit 0\n"
                      "before=$(cat \"$checkpoints/latest\" 2> /dev/null)\n");
-    switch_load(j, out);
+    add_load_switch(j, out);
     if (m->batch.init)
         mds_str_add(out, "%s\n", m->batch.init);
     if (m->batch.modules)
@@ -145,61 +147,61 @@ static void begin(const struct mds_job *j, struct mds_str *out)
 
 /* The nodes and ranks that were planned for, whatever the environment of the job, or of
  * who starts it again, says. */
-static void add_where(const struct mds_launch *l, struct mds_words *w)
+static void add_placement_options(const struct mds_launch *l, struct mds_argv *w)
 {
     const struct mds_launch_options *o = l->options;
 
-    mds_words_add(w, "--nodes");
-    mds_words_add(w, "%lld", (long long)l->nodes);
-    mds_words_add(w, "--ranks-per-node");
-    mds_words_add(w, "%lld", (long long)l->per_node);
-    mds_words_add(w, "--ranks");
-    mds_words_add(w, "%lld", (long long)l->ranks);
+    mds_argv_add(w, "--nodes");
+    mds_argv_add(w, "%lld", (long long)l->nodes);
+    mds_argv_add(w, "--ranks-per-node");
+    mds_argv_add(w, "%lld", (long long)l->per_node);
+    mds_argv_add(w, "--ranks");
+    mds_argv_add(w, "%lld", (long long)l->ranks);
     if (o->hostfile && l->machine->batch.scheduler == MDS_SCHEDULER_NONE) {
-        mds_words_add(w, "--hostfile");
-        mds_words_add(w, "%s", o->hostfile);
+        mds_argv_add(w, "--hostfile");
+        mds_argv_add(w, "%s", o->hostfile);
     }
 }
 
 /* What else was said to mds_launch that concerns the start of the ranks. */
-static void add_how(const struct mds_launch_options *o, struct mds_words *w)
+static void add_start_options(const struct mds_launch_options *o, struct mds_argv *w)
 {
     if (o->program) {
-        mds_words_add(w, "--program");
-        mds_words_add(w, "%s", o->program);
+        mds_argv_add(w, "--program");
+        mds_argv_add(w, "%s", o->program);
     }
     if (o->command) {
-        mds_words_add(w, "--launcher-command");
-        mds_words_add(w, "%s", o->command);
+        mds_argv_add(w, "--launcher-command");
+        mds_argv_add(w, "%s", o->command);
     }
     if (!o->check_memory)
-        mds_words_add(w, "--no-check-memory");
+        mds_argv_add(w, "--no-check-memory");
 }
 
-static void call(const struct mds_job *j, struct mds_str *out)
+static void add_launch(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    struct mds_words w = {0};
+    struct mds_argv w = {0};
 
-    if (!dialect_of(j)->warning && j->walltime_s > 0)
+    if (!job_syntax(j)->warning && j->walltime_s > 0)
         mds_str_add(out, "timeout --foreground --preserve-status --signal=USR1 %.0f ",
                     j->walltime_s - j->margin_s);
-    mds_words_split(&w, "mds_launch --machine");
-    mds_words_add(&w, "%s",
-                  j->launch->options->machine ? j->launch->options->machine : m->name);
-    add_where(j->launch, &w);
-    add_how(j->launch->options, &w);
-    mds_words_add(&w, "--");
+    mds_argv_add_split(&w, "mds_launch --machine");
+    mds_argv_add(&w, "%s",
+                 j->launch->options->machine ? j->launch->options->machine : m->name);
+    add_placement_options(j->launch, &w);
+    add_start_options(j->launch->options, &w);
+    mds_argv_add(&w, "--");
     for (size_t i = 0; i < j->arguments->n; i++)
-        mds_words_add(&w, "%s", j->arguments->v[i]);
+        mds_argv_add(&w, "%s", j->arguments->v[i]);
     out->failed |= w.failed;
-    mds_words_line(&w, " \\\n    ", out);
-    mds_words_fini(&w);
+    mds_argv_format(&w, " \\\n    ", out);
+    mds_argv_fini(&w);
     mds_str_add(out, "%s &\npid=$!\n", j->load ? " \\\n    \"$@\"" : "");
 }
 
 /* The ranks are sent one signal at most: a second one would end them unsaved. */
-static void wait_for(struct mds_str *out)
+static void add_wait(struct mds_str *out)
 {
     mds_str_add(out,
                 "warned=\n"
@@ -216,9 +218,9 @@ static void wait_for(struct mds_str *out)
 
 /* ---- after the ranks ---- */
 
-static void again(const struct mds_job *j, struct mds_str *out)
+static void add_requeue(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_dialect *d = dialect_of(j);
+    const struct mds_batch_syntax *d = job_syntax(j);
 
     mds_str_add(
         out, "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
@@ -234,7 +236,7 @@ static void again(const struct mds_job *j, struct mds_str *out)
 }
 
 /* MPICH's mpiexec ends with 0 now and then when it passes a signal on. */
-static void ask_the_run(struct mds_str *out)
+static void add_status_check(struct mds_str *out)
 {
     mds_str_add(out, "# why the run ended it knows better than some launchers\n"
                      "[ \"$status\" -ne 0 ] ||\n"
@@ -245,7 +247,7 @@ static void ask_the_run(struct mds_str *out)
 /* run.yaml has the jobs of the chain, "jobs: [12, 13]": all but the last stand before a
  * comma, and one that somebody submitted later is not there.  Where a shell starts the
  * jobs it is mds_launch that knows the last. */
-static void leave_to_next(const struct mds_dialect *d, struct mds_str *out)
+static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
 {
     if (d->id)
         mds_str_add(
@@ -259,39 +261,39 @@ static void leave_to_next(const struct mds_dialect *d, struct mds_str *out)
             d->id, (int)strcspn(d->submit, " "), d->submit);
 }
 
-static void finish(const struct mds_job *j, struct mds_str *out)
+static void add_finish(const struct mds_job *j, struct mds_str *out)
 {
-    ask_the_run(out);
+    add_status_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
     if (j->chain > 1)
-        leave_to_next(dialect_of(j), out);
+        add_chain_end(job_syntax(j), out);
     else if (j->launch->options->requeue)
-        again(j, out);
+        add_requeue(j, out);
     mds_str_add(out, "exit \"$status\"\n");
 }
 
 /* For array.c, which has the scripts alone. */
-static void at_once(const struct mds_job *j, struct mds_str *out)
+static void add_array_limit(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_queue *q = mds_job_queue(j);
 
     if (q && q->at_once)
-        mds_str_add(out, MDS_JOB_AT_ONCE "\n", (int)q->at_once);
+        mds_str_add(out, MDS_JOB_MAX_RUNNING "\n", (int)q->at_once);
 }
 
 void mds_job_script(const struct mds_job *j, struct mds_str *out)
 {
     mds_str_add(out, "#!/bin/bash -l\n");
-    head(j, out);
-    at_once(j, out);
+    add_header(j, out);
+    add_array_limit(j, out);
     mds_str_add(
         out,
         "# Written by mds_launch submit for %s.  Started again, it goes on from the "
         "newest checkpoint.\n",
         j->launch->machine->name);
-    begin(j, out);
-    call(j, out);
-    wait_for(out);
-    finish(j, out);
+    add_setup(j, out);
+    add_launch(j, out);
+    add_wait(out);
+    add_finish(j, out);
 }

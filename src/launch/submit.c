@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what stands behind the verb ---- */
+/* ---- what stands behind the subcommand ---- */
 
 static enum mds_rc read_nodes(const char *text, int64_t *out)
 {
@@ -42,7 +42,7 @@ static enum mds_rc read_walltime(const char *text, double *out)
 /* ---- the run's folder ---- */
 
 /* run.yaml: what is to be submitted; mds_job_record adds the jobs. */
-static enum mds_rc write_record(const struct mds_job *j)
+static enum mds_rc write_run_yaml(const struct mds_job *j)
 {
     struct mds_str text = {0};
     char when[64];
@@ -64,7 +64,7 @@ static enum mds_rc write_record(const struct mds_job *j)
 
 /* ---- the job ---- */
 
-static enum mds_rc check(const struct mds_job *j)
+static enum mds_rc check_job(const struct mds_job *j)
 {
     struct mds_diag diag = {0};
     enum mds_rc rc;
@@ -92,18 +92,19 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
     mds_str_fini(&script);
     if (rc || o->print)
         return rc;
-    MDS_TRY(write_record(j));
+    MDS_TRY(write_run_yaml(j));
     if (o->write) {
         printf("%s: written\n", j->folder);
         return MDS_OK;
     }
-    return mds_job_chain((enum mds_scheduler)j->launch->machine->batch.scheduler,
-                         j->folder, o->chain);
+    return mds_job_submit_chain((enum mds_scheduler)j->launch->machine->batch.scheduler,
+                                j->folder, o->chain);
 }
 
 /* "GPT25B-128000-8n", and the tag */
-static enum mds_rc name_run(const struct mds_launch *l,
-                            const struct mds_config_run *asked, char *name, size_t size)
+static enum mds_rc choose_run_name(const struct mds_launch *l,
+                                   const struct mds_config_run *asked, char *name,
+                                   size_t size)
 {
     const struct mds_model_config *m = &asked->config.model;
     const char *tag = l->options->tag ? l->options->tag : "";
@@ -123,7 +124,7 @@ static enum mds_rc name_run(const struct mds_launch *l,
 
 /* ---- what a job needs to go on ---- */
 
-static int was_set(const struct mds_config_run *asked, const char *key)
+static int is_set_by_user(const struct mds_config_run *asked, const char *key)
 {
     return mds_settings_of(&asked->settings, key)->level > MDS_LEVEL_DERIVED;
 }
@@ -131,7 +132,7 @@ static int was_set(const struct mds_config_run *asked, const char *key)
 /* Where the ranks write, and that they leave in order: unless the user said otherwise.
  */
 static void add_options(const struct mds_job *j, const struct mds_config_run *asked,
-                        struct mds_words *words)
+                        struct mds_argv *words)
 {
     const struct {
         const char *key, *flag, *value;
@@ -142,30 +143,30 @@ static void add_options(const struct mds_job *j, const struct mds_config_run *as
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (was_set(asked, rows[i].key))
+        if (is_set_by_user(asked, rows[i].key))
             continue;
-        mds_words_add(words, "%s", rows[i].flag);
+        mds_argv_add(words, "%s", rows[i].flag);
         if (rows[i].value)
-            mds_words_add(words, "%s", rows[i].value);
+            mds_argv_add(words, "%s", rows[i].value);
         else
-            mds_words_add(words, "%s/metrics.jsonl", j->folder);
+            mds_argv_add(words, "%s/metrics.jsonl", j->folder);
     }
-    if (!was_set(asked, "train.exit_signal_handler"))
-        mds_words_add(words, "--exit-signal-handler");
+    if (!is_set_by_user(asked, "train.exit_signal_handler"))
+        mds_argv_add(words, "--exit-signal-handler");
 }
 
 /* Predicted: every rank writes its part at this rate, which is what one of them reaches
  * on a plain disk. */
-static double save_s(const struct mds_launch *l, const struct mds_estimate *e)
+static double predicted_save_s(const struct mds_launch *l, const struct mds_estimate *e)
 {
     return mds_ckpt_bytes(e->parameters) / (double)l->ranks / 0.4e9;
 }
 
 /* How long before the walltime to leave: as asked, else not past its middle, lest
  * nothing be trained. */
-static double margin_s(const struct mds_job *j, const struct mds_estimate *e)
+static double leave_margin_s(const struct mds_job *j, const struct mds_estimate *e)
 {
-    double s = 120 + 2 * e->step_s + save_s(j->launch, e);
+    double s = 120 + 2 * e->step_s + predicted_save_s(j->launch, e);
 
     if (j->launch->options->margin_s > 0)
         return j->launch->options->margin_s;
@@ -187,7 +188,7 @@ static int64_t round_down(double n)
 }
 
 /* What a job that is killed loses, at most: seconds. */
-static double loses_s(const struct mds_job *j)
+static double acceptable_loss_s(const struct mds_job *j)
 {
     const struct mds_queue *q = mds_job_queue(j);
 
@@ -195,34 +196,39 @@ static double loses_s(const struct mds_job *j)
 }
 
 /* How often to save, and when to leave: appended where the user has not said it. */
-static void add_pace(struct mds_job *j, const struct mds_config_run *asked,
-                     const struct mds_estimate *e, struct mds_words *arguments)
+static void add_save_interval_and_exit(struct mds_job *j,
+                                       const struct mds_config_run *asked,
+                                       const struct mds_estimate *e,
+                                       struct mds_argv *arguments)
 {
-    if (!was_set(asked, "checkpoint.interval")) {
-        mds_words_add(arguments, "--save-interval");
-        mds_words_add(arguments, "%lld", (long long)round_down(loses_s(j) / e->step_s));
+    if (!is_set_by_user(asked, "checkpoint.interval")) {
+        mds_argv_add(arguments, "--save-interval");
+        mds_argv_add(arguments, "%lld",
+                     (long long)round_down(acceptable_loss_s(j) / e->step_s));
     }
     if (j->walltime_s <= 0)
         return;
-    j->margin_s = margin_s(j, e);
-    if (!was_set(asked, "train.exit_duration")) {
-        mds_words_add(arguments, "--exit-duration-in-mins");
-        mds_words_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
+    j->margin_s = leave_margin_s(j, e);
+    if (!is_set_by_user(asked, "train.exit_duration")) {
+        mds_argv_add(arguments, "--exit-duration-in-mins");
+        mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
     }
 }
 
-static enum mds_rc add_keep(const struct mds_job *j, const struct mds_config_run *asked,
-                            const struct mds_estimate *e, struct mds_words *arguments)
+static enum mds_rc add_keep_last(const struct mds_job *j,
+                                 const struct mds_config_run *asked,
+                                 const struct mds_estimate *e,
+                                 struct mds_argv *arguments)
 {
     int64_t kept = asked->config.checkpoint.keep_last;
 
-    if (!was_set(asked, "checkpoint.keep_last"))
-        MDS_TRY(mds_job_keep(j, arguments, &kept));
-    return mds_job_tell_room(j, e, kept);
+    if (!is_set_by_user(asked, "checkpoint.keep_last"))
+        MDS_TRY(mds_job_add_keep_last(j, arguments, &kept));
+    return mds_job_log_disk_space(j, e, kept);
 }
 
 /* Other nodes and the next job must see the folder. */
-static void warn_of_scratch(const struct mds_job *j)
+static void warn_of_scratch_folder(const struct mds_job *j)
 {
     const struct mds_machine *m = j->launch->machine;
     const char *scratch = m->node.scratch;
@@ -239,27 +245,27 @@ static void warn_of_scratch(const struct mds_job *j)
 static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
                                    const struct mds_config_run *asked)
 {
-    struct mds_words arguments = {0};
+    struct mds_argv arguments = {0};
     struct mds_estimate e;
     enum mds_rc rc;
 
     add_options(j, asked, &l->asked);
-    rc = mds_launch_choose(l, &arguments, &e);
+    rc = mds_launch_choose_layout(l, &arguments, &e);
     if (!rc)
-        rc = add_keep(j, asked, &e, &arguments);
+        rc = add_keep_last(j, asked, &e, &arguments);
     if (!rc) {
-        add_pace(j, asked, &e, &arguments);
+        add_save_interval_and_exit(j, asked, &e, &arguments);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                               : write_and_submit(j);
     }
-    mds_words_fini(&arguments);
+    mds_argv_fini(&arguments);
     return rc;
 }
 
 /* asked: the configuration as the user gave it. */
-static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
-                          const struct mds_config_run *asked)
+static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
+                                   const struct mds_config_run *asked)
 {
     const struct mds_launch_options *o = l->options;
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
@@ -267,14 +273,14 @@ static enum mds_rc submit(struct mds_launch *l, struct mds_job *j,
     int had_runs = access(o->folder, F_OK) == 0;
     enum mds_rc rc;
 
-    MDS_TRY(name_run(l, asked, name, sizeof name));
+    MDS_TRY(choose_run_name(l, asked, name, sizeof name));
     j->name = name;
     j->folder = folder;
     MDS_TRY(mds_path_join(o->folder, name, folder));
-    MDS_TRY(check(j));
+    MDS_TRY(check_job(j));
     if (!o->print)
         MDS_TRY(mds_folder_make(o->folder, name, folder));
-    warn_of_scratch(j);
+    warn_of_scratch_folder(j);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     j->checkpoints = c->save ? c->save : checkpoints;
     if (c->load && strcmp(c->load, j->checkpoints) != 0)
@@ -311,7 +317,7 @@ enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands
     };
     rc = mds_launch_config(&l, NULL, 0, &asked);
     if (!rc)
-        rc = submit(&l, &j, asked);
+        rc = make_and_submit(&l, &j, asked);
     mds_config_run_destroy(asked);
     mds_launch_close(&l);
     return rc;

@@ -4,7 +4,7 @@
 #include "config/tree.h"
 #include "launch/array.h"
 #include "launch/submit.h"
-#include "launch/words.h"
+#include "launch/argv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_
     char hint[MDS_HINT_SIZE];
 
     if (mds_option_set_reads(&mds_launch_options, n->key, &near) ||
-        mds_option_set_reads(mds_launch_options.behind, n->key, &nearer))
+        mds_option_set_reads(mds_launch_options.passed_to, n->key, &nearer))
         return MDS_OK;
     near = nearer ? nearer : near;
     return mds_fail(MDS_EUSER, "%s:%d: %s is not read; %s", tree->name, n->line, n->key,
@@ -92,7 +92,7 @@ static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
 /* ---- cells ---- */
 
 /* What the name of a run says anyway. */
-static int is_in_name(const char *variable)
+static int is_shown_in_name(const char *variable)
 {
     return strcmp(variable, "MODEL_SIZE_KEY") == 0 ||
            strcmp(variable, "SEQ_LEN") == 0 || strcmp(variable, "SEQ") == 0 ||
@@ -105,7 +105,7 @@ static void add_tag(const struct axis *a, struct mds_str *tag)
     const char *value = getenv(a->variable), *slash = strrchr(value, '/');
     char *word;
 
-    if (a->count == 1 || is_in_name(a->variable))
+    if (a->count == 1 || is_shown_in_name(a->variable))
         return;
     word = strdup(slash ? slash + 1 : value);
     for (char *p = word; p && *p; p++)
@@ -116,8 +116,8 @@ static void add_tag(const struct axis *a, struct mds_str *tag)
 }
 
 /* The last variable runs fastest. */
-static void set_cell(const struct table *t, int cell, struct mds_str *said,
-                     struct mds_str *tag)
+static void set_environment_of_cell(const struct table *t, int cell,
+                                    struct mds_str *said, struct mds_str *tag)
 {
     for (int i = t->axes; i-- > 0;) {
         const struct mds_node *v = t->axis[i].first;
@@ -135,7 +135,7 @@ static void set_cell(const struct table *t, int cell, struct mds_str *said,
 }
 
 /* The folder in a line "FOLDER: written\n", cut out; or NULL. */
-static char *folder_in(const char *line)
+static char *parse_written_folder(const char *line)
 {
     static const char end[] = ": written\n";
     size_t n = strlen(line), m = sizeof end - 1;
@@ -144,13 +144,13 @@ static char *folder_in(const char *line)
 }
 
 /* What the child prints, handed on; the folder that it wrote, or NULL. */
-static char *read_folder(int fd)
+static char *read_folder_from_child(int fd)
 {
     FILE *f = fdopen(fd, "r");
     char line[PATH_MAX + 64], *folder = NULL;
 
     while (f && fgets(line, sizeof line, f)) {
-        char *found = folder_in(line);
+        char *found = parse_written_folder(line);
 
         if (found) {
             free(folder);
@@ -165,14 +165,14 @@ static char *read_folder(int fd)
 }
 
 /* Never returns. */
-static void become_submit(int argc, char *const *argv, const char *tag, int out)
+static void exec_submit(int argc, char *const *argv, const char *tag, int out)
 {
-    struct mds_words w = {0};
+    struct mds_argv w = {0};
 
-    mds_words_split(&w, "mds_launch submit --write --tag");
-    mds_words_add(&w, "%s", tag);
+    mds_argv_add_split(&w, "mds_launch submit --write --tag");
+    mds_argv_add(&w, "%s", tag);
     for (int i = 0; i < argc; i++)
-        mds_words_add(&w, "%s", argv[i]);
+        mds_argv_add(&w, "%s", argv[i]);
     if (!w.failed && dup2(out, STDOUT_FILENO) >= 0)
         execv("/proc/self/exe", w.v);
     _exit(127);
@@ -192,10 +192,10 @@ static enum mds_rc write_cell(int argc, char *const *argv, const char *tag, int 
     child = fork();
     if (child == 0) {
         close(ends[0]);
-        become_submit(argc, argv, tag, ends[1]);
+        exec_submit(argc, argv, tag, ends[1]);
     }
     close(ends[1]);
-    *folder = read_folder(ends[0]);
+    *folder = read_folder_from_child(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
     *done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -204,7 +204,7 @@ static enum mds_rc write_cell(int argc, char *const *argv, const char *tag, int 
 
 /* All cells' folders, in order; those left out are not among them. */
 static enum mds_rc write_cells(const struct table *t, int argc, char *const *argv,
-                               struct mds_words *folders)
+                               struct mds_argv *folders)
 {
     enum mds_rc rc = MDS_OK;
 
@@ -213,11 +213,11 @@ static enum mds_rc write_cells(const struct table *t, int argc, char *const *arg
         char *folder = NULL;
         int done = 0;
 
-        set_cell(t, cell, &said, &tag);
+        set_environment_of_cell(t, cell, &said, &tag);
         printf("cell %d of %d: %s\n", cell + 1, t->cells, said.s ? said.s : "");
         rc = write_cell(argc, argv, tag.s ? tag.s : "", &done, &folder);
         if (folder)
-            mds_words_add(folders, "%s", folder);
+            mds_argv_add(folders, "%s", folder);
         if (!rc && !done)
             mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
         free(folder);
@@ -233,7 +233,7 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
                       int argc, char *const *argv)
 {
     struct mds_tree *tree = NULL;
-    struct mds_words folders = {0};
+    struct mds_argv folders = {0};
     struct table t;
     int submitted = 0, had_runs = access(options->folder, F_OK) == 0;
     enum mds_rc rc;
@@ -252,6 +252,6 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
         rc = mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
     if (rc && !had_runs)
         rmdir(options->folder);
-    mds_words_fini(&folders);
+    mds_argv_fini(&folders);
     return rc;
 }

@@ -8,7 +8,7 @@
 #include "launch/launch.h"
 
 /* Words of all files; 0 if one is not here, or does not say. */
-static int64_t count_words(const struct mds_paths *p)
+static int64_t largest_vocabulary(const struct mds_paths *p)
 {
     int64_t most = 0;
 
@@ -27,7 +27,7 @@ static int64_t count_words(const struct mds_paths *p)
     return most;
 }
 
-void mds_launch_vocab(struct mds_config_run *run, int say)
+void mds_launch_read_vocab(struct mds_config_run *run, int say)
 {
     const char *text = mds_config_data_paths(&run->config.data);
     struct mds_paths paths;
@@ -36,7 +36,7 @@ void mds_launch_vocab(struct mds_config_run *run, int say)
     if (run->config.model.vocab || !text ||
         mds_paths_parse("--data-path", text, &paths))
         return;
-    words = count_words(&paths);
+    words = largest_vocabulary(&paths);
     if (paths.n > 1)
         text = "the data";
     mds_paths_fini(&paths);

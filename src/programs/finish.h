@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How every program ends. */
+/* What every program does before it exits. */
 #ifndef MDS_PROGRAMS_FINISH_H
 #define MDS_PROGRAMS_FINISH_H
 
 #include "base/status.h"
 
-/* What was printed has arrived, or MDS_EIO: a full disk shows here. */
+/* Flush standard output.  MDS_EIO if that fails, for example on a full disk. */
 enum mds_rc mds_stdout_flush(void);
 
-/* The last failure, as errors in the log: several lines if it has several faults. */
+/* Log the last failure (mds_fail_text), each of its lines as an error. */
 void mds_failure_log(void);
 
 #endif

@@ -4,15 +4,15 @@ src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
   src/programs/finish.c src/programs/finish.h src/programs/start.c src/programs/start.h
 src_programs_mds_pretrain_LDADD = $(plan_libs) $(train_libs)
 
-# Of programs with verbs.
-programs_of_verbs = src/programs/finish.c src/programs/finish.h \
+# Of programs with subcommands.
+programs_with_subcommands = src/programs/finish.c src/programs/finish.h \
   src/programs/start.c src/programs/start.h \
-  src/programs/verbs.c src/programs/verbs.h
+  src/programs/subcommands.c src/programs/subcommands.h
 
-unit_tests += tests/unit/verbs
-tests_unit_verbs_SOURCES = tests/unit/verbs.c $(programs_of_verbs)
-tests_unit_verbs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_verbs_LDADD = $(config_libs) $(CMOCKA_LIBS)
+unit_tests += tests/unit/subcommands
+tests_unit_subcommands_SOURCES = tests/unit/subcommands.c $(programs_with_subcommands)
+tests_unit_subcommands_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_subcommands_LDADD = $(config_libs) $(CMOCKA_LIBS)
 
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk

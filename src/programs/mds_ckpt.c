@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Headings of --help: verbs. */
+/* Headings of --help: subcommands. */
 static const char info[] = "info";
 static const char verifying[] = "verify";
 static const char prune[] = "prune";
@@ -83,7 +83,7 @@ static const struct mds_option_set options = {
 
 /* ---- info ------------------------------------------------------------------------ */
 
-static int64_t elements(const struct mds_ckpt_tensor *t)
+static int64_t element_count(const struct mds_ckpt_tensor *t)
 {
     return t->rows * (t->cols ? t->cols : 1);
 }
@@ -110,7 +110,7 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
         files += ix->bytes[i] > 0;
     }
     for (int64_t i = 0; i < ix->tensors; i++)
-        count += elements(&ix->tensor[i]);
+        count += element_count(&ix->tensor[i]);
     printf("checkpoint: %s\niteration: %" PRId64 "\nsamples: %" PRId64
            "\nupdates: %" PRId64 "\nloss scale: %g\n",
            ix->path, ix->state.iteration, ix->state.samples, ix->state.updates,
@@ -123,14 +123,14 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
-static enum mds_rc run_info(const struct mds_call *c)
+static enum mds_rc ckpt_run_info(const struct mds_invocation *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
     char path[MDS_PATH_SIZE], *configuration, *provenance;
     struct mds_ckpt_index *ix;
     enum mds_rc rc;
 
-    MDS_TRY(mds_opened_find(c->word[0], path));
+    MDS_TRY(mds_ckpt_input_find(c->operand[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc && a->config)
@@ -164,7 +164,7 @@ static enum mds_rc verify_files(const struct mds_ckpt_index *ix)
     return rc;
 }
 
-static enum mds_rc verify(const char *path)
+static enum mds_rc verify_checkpoint(const char *path)
 {
     struct mds_ckpt_index *ix;
     char *configuration, *provenance;
@@ -184,7 +184,7 @@ static enum mds_rc verify(const char *path)
 }
 
 /* A folder without any is not the one that was meant. */
-static enum mds_rc check_any(const char *dir, int64_t n)
+static enum mds_rc require_checkpoints(const char *dir, int64_t n)
 {
     return n > 0 ? MDS_OK
                  : mds_fail(MDS_EUSER,
@@ -202,11 +202,11 @@ static enum mds_rc verify_all(const char *dir)
     enum mds_rc rc = MDS_OK;
 
     MDS_TRY(mds_ckpt_list(dir, &iterations, &n));
-    MDS_TRY(check_any(dir, n)); /* without any there is no list either */
+    MDS_TRY(require_checkpoints(dir, n)); /* without any there is no list either */
     for (int64_t i = 0; rc != MDS_EMEM && i < n; i++) {
         rc = mds_ckpt_path(dir, iterations[i], 0, path);
         if (!rc)
-            rc = verify(path);
+            rc = verify_checkpoint(path);
         if (rc && rc != MDS_EMEM) {
             printf("%s\n", mds_fail_text());
             bad++;
@@ -220,29 +220,29 @@ static enum mds_rc verify_all(const char *dir)
                : MDS_OK;
 }
 
-static enum mds_rc run_verify(const struct mds_call *c)
+static enum mds_rc ckpt_run_verify(const struct mds_invocation *c)
 {
     char path[MDS_PATH_SIZE];
 
     if (mds_ckpt_options(c)->all)
-        return verify_all(c->word[0]);
-    MDS_TRY(mds_opened_find(c->word[0], path));
-    return verify(path);
+        return verify_all(c->operand[0]);
+    MDS_TRY(mds_ckpt_input_find(c->operand[0], path));
+    return verify_checkpoint(path);
 }
 
 /* ---- prune ----------------------------------------------------------------------- */
 
-static enum mds_rc run_prune(const struct mds_call *c)
+static enum mds_rc ckpt_run_prune(const struct mds_invocation *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
-    const char *dir = c->word[0];
+    const char *dir = c->operand[0];
     int64_t found, removed;
 
     if (a->keep_last < 1)
         return mds_fail(MDS_EUSER, "prune: --keep-last N, at least 1, is missing");
     MDS_TRY(
         mds_ckpt_prune(dir, a->keep_last, a->keep_every, a->dry_run, &found, &removed));
-    MDS_TRY(check_any(dir, found));
+    MDS_TRY(require_checkpoints(dir, found));
     printf("%s: %" PRId64 " %s\n", dir, removed,
            a->dry_run ? "would be removed" : "removed");
     return MDS_OK;
@@ -250,36 +250,36 @@ static enum mds_rc run_prune(const struct mds_call *c)
 
 /* ---- main ------------------------------------------------------------------------ */
 
-static const struct mds_verb verbs[] = {
+static const struct mds_subcommand subcommands[] = {
     {"info", "info [--config] [--tensors] PATH",
      "Prints iteration, size, layout and origin of a checkpoint.", NULL, 1, 1,
-     "one checkpoint", .run = run_info},
+     "one checkpoint", .run = ckpt_run_info},
     {"verify", "verify [--all] PATH", "Reads everything and compares all checksums.",
-     NULL, 1, 1, "one checkpoint", .run = run_verify},
+     NULL, 1, 1, "one checkpoint", .run = ckpt_run_verify},
     {"prune", "prune --keep-last N [--keep-every M] [--dry-run] FOLDER",
      "Removes checkpoints, never the newest nor the last good one.", NULL, 1, 1,
-     "one FOLDER of checkpoints", .run = run_prune},
+     "one FOLDER of checkpoints", .run = ckpt_run_prune},
     {"diff", "diff [--tolerance X] [--weights] PATH PATH",
      "Compares state, tensors and their values; lists settings that differ.", NULL, 2,
-     2, "two checkpoints", .run = mds_verb_diff},
+     2, "two checkpoints", .run = mds_ckpt_run_diff},
     {"export", "export --output PATH [--format hf] [option]... PATH",
      "Writes the weights for others; what appears is complete.", NULL, 1, 1,
-     "one checkpoint", .run = mds_verb_export},
+     "one checkpoint", .run = mds_ckpt_run_export},
     {"import", "import [--force] DIR FOLDER [mds_pretrain's options of layout]",
      "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
      "DIR.",
-     making, .most = SIZE_MAX, .run = mds_verb_import, .hands_on = 1},
+     making, .most = SIZE_MAX, .run = mds_ckpt_run_import, .passes_unknown = 1},
     {"reshard", "reshard [--force] PATH FOLDER [mds_pretrain's options of layout]",
      "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
      "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
      "--world-size N says how many ranks (unset: as few as the sizes allow).",
-     making, .most = SIZE_MAX, .run = mds_verb_reshard, .hands_on = 1},
+     making, .most = SIZE_MAX, .run = mds_ckpt_run_reshard, .passes_unknown = 1},
     {0},
 };
 
 int main(int argc, char **argv)
 {
-    static const struct mds_program program = {&options, verbs, NULL};
+    static const struct mds_program program = {&options, subcommands, NULL};
     struct mds_ckpt_options values = {0};
 
     return mds_program_run(&program, argc, argv, &values);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt's verbs, and what they have in common. */
+/* mds_ckpt's subcommands and what they share. */
 #ifndef MDS_PROGRAMS_MDS_CKPT_H
 #define MDS_PROGRAMS_MDS_CKPT_H
 
@@ -7,7 +7,7 @@
 #include "ckpt/reader.h"
 #include "ckpt/save.h"
 #include "config/options.h"
-#include "programs/verbs.h"
+#include "programs/subcommands.h"
 
 enum { MDS_FORMAT_MDS, MDS_FORMAT_HF }; /* --format */
 
@@ -20,37 +20,39 @@ struct mds_ckpt_options {
     int64_t max_shard_bytes;
 };
 
-static inline const struct mds_ckpt_options *mds_ckpt_options(const struct mds_call *c)
+static inline const struct mds_ckpt_options *
+mds_ckpt_options(const struct mds_invocation *c)
 {
     return c->settings.values;
 }
 
-/* A checkpoint to read. */
-struct mds_opened {
+/* A checkpoint open for reading. */
+struct mds_ckpt_input {
     struct mds_ckpt_index *ix;
     struct mds_ckpt_reader *reader;
 };
 
-/* One of them itself, or the newest of a folder. */
-enum mds_rc mds_opened_find(const char *given, char path[MDS_PATH_SIZE]);
+/* The checkpoint that `given` names: a checkpoint itself, or the newest in a folder. */
+enum mds_rc mds_ckpt_input_find(const char *given, char path[MDS_PATH_SIZE]);
 
-/* The same, opened, all its files there.  close: a zeroed one is fine. */
-enum mds_rc mds_opened_open(const char *given, struct mds_opened *out);
-void mds_opened_close(struct mds_opened *o);
+/* Find and open it; fails if one of its files is missing.  close accepts a zeroed
+ * struct. */
+enum mds_rc mds_ckpt_input_open(const char *given, struct mds_ckpt_input *out);
+void mds_ckpt_input_close(struct mds_ckpt_input *o);
 
-/* A configuration from text (`name` for faults), changed by words of a command line,
- * which may be about the layout alone (argv[0] is not looked at), and resolved: for
- * --world-size ranks or as few as the sizes allow, and that many words. */
+/* Read a configuration from text (`name` is for messages), change it by command-line
+ * arguments, which may concern only the layout (argv[0] is skipped), and resolve it for
+ * --world-size ranks, or as few as the sizes allow, and a vocabulary of `words`. */
 enum mds_rc mds_layout_read(const char *text, const char *name, int argc,
                             char *const *argv, int64_t words,
                             struct mds_config_run **out);
 
-/* The same from a checkpoint. */
-enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
-                              struct mds_config_run **out);
+/* The same for the configuration and vocabulary of a checkpoint. */
+enum mds_rc mds_ckpt_input_config(const struct mds_ckpt_input *o, int argc,
+                                  char *const *argv, struct mds_config_run **out);
 
-/* Where the values of a checkpoint to be made come from: elements first .. first + n -
- * 1 of a unit of `local`, gaps 0. */
+/* The values of a checkpoint to write.  fill gives elements first .. first + n - 1 of a
+ * unit of `local`, with 0 in the gaps between parameters. */
 struct mds_make_source {
     void *ctx;
     enum mds_rc (*fill)(void *ctx, const struct mds_params *local,
@@ -58,16 +60,17 @@ struct mds_make_source {
                         float *out);
 };
 
-/* Write dir/iter_N as the ranks of run's layout would.  The configuration is run's, the
- * provenance this program's, then `origin`, lines about where it comes from.  A run in
- * dir would go on from the new checkpoint: MDS_EUSER if dir has any, unless `force`. */
+/* Write dir/iter_N exactly as the ranks of run's layout would.  Its provenance is this
+ * program's followed by the lines of `origin`.  MDS_EUSER if dir has a checkpoint
+ * already, because a run there would then resume from the new one; `force` allows it.
+ */
 enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
                                 const struct mds_ckpt_state *state, const char *origin,
                                 const struct mds_make_source *source);
 
-enum mds_rc mds_verb_diff(const struct mds_call *c);
-enum mds_rc mds_verb_export(const struct mds_call *c);
-enum mds_rc mds_verb_import(const struct mds_call *c);
-enum mds_rc mds_verb_reshard(const struct mds_call *c);
+enum mds_rc mds_ckpt_run_diff(const struct mds_invocation *c);
+enum mds_rc mds_ckpt_run_export(const struct mds_invocation *c);
+enum mds_rc mds_ckpt_run_import(const struct mds_invocation *c);
+enum mds_rc mds_ckpt_run_reshard(const struct mds_invocation *c);
 
 #endif

@@ -4,7 +4,7 @@ src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h 
   src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c \
   src/programs/mds_ckpt_import.c src/programs/mds_ckpt_make.c \
   src/programs/mds_ckpt_open.c src/programs/mds_ckpt_reshard.c \
-  $(programs_of_verbs)
+  $(programs_with_subcommands)
 src_programs_mds_ckpt_LDADD = $(engine_libs) $(ckpt_libs) $(data_libs)
 
 bin_SCRIPTS += scripts/mds_from_megatron

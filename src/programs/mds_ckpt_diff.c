@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct diff {
-    struct mds_opened a, b;
+    struct mds_ckpt_input a, b;
     double tolerance;
     int states;                  /* of enum mds_ckpt_what to compare */
     int64_t compared, different; /* of tensors' states */
@@ -37,7 +37,8 @@ static void diff_setting(struct diff *d, const char *map, const char *key,
 }
 
 /* All settings of a's; or those that only b has. */
-static void diff_map(struct diff *d, const struct mds_node *a, const struct mds_node *b)
+static void diff_section(struct diff *d, const struct mds_node *a,
+                         const struct mds_node *b)
 {
     const char *map = a ? a->key : b->key;
 
@@ -48,14 +49,14 @@ static void diff_map(struct diff *d, const struct mds_node *a, const struct mds_
             diff_setting(d, map, n->key, NULL, n);
 }
 
-static void diff_maps(struct diff *d, const struct mds_node *a,
-                      const struct mds_node *b)
+static void diff_sections(struct diff *d, const struct mds_node *a,
+                          const struct mds_node *b)
 {
     for (const struct mds_node *n = a ? a->first : NULL; n; n = n->next)
-        diff_map(d, n, mds_node_get(b, n->key));
+        diff_section(d, n, mds_node_get(b, n->key));
     for (const struct mds_node *n = b ? b->first : NULL; n; n = n->next)
         if (!mds_node_get(a, n->key))
-            diff_map(d, NULL, n);
+            diff_section(d, NULL, n);
 }
 
 static enum mds_rc parse_configuration(const struct mds_ckpt_index *ix,
@@ -79,7 +80,7 @@ static enum mds_rc diff_configuration(struct diff *d)
     if (!rc)
         rc = parse_configuration(d->b.ix, &b);
     if (!rc)
-        diff_maps(d, a->root, b->root);
+        diff_sections(d, a->root, b->root);
     mds_tree_destroy(a);
     mds_tree_destroy(b);
     return rc;
@@ -111,8 +112,8 @@ static void diff_state(struct diff *d)
 /* ---- tensors ---- */
 
 /* Surplus rows of a padded vocabulary are of no account. */
-static int64_t rows_that_count(const struct mds_ckpt_index *ix,
-                               const struct mds_ckpt_tensor *t)
+static int64_t unpadded_rows(const struct mds_ckpt_index *ix,
+                             const struct mds_ckpt_tensor *t)
 {
     int is_vocabulary = strcmp(t->name, "head.weight") == 0 ||
                         strcmp(t->name, "embedding.word.weight") == 0;
@@ -121,8 +122,8 @@ static int64_t rows_that_count(const struct mds_ckpt_index *ix,
                                                               : t->rows;
 }
 
-static void note(struct diff *d, const struct mds_ckpt_tensor *t, int what,
-                 const struct mds_ckpt_distance *is)
+static void record_difference(struct diff *d, const struct mds_ckpt_tensor *t, int what,
+                              const struct mds_ckpt_distance *is)
 {
     int differs = d->tolerance > 0 ? is->relative > d->tolerance : is->unequal > 0;
 
@@ -145,10 +146,10 @@ static void note(struct diff *d, const struct mds_ckpt_tensor *t, int what,
 static enum mds_rc diff_tensor(struct diff *d, int64_t ta, int64_t tb)
 {
     const struct mds_ckpt_tensor *a = &d->a.ix->tensor[ta], *b = &d->b.ix->tensor[tb];
-    int64_t rows = rows_that_count(d->a.ix, a);
+    int64_t rows = unpadded_rows(d->a.ix, a);
     struct mds_ckpt_distance is;
 
-    if (rows != rows_that_count(d->b.ix, b) || a->cols != b->cols) {
+    if (rows != unpadded_rows(d->b.ix, b) || a->cols != b->cols) {
         printf("%s: %" PRId64 " x %" PRId64 " | %" PRId64 " x %" PRId64 "\n", a->name,
                a->rows, a->cols, b->rows, b->cols);
         d->others++;
@@ -156,13 +157,13 @@ static enum mds_rc diff_tensor(struct diff *d, int64_t ta, int64_t tb)
     }
     for (int what = 0; what < d->states; what++) {
         MDS_TRY(mds_ckpt_compare(d->a.reader, ta, d->b.reader, tb, what, rows, &is));
-        note(d, a, what, &is);
+        record_difference(d, a, what, &is);
     }
     return MDS_OK;
 }
 
-static void only_in(struct diff *d, const struct mds_ckpt_index *ix,
-                    const struct mds_ckpt_tensor *t)
+static void print_only_in(struct diff *d, const struct mds_ckpt_index *ix,
+                          const struct mds_ckpt_tensor *t)
 {
     printf("%s: only in %s\n", t->name, ix->path);
     d->others++;
@@ -176,17 +177,17 @@ static enum mds_rc diff_tensors(struct diff *d)
         int64_t other = mds_ckpt_index_find(b, a->tensor[i].name);
 
         if (other < 0)
-            only_in(d, a, &a->tensor[i]);
+            print_only_in(d, a, &a->tensor[i]);
         else
             MDS_TRY(diff_tensor(d, i, other));
     }
     for (int64_t i = 0; i < b->tensors; i++)
         if (mds_ckpt_index_find(a, b->tensor[i].name) < 0)
-            only_in(d, b, &b->tensor[i]);
+            print_only_in(d, b, &b->tensor[i]);
     return MDS_OK;
 }
 
-static enum mds_rc verdict(const struct diff *d)
+static enum mds_rc print_result(const struct diff *d)
 {
     printf("%" PRId64 " list%s of numbers compared, %" PRId64 " differ%s", d->compared,
            mds_plural(d->compared), d->different, d->different == 1 ? "s" : "");
@@ -199,26 +200,26 @@ static enum mds_rc verdict(const struct diff *d)
     return mds_fail(MDS_EUSER, "%s and %s differ", d->a.ix->path, d->b.ix->path);
 }
 
-static enum mds_rc diff_all(struct diff *d)
+static enum mds_rc compare_checkpoints(struct diff *d)
 {
     MDS_TRY(diff_configuration(d));
     diff_state(d);
     MDS_TRY(diff_tensors(d));
-    return verdict(d);
+    return print_result(d);
 }
 
-enum mds_rc mds_verb_diff(const struct mds_call *c)
+enum mds_rc mds_ckpt_run_diff(const struct mds_invocation *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
     struct diff d = {.tolerance = a->tolerance,
                      .states = a->weights ? 1 : MDS_CKPT_STATES};
     enum mds_rc rc;
 
-    MDS_TRY(mds_opened_open(c->word[0], &d.a));
-    rc = mds_opened_open(c->word[1], &d.b);
+    MDS_TRY(mds_ckpt_input_open(c->operand[0], &d.a));
+    rc = mds_ckpt_input_open(c->operand[1], &d.b);
     if (!rc)
-        rc = diff_all(&d);
-    mds_opened_close(&d.b);
-    mds_opened_close(&d.a);
+        rc = compare_checkpoints(&d);
+    mds_ckpt_input_close(&d.b);
+    mds_ckpt_input_close(&d.a);
     return rc;
 }

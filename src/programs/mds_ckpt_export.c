@@ -14,7 +14,8 @@
 
 /* ---- ours ---- */
 
-static enum mds_rc declare(struct mds_st_writer *w, const struct mds_ckpt_index *ix)
+static enum mds_rc declare_tensors(struct mds_st_writer *w,
+                                   const struct mds_ckpt_index *ix)
 {
     char iteration[32];
 
@@ -42,11 +43,12 @@ static enum mds_rc write_tensor(struct mds_st_writer *w, struct mds_ckpt_reader 
     return MDS_OK;
 }
 
-static enum mds_rc write_weights(struct mds_st_writer *w, const struct mds_opened *o)
+static enum mds_rc write_weights(struct mds_st_writer *w,
+                                 const struct mds_ckpt_input *o)
 {
     int64_t room = mds_ckpt_rows_buffer(o->ix);
     float *buf = mds_zalloc((size_t)room, sizeof *buf);
-    enum mds_rc rc = buf ? declare(w, o->ix) : MDS_EMEM;
+    enum mds_rc rc = buf ? declare_tensors(w, o->ix) : MDS_EMEM;
 
     for (int64_t i = 0; !rc && i < o->ix->tensors; i++)
         rc = write_tensor(w, o->reader, i, room, buf);
@@ -54,7 +56,7 @@ static enum mds_rc write_weights(struct mds_st_writer *w, const struct mds_opene
     return rc;
 }
 
-static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
+static enum mds_rc export_mds(const struct mds_ckpt_input *o, const char *output)
 {
     struct mds_st_writer *w;
     enum mds_rc rc;
@@ -73,7 +75,7 @@ static enum mds_rc export_ours(const struct mds_opened *o, const char *output)
 /* ---- Hugging Face's ---- */
 
 /* Of the data that the run was trained on, as far as the checkpoint knows. */
-static void add_words(const struct mds_ckpt_state *s, struct mds_hf_export *e)
+static void add_tokenizer(const struct mds_ckpt_state *s, struct mds_hf_export *e)
 {
     e->eod = s->tokenizer ? s->eod : -1;
     if (s->tokenizer > 0 && s->tokenizer <= MDS_TOKENIZER_IDS)
@@ -89,8 +91,8 @@ static void forget_default_length(struct mds_config_run *run)
         run->config.model.seq_length = 0;
 }
 
-static enum mds_rc export_theirs(const struct mds_opened *o,
-                                 const struct mds_ckpt_options *a)
+static enum mds_rc export_hugging_face(const struct mds_ckpt_input *o,
+                                       const struct mds_ckpt_options *a)
 {
     static const enum mds_st_dtype types[] = {MDS_ST_F32, MDS_ST_BF16, MDS_ST_F16};
     static char *nothing[] = {NULL};
@@ -103,12 +105,12 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
     int files;
     enum mds_rc rc;
 
-    MDS_TRY(mds_opened_config(o, 0, nothing, &run));
+    MDS_TRY(mds_ckpt_input_config(o, 0, nothing, &run));
     rc = mds_engine_whole_params(&run->config, &whole);
     forget_default_length(run);
     e.model = &run->config.model;
     e.whole = whole;
-    add_words(&o->ix->state, &e);
+    add_tokenizer(&o->ix->state, &e);
     if (!rc)
         rc = mds_hf_export(&e, &files);
     mds_str_fini(&e.tokenizer);
@@ -121,10 +123,10 @@ static enum mds_rc export_theirs(const struct mds_opened *o,
     return rc;
 }
 
-enum mds_rc mds_verb_export(const struct mds_call *c)
+enum mds_rc mds_ckpt_run_export(const struct mds_invocation *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
-    struct mds_opened o;
+    struct mds_ckpt_input o;
     enum mds_rc rc;
 
     if (!a->output)
@@ -133,8 +135,9 @@ enum mds_rc mds_verb_export(const struct mds_call *c)
     if (a->format == MDS_FORMAT_MDS && (a->type || a->max_shard_bytes))
         return mds_fail(MDS_EUSER, "export: --type and --max-shard-bytes are for "
                                    "--format hf");
-    MDS_TRY(mds_opened_open(c->word[0], &o));
-    rc = a->format == MDS_FORMAT_HF ? export_theirs(&o, a) : export_ours(&o, a->output);
-    mds_opened_close(&o);
+    MDS_TRY(mds_ckpt_input_open(c->operand[0], &o));
+    rc = a->format == MDS_FORMAT_HF ? export_hugging_face(&o, a)
+                                    : export_mds(&o, a->output);
+    mds_ckpt_input_close(&o);
     return rc;
 }

@@ -15,9 +15,9 @@ struct source {
 };
 
 /* Moments begin at 0. */
-static enum mds_rc fill(void *ctx, const struct mds_params *local,
-                        enum mds_ckpt_what what, int unit, int64_t first, int64_t n,
-                        float *out)
+static enum mds_rc fill_from_hf(void *ctx, const struct mds_params *local,
+                                enum mds_ckpt_what what, int unit, int64_t first,
+                                int64_t n, float *out)
 {
     const struct source *s = ctx;
 
@@ -30,7 +30,7 @@ static enum mds_rc fill(void *ctx, const struct mds_params *local,
 
 /* Of what the model's file does not say nothing is kept for its runs: a default written
  * down would go before a machine's profile. */
-static void forget_defaults(struct mds_settings *s)
+static void drop_defaults(struct mds_settings *s)
 {
     for (size_t row = 0; row < s->rows; row++)
         if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
@@ -38,17 +38,18 @@ static void forget_defaults(struct mds_settings *s)
     mds_settings_derived(s, "model.seq_length", "each run's own");
 }
 
-static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights *w,
-                        const struct mds_hf_source *from, const char *dir,
-                        const char *folder, int force)
+static enum mds_rc write_checkpoint(struct mds_config_run *run,
+                                    const struct mds_hf_weights *w,
+                                    const struct mds_hf_source *from, const char *dir,
+                                    const char *folder, int force)
 {
     struct source s = {w, (uint64_t)run->config.train.seed};
-    const struct mds_make_source source = {&s, fill};
+    const struct mds_make_source source = {&s, fill_from_hf};
     const struct mds_ckpt_state state = {.loss_scale = 1};
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    forget_defaults(&run->settings);
+    drop_defaults(&run->settings);
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
         rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);
@@ -56,8 +57,9 @@ static enum mds_rc make(struct mds_config_run *run, const struct mds_hf_weights 
     return rc;
 }
 
-static enum mds_rc import(struct mds_config_run *run, const struct mds_hf_source *from,
-                          const char *dir, const char *folder, int force)
+static enum mds_rc import_weights(struct mds_config_run *run,
+                                  const struct mds_hf_source *from, const char *dir,
+                                  const char *folder, int force)
 {
     struct mds_hf_weights *w;
     struct mds_params *whole;
@@ -66,14 +68,14 @@ static enum mds_rc import(struct mds_config_run *run, const struct mds_hf_source
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     rc = mds_hf_weights_open(dir, from, &run->config.model, whole, &w);
     if (!rc) {
-        rc = make(run, w, from, dir, folder, force);
+        rc = write_checkpoint(run, w, from, dir, folder, force);
         mds_hf_weights_close(w);
     }
     mds_params_destroy(whole);
     return rc;
 }
 
-enum mds_rc mds_verb_import(const struct mds_call *c)
+enum mds_rc mds_ckpt_run_import(const struct mds_invocation *c)
 {
     struct mds_str settings = {0};
     struct mds_config_run *run;
@@ -81,18 +83,20 @@ enum mds_rc mds_verb_import(const struct mds_call *c)
     struct mds_hf_source from;
     enum mds_rc rc;
 
-    if (mds_call_names(c) < 2)
+    if (mds_invocation_name_count(c) < 2)
         return mds_fail(MDS_EUSER, "import: give the folder of a model and one for the "
                                    "checkpoint, then the layout");
-    MDS_TRY(mds_path_join(c->word[0], "config.json", path));
-    snprintf(name, sizeof name, "import of %s", c->word[0]);
+    MDS_TRY(mds_path_join(c->operand[0], "config.json", path));
+    snprintf(name, sizeof name, "import of %s", c->operand[0]);
     rc = mds_hf_get_config(path, &from, &settings);
     if (!rc)
-        rc = mds_layout_read(settings.s, name, (int)c->words - 1, c->word + 1, 0, &run);
+        rc = mds_layout_read(settings.s, name, (int)c->operand_count - 1,
+                             c->operand + 1, 0, &run);
     mds_str_fini(&settings);
     if (rc)
         return rc;
-    rc = import(run, &from, c->word[0], c->word[1], mds_ckpt_options(c)->force);
+    rc = import_weights(run, &from, c->operand[0], c->operand[1],
+                        mds_ckpt_options(c)->force);
     mds_config_run_destroy(run);
     return rc;
 }

@@ -26,7 +26,7 @@ struct cast {
     struct mds_params *local;
 };
 
-static void share(void *ctx, int unit, int64_t *first, int64_t *n)
+static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 {
     const struct cast *c = ctx;
 
@@ -43,7 +43,7 @@ static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,
     return c->source->fill(c->source->ctx, c->local, what, unit, first, n, out);
 }
 
-static void leave_rank(struct cast *c)
+static void destroy_rank(struct cast *c)
 {
     mds_params_destroy(c->local);
     c->local = NULL;
@@ -51,17 +51,17 @@ static void leave_rank(struct cast *c)
     c->groups = (struct mds_groups){0};
 }
 
-static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local,
-                        struct mds_ckpt_source *source)
+static enum mds_rc create_rank(void *ctx, int64_t rank, const struct mds_params **local,
+                               struct mds_ckpt_source *source)
 {
     struct cast *c = ctx;
 
-    leave_rank(c);
+    destroy_rank(c);
     MDS_TRY(mds_groups_create(&c->config->parallel, (int)c->ranks, (int)rank, NULL,
                               &c->groups));
     MDS_TRY(mds_engine_rank_params(c->config, &c->groups, &c->local));
     *local = c->local;
-    *source = (struct mds_ckpt_source){c, share, read_values};
+    *source = (struct mds_ckpt_source){c, owned_elements, read_values};
     return MDS_OK;
 }
 
@@ -69,8 +69,8 @@ static enum mds_rc play(void *ctx, int64_t rank, const struct mds_params **local
 
 /* A checkpoint that is there is never replaced.  *latest: what the folder's `latest`
  * names, or -1. */
-static enum mds_rc check_place(const char *dir, int64_t iteration, int force,
-                               int64_t *latest)
+static enum mds_rc check_output_folder(const char *dir, int64_t iteration, int force,
+                                       int64_t *latest)
 {
     char path[MDS_PATH_SIZE];
     struct stat st;
@@ -90,8 +90,8 @@ static enum mds_rc check_place(const char *dir, int64_t iteration, int force,
     return mds_ckpt_prepare(dir);
 }
 
-static void say_made(const char *dir, int64_t iteration, int64_t ranks, int64_t bytes,
-                     int64_t latest)
+static void print_created(const char *dir, int64_t iteration, int64_t ranks,
+                          int64_t bytes, int64_t latest)
 {
     char size[32];
 
@@ -102,8 +102,8 @@ static void say_made(const char *dir, int64_t iteration, int64_t ranks, int64_t 
                iteration, latest);
 }
 
-static void say_origin(const struct mds_config_run *run, const char *origin,
-                       struct mds_str *out)
+static void add_provenance(const struct mds_config_run *run, const char *origin,
+                           struct mds_str *out)
 {
     char host[MDS_HOST_SIZE];
 
@@ -119,17 +119,17 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
 {
     struct mds_ckpt_save s = {.dir = dir, .state = *state};
     struct cast c = {.config = &run->config, .source = source, .ranks = run->world};
-    const struct mds_ckpt_serial_ranks cast = {&c, run->world, play};
+    const struct mds_ckpt_serial_ranks cast = {&c, run->world, create_rank};
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
     char *configuration;
     int64_t bytes = 0, latest;
     enum mds_rc rc;
 
-    MDS_TRY(check_place(dir, state->iteration, force, &latest));
+    MDS_TRY(check_output_folder(dir, state->iteration, force, &latest));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     configuration = mds_settings_text(&run->settings);
-    say_origin(run, origin, &provenance);
+    add_provenance(run, origin, &provenance);
     s.state.vocab = run->config.model.vocab;
     s.state.padded_vocab = run->config.model.padded_vocab;
     s.whole = whole;
@@ -138,8 +138,8 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
     rc = configuration && !provenance.failed ? mds_ckpt_save_serial(&s, &cast, &bytes)
                                              : mds_fail(MDS_EMEM, "no host memory");
     if (!rc)
-        say_made(dir, state->iteration, cast.ranks, bytes, latest);
-    leave_rank(&c);
+        print_created(dir, state->iteration, cast.ranks, bytes, latest);
+    destroy_rank(&c);
     mds_str_fini(&provenance);
     free(configuration);
     mds_params_destroy(whole);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum mds_rc mds_opened_find(const char *given, char path[MDS_PATH_SIZE])
+enum mds_rc mds_ckpt_input_find(const char *given, char path[MDS_PATH_SIZE])
 {
     struct stat st;
     int64_t latest;
@@ -24,25 +24,25 @@ enum mds_rc mds_opened_find(const char *given, char path[MDS_PATH_SIZE])
     return mds_ckpt_path(given, latest, 0, path);
 }
 
-enum mds_rc mds_opened_open(const char *given, struct mds_opened *out)
+enum mds_rc mds_ckpt_input_open(const char *given, struct mds_ckpt_input *out)
 {
     char path[MDS_PATH_SIZE];
-    struct mds_opened o = {0};
+    struct mds_ckpt_input o = {0};
     enum mds_rc rc;
 
-    MDS_TRY(mds_opened_find(given, path));
+    MDS_TRY(mds_ckpt_input_find(given, path));
     MDS_TRY(mds_ckpt_index_read(path, &o.ix));
     rc = mds_ckpt_index_check_files(o.ix);
     if (!rc)
         rc = mds_ckpt_reader_create(o.ix, 1, &o.reader);
     if (rc)
-        mds_opened_close(&o);
+        mds_ckpt_input_close(&o);
     else
         *out = o;
     return rc;
 }
 
-void mds_opened_close(struct mds_opened *o)
+void mds_ckpt_input_close(struct mds_ckpt_input *o)
 {
     mds_ckpt_reader_destroy(o->reader);
     mds_ckpt_index_destroy(o->ix);
@@ -51,7 +51,7 @@ void mds_opened_close(struct mds_opened *o)
 /* ---- its configuration ---- */
 
 /* What a layout is made of; other settings would make it another run. */
-static int is_layout(const char *key)
+static int is_layout_key(const char *key)
 {
     return key &&
            (strncmp(key, "parallel.", 9) == 0 || strncmp(key, "batch.", 6) == 0 ||
@@ -59,13 +59,13 @@ static int is_layout(const char *key)
             strcmp(key, "train.dry_world") == 0);
 }
 
-static enum mds_rc check_words(const struct mds_settings *s)
+static enum mds_rc check_layout_options(const struct mds_settings *s)
 {
     if (s->action)
         return mds_fail(MDS_EUSER, "what prints and leaves, as --show-config does, is "
                                    "no matter of the layout: leave it out");
     for (size_t i = 0; i < s->rows; i++)
-        if (s->of[i].level == MDS_LEVEL_CLI && !is_layout(s->set->options[i].key))
+        if (s->of[i].level == MDS_LEVEL_CLI && !is_layout_key(s->set->options[i].key))
             return mds_fail(MDS_EUSER,
                             "%s is no matter of the layout: give it to the run that "
                             "goes on",
@@ -73,10 +73,10 @@ static enum mds_rc check_words(const struct mds_settings *s)
     return MDS_OK;
 }
 
-static enum mds_rc resolve(struct mds_config_run *run, int64_t words,
-                           struct mds_diag *diag)
+static enum mds_rc resolve_layout(struct mds_config_run *run, int64_t words,
+                                  struct mds_diag *diag)
 {
-    MDS_TRY(check_words(&run->settings));
+    MDS_TRY(check_layout_options(&run->settings));
     MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
     mds_diag_log(diag);
     run->config.train.dry_world = 0; /* it was for this, and no setting of a run */
@@ -92,7 +92,7 @@ enum mds_rc mds_layout_read(const char *text, const char *name, int argc,
     enum mds_rc rc = mds_config_read_saved(text, name, argc, argv, &diag, &run);
 
     if (!rc)
-        rc = resolve(run, words, &diag);
+        rc = resolve_layout(run, words, &diag);
     mds_diag_fini(&diag);
     if (rc)
         mds_config_run_destroy(run);
@@ -101,8 +101,8 @@ enum mds_rc mds_layout_read(const char *text, const char *name, int argc,
     return rc;
 }
 
-enum mds_rc mds_opened_config(const struct mds_opened *o, int argc, char *const *argv,
-                              struct mds_config_run **out)
+enum mds_rc mds_ckpt_input_config(const struct mds_ckpt_input *o, int argc,
+                                  char *const *argv, struct mds_config_run **out)
 {
     char *configuration, *provenance;
     enum mds_rc rc;

@@ -12,9 +12,9 @@ struct source {
     uint64_t seed;
 };
 
-static enum mds_rc fill(void *ctx, const struct mds_params *local,
-                        enum mds_ckpt_what what, int unit, int64_t first, int64_t n,
-                        float *out)
+static enum mds_rc fill_from_checkpoint(void *ctx, const struct mds_params *local,
+                                        enum mds_ckpt_what what, int unit,
+                                        int64_t first, int64_t n, float *out)
 {
     struct source *s = ctx;
 
@@ -22,7 +22,7 @@ static enum mds_rc fill(void *ctx, const struct mds_params *local,
 }
 
 /* What is known of the checkpoint it is made from, indented. */
-static enum mds_rc origin_of(const struct mds_ckpt_index *ix, struct mds_str *out)
+static enum mds_rc describe_origin(const struct mds_ckpt_index *ix, struct mds_str *out)
 {
     char *configuration, *provenance;
 
@@ -39,7 +39,8 @@ static enum mds_rc origin_of(const struct mds_ckpt_index *ix, struct mds_str *ou
     return out->failed ? MDS_EMEM : MDS_OK;
 }
 
-static enum mds_rc check_model(const struct mds_opened *o, const struct mds_config *c)
+static enum mds_rc check_model(const struct mds_ckpt_input *o,
+                               const struct mds_config *c)
 {
     struct mds_params *whole;
     enum mds_rc rc;
@@ -51,37 +52,38 @@ static enum mds_rc check_model(const struct mds_opened *o, const struct mds_conf
     return rc;
 }
 
-static enum mds_rc reshard(const struct mds_opened *o, struct mds_config_run *run,
-                           const char *dir, int force)
+static enum mds_rc reshard_checkpoint(const struct mds_ckpt_input *o,
+                                      struct mds_config_run *run, const char *dir,
+                                      int force)
 {
     struct source s = {o->reader, (uint64_t)run->config.train.seed};
-    const struct mds_make_source source = {&s, fill};
+    const struct mds_make_source source = {&s, fill_from_checkpoint};
     struct mds_str origin = {0};
     enum mds_rc rc;
 
     MDS_TRY(check_model(o, &run->config));
-    rc = origin_of(o->ix, &origin);
+    rc = describe_origin(o->ix, &origin);
     if (!rc)
         rc = mds_checkpoint_make(run, dir, force, &o->ix->state, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }
 
-enum mds_rc mds_verb_reshard(const struct mds_call *c)
+enum mds_rc mds_ckpt_run_reshard(const struct mds_invocation *c)
 {
     struct mds_config_run *run;
-    struct mds_opened o;
+    struct mds_ckpt_input o;
     enum mds_rc rc;
 
-    if (mds_call_names(c) < 2)
+    if (mds_invocation_name_count(c) < 2)
         return mds_fail(MDS_EUSER, "reshard: give a checkpoint and a folder for the "
                                    "new one, then the layout");
-    MDS_TRY(mds_opened_open(c->word[0], &o));
-    rc = mds_opened_config(&o, (int)c->words - 1, c->word + 1, &run);
+    MDS_TRY(mds_ckpt_input_open(c->operand[0], &o));
+    rc = mds_ckpt_input_config(&o, (int)c->operand_count - 1, c->operand + 1, &run);
     if (!rc) {
-        rc = reshard(&o, run, c->word[1], mds_ckpt_options(c)->force);
+        rc = reshard_checkpoint(&o, run, c->operand[1], mds_ckpt_options(c)->force);
         mds_config_run_destroy(run);
     }
-    mds_opened_close(&o);
+    mds_ckpt_input_close(&o);
     return rc;
 }

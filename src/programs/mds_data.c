@@ -10,7 +10,7 @@
 #include "config/options.h"
 #include "data/make.h"
 #include "data/split.h"
-#include "programs/verbs.h"
+#include "programs/subcommands.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct values {
     int64_t vocab, eod, from, count;
 };
 
-/* Headings of --help: verbs. */
+/* Headings of --help: subcommands. */
 static const char make[] = "make";
 static const char info[] = "info";
 static const char dumping[] = "dump";
@@ -81,22 +81,24 @@ static const struct mds_option_set options = {
     .operands = "file",
 };
 
-static const struct values *values_of(const struct mds_call *c)
+static const struct values *option_values(const struct mds_invocation *c)
 {
     return c->settings.values;
 }
 
-static int is_given(const struct mds_call *c, const char *key)
+static int is_given_by_user(const struct mds_invocation *c, const char *key)
 {
     return mds_settings_of(&c->settings, key)->level > MDS_LEVEL_DEFAULT;
 }
 
 /* ---- make ------------------------------------------------------------------------ */
 
-static enum mds_rc check_vocabulary(const struct mds_call *c, struct mds_vocabulary *v)
+static enum mds_rc check_vocabulary(const struct mds_invocation *c,
+                                    struct mds_vocabulary *v)
 {
-    const struct values *a = values_of(c);
-    int sized = is_given(c, "make.vocab_size"), ended = is_given(c, "make.eod");
+    const struct values *a = option_values(c);
+    int sized = is_given_by_user(c, "make.vocab_size"),
+        ended = is_given_by_user(c, "make.eod");
 
     if (v->tokenizer != MDS_TOKENIZER_IDS)
         return !sized && !ended
@@ -115,9 +117,9 @@ static enum mds_rc check_vocabulary(const struct mds_call *c, struct mds_vocabul
     return MDS_OK;
 }
 
-static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
+static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m)
 {
-    const struct values *a = values_of(c);
+    const struct values *a = option_values(c);
     int tokenizer = 0;
 
     if (!a->tokenizer)
@@ -127,10 +129,10 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
     while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
         tokenizer++;
-    if (is_given(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
+    if (is_given_by_user(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
                         a->tokenizer);
-    if (is_given(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
+    if (is_given_by_user(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
         return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
                         a->tokenizer);
     m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);
@@ -141,7 +143,7 @@ static enum mds_rc check_make(const struct mds_call *c, struct mds_make *m)
     return MDS_OK;
 }
 
-static void report_make(const struct mds_make *m, const struct mds_make_stats *s)
+static void print_make_stats(const struct mds_make *m, const struct mds_make_stats *s)
 {
     if (s->empty > 0)
         mds_warn("%lld empty line%s left out, the first is %s:%lld; a text without "
@@ -163,10 +165,10 @@ static void report_make(const struct mds_make *m, const struct mds_make_stats *s
            mds_plural(s->records), m->n_inputs, mds_plural(m->n_inputs));
 }
 
-static enum mds_rc run_make(const struct mds_call *c)
+static enum mds_rc data_run_make(const struct mds_invocation *c)
 {
-    struct mds_make m = {.inputs = (const char *const *)c->word,
-                         .n_inputs = (int)c->words};
+    struct mds_make m = {.inputs = (const char *const *)c->operand,
+                         .n_inputs = (int)c->operand_count};
     struct mds_make_stats stats;
     struct mds_str line = {0};
     enum mds_rc rc = MDS_EMEM;
@@ -179,13 +181,13 @@ static enum mds_rc run_make(const struct mds_call *c)
         rc = mds_make_tokens(&m, &stats);
     mds_str_fini(&line);
     if (!rc)
-        report_make(&m, &stats);
+        print_make_stats(&m, &stats);
     return rc;
 }
 
 /* ---- info ------------------------------------------------------------------------ */
 
-static const char *word(const struct mds_source *s, int64_t id, char buf[24])
+static const char *word_of_id(const struct mds_source *s, int64_t id, char buf[24])
 {
     if (s->words)
         return s->words[id];
@@ -211,7 +213,7 @@ static void print_top(const struct mds_source *s, const int64_t *counts)
                 best = id;
         if (best < 0)
             break;
-        printf("%s %s %.2f %%", i > 0 ? "," : "", word(s, best, buf),
+        printf("%s %s %.2f %%", i > 0 ? "," : "", word_of_id(s, best, buf),
                100.0 * (double)counts[best] / (double)s->tokens);
         limit = counts[best];
         limit_id = best;
@@ -251,7 +253,7 @@ static enum mds_rc print_span(struct mds_source *s, const struct mds_span *span)
     return MDS_OK;
 }
 
-static const char *how_cut(const struct mds_source *s, const struct mds_part *p)
+static const char *describe_split(const struct mds_source *s, const struct mds_part *p)
 {
     if (p->keeps_documents)
         return ", between documents";
@@ -266,7 +268,7 @@ static enum mds_rc print_splits(struct mds_source *s, const struct values *v,
     struct mds_part parts[MDS_SPLITS];
 
     MDS_TRY(mds_split_cut(s, shares, (enum mds_split_at)v->split_at, parts));
-    printf("%-12s %s%s\n", "split", v->split, how_cut(s, &parts[0]));
+    printf("%-12s %s%s\n", "split", v->split, describe_split(s, &parts[0]));
     for (int i = 0; i < MDS_SPLITS; i++) {
         printf("%-12s %lld token%s", mds_split_names[i], (long long)parts[i].tokens,
                mds_plural(parts[i].tokens));
@@ -325,9 +327,9 @@ static enum mds_rc count_and_print(struct mds_source *s)
     return rc;
 }
 
-static enum mds_rc run_info(const struct mds_call *c)
+static enum mds_rc data_run_info(const struct mds_invocation *c)
 {
-    const char *split = values_of(c)->split;
+    const char *split = option_values(c)->split;
     double shares[MDS_SPLITS];
     struct mds_source *s;
     enum mds_rc rc;
@@ -335,10 +337,10 @@ static enum mds_rc run_info(const struct mds_call *c)
     if (!mds_split_shares(split, shares))
         return mds_fail(MDS_EUSER, "--split '%s': must be proportions such as 949,50,1",
                         split);
-    MDS_TRY(mds_source_open(c->word[0], &s));
+    MDS_TRY(mds_source_open(c->operand[0], &s));
     rc = count_and_print(s);
     if (!rc)
-        rc = print_splits(s, values_of(c), shares);
+        rc = print_splits(s, option_values(c), shares);
     mds_source_close(s);
     return rc;
 }
@@ -375,7 +377,8 @@ static void print_ids(const struct mds_source *s, const int32_t *ids, int64_t n,
     }
 }
 
-static enum mds_rc dump(struct mds_source *s, int64_t from, int64_t count, int text)
+static enum mds_rc dump_tokens(struct mds_source *s, int64_t from, int64_t count,
+                               int text)
 {
     int32_t ids[DUMP_BLOCK];
     int line_begun = 0;
@@ -393,9 +396,9 @@ static enum mds_rc dump(struct mds_source *s, int64_t from, int64_t count, int t
     return MDS_OK;
 }
 
-static enum mds_rc dump_checked(const struct mds_call *c, struct mds_source *s)
+static enum mds_rc dump_checked(const struct mds_invocation *c, struct mds_source *s)
 {
-    const struct values *a = values_of(c);
+    const struct values *a = option_values(c);
     int text = a->text || (!a->ids && s->words);
     int64_t left = s->tokens - a->from;
 
@@ -406,17 +409,17 @@ static enum mds_rc dump_checked(const struct mds_call *c, struct mds_source *s)
     if (left < 0)
         return mds_fail(MDS_EUSER, "%s: --from %lld is beyond its %lld tokens", s->path,
                         (long long)a->from, (long long)s->tokens);
-    if (is_given(c, "dump.count"))
+    if (is_given_by_user(c, "dump.count"))
         left = mds_min(left, a->count);
-    return dump(s, a->from, left, text);
+    return dump_tokens(s, a->from, left, text);
 }
 
-static enum mds_rc run_dump(const struct mds_call *c)
+static enum mds_rc data_run_dump(const struct mds_invocation *c)
 {
     struct mds_source *s;
     enum mds_rc rc;
 
-    MDS_TRY(mds_source_open(c->word[0], &s));
+    MDS_TRY(mds_source_open(c->operand[0], &s));
     rc = dump_checked(c, s);
     mds_source_close(s);
     return rc;
@@ -424,24 +427,24 @@ static enum mds_rc run_dump(const struct mds_call *c)
 
 /* ---- main ------------------------------------------------------------------------ */
 
-static const struct mds_verb verbs[] = {
+static const struct mds_subcommand subcommands[] = {
     {"make", "make --tokenizer NAME --output FILE.h5 [option]... INPUT...",
      "Turns inputs into a token file. INPUT: files; - is standard input.", NULL, 1,
-     SIZE_MAX, "an INPUT", .run = run_make},
+     SIZE_MAX, "an INPUT", .run = data_run_make},
     {"info", "info [--split N,N,N] [--split-at WHERE] FILE",
      "Prints documents, tokens, vocabulary, provenance and unigram entropy of a token "
      "file or of a Megatron .bin/.idx pair, and what --split holds out.",
-     NULL, 1, 1, "one FILE", .run = run_info},
+     NULL, 1, 1, "one FILE", .run = data_run_info},
     {"dump", "dump [--from N] [--count N] [--ids | --text] FILE",
      "Prints tokens of a token file or of a Megatron .bin/.idx pair, a document a "
      "line.",
-     NULL, 1, 1, "one FILE", .run = run_dump},
+     NULL, 1, 1, "one FILE", .run = data_run_dump},
     {0},
 };
 
 int main(int argc, char **argv)
 {
-    static const struct mds_program program = {&options, verbs, NULL};
+    static const struct mds_program program = {&options, subcommands, NULL};
     struct values values = {0};
 
     return mds_program_run(&program, argc, argv, &values);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_data
-src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_of_verbs)
+src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_with_subcommands)
 src_programs_mds_data_LDADD = $(data_libs)
 
 dist_man_MANS += docs/mds_data.1

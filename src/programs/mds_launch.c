@@ -3,49 +3,49 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "launch/launch.h"
-#include "launch/near.h"
+#include "launch/affinity.h"
 #include "launch/options.h"
 #include "launch/submit.h"
 #include "programs/finish.h"
-#include "programs/verbs.h"
+#include "programs/subcommands.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct mds_launch_options *options_of(const struct mds_call *c)
+static struct mds_launch_options *launch_options(const struct mds_invocation *c)
 {
     return c->settings.values;
 }
 
-/* ---- verbs ---- */
+/* ---- subcommands ---- */
 
-static void print_line(const struct mds_words *w)
+static void print_command(const struct mds_argv *w)
 {
     struct mds_str line = {0};
 
-    mds_words_line(w, NULL, &line);
+    mds_argv_format(w, NULL, &line);
     if (!line.failed)
         puts(line.s);
     mds_str_fini(&line);
 }
 
-static enum mds_rc verb_run(const struct mds_call *c)
+static enum mds_rc launch_run_ranks(const struct mds_invocation *c)
 {
-    const struct mds_launch_options *o = options_of(c);
-    struct mds_words arguments = {0}, command = {0};
+    const struct mds_launch_options *o = launch_options(c);
+    struct mds_argv arguments = {0}, command = {0};
     struct mds_estimate estimate;
     struct mds_launch l;
     enum mds_rc rc;
 
-    MDS_TRY(mds_launch_open(o, 0, c->behind_count, c->behind, &l));
+    MDS_TRY(mds_launch_open(o, 0, c->passed_argc, c->passed_argv, &l));
     mds_placement_warn(&l.placement);
-    rc = mds_launch_choose(&l, &arguments, &estimate);
+    rc = mds_launch_choose_layout(&l, &arguments, &estimate);
     if (!rc)
         rc = mds_launch_command(&l, &arguments, &command);
     if (!rc)
-        print_line(&command);
+        print_command(&command);
     if (!rc)
         rc = mds_stdout_flush();
     if (!rc && !o->print) {
@@ -53,23 +53,23 @@ static enum mds_rc verb_run(const struct mds_call *c)
         rc = mds_fail(MDS_EUSER, "%s: %s; is it in PATH?", command.v[0],
                       strerror(errno));
     }
-    mds_words_fini(&command);
-    mds_words_fini(&arguments);
+    mds_argv_fini(&command);
+    mds_argv_fini(&arguments);
     mds_launch_close(&l);
     return rc;
 }
 
-static enum mds_rc verb_where(const struct mds_call *c)
+static enum mds_rc launch_run_where(const struct mds_invocation *c)
 {
     struct mds_launch l;
-    struct mds_near near;
+    struct mds_affinity near;
 
-    MDS_TRY(mds_launch_open(options_of(c), 0, 0, NULL, &l));
+    MDS_TRY(mds_launch_open(launch_options(c), 0, 0, NULL, &l));
     printf("machine %s (%s)\n", l.machine->name, l.machine->path);
     mds_placement_print(&l.placement, stdout);
-    mds_near_find(&near);
-    mds_near_print(&near, stdout);
-    mds_near_fini(&near);
+    mds_affinity_find(&near);
+    mds_affinity_print(&near, stdout);
+    mds_affinity_fini(&near);
     printf("%lld rank%s: %lld node%s, %lld on each\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            (long long)l.per_node);
@@ -135,15 +135,15 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
     return MDS_OK;
 }
 
-static enum mds_rc verb_plan(const struct mds_call *c)
+static enum mds_rc launch_run_plan(const struct mds_invocation *c)
 {
-    const struct mds_launch_options *o = options_of(c);
+    const struct mds_launch_options *o = launch_options(c);
     struct mds_config_run *run = NULL;
     struct mds_plan_request r;
     struct mds_launch l;
     enum mds_rc rc;
 
-    MDS_TRY(mds_launch_open(o, 1, c->behind_count, c->behind, &l));
+    MDS_TRY(mds_launch_open(o, 1, c->passed_argc, c->passed_argv, &l));
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
@@ -164,9 +164,9 @@ close_launch:
     return rc;
 }
 
-static enum mds_rc verb_check_profile(const struct mds_call *c)
+static enum mds_rc launch_run_check_profile(const struct mds_invocation *c)
 {
-    const char *path = c->word[0];
+    const char *path = c->operand[0];
     struct mds_machine *m = NULL;
     struct mds_diag diag = {0};
     enum mds_rc rc = mds_machine_load(path, &diag, &m);
@@ -178,48 +178,49 @@ static enum mds_rc verb_check_profile(const struct mds_call *c)
     return rc;
 }
 
-static enum mds_rc verb_submit(const struct mds_call *c)
+static enum mds_rc launch_run_submit(const struct mds_invocation *c)
 {
-    return mds_submit(options_of(c), c->word, c->words, c->behind_count, c->behind);
+    return mds_submit(launch_options(c), c->operand, c->operand_count, c->passed_argc,
+                      c->passed_argv);
 }
 
-/* Everything but the verb and its table goes to each cell's submit. */
-static enum mds_rc verb_sweep(const struct mds_call *c)
+/* Everything but the subcommand and its table goes to each cell's submit. */
+static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
 {
     char **rest = c->argv + 1;
     int n = 0;
 
     for (int i = 1; i < c->argc; i++)
-        if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->word[0])
+        if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->operand[0])
             rest[n++] = c->argv[i];
-    return mds_sweep(options_of(c), c->word[0], n, rest);
+    return mds_sweep(launch_options(c), c->operand[0], n, rest);
 }
 
-static enum mds_rc verb_report(const struct mds_call *c)
+static enum mds_rc launch_run_report(const struct mds_invocation *c)
 {
-    return mds_report(c->word[0]);
+    return mds_report(c->operand[0]);
 }
 
-static const struct mds_verb verbs[] = {
+static const struct mds_subcommand subcommands[] = {
     {"run", "[run] [option]... [-- mds_pretrain's option...]",
      "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
      "layout where none is given, checks by a dry run that it fits in memory, prints "
      "the launcher's line and becomes it. --print prints it only.",
-     "Where Planning", .run = verb_run},
+     "Where Planning", .run = launch_run_ranks},
     {"where", "where [option]...",
      "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
      "disagreement, and which cores are near each GPU of this host.",
-     "Where", .run = verb_where},
+     "Where", .run = launch_run_where},
     {"plan", "plan [option]... [-- mds_pretrain's option...]",
      "Rehearses every layout of the ranks that divides, and prints those that fit, "
      "fastest first, and why others do not. What is set stays as it is.\n"
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 mds_launch plan --machine polaris "
      "--nodes 8",
-     "Where Planning", .run = verb_plan},
+     "Where Planning", .run = launch_run_plan},
     {"check-profile", "check-profile FILE",
      "Names all that is missing or wrong in a machine's profile, with lines. "
      "docs/new-machine.md tells how to write one.",
-     "", 1, 1, "one FILE", .run = verb_check_profile},
+     "", 1, 1, "one FILE", .run = launch_run_check_profile},
     {"submit",
      "submit [QUEUE [NODES [WALLTIME [PROJECT]]]] [option]... [-- mds_pretrain's "
      "option...]",
@@ -228,22 +229,22 @@ static const struct mds_verb verbs[] = {
      "on until the run is done.\n"
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
      "submit prod 16 3:00:00 MyProject",
-     "Where Planning Jobs", .most = 4, .run = verb_submit},
+     "Where Planning Jobs", .most = 4, .run = launch_run_submit},
     {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
      "combination is planned; those that fit are submitted, as arrays where they ask "
      "for the same.",
-     "Where Planning Jobs", 1, 1, "one FILE", .run = verb_sweep},
+     "Where Planning Jobs", 1, 1, "one FILE", .run = launch_run_sweep},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
      "and, with gnuplot, longest.svg and speed.svg there.",
-     "", 1, 1, "one DIR of run folders", .run = verb_report},
+     "", 1, 1, "one DIR of run folders", .run = launch_run_report},
     {0},
 };
 
 int main(int argc, char **argv)
 {
-    static const struct mds_program program = {&mds_launch_options, verbs, "run"};
+    static const struct mds_program program = {&mds_launch_options, subcommands, "run"};
     struct mds_launch_options options = {0};
 
     return mds_program_run(&program, argc, argv, &options);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_launch
-src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_of_verbs)
+src_programs_mds_launch_SOURCES = src/programs/mds_launch.c $(programs_with_subcommands)
 src_programs_mds_launch_LDADD = $(launch_libs)
 
 alcfdir = $(pkgdatadir)/ALCF

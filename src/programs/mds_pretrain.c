@@ -30,7 +30,7 @@ enum { EXIT_AGAIN = 85 };
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
  * others give rank 0, which may have been slower, the time to print it and to end the
  * run. */
-static _Noreturn void leave(const struct mds_world *w)
+static _Noreturn void fail_and_abort(const struct mds_world *w)
 {
     const struct timespec grace = {.tv_sec = 2};
 
@@ -54,11 +54,11 @@ static void start_log(const struct mds_world *w, const struct mds_config *c)
 static void close_output(const struct mds_world *w)
 {
     if (mds_stdout_flush())
-        leave(w);
+        fail_and_abort(w);
 }
 
 /* A GPU of this host, of which its profile says nothing, is asked itself. */
-static enum mds_rc ask_gpu(const struct mds_config *c, struct mds_machine *m)
+static enum mds_rc query_local_gpu(const struct mds_config *c, struct mds_machine *m)
 {
     const struct mds_dev_spec spec = {.name = mds_dev_resolve(c->output.device)};
     struct mds_dev *dev = NULL;
@@ -85,11 +85,12 @@ static enum mds_rc find_machine(const struct mds_config *c, struct mds_diag *dia
     mds_str_fini(&path);
     mds_host_name(host);
     MDS_TRY(mds_machine_find(name, host, diag, m));
-    return ask_gpu(c, *m);
+    return query_local_gpu(c, *m);
 }
 
 /* The level of activation memory that a machine has room for. */
-static enum mds_rc choose_level(struct mds_config *c, const struct mds_machine *m)
+static enum mds_rc choose_activation_level(struct mds_config *c,
+                                           const struct mds_machine *m)
 {
     int64_t world = c->train.dry_world, per_node = world;
     struct mds_str text = {0};
@@ -112,7 +113,7 @@ static enum mds_rc choose_level(struct mds_config *c, const struct mds_machine *
 }
 
 /* --activation-memory auto in a dry run. */
-static enum mds_rc settle_level(struct mds_config *c)
+static enum mds_rc resolve_activation_level(struct mds_config *c)
 {
     struct mds_machine *m = NULL;
     struct mds_diag diag = {0};
@@ -120,13 +121,13 @@ static enum mds_rc settle_level(struct mds_config *c)
 
     mds_diag_fini(&diag);
     if (!rc)
-        rc = choose_level(c, m);
+        rc = choose_activation_level(c, m);
     mds_machine_destroy(m);
     return rc;
 }
 
 /* Any rank of any number can be played. */
-static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
+static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag *diag)
 {
     if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)
         MDS_TRY(mds_ckpt_take_model(run, diag));
@@ -138,20 +139,20 @@ static enum mds_rc answer(struct mds_config_run *run, struct mds_diag *diag)
     MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
     mds_diag_log(diag);
     if (run->config.train.act_is_open)
-        MDS_TRY(settle_level(&run->config));
+        MDS_TRY(resolve_activation_level(&run->config));
     return mds_dry_run(&run->config, stdout);
 }
 
 /* --help and its like, and dry runs: without MPI, so that they work on a login node.
  * Of copies that a launcher started all the same the first speaks. */
-static void answer_and_leave(struct mds_config_run *run, struct mds_diag *diag)
+static void print_or_dry_run_and_exit(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_world alone = {.ranks = 1};
     int rank, copies = mds_world_copies(&rank);
 
     mds_config_started(run, copies);
-    if (rank == 0 && answer(run, diag))
-        leave(&alone);
+    if (rank == 0 && print_or_dry_run(run, diag))
+        fail_and_abort(&alone);
     close_output(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
@@ -169,22 +170,22 @@ int main(int argc, char **argv)
     mds_program_start();
     rc = mds_config_read(argc, argv, &diag, &run);
     if (!rc && (run->action != MDS_ACTION_RUN || run->config.train.dry_run))
-        answer_and_leave(run, &diag);
+        print_or_dry_run_and_exit(run, &diag);
     if (rc && mds_world_copies(&rank) == 1)
-        leave(&world);
+        fail_and_abort(&world);
     /* who reads our output may leave before the run is over */
     signal(SIGPIPE, SIG_IGN);
     if (run)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     if (mds_world_init(&world))
-        leave(&world);
+        fail_and_abort(&world);
     start_log(&world, run ? &run->config : NULL);
     if (rc) {
         mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
-        leave(&world);
+        fail_and_abort(&world);
     }
     if (mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished))
-        leave(&world);
+        fail_and_abort(&world);
     close_output(&world);
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);

@@ -7,7 +7,7 @@
 
 /* A closed one is replaced by one that fails as well, the other way round: what is
  * printed there is an error as before.  open() takes the lowest number that is free. */
-static void take_descriptors(void)
+static void reserve_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 &&
@@ -17,6 +17,6 @@ static void take_descriptors(void)
 
 void mds_program_start(void)
 {
-    take_descriptors();
+    reserve_standard_descriptors();
     signal(SIGXFSZ, SIG_IGN);
 }

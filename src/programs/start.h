@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How every program begins. */
+/* What every program does first. */
 #ifndef MDS_PROGRAMS_START_H
 #define MDS_PROGRAMS_START_H
 
-/* First of all: descriptors 0 to 2 are taken, so that no file that is opened later gets
- * a number to which messages go; and a file that grows beyond a limit (ulimit -f) is an
- * error of that file, not a signal. */
+/* Call it first in main.  It opens closed descriptors among 0 to 2, so that no file
+ * opened later can receive messages meant for standard output or error; and it ignores
+ * SIGXFSZ, so that a file beyond ulimit -f is an error of that file. */
 void mds_program_start(void);
 
 #endif

@@ -420,7 +420,7 @@ test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&
     test_must_fail mds_ckpt export c 2>err && grep "output is missing: FILE" err &&
-    test_must_fail mds_ckpt 2>err && grep "no verb given" err &&
+    test_must_fail mds_ckpt 2>err && grep "no subcommand given" err &&
     test_must_fail mds_ckpt info 2>err && grep "info needs one checkpoint" err
 '
 test_expect_success 'a finished run, loaded and saved elsewhere: the same state in another layout' '

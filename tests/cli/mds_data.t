@@ -208,9 +208,9 @@ test_expect_success 'truncated and foreign token files' '
 '
 
 test_expect_success 'wrong usage names the nearest' '
-    fails "unknown verb '\''mak'\''; did you mean make?" mds_data mak &&
-    fails "unknown verb '\''genome'\''; there is make, info, dump" mds_data genome &&
-    fails "no verb given; there is make, info, dump" mds_data &&
+    fails "unknown subcommand '\''mak'\''; did you mean make?" mds_data mak &&
+    fails "unknown subcommand '\''genome'\''; there is make, info, dump" mds_data genome &&
+    fails "no subcommand given; there is make, info, dump" mds_data &&
     fails "did you mean --tokenizer?" mds_data make --tokeniser codon &&
     fails "tokenizer '\''codn'\'': must be one of codon, nucleotide, bytes, ids; did you mean codon?" \
         mds_data make --tokenizer codn --output b.h5 "$lambda" &&

@@ -170,9 +170,9 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
         grep -e "-bind-to user:49+[0-9+]*+111,7+[0-9+]*+69 " out
     fi && unset HWLOC_XMLFILE
 '
-test_expect_success '--help of each verb, and of all a line in the man page' '
-    for verb in run where plan check-profile submit sweep report; do
-        mds_launch $verb --help >out && grep "^Usage: mds_launch .*$verb" out || return 1
+test_expect_success '--help of each subcommand, and of all a line in the man page' '
+    for subcommand in run where plan check-profile submit sweep report; do
+        mds_launch $subcommand --help >out && grep "^Usage: mds_launch .*$subcommand" out || return 1
     done &&
     mds_launch plan --help >out && grep -e "--max-seq" out && ! grep -e "--queue" out &&
     mds_launch submit --help | grep -e "--chain" && mds_launch --help >out &&
@@ -181,10 +181,10 @@ test_expect_success '--help of each verb, and of all a line in the man page' '
         grep -q -e "$flag" page || { echo "no $flag"; return 1; }
     done
 '
-test_expect_success 'verbs that start no mds_pretrain take no options of it' '
-    for verb in where "report ." "check-profile $srcdir/machines/polaris.yaml"; do
-        test_must_fail mds_launch $verb -- --misspelt 2>err &&
-        grep "error: .--misspelt. is one word too many; see mds_launch ${verb%% *} --help" err || return 1
+test_expect_success 'subcommands that start no mds_pretrain take no options of it' '
+    for subcommand in where "report ." "check-profile $srcdir/machines/polaris.yaml"; do
+        test_must_fail mds_launch $subcommand -- --misspelt 2>err &&
+        grep "error: .--misspelt. is one word too many; see mds_launch ${subcommand%% *} --help" err || return 1
     done
 '
 test_expect_success 'but words that look like options' '

@@ -3,11 +3,11 @@
 #include "tests/unit/scratch.h"
 
 #include "base/clock.h"
-#include "launch/ask.h"
+#include "launch/capture.h"
 #include "launch/hosts.h"
-#include "launch/near.h"
+#include "launch/affinity.h"
 #include "launch/placement.h"
-#include "launch/words.h"
+#include "launch/argv.h"
 
 /* The names of a list with blanks between. */
 static char *expanded(const char *text)
@@ -155,8 +155,8 @@ static enum mds_rc find(const char *hostfile, struct mds_placement *p)
 {
     struct mds_gpus here;
 
-    return mds_placement_find(&four_gpus, hostfile, mds_gpus_ask(&here) ? &here : NULL,
-                              p);
+    return mds_placement_find(&four_gpus, hostfile,
+                              mds_gpus_detect(&here) ? &here : NULL, p);
 }
 
 static void slurm_says_nodes_and_gpus(void **state)
@@ -418,23 +418,23 @@ static void an_unreachable_pmix_is_noted(void **state)
 /* ---- cores near GPUs ---- */
 
 /* By hwloc's description of another machine, and what nvidia-smi prints there. */
-static struct mds_near near_on(const char *variable, const char *value,
-                               const char *listed)
+static struct mds_affinity near_on(const char *variable, const char *value,
+                                   const char *listed)
 {
     const char *const variables[] = {variable, value, NULL};
-    struct mds_near n;
+    struct mds_affinity n;
 
     surround(variables, listed);
-    mds_near_find(&n);
+    mds_affinity_find(&n);
     return n;
 }
 
-static void assert_list(const struct mds_near *n, enum mds_launcher launcher,
+static void assert_list(const struct mds_affinity *n, enum mds_launcher launcher,
                         const int *order, int ranks, const char *want)
 {
     struct mds_str text = {0};
 
-    assert_int_equal(mds_near_list(n, launcher, order, ranks, &text), 0);
+    assert_int_equal(mds_affinity_list(n, launcher, order, ranks, &text), 0);
     assert_string_equal(text.s, want);
     mds_str_fini(&text);
 }
@@ -442,7 +442,7 @@ static void assert_list(const struct mds_near *n, enum mds_launcher launcher,
 static char srcdir[4096]; /* before the environment is gone */
 
 /* near_on() with a file of ours. */
-static struct mds_near near_of(const char *topology, const char *listed)
+static struct mds_affinity near_of(const char *topology, const char *listed)
 {
     char path[4200];
 
@@ -453,7 +453,7 @@ static struct mds_near near_of(const char *topology, const char *listed)
 static void each_gpu_has_its_numa_node(void **state)
 {
     static const int reverse[] = {3, 2, 1, 0}, beyond[] = {4};
-    struct mds_near n = near_of("polaris", "");
+    struct mds_affinity n = near_of("polaris", "");
     struct mds_str text = {0};
 
     (void)state;
@@ -467,38 +467,40 @@ static void each_gpu_has_its_numa_node(void **state)
     assert_list(&n, MDS_LAUNCHER_SRUN, reverse, 2, "0xff000000ff,0xff000000ff00");
     assert_list(&n, MDS_LAUNCHER_HYDRA, reverse, 1,
                 "0+1+2+3+4+5+6+7+32+33+34+35+36+37+38+39");
-    assert_int_equal(mds_near_list(&n, MDS_LAUNCHER_OPENMPI, reverse, 4, &text), -1);
-    assert_int_equal(mds_near_list(&n, MDS_LAUNCHER_PALS, beyond, 1, &text), -1);
+    assert_int_equal(mds_affinity_list(&n, MDS_LAUNCHER_OPENMPI, reverse, 4, &text),
+                     -1);
+    assert_int_equal(mds_affinity_list(&n, MDS_LAUNCHER_PALS, beyond, 1, &text), -1);
     assert_null(text.s);
-    mds_near_fini(&n);
+    mds_affinity_fini(&n);
 }
 
 static void gpus_of_one_node_share_its_cores(void **state)
 {
     static const int order[] = {0, 1};
-    struct mds_near n = near_of("dgx", "echo 00000000:DF:00.0; echo 00000000:1B:00.0");
+    struct mds_affinity n =
+        near_of("dgx", "echo 00000000:DF:00.0; echo 00000000:1B:00.0");
 
     (void)state;
     if (n.count == 0)
         skip();
     assert_int_equal(n.count, 2); /* as nvidia-smi has them */
     assert_list(&n, MDS_LAUNCHER_PALS, order, 2, "28-55,84-111:0-27,56-83");
-    mds_near_fini(&n);
+    mds_affinity_fini(&n);
     n = near_of("dgx", "");
     assert_int_equal(n.count, 8);
     assert_list(&n, MDS_LAUNCHER_PALS, order, 2, "0-6,56-62:7-13,63-69");
-    mds_near_fini(&n);
+    mds_affinity_fini(&n);
 }
 
 static void a_host_without_gpus_says_so(void **state)
 {
-    struct mds_near n = near_on("HWLOC_SYNTHETIC", "pack:2 numa:2 core:4 pu:2",
-                                "echo 00000000:1B:00.0");
+    struct mds_affinity n = near_on("HWLOC_SYNTHETIC", "pack:2 numa:2 core:4 pu:2",
+                                    "echo 00000000:1B:00.0");
 
     (void)state;
     assert_int_equal(n.count, 0);
     assert_true(strlen(n.note) > 0);
-    mds_near_fini(&n);
+    mds_affinity_fini(&n);
 }
 
 /* ---- quoting ---- */
@@ -511,7 +513,7 @@ static void a_shell_takes_lines_apart(void **state)
         "new\nline", "~",   "*",    "a=b", "--x=1", "`id`", "#no",
     };
     enum { N = sizeof words / sizeof *words };
-    struct mds_words w = {0};
+    struct mds_argv w = {0};
     struct mds_str line = {0}, want = {0};
     char command[4096], got[4096];
     FILE *f;
@@ -519,10 +521,10 @@ static void a_shell_takes_lines_apart(void **state)
 
     (void)state;
     for (int i = 0; i < N; i++) {
-        mds_words_add(&w, "%s", words[i]);
+        mds_argv_add(&w, "%s", words[i]);
         mds_str_add(&want, "<%s>", words[i]);
     }
-    mds_words_line(&w, NULL, &line);
+    mds_argv_format(&w, NULL, &line);
     snprintf(command, sizeof command, "printf '<%%s>' %s", line.s);
     f = popen(command, "r");
     n = fread(got, 1, sizeof got - 1, f);
@@ -531,7 +533,7 @@ static void a_shell_takes_lines_apart(void **state)
     assert_string_equal(got, want.s);
     mds_str_fini(&line);
     mds_str_fini(&want);
-    mds_words_fini(&w);
+    mds_argv_fini(&w);
 }
 
 /* By a shell.  limit_s: at most 1, and it is not waited for any longer. */
@@ -539,7 +541,7 @@ static int ask(const char *script, double limit_s, struct mds_str *answer)
 {
     const char *const command[] = {"/bin/sh", "-c", script, NULL};
     double begin = mds_clock_s();
-    int rc = mds_ask(command, limit_s, answer);
+    int rc = mds_capture_output(command, limit_s, answer);
 
     assert_true(mds_clock_s() - begin < limit_s + 4);
     return rc;
@@ -557,7 +559,7 @@ static void a_program_that_hangs_is_not_waited_for(void **state)
     assert_int_equal(ask("echo one; exit 3", 5, &answer), -1);
     assert_int_equal(ask("echo one; exec sleep 20", 0.2, &answer), -1);
     assert_int_equal(ask("exec >&-; exec sleep 20", 0.2, &answer), -1);
-    assert_int_equal(mds_ask(none, 5, &answer), -1);
+    assert_int_equal(mds_capture_output(none, 5, &answer), -1);
     assert_null(answer.s);
 }
 

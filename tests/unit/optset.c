@@ -215,7 +215,7 @@ static void test_engine_hands_on(void **state)
     struct demo v = {0};
 
     (void)state;
-    set.hands_on = 1;
+    set.passes_unknown = 1;
     assert_int_equal(mds_settings_init(&s, &set, &v), MDS_OK);
     mds_settings_read_args(&s, 8, argv, &diag);
     assert_int_equal(diag.count, 0);

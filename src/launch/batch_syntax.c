@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launch/dialect.h"
+#include "launch/batch_syntax.h"
 
-static const struct mds_dialect dialects[] = {
+static const struct mds_batch_syntax dialects[] = {
     [MDS_SCHEDULER_NONE] = {.prefix = "", .submit = "sh", .again = "exec sh"},
     [MDS_SCHEDULER_PBS] = {.prefix = "#PBS ",
                            .name = "-N ",
@@ -51,7 +51,7 @@ static const struct mds_dialect dialects[] = {
                               .again = "qsub"},
 };
 
-const struct mds_dialect *mds_dialect_of(enum mds_scheduler scheduler)
+const struct mds_batch_syntax *mds_batch_syntax_of(enum mds_scheduler scheduler)
 {
     return &dialects[scheduler];
 }

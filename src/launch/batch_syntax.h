@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How batch systems spell what all of them know. */
-#ifndef MDS_LAUNCH_DIALECT_H
-#define MDS_LAUNCH_DIALECT_H
+/* The directives, variables and commands of each batch system. */
+#ifndef MDS_LAUNCH_BATCH_SYNTAX_H
+#define MDS_LAUNCH_BATCH_SYNTAX_H
 
 #include "plan/machine.h"
 
-/* What one batch system writes; NULL where it has no such thing. */
-struct mds_dialect {
+/* One batch system's spellings; NULL if it has no such thing. */
+struct mds_batch_syntax {
     const char *prefix; /* of a directive: "#PBS " */
 
-    /* Directives, before their value. */
+    /* Directives, up to their value. */
     const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *array;
     const char *fixed; /* whole */
     const char
@@ -25,6 +25,6 @@ struct mds_dialect {
                            requeue does */
 };
 
-const struct mds_dialect *mds_dialect_of(enum mds_scheduler scheduler);
+const struct mds_batch_syntax *mds_batch_syntax_of(enum mds_scheduler scheduler);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launch/words.h"
+#include "launch/argv.h"
 #include "base/alloc.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* word is taken over. */
-static void take(struct mds_words *w, char *word)
+static void append_owned(struct mds_argv *w, char *word)
 {
     char **more = word ? mds_realloc(w->v, w->n + 2, sizeof *more) : NULL;
 
@@ -22,7 +22,7 @@ static void take(struct mds_words *w, char *word)
     w->v[w->n] = NULL;
 }
 
-void mds_words_add(struct mds_words *w, const char *fmt, ...)
+void mds_argv_add(struct mds_argv *w, const char *fmt, ...)
 {
     char *word = NULL;
     va_list ap;
@@ -31,39 +31,39 @@ void mds_words_add(struct mds_words *w, const char *fmt, ...)
     if (vasprintf(&word, fmt, ap) < 0)
         word = NULL;
     va_end(ap);
-    take(w, word);
+    append_owned(w, word);
 }
 
 static const char blanks[] = " \t\n"; /* as --data-path has them */
 
-void mds_words_split(struct mds_words *w, const char *text)
+void mds_argv_add_split(struct mds_argv *w, const char *text)
 {
     while (text && *(text += strspn(text, blanks))) {
         size_t n = strcspn(text, blanks);
 
-        take(w, strndup(text, n));
+        append_owned(w, strndup(text, n));
         text += n;
     }
 }
 
-void mds_words_fini(struct mds_words *w)
+void mds_argv_fini(struct mds_argv *w)
 {
     for (size_t i = 0; i < w->n; i++)
         free(w->v[i]);
     free(w->v);
-    *w = (struct mds_words){0};
+    *w = (struct mds_argv){0};
 }
 
-int mds_is_plain(const char *text)
+int mds_shell_is_plain(const char *text)
 {
     return *text &&
            !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "0123456789_./-,+:=@%")];
 }
 
-void mds_quote(const char *text, struct mds_str *out)
+void mds_shell_quote(const char *text, struct mds_str *out)
 {
-    if (mds_is_plain(text)) {
+    if (mds_shell_is_plain(text)) {
         mds_str_add(out, "%s", text);
         return;
     }
@@ -73,11 +73,11 @@ void mds_quote(const char *text, struct mds_str *out)
     mds_str_add(out, "'");
 }
 
-void mds_words_line(const struct mds_words *w, const char *fold, struct mds_str *out)
+void mds_argv_format(const struct mds_argv *w, const char *fold, struct mds_str *out)
 {
     for (size_t i = 0; i < w->n; i++) {
         if (i > 0)
             mds_str_add(out, "%s", fold && strncmp(w->v[i], "--", 2) == 0 ? fold : " ");
-        mds_quote(w->v[i], out);
+        mds_shell_quote(w->v[i], out);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* GPUs by hwloc, the only home of hwloc.h; how launchers spell what is near them. */
-#include "launch/ask.h"
-#include "launch/near.h"
+#include "launch/capture.h"
+#include "launch/affinity.h"
 
 #include <config.h>
 
@@ -11,7 +11,7 @@
 #if HAVE_HWLOC
 #include <hwloc.h>
 
-static hwloc_topology_t load(void)
+static hwloc_topology_t load_topology(void)
 {
     hwloc_topology_t t;
 
@@ -28,7 +28,7 @@ static hwloc_topology_t load(void)
 /* ---- which GPUs ---- */
 
 /* In CUDA's order among equal GPUs, which is nvidia-smi's. */
-static int ask_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
+static int list_gpus_of_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
 {
     static const char *const command[] = {"nvidia-smi", "--query-gpu=pci.bus_id",
                                           "--format=csv,noheader", NULL};
@@ -36,10 +36,10 @@ static int ask_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
     char *rest, *line;
     int n = 0;
 
-    if (mds_ask(command, MDS_NVIDIA_SMI_S, &answer))
+    if (mds_capture_output(command, MDS_NVIDIA_SMI_S, &answer))
         return 0;
     line = answer.s ? strtok_r(answer.s, "\n", &rest) : NULL;
-    for (; line && n < MDS_NEAR_GPUS; line = strtok_r(NULL, "\n", &rest)) {
+    for (; line && n < MDS_AFFINITY_GPUS; line = strtok_r(NULL, "\n", &rest)) {
         gpu[n] = hwloc_get_pcidev_by_busidstring(t, line);
         n += gpu[n] != NULL;
     }
@@ -47,12 +47,12 @@ static int ask_nvidia_smi(hwloc_topology_t t, hwloc_obj_t *gpu)
     return n;
 }
 
-static int is_gpu(hwloc_obj_t o)
+static int is_nvidia_gpu(hwloc_obj_t o)
 {
     return o->attr->pcidev.vendor_id == 0x10de && o->attr->pcidev.class_id >> 8 == 0x03;
 }
 
-static int by_bus(const void *a, const void *b)
+static int compare_bus_ids(const void *a, const void *b)
 {
     const struct hwloc_pcidev_attr_s *x = &(*(const hwloc_obj_t *)a)->attr->pcidev;
     const struct hwloc_pcidev_attr_s *y = &(*(const hwloc_obj_t *)b)->attr->pcidev;
@@ -64,30 +64,30 @@ static int by_bus(const void *a, const void *b)
     return x->dev < y->dev ? -1 : x->dev > y->dev;
 }
 
-static int list_gpus(hwloc_topology_t t, hwloc_obj_t *gpu)
+static int list_gpus_of_topology(hwloc_topology_t t, hwloc_obj_t *gpu)
 {
     hwloc_obj_t o = NULL;
-    int n = ask_nvidia_smi(t, gpu);
+    int n = list_gpus_of_nvidia_smi(t, gpu);
 
     if (n > 0)
         return n;
-    while (n < MDS_NEAR_GPUS && (o = hwloc_get_next_pcidev(t, o)))
-        if (is_gpu(o))
+    while (n < MDS_AFFINITY_GPUS && (o = hwloc_get_next_pcidev(t, o)))
+        if (is_nvidia_gpu(o))
             gpu[n++] = o;
-    qsort(gpu, (size_t)n, sizeof *gpu, by_bus);
+    qsort(gpu, (size_t)n, sizeof *gpu, compare_bus_ids);
     return n;
 }
 
 /* ---- which cores ---- */
 
-static hwloc_obj_t home_of(hwloc_topology_t t, hwloc_obj_t gpu)
+static hwloc_obj_t cpus_near_gpu(hwloc_topology_t t, hwloc_obj_t gpu)
 {
     return hwloc_get_non_io_ancestor_obj(t, gpu);
 }
 
 /* The threads of cores [first, last) of a set. */
-static int take_cores(hwloc_topology_t t, hwloc_const_cpuset_t set, int first, int last,
-                      struct mds_near_gpu *g)
+static int take_threads_of_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
+                                 int first, int last, struct mds_gpu_affinity *g)
 {
     int threads = hwloc_bitmap_weight(set);
 
@@ -100,78 +100,80 @@ static int take_cores(hwloc_topology_t t, hwloc_const_cpuset_t set, int first, i
         int id = -1;
 
         while (core && (id = hwloc_bitmap_next(core->cpuset, id)) >= 0 &&
-               id < MDS_NEAR_THREADS && g->threads < threads)
+               id < MDS_AFFINITY_THREADS && g->threads < threads)
             g->thread[g->threads++] = (short)id;
     }
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_shorts(const void *a, const void *b)
 {
     return *(const short *)a - *(const short *)b;
 }
 
-static int place(hwloc_topology_t t, const hwloc_obj_t *gpu, int count, int i,
-                 struct mds_near_gpu *g)
+static int assign_threads(hwloc_topology_t t, const hwloc_obj_t *gpu, int count, int i,
+                          struct mds_gpu_affinity *g)
 {
     const struct hwloc_pcidev_attr_s *p = &gpu[i]->attr->pcidev;
-    hwloc_const_cpuset_t set = home_of(t, gpu[i])->cpuset;
+    hwloc_const_cpuset_t set = cpus_near_gpu(t, gpu[i])->cpuset;
     int cores = hwloc_get_nbobjs_inside_cpuset_by_type(t, set, HWLOC_OBJ_CORE);
     int sharers = 0, before = 0;
 
     for (int k = 0; k < count; k++) {
-        int same = hwloc_bitmap_isequal(home_of(t, gpu[k])->cpuset, set);
+        int same = hwloc_bitmap_isequal(cpus_near_gpu(t, gpu[k])->cpuset, set);
 
         sharers += same;
         before += same && k < i;
     }
     snprintf(g->bus, sizeof g->bus, "%04x:%02x:%02x.%01x", p->domain, p->bus, p->dev,
              p->func);
-    g->numa = hwloc_bitmap_weight(home_of(t, gpu[i])->nodeset) == 1
-                  ? hwloc_bitmap_first(home_of(t, gpu[i])->nodeset)
+    g->numa = hwloc_bitmap_weight(cpus_near_gpu(t, gpu[i])->nodeset) == 1
+                  ? hwloc_bitmap_first(cpus_near_gpu(t, gpu[i])->nodeset)
                   : -1;
-    if (take_cores(t, set, cores * before / sharers, cores * (before + 1) / sharers, g))
+    if (take_threads_of_cores(t, set, cores * before / sharers,
+                              cores * (before + 1) / sharers, g))
         return -1;
-    qsort(g->thread, (size_t)g->threads, sizeof *g->thread, by_number);
+    qsort(g->thread, (size_t)g->threads, sizeof *g->thread, compare_shorts);
     return 0;
 }
 
-void mds_near_find(struct mds_near *out)
+void mds_affinity_find(struct mds_affinity *out)
 {
-    hwloc_obj_t gpu[MDS_NEAR_GPUS];
-    hwloc_topology_t t = load();
+    hwloc_obj_t gpu[MDS_AFFINITY_GPUS];
+    hwloc_topology_t t = load_topology();
     int n;
 
-    *out = (struct mds_near){.count = 0};
+    *out = (struct mds_affinity){.count = 0};
     if (!t) {
         snprintf(out->note, sizeof out->note, "hwloc cannot read this host");
         return;
     }
-    n = list_gpus(t, gpu);
-    while (out->count < n && place(t, gpu, n, out->count, &out->gpu[out->count]) == 0)
+    n = list_gpus_of_topology(t, gpu);
+    while (out->count < n &&
+           assign_threads(t, gpu, n, out->count, &out->gpu[out->count]) == 0)
         out->count++;
     if (n == 0)
         snprintf(out->note, sizeof out->note, "no NVIDIA GPU on the buses hwloc sees");
     hwloc_topology_destroy(t);
 }
 #else
-void mds_near_find(struct mds_near *out)
+void mds_affinity_find(struct mds_affinity *out)
 {
-    *out = (struct mds_near){.note = "not known: this build has no hwloc to ask"};
+    *out = (struct mds_affinity){.note = "not known: this build has no hwloc to ask"};
 }
 #endif
 
-void mds_near_fini(struct mds_near *n)
+void mds_affinity_fini(struct mds_affinity *n)
 {
-    for (int i = 0; i < MDS_NEAR_GPUS; i++)
+    for (int i = 0; i < MDS_AFFINITY_GPUS; i++)
         free(n->gpu[i].thread);
-    *n = (struct mds_near){.count = 0};
+    *n = (struct mds_affinity){.count = 0};
 }
 
 /* ---- spelling ---- */
 
 /* "0-7,32-39" */
-static void ranges(const struct mds_near_gpu *g, struct mds_str *out)
+static void add_ranges(const struct mds_gpu_affinity *g, struct mds_str *out)
 {
     for (int i = 0, last; i < g->threads; i = last + 1) {
         for (last = i;
@@ -183,9 +185,9 @@ static void ranges(const struct mds_near_gpu *g, struct mds_str *out)
     }
 }
 
-static void mask(const struct mds_near_gpu *g, struct mds_str *out)
+static void add_mask(const struct mds_gpu_affinity *g, struct mds_str *out)
 {
-    unsigned char digit[MDS_NEAR_THREADS / 4] = {0};
+    unsigned char digit[MDS_AFFINITY_THREADS / 4] = {0};
     int top = 0;
 
     for (int i = 0; i < g->threads; i++) {
@@ -199,7 +201,7 @@ static void mask(const struct mds_near_gpu *g, struct mds_str *out)
         mds_str_add(out, "%x", digit[top]);
 }
 
-static void sum(const struct mds_near_gpu *g, struct mds_str *out)
+static void add_plus_list(const struct mds_gpu_affinity *g, struct mds_str *out)
 {
     for (int i = 0; i < g->threads; i++)
         mds_str_add(out, "%s%d", i ? "+" : "", g->thread[i]);
@@ -207,15 +209,17 @@ static void sum(const struct mds_near_gpu *g, struct mds_str *out)
 
 static const struct {
     const char *between;
-    void (*spell)(const struct mds_near_gpu *g, struct mds_str *out);
+    void (*spell)(const struct mds_gpu_affinity *g, struct mds_str *out);
 } lists[] = {
-    [MDS_LAUNCHER_PLAIN] = {NULL, NULL}, [MDS_LAUNCHER_PALS] = {":", ranges},
-    [MDS_LAUNCHER_HYDRA] = {",", sum},   [MDS_LAUNCHER_OPENMPI] = {NULL, NULL},
-    [MDS_LAUNCHER_SRUN] = {",", mask},
+    [MDS_LAUNCHER_PLAIN] = {NULL, NULL},
+    [MDS_LAUNCHER_PALS] = {":", add_ranges},
+    [MDS_LAUNCHER_HYDRA] = {",", add_plus_list},
+    [MDS_LAUNCHER_OPENMPI] = {NULL, NULL},
+    [MDS_LAUNCHER_SRUN] = {",", add_mask},
 };
 
-int mds_near_list(const struct mds_near *n, enum mds_launcher launcher,
-                  const int *order, int ranks, struct mds_str *out)
+int mds_affinity_list(const struct mds_affinity *n, enum mds_launcher launcher,
+                      const int *order, int ranks, struct mds_str *out)
 {
     if (!lists[launcher].spell)
         return -1;
@@ -229,14 +233,14 @@ int mds_near_list(const struct mds_near *n, enum mds_launcher launcher,
     return 0;
 }
 
-void mds_near_print(const struct mds_near *n, FILE *f)
+void mds_affinity_print(const struct mds_affinity *n, FILE *f)
 {
     if (n->count == 0)
         fprintf(f, "cores near GPUs: %s\n", n->note);
     for (int i = 0; i < n->count; i++) {
         struct mds_str text = {0};
 
-        ranges(&n->gpu[i], &text);
+        add_ranges(&n->gpu[i], &text);
         fprintf(f, "GPU %d at %s: near threads %s", i, n->gpu[i].bus,
                 text.s ? text.s : "-");
         if (n->gpu[i].numa >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "launch/ask.h"
+#include "launch/capture.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Noreturn void become(const char *const *argv, int out)
+static _Noreturn void exec_command(const char *const *argv, int out)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -22,7 +22,7 @@ static _Noreturn void become(const char *const *argv, int out)
 }
 
 /* Until its end; -1: that has not come by then. */
-static int read_all(int fd, double end_s, struct mds_str *answer)
+static int read_until_deadline(int fd, double end_s, struct mds_str *answer)
 {
     char part[512];
 
@@ -44,7 +44,7 @@ static int read_all(int fd, double end_s, struct mds_str *answer)
 }
 
 /* As wait() has it; -1: it is not gone by then. */
-static int end_of(pid_t child, double end_s)
+static int wait_until_deadline(pid_t child, double end_s)
 {
     const struct timespec often = {.tv_nsec = 1000000};
     int status = -1;
@@ -58,12 +58,12 @@ static int end_of(pid_t child, double end_s)
 }
 
 /* In the parent. */
-static int listen_to(pid_t child, int fd, const char *name, double limit_s,
-                     struct mds_str *answer)
+static int read_output_of_child(pid_t child, int fd, const char *name, double limit_s,
+                                struct mds_str *answer)
 {
     double end_s = mds_clock_s() + limit_s;
-    int late = read_all(fd, end_s, answer);
-    int status = late ? -1 : end_of(child, end_s);
+    int late = read_until_deadline(fd, end_s, answer);
+    int status = late ? -1 : wait_until_deadline(child, end_s);
 
     if (status < 0) {
         kill(child, SIGKILL);
@@ -72,7 +72,7 @@ static int listen_to(pid_t child, int fd, const char *name, double limit_s,
     return status == 0 && !answer->failed ? 0 : -1;
 }
 
-int mds_ask(const char *const *argv, double limit_s, struct mds_str *answer)
+int mds_capture_output(const char *const *argv, double limit_s, struct mds_str *answer)
 {
     int ends[2], rc = -1;
     pid_t child;
@@ -81,10 +81,10 @@ int mds_ask(const char *const *argv, double limit_s, struct mds_str *answer)
         return -1;
     child = fork();
     if (child == 0)
-        become(argv, ends[1]);
+        exec_command(argv, ends[1]);
     close(ends[1]);
     if (child > 0)
-        rc = listen_to(child, ends[0], argv[0], limit_s, answer);
+        rc = read_output_of_child(child, ends[0], argv[0], limit_s, answer);
     close(ends[0]);
     if (rc)
         mds_str_fini(answer);

@@ -13,8 +13,8 @@
 
 enum { KEPT = 3 };
 
-enum mds_rc mds_job_keep(const struct mds_job *j, struct mds_words *words,
-                         int64_t *kept)
+enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *words,
+                                  int64_t *kept)
 {
     int64_t *list, n;
 
@@ -27,14 +27,14 @@ enum mds_rc mds_job_keep(const struct mds_job *j, struct mds_words *words,
                  j->checkpoints, n);
         return MDS_OK;
     }
-    mds_words_add(words, "--keep-last");
-    mds_words_add(words, "%d", KEPT);
+    mds_argv_add(words, "--keep-last");
+    mds_argv_add(words, "%d", KEPT);
     return MDS_OK;
 }
 
 /* Of the folder, or of the nearest above it that is there, which is left in path; -1 if
  * it cannot be told. */
-static double free_bytes(char path[MDS_PATH_SIZE])
+static double free_bytes_of_nearest_folder(char path[MDS_PATH_SIZE])
 {
     double bytes;
 
@@ -51,8 +51,8 @@ static double free_bytes(char path[MDS_PATH_SIZE])
     return bytes;
 }
 
-enum mds_rc mds_job_tell_room(const struct mds_job *j, const struct mds_estimate *e,
-                              int64_t kept)
+enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
+                                   const struct mds_estimate *e, int64_t kept)
 {
     enum {
         SAVES = 2
@@ -68,7 +68,7 @@ enum mds_rc mds_job_tell_room(const struct mds_job *j, const struct mds_estimate
     if (kept > 0)
         snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
                  (long long)kept, kept == 1 ? "s" : "");
-    if (each > 0 && (there = free_bytes(path)) >= 0) {
+    if (each > 0 && (there = free_bytes_of_nearest_folder(path)) >= 0) {
         snprintf(room, sizeof room, "%.0f", (double)(int64_t)(there / each));
         is_short = there < each * (double)more;
     }
