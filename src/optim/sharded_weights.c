@@ -70,12 +70,16 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
                           s->arena, MDS_MEM_PARAM, elem);
 }
 
-void mds_weights_fini(struct zero_weights *w)
+void mds_weights_wait(struct zero_weights *w)
 {
     for (int i = 0; w->gather && i < w->parts->units; i++)
         (void)mds_comm_wait(&w->gather[i]);
     for (int s = 0; s < w->pool.slots; s++)
         (void)mds_comm_wait(&w->fetch[s]);
+}
+
+void mds_weights_fini(struct zero_weights *w)
+{
     if (w->storage)
         mds_storage_release(w->storage, &w->array);
     free(w->next_unit);

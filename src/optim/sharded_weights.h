@@ -33,8 +33,12 @@ struct zero_weights {
 enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
                              int sharded, int overlap, enum mds_place_kind place);
 
-/* Waits for gathers in flight, since other ranks take part in them; after a failure of
- * the group that returns at once.  A zeroed struct is fine. */
+/* Wait for gathers in flight, since other ranks take part in them; after a failure of
+ * the group that returns at once.  With NCCL it is the device that waits: give it
+ * mds_dev_wait before memory is freed. */
+void mds_weights_wait(struct zero_weights *w);
+
+/* After mds_weights_wait.  A zeroed struct is fine for both. */
 void mds_weights_fini(struct zero_weights *w);
 
 /* A backward pass begins; last: it is the last of its step. */

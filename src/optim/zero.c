@@ -119,6 +119,7 @@ void mds_zero_destroy(struct mds_zero *z)
         return;
     if (z->parts.params)
         mds_params_hook(z->parts.params, &none);
+    mds_weights_wait(&z->weights); /* the next waits for the device */
     mds_host_update_destroy(z->host_update);
     mds_gradients_fini(&z->gradients);
     mds_states_fini(&z->states);
