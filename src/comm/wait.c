@@ -122,7 +122,7 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
             int awaited = find_awaited(c, call, !until);
 
             mds_watch_awaited(awaited);
-            MDS_TRY(mds_silence_go_on(c->peers.tag, awaited, now - heard));
+            MDS_TRY(mds_peer_timeout_check(c->peers.tag, awaited, now - heard));
             pondered = now;
         } else {
             mds_clock_backoff(now - heard); /* laptops run more ranks than cores */

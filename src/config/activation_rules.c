@@ -28,20 +28,21 @@ enum condition {
     OF_RANKS = TENSOR_RANKS | UNCUT | DIVIDES | WHOLE_SEQUENCES | TWO_STAY
 };
 
-static unsigned if_so(int is_so, enum condition c)
+static unsigned bit_if(int is_so, enum condition c)
 {
     return is_so ? (unsigned)c : 0;
 }
 
-static unsigned of_ranks(const struct mds_activations *a, const struct mds_act_ranks *r)
+static unsigned conditions_of_ranks(const struct mds_activations *a,
+                                    const struct mds_act_ranks *r)
 {
     int64_t most = r->blocks > 2 ? r->blocks - 2 : 0;
 
-    return if_so(r->tensor > 1, TENSOR_RANKS) |
-           if_so(!r->sequence_parallel || r->tensor == 1, UNCUT) |
-           if_so(r->hidden % r->tensor == 0, DIVIDES) |
-           if_so(r->sequence == 1, WHOLE_SEQUENCES) |
-           if_so(r->blocks == 0 || a->offload_layers <= most, TWO_STAY);
+    return bit_if(r->tensor > 1, TENSOR_RANKS) |
+           bit_if(!r->sequence_parallel || r->tensor == 1, UNCUT) |
+           bit_if(r->hidden % r->tensor == 0, DIVIDES) |
+           bit_if(r->sequence == 1, WHOLE_SEQUENCES) |
+           bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_STAY);
 }
 
 /* All that hold; those of ranks do where nobody knows them. */
@@ -51,18 +52,18 @@ static unsigned conditions(const struct mds_activations *a,
     int full = a->recompute == MDS_RECOMPUTE_FULL, tiled = a->sequence_tile > 0;
     int again = a->recompute_modules & MDS_MODULE_MLP_ACT;
 
-    return if_so(a->recompute != MDS_RECOMPUTE_NONE, RECOMPUTES) | if_so(full, FULL) |
-           if_so(a->recompute == MDS_RECOMPUTE_SELECTIVE, SELECTIVE) |
-           if_so(mds_recompute_of(a) == MDS_RECOMPUTE_NONE, KEEPS_INSIDES) |
-           if_so(tiled, TILED) | if_so(!tiled, UNTILED) |
-           if_so(full || tiled, KEEPS_LITTLE) |
-           if_so(a->recompute_layers <= 1, INPUT_EACH) |
-           if_so(a->offload_activations, ON_HOST) |
-           if_so(!again || a->mlp_tile == 0, KEEPS_MLP_ACT) |
-           (r ? of_ranks(a, r) : (unsigned)OF_RANKS);
+    return bit_if(a->recompute != MDS_RECOMPUTE_NONE, RECOMPUTES) | bit_if(full, FULL) |
+           bit_if(a->recompute == MDS_RECOMPUTE_SELECTIVE, SELECTIVE) |
+           bit_if(mds_recompute_of(a) == MDS_RECOMPUTE_NONE, KEEPS_INSIDES) |
+           bit_if(tiled, TILED) | bit_if(!tiled, UNTILED) |
+           bit_if(full || tiled, KEEPS_LITTLE) |
+           bit_if(a->recompute_layers <= 1, INPUT_EACH) |
+           bit_if(a->offload_activations, ON_HOST) |
+           bit_if(!again || a->mlp_tile == 0, KEEPS_MLP_ACT) |
+           (r ? conditions_of_ranks(a, r) : (unsigned)OF_RANKS);
 }
 
-static void establish(struct mds_activations *a, enum condition c)
+static void make_true(struct mds_activations *a, enum condition c)
 {
     if (c == SELECTIVE)
         a->recompute = MDS_RECOMPUTE_SELECTIVE;
@@ -87,8 +88,9 @@ struct rule {
                 const char *what, struct mds_act_finding *f);
 };
 
-static void say_full(const struct mds_activations *a, const struct mds_act_ranks *r,
-                     const char *what, struct mds_act_finding *f)
+static void explain_full_recompute(const struct mds_activations *a,
+                                   const struct mds_act_ranks *r, const char *what,
+                                   struct mds_act_finding *f)
 {
     (void)r;
     snprintf(f->text, sizeof f->text,
@@ -97,8 +99,9 @@ static void say_full(const struct mds_activations *a, const struct mds_act_ranks
              what, mds_recompute_names[a->recompute]);
 }
 
-static void say_divides(const struct mds_activations *a, const struct mds_act_ranks *r,
-                        const char *what, struct mds_act_finding *f)
+static void explain_hidden_split(const struct mds_activations *a,
+                                 const struct mds_act_ranks *r, const char *what,
+                                 struct mds_act_finding *f)
 {
     (void)a;
     snprintf(f->text, sizeof f->text,
@@ -107,8 +110,9 @@ static void say_divides(const struct mds_activations *a, const struct mds_act_ra
              what, (long long)r->hidden, (long long)r->tensor);
 }
 
-static void say_insides(const struct mds_activations *a, const struct mds_act_ranks *r,
-                        const char *what, struct mds_act_finding *f)
+static void explain_saved_insides(const struct mds_activations *a,
+                                  const struct mds_act_ranks *r, const char *what,
+                                  struct mds_act_finding *f)
 {
     (void)r;
     snprintf(f->text, sizeof f->text,
@@ -119,8 +123,9 @@ static void say_insides(const struct mds_activations *a, const struct mds_act_ra
 }
 
 /* A block's buffers are worked on while those of another are copied. */
-static void say_stay(const struct mds_activations *a, const struct mds_act_ranks *r,
-                     const char *what, struct mds_act_finding *f)
+static void explain_resident_blocks(const struct mds_activations *a,
+                                    const struct mds_act_ranks *r, const char *what,
+                                    struct mds_act_finding *f)
 {
     char give[48] = "leave it out";
 
@@ -153,15 +158,15 @@ static const struct rule rules[] = {
      "inside is kept",
      NULL},
     {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
-     "--checkpoint-num-layers above 1", say_full},
+     "--checkpoint-num-layers above 1", explain_full_recompute},
     {"train.offload_activations", KEEPS_LITTLE, 0, MDS_ACT_FAULT, "--cpu-checkpointing",
-     say_full},
+     explain_full_recompute},
     {"train.offload_layers", KEEPS_INSIDES, KEEPS_INSIDES, MDS_ACT_FAULT,
-     "--cpu-offloading-num-layers", say_insides},
+     "--cpu-offloading-num-layers", explain_saved_insides},
     {"train.offload_layers", TWO_STAY, 0, MDS_ACT_FAULT, "--cpu-offloading-num-layers",
-     say_stay},
+     explain_resident_blocks},
     {"train.partition_activations", FULL, 0, MDS_ACT_FAULT, "--partition-activations",
-     say_full},
+     explain_full_recompute},
     {"train.partition_activations", TENSOR_RANKS, 0, MDS_ACT_OFF,
      "--partition-activations is off: there is one tensor rank, "
      "--tensor-model-parallel-size 1",
@@ -170,7 +175,7 @@ static const struct rule rules[] = {
      "--partition-activations is off: --sequence-parallel has cut the inputs already",
      NULL},
     {"train.partition_activations", DIVIDES, 0, MDS_ACT_FAULT,
-     "--partition-activations", say_divides},
+     "--partition-activations", explain_hidden_split},
     {"train.attention_chunk", TILED, 0, MDS_ACT_FAULT,
      "--attention-chunk: the rest of a block must not need whole sequences either; "
      "give --sequence-tile, too",
@@ -196,31 +201,31 @@ static const struct rule rules[] = {
 enum { RULES = sizeof rules / sizeof *rules };
 
 /* The value that an option has where it does nothing. */
-static int64_t off_of(const struct mds_act_option *o)
+static int64_t value_when_off(const struct mds_act_option *o)
 {
     const struct mds_activations none = {.recompute_layers = 1};
 
     return mds_act_get(&none, o);
 }
 
-static int is_on(const struct mds_activations *a, const struct rule *rule)
+static int is_option_on(const struct mds_activations *a, const struct rule *rule)
 {
     const struct mds_act_option *o = mds_act_option(rule->key);
 
-    return mds_act_get(a, o) > off_of(o);
+    return mds_act_get(a, o) > value_when_off(o);
 }
 
-static int is_broken(const struct mds_activations *a, const struct mds_act_ranks *r,
-                     const struct rule *rule)
+static int is_rule_broken(const struct mds_activations *a,
+                          const struct mds_act_ranks *r, const struct rule *rule)
 {
-    return is_on(a, rule) && (conditions(a, r) & rule->needs) != rule->needs;
+    return is_option_on(a, rule) && (conditions(a, r) & rule->needs) != rule->needs;
 }
 
-static void turn_off(struct mds_activations *a, const struct rule *rule)
+static void turn_option_off(struct mds_activations *a, const struct rule *rule)
 {
     const struct mds_act_option *o = mds_act_option(rule->key);
 
-    mds_act_set(a, o, off_of(o));
+    mds_act_set(a, o, value_when_off(o));
 }
 
 int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int *at,
@@ -228,7 +233,7 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
 {
     const struct rule *rule;
 
-    while (*at < RULES && !is_broken(a, r, &rules[*at]))
+    while (*at < RULES && !is_rule_broken(a, r, &rules[*at]))
         ++*at;
     if (*at == RULES)
         return 0;
@@ -239,46 +244,46 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
     else
         snprintf(f->text, sizeof f->text, "%s", rule->text);
     if (rule->effect == MDS_ACT_OFF)
-        turn_off(a, rule);
+        turn_option_off(a, rule);
     return 1;
 }
 
 /* ---- giving way ---- */
 
-static void put_given(struct mds_activations *a, const struct mds_activations *user,
-                      unsigned given)
+static void apply_user_options(struct mds_activations *a,
+                               const struct mds_activations *user, unsigned given)
 {
     for (int i = 0; i < MDS_ACT_OPTIONS; i++)
         if (given & 1u << i)
             mds_act_set(a, &mds_act_options[i], mds_act_get(user, &mds_act_options[i]));
 }
 
-static int is_given(const struct rule *rule, unsigned given)
+static int is_given_by_user(const struct rule *rule, unsigned given)
 {
     return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
 }
 
 /* What breaks a rule is turned off, but for what was given. */
-static void turn_off_broken(struct mds_activations *a,
-                            const struct mds_activations *user, unsigned given)
+static void turn_off_broken_options(struct mds_activations *a,
+                                    const struct mds_activations *user, unsigned given)
 {
     for (const struct rule *rule = rules; rule < rules + RULES; rule++)
-        if (rule->effect == MDS_ACT_FAULT && is_broken(a, NULL, rule))
-            turn_off(a, rule);
-    put_given(a, user, given);
+        if (rule->effect == MDS_ACT_FAULT && is_rule_broken(a, NULL, rule))
+            turn_option_off(a, rule);
+    apply_user_options(a, user, given);
 }
 
 void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
                     unsigned given)
 {
-    put_given(a, user, given);
+    apply_user_options(a, user, given);
     for (const struct rule *rule = rules; rule < rules + RULES; rule++)
-        if (rule->gives && is_given(rule, given) && is_on(a, rule) &&
+        if (rule->gives && is_given_by_user(rule, given) && is_option_on(a, rule) &&
             !(conditions(a, NULL) & rule->gives))
-            establish(a, rule->gives);
+            make_true(a, rule->gives);
     if (a->recompute_layers < 1)
         a->recompute_layers = 1;
-    turn_off_broken(a, user, given);
+    turn_off_broken_options(a, user, given);
 }
 
 int mds_act_at_level(int level, int64_t tile, const struct mds_activations *user,
@@ -289,8 +294,8 @@ int mds_act_at_level(int level, int64_t tile, const struct mds_activations *user
 
     *out = mds_act_defaults();
     mds_act_set_level(out, level, tile);
-    put_given(out, user, given);
-    turn_off_broken(out, user, given);
+    apply_user_options(out, user, given);
+    turn_off_broken_options(out, user, given);
     for (int at = 0; mds_act_check(out, r, &at, &f);)
         if (f.effect == MDS_ACT_FAULT)
             return 0;

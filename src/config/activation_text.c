@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const struct mds_option *row_of(const struct mds_act_option *of)
+static const struct mds_option *option_of(const struct mds_act_option *of)
 {
     const struct mds_option *o = mds_pretrain_options.options;
 
@@ -20,7 +20,7 @@ void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str 
 
     for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
         int64_t value = mds_act_get(a, &mds_act_options[i]);
-        const struct mds_option *o = row_of(&mds_act_options[i]);
+        const struct mds_option *o = option_of(&mds_act_options[i]);
 
         if (but & 1u << i || value == mds_act_get(&defaults, &mds_act_options[i]))
             continue;

@@ -187,7 +187,7 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
-static unsigned bit(size_t offset)
+static unsigned option_bit(size_t offset)
 {
     unsigned b = 1;
 
@@ -198,13 +198,14 @@ static unsigned bit(size_t offset)
 
 unsigned mds_act_level_policy(void)
 {
-    return bit(AT(recompute)) | bit(AT(recompute_modules)) |
-           bit(AT(offload_activations)) | bit(AT(recompute_layers));
+    return option_bit(AT(recompute)) | option_bit(AT(recompute_modules)) |
+           option_bit(AT(offload_activations)) | option_bit(AT(recompute_layers));
 }
 
 unsigned mds_act_level_tiles(void)
 {
-    return bit(AT(mlp_tile)) | bit(AT(loss_tile)) | bit(AT(sequence_tile));
+    return option_bit(AT(mlp_tile)) | option_bit(AT(loss_tile)) |
+           option_bit(AT(sequence_tile));
 }
 
 int64_t mds_act_tile(int64_t tokens)

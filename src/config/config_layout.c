@@ -24,7 +24,7 @@ static struct near nearest_multiple(int64_t n, int64_t unit)
 enum { SAID = 64 }; /* bytes of "2 or 4" */
 
 /* "2 or 4", in buf; there is at least one. */
-static const char *say(struct near n, char buf[SAID])
+static const char *format_near(struct near n, char buf[SAID])
 {
     if (n.below && n.above)
         snprintf(buf, SAID, "%lld or %lld", (long long)n.below, (long long)n.above);
@@ -33,7 +33,7 @@ static const char *say(struct near n, char buf[SAID])
     return buf;
 }
 
-static int64_t closer(struct near n, int64_t size)
+static int64_t nearest_of(struct near n, int64_t size)
 {
     return n.below && (!n.above || size - n.below <= n.above - size) ? n.below
                                                                      : n.above;
@@ -75,7 +75,7 @@ static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
 /* ---- the grid ---- */
 
 /* Whether nobody set an option: then it follows from SP_TYPE. */
-static int claim(struct mds_config_run *run, const char *key, const char *how)
+static int derive_if_unset(struct mds_config_run *run, const char *key, const char *how)
 {
     if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
         return 0;
@@ -83,7 +83,7 @@ static int claim(struct mds_config_run *run, const char *key, const char *how)
     return 1;
 }
 
-static int64_t share(int64_t world, int64_t others)
+static int64_t replicas_of(int64_t world, int64_t others)
 {
     return world >= others ? world / others : 1;
 }
@@ -94,15 +94,15 @@ static void apply_sp_type(struct mds_config_run *run)
     struct mds_parallel_config *p = &run->config.parallel;
 
     if (p->sp_type == MDS_SP_MEGATRON) {
-        if (claim(run, "parallel.tensor", "SP_TYPE megatron: all ranks"))
-            p->tensor = share(run->world, p->pipeline * p->ulysses * p->ring);
-        if (claim(run, "parallel.sequence_parallel", "SP_TYPE megatron"))
+        if (derive_if_unset(run, "parallel.tensor", "SP_TYPE megatron: all ranks"))
+            p->tensor = replicas_of(run->world, p->pipeline * p->ulysses * p->ring);
+        if (derive_if_unset(run, "parallel.sequence_parallel", "SP_TYPE megatron"))
             p->sequence_parallel = p->tensor > 1;
     }
     if (p->sp_type == MDS_SP_DS) {
-        if (claim(run, "parallel.ulysses", "SP_TYPE ds: all ranks"))
-            p->ulysses = share(run->world, p->tensor * p->pipeline * p->ring);
-        if (claim(run, "parallel.zero_stage", "SP_TYPE ds: ZeRO 3"))
+        if (derive_if_unset(run, "parallel.ulysses", "SP_TYPE ds: all ranks"))
+            p->ulysses = replicas_of(run->world, p->tensor * p->pipeline * p->ring);
+        if (derive_if_unset(run, "parallel.zero_stage", "SP_TYPE ds: ZeRO 3"))
             p->zero_stage = 3;
     }
 }
@@ -141,8 +141,8 @@ int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
 
 /* The size that leaves no rank over and that the model allows, nearest to the wrong
  * one; 0: none. */
-static int64_t better_size(const struct mds_config_run *run, int64_t wrong,
-                           fits_fn *fits)
+static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wrong,
+                                  fits_fn *fits)
 {
     int64_t others = mds_config_ranks_of_a_copy(run) / wrong;
     int64_t rest = run->world / others, best = 0;
@@ -151,11 +151,12 @@ static int64_t better_size(const struct mds_config_run *run, int64_t wrong,
         return 0;
     for (int64_t size = 1; size <= rest; size++)
         if (rest % size == 0 && (!run->config.model.heads || fits(run, size)))
-            best = closer((struct near){.below = best, .above = size}, wrong);
+            best = nearest_of((struct near){.below = best, .above = size}, wrong);
     return best;
 }
 
-static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
+static void fault_ranks_do_not_divide(const struct mds_config_run *run,
+                                      struct mds_diag *diag)
 {
     static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits, NULL,
                                             pipeline_fits};
@@ -166,7 +167,7 @@ static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
     char ranks[SAID];
 
     for (int i = 0; i < MDS_AXES; i++) {
-        int64_t size = fits[i] ? better_size(run, p.size[i], fits[i]) : 0;
+        int64_t size = fits[i] ? nearest_valid_size(run, p.size[i], fits[i]) : 0;
 
         if (size)
             mds_str_add(&others, "%s%s %lld", others.len ? ", or " : "; or give ",
@@ -179,7 +180,7 @@ static void misfit_grid(const struct mds_config_run *run, struct mds_diag *diag)
                    (long long)run->world,
                    run->world == 1 ? "rank does not divide" : "ranks do not divide",
                    sizes.len ? sizes.s : "", (long long)copy,
-                   say(nearest_multiple(run->world, copy), ranks),
+                   format_near(nearest_multiple(run->world, copy), ranks),
                    others.len ? others.s : "");
     mds_str_fini(&sizes);
     mds_str_fini(&others);
@@ -200,7 +201,7 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
     check_chunks(run, diag);
     copy = mds_config_ranks_of_a_copy(run);
     if (run->world % copy != 0) {
-        misfit_grid(run, diag);
+        fault_ranks_do_not_divide(run, diag);
         return 0;
     }
     run->config.parallel.data = run->world / copy;
@@ -230,7 +231,7 @@ static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag
         "--tensor-model-parallel-size %lld does not divide %s %lld; %lld would "
         "do",
         (long long)tensor, what, (long long)size,
-        (long long)better_size(run, tensor, tensor_fits));
+        (long long)nearest_valid_size(run, tensor, tensor_fits));
 }
 
 static void check_ulysses(const struct mds_config_run *run, struct mds_diag *diag)
@@ -248,7 +249,7 @@ static void check_ulysses(const struct mds_config_run *run, struct mds_diag *dia
         "rank has; %lld would do, and --context-parallel-size has no such limit",
         (long long)p->ulysses, (long long)(heads / p->tensor),
         queries ? "heads" : "key/value heads",
-        (long long)better_size(run, p->ulysses, ulysses_fits));
+        (long long)nearest_valid_size(run, p->ulysses, ulysses_fits));
 }
 
 /* Ranks of the ring take two pieces each, of which Ulysses and tensor ranks take parts.
@@ -275,7 +276,7 @@ static void check_sequence(const struct mds_config_run *run, struct mds_diag *di
         "--seq-length %lld does not divide into %lld parts (%s); the nearest "
         "%s",
         (long long)length, (long long)unit, what.len ? what.s + strlen(" x ") : "",
-        say(nearest_multiple(length, unit), would));
+        format_near(nearest_multiple(length, unit), would));
     mds_str_fini(&what);
 }
 
@@ -308,7 +309,7 @@ static int resolve_chunks(struct mds_config_run *run, struct mds_diag *diag)
                        "chunks of %lld blocks, as interleaving needs; the nearest %s",
                        (long long)layers, (long long)p->pipeline,
                        (long long)p->virtual_layers,
-                       say(nearest_multiple(layers, unit), would));
+                       format_near(nearest_multiple(layers, unit), would));
         return 0;
     }
     p->virtual_stages = per_stage / p->virtual_layers;
@@ -334,7 +335,7 @@ static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
                        "--gradient-accumulation-steps %lld is no multiple of %lld "
                        "pipeline ranks, as interleaving needs; the nearest %s",
                        (long long)accumulation, (long long)p->pipeline,
-                       say(nearest_multiple(accumulation, p->pipeline), would));
+                       format_near(nearest_multiple(accumulation, p->pipeline), would));
 }
 
 void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag)

@@ -16,14 +16,14 @@ struct length {
 static const char *const how[UNITS] = {
     [SAMPLES] = "samples / global", [TOKENS] = "tokens / (global x sequence)"};
 
-static enum mds_level level_of(const struct mds_config_run *run, const char *key)
+static enum mds_level level_of_key(const struct mds_config_run *run, const char *key)
 {
     return mds_settings_of(&run->settings, key)->level;
 }
 
 /* As in Megatron a run of samples has only whole batches, a run of tokens all tokens.
  */
-static int64_t in_steps(const struct mds_config_run *run, int unit, int64_t n)
+static int64_t to_steps(const struct mds_config_run *run, int unit, int64_t n)
 {
     int64_t batch = run->config.batch.global;
     int64_t per_step = batch * run->config.model.seq_length;
@@ -41,21 +41,22 @@ static void drop_lower_levels(struct mds_config_run *run, const struct length *l
     for (int u = 0; u < UNITS; u++)
         if (*l->fields[u] &&
             (!*l->fields[nearest] ||
-             level_of(run, l->keys[u]) > level_of(run, l->keys[nearest])))
+             level_of_key(run, l->keys[u]) > level_of_key(run, l->keys[nearest])))
             nearest = u;
     for (int u = 0; u < UNITS; u++)
         if (*l->fields[u] &&
-            level_of(run, l->keys[u]) < level_of(run, l->keys[nearest])) {
+            level_of_key(run, l->keys[u]) < level_of_key(run, l->keys[nearest])) {
             *l->fields[u] = 0;
             mds_settings_derived(&run->settings, l->keys[u], "another unit counts");
         }
 }
 
-static void compare(const struct mds_config_run *run, const struct length *l, int a,
-                    int b, struct mds_diag *diag)
+static void compare_two_lengths(const struct mds_config_run *run,
+                                const struct length *l, int a, int b,
+                                struct mds_diag *diag)
 {
     long long n = *l->fields[a], m = *l->fields[b];
-    long long x = in_steps(run, a, n), y = in_steps(run, b, m);
+    long long x = to_steps(run, a, n), y = to_steps(run, b, m);
     const char *flag = mds_settings_flag(&run->settings, l->keys[a]),
                *other = mds_settings_flag(&run->settings, l->keys[b]);
     const char *origin = mds_config_origin(run, l->keys[a]);
@@ -71,20 +72,20 @@ static void compare(const struct mds_config_run *run, const struct length *l, in
                        flag, n, x, other, m, y);
 }
 
-static void resolve(struct mds_config_run *run, const struct length *l,
-                    struct mds_diag *diag)
+static void resolve_length(struct mds_config_run *run, const struct length *l,
+                           struct mds_diag *diag)
 {
     int64_t least = 0;
     int shortest = -1;
 
     drop_lower_levels(run, l);
     for (int u = 0; u < UNITS; u++) {
-        int64_t steps = in_steps(run, u, *l->fields[u]);
+        int64_t steps = to_steps(run, u, *l->fields[u]);
 
         if (!*l->fields[u])
             continue;
         if (shortest >= 0)
-            compare(run, l, u, shortest, diag);
+            compare_two_lengths(run, l, u, shortest, diag);
         if (shortest < 0 || steps < least) {
             shortest = u;
             least = steps;
@@ -113,7 +114,7 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
     };
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        resolve(run, &lengths[i], diag);
+        resolve_length(run, &lengths[i], diag);
 }
 
 void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)

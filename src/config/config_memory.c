@@ -53,7 +53,7 @@ static void check_offload(const struct mds_config_run *run, struct mds_diag *dia
         check_nvme_folder(run, diag);
 }
 
-static struct mds_act_ranks ranks_of(const struct mds_config *c)
+static struct mds_act_ranks activation_ranks(const struct mds_config *c)
 {
     const struct mds_parallel_config *p = &c->parallel;
 
@@ -82,7 +82,7 @@ struct asked {
 };
 
 /* Where a level and an option say the same the nearer to the user counts. */
-static struct asked what_is_asked(const struct mds_config_run *run)
+static struct asked requested_activations(const struct mds_config_run *run)
 {
     const char *text = run->config.train.activation_memory;
     enum mds_level said =
@@ -109,7 +109,7 @@ static struct asked what_is_asked(const struct mds_config_run *run)
     return a;
 }
 
-static int64_t tile_of(const struct mds_config *c)
+static int64_t default_tile(const struct mds_config *c)
 {
     return mds_act_tile(c->model.seq_length / (c->parallel.ulysses * c->parallel.ring));
 }
@@ -117,12 +117,12 @@ static int64_t tile_of(const struct mds_config *c)
 int mds_config_next_level(const struct mds_config *c, int *level,
                           struct mds_config *out)
 {
-    const struct mds_act_ranks ranks = ranks_of(c);
+    const struct mds_act_ranks ranks = activation_ranks(c);
     const struct mds_train_config *t = &c->train;
     struct mds_activations a;
 
     while (*level < MDS_ACT_LEVELS)
-        if (mds_act_at_level((*level)++, tile_of(c), &t->act, t->act_given, &ranks,
+        if (mds_act_at_level((*level)++, default_tile(c), &t->act, t->act_given, &ranks,
                              &a) &&
             (memcmp(&a, &out->train.act, sizeof a) != 0 || out->train.act_is_open)) {
             *out = *c;
@@ -134,13 +134,13 @@ int mds_config_next_level(const struct mds_config *c, int *level,
 }
 
 /* Of auto the last level that may be, for checks: it needs least. */
-static void set_level(struct mds_config *c, const struct asked *asked)
+static void apply_activation_level(struct mds_config *c, const struct asked *asked)
 {
-    const struct mds_act_ranks ranks = ranks_of(c);
+    const struct mds_act_ranks ranks = activation_ranks(c);
     struct mds_activations a, user = c->train.act;
     int level = asked->level == OPEN_LEVEL ? MDS_ACT_LEVELS - 1 : asked->level;
 
-    while (!mds_act_at_level(level, tile_of(c), &user, asked->given, &ranks, &a) &&
+    while (!mds_act_at_level(level, default_tile(c), &user, asked->given, &ranks, &a) &&
            asked->level == OPEN_LEVEL && level > 0)
         level--;
     c->train.act = a;
@@ -148,9 +148,9 @@ static void set_level(struct mds_config *c, const struct asked *asked)
     c->train.act_given = asked->given;
 }
 
-static void resolve_level(struct mds_config_run *run, struct mds_diag *diag)
+static void resolve_activation_level(struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct asked asked = what_is_asked(run);
+    const struct asked asked = requested_activations(run);
     const unsigned sets = mds_act_level_policy() | mds_act_level_tiles();
     const char *text = run->config.train.activation_memory;
     char how[64];
@@ -170,7 +170,7 @@ static void resolve_level(struct mds_config_run *run, struct mds_diag *diag)
                        text, mds_settings_flag(&run->settings, asked.beside),
                        mds_config_origin(run, asked.beside));
     } else if (asked.level != NO_LEVEL) {
-        set_level(&run->config, &asked);
+        apply_activation_level(&run->config, &asked);
         snprintf(how, sizeof how, "%s--activation-memory %s",
                  asked.level == OPEN_LEVEL ? "the last level of " : "", text);
         for (int i = 0; i < MDS_ACT_OPTIONS; i++)
@@ -182,20 +182,20 @@ static void resolve_level(struct mds_config_run *run, struct mds_diag *diag)
 unsigned mds_config_fixed_activations(const struct mds_config_run *run,
                                       struct mds_activations *now)
 {
-    const struct asked asked = what_is_asked(run);
+    const struct asked asked = requested_activations(run);
     struct mds_config c = run->config;
 
     *now = c.train.act;
     if (asked.level == NO_LEVEL || asked.level == OPEN_LEVEL)
         return asked.given;
-    set_level(&c, &asked);
+    apply_activation_level(&c, &asked);
     *now = c.train.act;
     return asked.given | mds_act_level_policy() | mds_act_level_tiles();
 }
 
 static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct mds_act_ranks ranks = ranks_of(&run->config);
+    const struct mds_act_ranks ranks = activation_ranks(&run->config);
     struct mds_act_finding f;
 
     for (int at = 0; mds_act_check(&run->config.train.act, &ranks, &at, &f);) {
@@ -226,7 +226,7 @@ static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)
 void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag)
 {
     check_offload(run, diag);
-    resolve_level(run, diag);
+    resolve_activation_level(run, diag);
     check_activations(run, diag);
     check_scale(run, diag);
 }

@@ -116,13 +116,13 @@ destroy_run:
     return rc;
 }
 
-static int begins(const char *line, const char *word)
+static int starts_with(const char *line, const char *word)
 {
     return strncmp(line, word, strlen(word)) == 0;
 }
 
 /* Whether steps were given as so many passes, which depends on the layout. */
-static int has_passes(const char *text)
+static int has_accumulation_steps(const char *text)
 {
     const char *line = strstr(text, "\n  accumulation:");
 
@@ -136,17 +136,17 @@ static int depends_on_layout(const char *line)
 
     for (const struct mds_act_option *o = mds_act_options; o->key; o++) {
         snprintf(start, sizeof start, "  %s:", o->key + strlen("train."));
-        if (o->of_layout && begins(line, start))
+        if (o->of_layout && starts_with(line, start))
             return 1;
     }
-    return begins(line, "  accumulation:");
+    return starts_with(line, "  accumulation:");
 }
 
 /* The lines of text but for derived values, the layout and what depends on it; *out is
  * the caller's to free.  Of the batch what is left has the same size in any layout. */
-static enum mds_rc lasting_lines(const char *text, char **out)
+static enum mds_rc drop_layout_lines(const char *text, char **out)
 {
-    int in_layout = 0, keep_global = has_passes(text);
+    int in_layout = 0, keep_global = has_accumulation_steps(text);
     struct mds_str kept = {0};
 
     for (const char *line = text; *line;) {
@@ -154,8 +154,8 @@ static enum mds_rc lasting_lines(const char *text, char **out)
         int lasts = !mds_settings_is_derived(line, n) && !depends_on_layout(line);
 
         if (*line != ' ')
-            in_layout = begins(line, "parallel:");
-        if (begins(line, "  global:") && keep_global)
+            in_layout = starts_with(line, "parallel:");
+        if (starts_with(line, "  global:") && keep_global)
             lasts = 1;
         if (lasts && !in_layout)
             mds_str_add(&kept, "%.*s\n", (int)n, line);
@@ -191,7 +191,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
     run->action = MDS_ACTION_SHOW; /* neither data nor a length is needed */
     rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
     if (!rc)
-        rc = lasting_lines(text, &kept);
+        rc = drop_layout_lines(text, &kept);
     if (!rc) {
         mds_settings_read_args(&run->settings, argc, argv, diag);
         read_saved(run, kept, name, diag);
@@ -297,7 +297,7 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
     mds_str_fini(&params);
 }
 
-static enum mds_rc show(const struct mds_config_run *run, FILE *f)
+static enum mds_rc show_resolved(const struct mds_config_run *run, FILE *f)
 {
     char *text = mds_settings_text(&run->settings);
 
@@ -317,5 +317,5 @@ enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, 
         return mds_fail(MDS_EBUG, "nothing to print for a run");
     if (!run->world)
         MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
-    return show(run, f);
+    return show_resolved(run, f);
 }

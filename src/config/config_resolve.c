@@ -108,8 +108,8 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 }
 
 /* unit divides whole; if not, a fault that names the neighbours, and 0. */
-static int divides(const struct mds_config_run *run, int64_t unit, int64_t whole,
-                   const char *what, struct mds_diag *diag)
+static int check_divides(const struct mds_config_run *run, int64_t unit, int64_t whole,
+                         const char *what, struct mds_diag *diag)
 {
     int64_t below = whole / unit * unit;
 
@@ -148,7 +148,7 @@ static void split_global(struct mds_config_run *run, struct mds_diag *diag)
                  "accumulation %lld x ", (long long)b->accumulation);
     snprintf(what + strlen(what), sizeof what - strlen(what),
              "%lld data-parallel rank%s", dp, mds_plural(dp));
-    if (!divides(run, unit, b->global, what, diag))
+    if (!check_divides(run, unit, b->global, what, diag))
         return;
     if (b->micro && b->accumulation && b->global != unit)
         mds_diag_fault(
@@ -385,8 +385,8 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
 }
 
 /* What needs a step to be made. */
-static void refuse_with_skip_train(const struct mds_config_run *run, const char *key,
-                                   struct mds_diag *diag)
+static void fault_with_skip_train(const struct mds_config_run *run, const char *key,
+                                  struct mds_diag *diag)
 {
     mds_diag_fault(diag, mds_config_origin(run, key),
                    "%s does not go with --skip-train, which trains nothing; leave one "
@@ -405,11 +405,11 @@ static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag
                        "--skip-train with --eval-iters 0 does nothing; give the number "
                        "of batches to evaluate");
     if (c->output.export_weights)
-        refuse_with_skip_train(run, "output.export_weights", diag);
+        fault_with_skip_train(run, "output.export_weights", diag);
     if (c->output.trace_dir)
-        refuse_with_skip_train(run, "output.trace_dir", diag);
+        fault_with_skip_train(run, "output.trace_dir", diag);
     if (c->train.profile)
-        refuse_with_skip_train(run, "train.profile", diag);
+        fault_with_skip_train(run, "train.profile", diag);
     if (c->checkpoint.async_save) {
         c->checkpoint.async_save = 0;
         mds_settings_derived(&run->settings, "checkpoint.async_save",

@@ -69,7 +69,7 @@ static const char *nearest_sibling(const char *path, char *buf, size_t size)
     return near ? buf : NULL;
 }
 
-static void unknown(struct reader *r, const char *path, const char *origin)
+static void handle_unknown_key(struct reader *r, const char *path, const char *origin)
 {
     char buf[48];
     const char *near = nearest_sibling(path, buf, sizeof buf);
@@ -93,8 +93,9 @@ static int scale_of_power(const char *text, char *buf, size_t size)
 
 /* Scripts write this file for the type of numbers they mean: that another one counts
  * is said. */
-static void tell_other_type(const struct reader *r, const struct mds_option_alias *key,
-                            const char *text, const char *origin)
+static void warn_of_other_dtype(const struct reader *r,
+                                const struct mds_option_alias *key, const char *text,
+                                const char *origin)
 {
     const struct mds_setting *type = mds_settings_of(r->s, "model.dtype");
 
@@ -104,8 +105,8 @@ static void tell_other_type(const struct reader *r, const struct mds_option_alia
                       key->name, type->text, type->origin);
 }
 
-static void put(struct reader *r, const struct mds_option_alias *key, const char *text,
-                const char *origin)
+static void put_deepspeed_value(struct reader *r, const struct mds_option_alias *key,
+                                const char *text, const char *origin)
 {
     struct mds_name name;
     char scale[24];
@@ -121,14 +122,14 @@ static void put(struct reader *r, const struct mds_option_alias *key, const char
         text = scale;
     }
     if (mds_name_find(r->s->set, MDS_NAME_FLAG, key->means, &name) == 0) {
-        tell_other_type(r, key, text, origin);
+        warn_of_other_dtype(r, key, text, origin);
         name.alias = key;
         mds_settings_put_name(r->s, &name, text, MDS_LEVEL_FILE, origin, key->name,
                               r->diag);
     }
 }
 
-static const struct mds_option_alias *find_key(const char *path)
+static const struct mds_option_alias *find_deepspeed_key(const char *path)
 {
     for (size_t i = 0; i < KEYS; i++)
         if (strcmp(keys[i].name, path) == 0)
@@ -137,7 +138,7 @@ static const struct mds_option_alias *find_key(const char *path)
 }
 
 /* Whether path is a map that holds keys of ours. */
-static int is_ours(const char *path)
+static int is_map_of_known_keys(const char *path)
 {
     size_t n = strlen(path);
 
@@ -147,26 +148,28 @@ static int is_ours(const char *path)
     return 0;
 }
 
-static void read_map(struct reader *r, const struct mds_node *map, const char *prefix);
+static void read_deepspeed_map(struct reader *r, const struct mds_node *map,
+                               const char *prefix);
 
-static void read_entry(struct reader *r, const struct mds_node *n, const char *path,
-                       const char *origin)
+static void read_deepspeed_entry(struct reader *r, const struct mds_node *n,
+                                 const char *path, const char *origin)
 {
-    const struct mds_option_alias *key = find_key(path);
+    const struct mds_option_alias *key = find_deepspeed_key(path);
 
     if (key && n->kind == MDS_NODE_SCALAR)
-        put(r, key, n->text, origin);
+        put_deepspeed_value(r, key, n->text, origin);
     else if (key)
         mds_diag_fault(r->diag, origin, "%s must be a value", path);
-    else if (n->kind == MDS_NODE_MAP && is_ours(path))
-        read_map(r, n, path);
-    else if (is_ours(path))
+    else if (n->kind == MDS_NODE_MAP && is_map_of_known_keys(path))
+        read_deepspeed_map(r, n, path);
+    else if (is_map_of_known_keys(path))
         mds_diag_fault(r->diag, origin, "%s must be an object", path);
     else
-        unknown(r, path, origin);
+        handle_unknown_key(r, path, origin);
 }
 
-static void read_map(struct reader *r, const struct mds_node *map, const char *prefix)
+static void read_deepspeed_map(struct reader *r, const struct mds_node *map,
+                               const char *prefix)
 {
     for (const struct mds_node *n = map->first; n; n = n->next) {
         struct mds_str path = {0}, origin = {0};
@@ -176,7 +179,7 @@ static void read_map(struct reader *r, const struct mds_node *map, const char *p
         if (path.failed || origin.failed)
             mds_diag_fault(r->diag, r->name, "%s", mds_fail_text());
         else
-            read_entry(r, n, path.s, origin.s);
+            read_deepspeed_entry(r, n, path.s, origin.s);
         mds_str_fini(&path);
         mds_str_fini(&origin);
     }
@@ -191,7 +194,7 @@ void mds_deepspeed_apply(struct mds_settings *s, const struct mds_tree *t,
         mds_diag_fault(diag, t->name, "must be DeepSpeed's JSON object");
         return;
     }
-    read_map(&r, t->root, "");
+    read_deepspeed_map(&r, t->root, "");
     if (r.unused.s)
         mds_diag_warn(diag, t->name, "DeepSpeed's own, not used here: %s", r.unused.s);
     mds_str_fini(&r.unused);

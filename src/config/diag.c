@@ -12,8 +12,8 @@
 enum { MAX_TEXT = 1024 };
 enum { VERDICT_ROOM = MDS_FAIL_SIZE - 64 }; /* less a line for the rest */
 
-static void add(struct mds_diag *d, int warning, const char *origin, const char *fmt,
-                va_list ap)
+static void append_entry(struct mds_diag *d, int warning, const char *origin,
+                         const char *fmt, va_list ap)
 {
     struct mds_diag_entry *more;
     struct mds_str text = {0};
@@ -36,7 +36,7 @@ void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...
     va_list ap;
 
     va_start(ap, fmt);
-    add(d, 0, origin, fmt, ap);
+    append_entry(d, 0, origin, fmt, ap);
     va_end(ap);
 }
 
@@ -45,7 +45,7 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    add(d, 1, origin, fmt, ap);
+    append_entry(d, 1, origin, fmt, ap);
     va_end(ap);
 }
 

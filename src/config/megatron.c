@@ -46,7 +46,7 @@ static const char skipped_data[] = "range of samples to leave out";
  * and ALCF's) all that is not understood here and changes nothing; what scripts for
  * newer Megatrons commonly give; and variables of ALCF/helpers.sh there that only a
  * script can give a meaning. */
-const struct mds_option_needless mds_megatron_needless[] = {
+const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--deepspeed", "ZeRO and offload are this program's own"},
     {"--no-pipeline-parallel", "--pipeline-model-parallel-size 1 is the default"},
     {"--use-mics", "--zero-stage 3 cuts over all ranks with the same weights"},
@@ -189,7 +189,7 @@ const struct mds_option_needless mds_megatron_needless[] = {
 };
 
 /* Of the same flags, those without which the run would be another. */
-const struct mds_option_needless mds_megatron_lacking[] = {
+const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--num-experts*", experts},
     {"--expert-*", experts},
     {"--moe-*", experts},

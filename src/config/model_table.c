@@ -29,7 +29,7 @@ static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
     return run->config.output.model_table;
 }
 
-static int is_also(const struct mds_node *shape, const char *key)
+static int is_other_name(const struct mds_node *shape, const char *key)
 {
     const struct mds_node *also = mds_node_get(shape, "also");
 
@@ -39,12 +39,12 @@ static int is_also(const struct mds_node *shape, const char *key)
     return 0;
 }
 
-static const struct mds_node *find(const struct mds_tree *t, const char *key)
+static const struct mds_node *find_size(const struct mds_tree *t, const char *key)
 {
     const struct mds_node *n =
         t->root && t->root->kind == MDS_NODE_MAP ? t->root->first : NULL;
 
-    while (n && strcasecmp(n->key, key) != 0 && !is_also(n, key))
+    while (n && strcasecmp(n->key, key) != 0 && !is_other_name(n, key))
         n = n->next;
     return n;
 }
@@ -75,8 +75,8 @@ static int split_layers(const char *key, char *base, char *layers, size_t size)
     return -1;
 }
 
-static void unknown_size(const struct mds_tree *t, const char *key, const char *origin,
-                         struct mds_diag *diag)
+static void fault_unknown_size(const struct mds_tree *t, const char *key,
+                               const char *origin, struct mds_diag *diag)
 {
     const char *near, **names;
     char hint[MDS_HINT_SIZE];
@@ -99,8 +99,9 @@ static void unknown_size(const struct mds_tree *t, const char *key, const char *
 }
 
 /* The layout with which the shape was published; nothing here depends on it. */
-static void read_layout(struct mds_config_run *run, const struct mds_node *layout,
-                        const char *origin, struct mds_diag *diag)
+static void read_published_layout(struct mds_config_run *run,
+                                  const struct mds_node *layout, const char *origin,
+                                  struct mds_diag *diag)
 {
     for (const struct mds_node *n = layout->first; n; n = n->next) {
         int64_t *to = NULL;
@@ -115,9 +116,9 @@ static void read_layout(struct mds_config_run *run, const struct mds_node *layou
     }
 }
 
-static void read_field(struct mds_config_run *run, const struct mds_tree *t,
-                       const struct mds_node *n, const char *shape,
-                       struct mds_diag *diag)
+static void read_shape_field(struct mds_config_run *run, const struct mds_tree *t,
+                             const struct mds_node *n, const char *shape,
+                             struct mds_diag *diag)
 {
     struct mds_settings *s = &run->settings;
     char key[64], origin[PATH_MAX];
@@ -127,7 +128,7 @@ static void read_field(struct mds_config_run *run, const struct mds_tree *t,
     snprintf(origin, sizeof origin, "%s:%d (%s)", t->name, n->line, shape);
     row = mds_settings_row(s, key);
     if (strcmp(n->key, "layout") == 0) {
-        read_layout(run, n, origin, diag);
+        read_published_layout(run, n, origin, diag);
     } else if (row == s->rows || n->kind != MDS_NODE_SCALAR) {
         const char *near = mds_name_nearest(s->set, MDS_NAME_KEY, key);
 
@@ -139,24 +140,24 @@ static void read_field(struct mds_config_run *run, const struct mds_tree *t,
     }
 }
 
-static void apply(struct mds_config_run *run, const struct mds_tree *t,
-                  struct mds_diag *diag)
+static void apply_size(struct mds_config_run *run, const struct mds_tree *t,
+                       struct mds_diag *diag)
 {
     const struct mds_setting *asked = mds_settings_of(&run->settings, "model.size_key");
     const char *key = run->config.model.size_key;
-    const struct mds_node *shape = find(t, key);
+    const struct mds_node *shape = find_size(t, key);
     char base[64], layers[64] = "", origin[PATH_MAX];
 
     if (!shape && split_layers(key, base, layers, sizeof base) == 0)
-        shape = find(t, base);
+        shape = find_size(t, base);
     if (!shape || shape->kind != MDS_NODE_MAP) {
-        unknown_size(t, key, asked->origin, diag);
+        fault_unknown_size(t, key, asked->origin, diag);
         return;
     }
     for (const struct mds_node *n = shape->first; n; n = n->next)
         if (strcmp(n->key, "also") != 0 &&
             !(layers[0] && strcmp(n->key, "layers") == 0))
-            read_field(run, t, n, shape->key, diag);
+            read_shape_field(run, t, n, shape->key, diag);
     if (layers[0]) {
         snprintf(origin, sizeof origin, "%s:%d (%s)", t->name, shape->line, key);
         mds_settings_put(&run->settings,
@@ -180,6 +181,6 @@ void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag)
                        mds_fail_text());
         return;
     }
-    apply(run, t, diag);
+    apply_size(run, t, diag);
     mds_tree_destroy(t);
 }

@@ -34,7 +34,8 @@ extern const struct mds_option_example mds_pretrain_examples[];
 extern const char mds_pretrain_exit_status[];
 
 /* What scripts for Megatron-DeepSpeed give, and nothing here needs, or there is not. */
-extern const struct mds_option_needless mds_megatron_needless[], mds_megatron_lacking[];
+extern const struct mds_option_foreign mds_megatron_ignored[];
+extern const struct mds_option_foreign mds_megatron_unsupported[];
 
 /* Read every source.  *out is set on success only; diag (zeroed by the caller) receives
  * all faults and warnings either way, and the faults are mds_fail_text() as well.  With

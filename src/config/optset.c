@@ -19,7 +19,7 @@ static size_t count_rows(const struct mds_option_set *set)
 }
 
 /* Replace *p by a copy of text (NULL stays NULL). */
-static enum mds_rc replace(char **p, const char *text)
+static enum mds_rc replace_string(char **p, const char *text)
 {
     char *copy = NULL;
 
@@ -33,7 +33,7 @@ static enum mds_rc replace(char **p, const char *text)
     return MDS_OK;
 }
 
-static enum mds_rc store(struct mds_settings *s, size_t row, union mds_value v)
+static enum mds_rc store_value(struct mds_settings *s, size_t row, union mds_value v)
 {
     const struct mds_option *o = &s->set->options[row];
     char *field = (char *)s->values + o->offset;
@@ -41,7 +41,7 @@ static enum mds_rc store(struct mds_settings *s, size_t row, union mds_value v)
     if (o->offset == MDS_OPT_UNSTORED)
         return MDS_OK;
     if (mds_option_is_text(o))
-        return replace((char **)(void *)field, v.s);
+        return replace_string((char **)(void *)field, v.s);
     if (mds_option_is_int(o))
         memcpy(field, &v.n, sizeof v.n);
     else if (o->type == MDS_OPT_INT || o->type == MDS_OPT_COUNT ||
@@ -52,12 +52,13 @@ static enum mds_rc store(struct mds_settings *s, size_t row, union mds_value v)
     return MDS_OK;
 }
 
-static enum mds_rc record(struct mds_setting *is, enum mds_level level,
-                          const char *origin, const char *spelled, const char *text)
+static enum mds_rc record_setting(struct mds_setting *is, enum mds_level level,
+                                  const char *origin, const char *spelled,
+                                  const char *text)
 {
-    MDS_TRY(replace(&is->origin, origin));
-    MDS_TRY(replace(&is->spelled, spelled));
-    MDS_TRY(replace(&is->text, text));
+    MDS_TRY(replace_string(&is->origin, origin));
+    MDS_TRY(replace_string(&is->spelled, spelled));
+    MDS_TRY(replace_string(&is->text, text));
     is->level = level;
     return MDS_OK;
 }
@@ -75,9 +76,9 @@ static enum mds_rc set_default(struct mds_settings *s, size_t row)
     if (bad)
         return mds_fail(MDS_EBUG, "%s: default of %s", s->set->program,
                         o->flag ? o->flag : o->key);
-    MDS_TRY(store(s, row, v));
-    return record(&s->of[row], MDS_LEVEL_DEFAULT, "default", o->flag ? o->flag : o->key,
-                  o->fallback);
+    MDS_TRY(store_value(s, row, v));
+    return record_setting(&s->of[row], MDS_LEVEL_DEFAULT, "default",
+                          o->flag ? o->flag : o->key, o->fallback);
 }
 
 enum mds_rc mds_settings_init(struct mds_settings *s, const struct mds_option_set *set,
@@ -102,7 +103,7 @@ void mds_settings_fini(struct mds_settings *s)
 {
     for (size_t i = 0; i < s->rows; i++) {
         if (mds_option_is_text(&s->set->options[i]))
-            store(s, i, (union mds_value){.s = NULL});
+            store_value(s, i, (union mds_value){.s = NULL});
         free(s->of[i].origin);
         free(s->of[i].spelled);
         free(s->of[i].text);
@@ -113,7 +114,7 @@ void mds_settings_fini(struct mds_settings *s)
 }
 
 /* "environment LR" names the variable already. */
-static const char *place(enum mds_level level, const char *origin)
+static const char *setting_origin(enum mds_level level, const char *origin)
 {
     return level == MDS_LEVEL_ENV ? "environment" : origin;
 }
@@ -128,16 +129,18 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
     union mds_value v = {0};
 
     if (mds_option_parse(o, text, &v, &why)) {
-        mds_diag_fault(diag, place(level, origin), "%s '%s': %s", spelled, text, why.s);
+        mds_diag_fault(diag, setting_origin(level, origin), "%s '%s': %s", spelled,
+                       text, why.s);
     } else if (level == is->level && level > MDS_LEVEL_DEFAULT &&
                strcmp(spelled, is->spelled) != 0 &&
                !mds_value_equal(o, v, mds_settings_value(s, row))) {
-        mds_diag_fault(diag, place(level, origin),
+        mds_diag_fault(diag, setting_origin(level, origin),
                        "%s '%s' disagrees with %s '%s' (%s); they set the same option",
-                       spelled, text, is->spelled, is->text, place(level, is->origin));
+                       spelled, text, is->spelled, is->text,
+                       setting_origin(level, is->origin));
     } else if (level >= is->level) {
-        if (store(s, row, v) || record(is, level, origin, spelled, text))
-            mds_diag_fault(diag, place(level, origin), "%s", mds_fail_text());
+        if (store_value(s, row, v) || record_setting(is, level, origin, spelled, text))
+            mds_diag_fault(diag, setting_origin(level, origin), "%s", mds_fail_text());
     }
     mds_str_fini(&why);
 }
@@ -151,8 +154,8 @@ void mds_settings_put_name(struct mds_settings *s, const struct mds_name *name,
     if (name->alias && name->alias->on) {
         on = mds_parse_flag(text);
         if (on < 0) {
-            mds_diag_fault(diag, place(level, origin), "%s '%s': must be 0 or 1",
-                           spelled, text);
+            mds_diag_fault(diag, setting_origin(level, origin),
+                           "%s '%s': must be 0 or 1", spelled, text);
             return;
         }
         text = on ? name->alias->on : name->alias->off;
@@ -163,7 +166,8 @@ void mds_settings_put_name(struct mds_settings *s, const struct mds_name *name,
 }
 
 /* "--fp16", "--zero-stage 1", "ZERO_STAGE=1", "parallel.zero_stage: 1" */
-static void name_value(const struct mds_settings *s, size_t row, struct mds_str *out)
+static void append_name_and_value(const struct mds_settings *s, size_t row,
+                                  struct mds_str *out)
 {
     const struct mds_option *o = &s->set->options[row];
     const struct mds_setting *is = &s->of[row];
@@ -183,7 +187,8 @@ static void name_value(const struct mds_settings *s, size_t row, struct mds_str 
     }
 }
 
-static void check_row(const struct mds_settings *s, size_t row, struct mds_diag *diag)
+static void check_row_is_supported(const struct mds_settings *s, size_t row,
+                                   struct mds_diag *diag)
 {
     const struct mds_option *o = &s->set->options[row];
     const struct mds_setting *is = &s->of[row];
@@ -197,21 +202,21 @@ static void check_row(const struct mds_settings *s, size_t row, struct mds_diag 
     mds_str_fini(&why);
     if (mds_value_equal(o, fallback, mds_settings_value(s, row)))
         return;
-    name_value(s, row, &name);
-    mds_diag_fault(diag, place(is->level, is->origin), "%s: not in this version (%s)",
-                   name.s, o->reason);
+    append_name_and_value(s, row, &name);
+    mds_diag_fault(diag, setting_origin(is->level, is->origin),
+                   "%s: not in this version (%s)", name.s, o->reason);
     mds_str_fini(&name);
 }
 
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag)
 {
     for (size_t i = 0; i < s->rows; i++)
-        check_row(s, i, diag);
+        check_row_is_supported(s, i, diag);
 }
 
 /* How what stands at the path differs from what is meant; NULL if it does not, or
  * nothing can be seen there.  No option is for a pipe. */
-static const char *wrong_path(const char *path, enum mds_option_path meant)
+static const char *describe_wrong_path(const char *path, enum mds_option_path meant)
 {
     struct stat st;
     int seen = path && stat(path, &st) == 0;
@@ -236,12 +241,12 @@ void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *dia
 
         if (o->path == MDS_PATH_NONE)
             continue;
-        wrong = wrong_path(mds_settings_value(s, i).s, o->path);
+        wrong = describe_wrong_path(mds_settings_value(s, i).s, o->path);
         if (!wrong)
             continue;
-        name_value(s, i, &name);
-        mds_diag_fault(diag, place(s->of[i].level, s->of[i].origin), "%s: %s", name.s,
-                       wrong);
+        append_name_and_value(s, i, &name);
+        mds_diag_fault(diag, setting_origin(s->of[i].level, s->of[i].origin), "%s: %s",
+                       name.s, wrong);
         mds_str_fini(&name);
     }
 }
@@ -270,7 +275,7 @@ void mds_settings_derived(struct mds_settings *s, const char *key, const char *h
     struct mds_str origin = {0};
 
     mds_str_add(&origin, "derived: %s", how);
-    if (!origin.failed && replace(&is->origin, origin.s) == MDS_OK)
+    if (!origin.failed && replace_string(&is->origin, origin.s) == MDS_OK)
         is->level = MDS_LEVEL_DERIVED;
     mds_str_fini(&origin);
 }
@@ -282,18 +287,18 @@ enum mds_name_kind mds_alias_kind(const char *name)
     return strpbrk(name, "abcdefghijklmnopqrstuvwxyz") ? MDS_NAME_KEY : MDS_NAME_ENV;
 }
 
-static const char *name_of(const struct mds_option *o, enum mds_name_kind kind)
+static const char *name_of_kind(const struct mds_option *o, enum mds_name_kind kind)
 {
     if (kind == MDS_NAME_FLAG)
         return o->flag;
     return kind == MDS_NAME_ENV ? o->env : o->key;
 }
 
-static int find_row(const struct mds_option_set *set, enum mds_name_kind kind,
-                    const char *name, size_t *row)
+static int find_row_by_name(const struct mds_option_set *set, enum mds_name_kind kind,
+                            const char *name, size_t *row)
 {
     for (size_t i = 0; set->options[i].help; i++) {
-        const char *is = name_of(&set->options[i], kind);
+        const char *is = name_of_kind(&set->options[i], kind);
 
         if (is && strcmp(is, name) == 0) {
             *row = i;
@@ -311,7 +316,7 @@ static int find_negated(const struct mds_option_set *set, const char *name, size
     if (strncmp(name, "--no-", 5) != 0)
         return -1;
     snprintf(positive, sizeof positive, "--%s", name + 5);
-    return find_row(set, MDS_NAME_FLAG, positive, row) ||
+    return find_row_by_name(set, MDS_NAME_FLAG, positive, row) ||
                    set->options[*row].type != MDS_OPT_FLAG ||
                    set->options[*row].inverted
                ? -1
@@ -324,7 +329,7 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
     const struct mds_option_alias *a = set->aliases;
     size_t row = 0;
 
-    if (find_row(set, kind, name, &row) == 0) {
+    if (find_row_by_name(set, kind, name, &row) == 0) {
         *out = (struct mds_name){.row = row};
         return 0;
     }
@@ -334,7 +339,7 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
     }
     for (; a && a->name; a++)
         if (strcmp(a->name, name) == 0 && mds_alias_kind(name) == kind &&
-            find_row(set, MDS_NAME_FLAG, a->means, &row) == 0) {
+            find_row_by_name(set, MDS_NAME_FLAG, a->means, &row) == 0) {
             *out = (struct mds_name){.row = row, .alias = a};
             return 0;
         }
@@ -342,8 +347,8 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
 }
 
 /* What a variable is about: the name behind the program's prefix, if it is there. */
-static const char *bare(const struct mds_option_set *set, enum mds_name_kind kind,
-                        const char *name)
+static const char *strip_env_prefix(const struct mds_option_set *set,
+                                    enum mds_name_kind kind, const char *name)
 {
     size_t n = set->env_prefix && kind == MDS_NAME_ENV ? strlen(set->env_prefix) : 0;
 
@@ -364,15 +369,15 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
     if (!names)
         return NULL;
     for (size_t i = 0; set->options[i].help; i++)
-        if (name_of(&set->options[i], kind) && !set->options[i].hidden)
-            names[used++] = name_of(&set->options[i], kind);
+        if (name_of_kind(&set->options[i], kind) && !set->options[i].hidden)
+            names[used++] = name_of_kind(&set->options[i], kind);
     for (a = set->aliases; a && a->name; a++)
         if (mds_alias_kind(a->name) == kind)
             names[used++] = a->name;
     bares = names + n;
     for (size_t i = 0; i < used; i++)
-        bares[i] = bare(set, kind, names[i]);
-    near = mds_str_nearest(bare(set, kind, name), bares, used);
+        bares[i] = strip_env_prefix(set, kind, names[i]);
+    near = mds_str_nearest(strip_env_prefix(set, kind, name), bares, used);
     for (size_t i = 0; near && !found; i++)
         if (bares[i] == near)
             found = names[i];

@@ -105,7 +105,7 @@ struct mds_option_alias {
 /* What the program that this one stands in for takes, and has no place here.  A flag is
  * a fault that says why it may be left out, or what this program lacks; a variable is a
  * warning. */
-struct mds_option_needless {
+struct mds_option_foreign {
     const char *name; /* "--deepspeed"; "--fp8-*" is all that begin so; or "NO_LLAMA" in
                          the environment */
     const char *why;  /* half a sentence behind "leave it out:" or "is not read:"; of
@@ -131,9 +131,9 @@ struct mds_option_set {
                                                groups name them; may be NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
-    const struct mds_option_needless *needless; /* ends with a row of zeros; or NULL */
-    const struct mds_option_needless *lacking;  /* ends with a row of zeros; or NULL */
-    const struct mds_option_example *examples;  /* ends with a row of zeros; or NULL */
+    const struct mds_option_foreign *ignored; /* ends with a row of zeros; or NULL */
+    const struct mds_option_foreign *unsupported; /* likewise */
+    const struct mds_option_example *examples; /* ends with a row of zeros; or NULL */
     const char *exit_status; /* paragraphs for the man page; NULL: 0 or 1 */
     const char *env_prefix; /* environment names that start so must be known; or NULL */
     const char *const *env_others; /* NULL-terminated names in the environment that

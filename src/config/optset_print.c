@@ -10,7 +10,7 @@ enum { COLUMNS = 88, MAN_COLUMNS = 78, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
 
 /* Print text from column `at` on, folded at blanks to fit `columns`; further lines
  * begin at that column, too. */
-static void fold(FILE *f, const char *text, int at, int columns)
+static void print_folded(FILE *f, const char *text, int at, int columns)
 {
     int first = 1, indent = at;
 
@@ -31,7 +31,7 @@ static void fold(FILE *f, const char *text, int at, int columns)
     fputc('\n', f);
 }
 
-static int is_bare(const struct mds_option *o)
+static int takes_no_value(const struct mds_option *o)
 {
     return o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ACTION;
 }
@@ -64,7 +64,7 @@ static void add_choices(const struct mds_option *o, struct mds_str *out)
 static void add_usage(const struct mds_option *o, struct mds_str *out)
 {
     mds_str_add(out, "%s", o->flag);
-    if (is_bare(o))
+    if (takes_no_value(o))
         return;
     mds_str_add(out, " <");
     if (o->choices)
@@ -107,8 +107,8 @@ static void add_description(const struct mds_option_set *set,
     mds_str_fini(&env);
 }
 
-static void help_row(const struct mds_option_set *set, const struct mds_option *o,
-                     FILE *f)
+static void print_help_row(const struct mds_option_set *set, const struct mds_option *o,
+                           FILE *f)
 {
     struct mds_str left = {0}, text = {0};
     int at;
@@ -121,7 +121,7 @@ static void help_row(const struct mds_option_set *set, const struct mds_option *
         at = 0;
     }
     fprintf(f, "%*s", TEXT_COLUMN - at, "");
-    fold(f, text.s ? text.s : o->help, TEXT_COLUMN, COLUMNS);
+    print_folded(f, text.s ? text.s : o->help, TEXT_COLUMN, COLUMNS);
     mds_str_fini(&left);
     mds_str_fini(&text);
 }
@@ -137,13 +137,13 @@ static void print_about(const struct mds_option_set *set, FILE *f, const char *b
 
         mds_str_add(&one, "%.*s", (int)n, p);
         fputs(between, f);
-        fold(f, one.s ? one.s : "", 0, COLUMNS);
+        print_folded(f, one.s ? one.s : "", 0, COLUMNS);
         mds_str_fini(&one);
         p += n + (p[n] == '\n');
     }
 }
 
-static void help_example(const struct mds_option_example *e, FILE *f)
+static void print_help_example(const struct mds_option_example *e, FILE *f)
 {
     fprintf(f, "  %s\n", e->what);
     for (const char *p = e->line; *p;) {
@@ -166,12 +166,12 @@ static void print_help(const struct mds_option_set *set, FILE *f)
         if (!group || strcmp(group, o->group) != 0)
             fprintf(f, "\n%s:\n", o->group);
         group = o->group;
-        help_row(set, o, f);
+        print_help_row(set, o, f);
     }
     if (set->examples)
         fputs("\nExamples:\n", f);
     for (const struct mds_option_example *e = set->examples; e && e->what; e++)
-        help_example(e, f);
+        print_help_example(e, f);
 }
 
 static void print_version(const struct mds_option_set *set, FILE *f)
@@ -181,7 +181,7 @@ static void print_version(const struct mds_option_set *set, FILE *f)
 
 /* Text for troff: hyphens stay hyphens, and a word that begins with a dot or a quote is
  * no request. */
-static void add_roff(struct mds_str *out, const char *text)
+static void append_roff(struct mds_str *out, const char *text)
 {
     int start = 1;
 
@@ -198,35 +198,35 @@ static void add_roff(struct mds_str *out, const char *text)
     }
 }
 
-static void roff(FILE *f, const char *text)
+static void print_roff(FILE *f, const char *text)
 {
     struct mds_str b = {0};
 
-    add_roff(&b, text);
-    fold(f, b.s ? b.s : "", 0, MAN_COLUMNS);
+    append_roff(&b, text);
+    print_folded(f, b.s ? b.s : "", 0, MAN_COLUMNS);
     mds_str_fini(&b);
 }
 
-static void man_row(const struct mds_option_set *set, const struct mds_option *o,
-                    FILE *f)
+static void print_man_row(const struct mds_option_set *set, const struct mds_option *o,
+                          FILE *f)
 {
     struct mds_str text = {0}, flag = {0}, unit = {0};
 
-    add_roff(&flag, o->flag);
+    append_roff(&flag, o->flag);
     add_choices(o, &unit);
     add_description(set, o, &text);
     fputs(".TP\n", f);
-    if (is_bare(o))
+    if (takes_no_value(o))
         fprintf(f, ".B %s\n", flag.s ? flag.s : "");
     else
         fprintf(f, ".BI %s \" %s\"\n", flag.s ? flag.s : "", unit.s ? unit.s : o->unit);
-    roff(f, text.s ? text.s : o->help);
+    print_roff(f, text.s ? text.s : o->help);
     mds_str_fini(&flag);
     mds_str_fini(&text);
     mds_str_fini(&unit);
 }
 
-static void man_options(const struct mds_option_set *set, FILE *f)
+static void print_man_options(const struct mds_option_set *set, FILE *f)
 {
     const char *group = NULL;
 
@@ -238,12 +238,12 @@ static void man_options(const struct mds_option_set *set, FILE *f)
             fprintf(f, ".SS %s\n", o->group);
         }
         group = o->group;
-        man_row(set, o, f);
+        print_man_row(set, o, f);
     }
 }
 
 /* Which key of a file means which option. */
-static void man_keys(const struct mds_option_set *set, FILE *f)
+static void print_man_keys(const struct mds_option_set *set, FILE *f)
 {
     int any = 0;
 
@@ -255,13 +255,13 @@ static void man_keys(const struct mds_option_set *set, FILE *f)
                   "\"a.b\" is the key b of the map a.\n",
                   f);
         fprintf(f, ".TP\n.B %s\n", o->key);
-        roff(f, o->flag ? o->flag : o->help);
+        print_roff(f, o->flag ? o->flag : o->help);
         if (o->inverted)
             fputs("sets it to false\n", f);
     }
 }
 
-static void man_environment(const struct mds_option_set *set, FILE *f)
+static void print_man_environment(const struct mds_option_set *set, FILE *f)
 {
     struct mds_str others = {0};
 
@@ -274,19 +274,19 @@ static void man_environment(const struct mds_option_set *set, FILE *f)
         mds_str_add(&others, "%s%s", i ? ", " : "", set->env_others[i]);
     if (others.s) {
         fputs(".PP\nThese belong to the scripts around it and are not read here:\n", f);
-        roff(f, others.s);
+        print_roff(f, others.s);
     }
     mds_str_fini(&others);
 }
 
-static void man_examples(const struct mds_option_set *set, FILE *f)
+static void print_man_examples(const struct mds_option_set *set, FILE *f)
 {
     const struct mds_option_example *e = set->examples;
 
     for (; e && e->what; e++) {
         struct mds_str line = {0};
 
-        add_roff(&line, e->line);
+        append_roff(&line, e->line);
         fputs(e == set->examples ? ".SH EXAMPLES\n" : ".PP\n", f);
         fprintf(f, "%s\n.sp\n.RS 4\n.nf\n%s\n.fi\n.RE\n", e->what,
                 line.s ? line.s : "");
@@ -301,29 +301,30 @@ static void print_man(const struct mds_option_set *set, FILE *f)
         fputc(toupper((unsigned char)*p), f);
     fprintf(f, " 1 %s \"mds %s\" \"User Commands\"\n.SH NAME\n%s \\- ", set->date,
             set->version, set->program);
-    roff(f, set->purpose);
+    print_roff(f, set->purpose);
     fprintf(f, ".SH SYNOPSIS\n.B %s\n", set->program);
-    roff(f, set->synopsis);
+    print_roff(f, set->synopsis);
     fputs(".SH DESCRIPTION\n", f);
     for (const char *p = set->about; *p;) {
         size_t n = strcspn(p, "\n");
         struct mds_str one = {0};
 
         mds_str_add(&one, "%.*s", (int)n, p);
-        roff(f, one.s ? one.s : "");
+        print_roff(f, one.s ? one.s : "");
         mds_str_fini(&one);
         p += n + (p[n] == '\n');
         if (*p)
             fputs(".PP\n", f);
     }
-    man_options(set, f);
-    man_environment(set, f);
-    man_keys(set, f);
+    print_man_options(set, f);
+    print_man_environment(set, f);
+    print_man_keys(set, f);
     fputs(".SH EXIT STATUS\n", f);
-    roff(f, set->exit_status
-                ? set->exit_status
-                : "0 on success, 1 after a failure, which standard error explains.");
-    man_examples(set, f);
+    print_roff(f,
+               set->exit_status
+                   ? set->exit_status
+                   : "0 on success, 1 after a failure, which standard error explains.");
+    print_man_examples(set, f);
 }
 
 int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
@@ -352,12 +353,12 @@ static int same_prefix(const char *a, const char *b)
     return prefix_length(a) == prefix_length(b) && strncmp(a, b, prefix_length(a)) == 0;
 }
 
-static int is_shown(const struct mds_option *o)
+static int is_in_yaml(const struct mds_option *o)
 {
     return o->key && o->offset != MDS_OPT_UNSTORED;
 }
 
-static void show_row(const struct mds_settings *s, size_t row, FILE *f)
+static void print_yaml_row(const struct mds_settings *s, size_t row, FILE *f)
 {
     const struct mds_option *o = &s->set->options[row];
     size_t skip = prefix_length(o->key);
@@ -376,10 +377,10 @@ static void show_row(const struct mds_settings *s, size_t row, FILE *f)
 }
 
 /* Whether a row before this one has shown its map already. */
-static int is_done(const struct mds_option *o, size_t row)
+static int is_map_printed(const struct mds_option *o, size_t row)
 {
     for (size_t i = 0; i < row; i++)
-        if (is_shown(&o[i]) && same_prefix(o[i].key, o[row].key))
+        if (is_in_yaml(&o[i]) && same_prefix(o[i].key, o[row].key))
             return 1;
     return 0;
 }
@@ -389,13 +390,13 @@ void mds_settings_show(const struct mds_settings *s, FILE *f)
     const struct mds_option *o = s->set->options;
 
     for (size_t i = 0; i < s->rows; i++) {
-        if (!is_shown(&o[i]) || is_done(o, i))
+        if (!is_in_yaml(&o[i]) || is_map_printed(o, i))
             continue;
         if (prefix_length(o[i].key))
             fprintf(f, "%.*s:\n", (int)prefix_length(o[i].key), o[i].key);
         for (size_t j = i; j < s->rows; j++)
-            if (is_shown(&o[j]) && same_prefix(o[i].key, o[j].key))
-                show_row(s, j, f);
+            if (is_in_yaml(&o[j]) && same_prefix(o[i].key, o[j].key))
+                print_yaml_row(s, j, f);
     }
 }
 
@@ -413,7 +414,7 @@ void mds_settings_lines(const struct mds_settings *s, const char *const *but,
         const struct mds_option *o = &s->set->options[i];
         union mds_value v;
 
-        if (!is_shown(o) || mds_str_is_in(o->key, but))
+        if (!is_in_yaml(o) || mds_str_is_in(o->key, but))
             continue;
         v = mds_settings_value(s, i);
         mds_str_add(out, "%s ", o->flag ? o->flag : o->key);

@@ -90,7 +90,7 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
-static const char *why_not(const struct mds_option_needless *list, const char *name)
+static const char *reason_for(const struct mds_option_foreign *list, const char *name)
 {
     for (; list && list->name; list++) {
         size_t prefix = strcspn(list->name, "*");
@@ -112,25 +112,25 @@ static const char *subcommand_of(const struct mds_option_set *set, const char *n
 }
 
 /* A name that nobody knows, or another subcommand or program that is to be given it. */
-static void unknown_option(const struct mds_option_set *set, const char *name,
-                           struct mds_diag *diag)
+static void fault_unknown_option(const struct mds_option_set *set, const char *name,
+                                 struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *needless = why_not(set->needless, name),
+    const char *ignored = reason_for(set->ignored, name),
                *subcommand = subcommand_of(set, name);
-    const char *lacking = why_not(set->lacking, name);
+    const char *unsupported = reason_for(set->unsupported, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
     if (subcommand)
         mds_diag_fault(diag, cli, "option %s is of '%s', and stands behind that word",
                        name, subcommand);
-    else if (needless)
+    else if (ignored)
         mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
-                       needless);
-    else if (lacking)
+                       ignored);
+    else if (unsupported)
         mds_diag_fault(diag, cli, "option %s has no place here: there is no %s", name,
-                       lacking);
+                       unsupported);
     else if (set->passed_to &&
              mds_name_find(set->passed_to, MDS_NAME_FLAG, name, &n) == 0)
         mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
@@ -158,7 +158,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
     struct mds_name n;
 
     if (mds_name_find(s->set, MDS_NAME_FLAG, name, &n)) {
-        unknown_option(s->set, name, diag);
+        fault_unknown_option(s->set, name, diag);
         skip_values(s->set, value, a);
         return;
     }
@@ -224,7 +224,7 @@ static void read_variable(struct mds_settings *s, const char *name,
 }
 
 /* name without underscores. */
-static void squash(const char *name, char *buf, size_t size)
+static void remove_underscores(const char *name, char *buf, size_t size)
 {
     size_t n = 0;
 
@@ -236,13 +236,13 @@ static void squash(const char *name, char *buf, size_t size)
 
 /* Whether name is likely meant to be known: SEQLEN, MODEL_SIZE, MICRO_BATCH_SIZE,
  * MODEL_SIZE_KY.  Strict, for the environment is full of other programs' names. */
-static int is_slip(const char *name, const char *known)
+static int is_likely_misspelling(const char *name, const char *known)
 {
     char a[64], b[64];
     size_t la, lb;
 
-    squash(name, a, sizeof a);
-    squash(known, b, sizeof b);
+    remove_underscores(name, a, sizeof a);
+    remove_underscores(known, b, sizeof b);
     la = strlen(a);
     lb = strlen(b);
     if (la < 6 || lb < 6)
@@ -255,15 +255,17 @@ static int is_slip(const char *name, const char *known)
     return la >= 8 && strncmp(a, b, la) == 0;
 }
 
-static const char *find_slip(const struct mds_option_set *set, const char *name)
+static const char *find_misspelt_name(const struct mds_option_set *set,
+                                      const char *name)
 {
     const struct mds_option_alias *a = set->aliases;
 
     for (size_t i = 0; set->options[i].help; i++)
-        if (set->options[i].env && is_slip(name, set->options[i].env))
+        if (set->options[i].env && is_likely_misspelling(name, set->options[i].env))
             return set->options[i].env;
     for (; a && a->name; a++)
-        if (mds_alias_kind(a->name) == MDS_NAME_ENV && is_slip(name, a->name))
+        if (mds_alias_kind(a->name) == MDS_NAME_ENV &&
+            is_likely_misspelling(name, a->name))
             return a->name;
     return NULL;
 }
@@ -276,13 +278,13 @@ int mds_option_set_reads(const struct mds_option_set *set, const char *name,
     *near = NULL;
     if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0)
         return 1;
-    *near = find_slip(set, name);
+    *near = find_misspelt_name(set, name);
     if (!*near)
         *near = mds_name_nearest(set, MDS_NAME_ENV, name);
     return 0;
 }
 
-static int is_other(const struct mds_option_set *set, const char *name)
+static int is_of_other_program(const struct mds_option_set *set, const char *name)
 {
     for (size_t i = 0; set->env_others && set->env_others[i]; i++)
         if (strcmp(set->env_others[i], name) == 0)
@@ -292,23 +294,24 @@ static int is_other(const struct mds_option_set *set, const char *name)
 
 /* A variable that is none of ours: a fault if its name says it should be, a warning if
  * it looks like a slip. */
-static void judge_variable(const struct mds_option_set *set, const char *name,
-                           struct mds_diag *diag)
+static void check_unknown_variable(const struct mds_option_set *set, const char *name,
+                                   struct mds_diag *diag)
 {
-    const char *needless = why_not(set->needless, name);
+    const char *ignored = reason_for(set->ignored, name);
     const char *prefix = set->env_prefix, *near;
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
-    if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 || is_other(set, name))
+    if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 ||
+        is_of_other_program(set, name))
         return;
     if (prefix && strncmp(name, prefix, strlen(prefix)) == 0) {
         near = mds_name_nearest(set, MDS_NAME_ENV, name);
         mds_diag_fault(diag, "environment", "unknown variable %s; %s", name,
                        mds_str_hint(near, "unset it", hint));
-    } else if (needless) {
-        mds_diag_warn(diag, "environment", "%s is not read: %s", name, needless);
-    } else if ((near = find_slip(set, name)) != NULL) {
+    } else if (ignored) {
+        mds_diag_warn(diag, "environment", "%s is not read: %s", name, ignored);
+    } else if ((near = find_misspelt_name(set, name)) != NULL) {
         mds_diag_warn(diag, "environment", "%s is not read; did you mean %s?", name,
                       near);
     }
@@ -330,14 +333,14 @@ void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag)
 
         if (equals && equals > *e && equals[1] && (size_t)(equals - *e) < sizeof name) {
             snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
-            judge_variable(s->set, name, diag);
+            check_unknown_variable(s->set, name, diag);
         }
     }
 }
 
 /* A key nobody knows: the nearest key, or the key of the nearest flag (num_layers). */
-static void unknown_key(const struct mds_settings *s, const char *path,
-                        const char *origin, struct mds_diag *diag)
+static void fault_unknown_key(const struct mds_settings *s, const char *path,
+                              const char *origin, struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(s->set, MDS_NAME_KEY, path);
     const char *last = strrchr(path, '.');
@@ -371,16 +374,16 @@ static char *join_list(const struct mds_node *list)
     return b.s;
 }
 
-static void read_leaf(struct mds_settings *s, enum mds_level level,
-                      const struct mds_node *n, const char *path, const char *origin,
-                      struct mds_diag *diag)
+static void read_tree_value(struct mds_settings *s, enum mds_level level,
+                            const struct mds_node *n, const char *path,
+                            const char *origin, struct mds_diag *diag)
 {
     struct mds_name name;
     const struct mds_option *o;
     char *joined;
 
     if (mds_name_find(s->set, MDS_NAME_KEY, path, &name)) {
-        unknown_key(s, path, origin, diag);
+        fault_unknown_key(s, path, origin, diag);
         return;
     }
     o = &s->set->options[name.row];
@@ -414,9 +417,9 @@ static int is_empty_map(const struct mds_settings *s, const struct mds_node *n,
     return 0;
 }
 
-static void read_map(struct mds_settings *s, enum mds_level level,
-                     const struct mds_tree *t, const struct mds_node *map,
-                     const char *prefix, struct mds_diag *diag)
+static void read_tree_map(struct mds_settings *s, enum mds_level level,
+                          const struct mds_tree *t, const struct mds_node *map,
+                          const char *prefix, struct mds_diag *diag)
 {
     for (const struct mds_node *n = map->first; n; n = n->next) {
         struct mds_str path = {0}, origin = {0};
@@ -427,11 +430,11 @@ static void read_map(struct mds_settings *s, enum mds_level level,
         if (path.failed || origin.failed)
             mds_diag_fault(diag, t->name, "%s", mds_fail_text());
         else if (n->kind != MDS_NODE_MAP && !is_empty_map(s, n, path.s))
-            read_leaf(s, level, n, path.s, origin.s, diag);
+            read_tree_value(s, level, n, path.s, origin.s, diag);
         else if (mds_name_find(s->set, MDS_NAME_KEY, path.s, &name) == 0)
             mds_diag_fault(diag, origin.s, "%s must be a value, not a map", path.s);
         else
-            read_map(s, level, t, n, path.s, diag);
+            read_tree_map(s, level, t, n, path.s, diag);
         mds_str_fini(&path);
         mds_str_fini(&origin);
     }
@@ -445,5 +448,5 @@ void mds_settings_read_tree(struct mds_settings *s, enum mds_level level,
     if (t->root->kind != MDS_NODE_MAP)
         mds_diag_fault(diag, t->name, "must be a map of settings, such as \"model:\"");
     else
-        read_map(s, level, t, t->root, "", diag);
+        read_tree_map(s, level, t, t->root, "", diag);
 }

@@ -26,7 +26,7 @@ static const struct {
     {"model.rotary_percent", ROPE},    {"model.rotary_base", ROPE},
 };
 
-static enum part part_of(const char *key)
+static enum part relevance_of(const char *key)
 {
     if (strncmp(key, "model.", 6) != 0)
         return NOTHING;
@@ -38,12 +38,12 @@ static enum part part_of(const char *key)
 
 int mds_config_is_function(const char *key)
 {
-    return part_of(key) != NOTHING;
+    return relevance_of(key) != NOTHING;
 }
 
 /* Settings that may change from job to job, and show in the losses.  The layout and the
  * batch are told elsewhere. */
-static int is_told(const char *key)
+static int is_reported_change(const char *key)
 {
     static const char *const others[] = {
         "model.hidden_dropout", "model.attention_dropout",
@@ -69,13 +69,14 @@ struct saved {
     struct mds_tree *tree;
 };
 
-static enum mds_rc parse(const char *text, const char *name, struct saved *out)
+static enum mds_rc parse_saved(const char *text, const char *name, struct saved *out)
 {
     *out = (struct saved){.text = text};
     return mds_tree_parse(text, strlen(text), name, &out->tree);
 }
 
-static const struct mds_node *find_given(const struct saved *s, const char *key)
+static const struct mds_node *find_written_setting(const struct saved *s,
+                                                   const char *key)
 {
     const char *dot = strchr(key, '.');
     const struct mds_node *n = s->tree->root;
@@ -91,12 +92,13 @@ static const struct mds_node *find_given(const struct saved *s, const char *key)
 
 /* "model.heads"; NULL where the text has none, as that of an older version.  Those
  * without data.split_at cut by tokens. */
-static const struct mds_node *find(const struct saved *s, const char *key)
+static const struct mds_node *find_setting(const struct saved *s, const char *key)
 {
     static const struct mds_node by_tokens = {.text = "tokens"};
-    const struct mds_node *n = find_given(s, key);
+    const struct mds_node *n = find_written_setting(s, key);
 
-    if (!n && strcmp(key, "data.split_at") == 0 && find_given(s, "data.split"))
+    if (!n && strcmp(key, "data.split_at") == 0 &&
+        find_written_setting(s, "data.split"))
         return &by_tokens;
     return n;
 }
@@ -112,10 +114,11 @@ static int is_derived(const struct saved *s, const struct mds_node *n)
 
 /* ---- taking it over ---- */
 
-static void take(struct mds_config_run *run, const struct saved *s, const char *key,
-                 int also_derived, const char *origin, struct mds_diag *diag)
+static void take_setting(struct mds_config_run *run, const struct saved *s,
+                         const char *key, int also_derived, const char *origin,
+                         struct mds_diag *diag)
 {
-    const struct mds_node *n = find(s, key);
+    const struct mds_node *n = find_setting(s, key);
 
     if (n && (also_derived || !is_derived(s, n)))
         mds_settings_put(&run->settings, mds_settings_row(&run->settings, key), n->text,
@@ -148,22 +151,22 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
     enum mds_rc rc;
     int learned;
 
-    MDS_TRY(parse(text, name, &s));
+    MDS_TRY(parse_saved(text, name, &s));
     mds_str_add(&origin, "checkpoint %s", name);
-    position = find(&s, "model.position");
+    position = find_setting(&s, "model.position");
     learned = position && strcmp(position->text, "learned_absolute") == 0;
     /* Derived values follow again from those taken, but for the rows of a position
      * table, which followed from that run's sequence length. */
     for (; !origin.failed && o->help; o++)
         if (o->key && mds_config_is_function(o->key))
-            take(run, &s, o->key, learned && part_of(o->key) == LEARNED, origin.s,
-                 diag);
+            take_setting(run, &s, o->key, learned && relevance_of(o->key) == LEARNED,
+                         origin.s, diag);
     if (!origin.failed) {
-        take(run, &s, "model.vocab", 0, origin.s, diag);
+        take_setting(run, &s, "model.vocab", 0, origin.s, diag);
         mds_config_shorten_sequences(run, origin.s, diag);
     }
     if (!origin.failed && !run->config.checkpoint.finetune)
-        take(run, &s, "data.split_at", 0, origin.s, diag);
+        take_setting(run, &s, "data.split_at", 0, origin.s, diag);
     rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
     mds_str_fini(&origin);
     mds_tree_destroy(s.tree);
@@ -173,14 +176,14 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
 /* ---- what changed ---- */
 
 /* A value as one gives it behind the flag. */
-static const char *as_given(const struct mds_option *o, const char *text)
+static const char *as_on_command_line(const struct mds_option *o, const char *text)
 {
     if (o->type == MDS_OPT_FLAG && o->inverted)
         return mds_parse_flag(text) == 1 ? "false" : "true";
     return text;
 }
 
-static int is_equal(const struct mds_option *o, const char *a, const char *b)
+static int has_equal_value(const struct mds_option *o, const char *a, const char *b)
 {
     union mds_value va = {0}, vb = {0};
     struct mds_str why = {0};
@@ -195,32 +198,34 @@ static void add_change(const struct mds_option *o, const char *was, const char *
                        struct mds_str *out)
 {
     mds_str_add(out, "%s%s %s (now %s)", out->len ? ", " : "", o->flag,
-                as_given(o, was), as_given(o, is));
+                as_on_command_line(o, was), as_on_command_line(o, is));
 }
 
 /* Whether the setting matters to a model with such positions. */
-static int matters(const char *key, const struct saved *now)
+static int is_relevant(const char *key, const struct saved *now)
 {
-    const struct mds_node *position = find(now, "model.position");
+    const struct mds_node *position = find_setting(now, "model.position");
     const char *kind = position ? position->text : "";
-    enum part part = part_of(key);
+    enum part part = relevance_of(key);
 
     return part == ALWAYS || (part == ROPE && strcmp(kind, "rope") == 0) ||
            (part == LEARNED && strcmp(kind, "learned_absolute") == 0);
 }
 
-static void compare_row(const struct mds_option *o, const struct saved *before,
-                        const struct saved *now, struct mds_config_changes *out)
+static void compare_setting(const struct mds_option *o, const struct saved *before,
+                            const struct saved *now, struct mds_config_changes *out)
 {
-    const struct mds_node *a = find(before, o->key), *b = find(now, o->key);
+    const struct mds_node *a = find_setting(before, o->key),
+                          *b = find_setting(now, o->key);
     /* An older version had no such setting, and did what is the default now. */
-    const char *was = a ? a->text : matters(o->key, now) ? o->fallback : NULL;
+    const char *was = a ? a->text : is_relevant(o->key, now) ? o->fallback : NULL;
 
-    if (!was || !b || is_equal(o, was, b->text))
+    if (!was || !b || has_equal_value(o, was, b->text))
         return;
-    if (matters(o->key, now))
+    if (is_relevant(o->key, now))
         add_change(o, was, b->text, &out->function);
-    else if (is_told(o->key) && !is_derived(now, b) && !is_derived(before, a))
+    else if (is_reported_change(o->key) && !is_derived(now, b) &&
+             !is_derived(before, a))
         add_change(o, was, b->text, &out->others);
 }
 
@@ -229,14 +234,14 @@ enum mds_rc mds_config_compare(const char *before, const char *name, const char 
 {
     const struct mds_option *o = mds_pretrain_options.options;
     struct saved a = {0}, b = {0};
-    enum mds_rc rc = parse(before, name, &a);
+    enum mds_rc rc = parse_saved(before, name, &a);
 
     *out = (struct mds_config_changes){0};
     if (!rc)
-        rc = parse(now, "this run", &b);
+        rc = parse_saved(now, "this run", &b);
     for (; !rc && o->help; o++)
         if (o->key && o->flag)
-            compare_row(o, &a, &b, out);
+            compare_setting(o, &a, &b, out);
     if (!rc && (out->function.failed || out->others.failed))
         rc = mds_fail(MDS_EMEM, "no host memory");
     mds_tree_destroy(a.tree);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* folder as it was named when mds was built: maybe by a symbolic link. */
-static int is_below(const char *path, const char *folder)
+static int is_inside_folder(const char *path, const char *folder)
 {
     char real[PATH_MAX];
 
@@ -18,7 +18,7 @@ static int is_below(const char *path, const char *folder)
 }
 
 /* The folder of this program, or of this test, without links; "" if it is not known. */
-static void find_program(char folder[PATH_MAX])
+static void folder_of_program(char folder[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
     char *slash;
@@ -32,13 +32,13 @@ static void find_program(char folder[PATH_MAX])
 /* The build tree may hold the installed program as well. */
 static int is_uninstalled(const char *program)
 {
-    return is_below(program, MDS_BUILDDIR "/src") ||
-           is_below(program, MDS_BUILDDIR "/tests") ||
-           is_below(program, MDS_BUILDDIR "/bench");
+    return is_inside_folder(program, MDS_BUILDDIR "/src") ||
+           is_inside_folder(program, MDS_BUILDDIR "/tests") ||
+           is_inside_folder(program, MDS_BUILDDIR "/bench");
 }
 
 /* How many bytes of two paths are folders that both are in. */
-static size_t shared(const char *a, const char *b)
+static size_t common_folder_length(const char *a, const char *b)
 {
     size_t n = 0;
 
@@ -50,10 +50,11 @@ static size_t shared(const char *a, const char *b)
 
 /* What is at /usr/local/share/mds for programs in /usr/local/bin is at /opt/share/mds
  * for one in /opt/bin.  -1: this one is in no such folder. */
-static int find_beside(const char *program, const char *name, char path[PATH_MAX])
+static int find_in_data_folder(const char *program, const char *name,
+                               char path[PATH_MAX])
 {
     static const char bin[] = MDS_BINDIR, data[] = MDS_PKGDATADIR;
-    size_t common = shared(bin, data), all = strlen(program);
+    size_t common = common_folder_length(bin, data), all = strlen(program);
     size_t tail = sizeof bin - 1 - common;
 
     if (all < tail || strcmp(program + all - tail, bin + common) != 0)
@@ -68,11 +69,11 @@ int mds_config_shipped(const char *in_source, const char *name, char path[PATH_M
     char program[PATH_MAX];
     int local;
 
-    find_program(program);
+    folder_of_program(program);
     local = is_uninstalled(program);
     if (local)
         snprintf(path, PATH_MAX, "%s", in_source);
-    else if (find_beside(program, name, path))
+    else if (find_in_data_folder(program, name, path))
         snprintf(path, PATH_MAX, MDS_PKGDATADIR "/%s", name);
     return local;
 }

@@ -20,7 +20,7 @@ struct reader {
     const char *name;
 };
 
-static int line_of(const yaml_event_t *e)
+static int event_line(const yaml_event_t *e)
 {
     return (int)e->start_mark.line + 1;
 }
@@ -57,7 +57,7 @@ static enum mds_rc next_event(struct reader *r, yaml_event_t *e)
 }
 
 /* A copy of the scalar in e. */
-static enum mds_rc take_scalar(const struct reader *r, const yaml_event_t *e,
+static enum mds_rc copy_scalar(const struct reader *r, const yaml_event_t *e,
                                const char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
@@ -65,10 +65,10 @@ static enum mds_rc take_scalar(const struct reader *r, const yaml_event_t *e,
 
     if (e->data.scalar.anchor)
         return mds_fail(MDS_EUSER, "%s:%d: anchors (&) are not supported", r->name,
-                        line_of(e));
+                        event_line(e));
     if (memchr(text, '\0', e->data.scalar.length))
         return mds_fail(MDS_EUSER, "%s:%d: a NUL character in a value", r->name,
-                        line_of(e));
+                        event_line(e));
     copy = mds_strdup(text);
     if (!copy)
         return MDS_EMEM;
@@ -76,11 +76,11 @@ static enum mds_rc take_scalar(const struct reader *r, const yaml_event_t *e,
     return MDS_OK;
 }
 
-static enum mds_rc read_node(struct reader *r, const yaml_event_t *e, int depth,
-                             struct mds_node **out);
+static enum mds_rc read_yaml_node(struct reader *r, const yaml_event_t *e, int depth,
+                                  struct mds_node **out);
 
 /* The children of parent up to the end event, through the place of the last link. */
-static enum mds_rc read_list(struct reader *r, struct mds_node *parent, int depth)
+static enum mds_rc read_yaml_list(struct reader *r, struct mds_node *parent, int depth)
 {
     struct mds_node **tail = &parent->first;
     enum mds_rc rc = MDS_OK;
@@ -92,7 +92,7 @@ static enum mds_rc read_list(struct reader *r, struct mds_node *parent, int dept
         MDS_TRY(next_event(r, &e));
         end = e.type == YAML_SEQUENCE_END_EVENT;
         if (!end)
-            rc = read_node(r, &e, depth + 1, tail);
+            rc = read_yaml_node(r, &e, depth + 1, tail);
         if (!end && rc == MDS_OK)
             tail = &(*tail)->next;
         yaml_event_delete(&e);
@@ -100,8 +100,8 @@ static enum mds_rc read_list(struct reader *r, struct mds_node *parent, int dept
     return rc;
 }
 
-static enum mds_rc check_key(const struct reader *r, const struct mds_node *map,
-                             const char *key, int entries, int line)
+static enum mds_rc check_yaml_key(const struct reader *r, const struct mds_node *map,
+                                  const char *key, int entries, int line)
 {
     const struct mds_node *before = mds_node_get(map, key);
 
@@ -115,9 +115,9 @@ static enum mds_rc check_key(const struct reader *r, const struct mds_node *map,
 }
 
 /* One entry, whose key is in e; *out is its node. */
-static enum mds_rc read_entry(struct reader *r, const struct mds_node *map,
-                              const yaml_event_t *e, int entries, int depth,
-                              struct mds_node **out)
+static enum mds_rc read_yaml_entry(struct reader *r, const struct mds_node *map,
+                                   const yaml_event_t *e, int entries, int depth,
+                                   struct mds_node **out)
 {
     const char *key = NULL;
     struct mds_node *node = NULL;
@@ -126,20 +126,20 @@ static enum mds_rc read_entry(struct reader *r, const struct mds_node *map,
 
     if (e->type != YAML_SCALAR_EVENT)
         return mds_fail(MDS_EUSER, "%s:%d: a key must be a plain word", r->name,
-                        line_of(e));
-    MDS_TRY(take_scalar(r, e, &key));
-    rc = check_key(r, map, key, entries, line_of(e));
+                        event_line(e));
+    MDS_TRY(copy_scalar(r, e, &key));
+    rc = check_yaml_key(r, map, key, entries, event_line(e));
     if (rc)
         goto free_key;
     rc = next_event(r, &value);
     if (rc)
         goto free_key;
-    rc = read_node(r, &value, depth + 1, &node);
+    rc = read_yaml_node(r, &value, depth + 1, &node);
     yaml_event_delete(&value);
     if (rc)
         goto free_key;
     node->key = key;
-    node->line = line_of(e);
+    node->line = event_line(e);
     *out = node;
     return MDS_OK;
 
@@ -148,7 +148,7 @@ free_key:
     return rc;
 }
 
-static enum mds_rc read_map(struct reader *r, struct mds_node *parent, int depth)
+static enum mds_rc read_yaml_map(struct reader *r, struct mds_node *parent, int depth)
 {
     struct mds_node **tail = &parent->first;
     enum mds_rc rc = MDS_OK;
@@ -160,7 +160,7 @@ static enum mds_rc read_map(struct reader *r, struct mds_node *parent, int depth
         MDS_TRY(next_event(r, &e));
         end = e.type == YAML_MAPPING_END_EVENT;
         if (!end)
-            rc = read_entry(r, parent, &e, entries, depth, tail);
+            rc = read_yaml_entry(r, parent, &e, entries, depth, tail);
         if (!end && rc == MDS_OK)
             tail = &(*tail)->next;
         yaml_event_delete(&e);
@@ -175,8 +175,8 @@ static int is_anchored(const yaml_event_t *e)
 }
 
 /* The node that e begins, with all below it. */
-static enum mds_rc read_node(struct reader *r, const yaml_event_t *e, int depth,
-                             struct mds_node **out)
+static enum mds_rc read_yaml_node(struct reader *r, const yaml_event_t *e, int depth,
+                                  struct mds_node **out)
 {
     struct mds_node *n;
     enum mds_rc rc;
@@ -184,23 +184,23 @@ static enum mds_rc read_node(struct reader *r, const yaml_event_t *e, int depth,
     if (e->type == YAML_ALIAS_EVENT || is_anchored(e))
         return mds_fail(MDS_EUSER,
                         "%s:%d: anchors (&) and aliases (*) are not supported", r->name,
-                        line_of(e));
+                        event_line(e));
     if (depth > MAX_DEPTH)
         return mds_fail(MDS_EUSER, "%s:%d: nested more than %d deep", r->name,
-                        line_of(e), MAX_DEPTH);
+                        event_line(e), MAX_DEPTH);
     n = mds_zalloc(1, sizeof *n);
     if (!n)
         return MDS_EMEM;
-    n->line = line_of(e);
+    n->line = event_line(e);
     if (e->type == YAML_SCALAR_EVENT) {
         n->kind = MDS_NODE_SCALAR;
-        rc = take_scalar(r, e, &n->text);
+        rc = copy_scalar(r, e, &n->text);
     } else if (e->type == YAML_MAPPING_START_EVENT) {
         n->kind = MDS_NODE_MAP;
-        rc = read_map(r, n, depth);
+        rc = read_yaml_map(r, n, depth);
     } else {
         n->kind = MDS_NODE_LIST;
-        rc = read_list(r, n, depth);
+        rc = read_yaml_list(r, n, depth);
     }
     if (rc) {
         node_destroy(n);
@@ -224,11 +224,11 @@ static enum mds_rc read_stream(struct reader *r, struct mds_node **root)
             end = 1;
         else if (e.type == YAML_DOCUMENT_START_EVENT && documents++ > 0)
             rc = mds_fail(MDS_EUSER, "%s:%d: a second document; only one is read",
-                          r->name, line_of(&e));
+                          r->name, event_line(&e));
         else if (e.type != YAML_STREAM_START_EVENT &&
                  e.type != YAML_DOCUMENT_START_EVENT &&
                  e.type != YAML_DOCUMENT_END_EVENT)
-            rc = read_node(r, &e, 0, root);
+            rc = read_yaml_node(r, &e, 0, root);
         yaml_event_delete(&e);
     }
     return rc;
@@ -264,7 +264,7 @@ destroy_tree:
 }
 
 /* All of f, which messages call path; *text is the caller's. */
-static enum mds_rc slurp(FILE *f, const char *path, char **text, size_t *len)
+static enum mds_rc read_whole_file(FILE *f, const char *path, char **text, size_t *len)
 {
     char *buf = NULL, *more;
     size_t used = 0, got;
@@ -300,7 +300,7 @@ enum mds_rc mds_tree_load(const char *path, struct mds_tree **out)
 
     if (!f)
         return mds_fail_open(MDS_EIO, path);
-    rc = slurp(f, path, &text, &len);
+    rc = read_whole_file(f, path, &text, &len);
     fclose(f);
     if (rc)
         return rc;

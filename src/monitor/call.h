@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One call of a group, as data: for those who say what a rank is doing. */
+/* One collective or message of a group, as data, for reports of what a rank is doing.
+ */
 #ifndef MDS_MONITOR_CALL_H
 #define MDS_MONITOR_CALL_H
 
 #include <stdint.h>
 
-/* What is counted apart. */
+/* The kinds of calls; traffic is counted per kind. */
 enum mds_comm_kind {
     MDS_COMM_ALL_REDUCE,
     MDS_COMM_REDUCE_SCATTER,
@@ -28,13 +29,13 @@ struct mds_comm_call {
     enum mds_comm_kind kind;
     int dtype;          /* enum mdsk_dtype; -1: bytes */
     int op;             /* enum mds_comm_op; -1: none */
-    int peer;           /* a broadcast's root, a message's other end; -1: none */
+    int peer;           /* root of a broadcast, peer of a message; -1: none */
     int tag;            /* a message's */
-    int line;           /* where the program made it, */
-    const char *file;   /* a literal */
+    int line;           /* call site; */
+    const char *file;   /* a string literal */
     int64_t count;      /* payload, in elements of dtype */
-    int64_t wire_bytes; /* sent by a rank, in the mean over the group */
-    int64_t number;     /* of this group's collectives, from 1; 0: a message */
+    int64_t wire_bytes; /* sent per rank, averaged over the group */
+    int64_t number;     /* which collective of the group, from 1; 0: a message */
 };
 
 #endif

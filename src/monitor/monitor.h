@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said when a rank is killed, hangs or leaves.  comm and transport tell this
- * room what the rank does; it knows calls as data, and no groups.  In order of sources,
- * each of which calls only those before it. */
+/* Error lines for ranks that are killed, hang or exit.  comm and transport report what
+ * the rank does; this module knows calls as data and no groups.  In the order of its
+ * sources, each of which calls only those before it. */
 #ifndef MDS_MONITOR_MONITOR_H
 #define MDS_MONITOR_MONITOR_H
 
@@ -21,89 +21,91 @@ struct mds_watch_record {
 };
 
 struct mds_watch {
-    struct mds_watch_record entered; /* the latest call, done or not */
-    struct mds_watch_record now;     /* waited in, while `waits` */
-    struct mds_watch_record last;    /* completed */
-    double since;                    /* when the waiting began */
-    int rank;                        /* of the world; -1: MPI has not said */
-    int waited_for;                  /* a rank of the world, or -1 */
+    struct mds_watch_record entered; /* the latest call, completed or not */
+    struct mds_watch_record now;     /* the call it waits in, while `waits` */
+    struct mds_watch_record last;    /* the last one completed */
+    double since;                    /* when the wait began, mds_clock_s */
+    int rank;                        /* in MPI_COMM_WORLD; -1: not known yet */
+    int waited_for;                  /* a world rank, or -1 */
     int waits;
 };
 
-/* Keep all that in *place from now on, for the rest of the process.  Returns it, or
- * with NULL where it is kept. */
+/* Keep the record in *place from now on, for the rest of the process.  NULL changes
+ * nothing.  Returns where the record is kept. */
 struct mds_watch *mds_watch_use(struct mds_watch *place);
 
-/* A call was made; this rank waits in it, for `awaited` (a rank of the world, or -1),
- * until end; it was completed. */
+/* entered: a call was made.  begin: this rank waits in it from now on; awaited: for
+ * this world rank (-1: unknown); end: the wait is over.  done: the call is complete. */
 void mds_watch_entered(const char *group, const struct mds_comm_call *call);
 void mds_watch_begin(const char *group, const struct mds_comm_call *call);
 void mds_watch_awaited(int rank);
 void mds_watch_end(void);
 void mds_watch_done(const char *group, const struct mds_comm_call *call);
 
-/* Where this rank waits and what it completed, in a line, cut to fit; returns its
- * length.  Also from a signal handler. */
+/* Write one line: where this rank waits and what it completed last, cut to `size`.
+ * Returns its length.  Async-signal-safe. */
 int mds_watch_line(char *line, int size);
 
-/* The text on a line of its own, and that one if MPI has started; write's result. */
+/* Write text as a line to standard error, followed by that line if MPI has started.
+ * Returns the result of write(2). */
 ssize_t mds_watch_write(const char *text);
 
-/* A call in words, without and with its group; as watch_line. */
+/* Describe a call, without and with its group; otherwise like mds_watch_line. */
 int mds_watch_call_text(const struct mds_comm_call *call, char *text, int size);
 int mds_watch_record_text(const struct mds_watch_record *r, char *text, int size);
 
-/* ---- what starts the ranks of a node for MPICH's mpiexec (proxy.c) ----
+/* ---- MPICH's process on each node, hydra_pmi_proxy (proxy.c) ----
  *
- * find: once, in a rank, before its sentinel is; harmless with other launchers.
- * is_gone: whether it was found, and has ended.
- * kill: mpiexec returns then, whatever it waits for.  Also from a signal handler. */
+ * find: call it once per rank, before mds_monitor_start; does nothing under other
+ * launchers.
+ * is_gone: whether it was found and has exited.
+ * kill: makes mpiexec return, whatever it waits for.  Async-signal-safe. */
 void mds_proxy_find(void);
 int mds_proxy_is_gone(void);
 void mds_proxy_kill(void);
 
-/* The first part of a file of /proc, as text; "" if there is none. */
+/* Read the first size - 1 bytes of a file in /proc as text; "" if it does not exist. */
 void mds_proxy_read_text(const char *path, char *text, size_t size);
 
-/* ---- the sentinel (sentinel.c) ----
+/* ---- the monitor process (monitor_process.c) ----
  *
- * A process beside each rank, that writes one line if the rank is gone without a word:
- * launchers may end all others at once, and then nobody else is left to say anything.
+ * A process beside each rank that writes one error line if the rank dies without having
+ * written one.  Launchers may kill all other ranks at once, so nobody else could.
  *
- * start: before MPI and the accelerator are, for nothing of theirs may be shared with
- * another process.  Where it cannot be had the run goes on without.
+ * start: before MPI and the accelerator are initialised, because it forks.  If it fails
+ * the run goes on without a monitor.
  *
- * create_flag, use_flag: once MPI has started, one rank of a node makes a page of
- * memory that is named by where[2], and all use it: of ranks that are killed together
- * the first one's sentinel speaks, the others are silent.
+ * create_flag, use_flag: after MPI_Init one rank per node creates a shared-memory page,
+ * identified by where[2], and all ranks of the node map it.  If ranks are killed
+ * together, the first one's monitor writes its line and the others stay silent.
  *
- * suppress: this rank's end has a reason that is known; suppress_node: that of all
- * ranks here.  Also from a signal handler.
+ * suppress: no line for this rank, because its reason is known; suppress_node: none for
+ * any rank of this node.  Async-signal-safe.
  *
- * dismiss: this rank is about to end well.  Returns when the sentinel is gone. */
-void mds_sentinel_start(void);
-void mds_sentinel_create_flag(int where[2]);
-void mds_sentinel_use_flag(const int where[2]);
-void mds_sentinel_suppress(void);
-void mds_sentinel_suppress_node(void);
-void mds_sentinel_dismiss(void);
+ * stop: this rank is about to exit normally.  Returns when the monitor has exited. */
+void mds_monitor_start(void);
+void mds_monitor_create_flag(int where[2]);
+void mds_monitor_use_flag(const int where[2]);
+void mds_monitor_suppress(void);
+void mds_monitor_suppress_node(void);
+void mds_monitor_stop(void);
 
 /* ---- signals that end a rank (signals.c) ----
  *
- * start: once MPI has said which rank this is.  Write the line if SIGTERM comes while
- * this rank waits, unless the program has its own use for that signal, or knows why it
- * comes: suppress. */
+ * start: after MPI has given the rank.  Installs a SIGTERM handler that writes where
+ * this rank waits, unless the program handles that signal itself.  suppress: the reason
+ * for SIGTERM is known, write nothing. */
 void mds_signals_start(int rank, int ranks);
 void mds_signals_suppress(void);
 
-/* ---- a limit for what has none of its own (watchdog.c) ----
+/* ---- a timeout for blocking calls (watchdog.c) ----
  *
- * How long a rank may be silent; 600 s until set.
+ * The limit is how long a rank may be silent, in seconds; 600 until set.
  *
- * start, stop: around calls inside of which nothing can be asked.  If one lasts longer
- * than that, this rank writes `line`, kept until stop, and what it does, and leaves.
- * waits_longer: by a second, in which a launcher that hears of another rank's end ends
- * this one.  Not one inside another. */
+ * start, stop: around blocking calls of MPI and NCCL, which have no timeout.  If one
+ * takes longer than the limit, the rank writes `line` (borrowed until stop) and what it
+ * does, and exits.  waits_longer: a second later, so that a launcher that hears of
+ * another rank's exit can end this one first.  Calls must not nest. */
 void mds_watchdog_set_limit_s(double s);
 double mds_watchdog_limit_s(void);
 void mds_watchdog_start(const char *line, int waits_longer);
@@ -112,30 +114,33 @@ void mds_watchdog_stop(void);
     "mds: error: " what " lasts longer than a rank may be silent "                     \
     "(--distributed-timeout-minutes); look for what other ranks said last"
 
-/* ---- between all ranks of the run (alarm.c) ----
+/* ---- messages between all ranks of the run before it aborts (abort_notice.c) ----
  *
- * One that gives up waiting, or ends the run, tells the others, who look now and then.
+ * A rank that times out, or that ends the run, notifies the others, which poll.
  *
- * answer: for one that is giving up, again and again: tell the others that do which
- * rank this one awaits (-1: unknown), and take what they tell.
+ * send: notify all other ranks.  from: the rank that sent such a notice; -1: none.
  *
- * follow: from `awaited` on, by what was told, to the rank that has said nothing: the
- * one that holds up all of them.  `awaited` itself if there is none. */
-enum mds_alarm { MDS_ALARM_GIVES_UP = 1, MDS_ALARM_ENDS };
-void mds_alarm_ring(enum mds_alarm why);
-int mds_alarm_heard(enum mds_alarm why); /* by which rank; -1: by none */
-void mds_alarm_answer(int awaited);
-int mds_alarm_follow(int awaited);
+ * exchange: for a rank that is timing out, called repeatedly: tell the others that are
+ * timing out, too, which rank this one waits for (-1: unknown), and receive theirs.
+ *
+ * culprit: follow those answers from `awaited` to the rank that has not answered: the
+ * one that holds up all others.  `awaited` itself if there is none. */
+enum mds_abort_reason { MDS_ABORT_TIMEOUT = 1, MDS_ABORT_RUN_ENDS };
+void mds_abort_notice_send(enum mds_abort_reason why);
+int mds_abort_notice_from(enum mds_abort_reason why);
+void mds_abort_notice_exchange(int awaited);
+int mds_abort_notice_culprit(int awaited);
 
-/* ---- a peer that has been silent for too long (silence.c) ----
+/* ---- a peer that has been silent for too long (peer_timeout.c) ----
  *
- * listen: now and then, in a long wait: whether another rank ends the run, which is
- * then no death to tell of.
+ * listen: call it now and then during a long wait.  If another rank ends the run, the
+ * SIGTERM that follows needs no line.
  *
- * go_on: the same, by one that waits in a call of the group: MDS_OK while it may.  The
- * failure tells of `awaited`, a rank of the world; what is waited for has been logged
- * by then, and the other ranks know. */
-void mds_silence_listen(void);
-enum mds_rc mds_silence_go_on(const char *group, int awaited, double silent_s);
+ * check: the same, for a rank that waits in a call of the group: MDS_OK until the limit
+ * is reached or another rank times out.  The error then names the silent rank, starting
+ * from `awaited`, a world rank; the wait has been logged and the other ranks notified.
+ */
+void mds_peer_timeout_listen(void);
+enum mds_rc mds_peer_timeout_check(const char *group, int awaited, double silent_s);
 
 #endif

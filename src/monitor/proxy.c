@@ -32,7 +32,7 @@ void mds_proxy_read_text(const char *path, char *text, size_t size)
 }
 
 /* Of /proc/PID/stat: "PID (NAME) STATE PARENT ...", started is the 22nd field. */
-static int read_process(int pid, struct process *p)
+static int read_proc_stat(int pid, struct process *p)
 {
     char path[64], text[512];
     const char *name, *rest;
@@ -58,7 +58,7 @@ void mds_proxy_find(void)
 {
     struct process p = {.parent = getppid()};
 
-    while (p.parent > 1 && read_process(p.parent, &p) == 0)
+    while (p.parent > 1 && read_proc_stat(p.parent, &p) == 0)
         if (strcmp(p.name, "hydra_pmi_proxy") == 0) {
             proxy = p;
             return;
@@ -72,7 +72,7 @@ int mds_proxy_is_gone(void)
 
     if (!proxy.pid)
         return 0;
-    if (read_process(proxy.pid, &now))
+    if (read_proc_stat(proxy.pid, &now))
         return kill(proxy.pid, 0) && errno == ESRCH;
     return now.state == 'Z' || now.started != proxy.started;
 }

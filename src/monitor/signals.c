@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals that end this rank: what they say first, and what its sentinel need not. */
+/* Signals that end this rank: what they say first, and what its monitor process need
+ * not. */
 #include "monitor/monitor.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@ static volatile sig_atomic_t suppressed, speaks;
 void mds_signals_suppress(void)
 {
     suppressed = 1;
-    mds_sentinel_suppress_node();
+    mds_monitor_suppress_node();
 }
 
 /* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
@@ -19,7 +20,7 @@ static void on_sigterm(int sig)
 {
     const struct timespec forwarding = {.tv_nsec = 200000000};
 
-    mds_sentinel_suppress();
+    mds_monitor_suppress();
     if (speaks && mds_watch_use(NULL)->waits && !suppressed) {
         if (mds_watch_write("mds: error: ended by SIGTERM") < 0)
             suppressed = 1; /* nobody is left to tell */
@@ -31,7 +32,7 @@ static void on_sigterm(int sig)
 /* Somebody ends the run from a terminal: no death to tell of. */
 static void on_interrupt(int sig)
 {
-    mds_sentinel_suppress_node();
+    mds_monitor_suppress_node();
     raise(sig);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What this rank is doing, for whoever ends it.
  *
- * A signal handler, or the sentinel of a rank that was killed, reads this while it may
- * be half written: a line can then mix two calls, but texts always end and pointers are
- * to literals. */
+ * A signal handler, or the monitor process of a rank that was killed, reads this while
+ * it may be half written: a line can then mix two calls, but texts always end and
+ * pointers are to literals. */
 #include "monitor/monitor.h"
 
 #include "base/clock.h"
@@ -41,8 +41,8 @@ struct mds_watch *mds_watch_use(struct mds_watch *place)
 }
 
 /* The last byte stays 0. */
-static void write_down(struct mds_watch_record *to, const char *group,
-                       const struct mds_comm_call *call)
+static void copy_record(struct mds_watch_record *to, const char *group,
+                        const struct mds_comm_call *call)
 {
     memccpy(to->group, group, '\0', sizeof to->group - 1);
     to->call = *call;
@@ -50,12 +50,12 @@ static void write_down(struct mds_watch_record *to, const char *group,
 
 void mds_watch_entered(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->entered, group, call);
+    copy_record(&w->entered, group, call);
 }
 
 void mds_watch_begin(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->now, group, call);
+    copy_record(&w->now, group, call);
     w->since = mds_clock_s();
     w->waited_for = -1;
     w->waits = 1;
@@ -73,7 +73,7 @@ void mds_watch_end(void)
 
 void mds_watch_done(const char *group, const struct mds_comm_call *call)
 {
-    write_down(&w->last, group, call);
+    copy_record(&w->last, group, call);
 }
 
 /* A text that grows to its limit; no printf, which is not for signal handlers. */
@@ -82,14 +82,14 @@ struct text {
     int used, size;
 };
 
-static void add(struct text *t, const char *s)
+static void append_text(struct text *t, const char *s)
 {
     while (*s && t->used < t->size - 1)
         t->to[t->used++] = *s++;
     t->to[t->used] = '\0';
 }
 
-static void add_number(struct text *t, int64_t n)
+static void append_number(struct text *t, int64_t n)
 {
     char digits[24], *p = digits + sizeof digits - 1;
 
@@ -97,66 +97,67 @@ static void add_number(struct text *t, int64_t n)
     do
         *--p = (char)('0' + n % 10);
     while ((n /= 10) > 0);
-    add(t, p);
+    append_text(t, p);
 }
 
-static void add_pair(struct text *t, const char *before, int64_t n)
+static void append_labelled_number(struct text *t, const char *before, int64_t n)
 {
-    add(t, before);
-    add_number(t, n);
+    append_text(t, before);
+    append_number(t, n);
 }
 
 /* As the user knows it, wherever the compiler stood. */
-static const char *from_src(const char *file)
+static const char *strip_to_src(const char *file)
 {
     const char *src = strstr(file, "src/");
 
     return src ? src : file;
 }
 
-static void add_call(struct text *t, const struct mds_comm_call *call)
+static void append_call(struct text *t, const struct mds_comm_call *call)
 {
     static const char *const units[] = {
         [MDSK_F32] = " f32", [MDSK_BF16] = " bf16", [MDSK_F16] = " f16",
         [MDSK_I32] = " i32", [MDSK_F64] = " f64",
     };
 
-    add(t, mds_comm_kind_name(call->kind));
+    append_text(t, mds_comm_kind_name(call->kind));
     if (call->number > 0)
-        add_pair(t, " #", call->number);
+        append_labelled_number(t, " #", call->number);
     if (call->kind != MDS_COMM_BARRIER) {
-        add_pair(t, " of ", call->count);
-        add(t, call->dtype < 0 ? " bytes" : units[call->dtype]);
+        append_labelled_number(t, " of ", call->count);
+        append_text(t, call->dtype < 0 ? " bytes" : units[call->dtype]);
     }
     if (call->op == MDS_COMM_MAX)
-        add(t, " (max)");
+        append_text(t, " (max)");
     if (call->peer >= 0) {
-        add_pair(t, call->kind == MDS_COMM_SEND ? " to its rank " : " from its rank ",
-                 call->peer);
+        append_labelled_number(
+            t, call->kind == MDS_COMM_SEND ? " to its rank " : " from its rank ",
+            call->peer);
         if (call->kind != MDS_COMM_BROADCAST)
-            add_pair(t, " tag ", call->tag);
+            append_labelled_number(t, " tag ", call->tag);
     }
-    add(t, " at ");
-    add(t, from_src(call->file));
-    add_pair(t, ":", call->line);
+    append_text(t, " at ");
+    append_text(t, strip_to_src(call->file));
+    append_labelled_number(t, ":", call->line);
 }
 
-static void add_record(struct text *t, const struct mds_watch_record *r)
+static void append_record(struct text *t, const struct mds_watch_record *r)
 {
     if (!r->call.file) {
-        add(t, "nothing");
+        append_text(t, "nothing");
         return;
     }
-    add(t, r->group);
-    add(t, " ");
-    add_call(t, &r->call);
+    append_text(t, r->group);
+    append_text(t, " ");
+    append_call(t, &r->call);
 }
 
 int mds_watch_record_text(const struct mds_watch_record *r, char *text, int size)
 {
     struct text t = {text, 0, size};
 
-    add_record(&t, r);
+    append_record(&t, r);
     return t.used;
 }
 
@@ -164,30 +165,30 @@ int mds_watch_call_text(const struct mds_comm_call *call, char *text, int size)
 {
     struct text t = {text, 0, size};
 
-    add_call(&t, call);
+    append_call(&t, call);
     return t.used;
 }
 
-static void add_line(struct text *t)
+static void append_wait_line(struct text *t)
 {
-    add_pair(t, "rank ", w->rank);
+    append_labelled_number(t, "rank ", w->rank);
     if (w->waits) {
-        add(t, " waits in ");
-        add_record(t, &w->now);
+        append_text(t, " waits in ");
+        append_record(t, &w->now);
         if (w->waited_for >= 0)
-            add_pair(t, " for rank ", w->waited_for);
-        add_pair(t, " since ", (int64_t)(mds_clock_s() - w->since));
-        add(t, " s");
+            append_labelled_number(t, " for rank ", w->waited_for);
+        append_labelled_number(t, " since ", (int64_t)(mds_clock_s() - w->since));
+        append_text(t, " s");
     }
-    add(t, ", last completed: ");
-    add_record(t, &w->last);
+    append_text(t, ", last completed: ");
+    append_record(t, &w->last);
 }
 
 int mds_watch_line(char *line, int size)
 {
     struct text t = {line, 0, size};
 
-    add_line(&t);
+    append_wait_line(&t);
     return t.used;
 }
 
@@ -196,10 +197,10 @@ ssize_t mds_watch_write(const char *text)
     char line[1024];
     struct text t = {line, 0, sizeof line - 1};
 
-    add(&t, text);
+    append_text(&t, text);
     if (w->rank >= 0) {
-        add(&t, ": ");
-        add_line(&t);
+        append_text(&t, ": ");
+        append_wait_line(&t);
     }
     line[t.used++] = '\n';
     return write(STDERR_FILENO, line, (size_t)t.used);

@@ -32,7 +32,7 @@ double mds_watchdog_limit_s(void)
 /* What a rank waits for may be on a node that never answered, or is dead.  MPICH's
  * mpiexec would wait for it, too; so that it does not, it loses the process that it has
  * here, once that has handed the line on. */
-static void on_alarm(int sig)
+static void on_watchdog_expired(int sig)
 {
     const struct timespec handed_on = {.tv_nsec = 200000000};
     int bad;
@@ -40,14 +40,14 @@ static void on_alarm(int sig)
     (void)sig;
     if (left == 0 || --left > 0) /* 0: the limit was lifted meanwhile */
         return;
-    mds_sentinel_suppress_node();
+    mds_monitor_suppress_node();
     bad = mds_watch_write(line) < 0;
     nanosleep(&handed_on, NULL);
     mds_proxy_kill();
     _exit(bad ? 2 : EXIT_FAILURE);
 }
 
-static void set_timer(double part_s)
+static void set_itimer_s(double part_s)
 {
     struct itimerval t = {.it_interval.tv_sec = (time_t)part_s};
 
@@ -59,7 +59,7 @@ static void set_timer(double part_s)
 void mds_watchdog_start(const char *text, int waits_longer)
 {
     static int knows;
-    struct sigaction act = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct sigaction act = {.sa_handler = on_watchdog_expired, .sa_flags = SA_RESTART};
 
     if (!knows) {
         sigemptyset(&act.sa_mask);
@@ -68,11 +68,11 @@ void mds_watchdog_start(const char *text, int waits_longer)
     }
     line = text;
     left = PARTS;
-    set_timer((limit_s + (waits_longer != 0)) / PARTS);
+    set_itimer_s((limit_s + (waits_longer != 0)) / PARTS);
 }
 
 void mds_watchdog_stop(void)
 {
-    set_timer(0);
+    set_itimer_s(0);
     left = 0;
 }

@@ -350,7 +350,7 @@ static enum mds_rc go_on(const struct mds_peers *us, const struct mds_comm_call 
     enum mds_rc rc;
 
     mds_watch_begin(us->tag, call);
-    rc = mds_silence_go_on(us->tag, us->world[peer], silent_s);
+    rc = mds_peer_timeout_check(us->tag, us->world[peer], silent_s);
     mds_watch_end();
     return rc;
 }
@@ -367,7 +367,7 @@ static enum mds_rc watch(void)
     int64_t over = 0;
     enum mds_rc rc;
 
-    mds_silence_listen();
+    mds_peer_timeout_listen();
     rc = look_at_all(&over, &d, &call);
     if (over != last_over || !d || now - last_look > pause_s)
         since = now;

@@ -110,9 +110,9 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
  * what it has not forwarded by then: this rank's last lines. */
 static void abort_all(int exit_code)
 {
-    mds_alarm_ring(MDS_ALARM_ENDS);
+    mds_abort_notice_send(MDS_ABORT_RUN_ENDS);
     for (int i = 0; i < 20; i++) {
-        mds_alarm_heard(MDS_ALARM_ENDS); /* lets MPI send */
+        mds_abort_notice_from(MDS_ABORT_RUN_ENDS); /* lets MPI send */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -124,7 +124,7 @@ static void end_others(void)
 {
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
-        mds_sentinel_suppress_node();
+        mds_monitor_suppress_node();
         abort_all(EXIT_FAILURE);
     }
 }
@@ -198,9 +198,9 @@ static enum mds_rc look_around(struct mds_world *w)
     MPI_Comm_rank(node, &w->local_rank);
     MPI_Comm_size(node, &w->local_ranks);
     if (w->local_rank == 0)
-        mds_sentinel_create_flag(flag);
+        mds_monitor_create_flag(flag);
     if (MPI_Bcast(flag, 2, MPI_INT, 0, node) == MPI_SUCCESS)
-        mds_sentinel_use_flag(flag);
+        mds_monitor_use_flag(flag);
     MPI_Comm_free(&node);
     mds_host_name(w->host);
     return MDS_OK;
@@ -217,7 +217,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_EBUG, "MPI started twice");
     if (launcher) {
         check_shared_memory(launcher);
-        mds_sentinel_start();
+        mds_monitor_start();
         limit_start(launcher);
     }
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
@@ -244,7 +244,7 @@ void mds_world_fini(struct mds_world *w)
         MPI_Finalize();
         mds_watchdog_stop();
     }
-    mds_sentinel_dismiss();
+    mds_monitor_stop();
     ranks_up = 0;
     *w = (struct mds_world){0};
 }
@@ -254,7 +254,7 @@ _Noreturn void mds_world_abort(int exit_code)
     int ranks = ranks_up;
 
     ranks_up = 0;
-    mds_sentinel_suppress_node();
+    mds_monitor_suppress_node();
     fflush(NULL);
     if (ranks > 1)
         abort_all(exit_code);
@@ -265,6 +265,6 @@ _Noreturn void mds_world_abort(int exit_code)
 
 _Noreturn void mds_world_drop(int exit_code)
 {
-    mds_sentinel_suppress_node(); /* the launcher will kill the others */
+    mds_monitor_suppress_node(); /* the launcher will kill the others */
     _exit(exit_code);
 }

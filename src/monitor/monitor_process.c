@@ -4,10 +4,10 @@
  * It waits for a lock that the rank holds: the kernel releases that when the rank's
  * main thread ends, whichever way, also by SIGKILL, and before the rank's memory goes,
  * so before any other rank can notice.  What there is to say stands in a page that both
- * share.  An own session keeps the sentinel out of what launchers send to the rank's
- * process group.  Of the rank's descriptors it keeps those by whose end launchers,
- * MPICH's above all, hear that the rank is gone: they hear it once the line is written
- * and the rank's exit status can be had, and end the others after that. */
+ * share.  An own session keeps the monitor process out of what launchers send to the
+ * rank's process group.  Of the rank's descriptors it keeps those by whose end
+ * launchers, MPICH's above all, hear that the rank is gone: they hear it once the line
+ * is written and the rank's exit status can be had, and end the others after that. */
 #include "monitor/monitor.h"
 
 #include "base/clock.h"
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a rank and its sentinel share. */
+/* What a rank and its monitor process share. */
 struct page {
     struct mds_watch watch;
     pthread_mutex_t life;     /* the rank's main thread has it while it lives */
@@ -43,11 +43,11 @@ struct page {
     int flag_pid, flag_fd;    /* where to open the node's flag; 0: not known yet */
 };
 
-static struct page *page; /* NULL: no sentinel */
+static struct page *page; /* NULL: no monitor process */
 static int *flag; /* of the node: one speaks already, or nobody is to; NULL: none */
-static pid_t sentinel;
+static pid_t monitor;
 
-static void *map(int fd, size_t size)
+static void *map_shared(int fd, size_t size)
 {
     int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -57,7 +57,7 @@ static void *map(int fd, size_t size)
 
 /* How many processes of this node the kernel has ended for want of memory, ever, in any
  * container or job; -1 if it does not say. */
-static int64_t killed_for_memory(void)
+static int64_t count_oom_kills(void)
 {
     char text[16384];
     const char *line;
@@ -67,7 +67,7 @@ static int64_t killed_for_memory(void)
     return line ? strtoll(line + strlen("\noom_kill "), NULL, 10) : -1;
 }
 
-/* ---- in the sentinel ---- */
+/* ---- in the monitor process ---- */
 
 /* All but where ranks write to, and what is named. */
 static void close_descriptors(int kept, int kept_too)
@@ -98,7 +98,7 @@ static void ignore_signals(void)
 
 /* PIDFD_GET_INFO of linux/pidfd.h, which Linux has from 6.15 on and build machines
  * later: what became of a process that its parent has waited for; else -1. */
-static int exit_code_kept(int fd)
+static int exit_code_by_pidfd(int fd)
 {
     enum { KNOWS_EXIT = 1 << 3 };
     struct {
@@ -122,11 +122,11 @@ static int exit_code(int fd)
     snprintf(path, sizeof path, "/proc/%d/stat", (int)page->rank);
     mds_proxy_read_text(path, text, sizeof text);
     last = strrchr(text, ' ');
-    return last ? (int)strtol(last, NULL, 10) : exit_code_kept(fd);
+    return last ? (int)strtol(last, NULL, 10) : exit_code_by_pidfd(fd);
 }
 
 /* Signals by which people and batch systems end a run. */
-static int is_wish(int status)
+static int is_ordinary_end(int status)
 {
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 
@@ -135,12 +135,12 @@ static int is_wish(int status)
 
 /* MPI libraries end a rank so when the memory of a peer cannot be read any more: that
  * peer may still be dying. */
-static int may_follow(int status)
+static int may_be_consequence(int status)
 {
     return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void add_end(struct mds_str *s, int status)
+static void append_cause(struct mds_str *s, int status)
 {
     if (status >= 0 && WIFSIGNALED(status))
         mds_str_add(s, " was killed by signal %d (%s)", WTERMSIG(status),
@@ -151,9 +151,9 @@ static void add_end(struct mds_str *s, int status)
         mds_str_add(s, " died (its launcher has taken the reason)");
 }
 
-static void add_advice(struct mds_str *s, int status)
+static void append_oom_advice(struct mds_str *s, int status)
 {
-    int64_t killed = killed_for_memory();
+    int64_t killed = count_oom_kills();
 
     if (status >= 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
         return;
@@ -167,7 +167,7 @@ static void add_advice(struct mds_str *s, int status)
                        "out-of-memory killer");
 }
 
-static void add_calls(struct mds_str *s, const struct mds_watch *w)
+static void append_calls(struct mds_str *s, const struct mds_watch *w)
 {
     char entered[256], now[256];
 
@@ -184,13 +184,13 @@ static void add_calls(struct mds_str *s, const struct mds_watch *w)
         mds_str_add(s, " for rank %d", w->waited_for);
 }
 
-static void add_rank(struct mds_str *s)
+static void append_rank(struct mds_str *s)
 {
     mds_str_add(s, "mds: error: rank %d (%s, process %d)", page->watch.rank, page->host,
                 (int)page->rank);
 }
 
-static void say(int status)
+static void write_death_line(int status)
 {
     struct mds_str s = {0};
     struct timespec t;
@@ -200,23 +200,23 @@ static void say(int status)
     clock_gettime(CLOCK_REALTIME, &t);
     if (gmtime_r(&t.tv_sec, &utc))
         strftime(when, sizeof when, "%H:%M:%S", &utc);
-    add_rank(&s);
-    add_end(&s, status);
+    append_rank(&s);
+    append_cause(&s, status);
     mds_str_add(&s, " at %s.%03ld UTC", when, t.tv_nsec / 1000000);
-    add_calls(&s, &page->watch);
-    add_advice(&s, status);
+    append_calls(&s, &page->watch);
+    append_oom_advice(&s, status);
     mds_str_add(&s, "\n");
     if (s.s && write(STDERR_FILENO, s.s, strlen(s.s)) < 0)
         _exit(1); /* nobody is left to tell */
 }
 
 /* Nobody may be left to tell. */
-static void tell_of_lost_launcher(void)
+static void write_lost_launcher_line(void)
 {
     struct mds_str s = {0};
     ssize_t n = 0;
 
-    add_rank(&s);
+    append_rank(&s);
     mds_str_add(&s, ": mpiexec's process on this node (hydra_pmi_proxy) was killed; "
                     "ending the ranks here\n");
     if (s.s)
@@ -225,7 +225,7 @@ static void tell_of_lost_launcher(void)
     mds_str_fini(&s);
 }
 
-static void open_flag(void)
+static void open_node_flag(void)
 {
     char path[64];
     int fd, pid = 0;
@@ -238,18 +238,18 @@ static void open_flag(void)
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
-    flag = map(fd, sizeof *flag);
+    flag = map_shared(fd, sizeof *flag);
     close(fd);
 }
 
-static int take_the_word(void)
+static int claim_node_flag(void)
 {
-    open_flag();
+    open_node_flag();
     return !flag || !__atomic_exchange_n(flag, 1, __ATOMIC_SEQ_CST);
 }
 
 /* 0 or EOWNERDEAD once the rank is gone, ETIMEDOUT if it is there after that time. */
-static int wait_for_life(double s)
+static int wait_for_rank_lock(double s)
 {
     struct timespec until;
     double whole, part = modf(s, &whole);
@@ -271,8 +271,8 @@ static void end_without_launcher(double *asked_s)
     const double patience_s = 30;
 
     if (*asked_s == 0) {
-        if (take_the_word())
-            tell_of_lost_launcher();
+        if (claim_node_flag())
+            write_lost_launcher_line();
         page->quiet = 1;
         *asked_s = mds_clock_s();
         kill(page->rank, SIGTERM);
@@ -283,34 +283,34 @@ static void end_without_launcher(double *asked_s)
 }
 
 /* Until the rank is gone.  It is told once, and early, where the flag is. */
-static void keep_watch(void)
+static void watch_rank(void)
 {
     double asked_s = 0;
 
-    while (wait_for_life(flag ? 1 : 0.05) == ETIMEDOUT) {
-        open_flag();
+    while (wait_for_rank_lock(flag ? 1 : 0.05) == ETIMEDOUT) {
+        open_node_flag();
         if (mds_proxy_is_gone())
             end_without_launcher(&asked_s);
     }
 }
 
 /* The launcher has not heard yet, where it hears by descriptors that are held here. */
-static void report(int status)
+static void report_death(int status)
 {
     const struct timespec peer_dies = {.tv_sec = 1};
 
-    if (may_follow(status)) {
-        say(status);
+    if (may_be_consequence(status)) {
+        write_death_line(status);
         nanosleep(&peer_dies, NULL);
-        take_the_word();
-    } else if (take_the_word() && !is_wish(status)) {
-        say(status);
+        claim_node_flag();
+    } else if (claim_node_flag() && !is_ordinary_end(status)) {
+        write_death_line(status);
     }
 }
 
 /* Until the rank's parent can wait for it.  mpiexec of MPICH 4.2 takes the status of a
  * rank that it hears of before that for 0. */
-static void wait_for_end(int rank)
+static void wait_until_waitable(int rank)
 {
     struct pollfd end = {.fd = rank, .events = POLLIN};
 
@@ -319,25 +319,25 @@ static void wait_for_end(int rank)
 }
 
 /* rank: its descriptor. */
-static _Noreturn void be_sentinel(int rank)
+static _Noreturn void monitor_main(int rank)
 {
     const char *pmi = getenv("PMI_FD");
 
     setsid();
-    prctl(PR_SET_NAME, "mds_sentinel");
+    prctl(PR_SET_NAME, "mds_monitor");
     ignore_signals();
     close_descriptors(pmi ? (int)strtol(pmi, NULL, 10) : -1, rank);
-    keep_watch();
+    watch_rank();
     if (!page->quiet && page->watch.rank >= 0) { /* MPI was up */
-        report(exit_code(rank));
-        wait_for_end(rank);
+        report_death(exit_code(rank));
+        wait_until_waitable(rank);
     }
     _exit(0);
 }
 
 /* ---- in the rank ---- */
 
-static int take_life(pthread_mutex_t *life)
+static int lock_rank_mutex(pthread_mutex_t *life)
 {
     pthread_mutexattr_t a;
     int bad = pthread_mutexattr_init(&a) ||
@@ -353,36 +353,36 @@ static int take_life(pthread_mutex_t *life)
 #endif
 
 /* A descriptor that means this process, also when it is gone; -1 before Linux 5.3. */
-static int open_self(void)
+static int open_own_pidfd(void)
 {
     return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
-void mds_sentinel_start(void)
+void mds_monitor_start(void)
 {
     int self;
 
-    page = map(-1, sizeof *page);
-    if (!page || take_life(&page->life)) {
+    page = map_shared(-1, sizeof *page);
+    if (!page || lock_rank_mutex(&page->life)) {
         page = NULL;
         return;
     }
     page->rank = getpid();
-    page->killed_before = killed_for_memory();
+    page->killed_before = count_oom_kills();
     mds_host_name(page->host);
     mds_watch_use(&page->watch);
     mds_proxy_find();
-    self = open_self();
-    sentinel = fork();
-    if (sentinel == 0)
-        be_sentinel(self);
+    self = open_own_pidfd();
+    monitor = fork();
+    if (monitor == 0)
+        monitor_main(self);
     if (self >= 0)
         close(self);
 }
 
 /* Memory without a name: nothing is left behind however the run ends.  It stays open:
  * others come by this number. */
-void mds_sentinel_create_flag(int where[2])
+void mds_monitor_create_flag(int where[2])
 {
     int fd = memfd_create("mds", MFD_CLOEXEC);
 
@@ -394,34 +394,34 @@ void mds_sentinel_create_flag(int where[2])
     where[1] = fd;
 }
 
-void mds_sentinel_use_flag(const int where[2])
+void mds_monitor_use_flag(const int where[2])
 {
     if (where[1] < 0 || !page)
         return;
-    page->flag_fd = where[1]; /* before the other, for the sentinel too */
+    page->flag_fd = where[1]; /* before the other, for the monitor process too */
     __atomic_store_n(&page->flag_pid, where[0], __ATOMIC_RELEASE);
-    open_flag();
+    open_node_flag();
 }
 
-void mds_sentinel_suppress(void)
+void mds_monitor_suppress(void)
 {
     if (page)
         page->quiet = 1;
 }
 
-void mds_sentinel_suppress_node(void)
+void mds_monitor_suppress_node(void)
 {
-    mds_sentinel_suppress();
+    mds_monitor_suppress();
     if (flag)
         __atomic_store_n(flag, 1, __ATOMIC_SEQ_CST);
 }
 
-void mds_sentinel_dismiss(void)
+void mds_monitor_stop(void)
 {
-    mds_sentinel_suppress();
-    if (sentinel <= 0)
+    mds_monitor_suppress();
+    if (monitor <= 0)
         return;
     pthread_mutex_unlock(&page->life);
-    waitpid(sentinel, NULL, 0);
-    sentinel = 0;
+    waitpid(monitor, NULL, 0);
+    monitor = 0;
 }

@@ -8,16 +8,16 @@
 
 /* Let the alarm reach the others, and their lines and answers come, before this rank's
  * failure ends the run. */
-static void linger(int awaited)
+static void exchange_for_a_second(int awaited)
 {
     for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_backoff(1))
-        mds_alarm_answer(awaited);
+        mds_abort_notice_exchange(awaited);
 }
 
 /* The rank that is awaited may itself wait for another: that one is to blame. */
-static enum mds_rc blame(const char *group, int awaited)
+static enum mds_rc fail_silent_rank(const char *group, int awaited)
 {
-    int silent = mds_alarm_follow(awaited);
+    int silent = mds_abort_notice_culprit(awaited);
     char between[64] = "";
 
     if (silent != awaited)
@@ -30,35 +30,36 @@ static enum mds_rc blame(const char *group, int awaited)
 }
 
 /* first: the rank whose alarm was heard; -1: this one gives up. */
-static enum mds_rc give_up(const char *group, int awaited, double silent_s, int first)
+static enum mds_rc fail_timeout(const char *group, int awaited, double silent_s,
+                                int first)
 {
     char line[512];
 
     mds_watch_line(line, sizeof line);
     mds_error("%s", line);
     if (first < 0)
-        mds_alarm_ring(MDS_ALARM_GIVES_UP);
-    linger(awaited);
+        mds_abort_notice_send(MDS_ABORT_TIMEOUT);
+    exchange_for_a_second(awaited);
     if (first < 0)
-        return blame(group, awaited);
+        return fail_silent_rank(group, awaited);
     return mds_fail(MDS_ECOMM,
                     "%s: had waited %.1f s for rank %d when rank %d, which had waited "
                     "longer, gave up",
                     group, silent_s, awaited, first);
 }
 
-void mds_silence_listen(void)
+void mds_peer_timeout_listen(void)
 {
-    if (mds_alarm_heard(MDS_ALARM_ENDS) >= 0)
+    if (mds_abort_notice_from(MDS_ABORT_RUN_ENDS) >= 0)
         mds_signals_suppress();
 }
 
-enum mds_rc mds_silence_go_on(const char *group, int awaited, double silent_s)
+enum mds_rc mds_peer_timeout_check(const char *group, int awaited, double silent_s)
 {
-    int first = mds_alarm_heard(MDS_ALARM_GIVES_UP);
+    int first = mds_abort_notice_from(MDS_ABORT_TIMEOUT);
 
-    mds_silence_listen();
+    mds_peer_timeout_listen();
     if (first < 0 && silent_s <= mds_watchdog_limit_s())
         return MDS_OK;
-    return give_up(group, awaited, silent_s, first);
+    return fail_timeout(group, awaited, silent_s, first);
 }

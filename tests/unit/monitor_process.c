@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sentinel that comes too late: its rank's parent has waited for it already, as srun
+/* A monitor that comes too late: its rank's parent has waited for it already, as srun
  * does at once. */
 #include "monitor/monitor.h"
 
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 /* The first child of this process. */
-static int find_sentinel(void)
+static int find_monitor(void)
 {
     FILE *f = fopen("/proc/thread-self/children", "r");
     int pid = 0;
@@ -29,16 +29,16 @@ static int find_sentinel(void)
     return pid;
 }
 
-/* A rank with a sentinel, which is then halted; its errors go to `err`, the sentinel's
+/* A rank with a monitor, which is then halted; its errors go to `err`, the monitor's
  * number to `out`. */
 static _Noreturn void be_rank(int err, int out)
 {
     int pid;
 
     dup2(err, STDERR_FILENO);
-    mds_sentinel_start();
+    mds_monitor_start();
     mds_signals_start(3, 4);
-    pid = find_sentinel();
+    pid = find_monitor();
     if (pid > 0)
         kill(pid, SIGSTOP);
     if (write(out, &pid, sizeof pid) < 0)
@@ -47,7 +47,7 @@ static _Noreturn void be_rank(int err, int out)
         pause();
 }
 
-static void a_late_sentinel_knows_the_signal(void **state)
+static void a_late_monitor_knows_the_signal(void **state)
 {
     struct utsname u;
     int err[2], out[2], pid = 0, major = 0, minor = 0;
@@ -65,7 +65,7 @@ static void a_late_sentinel_knows_the_signal(void **state)
     kill(rank, SIGKILL);
     assert_int_equal(waitpid(rank, NULL, 0), rank);
     if (pid <= 0)
-        skip(); /* a kernel that does not list children: the sentinel was in time */
+        skip(); /* a kernel that does not list children: the monitor was in time */
     kill(pid, SIGCONT);
     while (all < (ssize_t)sizeof text - 1 &&
            (n = read(err[0], text + all, sizeof text - 1 - (size_t)all)) > 0)
@@ -82,7 +82,7 @@ static void a_late_sentinel_knows_the_signal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_late_sentinel_knows_the_signal),
+        cmocka_unit_test(a_late_monitor_knows_the_signal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include <mpi.h>
 
 /* Nobody may be there to take them, so nobody waits for them to arrive. */
-void mds_alarm_ring(enum mds_alarm why)
+void mds_abort_notice_send(enum mds_abort_reason why)
 {
     int self = 0, ranks = 0;
 
@@ -23,7 +23,7 @@ void mds_alarm_ring(enum mds_alarm why)
     }
 }
 
-static int arrived(int tag, MPI_Status *status)
+static int has_message(int tag, MPI_Status *status)
 {
     int there = 0;
 
@@ -32,20 +32,20 @@ static int arrived(int tag, MPI_Status *status)
            there;
 }
 
-int mds_alarm_heard(enum mds_alarm why)
+int mds_abort_notice_from(enum mds_abort_reason why)
 {
     MPI_Status status;
 
-    return arrived((int)why, &status) ? status.MPI_SOURCE : -1;
+    return has_message((int)why, &status) ? status.MPI_SOURCE : -1;
 }
 
 /* ---- who waits for whom ---- */
 
-enum { ANSWER = MDS_ALARM_ENDS + 1, NO_WORD = -2 };
+enum { ANSWER = MDS_ABORT_RUN_ENDS + 1, NO_WORD = -2 };
 
 static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
 
-static void start_table(void)
+static void create_wait_table(void)
 {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     awaited_by = mds_zalloc((size_t)ranks, sizeof *awaited_by);
@@ -53,7 +53,7 @@ static void start_table(void)
         awaited_by[i] = NO_WORD;
 }
 
-void mds_alarm_answer(int awaited)
+void mds_abort_notice_exchange(int awaited)
 {
     static int own;
     MPI_Request request;
@@ -62,15 +62,15 @@ void mds_alarm_answer(int awaited)
 
     own = awaited;
     if (!awaited_by)
-        start_table();
-    while (arrived(MDS_ALARM_GIVES_UP, &status)) {
-        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_ALARM_GIVES_UP,
+        create_wait_table();
+    while (has_message(MDS_ABORT_TIMEOUT, &status)) {
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_ABORT_TIMEOUT,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (MPI_Isend(&own, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
                       &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }
-    while (arrived(ANSWER, &status)) {
+    while (has_message(ANSWER, &status)) {
         MPI_Recv(&theirs, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
         if (awaited_by)
@@ -78,7 +78,7 @@ void mds_alarm_answer(int awaited)
     }
 }
 
-int mds_alarm_follow(int awaited)
+int mds_abort_notice_culprit(int awaited)
 {
     int at = awaited;
 
