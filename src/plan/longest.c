@@ -37,7 +37,8 @@ struct finder {
     struct mds_config_run run; /* with the length that is tried */
     struct mds_layout now;
     unsigned fixed;
-    int64_t unit; /* lengths are multiples of it */
+    int64_t unit;             /* lengths are multiples of it */
+    struct mds_layout widest; /* the last grid that the model divides by */
     double end_s;
     struct mds_plan_longest *out;
     enum mds_rc rc;
@@ -150,26 +151,18 @@ static int begin(struct finder *f, struct way *w)
     return 1;
 }
 
-/* The first bound of a grid: of its ways the first needs least on the device, the last
- * least on the host.  0 if the model does not divide so, or fits at no length. */
+/* The bound of a grid, by the way that needs least on the device.  0 if the model
+ * does not divide so, or fits at no length. */
 static int begin_grid(struct finder *f, struct way *g)
 {
     struct way device = {.grid = g->grid};
-    struct way host = {
-        .grid = g->grid, .where = MDS_PLAN_WHERES - 1, .step = MDS_PLAN_STEPS - 1};
     struct point a, b, least;
 
     if (!sample(f, &device, &a, &b))
         return 0;
+    f->widest = g->grid;
     g->bound = reach(a.seq, a.device, b.seq, b.device);
-    if (a.device > 1 && (!probe(f, &device, f->unit, &least) || least.device > 1))
-        return 0;
-    if (g->bound < (double)longer_than_now(f))
-        return 1; /* whatever it needs on the host */
-    if (!sample(f, &host, &a, &b))
-        return 0;
-    g->bound = fmin(g->bound, reach(a.seq, a.host, b.seq, b.host));
-    return 1;
+    return a.device <= 1 || (probe(f, &device, f->unit, &least) && least.device <= 1);
 }
 
 /* ---- one step ---- */
@@ -270,6 +263,20 @@ static int is_new(const struct finder *f, const struct ways *all, size_t from,
     return 1;
 }
 
+/* Whether a longer sequence than is known to fit may fit on a grid, by the way that
+ * needs least on the device, and the one that needs least on the host. */
+static int may_gain(struct finder *f, const struct mds_layout *grid)
+{
+    struct way device = {.grid = *grid};
+    struct way host = {
+        .grid = *grid, .where = MDS_PLAN_WHERES - 1, .step = MDS_PLAN_STEPS - 1};
+    int64_t seq = longer_than_now(f);
+    struct point p;
+
+    return probe(f, &device, seq, &p) && p.device <= 1 && probe(f, &host, seq, &p) &&
+           p.host <= 1;
+}
+
 static void add_ways(struct finder *f, struct ways *all, struct mds_layout grid)
 {
     size_t from = all->n;
@@ -295,25 +302,36 @@ static struct way *most_promising(const struct finder *f, const struct ways *all
     return best;
 }
 
+/* No time is left for a grid, nor for all ways of it. */
+static void give_up(struct finder *f, struct ways *all, const struct mds_layout *grid)
+{
+    f->out->untried++;
+    for (size_t i = 0; i < all->n; i++)
+        if (mds_layout_equal(&all->v[i].grid, grid))
+            all->v[i].bound = 0;
+}
+
 static void climb_all(struct finder *f, const struct mds_plan_grids *grids)
 {
     struct ways all = {0};
     struct way *w;
 
     for (size_t i = 0; i < grids->n && !f->rc; i++)
-        if (mds_clock_s() > f->end_s)
+        if (mds_plan_shares_less(&grids->v[i], &f->widest))
+            continue;
+        else if (mds_clock_s() > f->end_s)
             f->out->untried++;
         else
             add_grid(f, &all, &grids->v[i]);
     while (!f->rc && (w = most_promising(f, &all)) != NULL)
         if (mds_clock_s() > f->end_s) {
-            f->out->untried += w->step < 0;
-            w->bound = 0;
+            give_up(f, &all, &w->grid);
         } else if (w->step >= 0) {
             climb(f, w);
         } else {
             w->bound = 0;
-            add_ways(f, &all, w->grid);
+            if (may_gain(f, &w->grid))
+                add_ways(f, &all, w->grid);
         }
     free(all.v);
 }

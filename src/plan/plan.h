@@ -70,7 +70,7 @@ struct mds_plan_longest {
     int64_t seq; /* 0 if none fits at all */
     struct mds_plan_entry best;
     int64_t rehearsed; /* dry runs */
-    int64_t untried;   /* grids for which there was no time */
+    int64_t untried;   /* grids for which, or for all of which, there was no time */
     double took_s;
 };
 

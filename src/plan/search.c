@@ -40,21 +40,11 @@ static int divides(struct search *s, struct mds_layout *grid, struct mds_plan_en
     }
 }
 
-static int64_t shares(const struct mds_layout *l)
-{
-    return l->ulysses * l->ring;
-}
-
-/* Whether fewer ranks share each sequence than in a grid that was out, all else being
- * as there: *e needs more then.  Tensor ranks alone share learned positions, too. */
+/* *e needs more than a grid that was out. */
 static int is_out_already(const struct search *s, struct mds_plan_entry *e)
 {
-    const struct mds_layout *out = &s->out.layout;
-
-    if (s->out.estimate.tokens_s == 0 || out->tensor != e->layout.tensor ||
-        out->pipeline != e->layout.pipeline ||
-        out->sequence_parallel != e->layout.sequence_parallel ||
-        shares(&e->layout) == 1 || shares(&e->layout) >= shares(out))
+    if (s->out.estimate.tokens_s == 0 ||
+        !mds_plan_shares_less(&e->layout, &s->out.layout))
         return 0;
     e->estimate = s->out.estimate;
     return 1;

@@ -170,3 +170,12 @@ void mds_plan_grids_fini(struct mds_plan_grids *g)
     free(g->v);
     *g = (struct mds_plan_grids){0};
 }
+
+int mds_plan_shares_less(const struct mds_layout *grid, const struct mds_layout *other)
+{
+    int64_t shares = grid->ulysses * grid->ring;
+
+    return grid->tensor == other->tensor && grid->pipeline == other->pipeline &&
+           grid->sequence_parallel == other->sequence_parallel && shares > 1 &&
+           shares < other->ulysses * other->ring;
+}

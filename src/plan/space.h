@@ -58,4 +58,9 @@ enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
                                 struct mds_plan_grids *out);
 void mds_plan_grids_fini(struct mds_plan_grids *g);
 
+/* Whether fewer ranks share each sequence in a grid than in another, all else being the
+ * same: it needs more memory then.  Not said of a grid in which tensor ranks alone do,
+ * for these share learned positions as well. */
+int mds_plan_shares_less(const struct mds_layout *grid, const struct mds_layout *other);
+
 #endif

@@ -117,9 +117,6 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
     struct mds_str text = {0};
 
     MDS_TRY(mds_plan_max_seq(r, &longest));
-    if (longest.untried > 0)
-        printf("not tried for want of time: %lld grid%s (--plan-seconds)\n",
-               (long long)longest.untried, mds_plural(longest.untried));
     if (longest.seq == 0 && longest.untried > 0)
         return mds_fail(MDS_EUSER,
                         "the longest sequence is unknown, so far: nothing of "
@@ -127,9 +124,15 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
     if (longest.seq == 0)
         return refuse_max_seq(r);
     mds_layout_describe(&longest.best.layout, r->world, &text);
-    printf("longest sequence%s: %lld tokens, with %s\n%lld dry run%s in %.1f s\n",
-           longest.untried > 0 ? ", so far" : "", (long long)longest.seq,
-           text.s ? text.s : "", (long long)longest.rehearsed,
+    printf("longest sequence: %s%lld tokens, with %s\n",
+           longest.untried > 0 ? "at least " : "", (long long)longest.seq,
+           text.s ? text.s : "");
+    if (longest.untried > 0)
+        printf(
+            "so far: the search was cut at %.3g s, with %lld grid%s not tried to the "
+            "end; --plan-seconds gives it more\n",
+            r->budget_s, (long long)longest.untried, mds_plural(longest.untried));
+    printf("%lld dry run%s in %.1f s\n", (long long)longest.rehearsed,
            mds_plural(longest.rehearsed), longest.took_s);
     mds_str_fini(&text);
     return MDS_OK;

@@ -109,6 +109,11 @@ test_expect_success 'a plan of a tiny model' '
     MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
     grep "longest sequence: [1-9]" out
 '
+test_expect_success 'a search for the longest sequence that is cut says so' '
+    MODEL_SIZE_KEY=GPT25B mds_launch plan --machine polaris --nodes 512 --max-seq --plan-seconds 1 >out && cat out &&
+    grep "longest sequence: at least [1-9][0-9]* tokens, with" out &&
+    grep "so far: the search was cut at 1 s, .* --plan-seconds gives it more" out
+'
 # params FILE OPTION...: what a plan says of weights
 params() {
     file=$1
