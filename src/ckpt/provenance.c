@@ -17,6 +17,6 @@ void mds_ckpt_provenance(const char *program, const char *version, const char *h
     mds_str_add(out, "program: %s %s\nwritten: %s\nhost: %s\nranks: %" PRId64 "\n",
                 program, version, when, host, ranks);
     mds_str_add(out, "layout: ");
-    mds_axes_say(mds_axes, p->size, out);
+    mds_axes_format(mds_axes, p->size, out);
     mds_str_add(out, ", zero stage %" PRId64 "\n", p->zero_stage);
 }

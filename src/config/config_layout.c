@@ -136,7 +136,7 @@ static void check_chunks(const struct mds_config_run *run, struct mds_diag *diag
 
 int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
 {
-    return mds_axes_copy(mds_axes, run->config.parallel.size);
+    return mds_axes_model_ranks(mds_axes, run->config.parallel.size);
 }
 
 /* The size that leaves no rank over and that the model allows, nearest to the wrong
@@ -175,7 +175,7 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
                         (long long)size);
     }
     p.data = 0; /* of a copy */
-    mds_axes_say(mds_axes, p.size, &sizes);
+    mds_axes_format(mds_axes, p.size, &sizes);
     mds_diag_fault(diag, NULL, "%lld %s into copies of %s = %lld ranks; start %s%s",
                    (long long)run->world,
                    run->world == 1 ? "rank does not divide" : "ranks do not divide",

@@ -233,7 +233,7 @@ static void show_layout(const struct mds_config_run *run, FILE *f)
     struct mds_str sizes = {0};
 
     fprintf(f, "#   ranks              %lld", (long long)run->world);
-    mds_axes_say(mds_axes, p->size, &sizes);
+    mds_axes_format(mds_axes, p->size, &sizes);
     if (run->world > 1 && sizes.s)
         fprintf(f, " = %s", sizes.s);
     mds_str_fini(&sizes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory taken in order and given back in reverse, from one block. */
+/* A stack allocator: memory from one block, released in reverse order. */
 #ifndef MDS_DEVICE_ARENA_H
 #define MDS_DEVICE_ARENA_H
 
@@ -25,9 +25,8 @@ enum mds_rc mds_arena_init(struct mds_arena *a, struct mds_dev *dev, const char 
 /* Gives everything back.  A zeroed struct is fine. */
 void mds_arena_fini(struct mds_arena *a);
 
-/* `bytes` rounded up to MDS_ARENA_ALIGN, charged to tag.  Contents are what the last
- * user left.  MDS_EBUG when the arena is full: its size was measured for the work it is
- * for. */
+/* Allocate `bytes`, rounded up to MDS_ARENA_ALIGN and charged to tag; uninitialised.
+ * MDS_EBUG if the arena is full: its size came from a dry run of the same work. */
 enum { MDS_ARENA_ALIGN = 256 };
 enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
                            void **out);

@@ -6,7 +6,7 @@
 #include "device/device.h"
 
 /* A moment: an event of the device's, or the host's clock. */
-struct mds_instant {
+struct mds_timestamp {
     void *event; /* owned; made at first use */
     double host_s;
 };
@@ -15,8 +15,8 @@ struct mds_recorder;
 
 struct mds_dev_ops {
     const char *name;
-    const char *missing;              /* why this row cannot be used, NULL if it can */
-    const struct mds_dev_ops *beside; /* for spec.beside; NULL: this one */
+    const char *missing; /* why this row cannot be used, NULL if it can */
+    const struct mds_dev_ops *host_ops; /* for spec.host_side; NULL: this one */
 
     /* Fill in dev's memory_bytes (if 0), kern, stream and description. */
     enum mds_rc (*open)(struct mds_dev *dev, const struct mds_dev_spec *spec);
@@ -37,19 +37,19 @@ struct mds_dev_ops {
     void (*launched)(struct mds_dev *dev);
     /* The moment when the stream (NULL: dev's) comes to this point; seconds from a to
      * b, once b is over.  NULL, all three: the host's clock. */
-    void (*take_instant)(struct mds_dev *dev, struct mds_instant *t, void *stream);
-    double (*between)(struct mds_dev *dev, const struct mds_instant *a,
-                      const struct mds_instant *b);
-    void (*free_instant)(struct mds_dev *dev, struct mds_instant *t);
+    void (*record_time)(struct mds_dev *dev, struct mds_timestamp *t, void *stream);
+    double (*elapsed)(struct mds_dev *dev, const struct mds_timestamp *a,
+                      const struct mds_timestamp *b);
+    void (*free_time)(struct mds_dev *dev, struct mds_timestamp *t);
     /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
     void (*capture)(struct mds_dev *dev, int on);
     /* Copies to and from memory of the device beside, on a queue of their own: begin
      * copy c; make the device's queue wait for it; whether it is done.  NULL, all
      * three:  copy_in and copy_out serve, and are done when they return. */
-    void (*start)(struct mds_dev *dev, struct mds_dev_copying c, void *to,
-                  const void *from, int64_t bytes);
-    void (*meet)(struct mds_dev *dev, struct mds_dev_copying c);
-    int (*copied)(struct mds_dev *dev, struct mds_dev_copying c);
+    void (*start_copy)(struct mds_dev *dev, struct mds_dev_async_copy c, void *to,
+                       const void *from, int64_t bytes);
+    void (*wait_copy)(struct mds_dev *dev, struct mds_dev_async_copy c);
+    int (*copy_done)(struct mds_dev *dev, struct mds_dev_async_copy c);
 };
 
 struct mds_dev {

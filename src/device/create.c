@@ -43,8 +43,8 @@ enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out
     enum mds_rc rc;
 
     MDS_TRY(find_backend(mds_dev_resolve(spec->name), &ops));
-    if (spec->beside && ops->beside)
-        ops = ops->beside;
+    if (spec->host_side && ops->host_ops)
+        ops = ops->host_ops;
     dev = mds_zalloc(1, sizeof *dev);
     if (!dev)
         return MDS_EMEM;

@@ -26,31 +26,31 @@
 static const int64_t margin_bytes = INT64_C(1) << 30;
 
 /* Small copies go by pinned memory, in turns, so that the caller need not wait. */
-enum { TURNS = 4, TURN_BYTES = 1 << 20 };
+enum { STAGES = 4, STAGE_BYTES = 1 << 20 };
 
-/* Copies of one direction beside the queue.  done[n % AT_ONCE] is copy n's; one that
+/* Copies of one direction beside the queue.  done[n % MAX_COPIES] is copy n's; one that
  * has been taken over by a later copy tells of both. */
-enum { AT_ONCE = 128 };
-struct way {
+enum { MAX_COPIES = 128 };
+struct copy_stream {
     cudaStream_t stream;
-    cudaEvent_t ready, done[AT_ONCE];
+    cudaEvent_t ready, done[MAX_COPIES];
 };
 
 /* Operations, each of some kernels, of which the host is at most twice as many ahead of
  * the GPU: with about 1024 kernels in a queue CUDA keeps it inside of a launch, where
  * nobody looks after peers that the queue may wait for. */
-enum { AHEAD = 128 };
+enum { MAX_AHEAD = 128 };
 
-struct own {
+struct cuda_state {
     cudaError_t failed; /* the first failure, told at the next copy_out */
     const char *what;   /* of what; a literal */
     enum mds_rc ended;  /* the watch's failure, in which a wait of await's ended; */
     char why[512];      /* its sentence */
-    char *staging;      /* [TURNS, TURN_BYTES] */
-    cudaEvent_t used[TURNS];
-    int turn;
-    struct way way[2];   /* to the host, from it */
-    cudaEvent_t mark[2]; /* behind the last two AHEADs of operations */
+    char *staging;      /* [STAGES, STAGE_BYTES] */
+    cudaEvent_t used[STAGES];
+    int stage;
+    struct copy_stream copy[2]; /* to the host, from it */
+    cudaEvent_t mark[2];        /* behind the last two AHEADs of operations */
     int64_t launched;
 };
 
@@ -64,20 +64,19 @@ const char *mds_cuda_why(void)
  * unless asked. */
 static const char queues_name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-static void ask_for_queues(void)
+static void request_queues(void)
 {
     setenv(queues_name, "32", 0);
 }
 
 /* Scripts for Megatron ask for one, for the sake of an order that mds does not need. */
-static void warn_of_few_queues(void)
+static void warn_few_queues(void)
 {
     const char *queues = getenv(queues_name);
 
     if (queues && atoi(queues) < 8)
-        mds_warn(
-            "%s is %s: what should run side by side waits for each other; unset it",
-            queues_name, queues);
+        mds_warn("%s is %s: copies, messages and kernels cannot overlap; unset it",
+                 queues_name, queues);
 }
 
 /* No driver and no GPU are both answers, not failures. */
@@ -85,7 +84,7 @@ static cudaError_t count_gpus(int *n)
 {
     cudaError_t code;
 
-    ask_for_queues();
+    request_queues();
     *n = 0;
     code = cudaGetDeviceCount(n);
     if (code != cudaSuccess) {
@@ -103,20 +102,20 @@ int mds_cuda_count(void)
     return n;
 }
 
-static enum mds_rc fail(const char *what, cudaError_t code)
+static enum mds_rc fail_cuda(const char *what, cudaError_t code)
 {
     return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
 }
 
-static enum mds_rc check(const char *what, cudaError_t code)
+static enum mds_rc check_cuda(const char *what, cudaError_t code)
 {
-    return code == cudaSuccess ? MDS_OK : fail(what, code);
+    return code == cudaSuccess ? MDS_OK : fail_cuda(what, code);
 }
 
-/* For calls that cannot fail towards their caller. */
-static void note(struct mds_dev *dev, const char *what, cudaError_t code)
+/* Keep the first error, for calls that return none; copy_out and wait report it. */
+static void note_error(struct mds_dev *dev, const char *what, cudaError_t code)
 {
-    struct own *own = dev->own;
+    struct cuda_state *own = dev->own;
 
     if (code == cudaSuccess || own->failed != cudaSuccess)
         return;
@@ -141,7 +140,7 @@ static void name_gpus(int count, char *text, size_t size)
 
 /* Launchers may show each rank a GPU of its own; otherwise the ranks of a node take
  * them in order. */
-static enum mds_rc pick(int local_rank, int *out)
+static enum mds_rc pick_gpu(int local_rank, int *out)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int count;
@@ -186,12 +185,12 @@ static void describe_driver(char *text, size_t size)
         snprintf(text, size, "driver for CUDA %d.%d", known / 1000, known % 1000 / 10);
 }
 
-static enum mds_rc describe(struct mds_dev *dev, int gpu)
+static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
 {
     struct cudaDeviceProp prop;
     char memory[32], driver[64];
 
-    MDS_TRY(check("properties of the GPU", cudaGetDeviceProperties(&prop, gpu)));
+    MDS_TRY(check_cuda("properties of the GPU", cudaGetDeviceProperties(&prop, gpu)));
     if (prop.major < 7)
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
@@ -214,7 +213,7 @@ static enum mds_rc limit_memory(struct mds_dev *dev)
     size_t left = 0, total = 0;
     int64_t most;
 
-    MDS_TRY(check("free memory of the GPU", cudaMemGetInfo(&left, &total)));
+    MDS_TRY(check_cuda("free memory of the GPU", cudaMemGetInfo(&left, &total)));
     most = (int64_t)left - margin_bytes;
     if (most < 0)
         most = 0;
@@ -233,59 +232,59 @@ static void close_events(cudaEvent_t *e, int n)
 static enum mds_rc open_events(cudaEvent_t *e, int n)
 {
     for (int i = 0; i < n; i++)
-        MDS_TRY(
-            check("an event", cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming)));
+        MDS_TRY(check_cuda("an event",
+                           cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming)));
     return MDS_OK;
 }
 
-static void close_way(struct way *w)
+static void close_copy_stream(struct copy_stream *w)
 {
-    close_events(w->done, AT_ONCE);
+    close_events(w->done, MAX_COPIES);
     close_events(&w->ready, 1);
     if (w->stream)
         cudaStreamDestroy(w->stream);
 }
 
-static enum mds_rc open_way(struct way *w)
+static enum mds_rc open_copy_stream(struct copy_stream *w)
 {
-    MDS_TRY(check("a stream",
-                  cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
+    MDS_TRY(check_cuda("a stream",
+                       cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
     MDS_TRY(open_events(&w->ready, 1));
-    return open_events(w->done, AT_ONCE);
+    return open_events(w->done, MAX_COPIES);
 }
 
-static void close_own(struct own *own)
+static void close_state(struct cuda_state *own)
 {
-    close_way(&own->way[0]);
-    close_way(&own->way[1]);
-    close_events(own->used, TURNS);
+    close_copy_stream(&own->copy[0]);
+    close_copy_stream(&own->copy[1]);
+    close_events(own->used, STAGES);
     close_events(own->mark, 2);
     cudaFreeHost(own->staging);
     free(own);
 }
 
-static enum mds_rc open_own(struct own *own)
+static enum mds_rc open_state(struct cuda_state *own)
 {
-    MDS_TRY(check("pinned memory",
-                  cudaMallocHost((void **)&own->staging, (size_t)TURNS * TURN_BYTES)));
-    MDS_TRY(open_events(own->used, TURNS));
+    MDS_TRY(check_cuda("pinned memory", cudaMallocHost((void **)&own->staging,
+                                                       (size_t)STAGES * STAGE_BYTES)));
+    MDS_TRY(open_events(own->used, STAGES));
     MDS_TRY(open_events(own->mark, 2));
-    MDS_TRY(open_way(&own->way[0]));
-    return open_way(&own->way[1]);
+    MDS_TRY(open_copy_stream(&own->copy[0]));
+    return open_copy_stream(&own->copy[1]);
 }
 
 static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spec)
 {
     cudaStream_t stream = NULL;
-    struct own *own;
+    struct cuda_state *own;
     enum mds_rc rc;
     int gpu = 0;
 
-    MDS_TRY(pick(spec->local_rank, &gpu));
+    MDS_TRY(pick_gpu(spec->local_rank, &gpu));
     if (spec->local_rank == 0)
-        warn_of_few_queues();
-    MDS_TRY(check("choosing the GPU", cudaSetDevice(gpu)));
-    MDS_TRY(describe(dev, gpu));
+        warn_few_queues();
+    MDS_TRY(check_cuda("choosing the GPU", cudaSetDevice(gpu)));
+    MDS_TRY(describe_gpu(dev, gpu));
     if (mdsk_cuda_open())
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s; load the module of CUDA, or add the "
@@ -295,12 +294,12 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     own = mds_zalloc(1, sizeof *own);
     if (!own)
         return MDS_EMEM;
-    rc = open_own(own);
+    rc = open_state(own);
     if (!rc)
-        rc = check("a stream",
-                   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        rc = check_cuda("a stream",
+                        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (rc) {
-        close_own(own);
+        close_state(own);
         return rc;
     }
     dev->own = own;
@@ -314,7 +313,7 @@ static void cuda_close(struct mds_dev *dev)
 {
     cudaStreamSynchronize(dev->stream);
     cudaStreamDestroy(dev->stream);
-    close_own(dev->own);
+    close_state(dev->own);
 }
 
 static void *cuda_alloc(struct mds_dev *dev, int64_t bytes)
@@ -325,26 +324,28 @@ static void *cuda_alloc(struct mds_dev *dev, int64_t bytes)
         cudaGetLastError();
         return NULL;
     }
-    note(dev, "clearing memory", cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
+    note_error(dev, "clearing memory",
+               cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
     return p;
 }
 
 static void cuda_free(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)bytes;
-    note(dev, "giving memory back", cudaFree(p));
+    note_error(dev, "giving memory back", cudaFree(p));
 }
 
 static void cuda_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
-    note(dev, "clearing memory", cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
+    note_error(dev, "clearing memory",
+               cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
 }
 
 static void cuda_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    note(dev, "copying",
-         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
-                         dev->stream));
+    note_error(dev, "copying",
+               cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
+                               dev->stream));
 }
 
 static int cuda_owns(const struct mds_dev *dev, const void *p)
@@ -358,109 +359,110 @@ static int cuda_owns(const struct mds_dev *dev, const void *p)
 
 /* Until e is over.  It stands in a queue that may wait for a peer's message: if the
  * watch has that peer for lost, nothing is copied in any more, or waited for. */
-static void await(struct mds_dev *dev, cudaEvent_t e, const char *what)
+static void wait_for_event(struct mds_dev *dev, cudaEvent_t e, const char *what)
 {
-    struct own *own = dev->own;
-    struct mds_dev_patience p = {0};
+    struct cuda_state *own = dev->own;
+    struct mds_dev_poll p = {0};
     cudaError_t code = cudaSuccess;
     double begin = mds_clock_s();
 
     while (!own->ended && (code = cudaEventQuery(e)) == cudaErrorNotReady) {
-        own->ended = mds_dev_rest(dev, &p);
+        own->ended = mds_dev_poll_pause(dev, &p);
         if (own->ended)
             snprintf(own->why, sizeof own->why, "%s", mds_fail_text());
     }
     mds_profile_host_wait(dev, mds_clock_s() - begin);
     if (!own->ended)
-        note(dev, what, code);
+        note_error(dev, what, code);
 }
 
 static void cuda_launched(struct mds_dev *dev)
 {
-    struct own *own = dev->own;
-    cudaEvent_t *mark = &own->mark[own->launched / AHEAD % 2];
+    struct cuda_state *own = dev->own;
+    cudaEvent_t *mark = &own->mark[own->launched / MAX_AHEAD % 2];
 
-    if (++own->launched % AHEAD)
+    if (++own->launched % MAX_AHEAD)
         return;
-    await(dev, *mark, "something that was queued");
-    note(dev, "an event", cudaEventRecord(*mark, dev->stream));
+    wait_for_event(dev, *mark, "something that was queued");
+    note_error(dev, "an event", cudaEventRecord(*mark, dev->stream));
 }
 
 /* The piece goes to pinned memory now, and to the GPU in its turn. */
-static void copy_in_turn(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+static void copy_staged(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    struct own *own = dev->own;
-    char *stage = own->staging + (int64_t)own->turn * TURN_BYTES;
+    struct cuda_state *own = dev->own;
+    char *stage = own->staging + (int64_t)own->stage * STAGE_BYTES;
 
-    await(dev, own->used[own->turn], "waiting for a copy");
+    wait_for_event(dev, own->used[own->stage], "waiting for a copy");
     if (own->ended)
         return;
     memcpy(stage, from, (size_t)bytes);
-    note(
+    note_error(
         dev, "copying to the GPU",
         cudaMemcpyAsync(to, stage, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
-    note(dev, "an event", cudaEventRecord(own->used[own->turn], dev->stream));
-    own->turn = (own->turn + 1) % TURNS;
+    note_error(dev, "an event", cudaEventRecord(own->used[own->stage], dev->stream));
+    own->stage = (own->stage + 1) % STAGES;
 }
 
 static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    int64_t piece = TURN_BYTES;
+    int64_t piece = STAGE_BYTES;
 
     for (int64_t at = 0; at < bytes; at += piece)
-        copy_in_turn(dev, (char *)to + at, (const char *)from + at,
-                     bytes - at < piece ? bytes - at : piece);
+        copy_staged(dev, (char *)to + at, (const char *)from + at,
+                    bytes - at < piece ? bytes - at : piece);
 }
 
 /* Until all that was queued is done. */
 static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
-    const struct own *own = dev->own;
-    struct mds_dev_patience p = {0};
+    const struct cuda_state *own = dev->own;
+    struct mds_dev_poll p = {0};
     cudaError_t code;
 
     while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady)
-        MDS_TRY(mds_dev_rest(dev, &p));
-    note(dev, "something that was queued", code);
+        MDS_TRY(mds_dev_poll_pause(dev, &p));
+    note_error(dev, "something that was queued", code);
     if (own->ended)
         return mds_fail(own->ended, "%s", own->why);
-    return check(own->what, own->failed);
+    return check_cuda(own->what, own->failed);
 }
 
 static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
                                  int64_t bytes)
 {
-    struct own *own = dev->own;
+    struct cuda_state *own = dev->own;
 
-    note(dev, "copying from the GPU",
-         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
-    note(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
-    return check(own->what, own->failed);
+    note_error(
+        dev, "copying from the GPU",
+        cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
+    note_error(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
+    return check_cuda(own->what, own->failed);
 }
 
 /* ---- the profile ---- */
 
-static void cuda_take_instant(struct mds_dev *dev, struct mds_instant *t, void *stream)
+static void cuda_record_time(struct mds_dev *dev, struct mds_timestamp *t, void *stream)
 {
     cudaEvent_t event = t->event;
 
     if (!event)
-        note(dev, "an event", cudaEventCreate(&event));
+        note_error(dev, "an event", cudaEventCreate(&event));
     t->event = event;
-    note(dev, "an event", cudaEventRecord(event, stream ? stream : dev->stream));
+    note_error(dev, "an event", cudaEventRecord(event, stream ? stream : dev->stream));
 }
 
-static double cuda_between(struct mds_dev *dev, const struct mds_instant *a,
-                           const struct mds_instant *b)
+static double cuda_elapsed(struct mds_dev *dev, const struct mds_timestamp *a,
+                           const struct mds_timestamp *b)
 {
     float ms = 0;
 
-    note(dev, "an event", cudaEventSynchronize(b->event));
-    note(dev, "an event", cudaEventElapsedTime(&ms, a->event, b->event));
+    note_error(dev, "an event", cudaEventSynchronize(b->event));
+    note_error(dev, "an event", cudaEventElapsedTime(&ms, a->event, b->event));
     return ms * 1e-3;
 }
 
-static void cuda_free_instant(struct mds_dev *dev, struct mds_instant *t)
+static void cuda_free_time(struct mds_dev *dev, struct mds_timestamp *t)
 {
     (void)dev;
     if (t->event)
@@ -477,42 +479,43 @@ static void cuda_capture(struct mds_dev *dev, int on)
         cudaProfilerStop();
 }
 
-static void cuda_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
-                       const void *from, int64_t bytes)
+static void cuda_start_copy(struct mds_dev *dev, struct mds_dev_async_copy c, void *to,
+                            const void *from, int64_t bytes)
 {
-    struct way *w = &((struct own *)dev->own)->way[c.way];
+    struct copy_stream *w = &((struct cuda_state *)dev->own)->copy[c.direction];
     enum cudaMemcpyKind kind =
-        c.way == 0 ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+        c.direction == 0 ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
 
-    note(dev, "an event", cudaEventRecord(w->ready, dev->stream));
-    note(dev, "waiting to copy", cudaStreamWaitEvent(w->stream, w->ready, 0));
-    note(dev, "copying beside",
-         cudaMemcpyAsync(to, from, (size_t)bytes, kind, w->stream));
-    note(dev, "an event", cudaEventRecord(w->done[c.number % AT_ONCE], w->stream));
+    note_error(dev, "an event", cudaEventRecord(w->ready, dev->stream));
+    note_error(dev, "waiting to copy", cudaStreamWaitEvent(w->stream, w->ready, 0));
+    note_error(dev, "copying beside",
+               cudaMemcpyAsync(to, from, (size_t)bytes, kind, w->stream));
+    note_error(dev, "an event",
+               cudaEventRecord(w->done[c.number % MAX_COPIES], w->stream));
 }
 
-static void cuda_meet(struct mds_dev *dev, struct mds_dev_copying c)
+static void cuda_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy c)
 {
-    struct way *w = &((struct own *)dev->own)->way[c.way];
+    struct copy_stream *w = &((struct cuda_state *)dev->own)->copy[c.direction];
 
-    note(dev, "waiting for a copy",
-         cudaStreamWaitEvent(dev->stream, w->done[c.number % AT_ONCE], 0));
+    note_error(dev, "waiting for a copy",
+               cudaStreamWaitEvent(dev->stream, w->done[c.number % MAX_COPIES], 0));
 }
 
-static int cuda_copied(struct mds_dev *dev, struct mds_dev_copying c)
+static int cuda_copy_done(struct mds_dev *dev, struct mds_dev_async_copy c)
 {
-    struct way *w = &((struct own *)dev->own)->way[c.way];
-    cudaError_t code = cudaEventQuery(w->done[c.number % AT_ONCE]);
+    struct copy_stream *w = &((struct cuda_state *)dev->own)->copy[c.direction];
+    cudaError_t code = cudaEventQuery(w->done[c.number % MAX_COPIES]);
 
     if (code == cudaErrorNotReady)
         return 0;
-    note(dev, "copying beside", code);
+    note_error(dev, "copying beside", code);
     return 1;
 }
 
 const struct mds_dev_ops mds_dev_cuda = {
     .name = "cuda",
-    .beside = &mds_dev_pinned,
+    .host_ops = &mds_dev_pinned,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,
@@ -524,13 +527,13 @@ const struct mds_dev_ops mds_dev_cuda = {
     .copy_out = cuda_copy_out,
     .wait = cuda_wait,
     .launched = cuda_launched,
-    .take_instant = cuda_take_instant,
-    .between = cuda_between,
-    .free_instant = cuda_free_instant,
+    .record_time = cuda_record_time,
+    .elapsed = cuda_elapsed,
+    .free_time = cuda_free_time,
     .capture = cuda_capture,
-    .start = cuda_start,
-    .meet = cuda_meet,
-    .copied = cuda_copied,
+    .start_copy = cuda_start_copy,
+    .wait_copy = cuda_wait_copy,
+    .copy_done = cuda_copy_done,
 };
 
 #else

@@ -142,7 +142,7 @@ void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
     dev->watch = watch;
 }
 
-enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p)
+enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p)
 {
     const double pause_s = 0.1;
     double now = mds_clock_s();
@@ -192,19 +192,19 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
     return rc;
 }
 
-/* way as in mds_dev_copying.  Dry is charged for a copy that nobody makes: the host's
- * memory is not there either. */
-static struct mds_dev_copying start_copy(struct mds_dev *dev, int way, void *to,
-                                         const void *from, int64_t bytes)
+/* direction as in mds_dev_async_copy.  Dry is charged for a copy that nobody makes: the
+ * host's memory is not there either. */
+static struct mds_dev_async_copy start_copy(struct mds_dev *dev, int direction,
+                                            void *to, const void *from, int64_t bytes)
 {
-    struct mds_dev_copying c = {way, ++dev->copies[way]};
+    struct mds_dev_async_copy c = {direction, ++dev->copies[direction]};
 
-    charge_copy(dev, way == 0 ? MDS_OP_COPY_OUT : MDS_OP_COPY_IN, bytes);
+    charge_copy(dev, direction == 0 ? MDS_OP_COPY_OUT : MDS_OP_COPY_IN, bytes);
     if (!dev->kern)
         return c;
-    if (dev->ops->start)
-        dev->ops->start(dev, c, to, from, bytes);
-    else if (way == 0)
+    if (dev->ops->start_copy)
+        dev->ops->start_copy(dev, c, to, from, bytes);
+    else if (direction == 0)
         dev->ops->copy_out(dev, to, from, bytes);
     else
         dev->ops->copy_in(dev, to, from, bytes);
@@ -212,28 +212,28 @@ static struct mds_dev_copying start_copy(struct mds_dev *dev, int way, void *to,
     return c;
 }
 
-struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
-                                          const void *from, int64_t bytes)
+struct mds_dev_async_copy mds_dev_offload_start(struct mds_dev *dev, void *to_host,
+                                                const void *from, int64_t bytes)
 {
     return start_copy(dev, 0, to_host, from, bytes);
 }
 
-struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
-                                             const void *from_host, int64_t bytes)
+struct mds_dev_async_copy mds_dev_reload_start(struct mds_dev *dev, void *to,
+                                               const void *from_host, int64_t bytes)
 {
     return start_copy(dev, 1, to, from_host, bytes);
 }
 
-void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy)
+void mds_dev_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy copy)
 {
-    if (copy.number > 0 && dev->ops->meet && dev->kern)
-        dev->ops->meet(dev, copy);
+    if (copy.number > 0 && dev->ops->wait_copy && dev->kern)
+        dev->ops->wait_copy(dev, copy);
 }
 
-int mds_dev_copied(struct mds_dev *dev, struct mds_dev_copying copy)
+int mds_dev_copy_done(struct mds_dev *dev, struct mds_dev_async_copy copy)
 {
-    return copy.number == 0 || !dev->ops->copied || !dev->kern ||
-           dev->ops->copied(dev, copy);
+    return copy.number == 0 || !dev->ops->copy_done || !dev->kern ||
+           dev->ops->copy_done(dev, copy);
 }
 
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes)

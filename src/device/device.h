@@ -51,7 +51,7 @@ struct mds_dev_spec {
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
     int repeatable;       /* cuda: the same bits in every run, at some cost */
-    int beside;           /* not the device itself, but host memory for its copies:
+    int host_side;        /* not the device itself, but host memory for its copies:
                              pinned with cuda, else memory of the named device */
 };
 
@@ -78,13 +78,13 @@ void *mds_dev_stream(const struct mds_dev *dev);
 
 const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
 
-/* Around the launch of an operation: charge enters it in the ledger and, while a
- * profile is taken, begins its time; launched ends that. */
+/* Call charge before and launched after queueing an operation: charge adds it to the
+ * ledger and, if a profile is being taken, starts its timer; launched stops that. */
 void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
 void mds_dev_launched(struct mds_dev *dev);
 
-/* An operation's kernels take so much of a GPU by themselves: raises the ledger's
- * scratch_bytes. */
+/* An operation's kernels allocate this much GPU memory themselves: raises the ledger's
+ * scratch_bytes to it. */
 void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes);
 
 /* Zeroed memory, aligned to 256 bytes; for arenas only (device/arena.h), which do the
@@ -112,40 +112,41 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
 /* Wait until all that was queued is done; fails as copy_out does. */
 enum mds_rc mds_dev_wait(struct mds_dev *dev);
 
-/* Have `watch` called several times a second while copy_out, wait, rest, copy_in or
- * launched (for which the queue may be too long) wait; its failure ends the wait, and
- * is what they return; in the latter two, what copy_out and wait return from then on.
- * For comm/, which queues what may never end.  NULL: nobody watches. */
+/* Call `watch` several times a second while copy_out, wait, poll_pause, copy_in or
+ * launched (if the queue is too long) wait for the device.  If it fails, the wait ends
+ * with its error; copy_in and launched cannot return it, so later calls of copy_out and
+ * wait do.  For comm/, which queues operations that hang if a peer dies.  NULL: none.
+ */
 typedef enum mds_rc mds_dev_watch(void);
 void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch);
 
-/* For a loop that waits for the device: call it between two looks.  Sleeps a little,
- * and calls the watch when that is due.  p: zeroed where the wait begins. */
-struct mds_dev_patience {
+/* For a loop that polls the device: call it between two polls.  Sleeps briefly and
+ * calls the watch when due.  *p is zeroed before the first call. */
+struct mds_dev_poll {
     double begun, watched; /* mds_clock_s */
 };
-enum mds_rc mds_dev_rest(struct mds_dev *dev, struct mds_dev_patience *p);
+enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p);
 
-/* A copy that goes on beside what is queued; a zeroed struct: none. */
-struct mds_dev_copying {
-    int way;        /* 0: to the host, 1: from it; copies of a way keep their order */
+/* Handle of an asynchronous copy on a stream of its own; zeroed: no copy. */
+struct mds_dev_async_copy {
+    int direction;  /* 0: to the host, 1: from it; copies of a way keep their order */
     int64_t number; /* from 1 */
 };
 
-/* Copies between the device and host memory (save: to the host), beside what is queued:
- * the copy begins when all that is queued now is done, and what is queued after
- * mds_dev_meet begins when the copy is done.  Neither end may be used in between.
- * Copies of the two ways do not wait for each other: to restore what is being saved,
- * meet the save first. */
-struct mds_dev_copying mds_dev_save_start(struct mds_dev *dev, void *to_host,
-                                          const void *from, int64_t bytes);
-struct mds_dev_copying mds_dev_restore_start(struct mds_dev *dev, void *to,
-                                             const void *from_host, int64_t bytes);
-void mds_dev_meet(struct mds_dev *dev, struct mds_dev_copying copy);
+/* Copy between the device and host memory (offload: to the host; reload: back) on a
+ * stream of its own.  The copy begins when everything queued so far is done; operations
+ * queued after mds_dev_wait_copy begin when the copy is done.  Neither buffer may be
+ * used in between.  The two directions do not wait for each other: before reloading
+ * what is being offloaded, wait for the offload. */
+struct mds_dev_async_copy mds_dev_offload_start(struct mds_dev *dev, void *to_host,
+                                                const void *from, int64_t bytes);
+struct mds_dev_async_copy mds_dev_reload_start(struct mds_dev *dev, void *to,
+                                               const void *from_host, int64_t bytes);
+void mds_dev_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy copy);
 
-/* Whether the copy is done, so that the host may use its end of it.  A failed one
- * counts as done: mds_dev_wait and copy_out tell of it. */
-int mds_dev_copied(struct mds_dev *dev, struct mds_dev_copying copy);
+/* Whether the copy is done, so that the host may use its buffer.  A failed copy counts
+ * as done; mds_dev_wait and copy_out report the error. */
+int mds_dev_copy_done(struct mds_dev *dev, struct mds_dev_async_copy copy);
 
 /* Cores this process may run on. */
 int mds_host_cores(void);
@@ -156,9 +157,9 @@ int mds_host_cores(void);
 void *mds_host_map(int64_t bytes);
 void mds_host_unmap(void *p, int64_t bytes);
 
-/* Host memory that may still be taken, in bytes: the least of what the kernel calls
- * available and what this process's control groups leave, a job's for one.  What they
- * hold of files counts as left, as it goes when memory is wanted. */
+/* Available host memory in bytes: the smaller of the kernel's MemAvailable and what the
+ * limits of this process's control groups (of a batch job, for example) leave.  Page
+ * cache counts as available. */
 int64_t mds_host_memory_available(void);
 
 /* Memory this process has in use now, and the most it ever had; 0 if the system does
@@ -168,7 +169,7 @@ void mds_host_memory_used(int64_t *now, int64_t *peak);
 /* GPUs that this process may use; 0 also if the driver does not answer. */
 int mds_cuda_count(void);
 
-/* What the cuda library or kernel that failed last says of it; "" if none has. */
+/* Message of the CUDA library or kernel that failed last; "" if none has. */
 const char *mds_cuda_why(void);
 
 #endif

@@ -76,7 +76,7 @@ static const struct version {
      {"total_inactive_file ", "total_active_file "}},
 };
 
-static int64_t number_of(const char *folder, const char *file, const char *name)
+static int64_t read_number(const char *folder, const char *file, const char *name)
 {
     char path[PATH_SIZE + 64];
 
@@ -85,15 +85,15 @@ static int64_t number_of(const char *folder, const char *file, const char *name)
 }
 
 /* What one group leaves its members. */
-static int64_t left_in(const struct version *v, const char *folder)
+static int64_t left_in_group(const struct version *v, const char *folder)
 {
-    int64_t limit = number_of(folder, v->limit, "");
-    int64_t used = number_of(folder, v->used, "");
+    int64_t limit = read_number(folder, v->limit, "");
+    int64_t used = read_number(folder, v->used, "");
 
     if (limit < 0 || used < 0)
         return INT64_MAX;
     for (int i = 0; i < 2; i++) {
-        int64_t cached = number_of(folder, "memory.stat", v->cached[i]);
+        int64_t cached = read_number(folder, "memory.stat", v->cached[i]);
 
         used -= cached > 0 ? cached : 0;
     }
@@ -104,7 +104,8 @@ static int64_t left_in(const struct version *v, const char *folder)
 
 /* The same of a group and all that it is in.  What a container does not show of its
  * path is passed over. */
-static int64_t left_up_from(const struct version *v, const char *root, const char *path)
+static int64_t left_in_group_and_parents(const struct version *v, const char *root,
+                                         const char *path)
 {
     char folder[PATH_SIZE];
     int top = snprintf(folder, sizeof folder, "%s%s", root, v->mount);
@@ -114,7 +115,7 @@ static int64_t left_up_from(const struct version *v, const char *root, const cha
     if (n >= PATH_SIZE)
         return least;
     for (;;) {
-        int64_t left = left_in(v, folder);
+        int64_t left = left_in_group(v, folder);
         char *slash = strrchr(folder, '/');
 
         least = left < least ? left : least;
@@ -125,7 +126,7 @@ static int64_t left_up_from(const struct version *v, const char *root, const cha
 }
 
 /* What the groups of this process leave it. */
-static int64_t left_in_groups(const char *root)
+static int64_t left_in_own_groups(const char *root)
 {
     char line[PATH_SIZE];
     int64_t least = INT64_MAX;
@@ -144,7 +145,7 @@ static int64_t left_in_groups(const char *root)
 
             if (strncmp(controllers + 1, v->controllers, n) != 0)
                 continue;
-            left = left_up_from(v, root, path);
+            left = left_in_group_and_parents(v, root, path);
             least = left < least ? left : least;
         }
     }
@@ -156,7 +157,7 @@ static int64_t left_in_groups(const char *root)
 /* ---- memory of GPUs ---- */
 
 /* Free memory of NUMA node n if it has no cores, else 0. */
-static int64_t free_without_cores(const char *nodes, int n)
+static int64_t free_memory_without_cores(const char *nodes, int n)
 {
     char path[PATH_SIZE + 64], name[64];
     int64_t kib;
@@ -172,7 +173,7 @@ static int64_t free_without_cores(const char *nodes, int n)
 
 /* On a Grace Hopper GPUs' memory is NUMA nodes without cores, which the kernel counts
  * with the host's.  Other nodes without cores, as of a Xeon Max, are the host's. */
-static int64_t free_of_gpus(const char *root)
+static int64_t free_gpu_memory(const char *root)
 {
     char nodes[PATH_SIZE], path[PATH_SIZE];
     const struct dirent *e;
@@ -187,7 +188,7 @@ static int64_t free_of_gpus(const char *root)
     d = opendir(nodes);
     while (d && (e = readdir(d)))
         if (sscanf(e->d_name, "node%d", &n) == 1)
-            bytes += free_without_cores(nodes, n);
+            bytes += free_memory_without_cores(nodes, n);
     if (d)
         closedir(d);
     return bytes;
@@ -198,13 +199,13 @@ static int64_t free_of_gpus(const char *root)
 int64_t mds_host_memory_below(const char *root)
 {
     char path[PATH_SIZE];
-    int64_t kib, bytes, left = left_in_groups(root);
+    int64_t kib, bytes, left = left_in_own_groups(root);
 
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     kib = find_number(path, "MemAvailable:");
     bytes = kib >= 0 ? kib * 1024
                      : (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    bytes = mds_max(bytes - free_of_gpus(root), 0);
+    bytes = mds_max(bytes - free_gpu_memory(root), 0);
     return left < bytes ? left : bytes;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What device memory is for.  Every byte is taken under one of these names; the same
- * words head the memory table of a run and of a plan. */
+/* What device memory is used for.  Every byte is allocated under one of these tags,
+ * which are the rows of the memory tables. */
 #ifndef MDS_DEVICE_MEMORY_H
 #define MDS_DEVICE_MEMORY_H
 
@@ -10,11 +10,11 @@ enum mds_mem_tag {
     MDS_MEM_PARAM,
     MDS_MEM_GRAD,
     MDS_MEM_OPTIM,
-    MDS_MEM_ACT,  /* what backward needs of forward, and gradients of activations */
-    MDS_MEM_CKPT, /* kept so that the rest can be recomputed: layer inputs, attention */
-    MDS_MEM_WORK, /* scratch that one operation or layer leaves to the next */
+    MDS_MEM_ACT,  /* activations saved for backward, and activation gradients */
+    MDS_MEM_CKPT, /* activation checkpoints: saved to recompute the rest from */
+    MDS_MEM_WORK, /* scratch of one operation or layer */
     MDS_MEM_COMM,
-    MDS_MEM_SAVE, /* copies that are on their way to a checkpoint */
+    MDS_MEM_SAVE, /* copies being written to a checkpoint in the background */
     MDS_MEM_TAGS,
 };
 

@@ -13,41 +13,41 @@ struct mark {
     enum mds_profile_kind kind;
     int member, step;
     struct mdsk_cost cost;
-    struct mds_instant begin, end;
+    struct mds_timestamp begin, end;
 };
 
 struct mds_recorder {
-    struct mds_profile seen;   /* first: to destroy it frees the recorder */
-    struct mds_dev *dev;       /* borrowed */
-    int most;                  /* steps */
-    struct mds_instant *bound; /* [most + 1] */
-    struct mark *mark;         /* [MARKS] */
+    struct mds_profile seen;     /* first: to destroy it frees the recorder */
+    struct mds_dev *dev;         /* borrowed */
+    int most;                    /* steps */
+    struct mds_timestamp *bound; /* [most + 1] */
+    struct mark *mark;           /* [MARKS] */
     int marks;
     struct mark *open[MDS_PROFILE_KINDS];
 };
 
 /* ---- instants ---- */
 
-static void take_instant(struct mds_dev *dev, struct mds_instant *t, void *stream)
+static void record_time(struct mds_dev *dev, struct mds_timestamp *t, void *stream)
 {
-    if (dev->ops->take_instant)
-        dev->ops->take_instant(dev, t, stream);
+    if (dev->ops->record_time)
+        dev->ops->record_time(dev, t, stream);
     else
         t->host_s = mds_clock_s();
 }
 
-static double between(struct mds_dev *dev, const struct mds_instant *a,
-                      const struct mds_instant *b)
+static double elapsed(struct mds_dev *dev, const struct mds_timestamp *a,
+                      const struct mds_timestamp *b)
 {
-    if (dev->ops->between)
-        return dev->ops->between(dev, a, b);
+    if (dev->ops->elapsed)
+        return dev->ops->elapsed(dev, a, b);
     return b->host_s - a->host_s;
 }
 
-static void free_instant(struct mds_dev *dev, struct mds_instant *t)
+static void free_time(struct mds_dev *dev, struct mds_timestamp *t)
 {
-    if (dev->ops->free_instant)
-        dev->ops->free_instant(dev, t);
+    if (dev->ops->free_time)
+        dev->ops->free_time(dev, t);
 }
 
 /* Until all marks are made.  mds_dev_wait would add this to what the step waits for. */
@@ -94,7 +94,7 @@ static struct mds_profile_row *find_row(struct mds_profile *p, const struct mark
     return same;
 }
 
-static void add(struct mds_profile *p, const struct mark *m, double s)
+static void add_call(struct mds_profile *p, const struct mark *m, double s)
 {
     struct mds_profile_row *row = find_row(p, m);
 
@@ -106,7 +106,7 @@ static void add(struct mds_profile *p, const struct mark *m, double s)
 }
 
 /* Read all marks but those that are open, which stay. */
-static void harvest(struct mds_recorder *r)
+static void read_marks(struct mds_recorder *r)
 {
     int kept = 0;
 
@@ -123,7 +123,7 @@ static void harvest(struct mds_recorder *r)
             kept++;
             continue;
         }
-        add(&r->seen, m, between(r->dev, &m->begin, &m->end));
+        add_call(&r->seen, m, elapsed(r->dev, &m->begin, &m->end));
     }
     r->marks = kept;
 }
@@ -133,7 +133,7 @@ static void finish_steps(struct mds_recorder *r)
     for (int i = 0; i < r->seen.steps; i++) {
         struct mds_profile_step *s = &r->seen.step[i];
 
-        s->total_s = between(r->dev, &r->bound[i], &r->bound[i + 1]);
+        s->total_s = elapsed(r->dev, &r->bound[i], &r->bound[i + 1]);
         s->idle_s = s->total_s - s->compute_s - s->copy_s - s->wait_s;
     }
 }
@@ -149,14 +149,14 @@ void mds_profile_begin(struct mds_dev *dev, enum mds_profile_kind kind, int memb
     if (!r || r->seen.steps == r->most || r->open[kind])
         return;
     if (r->marks == MARKS)
-        harvest(r);
+        read_marks(r);
     m = &r->mark[r->marks++];
     m->kind = kind;
     m->member = member;
     m->step = r->seen.steps;
     m->cost = cost;
     r->open[kind] = m;
-    take_instant(dev, &m->begin, stream);
+    record_time(dev, &m->begin, stream);
 }
 
 void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stream)
@@ -165,7 +165,7 @@ void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stre
 
     if (!r || !r->open[kind])
         return;
-    take_instant(dev, &r->open[kind]->end, stream);
+    record_time(dev, &r->open[kind]->end, stream);
     r->open[kind] = NULL;
 }
 
@@ -175,7 +175,8 @@ void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member
     struct mds_recorder *r = dev->recorder;
 
     if (r && r->seen.steps < r->most)
-        add(&r->seen,
+        add_call(
+            &r->seen,
             &(struct mark){
                 .kind = kind, .member = member, .step = r->seen.steps, .cost = cost},
             s);
@@ -194,11 +195,11 @@ void mds_profile_host_wait(struct mds_dev *dev, double s)
 static void destroy_recorder(struct mds_recorder *r)
 {
     for (int i = 0; r->mark && i < MARKS; i++) {
-        free_instant(r->dev, &r->mark[i].begin);
-        free_instant(r->dev, &r->mark[i].end);
+        free_time(r->dev, &r->mark[i].begin);
+        free_time(r->dev, &r->mark[i].end);
     }
     for (int i = 0; r->bound && i <= r->most; i++)
-        free_instant(r->dev, &r->bound[i]);
+        free_time(r->dev, &r->bound[i]);
     free(r->mark);
     free(r->bound);
     r->mark = NULL;
@@ -228,7 +229,7 @@ enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
     dev->recorder = r;
     if (dev->ops->capture)
         dev->ops->capture(dev, 1);
-    take_instant(dev, &r->bound[0], NULL);
+    record_time(dev, &r->bound[0], NULL);
     return MDS_OK;
 }
 
@@ -237,7 +238,7 @@ void mds_profile_step(struct mds_dev *dev)
     struct mds_recorder *r = dev->recorder;
 
     if (r && r->seen.steps < r->most)
-        take_instant(dev, &r->bound[++r->seen.steps], NULL);
+        record_time(dev, &r->bound[++r->seen.steps], NULL);
 }
 
 enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
@@ -250,7 +251,7 @@ enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
     dev->recorder = NULL;
     rc = wait_for_marks(dev);
     if (!rc) {
-        harvest(r);
+        read_marks(r);
         finish_steps(r);
     }
     if (dev->ops->capture)

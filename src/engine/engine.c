@@ -18,8 +18,8 @@ static enum mdsk_dtype dtype_of(const struct mds_config *c)
 
 /* ---- model ---- */
 
-static enum mds_rc find_piece(const struct mds_engine *e, int chunk,
-                              struct mds_gpt_piece *out)
+static enum mds_rc find_model_chunk(const struct mds_engine *e, int chunk,
+                                    struct mds_gpt_piece *out)
 {
     const struct mds_groups *g = e->groups;
 
@@ -27,7 +27,7 @@ static enum mds_rc find_piece(const struct mds_engine *e, int chunk,
     out->is_last = mds_groups_last_stage(g) && chunk == e->pieces - 1;
     return mds_pipe_layers(
         (int)e->config->model.layers, mds_groups_size(g, MDS_AXIS_PIPELINE), e->pieces,
-        mds_groups_place(g, MDS_AXIS_PIPELINE), chunk, &out->first_layer, &out->layers);
+        mds_groups_rank(g, MDS_AXIS_PIPELINE), chunk, &out->first_layer, &out->layers);
 }
 
 static enum mds_rc build_model(struct mds_engine *e)
@@ -43,7 +43,7 @@ static enum mds_rc build_model(struct mds_engine *e)
     enum mds_rc rc = pieces ? MDS_OK : MDS_EMEM;
 
     for (int i = 0; !rc && i < e->pieces; i++)
-        rc = find_piece(e, i, &pieces[i]);
+        rc = find_model_chunk(e, i, &pieces[i]);
     if (!rc)
         rc = mds_params_create(dtype_of(e->config), &e->params);
     spec.params = e->params;
@@ -55,7 +55,7 @@ static enum mds_rc build_model(struct mds_engine *e)
     return rc;
 }
 
-static int count_pieces(const struct mds_config *c)
+static int count_model_chunks(const struct mds_config *c)
 {
     return c->parallel.virtual_stages > 1 ? (int)c->parallel.virtual_stages : 1;
 }
@@ -65,7 +65,7 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    struct mds_params **out)
 {
     struct mds_engine e = {
-        .config = config, .groups = groups, .pieces = count_pieces(config)};
+        .config = config, .groups = groups, .pieces = count_model_chunks(config)};
     enum mds_rc rc = build_model(&e);
 
     mds_gpt_step_destroy(e.gpt_step);
@@ -85,7 +85,7 @@ static enum mds_rc build_pipeline(struct mds_engine *e, int forward_only,
     const struct mds_batch_config *b = &e->config->batch;
     struct mds_schedule_spec s = {
         .stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE),
-        .stage = mds_groups_place(e->groups, MDS_AXIS_PIPELINE),
+        .stage = mds_groups_rank(e->groups, MDS_AXIS_PIPELINE),
         .chunks = e->pieces,
         .micro_batches = (int)b->accumulation,
         .forward_only = forward_only};
@@ -106,7 +106,7 @@ static void destroy_pipeline(struct pipeline *p)
 
 /* ---- memory ---- */
 
-static enum mds_rc take_batch(struct mds_engine *e)
+static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
     const struct mds_batch_config *b = &e->config->batch;
@@ -167,7 +167,7 @@ int64_t mds_engine_save_bytes(const struct mds_engine *e)
     return 3 * elements * (int64_t)sizeof(float);
 }
 
-static enum mds_rc take_copy(struct mds_engine *e)
+static enum mds_rc alloc_save_copy(struct mds_engine *e)
 {
     const struct mds_checkpoint_config *c = &e->config->checkpoint;
     int64_t bytes = mds_engine_save_bytes(e);
@@ -178,7 +178,8 @@ static enum mds_rc take_copy(struct mds_engine *e)
     return mds_arena_take(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
-static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spec)
+static enum mds_rc build_engine(struct mds_engine *e,
+                                const struct mds_engine_spec *spec)
 {
     const struct mds_engine_need *need = spec->need;
 
@@ -190,8 +191,8 @@ static enum mds_rc build(struct mds_engine *e, const struct mds_engine_spec *spe
     if (mds_act_uses_host(&e->config->train.act))
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
-    MDS_TRY(take_copy(e));
-    MDS_TRY(take_batch(e));
+    MDS_TRY(alloc_save_copy(e));
+    MDS_TRY(alloc_batch(e));
     MDS_TRY(build_pipeline(e, 0, &e->train));
     MDS_TRY(build_pipeline(e, 1, &e->eval));
     e->scale = mds_loss_scale_start(&e->config->train);
@@ -210,8 +211,8 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
     e->dev = spec->dev;
     e->host_dev = spec->host;
     e->groups = spec->groups;
-    e->pieces = count_pieces(spec->config);
-    rc = build(e, spec);
+    e->pieces = count_model_chunks(spec->config);
+    rc = build_engine(e, spec);
     if (rc)
         mds_engine_destroy(e);
     else

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One rank's training step: model, pipeline, optimizer and the groups of ranks,
- * introduced to each other.
+/* One rank's training step: connects model, pipeline, optimizer and groups of ranks.
  *
  *     backward (all micro-batches, gradients summed over ranks, read-back)  ->  update
  *
@@ -31,7 +30,7 @@ struct mds_engine_need {
     int64_t whole_bytes;           /* as mds_engine_whole_bytes has it */
     int64_t attention_bytes; /* working memory of attention's kernels: on GPUs, and of
                                 the plain one everywhere */
-    int64_t beside_bytes;    /* GPU memory that NCCL and attention's kernels take */
+    int64_t overhead_bytes;  /* GPU memory that NCCL and attention allocate */
 };
 
 struct mds_engine_spec {
@@ -132,11 +131,11 @@ enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_de
 /* What a run with this configuration needs on rank `rank` of `world`, per_node of them
  * on a node: measured by one step, and one evaluation if there are any, on a dry
  * device.  rehearse: the same with a dry device and dry groups of the caller's, in
- * whose ledgers the step is left; it does not set need->beside_bytes. */
+ * whose ledgers the step is left; it does not set need->overhead_bytes. */
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
                                int per_node, struct mds_engine_need *need);
-enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
-                                const struct mds_groups *groups,
-                                struct mds_engine_need *need);
+enum mds_rc mds_engine_dry_run(const struct mds_config *config, struct mds_dev *dry,
+                               const struct mds_groups *groups,
+                               struct mds_engine_need *need);
 
 #endif

@@ -43,15 +43,15 @@ struct gather {
 };
 
 /* Of these, in elements. */
-struct room {
+struct buffer_sizes {
     int64_t values, shares, whole;
 };
 
 /* The first stage that has the parameter; id -1: this one does not. */
-static enum mds_rc find_stage(const struct mds_engine *e, int id, int *stage)
+static enum mds_rc stage_of_param(const struct mds_engine *e, int id, int *stage)
 {
     int stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE);
-    double vote = id >= 0 ? stages - mds_groups_place(e->groups, MDS_AXIS_PIPELINE) : 0;
+    double vote = id >= 0 ? stages - mds_groups_rank(e->groups, MDS_AXIS_PIPELINE) : 0;
 
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXIS_PIPELINE), &vote, 1,
                                     MDS_COMM_MAX));
@@ -73,7 +73,7 @@ static void assemble(const struct gather *g, const struct mds_param *p)
     }
 }
 
-static enum mds_rc gather_here(struct gather *g, int id)
+static enum mds_rc gather_param(struct gather *g, int id)
 {
     const struct mds_param *p = mds_params_get(g->e->params, id);
     const struct mds_param_unit *u = mds_params_unit(g->e->params, p->unit);
@@ -93,10 +93,10 @@ static enum mds_rc gather_here(struct gather *g, int id)
 }
 
 /* g->whole from the stage that has it to the first. */
-static enum mds_rc hand_over(const struct gather *g, int stage, int64_t bytes)
+static enum mds_rc send_to_rank0(const struct gather *g, int stage, int64_t bytes)
 {
     struct mds_comm *pipe = mds_group(g->e->groups, MDS_AXIS_PIPELINE);
-    int here = mds_groups_place(g->e->groups, MDS_AXIS_PIPELINE);
+    int here = mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE);
     struct mds_comm_p2p req = {0};
 
     if (stage == 0 || (here != 0 && here != stage))
@@ -128,11 +128,12 @@ static int64_t largest_param(const struct mds_params *ps)
     return n;
 }
 
-static struct room room_for(const struct mds_engine *e, const struct mds_params *whole)
+static struct buffer_sizes sizes_for(const struct mds_engine *e,
+                                     const struct mds_params *whole)
 {
     int64_t param = largest_param(whole);
 
-    return (struct room){
+    return (struct buffer_sizes){
         .values = largest_unit(e->params),
         .shares = mds_groups_size(e->groups, MDS_AXIS_TENSOR) > 1 ? param : 0,
         .whole = param};
@@ -141,33 +142,33 @@ static struct room room_for(const struct mds_engine *e, const struct mds_params 
 enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
 {
     struct mds_params *whole = NULL;
-    struct room n;
+    struct buffer_sizes n;
 
     *bytes = 0;
     if (!e->config->output.export_weights && !e->config->output.trace_dir)
         return MDS_OK;
     MDS_TRY(mds_engine_whole_params(e->config, &whole));
-    n = room_for(e, whole);
+    n = sizes_for(e, whole);
     mds_params_destroy(whole);
     *bytes = (n.values + n.shares + n.whole) * (int64_t)sizeof(float);
     return MDS_OK;
 }
 
-static enum mds_rc each(struct gather *g, const struct mds_params *whole,
-                        enum mds_rc (*take)(void *ctx, const struct mds_param *p,
-                                            const float *values),
-                        void *ctx)
+static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
+                               enum mds_rc (*take)(void *ctx, const struct mds_param *p,
+                                                   const float *values),
+                               void *ctx)
 {
-    int first = mds_groups_place(g->e->groups, MDS_AXES_ALL) == 0;
+    int first = mds_groups_rank(g->e->groups, MDS_AXES_ALL) == 0;
 
     for (int i = 0; i < mds_params_n(whole); i++) {
         const struct mds_param *p = mds_params_get(whole, i);
         int id = mds_params_find(g->e->params, p->spec.name), stage;
 
-        MDS_TRY(find_stage(g->e, id, &stage));
-        if (stage == mds_groups_place(g->e->groups, MDS_AXIS_PIPELINE))
-            MDS_TRY(gather_here(g, id));
-        MDS_TRY(hand_over(g, stage, p->count * (int64_t)sizeof *g->whole));
+        MDS_TRY(stage_of_param(g->e, id, &stage));
+        if (stage == mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE))
+            MDS_TRY(gather_param(g, id));
+        MDS_TRY(send_to_rank0(g, stage, p->count * (int64_t)sizeof *g->whole));
         if (first)
             MDS_TRY(take(ctx, p, g->whole));
     }
@@ -182,18 +183,18 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
 {
     struct gather g = {.e = e, .what = what, .unit = -1};
     struct mds_params *whole = NULL;
-    struct room n;
+    struct buffer_sizes n;
     enum mds_rc rc;
 
     MDS_TRY(mds_engine_whole_params(e->config, &whole));
-    n = room_for(e, whole);
+    n = sizes_for(e, whole);
     g.values = mds_zalloc((size_t)n.values, sizeof *g.values);
     g.whole = mds_zalloc((size_t)n.whole, sizeof *g.whole);
     if (n.shares > 0)
         g.shares = mds_zalloc((size_t)n.shares, sizeof *g.shares);
     rc = g.values && g.whole && (g.shares || !n.shares) ? MDS_OK : MDS_EMEM;
     if (!rc)
-        rc = each(&g, whole, take, ctx);
+        rc = gather_each(&g, whole, take, ctx);
     free(g.values);
     free(g.shares);
     free(g.whole);

@@ -3,7 +3,7 @@
 #include "engine/internal.h"
 
 /* One step and one evaluation, as far as the run makes them. */
-static enum mds_rc rehearse(struct mds_engine *e)
+static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;
     double sum = 0, count = 0;
@@ -36,9 +36,9 @@ enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_de
     return mds_engine_create(&spec, out);
 }
 
-enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev *dry,
-                                const struct mds_groups *groups,
-                                struct mds_engine_need *need)
+enum mds_rc mds_engine_dry_run(const struct mds_config *config, struct mds_dev *dry,
+                               const struct mds_groups *groups,
+                               struct mds_engine_need *need)
 {
     const struct mds_dev_spec host_spec = {.name = "dry"};
     struct mds_engine *e = NULL;
@@ -49,7 +49,7 @@ enum mds_rc mds_engine_rehearse(const struct mds_config *config, struct mds_dev 
     MDS_TRY(mds_dev_create(&host_spec, &host));
     rc = mds_engine_create_dry(config, dry, host, groups, &e);
     if (!rc)
-        rc = rehearse(e);
+        rc = run_dry_step(e);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc)
@@ -80,9 +80,9 @@ enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int r
     MDS_TRY(mds_dev_create(&spec, &dev));
     rc = mds_groups_create(&config->parallel, world, rank, NULL, &groups);
     if (!rc)
-        rc = mds_engine_rehearse(config, dev, &groups, need);
+        rc = mds_engine_dry_run(config, dev, &groups, need);
     if (!rc)
-        need->beside_bytes =
+        need->overhead_bytes =
             mds_groups_nccl_bytes(&groups, per_node, MDS_COMM_CHANNELS) +
             need->attention_bytes;
     mds_groups_fini(&groups);

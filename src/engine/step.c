@@ -11,8 +11,8 @@
 
 /* This rank's tokens of a micro-batch's rows [B, S+1], into e->staged [tokens, B];
  * shift 1: the targets, one token further on. */
-static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t *rows,
-                  int shift)
+static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
+                         const int32_t *rows, int shift)
 {
     int64_t row = e->config->model.seq_length + 1, at = 0;
 
@@ -24,23 +24,24 @@ static void stage(struct mds_engine *e, const struct mds_par *par, const int32_t
 
 /* Those of micro-batch i to the device.  On a dry one only the copy is charged: a plan
  * makes thousands of steps of long sequences. */
-static void load(struct mds_engine *e, const struct mds_par *par, const int32_t *token,
-                 int64_t i, int shift, int32_t *to)
+static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
+                             const int32_t *token, int64_t i, int shift, int32_t *to)
 {
     if (mds_dev_kernels(e->dev))
-        stage(e, par, token + i * par->B * (e->config->model.seq_length + 1), shift);
+        stage_tokens(e, par, token + i * par->B * (e->config->model.seq_length + 1),
+                     shift);
     mds_dev_copy_in(e->dev, to, e->staged, e->tokens_here * (int64_t)sizeof *to);
 }
 
-static void load_all(struct mds_engine *e, const int32_t *token)
+static void load_batch(struct mds_engine *e, const int32_t *token)
 {
     const struct mds_batch_config *b = &e->config->batch;
     struct mds_par par = {.groups = e->groups};
 
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
     for (int64_t i = 0; i < b->accumulation; i++) {
-        load(e, &par, token, i, 0, e->token + i * e->tokens_here);
-        load(e, &par, token, i, 1, e->target + i * e->tokens_here);
+        load_micro_batch(e, &par, token, i, 0, e->token + i * e->tokens_here);
+        load_micro_batch(e, &par, token, i, 1, e->target + i * e->tokens_here);
     }
 }
 
@@ -61,8 +62,8 @@ static int is_last_pass(const struct mds_engine *e, int micro_batch)
 
 /* The model's last piece (out is NULL) forms the gradients of the loss in its forward,
  * which thus begins the backward pass. */
-static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in,
-                           void *out)
+static enum mds_rc forward_chunk(void *ctx, int micro_batch, int chunk, const void *in,
+                                 void *out)
 {
     struct mds_engine *e = ctx;
     const struct pipeline *p = e->training ? &e->train : &e->eval;
@@ -78,8 +79,8 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
     return MDS_OK;
 }
 
-static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d_out,
-                            void *d_in)
+static enum mds_rc backward_chunk(void *ctx, int micro_batch, int chunk,
+                                  const void *d_out, void *d_in)
 {
     struct mds_engine *e = ctx;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
@@ -98,7 +99,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
     const struct mds_config *c = e->config;
     double tokens = (double)c->batch.global * (double)c->model.seq_length;
     struct mds_arena_mark mark = mds_arena_mark(&e->step);
-    struct mds_pipe_stage stage = {e, forward, backward};
+    struct mds_pipe_stage stage = {e, forward_chunk, backward_chunk};
     struct mds_gpt_run run = {.dev = e->dev,
                               .arena = &e->step,
                               .host = e->host.dev ? &e->host : NULL,
@@ -132,12 +133,12 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
     MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
     sums[0] = sums[1] = sums[2] = 0;
     if (mds_groups_last_stage(e->groups) &&
-        mds_groups_place(e->groups, MDS_AXIS_TENSOR) == 0) {
+        mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0) {
         sums[0] = s.loss.sum;
         sums[1] = s.loss.count;
     }
     if (mds_zero_is_sharded(e->zero) ||
-        mds_groups_place(e->groups, mds_params_sum_axes(e->params)) == 0)
+        mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) == 0)
         sums[2] = s.grad_squares;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
                                     MDS_COMM_SUM));
@@ -167,7 +168,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
 
     e->training = 1;
     e->first_sample = first_sample;
-    load_all(e, token);
+    load_batch(e, token);
     MDS_TRY(mds_zero_step_begin(e->zero));
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
@@ -205,7 +206,7 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *
 
     e->training = 0;
     e->first_sample = 0;
-    load_all(e, token);
+    load_batch(e, token);
     MDS_TRY(run_pipeline(e, &e->eval, 0));
     MDS_TRY(read_back(e, sums));
     *sum += sums[0];

@@ -127,11 +127,11 @@ static int64_t parts_of(const struct context *t)
 }
 
 /* Tokens of a part of a tile, among those that this rank has in products. */
-static struct mds_stretch tokens_of(const struct context *t, int64_t part)
+static struct mds_token_range tokens_of(const struct context *t, int64_t part)
 {
     int64_t B = t->par.B, slice = mds_par_slice_rows(t->all);
 
-    return (struct mds_stretch){(part * slice + t->row) / B, t->part / B};
+    return (struct mds_token_range){(part * slice + t->row) / B, t->part / B};
 }
 
 enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
@@ -205,8 +205,9 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
                          .row_bytes = width * (int64_t)mdsk_dtype_size(c->par.dtype)};
     mds_gpt_tile(c, 0, 1, &t);
     if (mds_gpt_is_chunked(c))
-        return mds_window_open(&c->par, whole, mds_par_rows(&c->par) * v->row_bytes,
-                               t.part * v->row_bytes, 2, &v->window);
+        return mds_multibuffer_open(&c->par, whole,
+                                    mds_par_rows(&c->par) * v->row_bytes,
+                                    t.part * v->row_bytes, 2, &v->window);
     if (!has_ulysses(c))
         return MDS_OK;
     return mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->tile);
@@ -214,7 +215,7 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
 
 static int64_t window_piece(const struct context *t, const struct o_rows *v)
 {
-    return t->row * v->row_bytes / v->window.piece_bytes;
+    return t->row * v->row_bytes / v->window.chunk_bytes;
 }
 
 static void *part_at(const struct context *t, const struct o_rows *v, int64_t part)
@@ -226,8 +227,8 @@ enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void 
 {
     *rows = v->whole;
     if (mds_gpt_is_chunked(t)) {
-        *rows = mds_window_get(&v->window, window_piece(t, v));
-        mds_window_bring(&v->window, window_piece(t, v) + 1);
+        *rows = mds_multibuffer_get(&v->window, window_piece(t, v));
+        mds_multibuffer_prefetch(&v->window, window_piece(t, v) + 1);
     }
     if (!v->tile)
         return MDS_OK;
@@ -242,14 +243,14 @@ void *mds_gpt_o_fill(const struct context *t, struct o_rows *v)
 {
     if (v->tile)
         return v->tile;
-    return mds_gpt_is_chunked(t) ? mds_window_fill(&v->window, window_piece(t, v))
+    return mds_gpt_is_chunked(t) ? mds_multibuffer_fill(&v->window, window_piece(t, v))
                                  : v->whole;
 }
 
 enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
 {
     if (mds_gpt_is_chunked(t))
-        mds_window_put(&v->window);
+        mds_multibuffer_offload(&v->window);
     for (int64_t i = 0; v->tile && i < parts_of(t); i++)
         MDS_TRY(mds_attention_put_o(t->all, &v->a, tokens_of(t, i), part_at(t, v, i),
                                     v->whole));
@@ -259,7 +260,7 @@ enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
 void mds_gpt_o_close(const struct context *c, struct o_rows *v)
 {
     if (mds_gpt_is_chunked(c))
-        mds_window_close(&v->window);
+        mds_multibuffer_close(&v->window);
 }
 
 /* ---- products: what a span makes is sent while others are made ---- */
@@ -270,14 +271,15 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
     const struct mds_par *p = &t->par;
     const struct linear_ids *l = &id->qkv;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in;
+    struct mds_tp_handle in;
     struct span s;
 
-    MDS_TRY(mds_tp_enter_start(p, x, l->in, &in));
-    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_enter_rows(p, at), &s); at += s.n) {
+    MDS_TRY(mds_tp_gather_start(p, x, l->in, &in));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
+         at += s.n) {
         void *rows = mds_par_at(p, qkv, s.whole * l->out);
 
-        MDS_TRY(mds_tp_enter_wait(p, &in, at + s.n));
+        MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
         MDS_TRY(
             mds_gpt_linear_fwd(t, l, s.n, 0, mds_par_at(p, in.rows, at * l->in), rows));
         MDS_TRY(mds_gpt_head_norms_fwd(t, id, saved, &s, rows));
@@ -287,16 +289,17 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
 }
 
 static enum mds_rc qkv_bwd_input(const struct context *t, const struct linear_ids *l,
-                                 const void *dqkv, struct mds_tp_flow *dx)
+                                 const void *dqkv, struct mds_tp_handle *dx)
 {
     const struct mds_par *p = &t->par;
     struct span s;
 
-    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_leave_rows(p, at), &s); at += s.n) {
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_reduce_rows(p, at), &s);
+         at += s.n) {
         MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n,
                                          mds_par_at(p, dqkv, s.whole * l->out),
                                          mds_par_at(p, dx->rows, at * l->in)));
-        MDS_TRY(mds_tp_leave_start(p, dx, at + s.n));
+        MDS_TRY(mds_tp_reduce_start(p, dx, at + s.n));
     }
     return MDS_OK;
 }
@@ -316,7 +319,7 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
 
 static enum mds_rc head_norms_bwd(const struct context *t,
                                   const struct attention_ids *id,
-                                  const struct saved *saved, struct mds_tp_flow *x,
+                                  const struct saved *saved, struct mds_tp_handle *x,
                                   void *dqkv)
 {
     const struct mds_par *p = &t->par;
@@ -325,7 +328,7 @@ static enum mds_rc head_norms_bwd(const struct context *t,
     struct span s;
 
     if (R > 0 && !saved->at[SAVED_QK])
-        MDS_TRY(mds_tp_enter_wait(p, x, R));
+        MDS_TRY(mds_tp_gather_wait(p, x, R));
     for (int64_t at = 0; at < R && mds_gpt_span(t, at, R - at, &s); at += s.n)
         MDS_TRY(mds_gpt_head_norms_bwd(t, id, saved, &s,
                                        mds_par_at(p, x->rows, at * l->in),
@@ -339,15 +342,15 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
 {
     const struct mds_par *p = &t->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in, out;
+    struct mds_tp_handle in, out;
 
-    MDS_TRY(mds_tp_enter_start(p, x, id->qkv.in, &in));
-    MDS_TRY(mds_tp_leave_open(p, dx, id->qkv.in, &out));
+    MDS_TRY(mds_tp_gather_start(p, x, id->qkv.in, &in));
+    MDS_TRY(mds_tp_reduce_open(p, dx, id->qkv.in, &out));
     MDS_TRY(head_norms_bwd(t, id, s, &in, dqkv));
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, &out));
-    MDS_TRY(mds_tp_enter_wait(p, &in, mds_par_rows(p)));
+    MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
     MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));
-    MDS_TRY(mds_tp_leave_wait(&out));
+    MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -358,16 +361,17 @@ enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids 
     const struct mds_par *p = &t->par;
     const struct linear_ids *l = &id->out;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow out;
+    struct mds_tp_handle out;
     struct span s;
 
-    MDS_TRY(mds_tp_leave_open(p, y, l->out, &out));
-    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_leave_rows(p, at), &s); at += s.n) {
+    MDS_TRY(mds_tp_reduce_open(p, y, l->out, &out));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_reduce_rows(p, at), &s);
+         at += s.n) {
         MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 1, mds_par_at(p, o, s.whole * l->in),
                                    mds_par_at(p, out.rows, at * l->out)));
-        MDS_TRY(mds_tp_leave_start(p, &out, at + s.n));
+        MDS_TRY(mds_tp_reduce_start(p, &out, at + s.n));
     }
-    MDS_TRY(mds_tp_leave_wait(&out));
+    MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -378,14 +382,15 @@ enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids 
     const struct mds_par *p = &t->par;
     const struct linear_ids *l = &id->out;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in;
+    struct mds_tp_handle in;
     struct span s;
 
-    MDS_TRY(mds_tp_enter_start(p, dy, l->out, &in));
-    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_enter_rows(p, at), &s); at += s.n) {
+    MDS_TRY(mds_tp_gather_start(p, dy, l->out, &in));
+    for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
+         at += s.n) {
         const void *rows = mds_par_at(p, in.rows, at * l->out);
 
-        MDS_TRY(mds_tp_enter_wait(p, &in, at + s.n));
+        MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
         MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, o, s.whole * l->in),
                                           rows));
         MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, rows,

@@ -186,16 +186,16 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
 {
     struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     void *input = mds_gpt_block_input(w, s);
-    struct mds_dev_copying saving;
+    struct mds_dev_async_copy saving;
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
     MDS_TRY(attention_inputs(c, id, w, s, x, input, b.qkv));
     MDS_TRY(mds_saved_put_x(c, s, input, &saving));
-    mds_dev_meet(c->par.dev,
-                 w->o_copy); /* of the block before, from the same buffers */
+    mds_dev_wait_copy(c->par.dev,
+                      w->o_copy); /* of the block before, from the same buffers */
     MDS_TRY(mds_gpt_attend(c, id, w, &b));
     w->o_copy = mds_saved_put_o(c, s, b.o, b.lse);
-    mds_dev_meet(c->par.dev, saving); /* y may be input */
+    mds_dev_wait_copy(c->par.dev, saving); /* y may be input */
     y = s->at[SAVED_X1] ? s->at[SAVED_X1] : y;
     MDS_TRY(second_halves(c, id, w, s, b.o, input, y));
     *x = (struct stream){y, w->branch};
@@ -329,7 +329,7 @@ static enum mds_rc attention_again(const struct context *c, const struct block_i
         MDS_TRY(mds_gpt_head_norms_keep(c, &id->attention, s));
     }
     MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
-    mds_dev_meet(c->par.dev, w->o_copy);
+    mds_dev_wait_copy(c->par.dev, w->o_copy);
     if (s->at[SAVED_O] || s->away[SAVED_O])
         return MDS_OK;
     return mds_gpt_attend(c, id, w, b);

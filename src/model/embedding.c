@@ -49,7 +49,7 @@ static struct mds_embedding embedding_of(const struct context *c, int backward)
 {
     const struct embedding_ids *id = &c->g->embedding;
     const struct mds_param *word = mds_params_get(c->g->ps, id->word);
-    int rank = mds_groups_place(c->g->groups, MDS_AXIS_TENSOR);
+    int rank = mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR);
     struct mds_embedding e = {.H = c->g->cfg.hidden,
                               .first_word = word->rows * rank,
                               .words = word->rows,

@@ -26,11 +26,11 @@ static struct mds_head head_of(const struct context *c)
     return (struct mds_head){
         .H = c->g->cfg.hidden,
         .vocab = c->g->cfg.vocab,
-        .first_word = w->rows * mds_groups_place(c->g->groups, MDS_AXIS_TENSOR),
+        .first_word = w->rows * mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR),
         .words = w->rows,
         .weight = mds_gpt_weight(c, id->weight),
         .dweight = training ? mds_gpt_grad(c, id->weight) : NULL,
-        .blank = training && mds_params_take_blank(c->g->ps, id->weight, w->count),
+        .uninit = training && mds_params_take_uninit(c->g->ps, id->weight, w->count),
         .tile = c->run->train->act.loss_tile,
         .grad_scale = c->run->grad_scale};
 }

@@ -62,7 +62,7 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 {
     struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
 
-    if (first_bias && mds_groups_place(c->g->groups, MDS_AXIS_TENSOR) > 0)
+    if (first_bias && mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
     return mds_op_linear_fwd(c->par.dev, &a);
 }
@@ -86,7 +86,7 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
         .in = id->in,
         .out = id->out,
         .dtype = c->par.dtype,
-        .write = mds_params_take_blank(c->g->ps, id->weight, id->in * id->out),
+        .write = mds_params_take_uninit(c->g->ps, id->weight, id->in * id->out),
         .x = x,
         .dy = dy,
         .dw = mds_gpt_grad(c, id->weight),

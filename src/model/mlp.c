@@ -72,7 +72,7 @@ static int64_t inner(const struct context *c)
  * the last. */
 static int64_t tile_rows(const struct context *c, int64_t at)
 {
-    int64_t left = mds_tp_leave_rows(&c->par, at), tile = c->run->train->act.mlp_tile;
+    int64_t left = mds_tp_reduce_rows(&c->par, at), tile = c->run->train->act.mlp_tile;
 
     return tile > 0 && tile < left ? tile : left;
 }
@@ -135,11 +135,11 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
 
 /* u and g from the input, once it is there. */
 static enum mds_rc up_fwd(const struct context *c, const struct mlp_ids *id,
-                          struct mds_tp_flow *in, const struct mlp_tile *t)
+                          struct mds_tp_handle *in, const struct mlp_tile *t)
 {
     const void *x = mds_par_at(&c->par, in->rows, t->at * id->up.in);
 
-    MDS_TRY(mds_tp_enter_wait(&c->par, in, t->at + t->rows));
+    MDS_TRY(mds_tp_gather_wait(&c->par, in, t->at + t->rows));
     if (is_in_products(c))
         return mds_gpt_linear_gelu_fwd(c, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(c, &id->up, t->rows, 0, x, t->u));
@@ -153,19 +153,19 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
     const struct mds_par *p = &c->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = id->up.in;
-    struct mds_tp_flow in, out;
+    struct mds_tp_handle in, out;
     struct mlp_tile tile;
 
-    MDS_TRY(mds_tp_enter_start(p, x, H, &in));
-    MDS_TRY(mds_tp_leave_open(p, y, H, &out));
+    MDS_TRY(mds_tp_gather_start(p, x, H, &in));
+    MDS_TRY(mds_tp_reduce_open(p, y, H, &out));
     MDS_TRY(take_tile(c, id, s, &tile));
     for (int64_t at = 0; next_tile(c, id, s, &tile, at); at += tile.rows) {
         MDS_TRY(up_fwd(c, id, &in, &tile));
         MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, tile.g,
                                    mds_par_at(p, out.rows, at * H)));
-        MDS_TRY(mds_tp_leave_start(p, &out, at + tile.rows));
+        MDS_TRY(mds_tp_reduce_start(p, &out, at + tile.rows));
     }
-    MDS_TRY(mds_tp_leave_wait(&out));
+    MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -194,21 +194,21 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
 /* One tile: dy and x are there when they are read, dx is sent before the weight's
  * gradient is made. */
 static enum mds_rc tile_bwd(const struct context *c, const struct mlp_ids *id,
-                            const struct mlp_tile *t, struct mds_tp_flow *dy,
-                            struct mds_tp_flow *x, struct mds_tp_flow *dx)
+                            const struct mlp_tile *t, struct mds_tp_handle *dy,
+                            struct mds_tp_handle *x, struct mds_tp_handle *dx)
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
     const void *rows = mds_par_at(p, dy->rows, at);
     void *du = NULL;
 
-    MDS_TRY(mds_tp_enter_wait(p, dy, end));
+    MDS_TRY(mds_tp_gather_wait(p, dy, end));
     MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, t->g, rows));
     MDS_TRY(down_bwd_input(c, id, t, rows, &du));
     MDS_TRY(
         mds_gpt_linear_bwd_input(c, &id->up, t->rows, du, mds_par_at(p, dx->rows, at)));
-    MDS_TRY(mds_tp_leave_start(p, dx, end));
-    MDS_TRY(mds_tp_enter_wait(p, x, end));
+    MDS_TRY(mds_tp_reduce_start(p, dx, end));
+    MDS_TRY(mds_tp_gather_wait(p, x, end));
     return mds_gpt_linear_bwd_weight(c, &id->up, t->rows, mds_par_at(p, x->rows, at),
                                      du);
 }
@@ -221,14 +221,14 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     const struct mds_par *p = &c->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t H = id->up.in;
-    struct mds_tp_flow in, input, out;
+    struct mds_tp_handle in, input, out;
     struct mlp_tile tile;
 
-    MDS_TRY(mds_tp_enter_start(p, dy, H, &in));
-    MDS_TRY(mds_tp_enter_start(p, x, H, &input));
+    MDS_TRY(mds_tp_gather_start(p, dy, H, &in));
+    MDS_TRY(mds_tp_gather_start(p, x, H, &input));
     /* Where dy is dx and nothing is gathered, rows of the result must not yet replace
      * those of dy: tiles go row by row, so they do not. */
-    MDS_TRY(mds_tp_leave_open(p, dx, H, &out));
+    MDS_TRY(mds_tp_reduce_open(p, dx, H, &out));
     MDS_TRY(take_tile(c, id, s, &tile));
     for (int64_t at = 0; next_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
@@ -237,7 +237,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
             MDS_TRY(activate(c, &tile));
         MDS_TRY(tile_bwd(c, id, &tile, &in, &input, &out));
     }
-    MDS_TRY(mds_tp_leave_wait(&out));
+    MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

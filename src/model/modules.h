@@ -116,10 +116,10 @@ struct work {
     void *branch;  /* [Rs,H] the last branch, not yet added; without tiles */
     void *qkv, *o; /* parallel/attention.h's `inside`, heads inside */
     float *lse;
-    void *dqkv, *d_o;                      /* gradients; d_o heads inside */
-    struct mds_chunked chunked;            /* with --attention-chunk, but for its o */
-    struct saved *group;                   /* [blocks per kept input]: in backward */
-    struct mds_dev_copying x_copy, o_copy; /* under way, of x and o */
+    void *dqkv, *d_o;           /* gradients; d_o heads inside */
+    struct mds_chunked chunked; /* with --attention-chunk, but for its o */
+    struct saved *group;        /* [blocks per kept input]: in backward */
+    struct mds_dev_async_copy x_copy, o_copy; /* under way, of x and o */
 };
 
 void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
@@ -174,7 +174,7 @@ struct o_rows {
     struct mds_attention a;
     void *whole; /* with --attention-chunk on the host, a tile at a time in `window` */
     void *tile;  /* with Ulysses: rows of the tile under way; else NULL */
-    struct mds_window window;
+    struct mds_multibuffer window;
     int64_t row_bytes;
 };
 

@@ -12,10 +12,10 @@ int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
     spec->axes = spec->shard == MDS_SHARD_NONE ? 0 : MDS_AXIS_TENSOR;
     spec->partial |= MDS_AXES_TOKENS;
     spec->parts = mds_groups_size(groups, spec->axes);
-    spec->part = mds_groups_place(groups, spec->axes);
+    spec->part = mds_groups_rank(groups, spec->axes);
     /* The first rank of a stage that has it counts it; among ranks of other tokens ZeRO
      * sees to that. */
-    if (mds_groups_place(groups, MDS_AXES_STAGE & ~(spec->axes | MDS_AXES_TOKENS)) > 0)
+    if (mds_groups_rank(groups, MDS_AXES_STAGE & ~(spec->axes | MDS_AXES_TOKENS)) > 0)
         spec->duplicate = 1;
     if (reg->rc == MDS_OK)
         reg->rc = mds_params_add(reg->g->ps, spec, &id);

@@ -210,71 +210,72 @@ enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
 /* This rank's part of a whole input. */
 static void *shard_of(const struct context *c, const void *x)
 {
-    int part = shards_inputs(c) ? mds_groups_place(c->g->groups, MDS_AXIS_TENSOR) : 0;
+    int part = shards_inputs(c) ? mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) : 0;
 
     return (char *)x + part * x_bytes(c);
 }
 
 enum mds_rc mds_saved_put_x(const struct context *c, const struct saved *s,
-                            const void *x, struct mds_dev_copying *copy)
+                            const void *x, struct mds_dev_async_copy *copy)
 {
     int64_t bytes = x_bytes(c), n = bytes / (int64_t)mdsk_dtype_size(c->par.dtype);
 
-    *copy = (struct mds_dev_copying){0};
+    *copy = (struct mds_dev_async_copy){0};
     if (!s->away[SAVED_X])
         return MDS_OK;
     if (!s->x_on_host)
         return mds_par_copy_rows(&c->par, 1, n, shard_of(c, x), n, s->away[SAVED_X], n);
-    *copy = mds_dev_save_start(c->par.dev, s->away[SAVED_X], shard_of(c, x), bytes);
+    *copy = mds_dev_offload_start(c->par.dev, s->away[SAVED_X], shard_of(c, x), bytes);
     return MDS_OK;
 }
 
-struct mds_dev_copying mds_saved_get_x(const struct context *c, const struct saved *s,
-                                       void *x)
+struct mds_dev_async_copy mds_saved_get_x(const struct context *c,
+                                          const struct saved *s, void *x)
 {
     if (!s->x_on_host)
-        return (struct mds_dev_copying){0};
-    return mds_dev_restore_start(c->par.dev, shard_of(c, x), s->away[SAVED_X],
-                                 x_bytes(c));
+        return (struct mds_dev_async_copy){0};
+    return mds_dev_reload_start(c->par.dev, shard_of(c, x), s->away[SAVED_X],
+                                x_bytes(c));
 }
 
 enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
-                               struct mds_dev_copying copy, void *x)
+                               struct mds_dev_async_copy copy, void *x)
 {
     const void *mine = s->x_on_host ? shard_of(c, x) : s->away[SAVED_X];
 
-    mds_dev_meet(c->par.dev, copy);
+    mds_dev_wait_copy(c->par.dev, copy);
     if (!s->away[SAVED_X] || !shards_inputs(c))
         return MDS_OK;
     return mds_comm_all_gather(mds_group(c->g->groups, MDS_AXIS_TENSOR), mine, x,
                                x_bytes(c));
 }
 
-struct mds_dev_copying mds_saved_put_o(const struct context *c, const struct saved *s,
-                                       const void *o, const float *lse)
+struct mds_dev_async_copy mds_saved_put_o(const struct context *c,
+                                          const struct saved *s, const void *o,
+                                          const float *lse)
 {
-    struct mds_dev_copying copy = {0};
+    struct mds_dev_async_copy copy = {0};
 
     if (s->away[SAVED_LSE])
-        copy = mds_dev_save_start(c->par.dev, s->away[SAVED_LSE], lse,
-                                  bytes_of(c, SAVED_LSE));
+        copy = mds_dev_offload_start(c->par.dev, s->away[SAVED_LSE], lse,
+                                     bytes_of(c, SAVED_LSE));
     if (s->away[SAVED_LSE] && !mds_gpt_is_chunked(c))
-        copy =
-            mds_dev_save_start(c->par.dev, s->away[SAVED_O], o, bytes_of(c, SAVED_O));
+        copy = mds_dev_offload_start(c->par.dev, s->away[SAVED_O], o,
+                                     bytes_of(c, SAVED_O));
     return copy;
 }
 
-struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct saved *s,
-                                       void *o, float *lse)
+struct mds_dev_async_copy mds_saved_get_o(const struct context *c,
+                                          const struct saved *s, void *o, float *lse)
 {
-    struct mds_dev_copying copy = {0};
+    struct mds_dev_async_copy copy = {0};
 
     if (s->away[SAVED_LSE])
-        copy = mds_dev_restore_start(c->par.dev, lse, s->away[SAVED_LSE],
-                                     bytes_of(c, SAVED_LSE));
+        copy = mds_dev_reload_start(c->par.dev, lse, s->away[SAVED_LSE],
+                                    bytes_of(c, SAVED_LSE));
     if (s->away[SAVED_LSE] && !mds_gpt_is_chunked(c))
-        copy = mds_dev_restore_start(c->par.dev, o, s->away[SAVED_O],
-                                     bytes_of(c, SAVED_O));
+        copy =
+            mds_dev_reload_start(c->par.dev, o, s->away[SAVED_O], bytes_of(c, SAVED_O));
     return copy;
 }
 
@@ -300,7 +301,7 @@ void mds_saved_offload(const struct context *c, const struct piece *p,
     struct saved *s = offloaded(c, p, set, l);
 
     if (s)
-        s->copy = mds_dev_save_start(c->par.dev, s->host, s->at[SAVED_X], s->bytes);
+        s->copy = mds_dev_offload_start(c->par.dev, s->host, s->at[SAVED_X], s->bytes);
 }
 
 void mds_saved_reload(const struct context *c, const struct piece *p,
@@ -309,7 +310,7 @@ void mds_saved_reload(const struct context *c, const struct piece *p,
     struct saved *s = offloaded(c, p, set, l);
 
     if (s)
-        s->copy = mds_dev_restore_start(c->par.dev, s->at[SAVED_X], s->host, s->bytes);
+        s->copy = mds_dev_reload_start(c->par.dev, s->at[SAVED_X], s->host, s->bytes);
 }
 
 int mds_saved_wait(const struct context *c, const struct piece *p,
@@ -318,6 +319,6 @@ int mds_saved_wait(const struct context *c, const struct piece *p,
     const struct saved *s = offloaded(c, p, set, l);
 
     if (s)
-        mds_dev_meet(c->par.dev, s->copy);
+        mds_dev_wait_copy(c->par.dev, s->copy);
     return s != NULL;
 }

@@ -42,8 +42,8 @@ struct saved {
      * bytes, from at[SAVED_X] on. */
     void *host;
     int64_t bytes;
-    struct mds_dev_copying copy; /* of them, under way */
-    int returned;                /* they have come back: N1, N2 and G are to be made */
+    struct mds_dev_async_copy copy; /* of them, under way */
+    int returned; /* they have come back: N1, N2 and G are to be made */
 };
 
 /* Of one micro-batch in one piece; any piece's, in turn. */
@@ -75,20 +75,21 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t);
 
 /* Copy the block's input to where it is kept; *copy: under way. */
 enum mds_rc mds_saved_put_x(const struct context *c, const struct saved *s,
-                            const void *x, struct mds_dev_copying *copy);
+                            const void *x, struct mds_dev_async_copy *copy);
 /* Begin to copy it from the host into x; and, with that copy, wait and gather shards.
  */
-struct mds_dev_copying mds_saved_get_x(const struct context *c, const struct saved *s,
-                                       void *x);
+struct mds_dev_async_copy mds_saved_get_x(const struct context *c,
+                                          const struct saved *s, void *x);
 enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
-                               struct mds_dev_copying copy, void *x);
+                               struct mds_dev_async_copy copy, void *x);
 
 /* Begin to copy attention's result to the host, or back; zero if it is not kept there.
  */
-struct mds_dev_copying mds_saved_put_o(const struct context *c, const struct saved *s,
-                                       const void *o, const float *lse);
-struct mds_dev_copying mds_saved_get_o(const struct context *c, const struct saved *s,
-                                       void *o, float *lse);
+struct mds_dev_async_copy mds_saved_put_o(const struct context *c,
+                                          const struct saved *s, const void *o,
+                                          const float *lse);
+struct mds_dev_async_copy mds_saved_get_o(const struct context *c,
+                                          const struct saved *s, void *o, float *lse);
 
 /* ---- blocks that are on the host from forward to backward ----
  *

@@ -251,7 +251,7 @@ static enum mds_rc blocks_fwd(const struct context *c, const struct piece *p,
         MDS_TRY(mds_gpt_block_fwd(c, &p->block[l], w, s, x, to));
         mds_saved_offload(c, p, set, l);
     }
-    mds_dev_meet(c->par.dev, w->o_copy);
+    mds_dev_wait_copy(c->par.dev, w->o_copy);
     return MDS_OK;
 }
 

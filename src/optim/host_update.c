@@ -22,7 +22,7 @@ struct slot {
     int64_t capacity; /* elements of the two pinned buffers: */
     float *grad;      /* NULL on dry */
     char *weight;     /* NULL on dry, or if weights are stored on the host */
-    struct mds_dev_copying grad_copy, weight_copy; /* in flight */
+    struct mds_dev_async_copy grad_copy, weight_copy; /* in flight */
 };
 
 struct zero_host_update {
@@ -99,8 +99,8 @@ void mds_host_update_destroy(struct zero_host_update *h)
         return;
     mds_worker_destroy(h->worker);
     for (int i = 0; i < SLOTS; i++) {
-        mds_dev_meet(h->dev, h->slot[i].grad_copy);
-        mds_dev_meet(h->dev, h->slot[i].weight_copy);
+        mds_dev_wait_copy(h->dev, h->slot[i].grad_copy);
+        mds_dev_wait_copy(h->dev, h->slot[i].weight_copy);
     }
     (void)mds_dev_wait(h->dev); /* a failure does not matter any more */
     for (int i = 0; i < SLOTS; i++) {
@@ -129,9 +129,9 @@ static void start_grad_copy(struct zero_host_update *h, int unit)
     struct slot *s = slot_of(h, unit);
 
     s->segment = mds_partition_own(h->parts, unit);
-    s->grad_copy = (struct mds_dev_copying){0};
+    s->grad_copy = (struct mds_dev_async_copy){0};
     if (s->segment.n > 0)
-        s->grad_copy = mds_dev_save_start(
+        s->grad_copy = mds_dev_offload_start(
             h->dev, s->grad,
             mds_storage_at(h->states->storage, &h->gradients->array, &s->segment),
             s->segment.n * (int64_t)sizeof(float));
@@ -184,8 +184,8 @@ static enum mds_rc start_weight_copy(struct zero_host_update *h, struct slot *s)
         return MDS_OK;
     record_profile(h, s);
     if (h->copy_weights_back)
-        s->weight_copy = mds_dev_restore_start(h->dev, weights_at(h, s), s->weight,
-                                               s->segment.n * h->weights->array.elem);
+        s->weight_copy = mds_dev_reload_start(h->dev, weights_at(h, s), s->weight,
+                                              s->segment.n * h->weights->array.elem);
     return MDS_OK;
 }
 
@@ -212,8 +212,8 @@ static enum mds_rc advance_units(struct zero_host_update *h)
     for (; h->updates_started < h->grads_copied; h->updates_started++) {
         struct slot *s = slot_of(h, h->updates_started);
 
-        if (!mds_dev_copied(h->dev, s->grad_copy) ||
-            !mds_dev_copied(h->dev, s->weight_copy))
+        if (!mds_dev_copy_done(h->dev, s->grad_copy) ||
+            !mds_dev_copy_done(h->dev, s->weight_copy))
             break;
         start_update(h, s);
     }
@@ -225,11 +225,11 @@ static enum mds_rc advance_units(struct zero_host_update *h)
  * died. */
 static enum mds_rc wait_units_below(struct zero_host_update *h, int end)
 {
-    struct mds_dev_patience p = {0};
+    struct mds_dev_poll p = {0};
 
     MDS_TRY(advance_units(h));
     while (h->weights_returned < end) {
-        MDS_TRY(mds_dev_rest(h->dev, &p));
+        MDS_TRY(mds_dev_poll_pause(h->dev, &p));
         MDS_TRY(advance_units(h));
     }
     return MDS_OK;
@@ -253,7 +253,7 @@ enum mds_rc mds_host_update_wait_unit(struct zero_host_update *h, int unit)
     MDS_TRY(wait_units_below(h, unit + 1));
     if (h->gathered[unit])
         return MDS_OK;
-    mds_dev_meet(
+    mds_dev_wait_copy(
         h->dev,
         slot_of(h, unit)->weight_copy); /* or that of a later unit in this slot */
     h->gathered[unit] = 1;

@@ -33,7 +33,7 @@ static const struct mds_param_unit *grad_unit(const struct zero_gradients *g, in
 
 static void set_unit_grad(struct zero_gradients *g, int unit, float *grad)
 {
-    mds_params_place(g->parts->params, unit, grad_unit(g, unit)->weight, grad);
+    mds_params_set_storage(g->parts->params, unit, grad_unit(g, unit)->weight, grad);
 }
 
 static float *grad_at(const struct zero_gradients *g, const struct zero_segment *p)
@@ -290,7 +290,7 @@ static void clear_accumulated(struct zero_gradients *g, int unit)
         from = p->offset - u->first + p->count;
     }
     zero_elements(g, u->grad, from, u->count);
-    mds_params_set_blank(g->parts->params, unit);
+    mds_params_set_uninit(g->parts->params, unit);
 }
 
 enum mds_rc mds_gradients_begin(struct zero_gradients *g, int unit)

@@ -20,7 +20,7 @@ static const struct mds_param_unit *weight_unit(const struct zero_weights *w, in
 
 static void set_unit_weight(struct zero_weights *w, int unit, void *weight)
 {
-    mds_params_place(w->parts->params, unit, weight, weight_unit(w, unit)->grad);
+    mds_params_set_storage(w->parts->params, unit, weight, weight_unit(w, unit)->grad);
 }
 
 /* ---- memory ---- */

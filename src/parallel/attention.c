@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/attention.h"
-#include "parallel/attention_parts.h"
+#include "parallel/attention_shape.h"
 #include "tensor/op.h"
 
 /* ---- rotation ---- */
@@ -51,8 +51,8 @@ static struct columns o_columns(const struct mds_attention *a)
 
 /* rows [R, all] <-> packed [U, R, all/U], of which block u is peer u's share of every
  * run.  pack 0: from packed to rows. */
-static enum mds_rc reorder(const struct mds_par *p, const struct columns *c, int64_t R,
-                           void *rows, void *packed, int pack)
+static enum mds_rc pack_heads(const struct mds_par *p, const struct columns *c,
+                              int64_t R, void *rows, void *packed, int pack)
 {
     int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
 
@@ -75,8 +75,9 @@ static enum mds_rc reorder(const struct mds_par *p, const struct columns *c, int
 
 /* parts [U, s.n B, all/U] <-> inside [ring rows, all/U]: part u are tokens s of the
  * tokens of peer u. */
-static enum mds_rc place(const struct mds_par *p, const struct columns *c,
-                         struct mds_stretch s, void *parts, void *inside, int in)
+static enum mds_rc copy_token_range(const struct mds_par *p, const struct columns *c,
+                                    struct mds_token_range s, void *parts, void *inside,
+                                    int in)
 {
     int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
     int64_t n = s.n * p->B * (c->all / U);
@@ -93,8 +94,8 @@ static enum mds_rc place(const struct mds_par *p, const struct columns *c,
 
 /* rows [s.n B, all] of tokens s with all heads -> inside [ring rows, all/U]; in 0: the
  * other way.  What all tokens exchange is `inside` already, without another copy. */
-static enum mds_rc travel(const struct mds_par *p, const struct columns *c,
-                          struct mds_stretch s, void *rows, void *inside, int in)
+static enum mds_rc exchange(const struct mds_par *p, const struct columns *c,
+                            struct mds_token_range s, void *rows, void *inside, int in)
 {
     struct mds_comm *peers = mds_group(p->groups, MDS_AXIS_ULYSSES);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -108,41 +109,42 @@ static enum mds_rc travel(const struct mds_par *p, const struct columns *c,
     if (some)
         MDS_TRY(mds_par_take(p, MDS_MEM_COMM, R * c->all, &parts));
     if (in) {
-        MDS_TRY(reorder(p, c, R, rows, packed, 1));
+        MDS_TRY(pack_heads(p, c, R, rows, packed, 1));
         MDS_TRY(mds_comm_all_to_all(peers, packed, parts, bytes));
         if (some)
-            MDS_TRY(place(p, c, s, parts, inside, 1));
+            MDS_TRY(copy_token_range(p, c, s, parts, inside, 1));
     } else {
         if (some)
-            MDS_TRY(place(p, c, s, parts, inside, 0));
+            MDS_TRY(copy_token_range(p, c, s, parts, inside, 0));
         MDS_TRY(mds_comm_all_to_all(peers, parts, packed, bytes));
-        MDS_TRY(reorder(p, c, R, rows, packed, 0));
+        MDS_TRY(pack_heads(p, c, R, rows, packed, 0));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
-static enum mds_rc travel_qkv(const struct mds_par *p, const struct mds_attention *a,
-                              struct mds_stretch s, void *rows, void *inside, int in)
+static enum mds_rc exchange_qkv(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_token_range s, void *rows, void *inside,
+                                int in)
 {
     struct columns c = qkv_columns(a);
 
-    return travel(p, &c, s, rows, inside, in);
+    return exchange(p, &c, s, rows, inside, in);
 }
 
-static enum mds_rc travel_o(const struct mds_par *p, const struct mds_attention *a,
-                            struct mds_stretch s, void *rows, void *inside, int in)
+static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attention *a,
+                              struct mds_token_range s, void *rows, void *inside,
+                              int in)
 {
     struct columns c = o_columns(a);
 
-    return travel(p, &c, s, rows, inside, in);
+    return exchange(p, &c, s, rows, inside, in);
 }
 
 /* ---- a stretch of tokens at a time ---- */
 
-static enum mds_rc rotate_stretch(const struct mds_par *p,
-                                  const struct mds_attention *a, struct mds_stretch s,
-                                  void *qkv, int inverse)
+static enum mds_rc rotate_range(const struct mds_par *p, const struct mds_attention *a,
+                                struct mds_token_range s, void *qkv, int inverse)
 {
     struct mds_par some = *p;
 
@@ -151,31 +153,31 @@ static enum mds_rc rotate_stretch(const struct mds_par *p,
 }
 
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
-                                  const struct mds_attention *a, struct mds_stretch s,
-                                  void *qkv, void *inside)
+                                  const struct mds_attention *a,
+                                  struct mds_token_range s, void *qkv, void *inside)
 {
-    MDS_TRY(rotate_stretch(p, a, s, qkv, 0));
-    return travel_qkv(p, a, s, qkv, inside, 1);
+    MDS_TRY(rotate_range(p, a, s, qkv, 0));
+    return exchange_qkv(p, a, s, qkv, inside, 1);
 }
 
 enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
-                                  const struct mds_attention *a, struct mds_stretch s,
-                                  void *dinside, void *dqkv)
+                                  const struct mds_attention *a,
+                                  struct mds_token_range s, void *dinside, void *dqkv)
 {
-    MDS_TRY(travel_qkv(p, a, s, dqkv, dinside, 0));
-    return rotate_stretch(p, a, s, dqkv, 1);
+    MDS_TRY(exchange_qkv(p, a, s, dqkv, dinside, 0));
+    return rotate_range(p, a, s, dqkv, 1);
 }
 
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_stretch s, void *o, void *heads)
+                                struct mds_token_range s, void *o, void *heads)
 {
-    return travel_o(p, a, s, o, heads, 1);
+    return exchange_o(p, a, s, o, heads, 1);
 }
 
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_stretch s, void *heads, void *o)
+                                struct mds_token_range s, void *heads, void *o)
 {
-    return travel_o(p, a, s, o, heads, 0);
+    return exchange_o(p, a, s, o, heads, 0);
 }
 
 /* ---- attention itself ---- */

@@ -18,7 +18,7 @@ struct mds_attention {
     double rotary_base; /* 0: no rotation */
     int64_t rot;        /* elements of a head that rotate */
     struct mdsk_dropout_key dropout;
-    int plain; /* not by fused kernels: mdsk_attention_shape */
+    int plain; /* unfused math attention: see mdsk_attention_shape */
 };
 
 /* Rotate queries and keys of p's tokens in qkv [rows, (A + 2G) D]; inverse: back. */
@@ -33,29 +33,29 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
                               const void *inside, const void *heads, const float *lse,
                               const void *d_heads, void *dinside);
 
-/* ---- a stretch of tokens at a time ----
+/* ---- Ulysses all-to-all of a token range ----
  *
- * Between inside and outside: tokens first .. first + n - 1 of p's, in rows [n B, ...]
- * with all heads; what is inside is whole.  Collective over the Ulysses group, which
- * has more than one rank; all ranks give the same stretch. */
-struct mds_stretch {
+ * Exchange tokens first .. first + n - 1 of p's between the outside layout (rows [n B,
+ * ...] with all heads) and the inside buffers, which hold all tokens.  Collective over
+ * the Ulysses group, which has more than one rank; all ranks pass the same range. */
+struct mds_token_range {
     int64_t first, n;
 };
 
-/* put: rotate qkv [n B, (A + 2G) D] in place, and bring it inside.  get: bring the
- * stretch's gradient dqkv out of dinside, and rotate it back. */
+/* put: rotate qkv [n B, (A + 2G) D] in place and send it inside.  get: fetch the
+ * range's gradient dqkv from dinside and rotate it back. */
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
-                                  const struct mds_attention *a, struct mds_stretch s,
-                                  void *qkv, void *inside);
+                                  const struct mds_attention *a,
+                                  struct mds_token_range s, void *qkv, void *inside);
 enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
-                                  const struct mds_attention *a, struct mds_stretch s,
-                                  void *dinside, void *dqkv);
+                                  const struct mds_attention *a,
+                                  struct mds_token_range s, void *dinside, void *dqkv);
 
-/* The stretch of o [n B, A D], or of its gradient, into heads [ring rows, A/U D]; and
- * out of them. */
+/* put: send o [n B, A D], or its gradient, into heads [ring rows, A/U D].  get: fetch
+ * it from there. */
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_stretch s, void *o, void *heads);
+                                struct mds_token_range s, void *o, void *heads);
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_stretch s, void *heads, void *o);
+                                struct mds_token_range s, void *heads, void *o);
 
 #endif

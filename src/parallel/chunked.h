@@ -11,7 +11,7 @@
 #define MDS_PARALLEL_CHUNKED_H
 
 #include "parallel/attention.h"
-#include "parallel/window.h"
+#include "parallel/multibuffer.h"
 
 /* Buffers in host memory, borrowed; n tokens, of p->dtype unless said. */
 struct mds_chunked {
@@ -34,11 +34,11 @@ enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention 
 /* ---- tiles of rows, between the device and q and kv ---- */
 
 struct mds_chunked_rows {
-    struct mds_window q, kv;
+    struct mds_multibuffer q, kv;
 };
 
-/* Take room on the device for tiles of `rows` rows each, out of p's.  close: what is
- * queued from here on finds the buffers complete. */
+/* open: allocate device memory for tiles of `rows` rows.  close: operations queued from
+ * now on find the host buffers complete. */
 enum mds_rc mds_chunked_open(const struct mds_par *p, const struct mds_attention *a,
                              const struct mds_chunked *f, int64_t rows,
                              struct mds_chunked_rows *out);

@@ -20,25 +20,25 @@ static void join_tags(const struct mds_grid *grid, unsigned axes, char *tag,
 }
 
 /* Which places along its axes a group takes, and which of these is this rank's. */
-struct seats {
+struct members {
     int first, step, n, here;
 };
 
-static struct seats seats_of(const struct mds_groups *g, unsigned axes)
+static struct members members_of(const struct mds_groups *g, unsigned axes)
 {
-    int n = mds_groups_size(g, axes), at = mds_groups_place(g, axes);
+    int n = mds_groups_size(g, axes), at = mds_groups_rank(g, axes);
 
     if (axes != MDS_GROUP_ENDS || n == 1)
-        return (struct seats){0, 1, n, at};
+        return (struct members){0, 1, n, at};
     if (at == 0 || at == n - 1)
-        return (struct seats){0, n - 1, 2, at > 0};
-    return (struct seats){at, 1, 1, 0};
+        return (struct members){0, n - 1, 2, at > 0};
+    return (struct members){at, 1, 1, 0};
 }
 
-static enum mds_rc create(const struct mds_groups *g, unsigned axes, const char *tag,
-                          struct mds_comm **out)
+static enum mds_rc create_group(const struct mds_groups *g, unsigned axes,
+                                const char *tag, struct mds_comm **out)
 {
-    struct seats s = seats_of(g, axes);
+    struct members s = members_of(g, axes);
     int *members;
     enum mds_rc rc;
 
@@ -64,7 +64,7 @@ void mds_groups_init(struct mds_groups *g, const struct mds_grid *grid, int rank
 }
 
 /* tag NULL: that of its axes. */
-static enum mds_rc add(struct mds_groups *g, unsigned axes, const char *tag)
+static enum mds_rc add_group(struct mds_groups *g, unsigned axes, const char *tag)
 {
     struct mds_comm *comm = NULL;
     char joined[64];
@@ -74,14 +74,14 @@ static enum mds_rc add(struct mds_groups *g, unsigned axes, const char *tag)
     if (g->n == MDS_GROUPS_MOST)
         return mds_fail(MDS_EBUG, "more than %d groups", g->n);
     join_tags(&g->grid, axes, joined, sizeof joined);
-    MDS_TRY(create(g, axes, tag ? tag : joined, &comm));
+    MDS_TRY(create_group(g, axes, tag ? tag : joined, &comm));
     g->made[g->n++] = (struct mds_group){axes, comm};
     return MDS_OK;
 }
 
 enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes)
 {
-    return add(g, axes, NULL);
+    return add_group(g, axes, NULL);
 }
 
 struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes)
@@ -130,7 +130,7 @@ static const struct need {
 
 enum { NEEDS = sizeof needs / sizeof *needs };
 
-static enum mds_rc connect(struct mds_comm *comm, const struct need *need)
+static enum mds_rc connect_group(struct mds_comm *comm, const struct need *need)
 {
     if (need->collectives)
         MDS_TRY(mds_comm_add_collectives(comm));
@@ -150,9 +150,9 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     MDS_TRY(mds_grid_init(&grid, mds_axes, c->size, world));
     mds_groups_init(&g, &grid, rank, dev);
     for (int i = 0; i < NEEDS && !rc; i++)
-        rc = add(&g, needs[i].axes, needs[i].tag);
+        rc = add_group(&g, needs[i].axes, needs[i].tag);
     for (int i = 0; i < NEEDS && !rc; i++)
-        rc = connect(g.made[i].comm, &needs[i]);
+        rc = connect_group(g.made[i].comm, &needs[i]);
     if (rc)
         mds_groups_fini(&g);
     else

@@ -66,19 +66,19 @@ static inline int mds_groups_size(const struct mds_groups *g, unsigned axes)
     return mds_grid_size(&g->grid, axes);
 }
 
-static inline int mds_groups_place(const struct mds_groups *g, unsigned axes)
+static inline int mds_groups_rank(const struct mds_groups *g, unsigned axes)
 {
-    return mds_grid_place(&g->grid, g->rank, axes);
+    return mds_grid_rank(&g->grid, g->rank, axes);
 }
 
 static inline int mds_groups_first_stage(const struct mds_groups *g)
 {
-    return mds_groups_place(g, MDS_AXIS_PIPELINE) == 0;
+    return mds_groups_rank(g, MDS_AXIS_PIPELINE) == 0;
 }
 
 static inline int mds_groups_last_stage(const struct mds_groups *g)
 {
-    return mds_groups_place(g, MDS_AXIS_PIPELINE) ==
+    return mds_groups_rank(g, MDS_AXIS_PIPELINE) ==
            mds_groups_size(g, MDS_AXIS_PIPELINE) - 1;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/parallel/libmds_parallel.a
 src_parallel_libmds_parallel_a_SOURCES = \
-  src/parallel/attention.c src/parallel/attention.h src/parallel/attention_parts.h \
+  src/parallel/attention.c src/parallel/attention.h src/parallel/attention_shape.h \
   src/parallel/chunked.c src/parallel/chunked.h \
   src/parallel/groups.c src/parallel/groups.h \
   src/parallel/par.c src/parallel/par.h \
@@ -10,7 +10,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/sums.c src/parallel/sums.h \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h \
-  src/parallel/window.c src/parallel/window.h
+  src/parallel/multibuffer.c src/parallel/multibuffer.h
 parallel_libs = src/parallel/libmds_parallel.a $(comm_libs) $(tensor_libs) $(topo_libs) \
   $(config_libs)
 

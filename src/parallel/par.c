@@ -5,14 +5,14 @@
 #include "tensor/op.h"
 
 /* In how many slices a rank's tokens are between products. */
-static int slices(const struct mds_par *p)
+static int token_shards(const struct mds_par *p)
 {
     return p->sequence_parallel ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
 }
 
 void mds_par_set_chunks(struct mds_par *p, int chunks)
 {
-    int64_t tokens = p->tokens.n / slices(p);
+    int64_t tokens = p->tokens.n / token_shards(p);
     int64_t most = mds_min(tokens, MDS_SHARD_CHUNKS);
 
     p->chunks = chunks < 1 ? 1 : chunks > most ? (int)most : chunks;
@@ -25,18 +25,18 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
     p->B = B;
     p->first_sample = first_sample;
     p->ring = mds_shard_ring(S, mds_groups_size(g, MDS_AXIS_RING),
-                             mds_groups_place(g, MDS_AXIS_RING));
+                             mds_groups_rank(g, MDS_AXIS_RING));
     p->tokens = mds_shard_slice(&p->ring, mds_groups_size(g, MDS_AXIS_ULYSSES),
-                                mds_groups_place(g, MDS_AXIS_ULYSSES));
+                                mds_groups_rank(g, MDS_AXIS_ULYSSES));
     mds_par_set_chunks(p, p->chunks);
     p->slice = mds_shard_slices(
-        &p->tokens, slices(p),
-        p->sequence_parallel ? mds_groups_place(g, MDS_AXIS_TENSOR) : 0, p->chunks);
+        &p->tokens, token_shards(p),
+        p->sequence_parallel ? mds_groups_rank(g, MDS_AXIS_TENSOR) : 0, p->chunks);
 }
 
 int64_t mds_par_chunk(const struct mds_par *p, int i)
 {
-    int parts = slices(p);
+    int parts = token_shards(p);
 
     return mds_shard_chunk(p->tokens.n / parts, p->chunks, i) * parts * p->B;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a micro-batch's pass takes place: device, working memory, groups, and which
- * tokens are here.  What every layer of parallel/ and model/ is given. */
+/* The context of a forward or backward pass: device, working memory, groups, and which
+ * tokens this rank holds.  An argument of every layer of parallel/ and model/. */
 #ifndef MDS_PARALLEL_PAR_H
 #define MDS_PARALLEL_PAR_H
 
@@ -14,7 +14,7 @@ struct mds_par {
     const struct mds_groups *groups; /* borrowed */
     enum mdsk_dtype dtype;           /* of weights and activations */
     int sequence_parallel; /* rows between matrix products are split over tp */
-    int chunks; /* rows travel between tensor ranks in so many messages, 1 .. 8 */
+    int chunks; /* messages that rows between tensor ranks are split into, 1 .. 8 */
     int64_t B;  /* sequences of the micro-batch */
     int64_t first_sample;           /* number of the first of them in the run */
     struct mds_shard_tokens ring;   /* of the Ulysses group: attention's queries */

@@ -5,7 +5,7 @@
  * its chunk against a passing one, all keys are visible if the passing chunk is
  * earlier, none if it is later, and the usual triangle if it is the same.  In every
  * round each rank has as much to do as the others. */
-#include "parallel/attention_parts.h"
+#include "parallel/attention_shape.h"
 #include "parallel/sums.h"
 #include "tensor/op.h"
 
@@ -21,11 +21,11 @@ struct ring {
 };
 
 /* A block of keys and values, or of their gradients, on its way around the ring. */
-struct parcel {
+struct ring_block {
     void *here, *next; /* [bytes] each: the block to use, and where the next arrives */
     int64_t bytes;
     int tag;
-    int travels; /* from pass_on to arrived */
+    int in_flight; /* from pass_on to arrived */
     struct mds_comm_p2p send, recv;
 };
 
@@ -35,52 +35,52 @@ static struct ring ring_of(const struct mds_par *p, const struct mds_attention *
     struct ring r = {.p = p, .a = a, .in = attention_inside(p, a), .inside = inside};
 
     r.P = mds_groups_size(p->groups, MDS_AXIS_RING);
-    r.me = mds_groups_place(p->groups, MDS_AXIS_RING);
+    r.me = mds_groups_rank(p->groups, MDS_AXIS_RING);
     r.chunk = r.in.n / 2;
     r.kv_row = 2 * r.in.G * r.in.D;
     return r;
 }
 
 /* Which of the 2P chunks is chunk c (0 or 1) of a rank? */
-static int chunk_of(const struct ring *r, int rank, int c)
+static int ring_chunk(const struct ring *r, int rank, int c)
 {
     return c == 0 ? rank : 2 * r->P - 1 - rank;
 }
 
 /* Whose block is here in a round? */
-static int owner(const struct ring *r, int round)
+static int block_owner(const struct ring *r, int round)
 {
     return (r->me - round + r->P) % r->P;
 }
 
 /* Hand the block here to the next rank while it is in use, and get another. */
-static enum mds_rc pass_on(const struct ring *r, struct parcel *k)
+static enum mds_rc send_to_next(const struct ring *r, struct ring_block *k)
 {
     struct mds_comm *c = mds_group(r->p->groups, MDS_AXIS_RING);
     int next = (r->me + 1) % r->P, before = (r->me + r->P - 1) % r->P;
 
-    k->travels = 1;
+    k->in_flight = 1;
     MDS_TRY(mds_comm_recv_start(c, k->next, k->bytes, before, k->tag, &k->recv));
     return mds_comm_send_start(c, k->here, k->bytes, next, k->tag, &k->send);
 }
 
 /* If one is on its way it is the block here from now on. */
-static enum mds_rc arrived(struct parcel *k)
+static enum mds_rc wait_for_block(struct ring_block *k)
 {
     void *used = k->here;
 
-    if (!k->travels)
+    if (!k->in_flight)
         return MDS_OK;
     MDS_TRY(mds_comm_p2p_wait(&k->recv));
     MDS_TRY(mds_comm_p2p_wait(&k->send));
     k->here = k->next;
     k->next = used;
-    k->travels = 0;
+    k->in_flight = 0;
     return MDS_OK;
 }
 
-/* The parcel of keys and values, holding this rank's own. */
-static enum mds_rc take_kv(const struct ring *r, struct parcel *k)
+/* The ring_block of keys and values, holding this rank's own. */
+static enum mds_rc alloc_kv(const struct ring *r, struct ring_block *k)
 {
     int64_t n = r->in.n * r->p->B * r->kv_row;
     const void *own = mds_par_at(r->p, r->inside, r->in.A * r->in.D);
@@ -97,7 +97,7 @@ static enum mds_rc take_kv(const struct ring *r, struct parcel *k)
 static int block_shape(const struct ring *r, int from, int qc, int kc,
                        struct mdsk_attention_shape *s)
 {
-    int q = chunk_of(r, r->me, qc), k = chunk_of(r, from, kc);
+    int q = ring_chunk(r, r->me, qc), k = ring_chunk(r, from, kc);
 
     *s = attention_shape(r->p, r->a, r->chunk, r->chunk);
     s->q_offset = k < q ? r->chunk : 0;
@@ -145,7 +145,7 @@ static enum mds_rc merge_block(const struct ring_fwd *f, int qc, int first)
         .lse2_stride = r->chunk};
 
     if (first)
-        return mds_sum(r->p, 1, r->chunk * r->p->B * row, f->o2, m.acc.data);
+        return mds_accumulate(r->p, 1, r->chunk * r->p->B * row, f->o2, m.acc.data);
     return mds_op_attention_merge(r->p->dev, &m);
 }
 
@@ -171,7 +171,7 @@ static enum mds_rc block_fwd(const struct ring_fwd *f, const void *kv, int from,
 /* The rank's own block comes first, and there each chunk against itself. */
 static enum mds_rc round_fwd(const struct ring_fwd *f, const void *kv, int round)
 {
-    int from = owner(&f->r, round);
+    int from = block_owner(&f->r, round);
 
     for (int c = 0; c < 2; c++)
         MDS_TRY(block_fwd(f, kv, from, c, c, round == 0));
@@ -186,21 +186,21 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
     struct ring_fwd f = {.r = ring_of(p, a, inside), .lse = lse, .acc = o};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t n = f.r.in.n * p->B * f.r.in.A * f.r.in.D;
-    struct parcel kv = {.tag = 0};
+    struct ring_block kv = {.tag = 0};
 
-    MDS_TRY(take_kv(&f.r, &kv));
+    MDS_TRY(alloc_kv(&f.r, &kv));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n / 2, &f.o2));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * f.r.in.A * f.r.chunk, &f.lse2));
     if (p->dtype != MDSK_F32)
         MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, n, &f.acc));
     for (int round = 0; round < f.r.P; round++) {
         if (round + 1 < f.r.P)
-            MDS_TRY(pass_on(&f.r, &kv));
+            MDS_TRY(send_to_next(&f.r, &kv));
         MDS_TRY(round_fwd(&f, kv.here, round));
-        MDS_TRY(arrived(&kv));
+        MDS_TRY(wait_for_block(&kv));
     }
     if (p->dtype != MDSK_F32)
-        MDS_TRY(mds_sum_store(p, n, f.acc, o));
+        MDS_TRY(mds_accumulate_store(p, n, f.acc, o));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -209,12 +209,12 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
 
 struct ring_bwd {
     struct ring r;
-    struct parcel kv, dkv; /* a block, and behind it its gradient, in f32 */
-    const void *o, *d_o;   /* [n, B, A D] */
-    const float *lse;      /* [B, A, n] */
-    float *dq;             /* [n, B, A D], summed up here */
-    void *dq2, *dkv2;      /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
-    float *delta;          /* [B, A, chunk] */
+    struct ring_block kv, dkv; /* a block, and behind it its gradient, in f32 */
+    const void *o, *d_o;       /* [n, B, A D] */
+    const float *lse;          /* [B, A, n] */
+    float *dq;                 /* [n, B, A D], summed up here */
+    void *dq2, *dkv2;          /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
+    float *delta;              /* [B, A, chunk] */
 };
 
 /* The block's gradient of the ranks before arrives while the first part of this one's
@@ -241,23 +241,24 @@ static enum mds_rc block_bwd(struct ring_bwd *b, int from, int qc, int kc)
     if (!block_shape(r, from, qc, kc, &a.shape))
         return MDS_OK;
     MDS_TRY(mds_op_attention_bwd(p->dev, &a));
-    MDS_TRY(mds_sum(p, 0, r->chunk * p->B * row, b->dq2, b->dq + q * p->B * row));
-    MDS_TRY(arrived(&b->dkv));
-    return mds_sum(p, 0, r->chunk * p->B * r->kv_row, b->dkv2,
-                   (float *)b->dkv.here + k * p->B * r->kv_row);
+    MDS_TRY(
+        mds_accumulate(p, 0, r->chunk * p->B * row, b->dq2, b->dq + q * p->B * row));
+    MDS_TRY(wait_for_block(&b->dkv));
+    return mds_accumulate(p, 0, r->chunk * p->B * r->kv_row, b->dkv2,
+                          (float *)b->dkv.here + k * p->B * r->kv_row);
 }
 
-static enum mds_rc take_bwd(struct ring_bwd *b)
+static enum mds_rc alloc_bwd(struct ring_bwd *b)
 {
     const struct mds_par *p = b->r.p;
     int64_t nq = b->r.in.n * p->B * b->r.in.A * b->r.in.D;
     int64_t nkv = b->r.in.n * p->B * b->r.kv_row;
     float *here = NULL, *next = NULL;
 
-    MDS_TRY(take_kv(&b->r, &b->kv));
+    MDS_TRY(alloc_kv(&b->r, &b->kv));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &here));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &next));
-    b->dkv = (struct parcel){
+    b->dkv = (struct ring_block){
         .here = here, .next = next, .bytes = nkv * (int64_t)sizeof *here, .tag = 1};
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq, &b->dq));
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nq / 2, &b->dq2));
@@ -281,8 +282,8 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, void *dinside)
     if (p->dtype != MDSK_F32) {
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * q_row, &narrow));
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
-        MDS_TRY(mds_sum_store(p, rows * q_row, b->dq, narrow));
-        MDS_TRY(mds_sum_store(p, rows * r->kv_row, b->dkv.here, narrow_kv));
+        MDS_TRY(mds_accumulate_store(p, rows * q_row, b->dq, narrow));
+        MDS_TRY(mds_accumulate_store(p, rows * r->kv_row, b->dkv.here, narrow_kv));
         dq = narrow;
         dk = narrow_kv;
     }
@@ -291,7 +292,7 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, void *dinside)
                              mds_par_at(p, dinside, q_row), r->in.row);
 }
 
-/* A block's gradient travels behind it and is home after P hand-overs. */
+/* A block's gradient in_flight behind it and is home after P hand-overs. */
 enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    const void *o, const float *lse, const void *d_o,
@@ -300,18 +301,18 @@ enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
     struct ring_bwd b = {.r = ring_of(p, a, inside), .o = o, .d_o = d_o, .lse = lse};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
 
-    MDS_TRY(take_bwd(&b));
+    MDS_TRY(alloc_bwd(&b));
     for (int round = 0; round < b.r.P; round++) {
-        int from = owner(&b.r, round);
+        int from = block_owner(&b.r, round);
 
         if (round + 1 < b.r.P)
-            MDS_TRY(pass_on(&b.r, &b.kv));
+            MDS_TRY(send_to_next(&b.r, &b.kv));
         for (int i = 0; i < 4; i++)
             MDS_TRY(block_bwd(&b, from, i / 2, i % 2));
-        MDS_TRY(pass_on(&b.r, &b.dkv));
-        MDS_TRY(arrived(&b.kv));
+        MDS_TRY(send_to_next(&b.r, &b.dkv));
+        MDS_TRY(wait_for_block(&b.kv));
     }
-    MDS_TRY(arrived(&b.dkv));
+    MDS_TRY(wait_for_block(&b.dkv));
     MDS_TRY(store_bwd(&b, dinside));
     mds_arena_release(p->arena, mark);
     return MDS_OK;

@@ -3,16 +3,16 @@
 #include "base/minmax.h"
 
 /* Append tokens, as part of the last run where they follow it. */
-static void append(struct mds_shard_tokens *s, int64_t first, int64_t n)
+static void append_run(struct mds_shard_tokens *s, int64_t first, int64_t n)
 {
-    struct mds_run *last = s->runs ? &s->run[s->runs - 1] : 0;
+    struct mds_token_run *last = s->runs ? &s->run[s->runs - 1] : 0;
 
     if (n <= 0)
         return;
     if (last && last->first + last->n == first)
         last->n += n;
     else
-        s->run[s->runs++] = (struct mds_run){first, n};
+        s->run[s->runs++] = (struct mds_token_run){first, n};
     s->n += n;
 }
 
@@ -20,7 +20,7 @@ struct mds_shard_tokens mds_shard_whole(int64_t S)
 {
     struct mds_shard_tokens s = {0};
 
-    append(&s, 0, S);
+    append_run(&s, 0, S);
     return s;
 }
 
@@ -31,8 +31,8 @@ struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank)
 
     if (P == 1)
         return mds_shard_whole(S);
-    append(&s, rank * chunk, chunk);
-    append(&s, (2 * P - 1 - rank) * chunk, chunk);
+    append_run(&s, rank * chunk, chunk);
+    append_run(&s, (2 * P - 1 - rank) * chunk, chunk);
     return s;
 }
 
@@ -45,7 +45,7 @@ struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_
         int64_t from = mds_min(at, s->run[i].n);
         int64_t take = mds_min(s->run[i].n - from, n);
 
-        append(&range, s->run[i].first + from, take);
+        append_run(&range, s->run[i].first + from, take);
         at -= from;
         n -= take;
     }
@@ -63,7 +63,7 @@ struct mds_shard_tokens mds_shard_slices(const struct mds_shard_tokens *s, int p
         struct mds_shard_tokens one = mds_shard_range(s, at * parts + n * part, n);
 
         for (int k = 0; k < one.runs; k++)
-            append(&all, one.run[k].first, one.run[k].n);
+            append_run(&all, one.run[k].first, one.run[k].n);
     }
     return all;
 }

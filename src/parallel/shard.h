@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-struct mds_run {
+struct mds_token_run {
     int64_t first, n; /* tokens first .. first + n - 1 of the sequence */
 };
 
@@ -20,7 +20,7 @@ enum { MDS_SHARD_CHUNKS = 8 }; /* at most */
 
 struct mds_shard_tokens {
     int runs;
-    struct mds_run run[MDS_SHARD_CHUNKS + 1];
+    struct mds_token_run run[MDS_SHARD_CHUNKS + 1];
     int64_t n; /* tokens in all runs */
 };
 

@@ -3,15 +3,17 @@
 #include "base/minmax.h"
 #include "tensor/op.h"
 
-static enum mds_rc cast(const struct mds_par *p, int64_t n, enum mdsk_dtype from,
-                        const void *x, enum mdsk_dtype to, void *y)
+static enum mds_rc cast_elements(const struct mds_par *p, int64_t n,
+                                 enum mdsk_dtype from, const void *x,
+                                 enum mdsk_dtype to, void *y)
 {
     struct mdsk_cast a = {.n = n, .from = from, .to = to, .x = x, .y = y};
 
     return mds_op_cast(p->dev, &a);
 }
 
-static enum mds_rc add(const struct mds_par *p, int64_t n, const void *x, float *sum)
+static enum mds_rc add_f32(const struct mds_par *p, int64_t n, const void *x,
+                           float *sum)
 {
     struct mdsk_add a = {.n = n, .x = x, .y = sum};
 
@@ -20,8 +22,8 @@ static enum mds_rc add(const struct mds_par *p, int64_t n, const void *x, float 
 
 /* 16-bit numbers, widened 2^24 at a time: enough to fill a GPU, and little beside what
  * is summed. */
-static enum mds_rc add_wide(const struct mds_par *p, int64_t n, const void *x,
-                            float *sum)
+static enum mds_rc add_widened(const struct mds_par *p, int64_t n, const void *x,
+                               float *sum)
 {
     const int64_t most = INT64_C(1) << 24;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
@@ -31,22 +33,23 @@ static enum mds_rc add_wide(const struct mds_par *p, int64_t n, const void *x,
     for (int64_t at = 0; at < n; at += most) {
         int64_t m = mds_min(n - at, most);
 
-        MDS_TRY(cast(p, m, p->dtype, mds_par_at(p, x, at), MDSK_F32, wide));
-        MDS_TRY(add(p, m, wide, sum + at));
+        MDS_TRY(cast_elements(p, m, p->dtype, mds_par_at(p, x, at), MDSK_F32, wide));
+        MDS_TRY(add_f32(p, m, wide, sum + at));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
 
-enum mds_rc mds_sum(const struct mds_par *p, int first, int64_t n, const void *x,
-                    float *sum)
+enum mds_rc mds_accumulate(const struct mds_par *p, int first, int64_t n, const void *x,
+                           float *sum)
 {
     if (first)
-        return cast(p, n, p->dtype, x, MDSK_F32, sum);
-    return p->dtype == MDSK_F32 ? add(p, n, x, sum) : add_wide(p, n, x, sum);
+        return cast_elements(p, n, p->dtype, x, MDSK_F32, sum);
+    return p->dtype == MDSK_F32 ? add_f32(p, n, x, sum) : add_widened(p, n, x, sum);
 }
 
-enum mds_rc mds_sum_store(const struct mds_par *p, int64_t n, const float *sum, void *y)
+enum mds_rc mds_accumulate_store(const struct mds_par *p, int64_t n, const float *sum,
+                                 void *y)
 {
-    return cast(p, n, MDSK_F32, sum, p->dtype, y);
+    return cast_elements(p, n, MDSK_F32, sum, p->dtype, y);
 }

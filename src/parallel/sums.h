@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums in f32 of what kernels leave in the type of activations. */
+/* Accumulation in f32 of kernel results in the activations' type. */
 #ifndef MDS_PARALLEL_SUMS_H
 #define MDS_PARALLEL_SUMS_H
 
@@ -7,11 +7,11 @@
 
 /* sum[n] += x[n], or with `first` sum[n] = x[n]; sum in f32, x of p->dtype.  Takes
  * working memory for 2^24 floats at most. */
-enum mds_rc mds_sum(const struct mds_par *p, int first, int64_t n, const void *x,
-                    float *sum);
+enum mds_rc mds_accumulate(const struct mds_par *p, int first, int64_t n, const void *x,
+                           float *sum);
 
 /* y[n] = sum[n], rounded to p->dtype. */
-enum mds_rc mds_sum_store(const struct mds_par *p, int64_t n, const float *sum,
-                          void *y);
+enum mds_rc mds_accumulate_store(const struct mds_par *p, int64_t n, const float *sum,
+                                 void *y);
 
 #endif

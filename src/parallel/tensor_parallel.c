@@ -2,13 +2,13 @@
 #include "parallel/tensor_parallel.h"
 
 /* Whether a rank has a slice of the rows only, between products. */
-static int is_cut(const struct mds_par *p)
+static int splits_sequence(const struct mds_par *p)
 {
     return p->sequence_parallel && mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
 }
 
 /* Whether products give partial sums. */
-static int is_shared(const struct mds_par *p)
+static int has_partial_sums(const struct mds_par *p)
 {
     return mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
 }
@@ -32,13 +32,13 @@ struct chunk {
 static struct chunk chunk_of(const struct mds_par *p, int i)
 {
     int64_t at = mds_par_chunk(p, i), rows = mds_par_chunk(p, i + 1) - at;
-    int parts = is_cut(p) ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
+    int parts = splits_sequence(p) ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
 
     return (struct chunk){at, rows, at / parts, rows / parts};
 }
 
 /* From row `at` to the end of its chunk. */
-static int64_t rest_of_chunk(const struct mds_par *p, int64_t at)
+static int64_t rows_left_in_chunk(const struct mds_par *p, int64_t at)
 {
     int i = 0;
 
@@ -47,25 +47,25 @@ static int64_t rest_of_chunk(const struct mds_par *p, int64_t at)
     return mds_par_chunk(p, i) - at;
 }
 
-int64_t mds_tp_enter_rows(const struct mds_par *p, int64_t at)
+int64_t mds_tp_gather_rows(const struct mds_par *p, int64_t at)
 {
-    return is_cut(p) ? rest_of_chunk(p, at) : mds_par_rows(p) - at;
+    return splits_sequence(p) ? rows_left_in_chunk(p, at) : mds_par_rows(p) - at;
 }
 
-int64_t mds_tp_leave_rows(const struct mds_par *p, int64_t at)
+int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at)
 {
-    return is_shared(p) ? rest_of_chunk(p, at) : mds_par_rows(p) - at;
+    return has_partial_sums(p) ? rows_left_in_chunk(p, at) : mds_par_rows(p) - at;
 }
 
 /* ---- in ---- */
 
-enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t width,
-                               struct mds_tp_flow *in)
+enum mds_rc mds_tp_gather_start(const struct mds_par *p, const void *x, int64_t width,
+                                struct mds_tp_handle *in)
 {
     int64_t row_bytes = width * (int64_t)mdsk_dtype_size(p->dtype);
 
-    *in = (struct mds_tp_flow){.rows = (void *)x, .width = width};
-    if (!is_cut(p))
+    *in = (struct mds_tp_handle){.rows = (void *)x, .width = width};
+    if (!splits_sequence(p))
         return MDS_OK;
     MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &in->rows));
     for (; in->started < p->chunks; in->started++) {
@@ -79,19 +79,19 @@ enum mds_rc mds_tp_enter_start(const struct mds_par *p, const void *x, int64_t w
     return MDS_OK;
 }
 
-enum mds_rc mds_tp_enter_wait(const struct mds_par *p, struct mds_tp_flow *in,
-                              int64_t rows)
+enum mds_rc mds_tp_gather_wait(const struct mds_par *p, struct mds_tp_handle *in,
+                               int64_t rows)
 {
-    while (in->met < in->started && mds_par_chunk(p, in->met) < rows)
-        MDS_TRY(mds_comm_wait(&in->req[in->met++]));
+    while (in->waited < in->started && mds_par_chunk(p, in->waited) < rows)
+        MDS_TRY(mds_comm_wait(&in->req[in->waited++]));
     return MDS_OK;
 }
 
-enum mds_rc mds_tp_enter(const struct mds_par *p, const void *x, int64_t width,
-                         struct mds_tp_flow *in)
+enum mds_rc mds_tp_gather(const struct mds_par *p, const void *x, int64_t width,
+                          struct mds_tp_handle *in)
 {
-    MDS_TRY(mds_tp_enter_start(p, x, width, in));
-    return mds_tp_enter_wait(p, in, mds_par_rows(p));
+    MDS_TRY(mds_tp_gather_start(p, x, width, in));
+    return mds_tp_gather_wait(p, in, mds_par_rows(p));
 }
 
 /* ---- out ---- */
@@ -102,23 +102,24 @@ static int64_t work_bytes(const struct mds_par *p, int i, int64_t width)
     struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     int64_t n = chunk_of(p, i).slice_rows * width;
 
-    return is_cut(p) ? mds_comm_reduce_scatter_work(tp, n, p->dtype)
-                     : mds_comm_all_reduce_work(tp, n, p->dtype);
+    return splits_sequence(p) ? mds_comm_reduce_scatter_work(tp, n, p->dtype)
+                              : mds_comm_all_reduce_work(tp, n, p->dtype);
 }
 
-enum mds_rc mds_tp_leave_open(const struct mds_par *p, void *y, int64_t width,
-                              struct mds_tp_flow *out)
+enum mds_rc mds_tp_reduce_open(const struct mds_par *p, void *y, int64_t width,
+                               struct mds_tp_handle *out)
 {
-    *out = (struct mds_tp_flow){.rows = y, .y = y, .width = width};
-    if (is_cut(p))
+    *out = (struct mds_tp_handle){.rows = y, .y = y, .width = width};
+    if (splits_sequence(p))
         MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &out->rows));
-    for (int i = 0; is_shared(p) && i < p->chunks; i++)
+    for (int i = 0; has_partial_sums(p) && i < p->chunks; i++)
         MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, work_bytes(p, i, width),
                                &out->work[i]));
     return MDS_OK;
 }
 
-static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out, int i)
+static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_handle *out,
+                               int i)
 {
     struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);
     struct chunk c = chunk_of(p, i);
@@ -126,16 +127,16 @@ static enum mds_rc start_chunk(const struct mds_par *p, struct mds_tp_flow *out,
     void *sum = mds_par_at(p, out->y, c.slice_at * out->width);
     int64_t n = c.slice_rows * out->width;
 
-    if (is_cut(p))
+    if (splits_sequence(p))
         return mds_comm_reduce_scatter_start(tp, part, sum, n, p->dtype, out->work[i],
                                              &out->req[i]);
     return mds_comm_all_reduce_start(tp, part, n, p->dtype, out->work[i], &out->req[i]);
 }
 
-enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
-                               int64_t rows)
+enum mds_rc mds_tp_reduce_start(const struct mds_par *p, struct mds_tp_handle *out,
+                                int64_t rows)
 {
-    for (; is_shared(p) && out->started < p->chunks; out->started++) {
+    for (; has_partial_sums(p) && out->started < p->chunks; out->started++) {
         if (mds_par_chunk(p, out->started + 1) > rows)
             break;
         MDS_TRY(start_chunk(p, out, out->started));
@@ -143,15 +144,15 @@ enum mds_rc mds_tp_leave_start(const struct mds_par *p, struct mds_tp_flow *out,
     return MDS_OK;
 }
 
-enum mds_rc mds_tp_leave_wait(struct mds_tp_flow *out)
+enum mds_rc mds_tp_reduce_wait(struct mds_tp_handle *out)
 {
-    while (out->met < out->started)
-        MDS_TRY(mds_comm_wait(&out->req[out->met++]));
+    while (out->waited < out->started)
+        MDS_TRY(mds_comm_wait(&out->req[out->waited++]));
     return MDS_OK;
 }
 
-enum mds_rc mds_tp_leave(const struct mds_par *p, struct mds_tp_flow *out)
+enum mds_rc mds_tp_reduce(const struct mds_par *p, struct mds_tp_handle *out)
 {
-    MDS_TRY(mds_tp_leave_start(p, out, mds_par_rows(p)));
-    return mds_tp_leave_wait(out);
+    MDS_TRY(mds_tp_reduce_start(p, out, mds_par_rows(p)));
+    return mds_tp_reduce_wait(out);
 }

@@ -7,8 +7,8 @@
 /* ---- embedding ---- */
 
 /* What one call of the kernel covers: consecutive tokens, with or without positions. */
-struct piece {
-    struct mds_run run;
+struct token_span {
+    struct mds_token_run run;
     int64_t row; /* of its first token here */
     int with_position;
 };
@@ -16,9 +16,9 @@ struct piece {
 /* Each run of tokens in up to three pieces: before, in and behind the tokens whose
  * position this tp rank adds.  Without sequence parallelism that is rank 0's job, with
  * it each rank adds an equal share; every rank's result is then summed. */
-static int cut(const struct mds_par *p, struct piece *out)
+static int split_at_positions(const struct mds_par *p, struct token_span *out)
 {
-    int tp = mds_groups_place(p->groups, MDS_AXIS_TENSOR), n = 0;
+    int tp = mds_groups_rank(p->groups, MDS_AXIS_TENSOR), n = 0;
     int64_t row = 0;
     int64_t from = p->sequence_parallel ? tp * p->slice.n : 0;
     int64_t to = p->sequence_parallel ? from + p->slice.n : tp == 0 ? p->tokens.n : 0;
@@ -32,7 +32,7 @@ static int cut(const struct mds_par *p, struct piece *out)
 
             if (stop > end)
                 stop = end;
-            out[n++] = (struct piece){{token, stop - row}, row * p->B, in};
+            out[n++] = (struct token_span){{token, stop - row}, row * p->B, in};
             token += stop - row;
             row = stop;
         }
@@ -44,11 +44,11 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
                               const int32_t *token, void *y)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow out;
-    struct piece piece[6];
-    int n = cut(p, piece);
+    struct mds_tp_handle out;
+    struct token_span piece[6];
+    int n = split_at_positions(p, piece);
 
-    MDS_TRY(mds_tp_leave_open(p, y, e->H, &out));
+    MDS_TRY(mds_tp_reduce_open(p, y, e->H, &out));
     for (int i = 0; i < n; i++) {
         int has = piece[i].with_position && e->position;
         struct mdsk_embedding_fwd a = {
@@ -66,7 +66,7 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
 
         MDS_TRY(mds_op_embedding_fwd(p->dev, &a));
     }
-    MDS_TRY(mds_tp_leave(p, &out));
+    MDS_TRY(mds_tp_reduce(p, &out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -77,11 +77,11 @@ enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embeddin
                               const int32_t *token, const void *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in;
-    struct piece piece[6];
-    int n = cut(p, piece);
+    struct mds_tp_handle in;
+    struct token_span piece[6];
+    int n = split_at_positions(p, piece);
 
-    MDS_TRY(mds_tp_enter(p, dy, e->H, &in));
+    MDS_TRY(mds_tp_gather(p, dy, e->H, &in));
     for (int i = 0; i < n; i++) {
         int has = e->dposition && (piece[i].with_position || !e->sliced);
         struct mdsk_embedding_bwd a = {
@@ -115,8 +115,8 @@ struct tile {
     float *lse; /* [rows] */
 };
 
-static enum mds_rc take_tile(const struct mds_par *p, const struct mds_head *h,
-                             struct tile *t)
+static enum mds_rc alloc_tile(const struct mds_par *p, const struct mds_head *h,
+                              struct tile *t)
 {
     int parts = mds_groups_size(p->groups, MDS_AXIS_TENSOR);
 
@@ -156,7 +156,7 @@ static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h
 }
 
 /* Who has all words can turn the logits into their gradients at once. */
-static int at_once(const struct mds_par *p, const struct mds_head *h)
+static int fuses_loss_gradient(const struct mds_par *p, const struct mds_head *h)
 {
     return h->dweight && mds_groups_size(p->groups, MDS_AXIS_TENSOR) == 1;
 }
@@ -171,7 +171,7 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                                 .ld = h->words,
                                 .first_word = h->first_word,
                                 .dtype = p->dtype,
-                                .gradient = at_once(p, h),
+                                .gradient = fuses_loss_gradient(p, h),
                                 .scale = h->grad_scale,
                                 .logits = t->logits,
                                 .target = target,
@@ -219,7 +219,7 @@ static enum mds_rc tile_bwd_input(const struct mds_par *p, const struct mds_head
                                       .w = h->weight,
                                       .dx = dx};
 
-    if (!at_once(p, h))
+    if (!fuses_loss_gradient(p, h))
         MDS_TRY(mds_op_xent_bwd(p->dev, &b));
     return mds_op_linear_bwd_input(p->dev, &i);
 }
@@ -231,7 +231,7 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
                                        .in = h->H,
                                        .out = h->words,
                                        .dtype = p->dtype,
-                                       .write = h->blank,
+                                       .write = h->uninit,
                                        .x = x,
                                        .dy = t->logits,
                                        .dw = h->dweight};
@@ -240,28 +240,28 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
 }
 
 /* dx sets out before its tile's share of the weight's gradient is made. */
-static enum mds_rc tiles(const struct mds_par *p, struct mds_head *h,
-                         struct mds_tp_flow *x, const int32_t *target, double *loss_sum,
-                         double *count, struct mds_tp_flow *dx)
+static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
+                              struct mds_tp_handle *x, const int32_t *target,
+                              double *loss_sum, double *count, struct mds_tp_handle *dx)
 {
     int64_t rows = mds_par_rows(p);
     struct tile t = {0};
 
-    MDS_TRY(take_tile(p, h, &t));
+    MDS_TRY(alloc_tile(p, h, &t));
     for (int64_t at = 0; at < rows; at += t.rows) {
         int64_t n = mds_min(rows - at, t.rows);
         const void *xt = mds_par_at(p, x->rows, at * h->H);
 
-        MDS_TRY(mds_tp_enter_wait(p, x, at + n));
+        MDS_TRY(mds_tp_gather_wait(p, x, at + n));
         MDS_TRY(tile_logits(p, h, &t, n, xt));
         MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
         if (!h->dweight)
             continue;
         MDS_TRY(tile_bwd_input(p, h, &t, n, target + at,
                                mds_par_at(p, dx->rows, at * h->H)));
-        MDS_TRY(mds_tp_leave_start(p, dx, at + n));
+        MDS_TRY(mds_tp_reduce_start(p, dx, at + n));
         MDS_TRY(tile_bwd_weight(p, h, &t, n, xt));
-        h->blank = 0;
+        h->uninit = 0;
     }
     return MDS_OK;
 }
@@ -271,14 +271,14 @@ enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const voi
                           void *dx)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct mds_tp_flow in, out = {0};
+    struct mds_tp_handle in, out = {0};
 
-    MDS_TRY(mds_tp_enter_start(p, x, h->H, &in));
+    MDS_TRY(mds_tp_gather_start(p, x, h->H, &in));
     if (h->dweight)
-        MDS_TRY(mds_tp_leave_open(p, dx, h->H, &out));
-    MDS_TRY(tiles(p, h, &in, target, loss_sum, count, &out));
+        MDS_TRY(mds_tp_reduce_open(p, dx, h->H, &out));
+    MDS_TRY(loss_tiles(p, h, &in, target, loss_sum, count, &out));
     if (h->dweight)
-        MDS_TRY(mds_tp_leave_wait(&out));
+        MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }

@@ -32,7 +32,7 @@ struct mds_head {
     int64_t first_word, words; /* this rank's, padding included */
     const void *weight;        /* [words, H] dtype */
     float *dweight;            /* gradient, or NULL: loss alone */
-    int blank;                 /* dweight is to be written, not added to */
+    int uninit;                /* dweight is to be written, not added to */
     int64_t tile;              /* rows of logits that exist at a time; 0: all */
     float grad_scale;          /* of the loss, before it is differentiated */
 };
@@ -41,7 +41,7 @@ struct mds_head {
  * tiles along the sequence: a tile's gradient takes the place of its logits.  The loss
  * in nats is added to *loss_sum and the number of targets to *count (f64, on the
  * device), on every tp rank alike.  With dweight, dx [slice rows, H] is written,
- * dweight added to, and h->blank cleared. */
+ * dweight added to, and h->uninit cleared. */
 enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
                           const int32_t *target, double *loss_sum, double *count,
                           void *dx);

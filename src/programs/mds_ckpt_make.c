@@ -32,7 +32,7 @@ static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 
     mds_comm_slice(mds_params_unit(c->local, unit)->count,
                    mds_groups_size(&c->groups, MDS_AXES_TOKENS),
-                   mds_groups_place(&c->groups, MDS_AXES_TOKENS), first, n);
+                   mds_groups_rank(&c->groups, MDS_AXES_TOKENS), first, n);
 }
 
 static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,

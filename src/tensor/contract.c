@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the contracts of operations have in common. */
-#include "tensor/front.h"
+#include "tensor/contract.h"
 
-enum mds_rc mds_front_broken(const char *op, const char *condition)
+enum mds_rc mds_contract_broken(const char *op, const char *condition)
 {
     return mds_fail(MDS_EBUG, "%s: the caller must see to: %s", op, condition);
 }
@@ -10,12 +10,12 @@ enum mds_rc mds_front_broken(const char *op, const char *condition)
 static const char *const names[] = {
     [MDSK_F32] = "f32", [MDSK_BF16] = "bf16", [MDSK_F16] = "f16"};
 
-enum mds_rc mds_front_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t)
+enum mds_rc mds_contract_dtype(struct mds_dev *dev, const char *op, enum mdsk_dtype t)
 {
     const struct mdsk_table *kern = mds_dev_kernels(dev);
 
     if (t != MDSK_F32 && t != MDSK_BF16 && t != MDSK_F16)
-        return mds_front_broken(op, "dtype f32, bf16 or f16");
+        return mds_contract_broken(op, "dtype f32, bf16 or f16");
     if (!kern || kern->dtypes >> t & 1)
         return MDS_OK;
     return mds_fail(MDS_ENOSUP, "%s: %s does not compute %s", op, mds_dev_describe(dev),

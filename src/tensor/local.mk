@@ -2,7 +2,7 @@
 noinst_LIBRARIES += src/tensor/libmds_tensor.a
 src_tensor_libmds_tensor_a_SOURCES = \
   src/tensor/contract.c \
-  src/tensor/front.c src/tensor/front.h \
+  src/tensor/dispatch.c src/tensor/contract.h \
   src/tensor/init.c \
   src/tensor/op.h src/tensor/op_dense.c src/tensor/op_sparse.c \
   src/tensor/params.c src/tensor/params.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contracts of products, norms, activations, attention and rotary positions. */
-#include "tensor/front.h"
+#include "tensor/contract.h"
 
 static int shape_ok(const struct mdsk_attention_shape *s)
 {
@@ -18,78 +18,78 @@ static int stride_ok(int64_t stride, int64_t Sq)
 enum mds_rc mds_check_linear_fwd(struct mds_dev *dev, const struct mdsk_linear_fwd *a)
 {
     if (a->R < 1 || a->in < 1 || a->out < 1)
-        return mds_front_broken("linear_fwd", "R, in, out >= 1");
+        return mds_contract_broken("linear_fwd", "R, in, out >= 1");
     if (!a->x || !a->w || !a->y)
-        return mds_front_broken("linear_fwd", "x, w, y given");
+        return mds_contract_broken("linear_fwd", "x, w, y given");
     if (a->y == a->x || a->gelu == a->x || a->gelu == a->y)
-        return mds_front_broken("linear_fwd", "x, y and gelu are apart");
-    return mds_front_dtype(dev, "linear_fwd", a->dtype);
+        return mds_contract_broken("linear_fwd", "x, y and gelu are apart");
+    return mds_contract_dtype(dev, "linear_fwd", a->dtype);
 }
 
 enum mds_rc mds_check_linear_bwd_input(struct mds_dev *dev,
                                        const struct mdsk_linear_bwd_input *a)
 {
     if (a->R < 1 || a->in < 1 || a->out < 1)
-        return mds_front_broken("linear_bwd_input", "R, in, out >= 1");
+        return mds_contract_broken("linear_bwd_input", "R, in, out >= 1");
     if (!a->dy || !a->w || !a->dx)
-        return mds_front_broken("linear_bwd_input", "dy, w, dx given");
+        return mds_contract_broken("linear_bwd_input", "dy, w, dx given");
     if (a->dx == a->dy || a->dx == a->u)
-        return mds_front_broken("linear_bwd_input", "dx is neither dy nor u");
-    return mds_front_dtype(dev, "linear_bwd_input", a->dtype);
+        return mds_contract_broken("linear_bwd_input", "dx is neither dy nor u");
+    return mds_contract_dtype(dev, "linear_bwd_input", a->dtype);
 }
 
 enum mds_rc mds_check_linear_bwd_weight(struct mds_dev *dev,
                                         const struct mdsk_linear_bwd_weight *a)
 {
     if (a->R < 1 || a->in < 1 || a->out < 1)
-        return mds_front_broken("linear_bwd_weight", "R, in, out >= 1");
+        return mds_contract_broken("linear_bwd_weight", "R, in, out >= 1");
     if (!a->x || !a->dy || !a->dw)
-        return mds_front_broken("linear_bwd_weight", "x, dy, dw given");
-    return mds_front_dtype(dev, "linear_bwd_weight", a->dtype);
+        return mds_contract_broken("linear_bwd_weight", "x, dy, dw given");
+    return mds_contract_dtype(dev, "linear_bwd_weight", a->dtype);
 }
 
 enum mds_rc mds_check_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *a)
 {
     if (a->R < 1 || a->H < 1 || !(a->eps > 0))
-        return mds_front_broken("norm_fwd", "R, H >= 1, eps > 0");
+        return mds_contract_broken("norm_fwd", "R, H >= 1, eps > 0");
     if (!a->x || !a->gamma || !a->y || !a->rstd)
-        return mds_front_broken("norm_fwd", "x, gamma, y, rstd given");
+        return mds_contract_broken("norm_fwd", "x, gamma, y, rstd given");
     if (!a->r != !a->sum)
-        return mds_front_broken("norm_fwd", "sum is given with r, and only then");
+        return mds_contract_broken("norm_fwd", "sum is given with r, and only then");
     if (a->kind == MDSK_LAYERNORM && !a->mean)
-        return mds_front_broken("norm_fwd", "mean given in LayerNorm");
+        return mds_contract_broken("norm_fwd", "mean given in LayerNorm");
     if (a->kind == MDSK_RMSNORM && a->beta)
-        return mds_front_broken("norm_fwd", "no beta in RMSNorm");
+        return mds_contract_broken("norm_fwd", "no beta in RMSNorm");
     if (a->y == a->x || a->y == a->r || a->y == a->sum)
-        return mds_front_broken("norm_fwd", "y aliases none");
-    return mds_front_dtype(dev, "norm_fwd", a->dtype);
+        return mds_contract_broken("norm_fwd", "y aliases none");
+    return mds_contract_dtype(dev, "norm_fwd", a->dtype);
 }
 
 enum mds_rc mds_check_norm_bwd(struct mds_dev *dev, const struct mdsk_norm_bwd *a)
 {
     if (a->R < 1 || a->H < 1)
-        return mds_front_broken("norm_bwd", "R, H >= 1");
+        return mds_contract_broken("norm_bwd", "R, H >= 1");
     if (!a->x || !a->gamma || !a->rstd || !a->dy || !a->dx || !a->dgamma)
-        return mds_front_broken("norm_bwd", "x, gamma, rstd, dy, dx, dgamma given");
+        return mds_contract_broken("norm_bwd", "x, gamma, rstd, dy, dx, dgamma given");
     if (a->kind == MDSK_LAYERNORM && !a->mean)
-        return mds_front_broken("norm_bwd", "mean given in LayerNorm");
+        return mds_contract_broken("norm_bwd", "mean given in LayerNorm");
     if (a->dx == a->dy || a->dx == a->x)
-        return mds_front_broken("norm_bwd", "dx aliases none");
-    return mds_front_dtype(dev, "norm_bwd", a->dtype);
+        return mds_contract_broken("norm_bwd", "dx aliases none");
+    return mds_contract_dtype(dev, "norm_bwd", a->dtype);
 }
 
 enum mds_rc mds_check_attention_fwd(struct mds_dev *dev,
                                     const struct mdsk_attention_fwd *a)
 {
     if (!shape_ok(&a->shape))
-        return mds_front_broken(
+        return mds_contract_broken(
             "attention_fwd",
             "shape: sizes >= 1, G divides A, q_offset >= 0, 0 <= p < 1");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
-        return mds_front_broken("attention_fwd", "q, k, v, o, lse given");
+        return mds_contract_broken("attention_fwd", "q, k, v, o, lse given");
     if (!stride_ok(a->lse_stride, a->shape.Sq))
-        return mds_front_broken("attention_fwd", "lse_stride 0 or >= Sq");
-    MDS_TRY(mds_front_dtype(dev, "attention_fwd", a->shape.dtype));
+        return mds_contract_broken("attention_fwd", "lse_stride 0 or >= Sq");
+    MDS_TRY(mds_contract_dtype(dev, "attention_fwd", a->shape.dtype));
     mds_dev_charge_scratch(dev, mdsk_attention_fwd_scratch(a));
     return MDS_OK;
 }
@@ -98,16 +98,16 @@ enum mds_rc mds_check_attention_bwd(struct mds_dev *dev,
                                     const struct mdsk_attention_bwd *a)
 {
     if (!shape_ok(&a->shape))
-        return mds_front_broken(
+        return mds_contract_broken(
             "attention_bwd",
             "shape: sizes >= 1, G divides A, q_offset >= 0, 0 <= p < 1");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
-        return mds_front_broken("attention_bwd", "q, k, v, o, lse given");
+        return mds_contract_broken("attention_bwd", "q, k, v, o, lse given");
     if (!stride_ok(a->lse_stride, a->shape.Sq))
-        return mds_front_broken("attention_bwd", "lse_stride 0 or >= Sq");
+        return mds_contract_broken("attention_bwd", "lse_stride 0 or >= Sq");
     if (!a->d_o.data || !a->dq.data || !a->dk.data || !a->dv.data || !a->delta)
-        return mds_front_broken("attention_bwd", "d_o, dq, dk, dv, delta given");
-    MDS_TRY(mds_front_dtype(dev, "attention_bwd", a->shape.dtype));
+        return mds_contract_broken("attention_bwd", "d_o, dq, dk, dv, delta given");
+    MDS_TRY(mds_contract_dtype(dev, "attention_bwd", a->shape.dtype));
     mds_dev_charge_scratch(dev, mdsk_attention_bwd_scratch(a));
     return MDS_OK;
 }
@@ -116,45 +116,46 @@ enum mds_rc mds_check_attention_merge(struct mds_dev *dev,
                                       const struct mdsk_attention_merge *a)
 {
     if (a->B < 1 || a->A < 1 || a->Sq < 1 || a->D < 1)
-        return mds_front_broken("attention_merge", "B, A, Sq, D >= 1");
+        return mds_contract_broken("attention_merge", "B, A, Sq, D >= 1");
     if (!a->acc.data || !a->o2.data || !a->lse || !a->lse2)
-        return mds_front_broken("attention_merge", "acc, o2, lse, lse2 given");
+        return mds_contract_broken("attention_merge", "acc, o2, lse, lse2 given");
     if (a->acc.data == a->o2.data || a->lse == a->lse2)
-        return mds_front_broken("attention_merge", "acc is not o2, lse not lse2");
+        return mds_contract_broken("attention_merge", "acc is not o2, lse not lse2");
     if (!stride_ok(a->lse_stride, a->Sq) || !stride_ok(a->lse2_stride, a->Sq))
-        return mds_front_broken("attention_merge", "lse strides 0 or >= Sq");
-    return mds_front_dtype(dev, "attention_merge", a->dtype);
+        return mds_contract_broken("attention_merge", "lse strides 0 or >= Sq");
+    return mds_contract_dtype(dev, "attention_merge", a->dtype);
 }
 
 enum mds_rc mds_check_rope(struct mds_dev *dev, const struct mdsk_rope *a)
 {
     if (a->B < 1 || a->S < 1 || a->A < 1)
-        return mds_front_broken("rope", "B, S, A >= 1");
+        return mds_contract_broken("rope", "B, S, A >= 1");
     if (a->rot < 2 || a->rot % 2 || a->rot > a->D)
-        return mds_front_broken("rope", "rot even, 2 .. D");
+        return mds_contract_broken("rope", "rot even, 2 .. D");
     if (!a->x.data || !(a->theta > 0))
-        return mds_front_broken("rope", "x given, theta > 0");
-    return mds_front_dtype(dev, "rope", a->dtype);
+        return mds_contract_broken("rope", "x given, theta > 0");
+    return mds_contract_dtype(dev, "rope", a->dtype);
 }
 
 enum mds_rc mds_check_activation_fwd(struct mds_dev *dev,
                                      const struct mdsk_activation_fwd *a)
 {
     if (a->R < 1 || a->F < 1)
-        return mds_front_broken("activation_fwd", "R, F >= 1");
+        return mds_contract_broken("activation_fwd", "R, F >= 1");
     if (!a->x || !a->y || a->x == a->y)
-        return mds_front_broken("activation_fwd", "x, y given and apart");
-    return mds_front_dtype(dev, "activation_fwd", a->dtype);
+        return mds_contract_broken("activation_fwd", "x, y given and apart");
+    return mds_contract_dtype(dev, "activation_fwd", a->dtype);
 }
 
 enum mds_rc mds_check_activation_bwd(struct mds_dev *dev,
                                      const struct mdsk_activation_bwd *a)
 {
     if (a->R < 1 || a->F < 1)
-        return mds_front_broken("activation_bwd", "R, F >= 1");
+        return mds_contract_broken("activation_bwd", "R, F >= 1");
     if (!a->x || !a->dy || !a->dx)
-        return mds_front_broken("activation_bwd", "x, dy, dx given");
+        return mds_contract_broken("activation_bwd", "x, dy, dx given");
     if (mdsk_activation_of(a->kind)->gated && a->dx == a->dy)
-        return mds_front_broken("activation_bwd", "dx is not dy where there is a gate");
-    return mds_front_dtype(dev, "activation_bwd", a->dtype);
+        return mds_contract_broken("activation_bwd",
+                                   "dx is not dy where there is a gate");
+    return mds_contract_dtype(dev, "activation_bwd", a->dtype);
 }

@@ -188,7 +188,7 @@ int64_t mds_params_count(const struct mds_params *ps)
     return ps->count;
 }
 
-void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad)
+void mds_params_set_storage(struct mds_params *ps, int unit, void *weight, float *grad)
 {
     ps->unit[unit].weight = weight;
     ps->unit[unit].grad = grad;
@@ -216,23 +216,23 @@ enum mds_rc mds_params_grad_begin(struct mds_params *ps, int unit)
     return ps->hooks.grad_begin ? ps->hooks.grad_begin(ps->hooks.ctx, unit) : MDS_OK;
 }
 
-void mds_params_set_blank(struct mds_params *ps, int unit)
+void mds_params_set_uninit(struct mds_params *ps, int unit)
 {
     struct mds_param *p = ps->list + ps->unit[unit].first_param;
 
     for (int i = 0; i < ps->unit[unit].params; i++)
-        p[i].blank = p[i].spec.by_product;
+        p[i].uninit = p[i].spec.by_product;
 }
 
-int mds_params_take_blank(struct mds_params *ps, int id, int64_t count)
+int mds_params_take_uninit(struct mds_params *ps, int id, int64_t count)
 {
     struct mds_param *p = ps->list + id, *end = ps->list + ps->n;
     int64_t behind = p->offset + count;
-    int blank = p->blank;
+    int uninit = p->uninit;
 
     for (; p < end && p->offset < behind; p++)
-        p->blank = 0;
-    return blank;
+        p->uninit = 0;
+    return uninit;
 }
 
 enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit)
@@ -240,7 +240,7 @@ enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit)
     const struct mds_param *p = ps->list + ps->unit[unit].first_param;
 
     for (int i = 0; i < ps->unit[unit].params; i++)
-        if (p[i].blank)
+        if (p[i].uninit)
             return mds_fail(MDS_EBUG, "gradient of %s: ready, but never written",
                             p[i].spec.name);
     return ps->hooks.grad_ready ? ps->hooks.grad_ready(ps->hooks.ctx, unit) : MDS_OK;

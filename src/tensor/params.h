@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parameter registry: every weight of a model (or of a stage of it) by name, shape,
- * start value, decay and share, grouped in units.
+/* The parameter registry: every weight of a model (or of a pipeline stage) with name,
+ * shape, initial values, weight decay and shard, grouped in units.
  *
- * A unit is what travels together: a layer, an embedding, the head.  Its parameters lie
- * side by side in one range of elements; where that range is in memory is the business
- * of whoever owns the storage (optim/zero.h), who hooks into the calls below.  The
- * model registers units and parameters, and then, for each unit and pass, calls
+ * A unit is what is gathered and released together: a layer, an embedding, the head.
+ * Its parameters are contiguous in one range of elements.  The owner of the storage
+ * (optim/zero.h) decides where that range is in memory and hooks into the calls below.
+ * The model registers units and parameters, and then, for each unit and pass, calls
  *
  *     acquire    ... reads weights ...        release
  *     grad_begin ... adds to gradients ...    grad_ready   (once each a backward pass)
@@ -38,7 +38,7 @@ struct mds_param_spec {
                          tokens or with other shards */
     int parts, part;  /* shards, and which is here; 0, 0: not shared */
     int duplicate;    /* another rank with this very share counts it in norms */
-    int by_product;   /* the first to give its gradient is a product, of all of it */
+    int by_product;   /* the first operation on its gradient is a GEMM of all of it */
 };
 
 struct mds_param {
@@ -47,7 +47,7 @@ struct mds_param {
     int64_t count;      /* elements of it */
     int64_t offset;     /* of the first one, counted over all units */
     int unit;
-    int blank; /* its gradient's memory holds nothing yet: whoever is first writes */
+    int uninit; /* its gradient is uninitialised: the first to produce it writes */
 };
 
 struct mds_param_unit {
@@ -118,7 +118,7 @@ int64_t mds_params_span(const struct mds_params *ps);
 int64_t mds_params_count(const struct mds_params *ps);
 
 /* Where a unit's elements are now; borrowed.  Either may be NULL. */
-void mds_params_place(struct mds_params *ps, int unit, void *weight, float *grad);
+void mds_params_set_storage(struct mds_params *ps, int unit, void *weight, float *grad);
 
 void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks);
 enum mds_rc mds_params_acquire(struct mds_params *ps, int unit);
@@ -130,14 +130,15 @@ enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit);
 const void *mds_param_weight(const struct mds_params *ps, int id);
 float *mds_param_grad(const struct mds_params *ps, int id);
 
-/* By the owner, for a gradient that begins: what is by_product is blank, all other
- * elements are zero.  Products make large gradients: to zero them first and to add to
- * them costs 8 bytes an element. */
-void mds_params_set_blank(struct mds_params *ps, int unit);
+/* Called by the owner when a gradient begins: mark the gradients with by_product set as
+ * uninitialised, so that their first GEMM writes (beta = 0) instead of adding.  All
+ * others have to be zero.  This saves 8 bytes of traffic per element. */
+void mds_params_set_uninit(struct mds_params *ps, int unit);
 
-/* By who is about to give the gradient of `count` elements from parameter id on, whole
- * parameters: 1: they are blank, write; 0: add.  Afterwards they are not. */
-int mds_params_take_blank(struct mds_params *ps, int id, int64_t count);
+/* Called before writing the gradient of `count` elements from parameter id on (whole
+ * parameters).  Returns 1 if it is uninitialised and has to be written, 0 if it has to
+ * be added to; clears the mark. */
+int mds_params_take_uninit(struct mds_params *ps, int id, int64_t count);
 
 /* The index in the whole parameter, row-major, of element i of this rank's share. */
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);

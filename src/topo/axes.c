@@ -13,8 +13,8 @@ const struct mds_axis mds_axes[] = {
 _Static_assert(sizeof mds_axes / sizeof *mds_axes == MDS_AXES + 1,
                "a row for each bit");
 
-void mds_axes_say(const struct mds_axis *table, const int64_t *size,
-                  struct mds_str *out)
+void mds_axes_format(const struct mds_axis *table, const int64_t *size,
+                     struct mds_str *out)
 {
     const char *x = "";
     int i = 0;
@@ -28,7 +28,7 @@ void mds_axes_say(const struct mds_axis *table, const int64_t *size,
         }
 }
 
-int64_t mds_axes_copy(const struct mds_axis *table, const int64_t *size)
+int64_t mds_axes_model_ranks(const struct mds_axis *table, const int64_t *size)
 {
     int64_t ranks = 1;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The axes along which the ranks of a run differ, as a table. */
+/* The parallel axes (tensor, Ulysses, ring, data, pipeline), as a table. */
 #ifndef MDS_TOPO_AXES_H
 #define MDS_TOPO_AXES_H
 
@@ -10,7 +10,7 @@
 struct mds_axis {
     const char *name; /* for users: "tensor" */
     const char *tag;  /* of its groups in messages and ledgers: "tp" */
-    const char *key;  /* of the setting with its size; NULL: ranks that are left over */
+    const char *key;  /* option that sets its size; NULL: gets the remaining ranks */
 };
 
 /* The rows of the program's table, mds_axes[], fastest first.  To add an axis: its bit,
@@ -25,19 +25,21 @@ enum mds_axis_bit {
 };
 enum { MDS_AXES = 5, MDS_AXES_MOST = 8 /* of any table */ };
 
-/* Sets: ranks that see other tokens; of one pipeline stage; of the world. */
+/* Sets of axes: along which ranks see different tokens; within one pipeline stage; all.
+ */
 #define MDS_AXES_TOKENS (MDS_AXIS_ULYSSES | MDS_AXIS_RING | MDS_AXIS_DATA)
 #define MDS_AXES_STAGE (MDS_AXES_ALL & ~(unsigned)MDS_AXIS_PIPELINE)
 #define MDS_AXES_ALL ((1u << MDS_AXES_MOST) - 1)
 
-extern const struct mds_axis mds_axes[]; /* behind the last row one without a name */
+extern const struct mds_axis mds_axes[]; /* ends with a row without a name */
 
-/* "pipeline 2 x data 4 x ring 1 x Ulysses 2 x tensor 8", without rows of size 0. */
-void mds_axes_say(const struct mds_axis *table, const int64_t *size,
-                  struct mds_str *out);
+/* Append "pipeline 2 x data 4 x ring 1 x Ulysses 2 x tensor 8" to out, leaving out rows
+ * of size 0. */
+void mds_axes_format(const struct mds_axis *table, const int64_t *size,
+                     struct mds_str *out);
 
-/* Ranks of one copy of the model: all sizes multiplied but that of the row without a
- * key. */
-int64_t mds_axes_copy(const struct mds_axis *table, const int64_t *size);
+/* Ranks of one replica of the model: the product of all sizes except that of the row
+ * without a key (data parallelism). */
+int64_t mds_axes_model_ranks(const struct mds_axis *table, const int64_t *size);
 
 #endif

@@ -3,23 +3,23 @@
 
 #include "base/units.h"
 
-static int has(unsigned axes, int row)
+static int has_axis(unsigned axes, int row)
 {
     return axes >> row & 1;
 }
 
-/* A share of more ranks than there are stays what it is: products of large sizes would
- * not fit into it. */
-static int64_t times(int64_t share, int64_t size, int world)
+/* Multiply without overflow: once the product exceeds world, its value does not matter.
+ */
+static int64_t multiply_capped(int64_t replica, int64_t size, int world)
 {
-    return share > world ? share : share * size;
+    return replica > world ? replica : replica * size;
 }
 
 enum mds_rc mds_grid_init(struct mds_grid *out, const struct mds_axis *table,
                           const int64_t *size, int world)
 {
     struct mds_grid g = {.axis = table, .world = world};
-    int64_t share = 1;
+    int64_t replica = 1;
     int rest = -1;
 
     if (world < 1)
@@ -35,16 +35,17 @@ enum mds_rc mds_grid_init(struct mds_grid *out, const struct mds_axis *table,
             return mds_fail(MDS_EUSER, "%s parallel size %lld: at least 1, at most %d",
                             table[i].name, (long long)size[i], 1 << 20);
         g.size[i] = (int)size[i];
-        share = times(share, size[i], world);
+        replica = multiply_capped(replica, size[i], world);
     }
     if (rest < 0)
         return mds_fail(MDS_EBUG, "grid: no axis takes the ranks that are left over");
-    if (world % share != 0)
-        return mds_fail(MDS_EUSER,
-                        "%d rank%s cannot be shared out to copies of %lld ranks: start "
-                        "a multiple of these",
-                        world, mds_plural(world), (long long)share);
-    g.size[rest] = (int)(world / share);
+    if (world % replica != 0)
+        return mds_fail(
+            MDS_EUSER,
+            "%d rank%s cannot be divided into model replicas of %lld ranks: "
+            "start a multiple of that",
+            world, mds_plural(world), (long long)replica);
+    g.size[rest] = (int)(world / replica);
     *out = g;
     return MDS_OK;
 }
@@ -54,7 +55,7 @@ int mds_grid_size(const struct mds_grid *g, unsigned axes)
     int n = 1;
 
     for (int i = 0; i < g->axes; i++)
-        if (has(axes, i))
+        if (has_axis(axes, i))
             n *= g->size[i];
     return n;
 }
@@ -64,28 +65,28 @@ int mds_grid_stride(const struct mds_grid *g, unsigned axes)
     return mds_grid_size(g, (axes & -axes) - 1);
 }
 
-int mds_grid_place(const struct mds_grid *g, int rank, unsigned axes)
+int mds_grid_rank(const struct mds_grid *g, int rank, unsigned axes)
 {
-    int place = 0, n = 1;
+    int group_rank = 0, n = 1;
 
     for (int i = 0; i < g->axes; i++) {
-        if (has(axes, i)) {
-            place += rank % g->size[i] * n;
+        if (has_axis(axes, i)) {
+            group_rank += rank % g->size[i] * n;
             n *= g->size[i];
         }
         rank /= g->size[i];
     }
-    return place;
+    return group_rank;
 }
 
-int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int place)
+int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int group_rank)
 {
     int member = rank, stride = 1;
 
     for (int i = 0; i < g->axes; i++) {
-        if (has(axes, i)) {
-            member += (place % g->size[i] - rank / stride % g->size[i]) * stride;
-            place /= g->size[i];
+        if (has_axis(axes, i)) {
+            member += (group_rank % g->size[i] - rank / stride % g->size[i]) * stride;
+            group_rank /= g->size[i];
         }
         stride *= g->size[i];
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process grid: which rank holds which share of model, sequence and data.
+/* The process grid: which rank holds which shard of model, sequence and data.
  *
  * A table lists the axes along which ranks differ.  The world is their product, the
- * first axis fastest: ranks that talk most sit side by side, inside a node where they
- * fit.  A set of axes gives a rank its group, the ranks that differ from it along these
- * axes alone, and its place in that group; of one axis the place is a coordinate, of
- * all axes the rank itself.
+ * first axis varying fastest, so that ranks that communicate most are neighbours,
+ * within a node if they fit.  For a set of axes, a rank's group are the ranks whose
+ * coordinates differ from its own only along these axes, and its group rank is its
+ * index in that group: for one axis the coordinate, for all axes the world rank.
  *
  * Arithmetic only: the same answers for 4 ranks or 4096, with or without MPI. */
 #ifndef MDS_TOPO_GRID_H
@@ -21,28 +21,28 @@ struct mds_grid {
     int world;                   /* the product of sizes */
 };
 
-/* size[i] ranks along row i; that of the row without a key follows from the others, and
- * is not read.  MDS_EUSER where that is no whole number. */
+/* size[i] ranks along row i.  The size of the row without a key is not read: it follows
+ * from world and the others; MDS_EUSER if it would not be a whole number. */
 enum mds_rc mds_grid_init(struct mds_grid *g, const struct mds_axis *table,
                           const int64_t *size, int world);
 
-/* How many ranks the groups of a set of axes have, and how far apart in the world its
- * neighbours along the first of them are. */
+/* The number of ranks in each group of a set of axes, and the distance in world ranks
+ * of neighbours along the first of the axes. */
 int mds_grid_size(const struct mds_grid *g, unsigned axes);
 int mds_grid_stride(const struct mds_grid *g, unsigned axes);
 
-/* Which of its group a rank is, from 0, and back: the rank at that place of the group.
- * Groups are in the order of ranks. */
-int mds_grid_place(const struct mds_grid *g, int rank, unsigned axes);
-int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int place);
+/* A world rank's rank in its group, from 0; and back: the world rank of the group's
+ * member with that group rank.  Groups are ordered by world rank. */
+int mds_grid_rank(const struct mds_grid *g, int rank, unsigned axes);
+int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int group_rank);
 
-/* A group by how its ranks lie: so many, each `stride` after the one before, in order
- * of ranks, of which nodes take per_node each. */
+/* The layout of a group: `size` ranks, each `stride` world ranks after the one before.
+ */
 struct mds_span {
     int size, stride;
 };
 
-/* How many of its members share a node, at most. */
+/* The most members that share a node, with per_node ranks on each node. */
 int mds_span_in_node(struct mds_span s, int per_node);
 
 #endif

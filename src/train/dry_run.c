@@ -11,7 +11,7 @@ static void print_coordinates(const struct mds_config *c, const struct mds_group
             g->grid.world);
     for (int i = g->grid.axes - 1; i >= 0; i--)
         fprintf(f, "%s %s %d of %d", i == g->grid.axes - 1 ? " " : ",",
-                g->grid.axis[i].name, mds_groups_place(g, 1u << i), g->grid.size[i]);
+                g->grid.axis[i].name, mds_groups_rank(g, 1u << i), g->grid.size[i]);
     fprintf(f, "\n  %lld micro-batch%s of %lld sequence%s of %lld tokens a step\n\n",
             (long long)c->batch.accumulation, c->batch.accumulation == 1 ? "" : "es",
             (long long)c->batch.micro, mds_plural(c->batch.micro),
@@ -224,7 +224,7 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
     struct mds_engine_need need;
     double begin = mds_clock_s();
 
-    MDS_TRY(mds_engine_rehearse(c, dev, g, &need));
+    MDS_TRY(mds_engine_dry_run(c, dev, g, &need));
     print_coordinates(c, g, f);
     print_memory(c, &need, f);
     print_gpu_overhead(dev, g, f);

@@ -183,7 +183,7 @@ static void print_gpu_overhead(const struct run *r, FILE *f)
 
     if (is_on_gpus(r))
         fprintf(f, "  plus NCCL and attention %s\n",
-                mds_format_bytes((double)r->need.beside_bytes, text, sizeof text));
+                mds_format_bytes((double)r->need.overhead_bytes, text, sizeof text));
 }
 
 /* What a rank needs of one memory, and what it may use. */
@@ -206,7 +206,7 @@ static void list_memories(const struct run *r, struct memory p[MEMORIES])
         return;
     }
     p[0] = (struct memory){"GPU memory",
-                           n->state_bytes + n->step_bytes + n->beside_bytes, there};
+                           n->state_bytes + n->step_bytes + n->overhead_bytes, there};
     p[1] = (struct memory){"host memory", mds_run_host_bytes(n) + file,
                            mds_host_memory_available() / r->spec->world->local_ranks};
 }

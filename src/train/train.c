@@ -21,7 +21,7 @@ static enum mds_rc open_device(struct run *r)
     struct mds_dev_spec spec = mds_run_device(r);
 
     MDS_TRY(mds_dev_create(&spec, &r->dev));
-    spec.beside = 1;
+    spec.host_side = 1;
     MDS_TRY(mds_dev_create(&spec, &r->host));
     if (is_rank0(r))
         mds_info("device: %s", mds_dev_describe(r->dev));

@@ -113,7 +113,7 @@ static void open_engine(struct layer *l, const char *device)
         .config = &l->config, .groups = &l->groups, .need = &need, .threads = 1};
 
     must(mds_dev_create(&spec, &l->dev), "device");
-    spec.beside = 1;
+    spec.host_side = 1;
     must(mds_dev_create(&spec, &l->host), "host memory");
     must(mds_groups_create(&l->config.parallel, 1, 0, NULL, &l->groups), "groups");
     must(mds_engine_measure(&l->config, 1, 0, 1, &need), "measuring");

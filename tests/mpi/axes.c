@@ -48,7 +48,7 @@ static struct mds_params *make_params(const struct mds_groups *g)
                                    .axes = params[i].axes,
                                    .partial = params[i].partial,
                                    .parts = mds_groups_size(g, params[i].axes),
-                                   .part = mds_groups_place(g, params[i].axes)};
+                                   .part = mds_groups_rank(g, params[i].axes)};
 
         snprintf(s.name, sizeof s.name, "%s", params[i].name);
         must(mds_params_add(ps, &s, &id), "param");
@@ -141,7 +141,7 @@ static int groups_are_wrong(const struct mds_groups *g)
         must(mds_comm_all_reduce_f64(is->comm, &bits, 1, MDS_COMM_SUM), "sum");
         bad += bits != (double)bits_of(is->axes, world.rank);
         bad += mds_comm_size(is->comm) != mds_groups_size(g, is->axes);
-        bad += mds_comm_rank(is->comm) != mds_groups_place(g, is->axes);
+        bad += mds_comm_rank(is->comm) != mds_groups_rank(g, is->axes);
     }
     return bad;
 }

@@ -234,30 +234,30 @@ static void copies_beside_keep_their_order(void **state)
     enum { N = 64, TIMES = 100 };
     struct mds_dev *dev = open_gpu(0);
     char *a = take(dev, N), *b = take(dev, N), host[TIMES][N], want[N], back[N];
-    struct mds_dev_copying save[TIMES], last;
+    struct mds_dev_async_copy save[TIMES], last;
 
     (void)state;
     for (int i = 0; i < TIMES; i++) {
         fill(want, N, i);
         mds_dev_copy_in(dev, a, want, N);
-        save[i] = mds_dev_save_start(dev, host[i], a, N);
-        mds_dev_meet(dev, save[i]); /* a will be written again */
+        save[i] = mds_dev_offload_start(dev, host[i], a, N);
+        mds_dev_wait_copy(dev, save[i]); /* a will be written again */
     }
-    mds_dev_meet(dev, save[3]); /* long over: no harm */
-    while (!mds_dev_copied(dev, save[TIMES - 1]))
+    mds_dev_wait_copy(dev, save[3]); /* long over: no harm */
+    while (!mds_dev_copy_done(dev, save[TIMES - 1]))
         ;
     for (int i = 0; i < TIMES; i++) {
         fill(want, N, i);
         assert_memory_equal(host[i], want, N);
-        assert_true(mds_dev_copied(dev, save[i]));
+        assert_true(mds_dev_copy_done(dev, save[i]));
     }
-    last = mds_dev_restore_start(dev, b, host[7], N);
-    assert_false(mds_dev_copied(dev, last));
-    mds_dev_meet(dev, last);
+    last = mds_dev_reload_start(dev, b, host[7], N);
+    assert_false(mds_dev_copy_done(dev, last));
+    mds_dev_wait_copy(dev, last);
     assert_int_equal(mds_dev_copy_out(dev, back, b, N), MDS_OK);
     fill(want, N, 7);
     assert_memory_equal(back, want, N);
-    assert_true(mds_dev_copied(dev, (struct mds_dev_copying){0}));
+    assert_true(mds_dev_copy_done(dev, (struct mds_dev_async_copy){0}));
     mds_dev_free(dev, a, N);
     mds_dev_free(dev, b, N);
     close_gpu(dev);
@@ -435,7 +435,7 @@ static void a_profile_has_waits_for_a_turn(void **state)
 
 static void pinned_memory_is_the_hosts(void **state)
 {
-    struct mds_dev_spec spec = {.name = "cuda", .beside = 1};
+    struct mds_dev_spec spec = {.name = "cuda", .host_side = 1};
     struct mds_dev *dev = NULL;
     char *p, back[4];
 

@@ -83,7 +83,7 @@ void with_dropout(struct mds_config *c)
 static struct {
     int on, n;
     struct {
-        struct mds_dev_copying copy;
+        struct mds_dev_async_copy copy;
         void *to;
         const void *from;
         int64_t bytes;
@@ -91,7 +91,7 @@ static struct {
     } waits[64];
 } late;
 
-static void late_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
+static void late_start(struct mds_dev *dev, struct mds_dev_async_copy c, void *to,
                        const void *from, int64_t bytes)
 {
     (void)dev;
@@ -103,13 +103,14 @@ static void late_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
     late.waits[late.n++].bytes = bytes;
 }
 
-static void late_meet(struct mds_dev *dev, struct mds_dev_copying c)
+static void late_meet(struct mds_dev *dev, struct mds_dev_async_copy c)
 {
     int left = 0;
 
     (void)dev;
     for (int i = 0; i < late.n; i++)
-        if (late.waits[i].copy.way == c.way && late.waits[i].copy.number <= c.number)
+        if (late.waits[i].copy.direction == c.direction &&
+            late.waits[i].copy.number <= c.number)
             memcpy(late.waits[i].to, late.waits[i].from, (size_t)late.waits[i].bytes);
         else
             late.waits[left++] = late.waits[i];
@@ -117,11 +118,11 @@ static void late_meet(struct mds_dev *dev, struct mds_dev_copying c)
 }
 
 /* Not when it is asked for the first time. */
-static int late_copied(struct mds_dev *dev, struct mds_dev_copying c)
+static int late_copied(struct mds_dev *dev, struct mds_dev_async_copy c)
 {
     for (int i = 0; i < late.n; i++)
-        if (late.waits[i].copy.way == c.way && late.waits[i].copy.number == c.number &&
-            late.waits[i].asked++ == 0)
+        if (late.waits[i].copy.direction == c.direction &&
+            late.waits[i].copy.number == c.number && late.waits[i].asked++ == 0)
             return 0;
     late_meet(dev, c);
     return 1;
@@ -132,9 +133,9 @@ static void make_late(struct mds_dev *dev)
     static struct mds_dev_ops ops;
 
     ops = mds_dev_cpu;
-    ops.start = late_start;
-    ops.meet = late_meet;
-    ops.copied = late_copied;
+    ops.start_copy = late_start;
+    ops.wait_copy = late_meet;
+    ops.copy_done = late_copied;
     dev->ops = &ops;
 }
 
@@ -147,7 +148,7 @@ static struct {
     struct copies *count;
     int n;
     struct {
-        struct mds_dev_copying copy;
+        struct mds_dev_async_copy copy;
         double begun; /* FLOPs that had been queued */
     } waits[64];
 } watched;
@@ -162,7 +163,7 @@ static double flops_of(const struct mds_dev *dev)
     return sum;
 }
 
-static void watched_start(struct mds_dev *dev, struct mds_dev_copying c, void *to,
+static void watched_start(struct mds_dev *dev, struct mds_dev_async_copy c, void *to,
                           const void *from, int64_t bytes)
 {
     assert_in_range(watched.n, 0, 63);
@@ -172,12 +173,12 @@ static void watched_start(struct mds_dev *dev, struct mds_dev_copying c, void *t
     memcpy(to, from, (size_t)bytes);
 }
 
-static void watched_meet(struct mds_dev *dev, struct mds_dev_copying c)
+static void watched_meet(struct mds_dev *dev, struct mds_dev_async_copy c)
 {
     int left = 0;
 
     for (int i = 0; i < watched.n; i++)
-        if (watched.waits[i].copy.way == c.way &&
+        if (watched.waits[i].copy.direction == c.direction &&
             watched.waits[i].copy.number <= c.number)
             watched.count->bare += watched.waits[i].begun == flops_of(dev);
         else
@@ -190,8 +191,8 @@ static void make_watched(struct mds_dev *dev)
     static struct mds_dev_ops ops;
 
     ops = mds_dev_cpu;
-    ops.start = watched_start;
-    ops.meet = watched_meet;
+    ops.start_copy = watched_start;
+    ops.wait_copy = watched_meet;
     dev->ops = &ops;
 }
 

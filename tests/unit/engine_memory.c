@@ -438,7 +438,7 @@ static double copied_in(const struct mds_config *c)
 
     assert_int_equal(mds_dev_create(&spec, &dry), MDS_OK);
     assert_int_equal(mds_groups_create(&c->parallel, 1, 0, NULL, &groups), MDS_OK);
-    assert_int_equal(mds_engine_rehearse(c, dry, &groups, &need), MDS_OK);
+    assert_int_equal(mds_engine_dry_run(c, dry, &groups, &need), MDS_OK);
     ledger = mds_dev_ledger(dry);
     bytes =
         ledger->op[MDS_OP_COPY_IN].cost.bytes - ledger->op[MDS_OP_COPY_OUT].cost.bytes;

@@ -153,7 +153,7 @@ static void groups_have_their_members(void **state)
         assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_PIPELINE)), rank / 24);
         assert_int_equal(mds_comm_size(mds_group(&g, MDS_GROUP_ENDS)), 2);
         assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXES_ALL)), rank);
-        assert_int_equal(mds_groups_place(&g, MDS_AXIS_DATA), rank / 12 % 2);
+        assert_int_equal(mds_groups_rank(&g, MDS_AXIS_DATA), rank / 12 % 2);
         mds_groups_fini(&g);
     }
     c.tensor = 5;
@@ -216,28 +216,28 @@ static void travel(struct mds_par *p, const void *x, void *y, int chunks)
     enum mds_comm_kind out_kind = cut ? MDS_COMM_REDUCE_SCATTER : MDS_COMM_ALL_REDUCE;
     int64_t gathers = sent(p->groups, MDS_COMM_ALL_GATHER)->calls;
     int64_t sums = sent(p->groups, out_kind)->calls, at = 0, n;
-    struct mds_tp_flow in, out;
+    struct mds_tp_handle in, out;
     int pieces = 0;
 
     p->chunks = chunks;
     mds_par_set_batch(p, 3, 28, 0);
-    assert_int_equal(mds_tp_enter_start(p, x, 10, &in), MDS_OK);
+    assert_int_equal(mds_tp_gather_start(p, x, 10, &in), MDS_OK);
     gathers = sent(p->groups, MDS_COMM_ALL_GATHER)->calls - gathers;
     assert_int_equal(gathers, cut ? chunks : 0);
     assert_int_equal(in.rows == x, !cut);
-    assert_int_equal(mds_tp_leave_open(p, y, 10, &out), MDS_OK);
+    assert_int_equal(mds_tp_reduce_open(p, y, 10, &out), MDS_OK);
     assert_int_equal(out.rows == y, !cut);
-    for (; (n = mds_tp_leave_rows(p, at)) > 0; at += n) {
+    for (; (n = mds_tp_reduce_rows(p, at)) > 0; at += n) {
         assert_int_equal(n % (cut ? 12 : 3), 0); /* whole tokens, of all ranks */
-        assert_int_equal(mds_tp_enter_wait(p, &in, at + n), MDS_OK);
-        assert_int_equal(mds_tp_leave_start(p, &out, at + n - 1), MDS_OK);
+        assert_int_equal(mds_tp_gather_wait(p, &in, at + n), MDS_OK);
+        assert_int_equal(mds_tp_reduce_start(p, &out, at + n - 1), MDS_OK);
         assert_int_equal(sent(p->groups, out_kind)->calls - sums, pieces);
-        assert_int_equal(mds_tp_leave_start(p, &out, at + n), MDS_OK);
+        assert_int_equal(mds_tp_reduce_start(p, &out, at + n), MDS_OK);
         assert_int_equal(sent(p->groups, out_kind)->calls - sums, ++pieces);
     }
     assert_int_equal(at, rows);
     assert_int_equal(pieces, chunks);
-    assert_int_equal(mds_tp_leave_wait(&out), MDS_OK);
+    assert_int_equal(mds_tp_reduce_wait(&out), MDS_OK);
 }
 
 /* All rows travel once, each chunk when it is complete. */
@@ -288,7 +288,7 @@ static void chunks_have_rows(void **state)
     mds_par_set_batch(&p, 5, 6, 0);
     assert_int_equal(p.chunks, 1);
     mds_par_set_tile(&tile, &p, 1, 2);
-    assert_int_equal(mds_tp_leave_rows(&tile, 0), 20);
+    assert_int_equal(mds_tp_reduce_rows(&tile, 0), 20);
     mds_groups_fini(&g);
 }
 

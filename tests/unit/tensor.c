@@ -132,7 +132,7 @@ static void weights_are_placed(void **state)
         add(ps, u ? "c" : "a", 3, 0, 0);
         add(ps, u ? "d" : "b", 5, 0, 1);
     }
-    mds_params_place(ps, 1, weight, grad);
+    mds_params_set_storage(ps, 1, weight, grad);
     assert_ptr_equal(mds_param_weight(ps, 3), weight + 3);
     assert_ptr_equal(mds_param_grad(ps, 3), grad + 3);
     mds_params_destroy(ps);
@@ -155,15 +155,15 @@ static void blanks_are_written_once(void **state)
         s.by_product = i < 3;
         assert_int_equal(mds_params_add(ps, &s, &id), MDS_OK);
     }
-    assert_int_equal(mds_params_take_blank(ps, 0, 24), 0); /* memory came with zeros */
-    mds_params_set_blank(ps, 0);
-    assert_int_equal(mds_params_take_blank(ps, 3, 12), 0);
-    assert_int_equal(mds_params_take_blank(ps, 0, 24), 1); /* 0 and 1 side by side */
-    assert_int_equal(mds_params_take_blank(ps, 0, 24), 0);
-    assert_int_equal(mds_params_take_blank(ps, 1, 12), 0);
+    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 0); /* memory came with zeros */
+    mds_params_set_uninit(ps, 0);
+    assert_int_equal(mds_params_take_uninit(ps, 3, 12), 0);
+    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 1); /* 0 and 1 side by side */
+    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 0);
+    assert_int_equal(mds_params_take_uninit(ps, 1, 12), 0);
     assert_int_equal(mds_params_grad_ready(ps, 0), MDS_EBUG);
     assert_non_null(strstr(mds_fail_text(), "gradient of 2: ready, but never written"));
-    assert_int_equal(mds_params_take_blank(ps, 2, 12), 1);
+    assert_int_equal(mds_params_take_uninit(ps, 2, 12), 1);
     assert_int_equal(mds_params_grad_ready(ps, 0), MDS_OK);
     mds_params_destroy(ps);
 }

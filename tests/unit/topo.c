@@ -42,12 +42,12 @@ static void test_tensor_is_fastest_pipeline_slowest(void **state)
     for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
         int rank = is[i].rank;
 
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_TENSOR), is[i].tensor);
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_ULYSSES), is[i].ulysses);
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_RING), 0);
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_DATA), is[i].data);
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXIS_PIPELINE), is[i].pipeline);
-        assert_int_equal(mds_grid_place(&g, rank, MDS_AXES_ALL), rank);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXIS_TENSOR), is[i].tensor);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXIS_ULYSSES), is[i].ulysses);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXIS_RING), 0);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXIS_DATA), is[i].data);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXIS_PIPELINE), is[i].pipeline);
+        assert_int_equal(mds_grid_rank(&g, rank, MDS_AXES_ALL), rank);
     }
 }
 
@@ -98,17 +98,17 @@ static void test_another_axis_is_a_row(void **state)
     (void)state;
     assert_int_equal(mds_grid_init(&g, with_expert, size, 24), MDS_OK);
     assert_int_equal(mds_grid_size(&g, DATA), 2);
-    assert_int_equal(mds_grid_place(&g, 17, TENSOR), 1);
-    assert_int_equal(mds_grid_place(&g, 17, EXPERT), 2);
-    assert_int_equal(mds_grid_place(&g, 17, DATA), 0);
-    assert_int_equal(mds_grid_place(&g, 17, STAGE), 1);
+    assert_int_equal(mds_grid_rank(&g, 17, TENSOR), 1);
+    assert_int_equal(mds_grid_rank(&g, 17, EXPERT), 2);
+    assert_int_equal(mds_grid_rank(&g, 17, DATA), 0);
+    assert_int_equal(mds_grid_rank(&g, 17, STAGE), 1);
     expect_group(&g, 17, EXPERT, 3, (int[]){13, 15, 17});
     expect_group(&g, 17, DATA, 2, (int[]){17, 23});
     expect_group(&g, 17, EXPERT | DATA, 6, (int[]){13, 15, 17, 19, 21, 23});
     expect_group(&g, 17, TENSOR | DATA, 4, (int[]){16, 17, 22, 23});
-    mds_axes_say(with_expert, size, &said);
+    mds_axes_format(with_expert, size, &said);
     assert_string_equal(said.s, "pipeline 2 x expert 3 x tensor 2");
-    assert_int_equal(mds_axes_copy(with_expert, size), 12);
+    assert_int_equal(mds_axes_model_ranks(with_expert, size), 12);
     mds_str_fini(&said);
 }
 
@@ -118,15 +118,15 @@ static void check_group(const struct mds_grid *g, unsigned axes, int rank)
 {
     int n = mds_grid_size(g, axes);
 
-    assert_int_equal(mds_grid_member(g, rank, axes, mds_grid_place(g, rank, axes)),
+    assert_int_equal(mds_grid_member(g, rank, axes, mds_grid_rank(g, rank, axes)),
                      rank);
     for (int i = 0; i < n; i++) {
         int member = mds_grid_member(g, rank, axes, i);
 
         assert_in_range(member, 0, g->world - 1);
-        assert_int_equal(mds_grid_place(g, member, axes), i);
-        assert_int_equal(mds_grid_place(g, member, ~axes),
-                         mds_grid_place(g, rank, ~axes));
+        assert_int_equal(mds_grid_rank(g, member, axes), i);
+        assert_int_equal(mds_grid_rank(g, member, ~axes),
+                         mds_grid_rank(g, rank, ~axes));
         assert_true(i == 0 || member > mds_grid_member(g, rank, axes, i - 1));
     }
 }
@@ -180,7 +180,7 @@ static void test_refusals(void **state)
 
     (void)state;
     expect_refusal(mds_axes, a, 6, MDS_EUSER,
-                   "6 ranks cannot be shared out to copies of 4 ranks");
+                   "6 ranks cannot be divided into model replicas of 4 ranks");
     expect_refusal(mds_axes, b, 1, MDS_EUSER, "1 rank cannot");
     expect_refusal(mds_axes, c, 8, MDS_EUSER, "8 ranks cannot");
     expect_refusal(mds_axes, d, 8, MDS_EUSER, "tensor parallel size 0: at least 1");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From an operation to a backend's kernel. */
-#include "tensor/front.h"
+#include "tensor/contract.h"
 
 #include <string.h>
 
 /* The operation is queued: its kernel's return value (0 or -errno) as a status. */
-static enum mds_rc launched(struct mds_dev *dev, const char *op, int err)
+static enum mds_rc finish_launch(struct mds_dev *dev, const char *op, int err)
 {
     mds_dev_launched(dev);
     if (err == 0)
@@ -23,7 +23,7 @@ static enum mds_rc launched(struct mds_dev *dev, const char *op, int err)
         mds_dev_charge(dev, MDS_OP_##NAME, mdsk_##name##_cost(a));                     \
         if (!kern)                                                                     \
             return MDS_OK;                                                             \
-        return launched(dev, #name, kern->name(mds_dev_stream(dev), a));               \
+        return finish_launch(dev, #name, kern->name(mds_dev_stream(dev), a));          \
     }
 MDSK_OPERATIONS(DISPATCH)
 #undef DISPATCH

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What Ulysses and ring share.  For parallel/ alone. */
-#ifndef MDS_PARALLEL_ATTENTION_PARTS_H
-#define MDS_PARALLEL_ATTENTION_PARTS_H
+#ifndef MDS_PARALLEL_ATTENTION_SHAPE_H
+#define MDS_PARALLEL_ATTENTION_SHAPE_H
 
 #include "kernels/attention.h"
 #include "parallel/attention.h"
@@ -24,8 +24,7 @@ static inline struct attention_inside attention_inside(const struct mds_par *p,
 
     in.n = p->ring.n;
     in.row = (in.A + 2 * in.G) * in.D;
-    in.first_head =
-        a->first_head + mds_groups_place(p->groups, MDS_AXIS_ULYSSES) * in.A;
+    in.first_head = a->first_head + mds_groups_rank(p->groups, MDS_AXIS_ULYSSES) * in.A;
     return in;
 }
 
