@@ -21,7 +21,7 @@ static void must(int rc, const char *what)
 {
     if (rc == 0)
         return;
-    fprintf(stderr, "bench/kernels: %s: %s\n", what, mdsk_cuda_why());
+    fprintf(stderr, "bench/kernels: %s: %s\n", what, mdsk_cuda_error_text());
     exit(1);
 }
 

@@ -6,11 +6,12 @@
 #include "kernels/types.h"
 
 /* All of them: X(NAME, name, gated, other names).  kernels/README.md says how to add
- * one.  The first is what a model has unless told.
+ * one.  The first is the default.
  *
- *   name         in settings: model.name
- *   gated        the MLP multiplies f of one linear, the gate, by another, up
- *   other names  of f in transformers (ACT2FN), between blanks; the first is written
+ *   name         its option is model.name
+ *   gated        the MLP computes f(gate) * up, with two linears
+ *   other names  of f in transformers (ACT2FN), each between spaces; exports use the
+ *                first
  *
  * GELU         0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): Hendrycks, Gimpel 2016,
  *              arXiv:1606.08415

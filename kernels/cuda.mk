@@ -7,8 +7,8 @@ kernels_cuda_c = \
   kernels/cuda/common.c kernels/cuda/cublaslt.h kernels/cuda/cuda.h kernels/cuda/grid.h \
   kernels/cuda/libraries.c \
   kernels/cuda/linear.c kernels/cuda/linear.h \
-  kernels/cuda/plain.c kernels/cuda/plain.h \
-  kernels/cuda/plan.c kernels/cuda/product.c kernels/cuda/product.h kernels/cuda/race.c \
+  kernels/cuda/unfused.c kernels/cuda/unfused.h \
+  kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/gemm.h kernels/cuda/autotune.c \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
@@ -27,10 +27,10 @@ kernels_cuda_cu = \
   kernels/cuda/norm_bwd.cu \
   kernels/cuda/norm_fwd.cu \
   kernels/cuda/optimizer.cu \
-  kernels/cuda/plain_rows.cu \
+  kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
-  kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/parts.cuh kernels/cuda/storage.cuh
+  kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 
 if HAVE_CUDA
 noinst_LIBRARIES += kernels/libmdsk_cuda.a
@@ -64,8 +64,8 @@ endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
-  kernels/cuda/linear.c kernels/cuda/plain.c kernels/cuda/plan.c \
-  kernels/cuda/product.c kernels/cuda/race.c
+  kernels/cuda/linear.c kernels/cuda/unfused.c kernels/cuda/gemm_plan.c \
+  kernels/cuda/gemm.c kernels/cuda/autotune.c
 tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm

@@ -21,8 +21,8 @@ struct mdsk_dropout {
     void *y;
 };
 
-/* y[r*ldy + c] = x[r*ldx + c],  r < R, c < C;  dtype any; no alias.  Packs shards of
- * rows for messages, and unpacks them. */
+/* y[r*ldy + c] = x[r*ldx + c],  r < R, c < C;  dtype any; no alias.  Used to pack
+ * and unpack shards of rows for messages. */
 struct mdsk_copy_rows {
     int64_t R, C, ldx, ldy;
     enum mdsk_dtype dtype;

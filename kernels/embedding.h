@@ -8,8 +8,8 @@
 /* y[r] = word[token[r] - first_word] + position[first_token + s],  r = s*B + b
  *
  *   token     [S*B]      i32
- *   word      [words, H] dtype; a token outside first_word .. first_word+words-1 is
- *                        another rank's and counts as a zero row
+ *   word      [words, H] dtype; a token outside first_word .. first_word+words-1
+ *                        belongs to another rank and gives a zero row
  *   position  [.., H]    dtype, row 0 is token 0 of a sequence; NULL for none
  *   y         [S*B, H]   dtype */
 struct mdsk_embedding_fwd {
@@ -24,7 +24,7 @@ struct mdsk_embedding_fwd {
 /* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[s*B + b]
  *
  *   dy         [S*B, H]   dtype
- *   dword      [words, H] f32, added to, in the order of the rows: repeatable
+ *   dword      [words, H] f32, added to in the order of the rows, so repeatable
  *   dposition  [.., H]    f32, added to, or NULL */
 struct mdsk_embedding_bwd {
     int64_t B, S, H;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The two 16-bit formats, as bits, and f32.
+/* Conversion between f32 and the two 16-bit formats.
  *
  *   bf16  1 sign, 8 exponent, 7 fraction bits: the upper half of an f32
  *   f16   1 sign, 5 exponent, 10 fraction bits: IEEE 754 binary16
  *
- * To 16 bits rounds to nearest, ties to even; what is too large becomes an infinity,
- * NaN stays NaN (made quiet, with the sign and what fits of the payload), and subnormal
- * numbers are kept.  From 16 bits is exact.  No branches, so that loops over these can
- * be vectorised. */
+ * Conversion to 16 bits rounds to nearest, ties to even.  Overflow gives infinity, NaN
+ * stays NaN (quiet, with its sign and the upper bits of the payload), and subnormal
+ * numbers are preserved.  Conversion from 16 bits is exact.  There are no branches, so
+ * that loops over these functions can be vectorised. */
 #ifndef MDSK_HALF_H
 #define MDSK_HALF_H
 

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static char why[256];
+static char error_text[256];
 
-static int refuse(const char *text)
+static int keep_error_text(const char *text)
 {
-    snprintf(why, sizeof why, "%s", text ? text : "a library cannot be opened");
+    snprintf(error_text, sizeof error_text, "%s",
+             text ? text : "a library cannot be opened");
     return -ENOENT;
 }
 
@@ -19,10 +20,10 @@ int mdsk_library_open(const char *file, const char *const names[], void *calls)
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL), *address;
 
     if (!library)
-        return refuse(dlerror());
+        return keep_error_text(dlerror());
     for (int i = 0; names[i]; i++)
         if (!dlsym(library, names[i])) {
-            refuse(dlerror());
+            keep_error_text(dlerror());
             dlclose(library);
             return -ENOENT;
         }
@@ -33,7 +34,7 @@ int mdsk_library_open(const char *file, const char *const names[], void *calls)
     return 0;
 }
 
-const char *mdsk_library_why(void)
+const char *mdsk_library_error_text(void)
 {
-    return why;
+    return error_text;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared libraries that are opened when they are first needed, not when a program
- * starts: cuBLASLt alone takes 200 MB as it is loaded, and OpenBLAS makes its threads
- * before main, and never ends where they get no memory (docs/adr/0018).
+ * starts: loading cuBLASLt alone takes 200 MB, and OpenBLAS starts its threads before
+ * main and hangs if they get no memory (docs/adr/0018).
  *
- * The calls of a library are a list, X(first_call) X(second_call), of which the macros
- * here make a struct of pointers, each named as the function that it points to, and
- * their names in the same order. */
+ * The functions used from a library are listed as X(first_call) X(second_call).  From
+ * that list the macros below make a struct of function pointers with the same names,
+ * and an array of those names in the same order. */
 #ifndef MDSK_LIBRARY_H
 #define MDSK_LIBRARY_H
 
@@ -13,12 +13,12 @@
 #define MDSK_LIBRARY_NAME(call) #call,
 #define MDSK_LIBRARY_LINKED(call) .call = call,
 
-/* Opens the library and points `calls`, a struct as above, to its functions; names ends
- * with NULL.  file: as dlopen takes it.  Returns 0, or -ENOENT, and then calls is as it
- * was. */
+/* Open the library `file` (a name for dlopen) and fill `calls`, a struct as above, with
+ * its functions; names ends with NULL.  Returns 0, or -ENOENT with calls unchanged. */
 int mdsk_library_open(const char *file, const char *const names[], void *calls);
 
-/* Why the last library was not opened, with its name; "" if none was refused. */
-const char *mdsk_library_why(void);
+/* Why the last library could not be opened, with its name; "" if none failed.
+ * Static. */
+const char *mdsk_library_error_text(void);
 
 #endif

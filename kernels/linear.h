@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* y = x W^T + b and its gradients.  The family of all large matrix products. */
+/* y = x W^T + b and its gradients: all large GEMMs of a model. */
 #ifndef MDSK_LINEAR_H
 #define MDSK_LINEAR_H
 
 #include "kernels/types.h"
 
-/* y = x W^T + b, and gelu = GELU(y) (activation.h) if that is given
+/* y = x W^T + b; and gelu = GELU(y) (activation.h) unless gelu is NULL
  *
  *   x  [R, in]    dtype        W  [out, in]  dtype
  *   b  [out]      dtype, or NULL for none
  *   y, gelu  [R, out]   dtype; no alias
  *
- * Products are summed in f32.  Whether GELU is taken of y before or after it is rounded
- * to dtype is the backend's choice. */
+ * Sums are in f32.  Each backend may compute GELU from y before or after y is rounded
+ * to dtype. */
 struct mdsk_linear_fwd {
     int64_t R, in, out;
     enum mdsk_dtype dtype;
@@ -20,7 +20,7 @@ struct mdsk_linear_fwd {
     void *y, *gelu;
 };
 
-/* dx = dy W, or, if u is given, dx = dy W * GELU'(u)
+/* dx = dy W; or, unless u is NULL, dx = dy W * GELU'(u)
  *
  *   dy [R, out]  dtype      W  [out, in]  dtype
  *   dx, u [R, in]   dtype; dx written; no alias */

@@ -16,15 +16,15 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
-  kernels/cpu/gemm.c \
-  kernels/cpu/half_product.c \
+  kernels/cpu/gemm_builtin.c \
+  kernels/cpu/gemm_half.c \
   kernels/cpu/linear.c \
   kernels/cpu/loss.c \
   kernels/cpu/norm.c \
   kernels/cpu/normal.c \
   kernels/cpu/optimizer.c \
-  kernels/cpu/plain.c kernels/cpu/plain.h \
-  kernels/cpu/product.c kernels/cpu/product.h \
+  kernels/cpu/unfused.c kernels/cpu/unfused.h \
+  kernels/cpu/gemm.c kernels/cpu/gemm.h \
   kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
   kernels/cpu/storage.c kernels/cpu/storage.h \
@@ -32,7 +32,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/team.c \
   kernels/cpu/tile.c kernels/cpu/tile.h kernels/cpu/tile_body.h \
   kernels/cpu/vmath.h \
-  kernels/plain/attention.c kernels/plain/attention.h
+  kernels/unfused/attention.c kernels/unfused/attention.h
 EXTRA_DIST += kernels/README.md
 
 if HAVE_CMOCKA

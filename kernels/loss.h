@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Softmax cross-entropy over a vocabulary that may be spread over ranks. */
+/* Softmax cross-entropy over a vocabulary that may be sharded over ranks. */
 #ifndef MDSK_LOSS_H
 #define MDSK_LOSS_H
 
@@ -9,14 +9,14 @@
  * Ranks combine the three; one rank has lse = max + log(sum) and loss = lse - target.
  *
  *   logits        [R, words]  dtype, row stride ld >= words; the first `valid` columns
- *                             are words, the rest is padding and takes no part
+ *                             are words, the rest is padding and is ignored
  *   target        [R]  i32, -1: no loss for this row
  *   max, sum      [R]  f32, out
  *   target_logit  [R]  f32, out; 0 where the target is outside first_word ..
  *                      first_word+valid-1
  *
- * gradient: logits become what mdsk_xent_bwd makes of them, with `scale` and with lse
- * of these words alone: for who has them all. */
+ * gradient: also replace the logits by their gradient as in mdsk_xent_bwd, with `scale`
+ * and with lse over these words alone: for a rank that has the whole vocabulary. */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
@@ -27,7 +27,7 @@ struct mdsk_xent_stats {
     float *max, *sum, *target_logit;
 };
 
-/* The statistics of all shares of the vocabulary, in their order, become the loss:
+/* Combine the statistics of all shards of the vocabulary, in order, into the loss:
  * lse[r] = log of the sum over parts p of sum[p][r] exp(max[p][r]);
  * loss[r] = lse[r] - sum over p of target_logit[p][r], or 0 where target is -1
  *
@@ -35,7 +35,7 @@ struct mdsk_xent_stats {
  *                          (unused with one part)
  *   lse       [R] f32, out; may be max with one part
  *   loss_sum  one f64, added to: the sum of loss over the rows, in row order
- *   count     one f64, added to: how many rows have a target */
+ *   count     one f64, added to: number of rows with a target */
 struct mdsk_xent_loss {
     int64_t R, parts, part_stride;
     const int32_t *target;

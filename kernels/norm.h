@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* LayerNorm and RMSNorm, with the residual sum that always stands before them. */
+/* LayerNorm and RMSNorm, fused with the residual sum before them. */
 #ifndef MDSK_NORM_H
 #define MDSK_NORM_H
 
@@ -10,17 +10,17 @@ enum mdsk_norm_kind {
     MDSK_RMSNORM,   /* x / sqrt(mean(x^2) + eps) * gamma */
 };
 
-/* sum = x + r;  y = normalised(sum) * gamma + beta, each row by itself.
+/* sum = x + r;  y = normalised(sum) * gamma + beta, for each row.
  *
  *   x            [R, H]  dtype
  *   r            [R, H]  dtype, or NULL: then sum is not written and y normalises x
  *   sum          [R, H]  dtype; may be x or r; NULL if and only if r is
  *   gamma, beta  [H]     dtype; beta is NULL for none (always so in RMSNorm)
  *   y            [R, H]  dtype; no alias
- *   mean         [R]     f32, kept for the backward pass; NULL or unused in RMSNorm
- *   rstd         [R]     f32, kept for the backward pass: 1 / sqrt(var + eps)
+ *   mean         [R]     f32, saved for the backward pass; NULL or unused in RMSNorm
+ *   rstd         [R]     f32, saved for the backward pass: 1 / sqrt(var + eps)
  *
- * eps > 0.  Variance is the biased one; statistics are f32, of the sum as stored.
+ * eps > 0.  The variance is the biased one; statistics are f32, of the sum as stored.
  * Sources: Ba, Kiros, Hinton 2016, arXiv:1607.06450; Zhang, Sennrich 2019,
  * arXiv:1910.07467. */
 struct mdsk_norm_fwd {
@@ -35,7 +35,7 @@ struct mdsk_norm_fwd {
     float *mean, *rstd;
 };
 
-/* dx += gradient through the norm;  dgamma, dbeta += theirs.
+/* dx += gradient of the norm's input;  dgamma, dbeta += gradients of gamma, beta.
  *
  *   x              [R, H]  dtype, what was normalised (the sum)
  *   gamma          [H]     dtype

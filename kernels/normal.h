@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start values: normal numbers that are the same wherever they are made. */
+/* Initial weights: normal random numbers that do not depend on who generates them. */
 #ifndef MDSK_NORMAL_H
 #define MDSK_NORMAL_H
 
@@ -9,9 +9,9 @@
  *
  *   rows, cols >= 0;  first >= 0;  out [rows, cols] f32 in host memory
  *
- * Number 4 b + w is the w-th that Box and Muller 1958 make of Philox's block b under
- * `key` (philox.h), in double, rounded once.  By as many threads as the cpu backend
- * has. */
+ * Number 4 b + w is the w-th that the Box-Muller transform (1958) makes of Philox's
+ * block b under `key` (philox.h), in double, rounded once.  Uses all threads of the cpu
+ * backend. */
 struct mdsk_normal {
     uint64_t key;
     double std;

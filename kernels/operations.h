@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All operations, in the order of tables and ledgers: X(NAME, name).
  *
- * An operation has an argument struct with its contract, struct mdsk_name, in the
- * header of its family; mdsk_name_cpu, what it means; mdsk_name_cuda; mdsk_name_cost,
- * what it must do at least.  Declarations, backends' tables (table.h), the ledger's
- * rows (src/device) and the calls of src/tensor follow from this list. */
+ * Each operation has: struct mdsk_name, its arguments and contract, in the header of
+ * its family; mdsk_name_cpu, the reference implementation; mdsk_name_cuda; and
+ * mdsk_name_cost, the minimum of FLOPs and bytes.  Declarations, the tables of backends
+ * (table.h), the rows of the ledger (src/device) and the calls of src/tensor are
+ * generated from this list. */
 #ifndef MDSK_OPERATIONS_H
 #define MDSK_OPERATIONS_H
 

@@ -33,8 +33,9 @@ MDSK_INLINE void mdsk_philox(const uint32_t key[2], const uint32_t ctr[4],
     out[3] = c3;
 }
 
-/* 32 random bits for each of four neighbouring elements of token `token` of sample
- * `sample` at (seed, site, step): element e has word e % 4 of block e / 4. */
+/* Random words for dropout: 32 bits for each of four neighbouring elements of token
+ * `token` of sample `sample` at (seed, site, step).  Element e uses word e % 4 of block
+ * e / 4. */
 MDSK_INLINE void mdsk_dropout_block(uint64_t seed, uint32_t site, uint32_t step,
                                     int64_t sample, int64_t token, int64_t block,
                                     uint32_t out[4])

@@ -8,7 +8,7 @@
 /* Rotates each head of x in place: for i < rot/2 and t = (first_token + s) *
  * theta^(-2i/rot), the pair (x[i], x[i + rot/2]) becomes
  * (x[i] cos t - x[i + rot/2] sin t, x[i + rot/2] cos t + x[i] sin t).  Elements from
- * rot on stay.  inverse rotates by -t: that is the backward pass.
+ * rot on are unchanged.  inverse rotates by -t, which is the backward pass.
  *
  *   x  [B,S,A,D]  dtype, in place;  rot even, 2 <= rot <= D
  *

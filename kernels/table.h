@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A backend: one function per operation.  Returns 0 or -errno; queued on stream. */
+/* A backend: one function per operation, which queues it on the stream and returns 0 or
+ * -errno. */
 #ifndef MDSK_TABLE_H
 #define MDSK_TABLE_H
 
@@ -16,7 +17,7 @@
 
 struct mdsk_table {
     const char *name;
-    uint32_t dtypes; /* bit 1 << t: weights and activations may be of type t */
+    uint32_t dtypes; /* bit 1 << t: supports weights and activations of type t */
 #define MDSK_MEMBER(NAME, name) int (*name)(void *stream, const struct mdsk_##name *a);
     MDSK_OPERATIONS(MDSK_MEMBER)
 #undef MDSK_MEMBER
@@ -28,18 +29,18 @@ struct mdsk_table {
 MDSK_OPERATIONS(MDSK_DECLARE)
 #undef MDSK_DECLARE
 
-/* The cpu backend; its streams are ignored, every call is finished when it returns. */
+/* The cpu backend.  It ignores streams: every call has completed when it returns. */
 const struct mdsk_table *mdsk_cpu(void);
 
-/* Threads the cpu backend uses from now on (its own loops and the BLAS); n >= 1. */
+/* Set the number of threads of the cpu backend (its own loops and the BLAS); n >= 1. */
 void mdsk_cpu_set_threads(int n);
 
-/* The same, and whatever else the first product needs: before anything is computed.
- * Returns 0; -ENOMEM: there is no room for the BLAS; -ENOENT: it cannot be opened, and
- * mdsk_library_why (kernels/library.h) says why. */
+/* The same, and open the BLAS and let it allocate; call it before anything is computed.
+ * Returns 0; -ENOMEM if the BLAS gets no memory; -ENOENT if it cannot be opened: then
+ * mdsk_library_error_text (kernels/library.h) says why. */
 int mdsk_cpu_start(int n);
 
-/* Zero bytes, by all threads. */
+/* Zero memory with all threads. */
 void mdsk_cpu_zero(void *p, int64_t bytes);
 
 /* "OpenBLAS 0.3.21, 2 threads" or "built-in products, 2 threads".  Static. */

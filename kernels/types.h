@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words shared by every operation. */
+/* Types shared by all operations. */
 #ifndef MDSK_TYPES_H
 #define MDSK_TYPES_H
 
@@ -21,16 +21,17 @@ static inline size_t mdsk_dtype_size(enum mdsk_dtype t)
     return size[t];
 }
 
-/* What an operation must do at least.  flops: multiply-adds of products, two each, as
- * the whole field counts; bytes: each input read once, each output written once. */
+/* The minimum that an operation must do.  flops: those of GEMMs only, two per
+ * multiply-add, as is customary; bytes: each input read once, each output written
+ * once. */
 struct mdsk_cost {
     double flops;
     double bytes;
 };
 
-/* Where random numbers come from.  p is the probability that an element is dropped;
- * 0 <= p < 1, and 0 means no dropout at all.  site tells apart the places of one step
- * (layer and position in it), step the optimizer steps. */
+/* The key of dropout's random numbers.  p is the probability that an element is
+ * dropped, 0 <= p < 1; 0 means no dropout.  site identifies the dropout within the
+ * model (layer and position in it), step the optimizer step. */
 struct mdsk_dropout_key {
     float p;
     uint64_t seed;
@@ -38,8 +39,8 @@ struct mdsk_dropout_key {
     uint32_t step;
 };
 
-/* Which logical tokens the rows of a shard are.  Rows are sequence-major: row r = s*B +
- * b is token first_token + s of sample first_sample + b of the run. */
+/* The logical tokens in the rows of a shard.  Rows are sequence-major: row r = s*B + b
+ * is token first_token + s of sample first_sample + b of the whole training. */
 struct mdsk_rows {
     int64_t B, S;
     int64_t first_sample;

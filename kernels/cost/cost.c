@@ -4,20 +4,20 @@
  * flops count the multiply-adds of products, two each, as the whole field does; sums,
  * exponentials and the like count nothing: what they take is bytes.  bytes count every
  * input read once and every output written once; what is added to is both. */
-#include "kernels/plain/attention.h"
+#include "kernels/unfused/attention.h"
 #include "kernels/table.h"
 
-static double size_of(enum mdsk_dtype t)
+static double dtype_bytes(enum mdsk_dtype t)
 {
     return (double)mdsk_dtype_size(t);
 }
 
-static double product(int64_t m, int64_t n, int64_t k)
+static double gemm_flops(int64_t m, int64_t n, int64_t k)
 {
     return 2 * (double)m * (double)n * (double)k;
 }
 
-static struct mdsk_cost traffic(double bytes)
+static struct mdsk_cost bytes_only(double bytes)
 {
     return (struct mdsk_cost){.bytes = bytes};
 }
@@ -28,8 +28,8 @@ struct mdsk_cost mdsk_linear_fwd_cost(const struct mdsk_linear_fwd *a)
     double elements =
         R * in + in * out + (a->gelu ? 2 : 1) * R * out + (a->b ? out : 0);
 
-    return (struct mdsk_cost){product(a->R, a->in, a->out),
-                              elements * size_of(a->dtype)};
+    return (struct mdsk_cost){gemm_flops(a->R, a->in, a->out),
+                              elements * dtype_bytes(a->dtype)};
 }
 
 struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *a)
@@ -37,8 +37,8 @@ struct mdsk_cost mdsk_linear_bwd_input_cost(const struct mdsk_linear_bwd_input *
     double R = (double)a->R, in = (double)a->in, out = (double)a->out;
     double elements = (a->u ? 2 : 1) * R * in + in * out + R * out;
 
-    return (struct mdsk_cost){product(a->R, a->in, a->out),
-                              elements * size_of(a->dtype)};
+    return (struct mdsk_cost){gemm_flops(a->R, a->in, a->out),
+                              elements * dtype_bytes(a->dtype)};
 }
 
 struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight *a)
@@ -47,31 +47,31 @@ struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight
     double sums =
         ((a->write ? 1 : 2) * in * out + (a->db ? 2 * out : 0)) * sizeof(float);
 
-    return (struct mdsk_cost){product(a->R, a->in, a->out),
-                              (R * in + R * out) * size_of(a->dtype) + sums};
+    return (struct mdsk_cost){gemm_flops(a->R, a->in, a->out),
+                              (R * in + R * out) * dtype_bytes(a->dtype) + sums};
 }
 
 struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
 {
-    double R = (double)a->R, H = (double)a->H, size = size_of(a->dtype);
+    double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);
     double rows = (a->r ? 4 : 2) * R * H, weights = (a->beta ? 2 : 1) * H;
     double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
 
-    return traffic((rows + weights) * size + stats);
+    return bytes_only((rows + weights) * size + stats);
 }
 
 struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)
 {
-    double R = (double)a->R, H = (double)a->H, size = size_of(a->dtype);
+    double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);
     double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
     double sums = 2 * (a->dbeta ? 2 : 1) * H * sizeof(float);
 
-    return traffic((4 * R * H + H) * size + stats + sums);
+    return bytes_only((4 * R * H + H) * size + stats + sums);
 }
 
 /* Query-key pairs the mask lets through: query i sees min(Sk, i + q_offset + 1) keys.
  * The first `part` queries see fewer than all. */
-static double visible(const struct mdsk_attention_shape *s)
+static double visible_scores(const struct mdsk_attention_shape *s)
 {
     int64_t part = s->Sk - 1 - s->q_offset;
 
@@ -90,41 +90,43 @@ static double heads_bytes(const struct mdsk_attention_shape *s, int q, int kv,
     double queries = B * (double)s->Sq * (double)s->A;
     double keys = B * (double)s->Sk * (double)s->G;
 
-    return (q * queries + kv * keys) * D * size_of(s->dtype) +
+    return (q * queries + kv * keys) * D * dtype_bytes(s->dtype) +
            stats * queries * (double)sizeof(float);
 }
 
 /* Bytes that plain attention moves for each visible pair: so many f32 numbers, and so
  * many of the type, written or read. */
-static double plain_bytes(const struct mdsk_attention_shape *s, int wide, int narrow)
+static double unfused_bytes(const struct mdsk_attention_shape *s, int wide, int narrow)
 {
-    if (!s->plain)
+    if (!s->unfused)
         return 0;
-    return visible(s) * (wide * (double)sizeof(float) + narrow * size_of(s->dtype));
+    return visible_scores(s) *
+           (wide * (double)sizeof(float) + narrow * dtype_bytes(s->dtype));
 }
 
 /* Two products: q k^T and p v.  Plain: scores are read for their maximum, for their sum
  * and for p. */
 struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a)
 {
-    return (struct mdsk_cost){4 * visible(&a->shape) * (double)a->shape.D,
+    return (struct mdsk_cost){4 * visible_scores(&a->shape) * (double)a->shape.D,
                               heads_bytes(&a->shape, 2, 2, 1) +
-                                  plain_bytes(&a->shape, 4, 2)};
+                                  unfused_bytes(&a->shape, 4, 2)};
 }
 
 /* Five products: q k^T again, d_o v^T, and one each for dq, dk, dv.  delta is written
  * and read.  Plain: two make scores, which become p, read once, and ds, read twice. */
 struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
 {
-    return (struct mdsk_cost){10 * visible(&a->shape) * (double)a->shape.D,
+    return (struct mdsk_cost){10 * visible_scores(&a->shape) * (double)a->shape.D,
                               heads_bytes(&a->shape, 4, 4, 3) +
-                                  plain_bytes(&a->shape, 4, 5)};
+                                  unfused_bytes(&a->shape, 4, 5)};
 }
 
 /* Whether 32 bits do not count `unit` bytes for each element up to the end of the last
  * row. */
-static int is_beyond(const struct mdsk_heads *x, const struct mdsk_attention_shape *s,
-                     int64_t B, int64_t A, int64_t unit)
+static int exceeds_32bit(const struct mdsk_heads *x,
+                         const struct mdsk_attention_shape *s, int64_t B, int64_t A,
+                         int64_t unit)
 {
     int64_t end =
         (B - 1) * x->batch_stride + (A - 1) * x->head_stride + s->Sq * x->token_stride;
@@ -135,13 +137,13 @@ static int is_beyond(const struct mdsk_heads *x, const struct mdsk_attention_sha
 /* cuDNN 9.19 sums o d_o from other rows than meant where these are 2^31 bytes away (a
  * layer of 2^20 tokens x 2048: dv right, dq and dk not).  dq was right at 1.6e9
  * elements, and has not been looked at farther. */
-static int is_far(const struct mdsk_attention_bwd *a, int64_t B, int64_t A)
+static int needs_copy(const struct mdsk_attention_bwd *a, int64_t B, int64_t A)
 {
     const int64_t size = (int64_t)mdsk_dtype_size(a->shape.dtype);
 
-    return is_beyond(&a->o, &a->shape, B, A, size) ||
-           is_beyond(&a->d_o, &a->shape, B, A, size) ||
-           is_beyond(&a->dq, &a->shape, B, A, 1);
+    return exceeds_32bit(&a->o, &a->shape, B, A, size) ||
+           exceeds_32bit(&a->d_o, &a->shape, B, A, size) ||
+           exceeds_32bit(&a->dq, &a->shape, B, A, 1);
 }
 
 struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
@@ -151,13 +153,13 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
     int64_t group = s->A / s->G, groups = s->G, most = MDSK_ATTENTION_SCRATCH;
     struct mdsk_attention_part part = {s->B, s->A, 0};
 
-    if (s->B * s->A * bytes_per_head <= most && !is_far(a, s->B, s->A))
+    if (s->B * s->A * bytes_per_head <= most && !needs_copy(a, s->B, s->A))
         return part;
     while (groups > 1 && (s->G % groups || groups * group * bytes_per_head > most))
         groups--;
     part.B = 1;
     part.A = groups * group;
-    part.far = is_far(a, 1, part.A);
+    part.far = needs_copy(a, 1, part.A);
     return part;
 }
 
@@ -183,8 +185,8 @@ int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
     const int64_t o = s->D * (int64_t)mdsk_dtype_size(s->dtype), lse = sizeof(float);
     struct mdsk_attention_blocks blocks;
 
-    if (s->plain)
-        return mdsk_plain_attention_bytes(s, s->dtype, 0);
+    if (s->unfused)
+        return mdsk_unfused_attention_bytes(s, s->dtype, 0);
     if (s->dtype == MDSK_F32)
         return 0;
     blocks = mdsk_attention_fwd_blocks(s);
@@ -198,8 +200,8 @@ int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
     struct mdsk_attention_part part;
     int64_t copies;
 
-    if (s->plain)
-        return mdsk_plain_attention_bytes(s, s->dtype, 1);
+    if (s->unfused)
+        return mdsk_unfused_attention_bytes(s, s->dtype, 1);
     if (s->dtype == MDSK_F32)
         return 0;
     part = mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
@@ -212,29 +214,29 @@ struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
 {
     double rows = (double)a->B * (double)a->A * (double)a->Sq, D = (double)a->D;
 
-    return traffic(rows *
-                   (D * (2 * sizeof(float) + size_of(a->dtype)) + 3 * sizeof(float)));
+    return bytes_only(
+        rows * (D * (2 * sizeof(float) + dtype_bytes(a->dtype)) + 3 * sizeof(float)));
 }
 
 struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a)
 {
     double heads = (double)a->B * (double)a->S * (double)a->A;
 
-    return traffic(2 * heads * (double)a->rot * size_of(a->dtype));
+    return bytes_only(2 * heads * (double)a->rot * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_activation_fwd_cost(const struct mdsk_activation_fwd *a)
 {
     double x = (double)mdsk_activation_inputs(a->kind, a->R, a->F);
 
-    return traffic((x + (double)a->R * (double)a->F) * size_of(a->dtype));
+    return bytes_only((x + (double)a->R * (double)a->F) * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a)
 {
     double x = (double)mdsk_activation_inputs(a->kind, a->R, a->F);
 
-    return traffic((2 * x + (double)a->R * (double)a->F) * size_of(a->dtype));
+    return bytes_only((2 * x + (double)a->R * (double)a->F) * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)
@@ -242,7 +244,8 @@ struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)
     double rows = (double)a->B * (double)a->S, H = (double)a->H;
     double read = rows * H + (a->position ? (double)a->S * H : 0);
 
-    return traffic((read + rows * H) * size_of(a->dtype) + rows * sizeof(int32_t));
+    return bytes_only((read + rows * H) * dtype_bytes(a->dtype) +
+                      rows * sizeof(int32_t));
 }
 
 /* Each row is added to a word's; a position's row once however many sequences. */
@@ -251,63 +254,63 @@ struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a)
     double rows = (double)a->B * (double)a->S, H = (double)a->H;
     double sums = 2 * (rows * H + (a->dposition ? (double)a->S * H : 0));
 
-    return traffic(rows * H * size_of(a->dtype) + sums * sizeof(float) +
-                   rows * sizeof(int32_t));
+    return bytes_only(rows * H * dtype_bytes(a->dtype) + sums * sizeof(float) +
+                      rows * sizeof(int32_t));
 }
 
 struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
 {
     double R = (double)a->R, written = a->gradient ? (double)a->words : 0;
 
-    return traffic(R * ((double)a->valid + written) * size_of(a->dtype) +
-                   R * (sizeof(int32_t) + 3 * sizeof(float)));
+    return bytes_only(R * ((double)a->valid + written) * dtype_bytes(a->dtype) +
+                      R * (sizeof(int32_t) + 3 * sizeof(float)));
 }
 
 struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a)
 {
     double row = sizeof(int32_t) + (3 * (double)a->parts + 1) * sizeof(float);
 
-    return traffic((double)a->R * row + 4 * sizeof(double));
+    return bytes_only((double)a->R * row + 4 * sizeof(double));
 }
 
 struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a)
 {
     double R = (double)a->R;
 
-    return traffic(R * (double)(a->valid + a->words) * size_of(a->dtype) +
-                   R * (sizeof(int32_t) + sizeof(float)));
+    return bytes_only(R * (double)(a->valid + a->words) * dtype_bytes(a->dtype) +
+                      R * (sizeof(int32_t) + sizeof(float)));
 }
 
 struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a)
 {
     double n = (double)a->rows.B * (double)a->rows.S * (double)a->H;
 
-    return traffic(2 * n * size_of(a->dtype));
+    return bytes_only(2 * n * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a)
 {
-    return traffic(2 * (double)a->R * (double)a->C * size_of(a->dtype));
+    return bytes_only(2 * (double)a->R * (double)a->C * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a)
 {
-    return traffic((double)a->n * (size_of(a->from) + size_of(a->to)));
+    return bytes_only((double)a->n * (dtype_bytes(a->from) + dtype_bytes(a->to)));
 }
 
 struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a)
 {
-    return traffic(3 * (double)a->n * size_of(a->dtype));
+    return bytes_only(3 * (double)a->n * dtype_bytes(a->dtype));
 }
 
 struct mdsk_cost mdsk_sum_squares_cost(const struct mdsk_sum_squares *a)
 {
-    return traffic((double)a->n * sizeof(float) + 2 * sizeof(double));
+    return bytes_only((double)a->n * sizeof(float) + 2 * sizeof(double));
 }
 
 /* Reads the gradient, reads and writes the weight and two moments. */
 struct mdsk_cost mdsk_adamw_cost(const struct mdsk_adamw *a)
 {
-    return traffic((double)a->n *
-                   (7 * sizeof(float) + (a->weight ? size_of(a->dtype) : 0)));
+    return bytes_only((double)a->n *
+                      (7 * sizeof(float) + (a->weight ? dtype_bytes(a->dtype) : 0)));
 }

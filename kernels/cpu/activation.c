@@ -104,7 +104,7 @@ static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
-    float room[MDSK_PIECE];
+    float room[MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
@@ -118,12 +118,12 @@ static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64
 static void gated_row(const struct mdsk_activation_fwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
-    float room[2 * MDSK_PIECE];
+    float room[2 * MDSK_STAGING];
 
     for (int64_t i = 0; i < a->F; i += step) {
         int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
         const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
-        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_PIECE);
+        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_STAGING);
         float *y = mdsk_fill(a->dtype, a->y, at, room);
 
         gated[a->kind].fwd(m, gate, up, y);
@@ -150,12 +150,12 @@ static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
                               int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
-    float room[2 * MDSK_PIECE];
+    float room[2 * MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
         const float *x = mdsk_read(a->dtype, a->x, i, m, room);
-        const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_PIECE);
+        const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_STAGING);
         float *dx = mdsk_fill(a->dtype, a->dx, i, room);
 
         ungated[a->kind].bwd(m, x, dy, dx);
@@ -166,13 +166,13 @@ static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
 static void gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
-    float room[3 * MDSK_PIECE], *other = room + MDSK_PIECE;
+    float room[3 * MDSK_STAGING], *other = room + MDSK_STAGING;
 
     for (int64_t i = 0; i < a->F; i += step) {
         int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
         const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
         const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, other);
-        const float *dy = mdsk_read(a->dtype, a->dy, at, m, other + MDSK_PIECE);
+        const float *dy = mdsk_read(a->dtype, a->dy, at, m, other + MDSK_STAGING);
         float *dgate = mdsk_fill(a->dtype, a->dx, x, room);
         float *dup = mdsk_fill(a->dtype, a->dx, x + a->F, other);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the forward and the backward pass of attention share. */
+/* Helpers shared by the forward and backward pass of attention. */
 #ifndef MDSK_CPU_ATTENTION_H
 #define MDSK_CPU_ATTENTION_H
 
@@ -7,12 +7,11 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-/* Queries and keys go in blocks of these sizes: the scores of a block pair stay in L1,
- * the packed keys and values in L2.  48 is a multiple of the rows of every tile. */
+/* Block sizes of queries and keys: the scores of a pair of blocks stay in L1, the
+ * packed keys and values in L2.  48 is a multiple of the rows of every tile. */
 enum { MDSK_QUERIES = 48, MDSK_KEYS = 96 };
 
-/* Where a head of sequence b begins, at token s: its element, and in f32 its address.
- */
+/* Offset of token s of head h of sequence b, in elements; and its address, f32 only. */
 static inline int64_t mdsk_head_at(const struct mdsk_heads *x, int64_t b, int64_t s,
                                    int64_t h)
 {
@@ -31,10 +30,12 @@ struct mdsk_view {
     int64_t stride;
 };
 
-/* n tokens of head h of sequence b, from s on; room [n, D] for those of 16 bits. */
+/* n tokens of head h of sequence b, from s on; scratch [n, D] is used for 16-bit
+ * types. */
 static inline struct mdsk_view mdsk_view(const struct mdsk_attention_shape *shape,
                                          const struct mdsk_heads *x, int64_t b,
-                                         int64_t s, int64_t h, int64_t n, float *room)
+                                         int64_t s, int64_t h, int64_t n,
+                                         float *scratch)
 {
     int64_t D = shape->D;
 
@@ -42,20 +43,20 @@ static inline struct mdsk_view mdsk_view(const struct mdsk_attention_shape *shap
         return (struct mdsk_view){mdsk_head(x, b, s, h), x->token_stride};
     for (int64_t i = 0; i < n; i++)
         mdsk_widen(shape->dtype, x->data, mdsk_head_at(x, b, s + i, h), D,
-                   room + i * D);
-    return (struct mdsk_view){room, D};
+                   scratch + i * D);
+    return (struct mdsk_view){scratch, D};
 }
 
-/* Where the number of head h of sequence b, query 0, lies in an array [B,A,Sq] whose
- * heads' rows are stride apart, or packed where stride is 0. */
+/* Offset of query 0 of head h of sequence b in an array [B,A,Sq] whose rows are stride
+ * apart, or packed if stride is 0. */
 static inline int64_t mdsk_head_row(int64_t A, int64_t Sq, int64_t stride, int64_t b,
                                     int64_t h)
 {
     return (b * A + h) * (stride ? stride : Sq);
 }
 
-/* Rows of a block pair and the columns any of them sees: queries i .. i+m-1, keys j ..
- * j+n-1 of head h of sequence b.  n <= 0: the pair is masked out. */
+/* A pair of blocks: queries i .. i+m-1 and the keys j .. j+n-1 that any of them sees,
+ * of head h of sequence b.  n <= 0: the pair is masked out. */
 struct mdsk_pair {
     int64_t b, h, i, m, j, n;
 };

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kernels/cpu/plain.h"
+#include "kernels/cpu/unfused.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
@@ -24,7 +24,7 @@ enum {
 _Static_assert((int)WIDE >= (int)MDSK_KEYS, "a block of keys fits");
 
 /* A thread's memory. */
-struct room {
+struct scratch {
     float *kt, *vt, *k; /* K^T, V^T packed [D, MDSK_KEYS]; K packed */
     float *q, *d_o;     /* packed [MDSK_QUERIES, D] */
     float *p, *ds;      /* [MDSK_QUERIES, MDSK_KEYS] */
@@ -37,19 +37,19 @@ struct room {
     struct mdsk_view q_rows, d_o_rows; /* of the pair */
 };
 
-static int64_t room_floats(const struct mdsk_attention_shape *s)
+static int64_t scratch_floats(const struct mdsk_attention_shape *s)
 {
     return (5 * MDSK_KEYS + 2 * MDSK_QUERIES + RUN) * mdsk_panels(s->D) +
            2 * MDSK_QUERIES * MDSK_KEYS + MDSK_KEYS + 2 * MDSK_MASK_SPAN +
-           mdsk_room(s->dtype, WIDE * s->D);
+           mdsk_staging_floats(s->dtype, WIDE * s->D);
 }
 
 /* The calling thread's part of the scratch memory. */
-static struct room room_of(const struct mdsk_attention_shape *s, float *scratch)
+static struct scratch scratch_at(const struct mdsk_attention_shape *s, float *scratch)
 {
-    struct room w = {.width = mdsk_panels(s->D)};
+    struct scratch w = {.width = mdsk_panels(s->D)};
 
-    w.kt = scratch + omp_get_thread_num() * room_floats(s);
+    w.kt = scratch + omp_get_thread_num() * scratch_floats(s);
     w.vt = w.kt + MDSK_KEYS * w.width;
     w.k = w.vt + MDSK_KEYS * w.width;
     w.q = w.k + MDSK_KEYS * w.width;
@@ -75,8 +75,8 @@ MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
 }
 
 /* How many of the pair's keys its query r sees. */
-static int64_t seen_by(const struct mdsk_attention_shape *s, const struct mdsk_pair *p,
-                       int64_t r)
+static int64_t visible_keys(const struct mdsk_attention_shape *s,
+                            const struct mdsk_pair *p, int64_t r)
 {
     int64_t seen = mdsk_min(p->n, p->i + r + s->q_offset - p->j + 1);
 
@@ -85,8 +85,8 @@ static int64_t seen_by(const struct mdsk_attention_shape *s, const struct mdsk_p
 
 /* Dropout factors of query r: [n] floats at the returned address, in room [MDSK_KEYS +
  * 2 * MDSK_MASK_SPAN]. */
-static const float *mask_of(const struct mdsk_attention_shape *s,
-                            const struct mdsk_pair *p, int64_t r, float *room)
+static const float *dropout_mask(const struct mdsk_attention_shape *s,
+                                 const struct mdsk_pair *p, int64_t r, float *room)
 {
     int64_t key = s->first_key + p->j, first = key / 4 * 4;
 
@@ -120,8 +120,8 @@ MDSK_DISPATCH static void score_row(int64_t seen, int64_t n, float scale, float 
         p[j] = ds[j] = 0;
 }
 
-static void load_keys(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
-                      int64_t j, struct room *w)
+static void load_key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
+                           int64_t j, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     struct mdsk_view k, v;
@@ -135,8 +135,8 @@ static void load_keys(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
 }
 
 /* Probabilities and score gradients of a pair, into w->p and w->ds. */
-static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *pair,
-                   struct room *w)
+static void score_block_bwd(const struct mdsk_attention_bwd *a,
+                            const struct mdsk_pair *pair, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     const float *lse =
@@ -146,8 +146,9 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
     struct mdsk_tile_a q, d_o;
 
     w->q_rows = mdsk_view(s, &a->q, pair->b, pair->i, pair->h, pair->m, w->wide);
-    w->d_o_rows = mdsk_view(s, &a->d_o, pair->b, pair->i, pair->h, pair->m,
-                            w->wide + mdsk_room(s->dtype, MDSK_QUERIES * s->D));
+    w->d_o_rows =
+        mdsk_view(s, &a->d_o, pair->b, pair->i, pair->h, pair->m,
+                  w->wide + mdsk_staging_floats(s->dtype, MDSK_QUERIES * s->D));
     q = (struct mdsk_tile_a){w->q_rows.data, w->q_rows.stride, 1};
     d_o = (struct mdsk_tile_a){w->d_o_rows.data, w->d_o_rows.stride, 1};
     mdsk_tile_mm(pair->m, pair->n, s->D, &q, &kt, w->p, MDSK_KEYS, 0);
@@ -156,14 +157,15 @@ static void scores(const struct mdsk_attention_bwd *a, const struct mdsk_pair *p
         const float *mask = NULL;
 
         if (s->dropout.p > 0)
-            mask = mask_of(s, pair, r, w->mask);
-        score_row(seen_by(s, pair, r), pair->n, s->scale, lse[r], delta[r], mask,
+            mask = dropout_mask(s, pair, r, w->mask);
+        score_row(visible_keys(s, pair, r), pair->n, s->scale, lse[r], delta[r], mask,
                   w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }
 }
 
 /* dv += p^T d_o,  dk += ds^T q */
-static void add_to_keys(int64_t D, const struct mdsk_pair *pair, const struct room *w)
+static void accumulate_dk_dv(int64_t D, const struct mdsk_pair *pair,
+                             const struct scratch *w)
 {
     struct mdsk_tile_a pt = {w->p, 1, MDSK_KEYS}, dst = {w->ds, 1, MDSK_KEYS};
     struct mdsk_tile_b q = {w->q, pair->m}, d_o = {w->d_o, pair->m};
@@ -175,8 +177,8 @@ static void add_to_keys(int64_t D, const struct mdsk_pair *pair, const struct ro
 }
 
 /* dq = ds k, or dq += ds k; dq is [m, width]. */
-static void query_gradient(int64_t D, const struct mdsk_pair *pair,
-                           const struct room *w, float *dq, int and_add)
+static void compute_dq_block(int64_t D, const struct mdsk_pair *pair,
+                             const struct scratch *w, float *dq, int and_add)
 {
     struct mdsk_tile_a ds = {w->ds, MDSK_KEYS, 1};
     struct mdsk_tile_b k = {w->k, w->packed};
@@ -185,10 +187,10 @@ static void query_gradient(int64_t D, const struct mdsk_pair *pair,
 }
 
 /* dq += ds k in the tensor, of f32 */
-static void add_to_queries(const struct mdsk_attention_bwd *a,
-                           const struct mdsk_pair *pair, const struct room *w)
+static void accumulate_dq(const struct mdsk_attention_bwd *a,
+                          const struct mdsk_pair *pair, const struct scratch *w)
 {
-    query_gradient(a->shape.D, pair, w, w->dq, 0);
+    compute_dq_block(a->shape.D, pair, w, w->dq, 0);
     for (int64_t r = 0; r < pair->m; r++)
         mdsk_add_to(a->shape.D, w->dq + r * w->width,
                     mdsk_head(&a->dq, pair->b, pair->i + r, pair->h));
@@ -203,14 +205,14 @@ static void clear_queries(const struct mdsk_attention_bwd *a, int64_t b, int64_t
 
 /* dk and dv of the block of keys at j, from every query that sees it; with dq the
  * block's share of the queries' gradients too. */
-static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
-                      int64_t j, int with_dq, struct room *w)
+static void key_block_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
+                          int64_t j, int with_dq, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t group = s->A / s->G;
     int64_t first = j > s->q_offset ? (j - s->q_offset) / MDSK_QUERIES : 0;
 
-    load_keys(a, b, g, j, w);
+    load_key_block(a, b, g, j, w);
     memset(w->dk, 0, (size_t)(MDSK_KEYS * w->width) * sizeof *w->dk);
     memset(w->dv, 0, (size_t)(MDSK_KEYS * w->width) * sizeof *w->dv);
     for (int64_t h = g * group; h < (g + 1) * group; h++) {
@@ -220,10 +222,10 @@ static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
             mdsk_pair_clip(s, &pair);
             if (pair.n <= 0)
                 continue;
-            scores(a, &pair, w);
-            add_to_keys(s->D, &pair, w);
+            score_block_bwd(a, &pair, w);
+            accumulate_dk_dv(s->D, &pair, w);
             if (with_dq)
-                add_to_queries(a, &pair, w);
+                accumulate_dq(a, &pair, w);
         }
     }
     for (int64_t r = 0; r < w->packed; r++) {
@@ -235,23 +237,23 @@ static void key_block(const struct mdsk_attention_bwd *a, int64_t b, int64_t g,
 }
 
 /* dq of queries first .. last-1 of head h, over all keys they see. */
-static void query_run(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
-                      int64_t first, int64_t last, struct room *w)
+static void query_range_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64_t h,
+                            int64_t first, int64_t last, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset);
 
     memset(w->dq, 0, (size_t)(RUN * w->width) * sizeof *w->dq);
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
-        load_keys(a, b, h / (s->A / s->G), j, w);
+        load_key_block(a, b, h / (s->A / s->G), j, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
             mdsk_pair_clip(s, &pair);
             if (pair.n <= 0)
                 continue;
-            scores(a, &pair, w);
-            query_gradient(s->D, &pair, w, w->dq + (i - first) * w->width, 1);
+            score_block_bwd(a, &pair, w);
+            compute_dq_block(s->D, &pair, w, w->dq + (i - first) * w->width, 1);
         }
     }
     for (int64_t r = 0; r < last - first; r++)
@@ -264,40 +266,40 @@ static int threads_for(const struct mdsk_attention_bwd *a)
     return mdsk_threads_for(a->shape.B * a->shape.A * a->shape.Sq * a->shape.D);
 }
 
-static void row_sums(const struct mdsk_attention_bwd *a, float *scratch)
+static void compute_delta(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
 
 #pragma omp parallel for schedule(static) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
         int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
-        float *room = room_of(s, scratch).wide;
+        float *room = scratch_at(s, scratch).wide;
         struct mdsk_view d_o = mdsk_view(s, &a->d_o, b, i, h, 1, room);
         struct mdsk_view o =
-            mdsk_view(s, &a->o, b, i, h, 1, room + mdsk_room(s->dtype, s->D));
+            mdsk_view(s, &a->o, b, i, h, 1, room + mdsk_staging_floats(s->dtype, s->D));
 
         a->delta[t] = dot(s->D, d_o.data, o.data);
     }
 }
 
-static void one_walk(const struct mdsk_attention_bwd *a, float *scratch)
+static void bwd_one_pass(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t group = s->A / s->G;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->G; t++) {
-        struct room w = room_of(s, scratch);
+        struct scratch w = scratch_at(s, scratch);
         int64_t b = t / s->G, g = t % s->G;
 
         for (int64_t h = g * group; h < (g + 1) * group; h++)
             clear_queries(a, b, h, 0, s->Sq);
         for (int64_t j = 0; j < s->Sk; j += MDSK_KEYS)
-            key_block(a, b, g, j, 1, &w);
+            key_block_bwd(a, b, g, j, 1, &w);
     }
 }
 
-static void two_walks(const struct mdsk_attention_bwd *a, float *scratch)
+static void bwd_two_passes(const struct mdsk_attention_bwd *a, float *scratch)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t blocks = mdsk_ceil_div(s->Sk, MDSK_KEYS), pairs = s->B * s->G;
@@ -305,16 +307,17 @@ static void two_walks(const struct mdsk_attention_bwd *a, float *scratch)
 
 #pragma omp parallel num_threads(threads_for(a))
     {
-        struct room w = room_of(s, scratch);
+        struct scratch w = scratch_at(s, scratch);
 
 #pragma omp for schedule(dynamic) nowait
         for (int64_t t = 0; t < blocks * pairs; t++)
-            key_block(a, t % pairs / s->G, t % s->G, t / pairs * MDSK_KEYS, 0, &w);
+            key_block_bwd(a, t % pairs / s->G, t % s->G, t / pairs * MDSK_KEYS, 0, &w);
 #pragma omp for schedule(dynamic)
         for (int64_t t = 0; t < runs * heads; t++) {
             int64_t first = (runs - 1 - t / heads) * RUN, h = t % heads;
 
-            query_run(a, h / s->A, h % s->A, first, mdsk_min(first + RUN, s->Sq), &w);
+            query_range_bwd(a, h / s->A, h % s->A, first, mdsk_min(first + RUN, s->Sq),
+                            &w);
         }
     }
 }
@@ -324,22 +327,22 @@ static int fused_bwd(const struct mdsk_attention_bwd *a)
     const struct mdsk_attention_shape *s = &a->shape;
     int threads = threads_for(a);
     int64_t tasks = s->B * s->G;
-    float *scratch = mdsk_scratch(threads * room_floats(s));
+    float *scratch = mdsk_scratch(threads * scratch_floats(s));
 
     if (!scratch)
         return -ENOMEM;
-    row_sums(a, scratch);
+    compute_delta(a, scratch);
     if (s->dtype == MDSK_F32 &&
         5 * mdsk_ceil_div(tasks, threads) * threads <= 7 * tasks)
-        one_walk(a, scratch);
+        bwd_one_pass(a, scratch);
     else
-        two_walks(a, scratch);
+        bwd_two_passes(a, scratch);
     return 0;
 }
 
 int mdsk_attention_bwd_cpu(void *stream, const struct mdsk_attention_bwd *a)
 {
-    if (a->shape.plain)
-        return mdsk_plain_attention_bwd(&mdsk_plain_steps_cpu, stream, a);
+    if (a->shape.unfused)
+        return mdsk_unfused_attention_bwd(&mdsk_unfused_steps_cpu, stream, a);
     return fused_bwd(a);
 }

@@ -11,45 +11,45 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/plain.h"
+#include "kernels/cpu/unfused.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 
 /* Queries of a task: packing a block of values serves this many. */
-enum { BLOCKS = 4, RUN = BLOCKS * MDSK_QUERIES };
+enum { BLOCKS = 4, RANGE = BLOCKS * MDSK_QUERIES };
 
 /* A thread's memory. */
-struct room {
+struct scratch {
     float *q;      /* BLOCKS times Q^T packed, [D, MDSK_QUERIES] */
     float *values; /* V packed, [MDSK_KEYS, D] */
     float *p;      /* scores, then probabilities [MDSK_KEYS, MDSK_QUERIES] */
-    float *o;      /* [RUN, width] sums of p v, not yet divided */
-    float *max;    /* [RUN] of the scores so far */
-    float *sum;    /* [RUN] of exp(score - max) */
+    float *o;      /* [RANGE, width] sums of p v, not yet divided */
+    float *max;    /* [RANGE] of the scores so far */
+    float *sum;    /* [RANGE] of exp(score - max) */
     float *shrink; /* [MDSK_QUERIES] exp(old max - new max) */
     float *wide;   /* [MDSK_KEYS, D] of what is stored in 16 bits */
     int64_t width; /* D in whole panels */
     struct mdsk_view keys;
 };
 
-static int64_t room_floats(const struct mdsk_attention_shape *s)
+static int64_t scratch_floats(const struct mdsk_attention_shape *s)
 {
-    return (2 * RUN + MDSK_KEYS) * mdsk_panels(s->D) + MDSK_KEYS * MDSK_QUERIES +
-           2 * RUN + MDSK_QUERIES + mdsk_room(s->dtype, MDSK_KEYS * s->D);
+    return (2 * RANGE + MDSK_KEYS) * mdsk_panels(s->D) + MDSK_KEYS * MDSK_QUERIES +
+           2 * RANGE + MDSK_QUERIES + mdsk_staging_floats(s->dtype, MDSK_KEYS * s->D);
 }
 
-static struct room room_at(float *at, int64_t D)
+static struct scratch scratch_at(float *at, int64_t D)
 {
-    struct room w = {.width = mdsk_panels(D)};
+    struct scratch w = {.width = mdsk_panels(D)};
 
     w.q = at;
-    w.values = w.q + RUN * w.width;
+    w.values = w.q + RANGE * w.width;
     w.p = w.values + MDSK_KEYS * w.width;
     w.o = w.p + MDSK_KEYS * MDSK_QUERIES;
-    w.max = w.o + RUN * w.width;
-    w.sum = w.max + RUN;
-    w.shrink = w.sum + RUN;
+    w.max = w.o + RANGE * w.width;
+    w.sum = w.max + RANGE;
+    w.shrink = w.sum + RANGE;
     w.wide = w.shrink + MDSK_QUERIES;
     return w;
 }
@@ -110,8 +110,9 @@ MDSK_DISPATCH static void shrink_sums(int64_t m, const float *old, const float *
 }
 
 /* The online softmax of one block: p holds scores, then probabilities. */
-static void softmax(const struct mdsk_attention_shape *s, const struct mdsk_pair *pair,
-                    const struct room *w, int64_t row)
+static void online_softmax(const struct mdsk_attention_shape *s,
+                           const struct mdsk_pair *pair, const struct scratch *w,
+                           int64_t row)
 {
     float *max = w->max + row, old[MDSK_QUERIES];
 
@@ -122,7 +123,7 @@ static void softmax(const struct mdsk_attention_shape *s, const struct mdsk_pair
     exp_and_sum(pair->n, max, w->p, w->sum + row);
 }
 
-MDSK_DISPATCH static void multiply(const float *factor, float *p)
+MDSK_DISPATCH static void multiply_lanes(const float *factor, float *p)
 {
 #pragma omp simd
     for (int q = 0; q < MDSK_MASK_LANES; q++)
@@ -130,8 +131,8 @@ MDSK_DISPATCH static void multiply(const float *factor, float *p)
 }
 
 /* Four keys of sixteen queries share a call of the generator. */
-static void drop(const struct mdsk_attention_shape *s, const struct mdsk_pair *pair,
-                 float *p)
+static void apply_dropout(const struct mdsk_attention_shape *s,
+                          const struct mdsk_pair *pair, float *p)
 {
     int64_t first = s->first_key + pair->j, last = first + pair->n;
     float factor[MDSK_MASK_SPAN];
@@ -143,15 +144,16 @@ static void drop(const struct mdsk_attention_shape *s, const struct mdsk_pair *p
                              factor);
             for (int64_t key = block * 4; key < block * 4 + 4; key++)
                 if (key >= first && key < last)
-                    multiply(factor + key % 4 * MDSK_MASK_LANES,
-                             p + (key - first) * MDSK_QUERIES + q);
+                    multiply_lanes(factor + key % 4 * MDSK_MASK_LANES,
+                                   p + (key - first) * MDSK_QUERIES + q);
         }
     }
 }
 
 /* Scores of the pair, panel by panel of queries, each only down to its last key. */
-static void scores(const struct mdsk_attention_fwd *a, const struct mdsk_pair *pair,
-                   const struct room *w, int64_t row)
+static void score_block(const struct mdsk_attention_fwd *a,
+                        const struct mdsk_pair *pair, const struct scratch *w,
+                        int64_t row)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     struct mdsk_tile_a k = {w->keys.data, w->keys.stride, 1};
@@ -167,23 +169,24 @@ static void scores(const struct mdsk_attention_fwd *a, const struct mdsk_pair *p
 
 /* One pair of blocks; `row` is its first query in the run, `packed` the keys of the
  * block of values. */
-static void attend(const struct mdsk_attention_fwd *a, const struct mdsk_pair *pair,
-                   const struct room *w, int64_t row, int64_t packed)
+static void attend_block(const struct mdsk_attention_fwd *a,
+                         const struct mdsk_pair *pair, const struct scratch *w,
+                         int64_t row, int64_t packed)
 {
     struct mdsk_tile_a p = {w->p, 1, MDSK_QUERIES};
     struct mdsk_tile_b v = {w->values, packed};
 
-    scores(a, pair, w, row);
-    softmax(&a->shape, pair, w, row);
+    score_block(a, pair, w, row);
+    online_softmax(&a->shape, pair, w, row);
     if (a->shape.dropout.p > 0)
-        drop(&a->shape, pair, w->p);
+        apply_dropout(&a->shape, pair, w->p);
     mdsk_tile_mm(pair->m, a->shape.D, pair->n, &p, &v, w->o + row * w->width, w->width,
                  1);
 }
 
 /* Queries first .. last-1 of head h of sequence b: pack them, clear their sums. */
-static void begin(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
-                  int64_t first, int64_t last, const struct room *w)
+static void load_queries(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
+                         int64_t first, int64_t last, const struct scratch *w)
 {
     int64_t D = a->shape.D;
 
@@ -193,15 +196,15 @@ static void begin(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
 
         mdsk_tile_pack(D, m, q.data, 1, q.stride, w->q + (i - first) * D);
     }
-    memset(w->o, 0, (size_t)(RUN * w->width) * sizeof *w->o);
+    memset(w->o, 0, (size_t)(RANGE * w->width) * sizeof *w->o);
     memset(w->p, 0, MDSK_KEYS * MDSK_QUERIES * sizeof *w->p);
-    for (int64_t r = 0; r < RUN; r++) {
+    for (int64_t r = 0; r < RANGE; r++) {
         w->max[r] = -INFINITY;
         w->sum[r] = 0;
     }
 }
 
-MDSK_DISPATCH static void divide(int64_t n, const float *x, float by, float *y)
+MDSK_DISPATCH static void divide_row(int64_t n, const float *x, float by, float *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -209,8 +212,8 @@ MDSK_DISPATCH static void divide(int64_t n, const float *x, float by, float *y)
 }
 
 /* The block of n keys at j, and their values. */
-static void load_keys(const struct mdsk_attention_fwd *a, int64_t b, int64_t g,
-                      int64_t j, int64_t n, struct room *w)
+static void load_key_block(const struct mdsk_attention_fwd *a, int64_t b, int64_t g,
+                           int64_t j, int64_t n, struct scratch *w)
 {
     struct mdsk_view v = mdsk_view(&a->shape, &a->v, b, j, g, n, w->wide);
 
@@ -219,8 +222,8 @@ static void load_keys(const struct mdsk_attention_fwd *a, int64_t b, int64_t g,
 }
 
 /* Divide the sums and store them; lse of the run. */
-static void end(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
-                int64_t last, const struct room *w)
+static void store_queries(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
+                          int64_t first, int64_t last, const struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     float *lse = a->lse + mdsk_head_row(s->A, s->Sq, a->lse_stride, b, h);
@@ -229,58 +232,59 @@ static void end(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_
         int64_t at = mdsk_head_at(&a->o, b, first + r, h);
         float *sum = w->o + r * w->width, *o = mdsk_fill(s->dtype, a->o.data, at, sum);
 
-        divide(s->D, sum, w->sum[r], o);
+        divide_row(s->D, sum, w->sum[r], o);
         mdsk_put(s->dtype, o, s->D, a->o.data, at);
         lse[first + r] = w->max[r] + logf(w->sum[r]);
     }
 }
 
-static void run(const struct mdsk_attention_fwd *a, int64_t b, int64_t h, int64_t first,
-                int64_t last, struct room *w)
+static void query_range_fwd(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
+                            int64_t first, int64_t last, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     int64_t keys = mdsk_min(s->Sk, last + s->q_offset), g = h / (s->A / s->G);
 
-    begin(a, b, h, first, last, w);
+    load_queries(a, b, h, first, last, w);
     for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
         int64_t packed = mdsk_min(MDSK_KEYS, keys - j);
 
-        load_keys(a, b, g, j, packed, w);
+        load_key_block(a, b, g, j, packed, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
             mdsk_pair_clip(s, &pair);
             if (pair.n > 0)
-                attend(a, &pair, w, i - first, packed);
+                attend_block(a, &pair, w, i - first, packed);
         }
     }
-    end(a, b, h, first, last, w);
+    store_queries(a, b, h, first, last, w);
 }
 
 /* Long runs of a causal mask come first, so that the last to finish is a short one. */
 static int fused_fwd(const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t runs = mdsk_ceil_div(s->Sq, RUN), heads = s->B * s->A;
-    int64_t floats = room_floats(s);
+    int64_t runs = mdsk_ceil_div(s->Sq, RANGE), heads = s->B * s->A;
+    int64_t floats = scratch_floats(s);
     int threads = mdsk_threads_for(heads * s->Sq * s->D);
-    float *room = mdsk_scratch(threads * floats);
+    float *scratch = mdsk_scratch(threads * floats);
 
-    if (!room)
+    if (!scratch)
         return -ENOMEM;
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t t = 0; t < runs * heads; t++) {
-        struct room w = room_at(room + omp_get_thread_num() * floats, s->D);
-        int64_t first = (runs - 1 - t / heads) * RUN, h = t % heads;
+        struct scratch w = scratch_at(scratch + omp_get_thread_num() * floats, s->D);
+        int64_t first = (runs - 1 - t / heads) * RANGE, h = t % heads;
 
-        run(a, h / s->A, h % s->A, first, mdsk_min(first + RUN, s->Sq), &w);
+        query_range_fwd(a, h / s->A, h % s->A, first, mdsk_min(first + RANGE, s->Sq),
+                        &w);
     }
     return 0;
 }
 
 int mdsk_attention_fwd_cpu(void *stream, const struct mdsk_attention_fwd *a)
 {
-    if (a->shape.plain)
-        return mdsk_plain_attention_fwd(&mdsk_plain_steps_cpu, stream, a);
+    if (a->shape.unfused)
+        return mdsk_unfused_attention_fwd(&mdsk_unfused_steps_cpu, stream, a);
     return fused_fwd(a);
 }

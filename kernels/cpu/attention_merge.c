@@ -17,7 +17,7 @@ MDSK_DISPATCH static void blend(int64_t n, float keep, float take, const float *
 
 /* One query.  The weights come from the difference alone: lse may be large.  What has
  * weight 0 may not be set, and is not read. */
-static void merge(int64_t D, const float *o2, float lse2, float *acc, float *lse)
+static void merge_row(int64_t D, const float *o2, float lse2, float *acc, float *lse)
 {
     float top = fmaxf(*lse, lse2), sum;
 
@@ -37,7 +37,7 @@ static void merge(int64_t D, const float *o2, float lse2, float *acc, float *lse
 int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a)
 {
     int threads = mdsk_threads_for(a->B * a->A * a->Sq * a->D);
-    float *rooms = mdsk_scratch(mdsk_room(a->dtype, threads * a->D));
+    float *rooms = mdsk_scratch(mdsk_staging_floats(a->dtype, threads * a->D));
 
     (void)stream;
     if (!rooms)
@@ -48,9 +48,10 @@ int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a)
         float *lse = a->lse + mdsk_head_row(a->A, a->Sq, a->lse_stride, b, h) + i;
         const float *lse2 =
             a->lse2 + mdsk_head_row(a->A, a->Sq, a->lse2_stride, b, h) + i;
-        float *room = rooms + mdsk_room(a->dtype, omp_get_thread_num() * a->D);
+        float *room =
+            rooms + mdsk_staging_floats(a->dtype, omp_get_thread_num() * a->D);
 
-        merge(
+        merge_row(
             a->D,
             mdsk_read(a->dtype, a->o2.data, mdsk_head_at(&a->o2, b, i, h), a->D, room),
             *lse2, mdsk_head(&a->acc, b, i, h), lse);

@@ -32,12 +32,12 @@ int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a)
 }
 
 /* Between the two 16-bit types by way of f32, which holds both exactly. */
-static void cast(const struct mdsk_cast *a, int64_t at, int64_t n)
+static void cast_range(const struct mdsk_cast *a, int64_t at, int64_t n)
 {
-    float room[MDSK_PIECE];
+    float room[MDSK_STAGING];
 
-    for (int64_t i = at; i < at + n; i += MDSK_PIECE) {
-        int64_t m = mdsk_min(MDSK_PIECE, at + n - i);
+    for (int64_t i = at; i < at + n; i += MDSK_STAGING) {
+        int64_t m = mdsk_min(MDSK_STAGING, at + n - i);
 
         mdsk_narrow(a->to, mdsk_read(a->from, a->x, i, m, room), m, a->y, i);
     }
@@ -48,6 +48,6 @@ int mdsk_cast_cpu(void *stream, const struct mdsk_cast *a)
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
     for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
-        cast(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
+        cast_range(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
     return 0;
 }

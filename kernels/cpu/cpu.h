@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the cpu backend share: threads, scratch memory, sums, and the
- * choice of instruction set. */
+/* Helpers of the cpu backend: threads, scratch memory, sums, and dispatch by
+ * instruction set. */
 #ifndef MDSK_CPU_CPU_H
 #define MDSK_CPU_CPU_H
 
@@ -18,8 +18,8 @@ static inline int omp_get_thread_num(void)
 }
 #endif
 
-/* Before a function whose loops should be compiled for several instruction sets, one of
- * which is taken when the program starts.  Not for functions with OpenMP regions: GCC
+/* Attribute of a function whose loops are compiled for several instruction sets; one is
+ * chosen when the program starts.  Not for functions with OpenMP regions: GCC
  * outlines those without the attribute. */
 #if defined MDS_SIMD_DISPATCH && defined __x86_64__
 #define MDSK_DISPATCH                                                                  \
@@ -28,10 +28,10 @@ static inline int omp_get_thread_num(void)
 #define MDSK_DISPATCH
 #endif
 
-/* Before a helper of such functions: inlined, it is compiled for each of their sets. */
+/* Attribute of helpers of such functions: inlined, so compiled for each set as well. */
 #define MDSK_INLINED static inline __attribute__((always_inline))
 
-/* Elements of simple work that make a thread worth waking. */
+/* Elements of simple work per thread that make another thread worthwhile. */
 enum { MDSK_GRAIN = 16384 };
 
 static inline int64_t mdsk_min(int64_t a, int64_t b)
@@ -44,26 +44,27 @@ static inline int64_t mdsk_ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Threads the next parallel loop may use. */
+/* Number of threads of parallel loops. */
 int mdsk_threads(void);
 void mdsk_set_threads(int n);
 
-/* Threads for a loop over so many elements: 1 where waking others costs more. */
+/* Threads for a loop over so many elements: 1 if more would cost more than they
+ * save. */
 int mdsk_threads_for(int64_t elements);
 
-/* Memory for the calling thread's current operation: `floats` floats, 64-byte aligned,
- * contents undefined, valid until the thread's next call; NULL if there is none.  It
- * grows to the largest request and is freed when the thread ends. */
+/* Scratch of the calling thread for its current operation: `floats` floats, 64-byte
+ * aligned, undefined contents, valid until the thread's next call; NULL if there is no
+ * memory.  It grows to the largest request and is freed when the thread ends. */
 float *mdsk_scratch(int64_t floats);
 
-/* The same, beside it: for products, which operations call that hold scratch. */
-float *mdsk_scratch_product(int64_t floats);
+/* A second scratch, for GEMMs: the operations that call them hold the first. */
+float *mdsk_scratch_gemm(int64_t floats);
 
 /* y[i] += x[i] for i < n, by the calling thread. */
 void mdsk_add_to(int64_t n, const float *x, float *y);
 
-/* Row sums run in parts whose number depends on the rows alone, so that the order of
- * additions, and with it every bit, is the same for any number of threads. */
+/* Number of partial sums of a sum over rows.  It depends on the rows alone, so that the
+ * order of additions, and every bit, is the same for any number of threads. */
 static inline int64_t mdsk_parts(int64_t rows)
 {
     return mdsk_min(64, mdsk_ceil_div(rows, 128));

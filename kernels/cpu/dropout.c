@@ -14,12 +14,12 @@ MDSK_DISPATCH static void multiply(int64_t n, const float *factor, const float *
 
 static void drop_row(const struct mdsk_dropout *a, int64_t r)
 {
-    float factor[MDSK_MASK_SPAN], room[MDSK_MASK_SPAN];
+    float factor[MDSK_MASK_SPAN], scratch[MDSK_MASK_SPAN];
 
     for (int64_t h = 0; h < a->H; h += MDSK_MASK_SPAN) {
         int64_t n = mdsk_min(MDSK_MASK_SPAN, a->H - h), at = r * a->H + h;
-        const float *x = mdsk_read(a->dtype, a->x, at, n, room);
-        float *y = mdsk_fill(a->dtype, a->y, at, room);
+        const float *x = mdsk_read(a->dtype, a->x, at, n, scratch);
+        float *y = mdsk_fill(a->dtype, a->y, at, scratch);
 
         mdsk_mask_span(&a->key, a->rows.first_sample + r % a->rows.B,
                        a->rows.first_token + r / a->rows.B, h, factor);

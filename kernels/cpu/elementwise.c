@@ -9,13 +9,13 @@
 static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
-    float room[2 * MDSK_PIECE];
+    float scratch[2 * MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
-        float *y = mdsk_edit(a->dtype, a->y, i, m, room);
+        float *y = mdsk_edit(a->dtype, a->y, i, m, scratch);
 
-        mdsk_add_to(m, mdsk_read(a->dtype, a->x, i, m, room + MDSK_PIECE), y);
+        mdsk_add_to(m, mdsk_read(a->dtype, a->x, i, m, scratch + MDSK_STAGING), y);
         mdsk_put(a->dtype, y, m, a->y, i);
     }
 }

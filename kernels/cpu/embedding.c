@@ -27,7 +27,7 @@ static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room
 
 int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a)
 {
-    int64_t R = a->B * a->S, floats = mdsk_room(a->dtype, 2 * a->H);
+    int64_t R = a->B * a->S, floats = mdsk_staging_floats(a->dtype, 2 * a->H);
     int threads = mdsk_threads_for(R * a->H);
     float *room = mdsk_scratch(threads * floats);
 
@@ -61,7 +61,7 @@ int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->H);
     int64_t wide = mdsk_ceil_div(mdsk_ceil_div(a->H, threads), 16) * 16;
-    int64_t floats = mdsk_room(a->dtype, wide);
+    int64_t floats = mdsk_staging_floats(a->dtype, wide);
     float *room = mdsk_scratch(threads * floats);
 
     (void)stream;

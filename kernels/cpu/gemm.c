@@ -1,143 +1,154 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The built-in product: blocks of B packed once for all threads, blocks of A by the
- * thread that needs them, the arithmetic in tile.c.
- *
- * Source of the blocking: Goto, van de Geijn 2008, "Anatomy of high-performance matrix
- * multiplication", ACM TOMS 34(3).  One pass over k adds up KC products at a time in
- * registers, so the bits depend on the shapes alone. */
-#include "kernels/cpu/product.h"
+/* The product library, and its name. */
+#include "kernels/cpu/gemm.h"
+#include "config.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 
-#include "kernels/cpu/cpu.h"
-#include "kernels/cpu/tile.h"
+#ifdef HAVE_OPENBLAS
+#include <cblas.h>
 
-enum {
-    KC = 256,  /* a panel of B, KC x 16, stays in L1 */
-    MC = 96,   /* a block of A, MC x KC, stays in L2; a multiple of 6 and 8 rows */
-    NC = 1024, /* a block of B, KC x NC, stays in L2 or L3 */
-};
+#include "kernels/library.h"
 
-/* One block of the product: rows of A from i, a packed block of B, columns of C from j;
- * and where a thread packs its part of A. */
-struct block {
-    const struct mdsk_operand *a;
-    const float *b; /* k rows, packed */
-    float *c;
-    int64_t ldc;
-    int64_t i, m, j, n, p, k;
-    int add;
-};
+#define CALLS(X) X(cblas_sgemm) X(openblas_set_num_threads) X(openblas_get_config)
 
-MDSK_DISPATCH static void pack_a(const struct block *t, float *out)
+#ifdef MDS_OPENBLAS_FILE
+static struct {
+    CALLS(MDSK_LIBRARY_CALL)
+} blas;
+
+static int wanted_threads; /* 0: as many as it likes */
+
+/* It makes its threads as it is opened, one for each core unless told otherwise. */
+static int open_openblas(void)
 {
-    const struct mdsk_operand *a = t->a;
+    static const char *const names[] = {CALLS(MDSK_LIBRARY_NAME) NULL};
+    char n[16];
+    int err;
 
-    if (a->transposed) {
-        for (int64_t p = 0; p < t->k; p++)
-            for (int64_t i = 0; i < t->m; i++)
-                out[p * t->m + i] = a->data[(t->p + p) * a->ld + t->i + i];
-    } else {
-        for (int64_t i = 0; i < t->m; i++)
-            memcpy(out + i * t->k, a->data + (t->i + i) * a->ld + t->p,
-                   (size_t)t->k * sizeof *out);
-    }
+    if (blas.cblas_sgemm)
+        return 0;
+    snprintf(n, sizeof n, "%d", wanted_threads);
+    if (wanted_threads > 0)
+        setenv("OPENBLAS_NUM_THREADS", n, 1);
+    err = mdsk_library_open(MDS_OPENBLAS_FILE, names, &blas);
+    if (!err && wanted_threads > 0)
+        blas.openblas_set_num_threads(wanted_threads);
+    return err;
 }
 
-/* The last, incomplete panel of C goes by way of a whole one. */
-static void ragged_panel(const struct block *t, const struct mdsk_tile_a *a, int64_t j)
+void mdsk_gemm_set_threads(int n)
 {
-    struct mdsk_tile_b b = {t->b + j * t->k, t->k};
-    float whole[MC * MDSK_NR];
-
-    mdsk_tile_mm(t->m, MDSK_NR, t->k, a, &b, whole, MDSK_NR, 0);
-    for (int64_t i = 0; i < t->m; i++) {
-        float *c = t->c + (t->i + i) * t->ldc + t->j + j;
-
-        for (int64_t x = 0; x < t->n - j; x++)
-            c[x] = t->add ? c[x] + whole[i * MDSK_NR + x] : whole[i * MDSK_NR + x];
-    }
+    wanted_threads = n;
+    if (blas.cblas_sgemm)
+        blas.openblas_set_num_threads(n);
 }
 
-static void multiply(const struct block *t, float *room)
-{
-    struct mdsk_tile_a a = {room, t->k, 1};
-    struct mdsk_tile_b b = {t->b, t->k};
-    int64_t whole = t->n / MDSK_NR * MDSK_NR;
+#else
+static const struct {
+    CALLS(MDSK_LIBRARY_CALL)
+} blas = {CALLS(MDSK_LIBRARY_LINKED)};
 
-    if (t->a->transposed)
-        a = (struct mdsk_tile_a){room, 1, t->m};
-    pack_a(t, room);
-    mdsk_tile_mm(t->m, whole, t->k, &a, &b, t->c + t->i * t->ldc + t->j, t->ldc,
-                 t->add);
-    if (whole < t->n)
-        ragged_panel(t, &a, whole);
+static int open_openblas(void)
+{
+    return 0;
 }
 
-static void pack_b(const struct mdsk_operand *b, int64_t p, int64_t k, int64_t j,
-                   int64_t n, float *out)
+void mdsk_gemm_set_threads(int n)
 {
-    if (b->transposed)
-        mdsk_tile_pack(k, n, b->data + j * b->ld + p, 1, b->ld, out);
-    else
-        mdsk_tile_pack(k, n, b->data + p * b->ld + j, b->ld, 1, out);
+    blas.openblas_set_num_threads(n);
 }
-
-/* One block of B against all of A.  Where A has few blocks, B is split too, so that
- * every thread has work. */
-static void sweep(const struct block *whole, int64_t m, const struct mdsk_operand *b,
-                  float *packed, float *rooms, int threads)
-{
-    int64_t rows = mdsk_ceil_div(m, MC), panels = mdsk_ceil_div(whole->n, MDSK_NR);
-    int64_t splits = mdsk_min(panels, mdsk_ceil_div(4 * threads, rows));
-    int64_t wide = mdsk_ceil_div(panels, splits) * MDSK_NR;
-
-    splits = mdsk_ceil_div(whole->n, wide);
-#pragma omp parallel num_threads(threads)
-    {
-        float *room = rooms + (int64_t)omp_get_thread_num() * MC * KC;
-
-#pragma omp for schedule(static)
-        for (int64_t q = 0; q < panels; q++)
-            pack_b(b, whole->p, whole->k, whole->j + q * MDSK_NR,
-                   mdsk_min(MDSK_NR, whole->n - q * MDSK_NR),
-                   packed + q * MDSK_NR * whole->k);
-#pragma omp for schedule(dynamic)
-        for (int64_t t = 0; t < rows * splits; t++) {
-            struct block part = *whole;
-
-            part.i = t / splits * MC;
-            part.m = mdsk_min(MC, m - part.i);
-            part.b = packed + t % splits * wide * whole->k;
-            part.j = whole->j + t % splits * wide;
-            part.n = mdsk_min(wide, whole->n - t % splits * wide);
-            multiply(&part, room);
-        }
-    }
-}
+#endif
 
 int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
               const struct mdsk_operand *b, float *c, int64_t ldc, int add)
 {
-    int threads = mdsk_threads_for(m * n / 16 * k);
-    float *packed = mdsk_scratch_product((int64_t)KC * NC + (int64_t)threads * MC * KC);
+    int err = open_openblas();
 
-    if (!packed)
-        return -ENOMEM;
-    for (int64_t j = 0; j < n; j += NC) {
-        for (int64_t p = 0; p < k; p += KC) {
-            struct block t = {.a = a,
-                              .c = c,
-                              .ldc = ldc,
-                              .j = j,
-                              .n = mdsk_min(NC, n - j),
-                              .p = p,
-                              .k = mdsk_min(KC, k - p),
-                              .add = add || p > 0};
-
-            sweep(&t, m, b, packed, packed + (int64_t)KC * NC, threads);
-        }
-    }
+    if (err)
+        return err;
+    blas.cblas_sgemm(CblasRowMajor, a->transposed ? CblasTrans : CblasNoTrans,
+                     b->transposed ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
+                     (blasint)k, 1, a->data, (blasint)a->ld, b->data, (blasint)b->ld,
+                     add ? 1 : 0, c, (blasint)ldc);
     return 0;
 }
+
+/* For all threads; a smaller one would be made by one of them. */
+static int warm_up_openblas(void)
+{
+    const int64_t n = 256;
+    float *m = calloc(2 * (size_t)(n * n), sizeof *m);
+    const struct mdsk_operand zeros = {m, n, 0};
+    int err = m ? mdsk_gemm(n, n, n, &zeros, &zeros, m + n * n, n, 0) : -ENOMEM;
+
+    free(m);
+    return err;
+}
+
+/* OpenBLAS takes memory for each thread and for the caller, as it is opened
+ * or at the first product, and where it is refused asks again without end: 128 MiB of
+ * addresses on x86-64, and a stack; besides what the library itself takes. */
+static int has_memory_for(int n)
+{
+    const size_t size = ((size_t)(n + 1) * 136 + 64) << 20;
+    void *room =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (room == MAP_FAILED)
+        return 0;
+    munmap(room, size);
+    return 1;
+}
+
+int mdsk_gemm_start(int n)
+{
+    static int started; /* threads that have their memory */
+    int err;
+
+    if (n > started && !has_memory_for(n))
+        return -ENOMEM;
+    mdsk_gemm_set_threads(n);
+    err = warm_up_openblas();
+    if (!err && n > started)
+        started = n;
+    return err;
+}
+
+void mdsk_gemm_library(char *out, size_t size)
+{
+    char name[24] = "OpenBLAS", version[24] = "";
+
+    if (!open_openblas())
+        sscanf(blas.openblas_get_config(), "%23s %23s", name, version);
+    snprintf(out, size, "%s %s", name, version);
+}
+
+#else
+
+int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
+              const struct mdsk_operand *b, float *c, int64_t ldc, int add)
+{
+    return mdsk_gemm_builtin(m, n, k, a, b, c, ldc, add);
+}
+
+void mdsk_gemm_set_threads(int n)
+{
+    (void)n;
+}
+
+int mdsk_gemm_start(int n)
+{
+    (void)n;
+    return 0;
+}
+
+void mdsk_gemm_library(char *out, size_t size)
+{
+    snprintf(out, size, "built-in products");
+}
+
+#endif

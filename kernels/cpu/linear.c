@@ -5,26 +5,26 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/storage.h"
 
 static int half_fwd(const struct mdsk_linear_fwd *a)
 {
-    struct mdsk_half_product p = {.m = a->R,
-                                  .n = a->out,
-                                  .k = a->in,
-                                  .dtype = a->dtype,
-                                  .to = a->dtype,
-                                  .a = {a->x, a->in, 0},
-                                  .b = {a->w, a->in, 1},
-                                  .bias = a->b,
-                                  .c = a->y};
+    struct mdsk_gemm_half p = {.m = a->R,
+                               .n = a->out,
+                               .k = a->in,
+                               .dtype = a->dtype,
+                               .to = a->dtype,
+                               .a = {a->x, a->in, 0},
+                               .b = {a->w, a->in, 1},
+                               .bias = a->b,
+                               .c = a->y};
 
-    return mdsk_half_product(&p);
+    return mdsk_gemm_half(&p);
 }
 
 /* The product adds to the bias instead of a second pass over y. */
-static int product_and_bias(const struct mdsk_linear_fwd *a)
+static int gemm_and_bias(const struct mdsk_linear_fwd *a)
 {
     struct mdsk_operand x = {a->x, a->in, 0}, w = {a->w, a->in, 1};
     float *y = a->y;
@@ -36,7 +36,7 @@ static int product_and_bias(const struct mdsk_linear_fwd *a)
         for (int64_t r = 0; r < a->R; r++)
             memcpy(y + r * a->out, a->b, (size_t)a->out * sizeof *y);
     }
-    return mdsk_product(a->R, a->out, a->in, &x, &w, y, a->out, a->b != NULL);
+    return mdsk_gemm(a->R, a->out, a->in, &x, &w, y, a->out, a->b != NULL);
 }
 
 int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
@@ -47,23 +47,23 @@ int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
                                       .dtype = a->dtype,
                                       .x = a->y,
                                       .y = a->gelu};
-    int err = product_and_bias(a);
+    int err = gemm_and_bias(a);
 
     return err || !a->gelu ? err : mdsk_activation_fwd_cpu(stream, &act);
 }
 
 static int half_bwd_input(const struct mdsk_linear_bwd_input *a)
 {
-    struct mdsk_half_product p = {.m = a->R,
-                                  .n = a->in,
-                                  .k = a->out,
-                                  .dtype = a->dtype,
-                                  .to = a->dtype,
-                                  .a = {a->dy, a->out, 0},
-                                  .b = {a->w, a->in, 0},
-                                  .c = a->dx};
+    struct mdsk_gemm_half p = {.m = a->R,
+                               .n = a->in,
+                               .k = a->out,
+                               .dtype = a->dtype,
+                               .to = a->dtype,
+                               .a = {a->dy, a->out, 0},
+                               .b = {a->w, a->in, 0},
+                               .c = a->dx};
 
-    return mdsk_half_product(&p);
+    return mdsk_gemm_half(&p);
 }
 
 int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a)
@@ -81,14 +81,14 @@ int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *
     if (a->dtype != MDSK_F32)
         err = half_bwd_input(a);
     else
-        err = mdsk_product(a->R, a->in, a->out, &dy, &w, a->dx, a->in, 0);
+        err = mdsk_gemm(a->R, a->in, a->out, &dy, &w, a->dx, a->in, 0);
     return err || !a->u ? err : mdsk_activation_bwd_cpu(stream, &act);
 }
 
 /* sum += column sums of rows r0 .. r1-1 of dy, through blocks of 64 rows, so that
- * rounding grows with the blocks and not with the rows.  block, room [out] */
-static void sum_rows(const struct mdsk_linear_bwd_weight *a, int64_t r0, int64_t r1,
-                     float *sum, float *block, float *room)
+ * rounding grows with the blocks and not with the rows.  block, scratch [out] */
+static void sum_columns_of(const struct mdsk_linear_bwd_weight *a, int64_t r0,
+                           int64_t r1, float *sum, float *block, float *scratch)
 {
     int64_t n = a->out;
 
@@ -97,7 +97,7 @@ static void sum_rows(const struct mdsk_linear_bwd_weight *a, int64_t r0, int64_t
 
         memset(block, 0, (size_t)n * sizeof *block);
         for (int64_t r = b0; r < b1; r++)
-            mdsk_add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, room), block);
+            mdsk_add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, scratch), block);
         mdsk_add_to(n, block, sum);
     }
 }
@@ -112,8 +112,8 @@ static int add_column_sums(const struct mdsk_linear_bwd_weight *a)
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R *n))
     for (int64_t p = 0; p < parts; p++) {
         memset(sums + p * n, 0, (size_t)n * sizeof *sums);
-        sum_rows(a, p * rows, mdsk_min(a->R, (p + 1) * rows), sums + p * n,
-                 sums + (parts + p) * n, sums + (2 * parts + p) * n);
+        sum_columns_of(a, p * rows, mdsk_min(a->R, (p + 1) * rows), sums + p * n,
+                       sums + (parts + p) * n, sums + (2 * parts + p) * n);
     }
     mdsk_add_partials(parts, n, sums, a->db);
     return 0;
@@ -121,17 +121,17 @@ static int add_column_sums(const struct mdsk_linear_bwd_weight *a)
 
 static int half_bwd_weight(const struct mdsk_linear_bwd_weight *a)
 {
-    struct mdsk_half_product p = {.m = a->out,
-                                  .n = a->in,
-                                  .k = a->R,
-                                  .dtype = a->dtype,
-                                  .to = MDSK_F32,
-                                  .a = {a->dy, a->out, 1},
-                                  .b = {a->x, a->in, 0},
-                                  .c = a->dw,
-                                  .add = !a->write};
+    struct mdsk_gemm_half p = {.m = a->out,
+                               .n = a->in,
+                               .k = a->R,
+                               .dtype = a->dtype,
+                               .to = MDSK_F32,
+                               .a = {a->dy, a->out, 1},
+                               .b = {a->x, a->in, 0},
+                               .c = a->dw,
+                               .add = !a->write};
 
-    return mdsk_half_product(&p);
+    return mdsk_gemm_half(&p);
 }
 
 int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight *a)
@@ -147,5 +147,5 @@ int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight
     }
     if (a->dtype != MDSK_F32)
         return half_bwd_weight(a);
-    return mdsk_product(a->out, a->in, a->R, &dy, &x, a->dw, a->in, !a->write);
+    return mdsk_gemm(a->out, a->in, a->R, &dy, &x, a->dw, a->in, !a->write);
 }

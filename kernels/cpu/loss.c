@@ -24,10 +24,10 @@ MDSK_DISPATCH static void stats_row(const float *logits, int64_t n, float *max_o
     *sum_out = sum;
 }
 
-/* room [valid] */
-static void stats_of(const struct mdsk_xent_stats *a, int64_t r, float *room)
+/* scratch [valid] */
+static void row_stats(const struct mdsk_xent_stats *a, int64_t r, float *scratch)
 {
-    const float *logits = mdsk_read(a->dtype, a->logits, r * a->ld, a->valid, room);
+    const float *logits = mdsk_read(a->dtype, a->logits, r * a->ld, a->valid, scratch);
     int64_t w = a->target[r] - a->first_word;
 
     stats_row(logits, a->valid, &a->max[r], &a->sum[r]);
@@ -41,12 +41,13 @@ MDSK_DISPATCH static void softmax_row(float *logits, int64_t n, float lse, float
         logits[i] = scale * mdsk_expf(logits[i] - lse);
 }
 
-/* room [valid] */
-static void bwd_row(const struct mdsk_xent_bwd *a, int64_t r, float lse, float *room)
+/* scratch [valid] */
+static void xent_row_bwd(const struct mdsk_xent_bwd *a, int64_t r, float lse,
+                         float *scratch)
 {
     int64_t w = a->target[r] - a->first_word, size = (int64_t)mdsk_dtype_size(a->dtype);
     int64_t live = a->target[r] >= 0 ? a->valid : 0;
-    float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, room);
+    float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, scratch);
 
     softmax_row(logits, live, lse, a->scale);
     if (live && w >= 0 && w < live)
@@ -67,25 +68,26 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
                               .target = a->target,
                               .scale = a->scale};
     int threads = mdsk_threads_for(a->R * a->words);
-    int64_t floats = mdsk_room(a->dtype, a->valid);
-    float *room = mdsk_scratch(threads * floats);
+    int64_t floats = mdsk_staging_floats(a->dtype, a->valid);
+    float *scratch = mdsk_scratch(threads * floats);
 
     (void)stream;
-    if (!room)
+    if (!scratch)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r++) {
-        float *mine = room + omp_get_thread_num() * floats;
+        float *mine = scratch + omp_get_thread_num() * floats;
 
-        stats_of(a, r, mine);
+        row_stats(a, r, mine);
         if (a->gradient)
-            bwd_row(&b, r, (float)((double)a->max[r] + log((double)a->sum[r])), mine);
+            xent_row_bwd(&b, r, (float)((double)a->max[r] + log((double)a->sum[r])),
+                         mine);
     }
     return 0;
 }
 
 /* The log of the sum of all parts of row r, about the largest maximum. */
-static double combine(const struct mdsk_xent_loss *a, int64_t r)
+static double combine_row(const struct mdsk_xent_loss *a, int64_t r)
 {
     float top = a->max[r];
     double sum = 0;
@@ -106,7 +108,7 @@ int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
 {
     (void)stream;
     for (int64_t r = 0; r < a->R; r++) {
-        double lse = combine(a, r), loss = lse;
+        double lse = combine_row(a, r), loss = lse;
 
         a->lse[r] = (float)lse;
         if (a->target[r] >= 0) {
@@ -122,14 +124,14 @@ int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
 int mdsk_xent_bwd_cpu(void *stream, const struct mdsk_xent_bwd *a)
 {
     int threads = mdsk_threads_for(a->R * a->words);
-    int64_t floats = mdsk_room(a->dtype, a->valid);
-    float *room = mdsk_scratch(threads * floats);
+    int64_t floats = mdsk_staging_floats(a->dtype, a->valid);
+    float *scratch = mdsk_scratch(threads * floats);
 
     (void)stream;
-    if (!room)
+    if (!scratch)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r++)
-        bwd_row(a, r, a->lse[r], room + omp_get_thread_num() * floats);
+        xent_row_bwd(a, r, a->lse[r], scratch + omp_get_thread_num() * floats);
     return 0;
 }

@@ -92,9 +92,10 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
 {
     enum { ROWS = 16 };
     int threads = mdsk_threads_for(a->R * a->H);
-    int64_t floats = mdsk_room(a->dtype, ROWS_OF_ROOM * a->H);
-    float *room = mdsk_scratch(mdsk_room(a->dtype, 2 * a->H) + threads * floats);
-    float *rows = room + mdsk_room(a->dtype, 2 * a->H);
+    int64_t floats = mdsk_staging_floats(a->dtype, ROWS_OF_ROOM * a->H);
+    float *room =
+        mdsk_scratch(mdsk_staging_floats(a->dtype, 2 * a->H) + threads * floats);
+    float *rows = room + mdsk_staging_floats(a->dtype, 2 * a->H);
     struct weights w = {0};
 
     (void)stream;
@@ -162,12 +163,13 @@ MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
 int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
 {
     int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts);
-    int64_t wide = 2 * a->H, floats = mdsk_room(a->dtype, ROWS_OF_ROOM * a->H);
+    int64_t wide = 2 * a->H,
+            floats = mdsk_staging_floats(a->dtype, ROWS_OF_ROOM * a->H);
     int threads = mdsk_threads_for(a->R * a->H);
-    float *sums = mdsk_scratch((2 * parts + 1) * wide + mdsk_room(a->dtype, a->H) +
-                               threads * floats);
+    float *sums = mdsk_scratch((2 * parts + 1) * wide +
+                               mdsk_staging_floats(a->dtype, a->H) + threads * floats);
     float *total = sums + 2 * parts * wide, *widened = total + wide;
-    float *room = widened + mdsk_room(a->dtype, a->H);
+    float *room = widened + mdsk_staging_floats(a->dtype, a->H);
     const float *gamma;
 
     (void)stream;

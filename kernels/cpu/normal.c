@@ -76,7 +76,8 @@ MDSK_DISPATCH static void fill_span(uint64_t key, int64_t block, double std,
 }
 
 /* n numbers from `first` on */
-static void fill_run(const struct mdsk_normal *a, int64_t first, int64_t n, float *out)
+static void fill_range(const struct mdsk_normal *a, int64_t first, int64_t n,
+                       float *out)
 {
     float span[SPAN];
 
@@ -99,7 +100,7 @@ void mdsk_normal_fill(const struct mdsk_normal *a)
     for (int64_t p = 0; p < a->rows * per_row; p++) {
         int64_t r = p / per_row, c = p % per_row * piece;
 
-        fill_run(a, a->first + r * a->stride + c, mdsk_min(piece, a->cols - c),
-                 a->out + r * a->cols + c);
+        fill_range(a, a->first + r * a->stride + c, mdsk_min(piece, a->cols - c),
+                   a->out + r * a->cols + c);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Philox and dropout masks, sixteen blocks at a time.  A mask has one factor per
- * element, 0 or 1 / (1 - p), of the elements and counters that mdsk_dropout_block
- * defines. */
+ * element, 0 or 1 / (1 - p); mdsk_dropout_block defines which counter each element
+ * uses. */
 #ifndef MDSK_CPU_RANDOM_H
 #define MDSK_CPU_RANDOM_H
 
@@ -10,10 +10,11 @@
 
 enum {
     MDSK_MASK_LANES = 16,
-    MDSK_MASK_SPAN = 4 * MDSK_MASK_LANES, /* elements a call yields */
+    MDSK_MASK_SPAN = 4 * MDSK_MASK_LANES, /* elements per call */
 };
 
-/* mdsk_philox for so many counters, in place: each round is a loop over the lanes. */
+/* mdsk_philox for MDSK_MASK_LANES counters in place; each round loops over the
+ * lanes. */
 MDSK_INLINED void mdsk_philox_lanes(uint32_t k0, uint32_t k1,
                                     uint32_t c[4][MDSK_MASK_LANES])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers as they are stored, f32 or 16 bits, beside the f32 that the cpu backend
- * computes in.
+/* Access to tensors stored in f32 or 16 bits for the cpu backend, which computes in
+ * f32.
  *
- * A kernel asks for a piece of a tensor as f32 and gets the tensor itself where that is
- * f32, else a converted copy in memory it brings along (`room`, which f32 leaves
- * alone). What it wrote to a piece it puts: that rounds, once, and does nothing where
- * the piece is the tensor. */
+ * A kernel reads a part of a tensor as f32.  For f32 tensors it gets the tensor itself;
+ * otherwise a converted copy in `scratch`, which the caller provides and which f32 does
+ * not use.  After writing, mdsk_put rounds the copy once and stores it; for f32 tensors
+ * it does nothing. */
 #ifndef MDSK_CPU_STORAGE_H
 #define MDSK_CPU_STORAGE_H
 
@@ -20,50 +20,50 @@ void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t 
 
 /* x[at .. at+n-1] to read. */
 MDSK_INLINE const float *mdsk_read(enum mdsk_dtype t, const void *x, int64_t at,
-                                   int64_t n, float *room)
+                                   int64_t n, float *scratch)
 {
     if (t == MDSK_F32)
         return (const float *)x + at;
-    mdsk_widen(t, x, at, n, room);
-    return room;
+    mdsk_widen(t, x, at, n, scratch);
+    return scratch;
 }
 
-/* y[at .. at+n-1] to change, then to put. */
+/* y[at .. at+n-1] to read and change; then call mdsk_put. */
 MDSK_INLINE float *mdsk_edit(enum mdsk_dtype t, void *y, int64_t at, int64_t n,
-                             float *room)
+                             float *scratch)
 {
     if (t == MDSK_F32)
         return (float *)y + at;
-    mdsk_widen(t, y, at, n, room);
-    return room;
+    mdsk_widen(t, y, at, n, scratch);
+    return scratch;
 }
 
-/* y[at ..] to fill, then to put. */
-MDSK_INLINE float *mdsk_fill(enum mdsk_dtype t, void *y, int64_t at, float *room)
+/* y[at ..] to write only; then call mdsk_put. */
+MDSK_INLINE float *mdsk_fill(enum mdsk_dtype t, void *y, int64_t at, float *scratch)
 {
-    return t == MDSK_F32 ? (float *)y + at : room;
+    return t == MDSK_F32 ? (float *)y + at : scratch;
 }
 
-MDSK_INLINE void mdsk_put(enum mdsk_dtype t, const float *piece, int64_t n, void *y,
+MDSK_INLINE void mdsk_put(enum mdsk_dtype t, const float *x, int64_t n, void *y,
                           int64_t at)
 {
     if (t != MDSK_F32)
-        mdsk_narrow(t, piece, n, y, at);
+        mdsk_narrow(t, x, n, y, at);
 }
 
-/* Floats of room for n elements: none where the tensor itself serves. */
-MDSK_INLINE int64_t mdsk_room(enum mdsk_dtype t, int64_t n)
+/* Floats of scratch for n elements; 0 for f32. */
+MDSK_INLINE int64_t mdsk_staging_floats(enum mdsk_dtype t, int64_t n)
 {
     return t == MDSK_F32 ? 0 : n;
 }
 
-/* Element by element, 16 bits go in pieces that a cache next to the core holds, with
- * room for one on the stack; f32 goes whole. */
-enum { MDSK_PIECE = 1024 };
+/* Element-wise kernels process 16-bit tensors in steps of this many elements, with the
+ * scratch on the stack and in L1; f32 tensors in one step. */
+enum { MDSK_STAGING = 1024 };
 
 MDSK_INLINE int64_t mdsk_step(enum mdsk_dtype t, int64_t n)
 {
-    return t == MDSK_F32 || n < MDSK_PIECE ? n : MDSK_PIECE;
+    return t == MDSK_F32 || n < MDSK_STAGING ? n : MDSK_STAGING;
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/gemm.h"
 
 static const struct mdsk_table table = {
     .name = "cpu",
@@ -23,13 +23,13 @@ const struct mdsk_table *mdsk_cpu(void)
 void mdsk_cpu_set_threads(int n)
 {
     mdsk_set_threads(n);
-    mdsk_product_set_threads(n);
+    mdsk_gemm_set_threads(n);
 }
 
 int mdsk_cpu_start(int n)
 {
     mdsk_set_threads(n);
-    return mdsk_product_start(n);
+    return mdsk_gemm_start(n);
 }
 
 const char *mdsk_cpu_describe(void)
@@ -37,7 +37,7 @@ const char *mdsk_cpu_describe(void)
     static char text[96];
     char library[64];
 
-    mdsk_product_library(library, sizeof library);
+    mdsk_gemm_library(library, sizeof library);
     snprintf(text, sizeof text, "%s, %d thread%s", library, mdsk_threads(),
              mdsk_threads() == 1 ? "" : "s");
     return text;

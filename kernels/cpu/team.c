@@ -45,7 +45,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static int key_missing;
 
-static void scratches_free(void *p)
+static void free_thread_scratch(void *p)
 {
     struct scratches *s = p;
 
@@ -54,16 +54,16 @@ static void scratches_free(void *p)
     free(s);
 }
 
-static void make_key(void)
+static void create_thread_key(void)
 {
-    key_missing = pthread_key_create(&key, scratches_free);
+    key_missing = pthread_key_create(&key, free_thread_scratch);
 }
 
-static struct scratches *scratches_of_thread(void)
+static struct scratches *thread_scratch(void)
 {
     struct scratches *s;
 
-    pthread_once(&once, make_key);
+    pthread_once(&once, create_thread_key);
     if (key_missing)
         return NULL;
     s = pthread_getspecific(key);
@@ -77,7 +77,7 @@ static struct scratches *scratches_of_thread(void)
     return s;
 }
 
-static float *at_least(struct scratch *s, int64_t floats)
+static float *grow_scratch(struct scratch *s, int64_t floats)
 {
     size_t bytes = ((size_t)floats * sizeof(float) / 64 + 1) * 64;
 
@@ -91,16 +91,16 @@ static float *at_least(struct scratch *s, int64_t floats)
 
 float *mdsk_scratch(int64_t floats)
 {
-    struct scratches *s = scratches_of_thread();
+    struct scratches *s = thread_scratch();
 
-    return s ? at_least(&s->operation, floats) : NULL;
+    return s ? grow_scratch(&s->operation, floats) : NULL;
 }
 
-float *mdsk_scratch_product(int64_t floats)
+float *mdsk_scratch_gemm(int64_t floats)
 {
-    struct scratches *s = scratches_of_thread();
+    struct scratches *s = thread_scratch();
 
-    return s ? at_least(&s->product, floats) : NULL;
+    return s ? grow_scratch(&s->product, floats) : NULL;
 }
 
 MDSK_DISPATCH void mdsk_add_to(int64_t n, const float *x, float *y)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Elementary functions in float that loops can be vectorised over. */
+/* Elementary functions for vectorised loops over floats. */
 #ifndef MDSK_CPU_VMATH_H
 #define MDSK_CPU_VMATH_H
 
@@ -10,8 +10,8 @@
 /* exp(x) within 1.5 ulp.  Below the smallest normal float it is 0; above 88.37 it stays
  * at 2.4e38 instead of overflowing; NaN stays NaN.
  *
- * exp(x) = 2^n exp(r), |r| <= ln(2)/2, with ln(2) in two parts so that n * ln(2) loses
- * nothing (Cody, Waite 1980); exp(r) - 1 - r is r^2 times a polynomial fitted to the
+ * exp(x) = 2^n exp(r), |r| <= ln(2)/2, with ln(2) in two parts so that n * ln(2) is
+ * exact (Cody, Waite 1980); exp(r) - 1 - r is r^2 times a polynomial fitted to the
  * relative error (3e-9). */
 MDSK_INLINED float mdsk_expf(float x)
 {

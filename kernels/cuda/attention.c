@@ -4,7 +4,7 @@
 #include "config.h"
 
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/plain.h"
+#include "kernels/cuda/unfused.h"
 
 #include <errno.h>
 
@@ -38,14 +38,14 @@ static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 
 int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a)
 {
-    if (a->shape.plain)
-        return mdsk_plain_attention_fwd(&mdsk_plain_steps_cuda, stream, a);
+    if (a->shape.unfused)
+        return mdsk_unfused_attention_fwd(&mdsk_unfused_steps_cuda, stream, a);
     return fused_fwd(stream, a);
 }
 
 int mdsk_attention_bwd_cuda(void *stream, const struct mdsk_attention_bwd *a)
 {
-    if (a->shape.plain)
-        return mdsk_plain_attention_bwd(&mdsk_plain_steps_cuda, stream, a);
+    if (a->shape.unfused)
+        return mdsk_unfused_attention_bwd(&mdsk_unfused_steps_cuda, stream, a);
     return fused_bwd(stream, a);
 }

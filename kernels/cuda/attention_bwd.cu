@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(256)
 }
 
 /* A block's tiles. */
-template <int WIDE> struct room {
+template <int WIDE> struct scratch {
     float *q, *d_o, *k, *v, *scores;
 
-    __device__ room(float *at)
+    __device__ scratch(float *at)
     {
         using t = tiling<WIDE>;
 
@@ -73,7 +73,7 @@ __device__ void put_scores(const tile<WIDE> &p, bool turned, float *to)
 /* p, as dropped, and ds of queries q .. and keys k .. of head h, from the tiles. */
 template <class T, int WIDE>
 __device__ void slopes(const struct attention_view &v,
-                       const struct mdsk_attention_bwd &a, const room<WIDE> &w,
+                       const struct mdsk_attention_bwd &a, const scratch<WIDE> &w,
                        int64_t b, int64_t h, int64_t q, int64_t k, tile<WIDE> &p,
                        tile<WIDE> &ds)
 {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(256)
 {
     using t = tiling<WIDE>;
     extern __shared__ float4 shared[];
-    room<WIDE> w((float *)shared);
+    scratch<WIDE> w((float *)shared);
     const struct mdsk_attention_shape &s = v.s;
     int64_t g = blockIdx.y, b = blockIdx.z, group = s.A / s.G;
     int64_t k = (int64_t)blockIdx.x * t::side, first = max(k - s.q_offset, (int64_t)0);
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(256)
 {
     using t = tiling<WIDE>;
     extern __shared__ float4 shared[];
-    room<WIDE> w((float *)shared);
+    scratch<WIDE> w((float *)shared);
     const struct mdsk_attention_shape &s = v.s;
     int64_t h = blockIdx.y, b = blockIdx.z, g = h / (s.A / s.G);
     int64_t q = (gridDim.x - 1 - (int64_t)blockIdx.x) * t::side; /* long rows first */
@@ -199,7 +199,7 @@ template <class T, int WIDE>
 int backward(cudaStream_t stream, const struct mdsk_attention_bwd *a)
 {
     using t = tiling<WIDE>;
-    constexpr size_t shared = room<WIDE>::floats * sizeof(float);
+    constexpr size_t shared = scratch<WIDE>::floats * sizeof(float);
     const struct mdsk_attention_shape *s = &a->shape;
     struct attention_view v = view_of(s, a->lse_stride);
     unsigned A = (unsigned)s->A, G = (unsigned)s->G, B = (unsigned)s->B;

@@ -98,8 +98,8 @@ extern "C" int mdsk_attention_merge_cuda(void *stream,
     return run<false>(stream, a);
 }
 
-extern "C" int mdsk_cuda_attention_join(cudaStream_t stream,
-                                        const struct mdsk_attention_merge *a)
+extern "C" int mdsk_cuda_attention_merge_16(cudaStream_t stream,
+                                            const struct mdsk_attention_merge *a)
 {
     return run<true>(stream, a);
 }

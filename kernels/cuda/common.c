@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-static char why[256];
+static char error_text[256];
 static int repeatable;
 
 void mdsk_cuda_set_repeatable(int on)
@@ -21,7 +21,7 @@ int mdsk_cuda_is_repeatable(void)
 
 int mdsk_cuda_fail(const char *library, const char *text)
 {
-    snprintf(why, sizeof why, "%s: %s", library, text);
+    snprintf(error_text, sizeof error_text, "%s: %s", library, text);
     return -EIO;
 }
 
@@ -35,12 +35,12 @@ int mdsk_cuda_rc(cudaError_t code)
     return code == cudaErrorNotSupported ? -ENOTSUP : -EIO;
 }
 
-const char *mdsk_cuda_why(void)
+const char *mdsk_cuda_error_text(void)
 {
-    return why;
+    return error_text;
 }
 
-static int attribute(enum cudaDeviceAttr what)
+static int device_attribute(enum cudaDeviceAttr what)
 {
     int device = 0, value = 0;
 
@@ -55,8 +55,8 @@ int mdsk_cuda_capability(void)
     static int capability;
 
     if (!capability)
-        capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor) +
-                     attribute(cudaDevAttrComputeCapabilityMinor);
+        capability = 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
+                     device_attribute(cudaDevAttrComputeCapabilityMinor);
     return capability;
 }
 
@@ -65,7 +65,7 @@ int mdsk_cuda_processors(void)
     static int processors;
 
     if (!processors)
-        processors = attribute(cudaDevAttrMultiProcessorCount);
+        processors = device_attribute(cudaDevAttrMultiProcessorCount);
     return processors;
 }
 
@@ -74,7 +74,7 @@ int mdsk_cuda_shared_bytes(void)
     static int bytes;
 
     if (!bytes)
-        bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+        bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     return bytes;
 }
 
@@ -86,7 +86,7 @@ double mdsk_cuda_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
+void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes)
 {
     void *p = NULL;
 
@@ -96,7 +96,7 @@ void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
     return NULL;
 }
 
-void mdsk_cuda_give_back(cudaStream_t stream, void *p)
+void mdsk_cuda_free(cudaStream_t stream, void *p)
 {
     if (p)
         cudaFreeAsync(p, stream);
@@ -114,9 +114,9 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
 
     if (bytes <= scratch[use].bytes)
         return scratch[use].data;
-    mdsk_cuda_give_back(stream, scratch[use].data);
+    mdsk_cuda_free(stream, scratch[use].data);
     scratch[use].bytes = 0;
-    scratch[use].data = mdsk_cuda_take(stream, want);
+    scratch[use].data = mdsk_cuda_alloc(stream, want);
     if (scratch[use].data)
         scratch[use].bytes = want;
     return scratch[use].data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the backend calls of cuBLASLt, which is opened at need: kernels/library.h. */
+/* The functions used from cuBLASLt, which is opened on demand: kernels/library.h. */
 #ifndef MDSK_CUDA_CUBLASLT_H
 #define MDSK_CUDA_CUBLASLT_H
 

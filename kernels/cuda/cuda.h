@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cuda backend's sources share.  A stream argument is a cudaStream_t of the
- * current device; calls are queued on it and return at once.
+/* Helpers of the cuda backend.  A stream argument is a cudaStream_t of the current
+ * device; calls are queued on it and return at once.
  *
- * One thread of a process calls these, for one device: the one that was current at the
- * first call. */
+ * Only one thread of a process may call these functions, and only for the device that
+ * was current at the first call. */
 #ifndef MDSK_CUDA_CUDA_H
 #define MDSK_CUDA_CUDA_H
 
@@ -15,29 +15,29 @@
 extern "C" {
 #endif
 
-/* The cuda backend: a stream is a cudaStream_t of the current device; what is queued on
- * it is not finished when a call returns. */
+/* The cuda backend.  Calls return before the work queued on the stream has
+ * completed. */
 const struct mdsk_table *mdsk_cuda(void);
 
-/* 0, -ENOMEM, -ENOTSUP or -EIO; for what a launcher returns after its last launch:
- * return mdsk_cuda_rc(cudaGetLastError()).  Other failures than 0 are kept in words. */
+/* Convert a CUDA error to 0, -ENOMEM, -ENOTSUP or -EIO, and keep the text of a failure.
+ * Launchers end with: return mdsk_cuda_rc(cudaGetLastError()). */
 int mdsk_cuda_rc(cudaError_t code);
 
-/* Keep why something failed, and return -EIO. */
+/* Keep "library: why" as the error text, and return -EIO. */
 int mdsk_cuda_fail(const char *library, const char *why);
 
-/* What failed last, "" if nothing did.  Static. */
-const char *mdsk_cuda_why(void);
+/* Text of the last failure, "" if there was none.  Static. */
+const char *mdsk_cuda_error_text(void);
 
-/* Opens cuBLASLt and cuDNN, unless they are open: whoever needs them calls it first.
- * Returns 0, or -ENOENT and a reason. */
+/* Open cuBLASLt and cuDNN unless they are open; call this before using them.  Returns
+ * 0, or -ENOENT with an error text. */
 int mdsk_cuda_open(void);
 
 /* Whether this build has kernels for the current device. */
-int mdsk_cuda_fits(void);
+int mdsk_cuda_has_kernels(void);
 
-/* The current device's compute capability, 10 * major + minor, its processors, and what
- * a block can have of their shared memory. */
+/* Of the current device: compute capability (10 * major + minor), number of
+ * multiprocessors, and largest shared memory of a block in bytes. */
 int mdsk_cuda_capability(void);
 int mdsk_cuda_processors(void);
 int mdsk_cuda_shared_bytes(void);
@@ -45,29 +45,28 @@ int mdsk_cuda_shared_bytes(void);
 /* Seconds on a clock that never goes back. */
 double mdsk_cuda_seconds(void);
 
-/* Memory on the device, aligned to 256, from here to where it is given back in the
- * stream's order; NULL, and a reason, if refused.  Neither waits for the device as
- * cudaMalloc and cudaFree may: for a message, too, whose sender in turn waits for what
- * this rank would do next.  NULL may be given back. */
-void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes);
-void mdsk_cuda_give_back(cudaStream_t stream, void *p);
+/* Stream-ordered allocation of device memory, aligned to 256 bytes; NULL with an error
+ * text if there is none.  Unlike cudaMalloc and cudaFree these never wait for the
+ * device, which could deadlock: it may be receiving a message whose sender waits for
+ * what this rank does next.  Freeing NULL is fine. */
+void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes);
+void mdsk_cuda_free(cudaStream_t stream, void *p);
 
-/* Working memory on the device that lasts until the next call that is queued on another
- * stream or asks for memory of the same use: at least `bytes`, aligned to 256.  It only
- * ever grows.  NULL, and a reason, if refused. */
+/* Scratch memory on the device: at least `bytes`, aligned to 256, valid until the next
+ * request for the same use, or from another stream.  It only grows.  NULL with an error
+ * text if there is no memory. */
 enum mdsk_cuda_use {
-    MDSK_CUDA_PRODUCT, /* cuBLAS's workspace */
-    MDSK_CUDA_REDUCE,  /* partial sums */
-    MDSK_CUDA_BIAS,    /* a bias's gradient, before it is added */
-    MDSK_CUDA_ATTEND,  /* sums of attention's backward pass */
+    MDSK_CUDA_GEMM,   /* cuBLAS's workspace */
+    MDSK_CUDA_REDUCE, /* partial sums */
+    MDSK_CUDA_BIAS,   /* a bias's gradient, before it is added */
+    MDSK_CUDA_ATTEND, /* sums of attention's backward pass */
     MDSK_CUDA_USES,
 };
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);
 
-/* Whether the same call must give the same bits, in every run.  It need not until this
- * is called: products then choose their algorithm by timing (race.c), and attention's
- * dq is summed in any order.  Repeatable attention is slower, much so where sequences
- * are longer than about 16 k. */
+/* Whether the same call must give the same bits in every run.  Off by default: then
+ * GEMMs choose their algorithm by timing (autotune.c), and attention's dq is summed in
+ * any order.  Repeatable attention is slower, much slower beyond about 16 k tokens. */
 void mdsk_cuda_set_repeatable(int on);
 int mdsk_cuda_is_repeatable(void);
 

@@ -11,7 +11,7 @@
 /* Very short sequences are not what its kernels are made for. */
 enum { SHORTEST = 32 };
 
-static int can(const struct mdsk_attention_shape *s)
+static int is_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
@@ -30,7 +30,7 @@ static int is_aligned(const struct mdsk_heads *h, int n)
     return 1;
 }
 
-static int32_t mask_of(const struct mdsk_attention_shape *s)
+static int32_t mask_kind(const struct mdsk_attention_shape *s)
 {
     if (s->q_offset >= s->Sk - 1)
         return MDSK_CUDNN_ALL;
@@ -50,7 +50,7 @@ static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s
 
     memset(&p, 0, sizeof p);
     p.pass = (int32_t)pass;
-    p.mask = mask_of(s);
+    p.mask = mask_kind(s);
     p.dtype = (int32_t)s->dtype;
     p.B = part->B;
     p.A = part->A;
@@ -62,8 +62,9 @@ static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s
 }
 
 /* Where a part begins in 16-bit numbers; group: the query heads that share a head. */
-static void give(struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c, int id,
-                 const struct mdsk_heads *x, const struct part *part, int64_t group)
+static void set_tensor(struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c, int id,
+                       const struct mdsk_heads *x, const struct part *part,
+                       int64_t group)
 {
     int64_t at = part->b * x->batch_stride + part->h / group * x->head_stride;
 
@@ -73,7 +74,7 @@ static void give(struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c, int id
     c->data[id - 1] = (uint16_t *)x->data + at;
 }
 
-static int64_t rounded(int64_t bytes)
+static int64_t round_up_256(int64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
 }
@@ -81,7 +82,7 @@ static int64_t rounded(int64_t bytes)
 /* Of a number for each query. */
 static int64_t column_bytes(const struct mdsk_cudnn_problem *p)
 {
-    return rounded(p->B * p->A * p->Sq * (int64_t)sizeof(float));
+    return round_up_256(p->B * p->A * p->Sq * (int64_t)sizeof(float));
 }
 
 /* Whether cuDNN can use these numbers, a row of Sq for each head, where they are. */
@@ -101,54 +102,54 @@ static int copy_rows(cudaStream_t stream, void *to, int64_t to_pitch, const void
 /* ---- forward, block by block ---- */
 
 /* A result in working memory, until the next call: o and lse, packed. */
-struct apart {
+struct separate {
     struct mdsk_heads o;
     float *lse;
 };
 
-/* One call; the result goes apart, if there is that. */
+/* One call; the result goes separate, if there is that. */
 static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
-                        struct apart *apart)
+                        struct separate *separate)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     const int64_t width = s->A * s->D, row = s->Sq * (int64_t)sizeof(float);
     const int64_t o_bytes =
-        apart ? rounded(s->B * s->Sq * width * (int64_t)sizeof(uint16_t)) : 0;
+        separate ? round_up_256(s->B * s->Sq * width * (int64_t)sizeof(uint16_t)) : 0;
     const struct mdsk_heads packed = {NULL, s->Sq * width, width, s->D};
-    const struct mdsk_heads all[] = {a->q, a->k, a->v, apart ? packed : a->o};
+    const struct mdsk_heads all[] = {a->q, a->k, a->v, separate ? packed : a->o};
     const struct part whole = {0, s->B, 0, s->A};
     struct mdsk_cudnn_problem p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
     struct mdsk_cudnn_call c = {
         .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
     const struct mdsk_cudnn_graph *plan = NULL;
     int64_t stride = a->lse_stride ? a->lse_stride : s->Sq;
-    char *room;
-    int in_place = !apart && is_in_place(a->lse, stride, s->Sq), err;
+    char *scratch;
+    int in_place = !separate && is_in_place(a->lse, stride, s->Sq), err;
 
     for (int id = MDSK_CUDNN_Q; id <= MDSK_CUDNN_O; id++)
-        give(&p, &c, id, &all[id - 1], &whole,
-             id == MDSK_CUDNN_K || id == MDSK_CUDNN_V ? s->A / s->G : 1);
+        set_tensor(&p, &c, id, &all[id - 1], &whole,
+                   id == MDSK_CUDNN_K || id == MDSK_CUDNN_V ? s->A / s->G : 1);
     err = mdsk_cudnn_find(&p, &plan);
     if (err)
         return err;
-    room = mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND,
-                             o_bytes + column_bytes(&p) + plan->workspace);
-    if (!room)
+    scratch = mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND,
+                                o_bytes + column_bytes(&p) + plan->workspace);
+    if (!scratch)
         return -ENOMEM;
-    if (apart) {
-        *apart = (struct apart){packed, (float *)(room + o_bytes)};
-        apart->o.data = c.data[MDSK_CUDNN_O - 1] = room;
+    if (separate) {
+        *separate = (struct separate){packed, (float *)(scratch + o_bytes)};
+        separate->o.data = c.data[MDSK_CUDNN_O - 1] = scratch;
     }
-    room += o_bytes;
-    c.data[MDSK_CUDNN_LSE - 1] = in_place ? (void *)a->lse : room;
-    err = mdsk_cudnn_call(stream, plan, &c, room + column_bytes(&p));
-    if (err || in_place || apart)
+    scratch += o_bytes;
+    c.data[MDSK_CUDNN_LSE - 1] = in_place ? (void *)a->lse : scratch;
+    err = mdsk_cudnn_call(stream, plan, &c, scratch + column_bytes(&p));
+    if (err || in_place || separate)
         return err;
-    return copy_rows(stream, a->lse, stride * (int64_t)sizeof(float), room, row, row,
+    return copy_rows(stream, a->lse, stride * (int64_t)sizeof(float), scratch, row, row,
                      s->B * s->A);
 }
 
-static struct mdsk_heads from_token(const struct mdsk_heads *h, int64_t token)
+static struct mdsk_heads heads_from_token(const struct mdsk_heads *h, int64_t token)
 {
     struct mdsk_heads at = *h;
 
@@ -157,27 +158,27 @@ static struct mdsk_heads from_token(const struct mdsk_heads *h, int64_t token)
 }
 
 /* n queries from `at` on against the keys [first, first + Sk). */
-static struct mdsk_attention_fwd block_of(const struct mdsk_attention_fwd *a,
-                                          int64_t at, int64_t n, int64_t first,
-                                          int64_t Sk)
+static struct mdsk_attention_fwd query_block(const struct mdsk_attention_fwd *a,
+                                             int64_t at, int64_t n, int64_t first,
+                                             int64_t Sk)
 {
     struct mdsk_attention_fwd b = *a;
 
     b.shape.Sq = n;
     b.shape.Sk = Sk;
     b.shape.q_offset = a->shape.q_offset + at - first;
-    b.q = from_token(&a->q, at);
-    b.o = from_token(&a->o, at);
-    b.k = from_token(&a->k, first);
-    b.v = from_token(&a->v, first);
+    b.q = heads_from_token(&a->q, at);
+    b.o = heads_from_token(&a->o, at);
+    b.k = heads_from_token(&a->k, first);
+    b.v = heads_from_token(&a->v, first);
     b.lse = a->lse + at;
     b.lse_stride = a->lse_stride ? a->lse_stride : a->shape.Sq;
     return b;
 }
 
 /* near's queries have met other keys, a's o and lse tell; both together. */
-static int add_near(cudaStream_t stream, const struct mdsk_attention_fwd *a,
-                    const struct mdsk_attention_fwd *near)
+static int merge_near_keys(cudaStream_t stream, const struct mdsk_attention_fwd *a,
+                           const struct mdsk_attention_fwd *near)
 {
     const struct mdsk_attention_shape *s = &near->shape;
     struct mdsk_attention_merge join = {.B = s->B,
@@ -188,35 +189,36 @@ static int add_near(cudaStream_t stream, const struct mdsk_attention_fwd *a,
                                         .acc = a->o,
                                         .lse = a->lse,
                                         .lse_stride = a->lse_stride};
-    struct apart apart;
-    int err = call_forward(stream, near, &apart);
+    struct separate separate;
+    int err = call_forward(stream, near, &separate);
 
     if (err)
         return err;
-    join.o2 = apart.o;
-    join.lse2 = apart.lse;
-    return mdsk_cuda_attention_join(stream, &join);
+    join.o2 = separate.o;
+    join.lse2 = separate.lse;
+    return mdsk_cuda_attention_merge_16(stream, &join);
 }
 
 /* n queries from `at` on: first against the keys that all of them see, up to a multiple
  * of blocks->keys, then against the rest: as many keys for each block, because a plan
  * is for one number of keys.  Those that no query sees cost nothing. */
-static int run_block(cudaStream_t stream, const struct mdsk_attention_fwd *a,
-                     const struct mdsk_attention_blocks *blocks, int64_t at, int64_t n)
+static int forward_block(cudaStream_t stream, const struct mdsk_attention_fwd *a,
+                         const struct mdsk_attention_blocks *blocks, int64_t at,
+                         int64_t n)
 {
     const int64_t Sk = a->shape.Sk, first = a->shape.q_offset + at;
     int64_t seen = first < Sk - SHORTEST ? first : Sk - SHORTEST;
     int64_t far_keys = first >= Sk - 1 ? Sk : seen / blocks->keys * blocks->keys;
     int64_t rest = Sk - far_keys, most = blocks->keys + blocks->queries;
-    struct mdsk_attention_fwd far = block_of(a, at, n, 0, far_keys);
+    struct mdsk_attention_fwd far = query_block(a, at, n, 0, far_keys);
     struct mdsk_attention_fwd near =
-        block_of(a, at, n, far_keys, rest < most ? rest : most);
+        query_block(a, at, n, far_keys, rest < most ? rest : most);
     int err;
 
     if (far_keys == 0)
         return call_forward(stream, &near, NULL);
     err = call_forward(stream, &far, NULL);
-    return err || rest == 0 ? err : add_near(stream, &far, &near);
+    return err || rest == 0 ? err : merge_near_keys(stream, &far, &near);
 }
 
 int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
@@ -226,7 +228,7 @@ int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fw
     const struct mdsk_attention_blocks blocks = mdsk_attention_fwd_blocks(s);
     int err = 0;
 
-    if (!can(s) || !is_aligned(all, 4))
+    if (!is_supported(s) || !is_aligned(all, 4))
         return -ENOTSUP;
     if (blocks.keys == s->Sk)
         return call_forward(stream, a, NULL);
@@ -234,7 +236,7 @@ int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fw
         n = s->Sq - at;
         if (n >= blocks.queries + SHORTEST)
             n = blocks.queries;
-        err = run_block(stream, a, &blocks, at, n);
+        err = forward_block(stream, a, &blocks, at, n);
     }
     return err;
 }
@@ -250,7 +252,7 @@ struct backward {
 };
 
 /* Working memory of a part. */
-struct room {
+struct scratch {
     char *sums, *delta, *lse, *o, *d_o, *dq, *workspace;
 };
 
@@ -261,13 +263,15 @@ static int64_t bytes_per_head(const struct mdsk_attention_shape *s,
 }
 
 /* A part's memory from base on; *bytes in all. */
-static struct room lay_out(const struct backward *w, const struct mdsk_cudnn_problem *p,
-                           int64_t workspace, char *base, int64_t *bytes)
+static struct scratch carve_scratch(const struct backward *w,
+                                    const struct mdsk_cudnn_problem *p,
+                                    int64_t workspace, char *base, int64_t *bytes)
 {
     int64_t rows = p->B * p->A * p->Sq * p->D, column = column_bytes(p);
-    int64_t sums =
-        w->pass == MDSK_CUDNN_REPEATABLE ? 0 : rounded(rows * (int64_t)sizeof(float));
-    int64_t copy = w->far ? rounded(rows * (int64_t)sizeof(uint16_t)) : 0;
+    int64_t sums = w->pass == MDSK_CUDNN_REPEATABLE
+                       ? 0
+                       : round_up_256(rows * (int64_t)sizeof(float));
+    int64_t copy = w->far ? round_up_256(rows * (int64_t)sizeof(uint16_t)) : 0;
     int64_t at[] = {0,
                     sums,
                     sums + column,
@@ -278,9 +282,9 @@ static struct room lay_out(const struct backward *w, const struct mdsk_cudnn_pro
 
     *bytes = at[6] + workspace;
     if (!base)
-        return (struct room){0};
-    return (struct room){base + at[0], base + at[1], base + at[2], base + at[3],
-                         base + at[4], base + at[5], base + at[6]};
+        return (struct scratch){0};
+    return (struct scratch){base + at[0], base + at[1], base + at[2], base + at[3],
+                            base + at[4], base + at[5], base + at[6]};
 }
 
 /* A part's heads of x, of one sequence, into `near`, one after the other; or back. */
@@ -303,8 +307,8 @@ static int copy_heads(const struct backward *w, const struct mdsk_heads *x,
 }
 
 /* lse of a part, where it is or copied. */
-static int bring_lse(const struct backward *w, const struct part *part,
-                     const struct room *r, void **out)
+static int lse_for_cudnn(const struct backward *w, const struct part *part,
+                         const struct scratch *r, void **out)
 {
     const struct mdsk_attention_shape *s = &w->a->shape;
     const int64_t e = sizeof(float);
@@ -321,37 +325,37 @@ static int bring_lse(const struct backward *w, const struct part *part,
 }
 
 /* The part's tensors where they are; for those out of reach, as they will be. */
-static void give_all(const struct backward *w, const struct part *part,
-                     struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c)
+static void set_all_tensors(const struct backward *w, const struct part *part,
+                            struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c)
 {
     const struct mdsk_attention_bwd *a = w->a;
     const int64_t Sq = a->shape.Sq, D = a->shape.D;
     const struct mdsk_heads near = {a->o.data, part->A * Sq * D, D, Sq * D};
 
-    give(p, c, MDSK_CUDNN_Q, &a->q, part, 1);
-    give(p, c, MDSK_CUDNN_K, &a->k, part, w->group);
-    give(p, c, MDSK_CUDNN_V, &a->v, part, w->group);
-    give(p, c, MDSK_CUDNN_O, w->far ? &near : &a->o, part, 1);
-    give(p, c, MDSK_CUDNN_D_O, w->far ? &near : &a->d_o, part, 1);
-    give(p, c, MDSK_CUDNN_DQ, w->far ? &near : &a->dq, part, 1);
-    give(p, c, MDSK_CUDNN_DK, &a->dk, part, w->group);
-    give(p, c, MDSK_CUDNN_DV, &a->dv, part, w->group);
+    set_tensor(p, c, MDSK_CUDNN_Q, &a->q, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_K, &a->k, part, w->group);
+    set_tensor(p, c, MDSK_CUDNN_V, &a->v, part, w->group);
+    set_tensor(p, c, MDSK_CUDNN_O, w->far ? &near : &a->o, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_D_O, w->far ? &near : &a->d_o, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_DQ, w->far ? &near : &a->dq, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_DK, &a->dk, part, w->group);
+    set_tensor(p, c, MDSK_CUDNN_DV, &a->dv, part, w->group);
 }
 
 /* Working memory for a part, and into it what must be there. */
-static int prepare(const struct backward *w, const struct part *part,
-                   const struct mdsk_cudnn_graph *plan, struct mdsk_cudnn_call *c,
-                   struct room *r)
+static int prepare_scratch(const struct backward *w, const struct part *part,
+                           const struct mdsk_cudnn_graph *plan,
+                           struct mdsk_cudnn_call *c, struct scratch *r)
 {
     int64_t bytes;
     char *base;
     int err = 0;
 
-    lay_out(w, c->problem, plan->workspace, NULL, &bytes);
+    carve_scratch(w, c->problem, plan->workspace, NULL, &bytes);
     base = mdsk_cuda_scratch(w->stream, MDSK_CUDA_ATTEND, bytes);
     if (!base)
         return -ENOMEM;
-    *r = lay_out(w, c->problem, plan->workspace, base, &bytes);
+    *r = carve_scratch(w, c->problem, plan->workspace, base, &bytes);
     c->data[MDSK_CUDNN_DELTA - 1] = r->delta;
     c->data[MDSK_CUDNN_DQ_SUM - 1] = r->sums;
     if (w->far) {
@@ -362,23 +366,23 @@ static int prepare(const struct backward *w, const struct part *part,
         if (!err)
             err = copy_heads(w, &w->a->d_o, part, r->d_o, 0);
     }
-    return err ? err : bring_lse(w, part, r, &c->data[MDSK_CUDNN_LSE - 1]);
+    return err ? err : lse_for_cudnn(w, part, r, &c->data[MDSK_CUDNN_LSE - 1]);
 }
 
-static int run_part(const struct backward *w, const struct part *part)
+static int backward_part(const struct backward *w, const struct part *part)
 {
     const struct mdsk_attention_shape *s = &w->a->shape;
     struct mdsk_cudnn_problem p = problem_of(s, w->pass, part);
     struct mdsk_cudnn_call c = {
         .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
     const struct mdsk_cudnn_graph *plan = NULL;
-    struct room r;
+    struct scratch r;
     int err;
 
-    give_all(w, part, &p, &c);
+    set_all_tensors(w, part, &p, &c);
     err = mdsk_cudnn_find(&p, &plan);
     if (!err)
-        err = prepare(w, part, plan, &c, &r);
+        err = prepare_scratch(w, part, plan, &c, &r);
     if (!err)
         err = mdsk_cudnn_call(w->stream, plan, &c, r.workspace);
     return err || !w->far ? err : copy_heads(w, &w->a->dq, part, r.dq, 1);
@@ -394,7 +398,7 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
     struct part part = {0};
     int err = 0;
 
-    if (!can(s) || !is_aligned(all, 8))
+    if (!is_supported(s) || !is_aligned(all, 8))
         return -ENOTSUP;
     w.pass = mdsk_cuda_is_repeatable() ? MDSK_CUDNN_REPEATABLE : MDSK_CUDNN_BACKWARD;
     first = mdsk_attention_bwd_part(a, bytes_per_head(s, w.pass));
@@ -408,6 +412,6 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
         return -ENOTSUP;
     for (; !err && part.b < s->B; part.b += part.B)
         for (part.h = 0; !err && part.h < s->A; part.h += part.A)
-            err = run_part(&w, &part);
+            err = backward_part(&w, &part);
     return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the backend calls of cuDNN, which is opened at need: kernels/library.h. */
+/* The functions used from cuDNN, which is opened on demand: kernels/library.h. */
 #ifndef MDSK_CUDA_CUDNN_CALLS_H
 #define MDSK_CUDA_CUDNN_CALLS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graphs of operations for cuDNN's backend API, as far as attention needs them.
+/* Graphs of operations for cuDNN's backend API: those that attention needs.
  *
  * A graph is built by the calls below, one per tensor and one per operation.  The first
- * failure is kept in `status`, and all later calls do nothing: builders need no checks
- * of their own.  Tensors have four dimensions and are computed with in f32. */
+ * failure is kept in `status` and all later calls do nothing, so callers check only at
+ * the end.  Tensors have four dimensions; arithmetic is in f32. */
 #ifndef MDSK_CUDA_CUDNN_GRAPH_H
 #define MDSK_CUDA_CUDNN_GRAPH_H
 
@@ -32,15 +32,15 @@ struct mdsk_cudnn_shape {
     int64_t dim[4], stride[4];
 };
 
-/* Rows one after the other. */
+/* A packed tensor, the last dimension contiguous. */
 struct mdsk_cudnn_shape mdsk_cudnn_packed(int64_t d0, int64_t d1, int64_t d2,
                                           int64_t d3);
 
-/* The last two dimensions change places. */
+/* The last two dimensions swapped. */
 struct mdsk_cudnn_shape mdsk_cudnn_flipped(struct mdsk_cudnn_shape s);
 
-/* A tensor in device memory, known by id > 0, and its address a multiple of 16; one
- * number in host memory; one that lives inside the graph. */
+/* real: a tensor in device memory, identified by id > 0, its address a multiple of 16.
+ * number: a scalar in host memory.  inner: an intermediate tensor of the graph. */
 mdsk_cudnn_tensor mdsk_cudnn_real(struct mdsk_cudnn_graph *g, int64_t id,
                                   cudnnDataType_t type, struct mdsk_cudnn_shape s);
 mdsk_cudnn_tensor mdsk_cudnn_number(struct mdsk_cudnn_graph *g, int64_t id,
@@ -67,7 +67,7 @@ void mdsk_cudnn_index(struct mdsk_cudnn_graph *g, int64_t axis, mdsk_cudnn_tenso
 void mdsk_cudnn_matmul(struct mdsk_cudnn_graph *g, mdsk_cudnn_tensor a,
                        mdsk_cudnn_tensor b, mdsk_cudnn_tensor c);
 
-/* y = x summed (or its maximum) along the dimensions that y lacks */
+/* y = the sum or maximum of x along the dimensions in which y has size 1 */
 void mdsk_cudnn_reduce(struct mdsk_cudnn_graph *g, cudnnReduceTensorOp_t f,
                        mdsk_cudnn_tensor x, mdsk_cudnn_tensor y);
 
@@ -75,14 +75,14 @@ void mdsk_cudnn_reduce(struct mdsk_cudnn_graph *g, cudnnReduceTensorOp_t f,
 void mdsk_cudnn_reshape(struct mdsk_cudnn_graph *g, mdsk_cudnn_tensor x,
                         mdsk_cudnn_tensor y);
 
-/* Find something that can run the graph; sets plan and workspace, or status. */
+/* Find an engine for the graph; sets plan and workspace, or status. */
 void mdsk_cudnn_finish(struct mdsk_cudnn_graph *g);
 
-/* Run it: `n` ids and their addresses, workspace as finish said. */
+/* Execute the graph with `n` tensors and g->workspace bytes of workspace. */
 cudnnStatus_t mdsk_cudnn_run(const struct mdsk_cudnn_graph *g, int n,
                              const int64_t *ids, void **addresses, void *workspace);
 
-/* Undo everything.  A zeroed graph is fine. */
+/* Destroy everything.  A zeroed graph is fine. */
 void mdsk_cudnn_fini(struct mdsk_cudnn_graph *g);
 
 #endif

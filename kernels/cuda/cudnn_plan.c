@@ -22,7 +22,7 @@ static const struct mdsk_cudnn *const dnn = &mdsk_cudnn;
 static cudnnHandle_t handle;
 static struct plan *plans;
 
-static int fail(cudnnStatus_t status)
+static int cudnn_fail(cudnnStatus_t status)
 {
     if (status == CUDNN_STATUS_SUCCESS)
         return 0;
@@ -52,12 +52,12 @@ static struct mdsk_cudnn_shape shape_of(const struct mdsk_cudnn_problem *p, int 
         {stride[0], stride[1], stride[2], 1}};
 }
 
-static mdsk_cudnn_tensor heads(const struct builder *b, int id)
+static mdsk_cudnn_tensor heads_tensor(const struct builder *b, int id)
 {
     return mdsk_cudnn_real(b->g, id, b->io, shape_of(b->p, id));
 }
 
-static mdsk_cudnn_tensor flipped_heads(const struct builder *b, int id)
+static mdsk_cudnn_tensor transposed_heads_tensor(const struct builder *b, int id)
 {
     return mdsk_cudnn_real(b->g, id, b->io, mdsk_cudnn_flipped(shape_of(b->p, id)));
 }
@@ -68,13 +68,13 @@ static struct mdsk_cudnn_shape column_shape(const struct mdsk_cudnn_problem *p)
     return mdsk_cudnn_packed(p->B, p->A, p->Sq, 1);
 }
 
-static mdsk_cudnn_tensor column(const struct builder *b)
+static mdsk_cudnn_tensor column_tensor(const struct builder *b)
 {
     return mdsk_cudnn_inner(b->g, f32, column_shape(b->p));
 }
 
 /* [B,A,Sq,Sk] inside the graph. */
-static mdsk_cudnn_tensor square(const struct builder *b, cudnnDataType_t type)
+static mdsk_cudnn_tensor score_tensor(const struct builder *b, cudnnDataType_t type)
 {
     const struct mdsk_cudnn_problem *p = b->p;
 
@@ -82,28 +82,29 @@ static mdsk_cudnn_tensor square(const struct builder *b, cudnnDataType_t type)
 }
 
 /* f(x, y) of squares, in f32. */
-static mdsk_cudnn_tensor on_square(const struct builder *b, cudnnPointwiseMode_t f,
-                                   mdsk_cudnn_tensor x, mdsk_cudnn_tensor y)
+static mdsk_cudnn_tensor score_pointwise(const struct builder *b,
+                                         cudnnPointwiseMode_t f, mdsk_cudnn_tensor x,
+                                         mdsk_cudnn_tensor y)
 {
-    mdsk_cudnn_tensor out = square(b, f32);
+    mdsk_cudnn_tensor out = score_tensor(b, f32);
 
     mdsk_cudnn_point(b->g, f, f32, x, y, out);
     return out;
 }
 
 /* q k^T scale */
-static mdsk_cudnn_tensor scores(const struct builder *b, mdsk_cudnn_tensor q,
-                                mdsk_cudnn_tensor k_flipped)
+static mdsk_cudnn_tensor score_matmul(const struct builder *b, mdsk_cudnn_tensor q,
+                                      mdsk_cudnn_tensor k_flipped)
 {
-    mdsk_cudnn_tensor s = square(b, f32);
+    mdsk_cudnn_tensor s = score_tensor(b, f32);
 
     mdsk_cudnn_matmul(b->g, q, k_flipped, s);
-    return on_square(b, CUDNN_POINTWISE_MUL, s, b->scale);
+    return score_pointwise(b, CUDNN_POINTWISE_MUL, s, b->scale);
 }
 
-static mdsk_cudnn_tensor shifted(const struct builder *b, mdsk_cudnn_tensor row)
+static mdsk_cudnn_tensor shifted_index(const struct builder *b, mdsk_cudnn_tensor row)
 {
-    mdsk_cudnn_tensor out = square(b, CUDNN_DATA_INT32);
+    mdsk_cudnn_tensor out = score_tensor(b, CUDNN_DATA_INT32);
 
     mdsk_cudnn_point(b->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_INT32, row,
                      mdsk_cudnn_number(b->g, MDSK_CUDNN_SHIFT, CUDNN_DATA_INT32), out);
@@ -111,22 +112,22 @@ static mdsk_cudnn_tensor shifted(const struct builder *b, mdsk_cudnn_tensor row)
 }
 
 /* Scores that a query does not see become -infinity. */
-static mdsk_cudnn_tensor masked(const struct builder *b, mdsk_cudnn_tensor s)
+static mdsk_cudnn_tensor mask_scores(const struct builder *b, mdsk_cudnn_tensor s)
 {
     mdsk_cudnn_tensor row, col, sees, out, hidden;
 
     if (b->p->mask == MDSK_CUDNN_ALL)
         return s;
-    row = square(b, CUDNN_DATA_INT32);
-    col = square(b, CUDNN_DATA_INT32);
+    row = score_tensor(b, CUDNN_DATA_INT32);
+    col = score_tensor(b, CUDNN_DATA_INT32);
     mdsk_cudnn_index(b->g, 2, s, row);
     mdsk_cudnn_index(b->g, 3, s, col);
     if (b->p->mask == MDSK_CUDNN_SHIFTED)
-        row = shifted(b, row);
-    sees = square(b, CUDNN_DATA_BOOLEAN);
+        row = shifted_index(b, row);
+    sees = score_tensor(b, CUDNN_DATA_BOOLEAN);
     mdsk_cudnn_point(b->g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, row, col, sees);
     hidden = mdsk_cudnn_number(b->g, MDSK_CUDNN_HIDDEN, f32);
-    out = square(b, f32);
+    out = score_tensor(b, f32);
     mdsk_cudnn_select(b->g, s, hidden, sees, out);
     return out;
 }
@@ -136,19 +137,22 @@ static void build_forward(const struct builder *b)
 {
     struct mdsk_cudnn_graph *g = b->g;
     mdsk_cudnn_tensor s =
-        masked(b, scores(b, heads(b, MDSK_CUDNN_Q), flipped_heads(b, MDSK_CUDNN_K)));
-    mdsk_cudnn_tensor max = column(b), sum = column(b), log = column(b), e, p;
+        mask_scores(b, score_matmul(b, heads_tensor(b, MDSK_CUDNN_Q),
+                                    transposed_heads_tensor(b, MDSK_CUDNN_K)));
+    mdsk_cudnn_tensor max = column_tensor(b), sum = column_tensor(b),
+                      log = column_tensor(b), e, p;
 
     mdsk_cudnn_reduce(g, CUDNN_REDUCE_TENSOR_MAX, s, max);
-    e = on_square(b, CUDNN_POINTWISE_EXP, on_square(b, CUDNN_POINTWISE_SUB, s, max),
-                  NULL);
+    e = score_pointwise(b, CUDNN_POINTWISE_EXP,
+                        score_pointwise(b, CUDNN_POINTWISE_SUB, s, max), NULL);
     mdsk_cudnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, e, sum);
     mdsk_cudnn_point(g, CUDNN_POINTWISE_LOG, f32, sum, NULL, log);
     mdsk_cudnn_point(g, CUDNN_POINTWISE_ADD, f32, max, log,
                      mdsk_cudnn_real(g, MDSK_CUDNN_LSE, f32, column_shape(b->p)));
-    p = square(b, b->io);
+    p = score_tensor(b, b->io);
     mdsk_cudnn_point(g, CUDNN_POINTWISE_DIV, f32, e, sum, p);
-    mdsk_cudnn_matmul(g, p, heads(b, MDSK_CUDNN_V), heads(b, MDSK_CUDNN_O));
+    mdsk_cudnn_matmul(g, p, heads_tensor(b, MDSK_CUDNN_V),
+                      heads_tensor(b, MDSK_CUDNN_O));
 }
 
 /* delta = row sums of d_o o */
@@ -156,11 +160,12 @@ static mdsk_cudnn_tensor delta_of(const struct builder *b, mdsk_cudnn_tensor d_o
 {
     const struct mdsk_cudnn_problem *p = b->p;
     struct mdsk_cudnn_shape rows = mdsk_cudnn_packed(p->B, p->A, p->Sq, p->D);
-    mdsk_cudnn_tensor product = mdsk_cudnn_inner(b->g, f32, rows), sum = column(b);
+    mdsk_cudnn_tensor product = mdsk_cudnn_inner(b->g, f32, rows),
+                      sum = column_tensor(b);
     mdsk_cudnn_tensor delta =
         mdsk_cudnn_real(b->g, MDSK_CUDNN_DELTA, f32, column_shape(p));
 
-    mdsk_cudnn_point(b->g, CUDNN_POINTWISE_MUL, f32, d_o, heads(b, MDSK_CUDNN_O),
+    mdsk_cudnn_point(b->g, CUDNN_POINTWISE_MUL, f32, d_o, heads_tensor(b, MDSK_CUDNN_O),
                      product);
     mdsk_cudnn_reduce(b->g, CUDNN_REDUCE_TENSOR_ADD, product, sum);
     mdsk_cudnn_point(b->g, CUDNN_POINTWISE_MUL, f32, sum,
@@ -170,8 +175,8 @@ static mdsk_cudnn_tensor delta_of(const struct builder *b, mdsk_cudnn_tensor d_o
 
 /* dk or dv [B,G,Sk,D] = the transposed square times x [B,A,Sq,D]; grouped heads are
  * summed. */
-static void from_square(const struct builder *b, mdsk_cudnn_tensor x_square,
-                        mdsk_cudnn_tensor x, int id)
+static void matmul_from_scores(const struct builder *b, mdsk_cudnn_tensor x_square,
+                               mdsk_cudnn_tensor x, int id)
 {
     const struct mdsk_cudnn_problem *p = b->p;
     struct mdsk_cudnn_shape s =
@@ -180,12 +185,12 @@ static void from_square(const struct builder *b, mdsk_cudnn_tensor x_square,
 
     mdsk_cudnn_reshape(b->g, x_square, turned);
     if (p->A == p->G) {
-        mdsk_cudnn_matmul(b->g, turned, x, heads(b, id));
+        mdsk_cudnn_matmul(b->g, turned, x, heads_tensor(b, id));
         return;
     }
     all = mdsk_cudnn_inner(b->g, b->io, mdsk_cudnn_packed(p->B, p->A, p->Sk, p->D));
     mdsk_cudnn_matmul(b->g, turned, x, all);
-    mdsk_cudnn_reduce(b->g, CUDNN_REDUCE_TENSOR_ADD, all, heads(b, id));
+    mdsk_cudnn_reduce(b->g, CUDNN_REDUCE_TENSOR_ADD, all, heads_tensor(b, id));
 }
 
 /* dq = ds k, by way of sums in f32 to which blocks of keys add in any order; or of one
@@ -199,40 +204,41 @@ static void build_dq(const struct builder *b, mdsk_cudnn_tensor ds,
 
     mdsk_cudnn_reshape(b->g, k_flipped, k);
     if (p->pass == MDSK_CUDNN_REPEATABLE) {
-        mdsk_cudnn_matmul(b->g, ds, k, heads(b, MDSK_CUDNN_DQ));
+        mdsk_cudnn_matmul(b->g, ds, k, heads_tensor(b, MDSK_CUDNN_DQ));
         return;
     }
     sum = mdsk_cudnn_real(b->g, MDSK_CUDNN_DQ_SUM, f32, rows);
     mdsk_cudnn_matmul(b->g, ds, k, sum);
     mdsk_cudnn_point(b->g, CUDNN_POINTWISE_IDENTITY, f32, sum, NULL,
-                     heads(b, MDSK_CUDNN_DQ));
+                     heads_tensor(b, MDSK_CUDNN_DQ));
 }
 
 /* p = exp(s - lse);  dv = p^T d_o;  ds = scale p (d_o v^T - delta);  dk = ds^T q */
 static void build_backward(const struct builder *b)
 {
     struct mdsk_cudnn_graph *g = b->g;
-    mdsk_cudnn_tensor q = heads(b, MDSK_CUDNN_Q), k = flipped_heads(b, MDSK_CUDNN_K);
-    mdsk_cudnn_tensor v = flipped_heads(b, MDSK_CUDNN_V),
-                      d_o = heads(b, MDSK_CUDNN_D_O);
+    mdsk_cudnn_tensor q = heads_tensor(b, MDSK_CUDNN_Q),
+                      k = transposed_heads_tensor(b, MDSK_CUDNN_K);
+    mdsk_cudnn_tensor v = transposed_heads_tensor(b, MDSK_CUDNN_V),
+                      d_o = heads_tensor(b, MDSK_CUDNN_D_O);
     mdsk_cudnn_tensor lse = mdsk_cudnn_real(g, MDSK_CUDNN_LSE, f32, column_shape(b->p));
     mdsk_cudnn_tensor delta = delta_of(b, d_o), p, ds;
 
-    p = on_square(b, CUDNN_POINTWISE_SUB, scores(b, q, k), lse);
-    p = on_square(b, CUDNN_POINTWISE_EXP, masked(b, p), NULL);
-    from_square(b, p, d_o, MDSK_CUDNN_DV);
-    ds = square(b, f32);
+    p = score_pointwise(b, CUDNN_POINTWISE_SUB, score_matmul(b, q, k), lse);
+    p = score_pointwise(b, CUDNN_POINTWISE_EXP, mask_scores(b, p), NULL);
+    matmul_from_scores(b, p, d_o, MDSK_CUDNN_DV);
+    ds = score_tensor(b, f32);
     mdsk_cudnn_matmul(g, d_o, v, ds);
-    ds = on_square(b, CUDNN_POINTWISE_SUB, ds, delta);
-    ds = on_square(b, CUDNN_POINTWISE_MUL, ds, p);
-    ds = on_square(b, CUDNN_POINTWISE_MUL, ds, b->scale);
-    from_square(b, ds, q, MDSK_CUDNN_DK);
+    ds = score_pointwise(b, CUDNN_POINTWISE_SUB, ds, delta);
+    ds = score_pointwise(b, CUDNN_POINTWISE_MUL, ds, p);
+    ds = score_pointwise(b, CUDNN_POINTWISE_MUL, ds, b->scale);
+    matmul_from_scores(b, ds, q, MDSK_CUDNN_DK);
     build_dq(b, ds, k);
 }
 
 /* ---- plans ---- */
 
-static void build(struct plan *plan)
+static void build_plan(struct plan *plan)
 {
     struct builder b = {.g = &plan->graph, .p = &plan->problem};
 
@@ -262,7 +268,7 @@ int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
         if (!plan)
             return -ENOMEM;
         plan->problem = *p;
-        build(plan);
+        build_plan(plan);
         plan->next = plans;
         plans = plan;
     }
@@ -271,7 +277,7 @@ int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
 }
 
 /* Whether a graph of this pass has a tensor of this id. */
-static int takes(const struct mdsk_cudnn_problem *p, int id)
+static int uses_tensor(const struct mdsk_cudnn_problem *p, int id)
 {
     switch (id) {
     case MDSK_CUDNN_D_O:
@@ -306,12 +312,12 @@ int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *graph,
     c->data[MDSK_CUDNN_ONE - 1] = &c->one;
     c->data[MDSK_CUDNN_SHIFT - 1] = &c->shift;
     for (int id = 1; id <= MDSK_CUDNN_IDS; id++)
-        if (takes(c->problem, id)) {
+        if (uses_tensor(c->problem, id)) {
             ids[n] = id;
             addresses[n++] = c->data[id - 1];
         }
-    err = fail(dnn->cudnnSetStream(handle, stream));
-    return err ? err : fail(mdsk_cudnn_run(graph, n, ids, addresses, workspace));
+    err = cudnn_fail(dnn->cudnnSetStream(handle, stream));
+    return err ? err : cudnn_fail(mdsk_cudnn_run(graph, n, ids, addresses, workspace));
 }
 
 int mdsk_cudnn_is_usable(void)

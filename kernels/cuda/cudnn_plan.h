@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans for attention by cuDNN, and how they are run. */
+/* Execution plans of cuDNN for fused attention, one per problem. */
 #ifndef MDSK_CUDA_CUDNN_PLAN_H
 #define MDSK_CUDA_CUDNN_PLAN_H
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn_graph.h"
 
-/* Tensors of a graph, and their places among addresses. */
+/* Ids of the tensors of a graph; a tensor's address has index id - 1. */
 enum {
     MDSK_CUDNN_Q = 1,
     MDSK_CUDNN_K,
@@ -16,7 +16,7 @@ enum {
     MDSK_CUDNN_DQ,
     MDSK_CUDNN_DK,
     MDSK_CUDNN_DV,
-    MDSK_CUDNN_HEADS = MDSK_CUDNN_DV, /* so far they have heads and tokens */
+    MDSK_CUDNN_HEADS = MDSK_CUDNN_DV, /* the ids up to here are mdsk_heads */
     MDSK_CUDNN_LSE,                   /* [B,A,Sq] f32, packed, as the next */
     MDSK_CUDNN_DELTA,
     MDSK_CUDNN_DQ_SUM, /* [B,A,Sq,D] f32, packed */
@@ -33,29 +33,29 @@ enum mdsk_cudnn_pass {
     MDSK_CUDNN_REPEATABLE, /* backward, and the same bits every time */
 };
 
-/* Which keys a query i sees: all; j <= i; j <= i + shift. */
+/* Which keys j query i sees: all; j <= i; j <= i + shift. */
 enum mdsk_cudnn_mask { MDSK_CUDNN_ALL, MDSK_CUDNN_TRIANGLE, MDSK_CUDNN_SHIFTED };
 
-/* What a plan is for.  Compared bytewise: zero it first. */
+/* What a plan is for.  Compared bytewise: zero the struct before filling it in. */
 struct mdsk_cudnn_problem {
     int32_t pass, mask, dtype, unused;
     int64_t B, A, G, Sq, Sk, D;
     int64_t stride[MDSK_CUDNN_HEADS][3]; /* by id - 1: of sequence, head, token */
 };
 
-/* One run: addresses by id - 1, and numbers. */
+/* Arguments of one execution: addresses by id - 1, and scalars. */
 struct mdsk_cudnn_call {
     const struct mdsk_cudnn_problem *problem;
     void *data[MDSK_CUDNN_IDS];
-    float scale, hidden, one; /* the last two are run's */
+    float scale, hidden, one; /* the last two are set by mdsk_cudnn_call */
     int32_t shift;
 };
 
-/* Whether this GPU and this version of cuDNN will do. */
+/* Whether this GPU and this version of cuDNN are supported. */
 int mdsk_cudnn_is_usable(void);
 
-/* The plan for a problem, made at its first use (that takes up to a second);
- * -ENOTSUP if cuDNN has none.  It stays. */
+/* The plan for a problem, built at its first use, which takes up to a second; -ENOTSUP
+ * if cuDNN has none.  Plans are never freed. */
 int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
                     const struct mdsk_cudnn_graph **out);
 

@@ -97,7 +97,7 @@ template <class W> int copy_as(void *stream, const struct mdsk_copy_rows *a)
 } // namespace
 
 /* Any kernel will do: all are compiled for the same GPUs. */
-extern "C" int mdsk_cuda_fits(void)
+extern "C" int mdsk_cuda_has_kernels(void)
 {
     struct cudaFuncAttributes at;
     const void *kernel = (const void *)each_kernel<4, add<float>>;

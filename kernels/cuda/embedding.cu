@@ -205,9 +205,9 @@ int64_t round_up(int64_t bytes)
     return ceil_div(bytes, 256) * 256;
 }
 
-cudaError_t sort_rows(struct plan *p, void *room, void *stream)
+cudaError_t sort_rows(struct plan *p, void *scratch, void *stream)
 {
-    return cub::DeviceRadixSort::SortPairs(room, p->sort_bytes,
+    return cub::DeviceRadixSort::SortPairs(scratch, p->sort_bytes,
                                            (const uint32_t *)p->word[0], p->word[1],
                                            (const uint32_t *)p->row[0], p->row[1],
                                            (int)p->n, 0, p->bits, (cudaStream_t)stream);

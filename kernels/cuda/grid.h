@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks of grids: arithmetic only. */
+/* Sizes of grids: arithmetic only, so it can be tested without a GPU. */
 #ifndef MDSK_CUDA_GRID_H
 #define MDSK_CUDA_GRID_H
 
 #include <limits.h>
 #include <stdint.h>
 
-/* n blocks in a grid's first dimension; what no grid can hold becomes a number that the
- * launch refuses. */
+/* The first dimension of a grid of n blocks; if n is too large, a number for which the
+ * launch fails. */
 static inline unsigned mdsk_cuda_blocks(int64_t n)
 {
     return n > INT_MAX ? UINT_MAX : (unsigned)n;
 }
 
-/* n blocks in its second, which holds 65535, and as few as that takes in its third:
- * block (y, z) is the z * *in_y + y-th, and fewer than *in_z of them are behind the
- * n-th. */
+/* n blocks in the second dimension, which is limited to 65535, and if necessary the
+ * third: block (y, z) is number z * *in_y + y, and fewer than *in_z blocks are left
+ * over. */
 static inline void mdsk_cuda_fold(int64_t n, unsigned *in_y, unsigned *in_z)
 {
     const int64_t most = 65535;

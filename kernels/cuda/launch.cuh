@@ -120,7 +120,7 @@ template <class V> __device__ inline V warp_sum(V v)
  * whole block. */
 template <int P, class V> __device__ inline V team_sum(V v)
 {
-    __shared__ V room[P / 32];
+    __shared__ V scratch[P / 32];
     unsigned lane = threadIdx.x % 32;
 
     v = warp_sum(v);
@@ -128,9 +128,9 @@ template <int P, class V> __device__ inline V team_sum(V v)
         return v;
     __syncthreads(); /* the last sum has been read */
     if (lane == 0)
-        room[threadIdx.x / 32] = v;
+        scratch[threadIdx.x / 32] = v;
     __syncthreads();
-    return warp_sum(lane < P / 32 ? room[lane] : (V)0);
+    return warp_sum(lane < P / 32 ? scratch[lane] : (V)0);
 }
 
 } // namespace mdsk

@@ -10,12 +10,12 @@
 
 struct mdsk_cublaslt mdsk_cublaslt;
 
-static int open_library(const char *file, const char *const names[], void *calls)
+static int open_cuda_library(const char *file, const char *const names[], void *calls)
 {
     int err = mdsk_library_open(file, names, calls);
 
     if (err)
-        mdsk_cuda_fail("CUDA", mdsk_library_why());
+        mdsk_cuda_fail("CUDA", mdsk_library_error_text());
     return err;
 }
 
@@ -25,7 +25,7 @@ static int open_cublaslt(void)
 
     if (mdsk_cublaslt.cublasLtCreate)
         return 0;
-    return open_library(MDS_CUBLASLT_FILE, names, &mdsk_cublaslt);
+    return open_cuda_library(MDS_CUBLASLT_FILE, names, &mdsk_cublaslt);
 }
 
 #ifdef HAVE_CUDNN
@@ -37,7 +37,7 @@ static int open_cudnn(void)
 
     if (mdsk_cudnn.cudnnCreate)
         return 0;
-    return open_library(MDS_CUDNN_FILE, names, &mdsk_cudnn);
+    return open_cuda_library(MDS_CUDNN_FILE, names, &mdsk_cudnn);
 }
 #else
 static int open_cudnn(void)

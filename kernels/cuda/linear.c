@@ -5,31 +5,31 @@
 
 #include <errno.h>
 
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/gemm.h"
 
-enum { TIMES = 4 }; /* that what a product could take along is timed */
+enum { TIMED_RUNS = 4 }; /* that what a product could take along is timed */
 
 /* Where no epilogue adds the bias, the product adds to it. */
-static int product_and_bias(void *stream, const struct mdsk_linear_fwd *a)
+static int gemm_and_bias(void *stream, const struct mdsk_linear_fwd *a)
 {
-    struct mdsk_cuda_operands o = {a->w, a->x, a->b, a->y, NULL};
-    struct mdsk_cuda_shape s =
-        mdsk_cuda_shape_of(a->out, a->R, a->in, a->dtype, a->dtype, &o);
-    struct mdsk_cuda_plan *p = NULL;
+    struct mdsk_cuda_gemm_operands o = {a->w, a->x, a->b, a->y, NULL};
+    struct mdsk_cuda_gemm_shape s =
+        mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype, &o);
+    struct mdsk_cuda_gemm_plan *p = NULL;
     int err;
 
     s.flip_a = 1;
     if (!a->b)
-        return mdsk_cuda_run(stream, &s, &o);
+        return mdsk_cuda_gemm(stream, &s, &o);
     s.epilogue = CUBLASLT_EPILOGUE_BIAS;
-    err = mdsk_cuda_find_plan(stream, &s, &o, &p);
+    err = mdsk_cuda_find_gemm_plan(stream, &s, &o, &p);
     if (err || p->usable)
-        return err ? err : mdsk_cuda_multiply(stream, p, &o);
+        return err ? err : mdsk_cuda_run_gemm_plan(stream, p, &o);
     s.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     s.add = 1;
     o.bias = NULL;
-    err = mdsk_cuda_spread_rows(stream, a->R, a->out, a->dtype, a->b, a->y);
-    return err ? err : mdsk_cuda_run(stream, &s, &o);
+    err = mdsk_cuda_broadcast_row(stream, a->R, a->out, a->dtype, a->b, a->y);
+    return err ? err : mdsk_cuda_gemm(stream, &s, &o);
 }
 
 static int gelu_fwd(cudaStream_t stream, const void *what)
@@ -63,15 +63,15 @@ static int gelu_bwd(cudaStream_t stream, const void *what)
 /* Two ways to the same: a product whose epilogue does more, or the plain product and
  * then that work by itself.  All of it writes only what is written again later. */
 struct choice {
-    struct mdsk_cuda_shape both, plain;
-    struct mdsk_cuda_operands with, alone;
+    struct mdsk_cuda_gemm_shape fused, unfused;
+    struct mdsk_cuda_gemm_operands fused_operands, unfused_operands;
     mdsk_cuda_work_fn *work;
     const void *what;
 };
 
 /* GELU's epilogues want whole vectors of 16 bytes; cuBLASLt suggests algorithms for
  * other shapes, too, which then read and write beside their operands. */
-static int suits_gelu(const struct mdsk_cuda_shape *s)
+static int suits_gelu(const struct mdsk_cuda_gemm_shape *s)
 {
     const int64_t step = 8;
 
@@ -81,86 +81,92 @@ static int suits_gelu(const struct mdsk_cuda_shape *s)
 
 /* *fused: NULL where two launches are faster, or all there is. */
 static int choose_launches(cudaStream_t stream, const struct choice *c,
-                           const struct mdsk_cuda_plan **fused)
+                           const struct mdsk_cuda_gemm_plan **fused)
 {
-    struct mdsk_cuda_plan *p = NULL, *f = NULL;
+    struct mdsk_cuda_gemm_plan *p = NULL, *f = NULL;
     int err;
 
     *fused = NULL;
-    if (!suits_gelu(&c->both))
+    if (!suits_gelu(&c->fused))
         return 0;
-    err = mdsk_cuda_find_plan(stream, &c->plain, &c->alone, &p);
+    err = mdsk_cuda_find_gemm_plan(stream, &c->unfused, &c->unfused_operands, &p);
     if (!err)
-        err = mdsk_cuda_find_plan(stream, &c->both, &c->with, &f);
+        err = mdsk_cuda_find_gemm_plan(stream, &c->fused, &c->fused_operands, &f);
     if (err || !f->usable || f->ms <= 0 || p->ms <= 0)
         return err;
-    if (f->beside_ms <= 0 && mdsk_cuda_can_race(stream))
-        f->beside_ms = mdsk_cuda_time(stream, c->work, c->what, TIMES);
-    if (f->beside_ms > 0 && f->ms < p->ms + f->beside_ms)
+    if (f->separate_ms <= 0 && mdsk_cuda_can_autotune(stream))
+        f->separate_ms = mdsk_cuda_time(stream, c->work, c->what, TIMED_RUNS);
+    if (f->separate_ms > 0 && f->ms < p->ms + f->separate_ms)
         *fused = f;
     return 0;
 }
 
-static int fwd_choice(cudaStream_t stream, const struct mdsk_linear_fwd *a,
-                      struct choice *c, const struct mdsk_cuda_plan **fused)
+static int choose_fwd(cudaStream_t stream, const struct mdsk_linear_fwd *a,
+                      struct choice *c, const struct mdsk_cuda_gemm_plan **fused)
 {
-    *c = (struct choice){.with = {a->w, a->x, a->b, a->gelu, a->y},
-                         .alone = {a->w, a->x, a->b, a->y, NULL},
+    *c = (struct choice){.fused_operands = {a->w, a->x, a->b, a->gelu, a->y},
+                         .unfused_operands = {a->w, a->x, a->b, a->y, NULL},
                          .work = gelu_fwd,
                          .what = a};
-    c->both = mdsk_cuda_shape_of(a->out, a->R, a->in, a->dtype, a->dtype, &c->with);
-    c->plain = mdsk_cuda_shape_of(a->out, a->R, a->in, a->dtype, a->dtype, &c->alone);
-    c->both.flip_a = c->plain.flip_a = 1;
-    c->both.epilogue =
+    c->fused = mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype,
+                                       &c->fused_operands);
+    c->unfused = mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype,
+                                         &c->unfused_operands);
+    c->fused.flip_a = c->unfused.flip_a = 1;
+    c->fused.epilogue =
         a->b ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-    c->plain.epilogue = a->b ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    c->unfused.epilogue = a->b ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     return choose_launches(stream, c, fused);
 }
 
 int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a)
 {
-    const struct mdsk_cuda_plan *fused = NULL;
+    const struct mdsk_cuda_gemm_plan *fused = NULL;
     struct choice c;
     int err = 0;
 
     if (a->gelu)
-        err = fwd_choice(stream, a, &c, &fused);
+        err = choose_fwd(stream, a, &c, &fused);
     if (err || fused)
-        return err ? err : mdsk_cuda_multiply(stream, fused, &c.with);
-    err = product_and_bias(stream, a);
+        return err ? err : mdsk_cuda_run_gemm_plan(stream, fused, &c.fused_operands);
+    err = gemm_and_bias(stream, a);
     return err || !a->gelu ? err : gelu_fwd(stream, a);
 }
 
 int mdsk_linear_bwd_input_cuda(void *stream, const struct mdsk_linear_bwd_input *a)
 {
-    struct choice c = {.with = {a->w, a->dy, NULL, a->dx, a->u},
-                       .alone = {a->w, a->dy, NULL, a->dx, NULL},
+    struct choice c = {.fused_operands = {a->w, a->dy, NULL, a->dx, a->u},
+                       .unfused_operands = {a->w, a->dy, NULL, a->dx, NULL},
                        .work = gelu_bwd,
                        .what = a};
-    const struct mdsk_cuda_plan *fused = NULL;
+    const struct mdsk_cuda_gemm_plan *fused = NULL;
     int err = 0;
 
-    c.both = mdsk_cuda_shape_of(a->in, a->R, a->out, a->dtype, a->dtype, &c.with);
-    c.plain = mdsk_cuda_shape_of(a->in, a->R, a->out, a->dtype, a->dtype, &c.alone);
-    c.both.epilogue = CUBLASLT_EPILOGUE_DGELU;
+    c.fused = mdsk_cuda_gemm_shape_of(a->in, a->R, a->out, a->dtype, a->dtype,
+                                      &c.fused_operands);
+    c.unfused = mdsk_cuda_gemm_shape_of(a->in, a->R, a->out, a->dtype, a->dtype,
+                                        &c.unfused_operands);
+    c.fused.epilogue = CUBLASLT_EPILOGUE_DGELU;
     if (a->u)
         err = choose_launches(stream, &c, &fused);
     if (err || fused)
-        return err ? err : mdsk_cuda_multiply(stream, fused, &c.with);
-    err = mdsk_cuda_run(stream, &c.plain, &c.alone);
+        return err ? err : mdsk_cuda_run_gemm_plan(stream, fused, &c.fused_operands);
+    err = mdsk_cuda_gemm(stream, &c.unfused, &c.unfused_operands);
     return err || !a->u ? err : gelu_bwd(stream, a);
 }
 
-static int product_and_add(cudaStream_t stream, const struct mdsk_cuda_plan *p,
-                           const struct mdsk_cuda_operands *o, int64_t out, float *db)
+static int gemm_and_add_bias_grad(cudaStream_t stream,
+                                  const struct mdsk_cuda_gemm_plan *p,
+                                  const struct mdsk_cuda_gemm_operands *o, int64_t out,
+                                  float *db)
 {
-    int err = mdsk_cuda_multiply(stream, p, o);
+    int err = mdsk_cuda_run_gemm_plan(stream, p, o);
 
     return err ? err : mdsk_cuda_add_sums(stream, out, o->bias, db);
 }
 
 /* Column sums of dy into db, of which nothing is wanted but the time. */
-static int work_sums(cudaStream_t stream, const void *what)
+static int run_column_sums(cudaStream_t stream, const void *what)
 {
     const struct mdsk_linear_bwd_weight *a = what;
 
@@ -168,71 +174,72 @@ static int work_sums(cudaStream_t stream, const void *what)
 }
 
 /* Milliseconds, found at the first call for this shape. */
-static float sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
-                     struct mdsk_cuda_plan *p)
+static float column_sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
+                            struct mdsk_cuda_gemm_plan *p)
 {
     struct mdsk_linear_bwd_weight mine = *a;
     int64_t size = a->out * (int64_t)sizeof *a->db;
 
-    if (p->beside_ms > 0 || !mdsk_cuda_can_race(stream))
-        return p->beside_ms;
-    mine.db = mdsk_cuda_take(stream, size);
+    if (p->separate_ms > 0 || !mdsk_cuda_can_autotune(stream))
+        return p->separate_ms;
+    mine.db = mdsk_cuda_alloc(stream, size);
     if (!mine.db)
         return 0;
     cudaMemsetAsync(mine.db, 0, (size_t)size, stream);
-    p->beside_ms = mdsk_cuda_time(stream, work_sums, &mine, TIMES);
-    mdsk_cuda_give_back(stream, mine.db);
-    return p->beside_ms;
+    p->separate_ms = mdsk_cuda_time(stream, run_column_sums, &mine, TIMED_RUNS);
+    mdsk_cuda_free(stream, mine.db);
+    return p->separate_ms;
 }
 
 /* One product can also sum dy's columns, while it has them at hand; but not every
  * algorithm can, and those may be slower than two passes.  *fused: NULL for two. */
-static int choose_passes(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
-                         const struct mdsk_cuda_shape *s,
-                         const struct mdsk_cuda_operands *o,
-                         const struct mdsk_cuda_plan **fused)
+static int choose_bias_grad(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
+                            const struct mdsk_cuda_gemm_shape *s,
+                            const struct mdsk_cuda_gemm_operands *o,
+                            const struct mdsk_cuda_gemm_plan **fused)
 {
-    struct mdsk_cuda_operands alone = *o;
-    struct mdsk_cuda_shape plain = *s;
-    struct mdsk_cuda_plan *p = NULL, *f = NULL;
+    struct mdsk_cuda_gemm_operands alone = *o;
+    struct mdsk_cuda_gemm_shape plain = *s;
+    struct mdsk_cuda_gemm_plan *p = NULL, *f = NULL;
     int err;
 
     plain.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     alone.bias = NULL;
-    err = mdsk_cuda_find_plan(stream, &plain, &alone, &p);
+    err = mdsk_cuda_find_gemm_plan(stream, &plain, &alone, &p);
     if (!err)
-        err = mdsk_cuda_find_plan(stream, s, o, &f);
+        err = mdsk_cuda_find_gemm_plan(stream, s, o, &f);
     *fused = NULL;
     if (!err && f->usable && p->ms > 0 && f->ms > 0 &&
-        f->ms < p->ms + sums_ms(stream, a, p))
+        f->ms < p->ms + column_sums_ms(stream, a, p))
         *fused = f;
     return err;
 }
 
 int mdsk_linear_bwd_weight_cuda(void *stream, const struct mdsk_linear_bwd_weight *a)
 {
-    struct mdsk_cuda_operands o = {a->x, a->dy, NULL, a->dw, NULL};
-    struct mdsk_cuda_shape s =
-        mdsk_cuda_shape_of(a->in, a->out, a->R, a->dtype, MDSK_F32, &o);
-    const struct mdsk_cuda_plan *fused = NULL;
+    struct mdsk_cuda_gemm_operands o = {a->x, a->dy, NULL, a->dw, NULL};
+    struct mdsk_cuda_gemm_shape s =
+        mdsk_cuda_gemm_shape_of(a->in, a->out, a->R, a->dtype, MDSK_F32, &o);
+    const struct mdsk_cuda_gemm_plan *fused = NULL;
     int err = 0;
 
     s.flip_b = 1;
     s.add = !a->write;
     if (a->db && a->dtype != MDSK_F32) {
-        struct mdsk_cuda_shape both = s;
-        struct mdsk_cuda_operands with = o;
+        struct mdsk_cuda_gemm_shape both = s;
+        struct mdsk_cuda_gemm_operands with = o;
 
         both.epilogue = CUBLASLT_EPILOGUE_BGRADB;
         with.bias =
             mdsk_cuda_scratch(stream, MDSK_CUDA_BIAS, a->out * (int64_t)sizeof *a->db);
         if (!with.bias)
             return -ENOMEM;
-        err = choose_passes(stream, a, &both, &with, &fused);
+        err = choose_bias_grad(stream, a, &both, &with, &fused);
         if (err || fused)
-            return err ? err : product_and_add(stream, fused, &with, a->out, a->db);
+            return err ? err
+                       : gemm_and_add_bias_grad(stream, fused, &with, a->out, a->db);
     }
-    err = mdsk_cuda_run(stream, &s, &o);
+    err = mdsk_cuda_gemm(stream, &s, &o);
     if (err || !a->db)
         return err;
     return mdsk_cuda_column_sums(stream, a->R, a->out, a->dtype, a->dy, a->db);

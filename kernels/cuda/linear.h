@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes with large products beside cuBLASLt (linear_bias.cu). */
+/* Kernels for the bias of a linear layer (linear_bias.cu). */
 #ifndef MDSK_CUDA_LINEAR_H
 #define MDSK_CUDA_LINEAR_H
 
@@ -14,8 +14,8 @@ int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
                           enum mdsk_dtype dtype, const void *x, float *sum);
 
 /* Every row of y [rows, cols] = x [cols]. */
-int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
-                          enum mdsk_dtype dtype, const void *x, void *y);
+int mdsk_cuda_broadcast_row(cudaStream_t stream, int64_t rows, int64_t cols,
+                            enum mdsk_dtype dtype, const void *x, void *y);
 
 /* sum[n] += x[n] */
 int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x, float *sum);

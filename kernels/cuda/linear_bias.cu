@@ -3,7 +3,7 @@
 #include "kernels/cuda/linear.h"
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/parts.cuh"
+#include "kernels/cuda/partial_sums.cuh"
 
 namespace
 {
@@ -109,8 +109,8 @@ extern "C" int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x
                              : each<1>(stream, n, add_sums{x, sum});
 }
 
-extern "C" int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
-                                     enum mdsk_dtype dtype, const void *x, void *y)
+extern "C" int mdsk_cuda_broadcast_row(cudaStream_t stream, int64_t rows, int64_t cols,
+                                       enum mdsk_dtype dtype, const void *x, void *y)
 {
     bool wide = aligned({x, y}) && cols * (int64_t)mdsk_dtype_size(dtype) % 16 == 0;
 

@@ -57,16 +57,16 @@ template <class T> __device__ partial warp_join(partial p)
 /* Of the P threads of a row, as team_sum. */
 template <class T, int P> __device__ partial team_join(partial p)
 {
-    __shared__ partial room[P / 32];
+    __shared__ partial scratch[P / 32];
     unsigned lane = threadIdx.x % 32;
 
     p = warp_join<T>(p);
     if constexpr (P == 32)
         return p;
     if (lane == 0)
-        room[threadIdx.x / 32] = p;
+        scratch[threadIdx.x / 32] = p;
     __syncthreads();
-    return warp_join<T>(lane < P / 32 ? room[lane] : partial{-INFINITY, 0});
+    return warp_join<T>(lane < P / 32 ? scratch[lane] : partial{-INFINITY, 0});
 }
 
 /* Logits of columns c .. c+N-1 of a row become their gradients. */

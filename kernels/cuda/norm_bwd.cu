@@ -3,7 +3,7 @@
  * gamma, without mean(g) in RMSNorm.  The sums over rows are made in parts: part p has
  * rows p, p + parts, ..., and parts are added in order. */
 #include "kernels/cuda/norm.cuh"
-#include "kernels/cuda/parts.cuh"
+#include "kernels/cuda/partial_sums.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
@@ -13,7 +13,7 @@ namespace
 using namespace mdsk;
 
 /* Bytes of working memory that parts may take. */
-constexpr int64_t room = 32 << 20;
+constexpr int64_t scratch_bytes = 32 << 20;
 
 struct two {
     float g, gx;
@@ -175,21 +175,22 @@ template <class T, int N, int K, int P> struct pieces {
 
 /* The teams' sums, in the order of teams. */
 template <int N, int K, int P>
-__device__ void put_part(int64_t H, const float (&sum)[K][N], float *room, float *part)
+__device__ void put_part(int64_t H, const float (&sum)[K][N], float *scratch,
+                         float *part)
 {
     constexpr int row = K * P * N;
 
-    __syncthreads(); /* the room has been read */
+    __syncthreads(); /* the last sums have been read */
 #pragma unroll
     for (int k = 0; k < K; k++)
-        store(sum[k], room + threadIdx.y * row + column<N, P>(k));
+        store(sum[k], scratch + threadIdx.y * row + column<N, P>(k));
     __syncthreads();
     for (int64_t c = threadIdx.y * P + threadIdx.x; c < H; c += crew) {
         float all = 0;
 
 #pragma unroll
         for (int t = 0; t < crew / P; t++)
-            all += room[t * row + c];
+            all += scratch[t * row + c];
         part[c] = all;
     }
 }
@@ -317,7 +318,8 @@ __global__ void norm_bwd_weights(struct mdsk_norm_bwd a, float *parts)
 /* Some blocks for each processor, but parts that are worth their sums, and fit. */
 int64_t parts_of(const struct mdsk_norm_bwd *a, int64_t wanted)
 {
-    int64_t worth = ceil_div(a->R, 8), fit = room / (2 * a->H * (int64_t)sizeof(float));
+    int64_t worth = ceil_div(a->R, 8),
+            fit = scratch_bytes / (2 * a->H * (int64_t)sizeof(float));
     int64_t n = wanted < worth ? wanted : worth;
 
     n = n < fit ? n : fit;

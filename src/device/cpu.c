@@ -19,7 +19,7 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
         return mds_fail(MDS_ENOSUP,
                         "matrix products: %s; load the module of OpenBLAS, or add its "
                         "folder to LD_LIBRARY_PATH",
-                        mdsk_library_why());
+                        mdsk_library_error_text());
     if (err)
         return mds_fail(MDS_EMEM,
                         "host memory: matrix products of %d thread%s want 136 MiB of "

@@ -56,7 +56,7 @@ struct cuda_state {
 
 const char *mds_cuda_why(void)
 {
-    return mdsk_cuda_why();
+    return mdsk_cuda_error_text();
 }
 
 /* Streams that share one of the GPU's queues wait for each other, and one may hold a
@@ -196,7 +196,7 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
                         "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
                         "use --device cpu",
                         prop.name, prop.major, prop.minor);
-    if (!mdsk_cuda_fits())
+    if (!mdsk_cuda_has_kernels())
         return mds_fail(MDS_EDEVICE,
                         "device cuda: this build has no kernels for %s: configure it "
                         "with CUDA_ARCHS=%d%d, or use --device cpu",
@@ -289,7 +289,7 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s; load the module of CUDA, or add the "
                         "library's folder to LD_LIBRARY_PATH",
-                        mdsk_library_why());
+                        mdsk_library_error_text());
     MDS_TRY(limit_memory(dev));
     own = mds_zalloc(1, sizeof *own);
     if (!own)

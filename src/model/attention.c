@@ -59,7 +59,7 @@ struct mds_attention mds_gpt_attention(const struct context *c,
     struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
                               .G = m->kv_heads / mds_comm_size(tp),
                               .D = m->head_dim,
-                              .plain = !c->run->train->flash_attn};
+                              .unfused = !c->run->train->flash_attn};
 
     a.first_head = mds_comm_rank(tp) * a.A;
     a.dropout =

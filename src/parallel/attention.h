@@ -18,7 +18,7 @@ struct mds_attention {
     double rotary_base; /* 0: no rotation */
     int64_t rot;        /* elements of a head that rotate */
     struct mdsk_dropout_key dropout;
-    int plain; /* unfused math attention: see mdsk_attention_shape */
+    int unfused; /* unfused math attention: see mdsk_attention_shape */
 };
 
 /* Rotate queries and keys of p's tokens in qkv [rows, (A + 2G) D]; inverse: back. */

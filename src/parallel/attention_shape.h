@@ -45,7 +45,7 @@ static inline struct mdsk_attention_shape attention_shape(const struct mds_par *
                                          .dropout = a->dropout,
                                          .first_sample = p->first_sample,
                                          .first_head = in.first_head,
-                                         .plain = a->plain};
+                                         .unfused = a->unfused};
 }
 
 /* Heads in rows [tokens, B, row] from token `token` and head `head` on. */

@@ -18,7 +18,7 @@ enum mds_rc mds_nccl_open(void)
         return MDS_OK;
     return mds_fail(MDS_ECOMM,
                     "NCCL: %s; load its module, or add its folder to LD_LIBRARY_PATH",
-                    mdsk_library_why());
+                    mdsk_library_error_text());
 }
 
 #else

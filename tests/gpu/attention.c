@@ -165,7 +165,7 @@ static int plain_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a
 {
     struct mdsk_attention_fwd b = *a;
 
-    b.shape.plain = 1;
+    b.shape.unfused = 1;
     return mdsk_attention_fwd_cuda(stream, &b);
 }
 
@@ -173,7 +173,7 @@ static int plain_backward(cudaStream_t stream, const struct mdsk_attention_bwd *
 {
     struct mdsk_attention_bwd b = *a;
 
-    b.shape.plain = 1;
+    b.shape.unfused = 1;
     return mdsk_attention_bwd_cuda(stream, &b);
 }
 

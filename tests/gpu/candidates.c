@@ -6,27 +6,28 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/gemm.h"
 #include "tests/kernels/check.h"
 
 struct shape {
     int64_t R, in, out;
 };
 
-/* In place of kernels/cuda/race.c: nothing is timed, so a plan keeps all candidates. */
-void mdsk_cuda_race(cudaStream_t stream, struct mdsk_cuda_plan *p,
-                    const struct mdsk_cuda_operands *o)
+/* In place of kernels/cuda/autotune.c: nothing is timed, so a plan keeps all
+ * candidates. */
+void mdsk_cuda_autotune(cudaStream_t stream, struct mdsk_cuda_gemm_plan *p,
+                        const struct mdsk_cuda_gemm_operands *o)
 {
     (void)stream, (void)p, (void)o;
 }
 
-void mdsk_cuda_race_hot(cudaStream_t stream, struct mdsk_cuda_plan *p,
-                        const struct mdsk_cuda_operands *o)
+void mdsk_cuda_autotune_hot(cudaStream_t stream, struct mdsk_cuda_gemm_plan *p,
+                            const struct mdsk_cuda_gemm_operands *o)
 {
     (void)stream, (void)p, (void)o;
 }
 
-int mdsk_cuda_can_race(cudaStream_t stream)
+int mdsk_cuda_can_autotune(cudaStream_t stream)
 {
     (void)stream;
     return 0;
@@ -76,21 +77,21 @@ static void reference(const struct shape *s, const struct vec *x, const struct v
 }
 
 /* Without the rows that a split leaves over dw is off by 8e-3 or more. */
-static void check_plan(struct mdsk_cuda_plan *p, const struct shape *s,
-                       const struct mdsk_cuda_operands *o, struct vec *seen)
+static void check_plan(struct mdsk_cuda_gemm_plan *p, const struct shape *s,
+                       const struct mdsk_cuda_gemm_operands *o, struct vec *seen)
 {
     struct vec dw = vec_unset(s->in * s->out);
 
-    assert_true(p->usable && p->entrants > 0);
-    for (int i = 0; i < p->entrants; i++) {
-        p->algo = p->entrant[i];
-        assert_int_equal(mdsk_cuda_multiply(NULL, p, o), 0);
+    assert_true(p->usable && p->candidates > 0);
+    for (int i = 0; i < p->candidates; i++) {
+        p->algo = p->candidate[i];
+        assert_int_equal(mdsk_cuda_run_gemm_plan(NULL, p, o), 0);
         check(cudaMemcpy(dw.f, o->c, (size_t)dw.n * sizeof *dw.f,
                          cudaMemcpyDeviceToHost));
         for (int e = 0; e < SEEN; e++)
             seen->f[e] = dw.f[place(s, e)];
         print_message("# %lld rows, %lld x %lld, candidate %d of %d\n", (long long)s->R,
-                      (long long)s->in, (long long)s->out, i + 1, p->entrants);
+                      (long long)s->in, (long long)s->out, i + 1, p->candidates);
         assert_near("dw", seen, 2e-3);
     }
     vec_free(&dw);
@@ -102,18 +103,18 @@ static void check_products(const struct shape *s, enum mdsk_dtype t, int32_t epi
     struct vec dw = vec_unset(s->in * s->out), db = vec_zero(s->out);
     struct vec seen = vec_zero(SEEN);
     void *sums = on_device(MDSK_F32, &db);
-    struct mdsk_cuda_operands o = {on_device(t, x), on_device(t, dy), NULL,
-                                   on_device(MDSK_F32, &dw), NULL};
-    struct mdsk_cuda_shape shape =
-        mdsk_cuda_shape_of(s->in, s->out, s->R, t, MDSK_F32, &o);
-    struct mdsk_cuda_plan *p = NULL;
+    struct mdsk_cuda_gemm_operands o = {on_device(t, x), on_device(t, dy), NULL,
+                                        on_device(MDSK_F32, &dw), NULL};
+    struct mdsk_cuda_gemm_shape shape =
+        mdsk_cuda_gemm_shape_of(s->in, s->out, s->R, t, MDSK_F32, &o);
+    struct mdsk_cuda_gemm_plan *p = NULL;
 
     shape.flip_b = 1;
     shape.epilogue = epilogue;
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         o.bias = sums;
     reference(s, x, dy, &seen);
-    assert_int_equal(mdsk_cuda_find_plan(NULL, &shape, &o, &p), 0);
+    assert_int_equal(mdsk_cuda_find_gemm_plan(NULL, &shape, &o, &p), 0);
     check_plan(p, s, &o, &seen);
     check(cudaFree((void *)(uintptr_t)o.a));
     check(cudaFree((void *)(uintptr_t)o.b));

@@ -31,7 +31,7 @@ static const struct shape shapes[] = {
 enum { ALL_SHAPES = sizeof shapes / sizeof *shapes, SHAPES = ALL_SHAPES - 2 };
 
 /* The elements between the heads belong to nobody and stay 0 on both sides. */
-static void against_the_matrix(int plain, int n)
+static void against_the_matrix(int unfused, int n)
 {
     for (int t = 0; t < DTYPES * n; t++) {
         const enum mdsk_dtype type = dtypes[t % DTYPES];
@@ -40,7 +40,7 @@ static void against_the_matrix(int plain, int n)
 
         problem_init(&p, &shapes[t / DTYPES]);
         p.s.dtype = type;
-        p.s.plain = plain;
+        p.s.unfused = unfused;
         more = grown(&p.s);
         run_fwd(&p);
         reference_fwd(&p);
@@ -85,7 +85,7 @@ static void test_slopes(void **state)
         struct problem p;
 
         problem_init(&p, &shapes[cases[t % CASES]]);
-        p.s.plain = t / CASES;
+        p.s.unfused = t / CASES;
         run_fwd(&p);
         run_bwd(&p);
         assert_slope("attention dq", &p.q, p.dq.f, NULL, problem_loss, &p, 40);
@@ -96,13 +96,13 @@ static void test_slopes(void **state)
 }
 
 /* Scores of hundreds must not overflow, and a later larger maximum rescales. */
-static void large_scores(int plain)
+static void large_scores(int unfused)
 {
     static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, PACKED};
     struct problem p;
 
     problem_init(&p, &c);
-    p.s.plain = plain;
+    p.s.unfused = unfused;
     for (int64_t i = 0; i < p.k.n; i++) {
         p.k.f[i] *= (float)(i / 16) / 4;
         p.k.d[i] = (double)p.k.f[i];
@@ -188,7 +188,7 @@ static void test_plain_memory(void **state)
 
     (void)state;
     assert_in_range(mdsk_attention_fwd_scratch(&f), 32 * MiB, 40 * MiB); /* a block's */
-    f.shape.plain = b.shape.plain = 1;
+    f.shape.unfused = b.shape.unfused = 1;
     assert_in_range(mdsk_attention_fwd_scratch(&f), 512 * MiB, 640 * MiB);
     assert_in_range(mdsk_attention_bwd_scratch(&b), (512 + 1024) * MiB,
                     (512 + 1024 + 256) * MiB);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Rows of lse that lie further apart: the same numbers, and nothing between them. */
-static void lse_stride(int plain)
+static void lse_stride(int unfused)
 {
     static const struct shape c = {2, 3, 3, 65, 65, 8, 0, 0, PACKED};
     enum { STRIDE = 70, ROWS = 6, SQ = 65 };
@@ -15,7 +15,7 @@ static void lse_stride(int plain)
 
     problem_init(&p, &c);
     problem_init(&apart, &c);
-    p.s.plain = apart.s.plain = plain;
+    p.s.unfused = apart.s.unfused = unfused;
     run_fwd(&p);
     run_bwd(&p);
     vec_free(&apart.lse);
@@ -100,7 +100,7 @@ static void test_merge(void **state)
 
         problem_init(&p, c);
         p.s.dtype = type;
-        p.s.plain = t / DTYPES / 2;
+        p.s.unfused = t / DTYPES / 2;
         acc = vec_unset(p.o.n);
         lse = vec_unset(p.lse.n);
         for (int64_t i = 0; i < lse.n; i++)
@@ -124,7 +124,7 @@ static void test_merge(void **state)
 
 /* With o and lse of all keys, the gradients by parts of the keys are those of the
  * whole: dk and dv lie side by side, dq is their sum. */
-static void backward_by_parts(int plain)
+static void backward_by_parts(int unfused)
 {
     static const struct shape c = {1, 2, 2, 100, 177, 16, 77, 0, PACKED};
     static const int64_t cut[] = {0, 90, 150, 177};
@@ -133,7 +133,7 @@ static void backward_by_parts(int plain)
 
     problem_init(&p, &c);
     problem_init(&parts, &c);
-    p.s.plain = plain;
+    p.s.unfused = unfused;
     dq = vec_zero(p.q.n);
     run_fwd(&p);
     run_bwd(&p);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/plain.h"
-#include "kernels/cuda/plain.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cpu/unfused.h"
+#include "kernels/cuda/unfused.h"
+#include "kernels/cuda/gemm.h"
 #include "tests/kernels/fake_cublas.h"
 
 /* ---- problems ---- */
@@ -174,8 +174,8 @@ static void attend(enum mdsk_dtype t, float drops)
                                            .scale = 0.3f,
                                            .dtype = t,
                                            .dropout = {drops, 1, 2, 3}};
-    const struct mdsk_plain_steps *const steps[] = {&mdsk_plain_steps_cuda,
-                                                    &mdsk_plain_steps_cpu};
+    const struct mdsk_unfused_steps *const steps[] = {&mdsk_unfused_steps_cuda,
+                                                      &mdsk_unfused_steps_cpu};
 
     fill(&q, t, B * S * A * D, 1);
     fill(&k, t, B * S * G * D, 2);
@@ -205,8 +205,8 @@ static void attend(enum mdsk_dtype t, float drops)
         b.dk.data = dk[i].f;
         b.dv.data = dv[i].f;
         b.delta = delta[i].f;
-        assert_int_equal(mdsk_plain_attention_fwd(steps[i], NULL, &f), 0);
-        assert_int_equal(mdsk_plain_attention_bwd(steps[i], NULL, &b), 0);
+        assert_int_equal(mdsk_unfused_attention_fwd(steps[i], NULL, &f), 0);
+        assert_int_equal(mdsk_unfused_attention_bwd(steps[i], NULL, &b), 0);
     }
     assert_close("o", &o[0], &o[1]);
     assert_close("lse", &lse[0], &lse[1]);
@@ -238,7 +238,7 @@ static void all_ways_lead_to_the_same(void **state)
     for (int way = 0; way < 8; way++) {
         start(NULL);
         fake.epilogue_ms = way & 1 ? 3.0f : 0.1f;
-        fake.beside_ms = 1;
+        fake.separate_ms = 1;
         fake.no_epilogue = way >> 1 & 1;
         fake.repeatable = way >> 2;
         for (int t = MDSK_F32; t <= MDSK_F16; t++) {
@@ -257,8 +257,8 @@ static void the_fastest_is_kept(void **state)
     forward(0, 0);
     assert_int_equal(fake.last_algo, 1);
     assert_int_equal(fake.searches, 1);
-    assert_true(fake.products > 2 * MDSK_CUDA_ENTRANTS &&
-                fake.events == 2 * MDSK_CUDA_ENTRANTS);
+    assert_true(fake.products > 2 * MDSK_CUDA_CANDIDATES &&
+                fake.events == 2 * MDSK_CUDA_CANDIDATES);
     forget_counts();
     fake.ms[1] = 9; /* nobody looks again */
     forward(0, 0);
@@ -312,7 +312,7 @@ static void small_products_race_once(void **state)
 static void what_goes_along_is_decided_again(void **state)
 {
     (void)state;
-    fake.beside_ms = 0.3f;
+    fake.separate_ms = 0.3f;
     fake.epilogue_ms = 0.2f;
     layer(MDSK_BF16, 16, 24);
     for (int hot = 0; hot < 2; hot++) {
@@ -345,14 +345,14 @@ static void bits_matter_more_than_time(void **state)
 static void work_goes_along_if_that_is_faster(void **state)
 {
     static const struct {
-        float epilogue_ms, beside_ms;
+        float epilogue_ms, separate_ms;
         int fused;
     } cases[] = {{0.2f, 0.5f, 1}, {0.5f, 0.2f, 0}};
 
     (void)state;
     for (int i = 0; i < 2; i++) {
         fake.epilogue_ms = cases[i].epilogue_ms;
-        fake.beside_ms = cases[i].beside_ms;
+        fake.separate_ms = cases[i].separate_ms;
         layer(MDSK_BF16, 16, 24);
         for (int again = 0; again < 2; again++) {
             forget_counts();
@@ -370,7 +370,7 @@ static void work_goes_along_if_that_is_faster(void **state)
 static void odd_shapes_have_no_gelu_epilogue(void **state)
 {
     (void)state;
-    fake.beside_ms = 100;
+    fake.separate_ms = 100;
     layer(MDSK_BF16, 12, 24);
     forward(1, 1);
     assert_int_equal(fake.last_epilogue, CUBLASLT_EPILOGUE_BIAS);

@@ -197,7 +197,8 @@ int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *g,
 }
 
 /* Where two results for the same queries lie is looked at; nothing is computed. */
-int mdsk_cuda_attention_join(cudaStream_t stream, const struct mdsk_attention_merge *a)
+int mdsk_cuda_attention_merge_16(cudaStream_t stream,
+                                 const struct mdsk_attention_merge *a)
 {
     const struct mdsk_cudnn_call *far = &fake.call[fake.calls - 2];
     const struct mdsk_cudnn_call *near = &fake.call[fake.calls - 1];

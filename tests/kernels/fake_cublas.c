@@ -10,10 +10,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/plain.h"
+#include "kernels/cpu/unfused.h"
 #include "kernels/cuda/linear.h"
-#include "kernels/cuda/plain.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/unfused.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/half.h"
 
 struct fake_cublas fake;
@@ -381,7 +381,7 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
     static _Alignas(256) char product[1], bias[1 << 14], attend[1 << 20];
 
     (void)stream;
-    if (use == MDSK_CUDA_PRODUCT)
+    if (use == MDSK_CUDA_GEMM)
         return product;
     assert_true(bytes <=
                 (int64_t)(use == MDSK_CUDA_BIAS ? sizeof bias : sizeof attend));
@@ -393,13 +393,13 @@ int mdsk_cuda_rc(cudaError_t code)
     return code == cudaSuccess ? 0 : -EIO;
 }
 
-void *mdsk_cuda_take(cudaStream_t stream, int64_t bytes)
+void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes)
 {
     (void)stream;
     return malloc((size_t)bytes);
 }
 
-void mdsk_cuda_give_back(cudaStream_t stream, void *p)
+void mdsk_cuda_free(cudaStream_t stream, void *p)
 {
     (void)stream;
     free(p);
@@ -408,7 +408,7 @@ void mdsk_cuda_give_back(cudaStream_t stream, void *p)
 static int beside(int err)
 {
     fake.beside++;
-    fake.clock_ms += fake.beside_ms;
+    fake.clock_ms += fake.separate_ms;
     return err;
 }
 
@@ -431,8 +431,8 @@ int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
     return beside(0);
 }
 
-int mdsk_cuda_spread_rows(cudaStream_t stream, int64_t rows, int64_t cols,
-                          enum mdsk_dtype dtype, const void *x, void *y)
+int mdsk_cuda_broadcast_row(cudaStream_t stream, int64_t rows, int64_t cols,
+                            enum mdsk_dtype dtype, const void *x, void *y)
 {
     (void)stream;
     for (int64_t i = 0; i < rows * cols; i++)
@@ -468,50 +468,51 @@ static void narrow(enum mdsk_dtype t, float *x, int64_t n, void *y)
     free(x);
 }
 
-int mdsk_cuda_plain_pack(void *stream, const struct mdsk_plain_tokens *t, void *packed)
+int mdsk_cuda_unfused_pack(void *stream, const struct mdsk_unfused_tokens *t,
+                           void *packed)
 {
     int64_t n = t->rows * t->width;
     float *wide = widened(t->dtype, packed, n);
-    int err = mdsk_plain_steps_cpu.pack(stream, t, wide);
+    int err = mdsk_unfused_steps_cpu.pack(stream, t, wide);
 
     narrow(t->dtype, wide, n, packed);
     return err;
 }
 
-int mdsk_cuda_plain_unpack(void *stream, const struct mdsk_plain_tokens *t,
-                           const float *packed)
+int mdsk_cuda_unfused_unpack(void *stream, const struct mdsk_unfused_tokens *t,
+                             const float *packed)
 {
-    return mdsk_plain_steps_cpu.unpack(stream, t, packed);
+    return mdsk_unfused_steps_cpu.unpack(stream, t, packed);
 }
 
-int mdsk_cuda_plain_softmax(void *stream, const struct mdsk_plain_block *x,
-                            const struct mdsk_plain_softmax *a)
+int mdsk_cuda_unfused_softmax_fwd(void *stream, const struct mdsk_unfused_block *x,
+                                  const struct mdsk_unfused_softmax_fwd *a)
 {
     const enum mdsk_dtype t = x->shape.dtype;
-    struct mdsk_plain_softmax wide = *a;
+    struct mdsk_unfused_softmax_fwd wide = *a;
     int err;
 
     wide.p = widened(t, a->p, x->m * x->n);
-    err = mdsk_plain_steps_cpu.softmax(stream, x, &wide);
+    err = mdsk_unfused_steps_cpu.softmax_fwd(stream, x, &wide);
     narrow(t, wide.p, x->m * x->n, a->p);
     return err;
 }
 
-int mdsk_cuda_plain_slopes(void *stream, const struct mdsk_plain_block *x,
-                           const struct mdsk_plain_slopes *a)
+int mdsk_cuda_unfused_softmax_bwd(void *stream, const struct mdsk_unfused_block *x,
+                                  const struct mdsk_unfused_softmax_bwd *a)
 {
     const enum mdsk_dtype t = x->shape.dtype;
     const int64_t scores = x->m * x->n;
     float *o = widened(t, a->o, x->m * a->width);
     float *d_o = widened(t, a->d_o, x->m * a->width);
-    struct mdsk_plain_slopes wide = *a;
+    struct mdsk_unfused_softmax_bwd wide = *a;
     int err;
 
     wide.o = o;
     wide.d_o = d_o;
     wide.p = widened(t, a->p, scores);
     wide.ds = widened(t, a->ds, scores);
-    err = mdsk_plain_steps_cpu.slopes(stream, x, &wide);
+    err = mdsk_unfused_steps_cpu.softmax_bwd(stream, x, &wide);
     narrow(t, wide.p, scores, a->p);
     narrow(t, wide.ds, scores, a->ds);
     free(o);

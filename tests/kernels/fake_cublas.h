@@ -15,7 +15,7 @@ struct fake_cublas {
     int32_t id[FAKE_ALGOS];     /* 66: leaves out what splits[] does not divide */
     int32_t splits[FAKE_ALGOS]; /* of K */
     float epilogue_ms;          /* more, if it does more than multiply */
-    float beside_ms;            /* of GELU or column sums by themselves */
+    float separate_ms;          /* of GELU or column sums by themselves */
     int no_epilogue;            /* no algorithm has one */
     int nothing;                /* there is no algorithm at all */
     int most;                   /* suggestions at a time; 0: all */

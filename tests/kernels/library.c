@@ -32,8 +32,8 @@ static void refused(const char *file, const char *const names[], const char *wor
 
     assert_true(mdsk_library_open(file, names, &calls) < 0);
     assert_null(calls.strlen);
-    if (!strstr(mdsk_library_why(), word))
-        fail_msg("%s: does not say %s", mdsk_library_why(), word);
+    if (!strstr(mdsk_library_error_text(), word))
+        fail_msg("%s: does not say %s", mdsk_library_error_text(), word);
 }
 
 static void what_is_missing_is_named(void **state)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/tile.h"
 
 /* Relative Euclidean distance from the double reference. */
@@ -326,7 +326,7 @@ static void test_gemm(void **state)
         struct vec c = add ? vec_random(m * n, 3, 1) : vec_unset(m * n);
         struct mdsk_operand pa = {a.f, ta ? m : k, ta}, pb = {b.f, tb ? k : n, tb};
 
-        assert_int_equal(mdsk_gemm(m, n, k, &pa, &pb, c.f, n, add), 0);
+        assert_int_equal(mdsk_gemm_builtin(m, n, k, &pa, &pb, c.f, n, add), 0);
         reference(m, n, k, a.d, ta, b.d, tb, c.d, add);
         assert_near("gemm", &c, tolerance.gemm);
         vec_free(&a);
@@ -343,7 +343,7 @@ static void test_gemm_keeps_to_its_columns(void **state)
     struct mdsk_operand pa = {a.f, 9, 0}, pb = {b.f, 19, 0};
 
     (void)state;
-    assert_int_equal(mdsk_gemm(20, 19, 9, &pa, &pb, c.f, 40, 0), 0);
+    assert_int_equal(mdsk_gemm_builtin(20, 19, 9, &pa, &pb, c.f, 40, 0), 0);
     for (int i = 0; i < 20; i++)
         for (int j = 19; j < 40; j++)
             assert_true((double)c.f[i * 40 + j] == c.d[i * 40 + j]);
@@ -363,7 +363,7 @@ static void test_gemm_same_bits_for_any_threads(void **state)
     for (int t = 0; t < 3; t++) {
         c[t] = vec_unset(M * N);
         mdsk_cpu_set_threads(t + 1);
-        assert_int_equal(mdsk_gemm(M, N, K, &pa, &pb, c[t].f, N, 0), 0);
+        assert_int_equal(mdsk_gemm_builtin(M, N, K, &pa, &pb, c[t].f, N, 0), 0);
         assert_memory_equal(c[t].f, c[0].f, M * N * sizeof(float));
     }
     mdsk_cpu_set_threads(2);

@@ -116,7 +116,7 @@ static int done(int err)
 
     n_arrays = 0;
     if (err)
-        fail_msg("the call failed: %s", mdsk_cuda_why());
+        fail_msg("the call failed: %s", mdsk_cuda_error_text());
     check(cudaDeviceSynchronize());
     for (int i = 0; i < n; i++)
         bring_back(&arrays[i]);

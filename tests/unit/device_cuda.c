@@ -33,12 +33,12 @@ const struct mdsk_table *mdsk_cuda(void)
     return mdsk_cpu();
 }
 
-int mdsk_cuda_fits(void)
+int mdsk_cuda_has_kernels(void)
 {
     return fake_cuda.has_kernels;
 }
 
-const char *mdsk_cuda_why(void)
+const char *mdsk_cuda_error_text(void)
 {
     return "";
 }

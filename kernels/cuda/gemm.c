@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products by cuBLASLt.
+/* GEMMs by cuBLASLt.
  *
- * It thinks in columns: what is [r, c] by rows here is [c, r] by columns there.  So
+ * It is column-major: what is [r, c] row-major here is [c, r] column-major there.  So
  * y [R,out] = x W^T is computed as y^T [out,R] = W x^T, and likewise the rest.
  */
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/gemm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,20 +12,20 @@
 enum {
     MOST_ALIGNED = 256,
     WORKSPACE = 32 << 20,
-    SUGGESTIONS = 2 * MDSK_CUDA_ENTRANTS /* asked for; not all are taken */
+    SUGGESTIONS = 2 * MDSK_CUDA_CANDIDATES /* requested; not all are used */
 };
 
 static const struct mdsk_cublaslt *const lt = &mdsk_cublaslt;
 static cublasLtHandle_t handle;
 
-static int rc(cublasStatus_t status)
+static int cublas_rc(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS
                ? 0
                : mdsk_cuda_fail("cuBLASLt", lt->cublasLtGetStatusString(status));
 }
 
-static cudaDataType_t type_of(int32_t dtype)
+static cudaDataType_t cuda_type_of(int32_t dtype)
 {
     if (dtype == MDSK_F32)
         return CUDA_R_32F;
@@ -44,7 +44,7 @@ static int32_t alignment_of(const void *const *addresses, int n)
 static int set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what,
                     const void *value, size_t size)
 {
-    return rc(lt->cublasLtMatmulDescSetAttribute(desc, what, value, size));
+    return cublas_rc(lt->cublasLtMatmulDescSetAttribute(desc, what, value, size));
 }
 
 static int has_aux(int32_t epilogue)
@@ -60,12 +60,11 @@ static int has_bias(int32_t epilogue)
            epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
 
-/* The bias of y has y's type, as has what GELU is taken of; the gradient of a bias is
- * f32. */
-static int describe_epilogue(struct mdsk_cuda_plan *p)
+/* The bias of y and the input of GELU have y's type; the gradient of a bias is f32. */
+static int describe_epilogue(struct mdsk_cuda_gemm_plan *p)
 {
     uint32_t epilogue = (uint32_t)p->shape.epilogue;
-    int32_t type = (int32_t)type_of(p->shape.out);
+    int32_t type = (int32_t)cuda_type_of(p->shape.out);
     int err =
         set_desc(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
 
@@ -78,13 +77,13 @@ static int describe_epilogue(struct mdsk_cuda_plan *p)
     return err;
 }
 
-static int describe(struct mdsk_cuda_plan *p)
+static int create_descriptors(struct mdsk_cuda_gemm_plan *p)
 {
-    const struct mdsk_cuda_shape *s = &p->shape;
+    const struct mdsk_cuda_gemm_shape *s = &p->shape;
     cublasOperation_t flip = CUBLAS_OP_T;
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
-    int err =
-        rc(lt->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    int err = cublas_rc(
+        lt->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
 
     if (!err && s->flip_a)
         err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &flip, sizeof flip);
@@ -93,19 +92,20 @@ static int describe(struct mdsk_cuda_plan *p)
     if (!err)
         err = describe_epilogue(p);
     if (!err)
-        err = rc(lt->cublasLtMatrixLayoutCreate(&p->a, type_of(s->in),
-                                                s->flip_a ? k : m, s->flip_a ? m : k,
-                                                s->flip_a ? s->k : s->m));
+        err = cublas_rc(lt->cublasLtMatrixLayoutCreate(
+            &p->a, cuda_type_of(s->in), s->flip_a ? k : m, s->flip_a ? m : k,
+            s->flip_a ? s->k : s->m));
     if (!err)
-        err = rc(lt->cublasLtMatrixLayoutCreate(&p->b, type_of(s->in),
-                                                s->flip_b ? n : k, s->flip_b ? k : n,
-                                                s->flip_b ? s->n : s->k));
+        err = cublas_rc(lt->cublasLtMatrixLayoutCreate(
+            &p->b, cuda_type_of(s->in), s->flip_b ? n : k, s->flip_b ? k : n,
+            s->flip_b ? s->n : s->k));
     if (!err)
-        err = rc(lt->cublasLtMatrixLayoutCreate(&p->c, type_of(s->out), m, n, s->m));
+        err = cublas_rc(
+            lt->cublasLtMatrixLayoutCreate(&p->c, cuda_type_of(s->out), m, n, s->m));
     return err;
 }
 
-static void forget(struct mdsk_cuda_plan *p)
+static void destroy_descriptors(struct mdsk_cuda_gemm_plan *p)
 {
     lt->cublasLtMatrixLayoutDestroy(p->c);
     lt->cublasLtMatrixLayoutDestroy(p->b);
@@ -113,16 +113,16 @@ static void forget(struct mdsk_cuda_plan *p)
     lt->cublasLtMatmulDescDestroy(p->desc);
 }
 
-static int prefer(cublasLtMatmulPreference_t pref,
-                  cublasLtMatmulPreferenceAttributes_t what, const void *value,
-                  size_t size)
+static int set_preference(cublasLtMatmulPreference_t pref,
+                          cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                          size_t size)
 {
-    return rc(lt->cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
+    return cublas_rc(lt->cublasLtMatmulPreferenceSetAttribute(pref, what, value, size));
 }
 
-/* schemes: how parts of a sum along K may be added. */
+/* schemes: how partial sums along K may be added. */
 static int set_preferences(cublasLtMatmulPreference_t pref,
-                           const struct mdsk_cuda_shape *s, uint32_t schemes)
+                           const struct mdsk_cuda_gemm_shape *s, uint32_t schemes)
 {
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -132,21 +132,21 @@ static int set_preferences(cublasLtMatmulPreference_t pref,
     };
     uint32_t alignment = (uint32_t)s->alignment;
     uint64_t workspace = WORKSPACE;
-    int err = prefer(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                     sizeof workspace);
+    int err = set_preference(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                             sizeof workspace);
 
     if (!err)
-        err = prefer(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-                     sizeof schemes);
+        err = set_preference(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                             sizeof schemes);
     for (int i = 0; !err && i < 4; i++)
-        err = prefer(pref, aligned[i], &alignment, sizeof alignment);
+        err = set_preference(pref, aligned[i], &alignment, sizeof alignment);
     return err;
 }
 
-/* Whether the algorithm leaves out the end of K.  Algorithm 66 does so on Hopper where
- * it splits K into a number of parts that does not divide it, in CUDA 12.6 Update 2 to
- * 13.4 (NVIDIA's issue 6580689).  Checked in every version: a library that has the fix
- * loses a candidate or two, for some shapes. */
+/* Whether the algorithm ignores the end of K, which is a bug.  Algorithm 66 does so on
+ * Hopper if it splits K into a number of parts that does not divide it, in CUDA 12.6
+ * Update 2 to 13.4 (NVIDIA's issue 6580689).  Checked in every version: a library that
+ * has the fix loses a candidate or two, for some shapes. */
 static int drops_tail(const cublasLtMatmulAlgo_t *algo, int64_t k)
 {
     const int32_t faulty = 66;
@@ -160,11 +160,11 @@ static int drops_tail(const cublasLtMatmulAlgo_t *algo, int64_t k)
     return id == faulty && splits > 1 && k % splits != 0;
 }
 
-static int suggest_with(struct mdsk_cuda_plan *p, uint32_t schemes)
+static int find_candidates_with(struct mdsk_cuda_gemm_plan *p, uint32_t schemes)
 {
     cublasLtMatmulHeuristicResult_t guess[SUGGESTIONS];
     cublasLtMatmulPreference_t pref;
-    int n = 0, err = rc(lt->cublasLtMatmulPreferenceCreate(&pref));
+    int n = 0, err = cublas_rc(lt->cublasLtMatmulPreferenceCreate(&pref));
 
     if (err)
         return err;
@@ -173,26 +173,27 @@ static int suggest_with(struct mdsk_cuda_plan *p, uint32_t schemes)
                                                    p->c, pref, SUGGESTIONS, guess,
                                                    &n) != CUBLAS_STATUS_SUCCESS)
         n = 0;
-    for (int i = 0; i < n && p->entrants < MDSK_CUDA_ENTRANTS; i++)
+    for (int i = 0; i < n && p->candidates < MDSK_CUDA_CANDIDATES; i++)
         if (!drops_tail(&guess[i].algo, p->shape.k))
-            p->entrant[p->entrants++] = guess[i].algo;
+            p->candidate[p->candidates++] = guess[i].algo;
     lt->cublasLtMatmulPreferenceDestroy(pref);
     return err;
 }
 
-/* The best guesses first; there may be none.  Parts of a sum are added in f32 and in
- * order.  If all guesses split K and leave out its end (256 x 768 weights over 131,080
- * rows, cuBLASLt 13.1), those that do not split it. */
-static int suggest(struct mdsk_cuda_plan *p)
+/* The candidates, best guess first; there may be none.  Partial sums are added in f32
+ * and in order.  If all candidates split K and ignore its end (256 x 768 weights over
+ * 131,080 rows, cuBLASLt 13.1), use candidates that do not split K. */
+static int find_candidates(struct mdsk_cuda_gemm_plan *p)
 {
-    int err = suggest_with(p, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    int err = find_candidates_with(p, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 
-    if (err || p->entrants > 0)
+    if (err || p->candidates > 0)
         return err;
-    return suggest_with(p, CUBLASLT_REDUCTION_SCHEME_NONE);
+    return find_candidates_with(p, CUBLASLT_REDUCTION_SCHEME_NONE);
 }
 
-static int aim(const struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o)
+static int set_pointers(const struct mdsk_cuda_gemm_plan *p,
+                        const struct mdsk_cuda_gemm_operands *o)
 {
     int err = 0;
 
@@ -205,55 +206,56 @@ static int aim(const struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *
     return err;
 }
 
-int mdsk_cuda_multiply(cudaStream_t stream, const struct mdsk_cuda_plan *p,
-                       const struct mdsk_cuda_operands *o)
+int mdsk_cuda_run_gemm_plan(cudaStream_t stream, const struct mdsk_cuda_gemm_plan *p,
+                            const struct mdsk_cuda_gemm_operands *o)
 {
     const float one = 1, zero = 0;
-    void *room = mdsk_cuda_scratch(stream, MDSK_CUDA_PRODUCT, WORKSPACE);
+    void *workspace = mdsk_cuda_scratch(stream, MDSK_CUDA_GEMM, WORKSPACE);
     int err;
 
-    if (!room)
+    if (!workspace)
         return -ENOMEM;
-    err = aim(p, o);
+    err = set_pointers(p, o);
     if (err)
         return err;
-    return rc(lt->cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
-                                 p->shape.add ? &one : &zero, o->c, p->c, o->c, p->c,
-                                 &p->algo, room, WORKSPACE, stream));
+    return cublas_rc(lt->cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
+                                        p->shape.add ? &one : &zero, o->c, p->c, o->c,
+                                        p->c, &p->algo, workspace, WORKSPACE, stream));
 }
 
 static int open_handle(void)
 {
     int err = handle ? 0 : mdsk_cuda_open();
 
-    return err || handle ? err : rc(lt->cublasLtCreate(&handle));
+    return err || handle ? err : cublas_rc(lt->cublasLtCreate(&handle));
 }
 
-int mdsk_cuda_describe(struct mdsk_cuda_plan *p, const struct mdsk_cuda_operands *o)
+int mdsk_cuda_init_gemm_plan(struct mdsk_cuda_gemm_plan *p,
+                             const struct mdsk_cuda_gemm_operands *o)
 {
     int err = open_handle();
 
     if (err)
         return err;
-    err = describe(p);
+    err = create_descriptors(p);
     if (!err)
-        err = aim(p, o);
+        err = set_pointers(p, o);
     if (!err)
-        err = suggest(p);
+        err = find_candidates(p);
     if (err)
-        forget(p);
-    p->usable = !err && p->entrants > 0;
+        destroy_descriptors(p);
+    p->usable = !err && p->candidates > 0;
     if (p->usable)
-        p->algo = p->entrant[0];
+        p->algo = p->candidate[0];
     return err;
 }
 
-struct mdsk_cuda_shape mdsk_cuda_shape_of(int64_t m, int64_t n, int64_t k,
-                                          enum mdsk_dtype in, enum mdsk_dtype out,
-                                          const struct mdsk_cuda_operands *o)
+struct mdsk_cuda_gemm_shape
+mdsk_cuda_gemm_shape_of(int64_t m, int64_t n, int64_t k, enum mdsk_dtype in,
+                        enum mdsk_dtype out, const struct mdsk_cuda_gemm_operands *o)
 {
     const void *addresses[] = {o->a, o->b, o->c, o->bias, o->aux};
-    struct mdsk_cuda_shape s;
+    struct mdsk_cuda_gemm_shape s;
 
     memset(&s, 0, sizeof s);
     s.m = m;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plain attention's steps, in f32 whatever is stored. */
-#include "kernels/cpu/plain.h"
+#include "kernels/cpu/unfused.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/attention.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/philox.h"
 
-static void *room(void *stream, int64_t bytes)
+static void *alloc_scratch(void *stream, int64_t bytes)
 {
     (void)stream;
     return mdsk_scratch(mdsk_ceil_div(bytes, (int64_t)sizeof(float)));
 }
 
-static int clear(void *stream, void *p, int64_t bytes)
+static int zero_bytes(void *stream, void *p, int64_t bytes)
 {
     (void)stream;
     memset(p, 0, (size_t)bytes);
     return 0;
 }
 
-static int pack(void *stream, const struct mdsk_plain_tokens *t, void *packed)
+static int pack_heads(void *stream, const struct mdsk_unfused_tokens *t, void *packed)
 {
     (void)stream;
 #pragma omp parallel for schedule(static)                                              \
@@ -39,7 +39,8 @@ static int pack(void *stream, const struct mdsk_plain_tokens *t, void *packed)
     return 0;
 }
 
-static int unpack(void *stream, const struct mdsk_plain_tokens *t, const float *packed)
+static int unpack_heads(void *stream, const struct mdsk_unfused_tokens *t,
+                        const float *packed)
 {
     (void)stream;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(t->n * t->D))
@@ -49,18 +50,18 @@ static int unpack(void *stream, const struct mdsk_plain_tokens *t, const float *
     return 0;
 }
 
-static int product(void *stream, const struct mdsk_plain_product *p)
+static int run_gemm(void *stream, const struct mdsk_unfused_gemm *p)
 {
     const struct mdsk_operand a = {p->a, p->flip_a ? p->m : p->k, p->flip_a};
     const struct mdsk_operand b = {p->b, p->flip_b ? p->k : p->n, p->flip_b};
 
     (void)stream;
-    return mdsk_product(p->m, p->n, p->k, &a, &b, p->c, p->n, p->add);
+    return mdsk_gemm(p->m, p->n, p->k, &a, &b, p->c, p->n, p->add);
 }
 
 /* What dropout multiplies the probabilities of query i by, into factor[n]. */
-static void factors(const struct mdsk_plain_block *x, int64_t i, int64_t n,
-                    float *factor)
+static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i, int64_t n,
+                            float *factor)
 {
     const struct mdsk_attention_shape *s = &x->shape;
     const struct mdsk_dropout_key *d = &s->dropout;
@@ -78,9 +79,9 @@ static void factors(const struct mdsk_plain_block *x, int64_t i, int64_t n,
     }
 }
 
-/* p [n] first holds dropout's factors, if there are any. */
-static void softmax_row(int64_t seen, int64_t n, float scale, int drops,
-                        const float *scores, float *p, float *lse)
+/* p [n] first holds dropout's dropout_factors, if there are any. */
+static void softmax_fwd_row(int64_t seen, int64_t n, float scale, int drops,
+                            const float *scores, float *p, float *lse)
 {
     float top = -INFINITY;
     double sum = 0;
@@ -99,8 +100,8 @@ static void softmax_row(int64_t seen, int64_t n, float scale, int drops,
     *lse = top + logf((float)sum);
 }
 
-static int softmax(void *stream, const struct mdsk_plain_block *x,
-                   const struct mdsk_plain_softmax *a)
+static int softmax_fwd_block(void *stream, const struct mdsk_unfused_block *x,
+                             const struct mdsk_unfused_softmax_fwd *a)
 {
     const int drops = x->shape.dropout.p > 0;
 
@@ -110,14 +111,14 @@ static int softmax(void *stream, const struct mdsk_plain_block *x,
         float *p = (float *)a->p + i * x->n;
 
         if (drops)
-            factors(x, i, mdsk_plain_seen(x, i), p);
-        softmax_row(mdsk_plain_seen(x, i), x->n, x->shape.scale, drops,
-                    a->scores + i * x->n, p, &a->lse[i]);
+            dropout_factors(x, i, mdsk_unfused_seen(x, i), p);
+        softmax_fwd_row(mdsk_unfused_seen(x, i), x->n, x->shape.scale, drops,
+                        a->scores + i * x->n, p, &a->lse[i]);
     }
     return 0;
 }
 
-static float dot(int64_t n, const float *x, const float *y)
+static float dot_product(int64_t n, const float *x, const float *y)
 {
     double sum = 0;
 
@@ -126,20 +127,20 @@ static float dot(int64_t n, const float *x, const float *y)
     return (float)sum;
 }
 
-/* Row i; p as in softmax_row. */
-static void slope_row(const struct mdsk_plain_block *x,
-                      const struct mdsk_plain_slopes *a, int64_t i)
+/* Row i; p as in softmax_fwd_row. */
+static void softmax_bwd_row(const struct mdsk_unfused_block *x,
+                            const struct mdsk_unfused_softmax_bwd *a, int64_t i)
 {
     const float *o = (const float *)a->o + i * a->width;
     const float *d_o = (const float *)a->d_o + i * a->width;
     const float *scores = a->scores + i * x->n, *d_p = a->d_p + i * x->n;
     float *p = (float *)a->p + i * x->n, *ds = (float *)a->ds + i * x->n;
     const int drops = x->shape.dropout.p > 0;
-    const float scale = x->shape.scale, delta = dot(a->width, o, d_o);
-    const int64_t seen = mdsk_plain_seen(x, i);
+    const float scale = x->shape.scale, delta = dot_product(a->width, o, d_o);
+    const int64_t seen = mdsk_unfused_seen(x, i);
 
     if (drops)
-        factors(x, i, seen, p);
+        dropout_factors(x, i, seen, p);
     for (int64_t j = 0; j < seen; j++) {
         float prob = expf(scores[j] * scale - a->lse[i]), f = drops ? p[j] : 1;
 
@@ -151,21 +152,22 @@ static void slope_row(const struct mdsk_plain_block *x,
     a->delta[i] = delta;
 }
 
-static int slopes(void *stream, const struct mdsk_plain_block *x,
-                  const struct mdsk_plain_slopes *a)
+static int softmax_bwd_block(void *stream, const struct mdsk_unfused_block *x,
+                             const struct mdsk_unfused_softmax_bwd *a)
 {
     (void)stream;
 #pragma omp parallel for schedule(dynamic) num_threads(mdsk_threads_for(x->m * x->n))
     for (int64_t i = 0; i < x->m; i++)
-        slope_row(x, a, i);
+        softmax_bwd_row(x, a, i);
     return 0;
 }
 
-const struct mdsk_plain_steps mdsk_plain_steps_cpu = {.wide = 1,
-                                                      .room = room,
-                                                      .clear = clear,
-                                                      .pack = pack,
-                                                      .unpack = unpack,
-                                                      .product = product,
-                                                      .softmax = softmax,
-                                                      .slopes = slopes};
+const struct mdsk_unfused_steps mdsk_unfused_steps_cpu = {
+    .wide = 1,
+    .scratch = alloc_scratch,
+    .zero = zero_bytes,
+    .pack = pack_heads,
+    .unpack = unpack_heads,
+    .gemm = run_gemm,
+    .softmax_fwd = softmax_fwd_block,
+    .softmax_bwd = softmax_bwd_block};

@@ -3,7 +3,7 @@
  * does the rest.  A block is read from memory anew for each block across from it, which
  * is nothing beside its BLOCK multiply-adds an element; the working memory is three
  * blocks, whatever the shapes. */
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/gemm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,20 +23,20 @@ static void widen_block(enum mdsk_dtype t, const void *x, int64_t ld, int64_t r,
 }
 
 /* Element (i .. i+m-1, j .. j+n-1) of a factor as f32. */
-static struct mdsk_operand part(enum mdsk_dtype t, const void *x, int64_t ld,
-                                int transposed, int64_t i, int64_t m, int64_t j,
-                                int64_t n, float *room)
+static struct mdsk_operand widen_operand(enum mdsk_dtype t, const void *x, int64_t ld,
+                                         int transposed, int64_t i, int64_t m,
+                                         int64_t j, int64_t n, float *scratch)
 {
     if (transposed)
-        widen_block(t, x, ld, j, n, i, m, room);
+        widen_block(t, x, ld, j, n, i, m, scratch);
     else
-        widen_block(t, x, ld, i, m, j, n, room);
-    return (struct mdsk_operand){room, transposed ? m : n, transposed};
+        widen_block(t, x, ld, i, m, j, n, scratch);
+    return (struct mdsk_operand){scratch, transposed ? m : n, transposed};
 }
 
 /* What the block at (i, j) starts from where C is not f32. */
-static void begin(const struct mdsk_half_product *p, int64_t j, int64_t m, int64_t n,
-                  float *c)
+static void load_bias(const struct mdsk_gemm_half *p, int64_t j, int64_t m, int64_t n,
+                      float *c)
 {
     if (!p->bias)
         return;
@@ -45,8 +45,8 @@ static void begin(const struct mdsk_half_product *p, int64_t j, int64_t m, int64
         memcpy(c + r * n, c, (size_t)n * sizeof *c);
 }
 
-static void end(const struct mdsk_half_product *p, int64_t i, int64_t j, int64_t m,
-                int64_t n, const float *c)
+static void store_block(const struct mdsk_gemm_half *p, int64_t i, int64_t j, int64_t m,
+                        int64_t n, const float *c)
 {
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(m *n))
     for (int64_t r = 0; r < m; r++)
@@ -54,40 +54,41 @@ static void end(const struct mdsk_half_product *p, int64_t i, int64_t j, int64_t
 }
 
 /* The block of C at (i, j). */
-static int block(const struct mdsk_half_product *p, int64_t i, int64_t j, float *room)
+static int multiply_block(const struct mdsk_gemm_half *p, int64_t i, int64_t j,
+                          float *scratch)
 {
     int64_t m = mdsk_min(BLOCK, p->m - i), n = mdsk_min(BLOCK, p->n - j);
-    float *a_room = room, *b_room = a_room + BLOCK * BLOCK;
+    float *a_room = scratch, *b_room = a_room + BLOCK * BLOCK;
     float *c = mdsk_fill(p->to, p->c, i * p->n + j, b_room + BLOCK * BLOCK);
     int64_t ldc = p->to == MDSK_F32 ? p->n : n;
 
     if (p->to != MDSK_F32)
-        begin(p, j, m, n, c);
+        load_bias(p, j, m, n, c);
     for (int64_t q = 0; q < p->k; q += BLOCK) {
         int64_t k = mdsk_min(BLOCK, p->k - q);
-        struct mdsk_operand a =
-            part(p->dtype, p->a.data, p->a.ld, p->a.transposed, i, m, q, k, a_room);
-        struct mdsk_operand b =
-            part(p->dtype, p->b.data, p->b.ld, p->b.transposed, q, k, j, n, b_room);
+        struct mdsk_operand a = widen_operand(p->dtype, p->a.data, p->a.ld,
+                                              p->a.transposed, i, m, q, k, a_room);
+        struct mdsk_operand b = widen_operand(p->dtype, p->b.data, p->b.ld,
+                                              p->b.transposed, q, k, j, n, b_room);
         int add = q > 0 || p->bias || p->add;
-        int err = mdsk_product(m, n, k, &a, &b, c, ldc, add);
+        int err = mdsk_gemm(m, n, k, &a, &b, c, ldc, add);
 
         if (err)
             return err;
     }
-    end(p, i, j, m, n, c);
+    store_block(p, i, j, m, n, c);
     return 0;
 }
 
-int mdsk_half_product(const struct mdsk_half_product *p)
+int mdsk_gemm_half(const struct mdsk_gemm_half *p)
 {
-    float *room = mdsk_scratch(3 * BLOCK * BLOCK);
+    float *scratch = mdsk_scratch(3 * BLOCK * BLOCK);
 
-    if (!room)
+    if (!scratch)
         return -ENOMEM;
     for (int64_t i = 0; i < p->m; i += BLOCK) {
         for (int64_t j = 0; j < p->n; j += BLOCK) {
-            int err = block(p, i, j, room);
+            int err = multiply_block(p, i, j, scratch);
 
             if (err)
                 return err;

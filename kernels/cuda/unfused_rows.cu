@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What plain attention does between its products: heads in and out of matrices; softmax
- * and its slope, a block of threads for each query. */
-#include "kernels/cuda/plain.h"
+/* Unfused attention between its GEMMs: packing and unpacking heads; softmax and its
+ * gradient, with a block of threads per query. */
+#include "kernels/cuda/unfused.h"
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/philox.h"
@@ -16,14 +16,14 @@ constexpr int threads = 256;
 /* ---- heads ---- */
 
 /* Of token i of t. */
-__host__ __device__ inline int64_t at(const struct mdsk_plain_tokens &t, int64_t i)
+__host__ __device__ inline int64_t at(const struct mdsk_unfused_tokens &t, int64_t i)
 {
     return t.b * t.heads.batch_stride + (t.first + i) * t.heads.token_stride +
            t.h * t.heads.head_stride;
 }
 
 template <class T> struct packing {
-    struct mdsk_plain_tokens t;
+    struct mdsk_unfused_tokens t;
     T *packed;
 
     template <int N> __device__ void run(int64_t row, int64_t d) const
@@ -36,7 +36,7 @@ template <class T> struct packing {
 };
 
 template <class T> struct unpacking {
-    struct mdsk_plain_tokens t;
+    struct mdsk_unfused_tokens t;
     const float *packed;
 
     template <int N> __device__ void run(int64_t row, int64_t d) const
@@ -51,12 +51,12 @@ template <class T> struct unpacking {
 
 /* A block of queries as its kernels need it. */
 struct rows {
-    struct mdsk_plain_block x;
+    struct mdsk_unfused_block x;
     uint32_t threshold; /* of dropout */
     float keep;         /* what survivors are scaled by */
 };
 
-struct rows rows_of(const struct mdsk_plain_block *x)
+struct rows rows_of(const struct mdsk_unfused_block *x)
 {
     float p = x->shape.dropout.p;
 
@@ -81,24 +81,24 @@ __device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
 /* Every thread gets the largest of the block's. */
 __device__ float block_max(float v)
 {
-    __shared__ float room[threads / 32];
+    __shared__ float scratch[threads / 32];
 
 #pragma unroll
     for (int other = 16; other > 0; other /= 2)
         v = fmaxf(v, __shfl_xor_sync(~0u, v, other));
     if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = v;
+        scratch[threadIdx.x / 32] = v;
     __syncthreads();
     for (int i = 0; i < threads / 32; i++)
-        v = fmaxf(v, room[i]);
+        v = fmaxf(v, scratch[i]);
     return v;
 }
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    softmax_kernel(struct rows r, struct mdsk_plain_softmax a)
+    softmax_kernel(struct rows r, struct mdsk_unfused_softmax_fwd a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_plain_seen(&r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_unfused_seen(&r.x, i);
     const float *scores = a.scores + i * n, scale = r.x.shape.scale;
     T *p = (T *)a.p + i * n;
     float top = -INFINITY, sum = 0;
@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(threads)
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    slopes_kernel(struct rows r, struct mdsk_plain_slopes a)
+    softmax_bwd_kernel(struct rows r, struct mdsk_unfused_softmax_bwd a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_plain_seen(&r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_unfused_seen(&r.x, i);
     const float *scores = a.scores + i * n, *d_p = a.d_p + i * n;
     const float scale = r.x.shape.scale, lse = a.lse[i];
     const T *o = (const T *)a.o + i * a.width, *d_o = (const T *)a.d_o + i * a.width;
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(threads)
 
 } // namespace
 
-extern "C" int mdsk_cuda_plain_pack(void *stream, const struct mdsk_plain_tokens *t,
-                                    void *packed)
+extern "C" int mdsk_cuda_unfused_pack(void *stream, const struct mdsk_unfused_tokens *t,
+                                      void *packed)
 {
     return with_storage(t->dtype, false, [&](auto type, auto width) {
         using T = decltype(type);
@@ -162,8 +162,9 @@ extern "C" int mdsk_cuda_plain_pack(void *stream, const struct mdsk_plain_tokens
     });
 }
 
-extern "C" int mdsk_cuda_plain_unpack(void *stream, const struct mdsk_plain_tokens *t,
-                                      const float *packed)
+extern "C" int mdsk_cuda_unfused_unpack(void *stream,
+                                        const struct mdsk_unfused_tokens *t,
+                                        const float *packed)
 {
     return with_storage(t->dtype, false, [&](auto type, auto width) {
         return each_row<width()>(stream, t->n, t->D,
@@ -171,8 +172,9 @@ extern "C" int mdsk_cuda_plain_unpack(void *stream, const struct mdsk_plain_toke
     });
 }
 
-extern "C" int mdsk_cuda_plain_softmax(void *stream, const struct mdsk_plain_block *x,
-                                       const struct mdsk_plain_softmax *a)
+extern "C" int mdsk_cuda_unfused_softmax_fwd(void *stream,
+                                             const struct mdsk_unfused_block *x,
+                                             const struct mdsk_unfused_softmax_fwd *a)
 {
     return with_storage(x->shape.dtype, false, [&](auto type, auto) {
         return launch(softmax_kernel<decltype(type)>, mdsk_cuda_blocks(x->m), threads,
@@ -180,11 +182,12 @@ extern "C" int mdsk_cuda_plain_softmax(void *stream, const struct mdsk_plain_blo
     });
 }
 
-extern "C" int mdsk_cuda_plain_slopes(void *stream, const struct mdsk_plain_block *x,
-                                      const struct mdsk_plain_slopes *a)
+extern "C" int mdsk_cuda_unfused_softmax_bwd(void *stream,
+                                             const struct mdsk_unfused_block *x,
+                                             const struct mdsk_unfused_softmax_bwd *a)
 {
     return with_storage(x->shape.dtype, false, [&](auto type, auto) {
-        return launch(slopes_kernel<decltype(type)>, mdsk_cuda_blocks(x->m), threads,
-                      stream, rows_of(x), *a);
+        return launch(softmax_bwd_kernel<decltype(type)>, mdsk_cuda_blocks(x->m),
+                      threads, stream, rows_of(x), *a);
     });
 }
