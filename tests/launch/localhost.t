@@ -154,6 +154,9 @@ test_expect_success 'slots of a list of nodes are ranks, and need no launcher th
     grep -e " -n 4 --ppn 2 --hosts a,b " line &&
     mds_launch --machine polaris --hostfile nodes --ranks-per-node 4 --print >line &&
     grep -e " -n 8 --ppn 4 --hosts a,b " line &&
+    printf "a\na\na\nb\nb\n" >uneven && # mpiprocs of PBS: all get as many ranks as the least
+    PBS_JOBID=1 PBS_NODEFILE=$PWD/uneven mds_launch --machine polaris --print >line 2>err &&
+    grep -e " -n 4 --ppn 2 --hosts a,b " line && grep "nodes have 2 to 3 slots, and all get 2 ranks" err &&
     unset MODEL_SIZE_KEY
 '
 test_expect_success 'cores near GPUs: shown, and in the line of a machine that asks for it' '
