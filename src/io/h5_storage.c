@@ -11,8 +11,9 @@ static enum mds_rc refuse_external_storage(const struct mds_h5 *f, const char *n
 {
     return mds_fail(MDS_EUSER,
                     "%s: %s keeps its values in other files (%s), and what is missing "
-                    "there would read as zeros: copy them into one file",
-                    f->shown, name, kind);
+                    "there would read as zeros: see that all of them are there, and "
+                    "copy them into one file by h5repack -l %s:CHUNK=65536 %s NEW.h5",
+                    f->shown, name, kind, name + 1, f->shown);
 }
 
 static enum mds_rc check_chunk(const struct mds_h5 *f, hid_t dcpl, const char *name,

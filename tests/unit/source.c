@@ -109,6 +109,8 @@ static void test_values_elsewhere(void **state)
     (void)state;
     assert_fails(open_wrong((struct wrong){.virtual = 1}, &s), MDS_EUSER,
                  "w.h5: /tokens keeps its values in other files (a virtual data set)");
+    assert_fails(open_wrong((struct wrong){.virtual = 1}, &s), MDS_EUSER,
+                 "h5repack -l tokens:CHUNK=65536 w.h5 NEW.h5");
     assert_fails(open_wrong((struct wrong){.external = 1}, &s), MDS_EUSER,
                  "w.h5: /tokens keeps its values in other files (external storage)");
     assert_fails(open_wrong((struct wrong){.length = INT64_C(1) << 50}, &s), MDS_EUSER,
