@@ -7,7 +7,7 @@
 static const char *site_file = "";
 static int site_line;
 
-void mds_comm_at(const char *file, int line)
+void mds_comm_set_call_site(const char *file, int line)
 {
     site_file = file;
     site_line = line;
@@ -46,7 +46,7 @@ static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *
     }
 }
 
-static void charge(struct mds_comm *c, const struct mds_comm_call *call)
+static void count_call(struct mds_comm *c, const struct mds_comm_call *call)
 {
     struct mds_comm_count *n = &c->stats.of[call->kind];
 
@@ -62,7 +62,7 @@ int mds_comm_is_direct(const struct mds_comm *c, const void *p)
     return c->direct && mds_dev_owns(c->dev, p);
 }
 
-enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call)
+enum mds_rc mds_comm_begin_call(struct mds_comm *c, int ok, struct mds_comm_call *call)
 {
     int message = call->kind == MDS_COMM_SEND || call->kind == MDS_COMM_RECV;
 
@@ -76,7 +76,7 @@ enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *cal
     if (c->peers.size == 1)
         return MDS_OK;
     call->wire_bytes = wire_bytes(c, call);
-    charge(c, call);
+    count_call(c, call);
     call->number = message ? 0 : ++c->number;
     if (c->mpi)
         mds_watch_entered(c->peers.tag, call);

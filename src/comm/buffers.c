@@ -31,14 +31,14 @@ static const int64_t net_bytes = INT64_C(5) * FLAT;
 /* Streams, events, a memory pool: of each communicator, measured (lanes of a ring). */
 static const int64_t handle_bytes = INT64_C(4) * FLAT;
 
-static int64_t communicator(int channels)
+static int64_t communicator_bytes(int channels)
 {
     return handle_bytes + INT64_C(2) * FLAT + INT64_C(3) * FLAT * channels;
 }
 
 /* Once around the ring.  Of the `here` members that share a node one sends out of it,
  * and another receives: each channel chooses others. */
-static int64_t around(int size, int here, int channels)
+static int64_t ring_bytes(int size, int here, int channels)
 {
     int64_t bytes = send_bytes + recv_bytes;
 
@@ -47,7 +47,7 @@ static int64_t around(int size, int here, int channels)
     return channels * bytes;
 }
 
-static int64_t to_peers(int size, int here, int channels, int peer_channels)
+static int64_t peer_bytes(int size, int here, int channels, int peer_channels)
 {
     const int64_t shared = 16 * (INT64_C(128) << 10);
 
@@ -59,12 +59,13 @@ static int64_t to_peers(int size, int here, int channels, int peer_channels)
 
 /* A line out and a line in, each a communicator of two ranks that uses one direction.
  */
-static int64_t lane(void)
+static int64_t lane_bytes(void)
 {
-    return 2 * communicator(LANE_CHANNELS) + LANE_CHANNELS * (send_bytes + recv_bytes);
+    return 2 * communicator_bytes(LANE_CHANNELS) +
+           LANE_CHANNELS * (send_bytes + recv_bytes);
 }
 
-static int64_t calls(const struct mds_comm *c, enum mds_comm_kind kind)
+static int64_t count_calls(const struct mds_comm *c, enum mds_comm_kind kind)
 {
     return c->stats.of[kind].calls;
 }
@@ -73,21 +74,21 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
                             struct mds_comm_channels n)
 {
     int most = n.peer > n.ring ? n.peer : n.ring;
-    int64_t bytes, sums = calls(c, MDS_COMM_ALL_REDUCE);
+    int64_t bytes, sums = count_calls(c, MDS_COMM_ALL_REDUCE);
 
     if (c->peers.size == 1)
         return 0;
-    bytes = c->lanes * lane();
+    bytes = c->lanes * lane_bytes();
     if (!c->collects)
         return bytes;
-    bytes += communicator(most);
-    if (sums + calls(c, MDS_COMM_REDUCE_SCATTER) + calls(c, MDS_COMM_ALL_GATHER) +
-            calls(c, MDS_COMM_BROADCAST) >
+    bytes += communicator_bytes(most);
+    if (sums + count_calls(c, MDS_COMM_REDUCE_SCATTER) +
+            count_calls(c, MDS_COMM_ALL_GATHER) + count_calls(c, MDS_COMM_BROADCAST) >
         0)
-        bytes += around(c->peers.size, here, n.ring);
+        bytes += ring_bytes(c->peers.size, here, n.ring);
     if (sums > 0)
-        bytes += around(c->peers.size, here, n.ring);
-    if (calls(c, MDS_COMM_ALL_TO_ALL) > 0)
-        bytes += to_peers(c->peers.size, here, most, n.peer);
+        bytes += ring_bytes(c->peers.size, here, n.ring);
+    if (count_calls(c, MDS_COMM_ALL_TO_ALL) > 0)
+        bytes += peer_bytes(c->peers.size, here, most, n.peer);
     return bytes;
 }

@@ -22,13 +22,13 @@ void mds_comm_set_check(int check)
 }
 
 /* Two lines may make the same call, in the branches of an if. */
-static int same(const struct mds_comm_call *a, const struct mds_comm_call *b)
+static int same_call(const struct mds_comm_call *a, const struct mds_comm_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
            a->peer == b->peer && a->count == b->count;
 }
 
-static void put(const struct mds_comm_print *p, char *text, int size)
+static void format_call(const struct mds_comm_print *p, char *text, int size)
 {
     struct mds_comm_call call = p->call;
 
@@ -37,17 +37,17 @@ static void put(const struct mds_comm_print *p, char *text, int size)
     mds_watch_call_text(&call, text, size);
 }
 
-static enum mds_rc compare(struct mds_comm *c, const struct mds_comm_call *call)
+static enum mds_rc compare_calls(struct mds_comm *c, const struct mds_comm_call *call)
 {
     const struct mds_comm_print *first = &c->print[0], *p = first;
     char ours[256], theirs[256];
 
-    while (p < first + c->peers.size && same(&p->call, &first->call))
+    while (p < first + c->peers.size && same_call(&p->call, &first->call))
         p++;
     if (p == first + c->peers.size)
         return MDS_OK;
-    put(first, ours, sizeof ours);
-    put(p, theirs, sizeof theirs);
+    format_call(first, ours, sizeof ours);
+    format_call(p, theirs, sizeof theirs);
     c->peers.broken = MDS_EBUG;
     return mds_fail(MDS_EBUG,
                     "%s: collective %lld is not the same on all ranks: rank %d: %s; "
@@ -81,5 +81,5 @@ enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
                              bytes));
     }
     MDS_TRY(mds_comm_block(c, call, NULL));
-    return compare(c, call);
+    return compare_calls(c, call);
 }

@@ -9,18 +9,19 @@
 enum { SLOT = 0, TAG = 0 };
 
 /* Begin a collective that is complete before its function returns. */
-static enum mds_rc begin(struct mds_comm *c, int ok, const struct mds_comm_call *call)
+static enum mds_rc begin_blocking(struct mds_comm *c, int ok,
+                                  const struct mds_comm_call *call)
 {
     c->call = *call;
-    return mds_comm_enter(c, ok, &c->call);
+    return mds_comm_begin_call(c, ok, &c->call);
 }
 
-static enum mds_rc block(struct mds_comm *c)
+static enum mds_rc wait_blocking(struct mds_comm *c)
 {
     return mds_comm_block(c, &c->call, NULL);
 }
 
-static enum mds_rc end(struct mds_comm *c)
+static enum mds_rc end_blocking(struct mds_comm *c)
 {
     if (c->mpi)
         mds_watch_done(c->peers.tag, &c->call);
@@ -30,7 +31,7 @@ static enum mds_rc end(struct mds_comm *c)
 /* Every rank's n doubles to every rank: c->f64[i, n] becomes rank (me + i) % size's,
  * with what this rank had in row 0.  The rows held double with each step. Source:
  * Bruck, Ho, Kipnis, Upfal, Weathersby 1997, doi:10.1109/71.642949. */
-static enum mds_rc spread_f64(struct mds_comm *c, int n)
+static enum mds_rc all_gather_f64(struct mds_comm *c, int n)
 {
     for (int held = 1; held < c->peers.size; held *= 2) {
         int rows = held < c->peers.size - held ? held : c->peers.size - held;
@@ -41,13 +42,13 @@ static enum mds_rc spread_f64(struct mds_comm *c, int n)
         MDS_TRY(
             mds_mpi_recv(c->mpi, SLOT, TAG, from, c->f64 + (size_t)held * n, bytes));
         MDS_TRY(mds_mpi_send(c->mpi, SLOT, TAG, to, c->f64, bytes));
-        MDS_TRY(block(c));
+        MDS_TRY(wait_blocking(c));
     }
     return MDS_OK;
 }
 
 /* Of a and b the sum, or the larger one, or the one that is NaN. */
-static double fold(double a, double b, enum mds_comm_op op)
+static double combine(double a, double b, enum mds_comm_op op)
 {
     if (op == MDS_COMM_SUM)
         return a + b;
@@ -58,13 +59,13 @@ static enum mds_rc reduce_f64(struct mds_comm *c, double *buf, int n,
                               enum mds_comm_op op)
 {
     memcpy(c->f64, buf, (size_t)n * sizeof *buf);
-    MDS_TRY(spread_f64(c, n));
+    MDS_TRY(all_gather_f64(c, n));
     for (int r = 0; r < c->peers.size; r++) {
         const double *x =
             c->f64 + (size_t)((r + c->peers.size - c->peers.rank) % c->peers.size) * n;
 
         for (int i = 0; i < n; i++)
-            buf[i] = r == 0 ? x[i] : fold(buf[i], x[i], op);
+            buf[i] = r == 0 ? x[i] : combine(buf[i], x[i], op);
     }
     return MDS_OK;
 }
@@ -75,10 +76,10 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
     const struct mds_comm_call call = {
         .kind = MDS_COMM_F64, .dtype = MDSK_F64, .op = op, .peer = -1, .count = n};
 
-    MDS_TRY(begin(c, n >= 0 && (n == 0 || buf), &call));
+    MDS_TRY(begin_blocking(c, n >= 0 && (n == 0 || buf), &call));
     for (int i = 0; c->mpi && i < n; i += MDS_COMM_BATCH)
         MDS_TRY(reduce_f64(c, buf + i, (int)mds_min(n - i, MDS_COMM_BATCH), op));
-    return end(c);
+    return end_blocking(c);
 }
 
 enum mds_rc mds_comm_barrier(struct mds_comm *c)
@@ -86,15 +87,16 @@ enum mds_rc mds_comm_barrier(struct mds_comm *c)
     const struct mds_comm_call call = {
         .kind = MDS_COMM_BARRIER, .dtype = -1, .op = -1, .peer = -1};
 
-    MDS_TRY(begin(c, 1, &call));
+    MDS_TRY(begin_blocking(c, 1, &call));
     if (c->mpi)
-        MDS_TRY(spread_f64(c, 1));
-    return end(c);
+        MDS_TRY(all_gather_f64(c, 1));
+    return end_blocking(c);
 }
 
 /* Down a binomial tree, counted from the root: whoever has the data at step `reach`
  * hands them to the rank `reach` further on. */
-static enum mds_rc pass_down(struct mds_comm *c, void *buf, int64_t bytes, int root)
+static enum mds_rc broadcast_down_tree(struct mds_comm *c, void *buf, int64_t bytes,
+                                       int root)
 {
     int me = (c->peers.rank + c->peers.size - root) % c->peers.size, reach = 1;
 
@@ -103,13 +105,13 @@ static enum mds_rc pass_down(struct mds_comm *c, void *buf, int64_t bytes, int r
     if (me != 0) {
         MDS_TRY(mds_mpi_recv(c->mpi, SLOT, TAG, (me - reach + root) % c->peers.size,
                              buf, bytes));
-        MDS_TRY(block(c));
+        MDS_TRY(wait_blocking(c));
     }
     for (reach /= 2; reach > 0; reach /= 2)
         if (me + reach < c->peers.size)
             MDS_TRY(mds_mpi_send(c->mpi, SLOT, TAG, (me + reach + root) % c->peers.size,
                                  buf, bytes));
-    return block(c);
+    return wait_blocking(c);
 }
 
 enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int root)
@@ -122,12 +124,13 @@ enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int
     int ok = bytes >= 0 && (bytes == 0 || buf) && root >= 0 && root < c->peers.size;
     int64_t part = mds_comm_segment() * (int64_t)sizeof(float), ticket;
 
-    MDS_TRY(begin(c, ok, &call));
+    MDS_TRY(begin_blocking(c, ok, &call));
     if (bytes > 0 && mds_comm_is_direct(c, buf)) {
         MDS_TRY(c->direct->ops->broadcast(c->direct, &c->call, buf, &ticket));
         return c->direct->ops->wait(c->direct, ticket);
     }
     for (int64_t at = 0; c->mpi && at < bytes; at += part)
-        MDS_TRY(pass_down(c, (char *)buf + at, mds_min(part, bytes - at), root));
-    return end(c);
+        MDS_TRY(
+            broadcast_down_tree(c, (char *)buf + at, mds_min(part, bytes - at), root));
+    return end_blocking(c);
 }

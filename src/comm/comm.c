@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum mds_rc create(int rank, int n, const char *tag, struct mds_comm **out)
+static enum mds_rc create_group(int rank, int n, const char *tag, struct mds_comm **out)
 {
     struct mds_comm *c;
 
@@ -25,7 +25,7 @@ static enum mds_rc create(int rank, int n, const char *tag, struct mds_comm **ou
     c->peers.rank = rank;
     c->peers.size = n;
     snprintf(c->peers.tag, sizeof c->peers.tag, "%s", tag);
-    mds_comm_enlist(c);
+    mds_comm_register(c);
     *out = c;
     return MDS_OK;
 }
@@ -33,7 +33,7 @@ static enum mds_rc create(int rank, int n, const char *tag, struct mds_comm **ou
 /* A group without a transport: what one rank of any grid would send, on one machine. */
 enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag, struct mds_comm **out)
 {
-    MDS_TRY(create(rank, n, tag, out));
+    MDS_TRY(create_group(rank, n, tag, out));
     (*out)->dry = 1;
     return MDS_OK;
 }
@@ -65,7 +65,7 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
 
     if (rank < 0)
         return mds_fail(MDS_EBUG, "%s: this rank is not one of the group's %d", tag, n);
-    MDS_TRY(create(rank, n, tag, &c));
+    MDS_TRY(create_group(rank, n, tag, &c));
     rc = open_transports(c, ranks, dev);
     if (rc) {
         mds_comm_destroy(c);
@@ -85,7 +85,7 @@ void mds_comm_destroy(struct mds_comm *c)
 {
     if (!c)
         return;
-    mds_comm_delist(c);
+    mds_comm_unregister(c);
     if (c->direct)
         c->direct->ops->close(c->direct);
     if (c->mpi)
@@ -110,7 +110,7 @@ enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
         return MDS_OK;
     if (c->peers.rank == 0)
         MDS_TRY(c->direct->ops->name(c->direct, &id));
-    mds_comm_at(__FILE__, __LINE__);
+    mds_comm_set_call_site(__FILE__, __LINE__);
     MDS_TRY(mds_comm_broadcast(c, &id, sizeof id, 0));
     c->stats = before;
     return c->direct->ops->join(c->direct, &id, &c->call);
@@ -147,7 +147,7 @@ static enum mds_rc join_pair(struct mds_comm *c, enum mds_comm_kind kind, int pe
  * common, so that all get on. */
 enum { TURNS = 3 };
 
-static int turn_of(const struct mds_comm *c, int e)
+static int join_turn(const struct mds_comm *c, int e)
 {
     return e == c->peers.size - 1 && c->peers.size % 2 ? 2 : e % 2;
 }
@@ -156,8 +156,8 @@ enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
 {
     int to = (c->peers.rank + step + c->peers.size) % c->peers.size;
     int from = (c->peers.rank - step + c->peers.size) % c->peers.size;
-    int out_turn = turn_of(c, step > 0 ? c->peers.rank : to);
-    int in_turn = turn_of(c, step > 0 ? from : c->peers.rank);
+    int out_turn = join_turn(c, step > 0 ? c->peers.rank : to);
+    int in_turn = join_turn(c, step > 0 ? from : c->peers.rank);
 
     if (step != 1 && step != -1)
         return mds_fail(MDS_EBUG, "%s: a lane of step %d, tag %d", c->peers.tag, step,

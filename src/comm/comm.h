@@ -7,11 +7,11 @@
  * Sums are made in rank order: the result has the same bits on every rank, in every
  * run, with any MPI and any order of arrival.
  *
- * Everything that blocks fails with MDS_ECOMM once a peer has been silent for longer
- * than the limit (mds_comm_set_timeout_s).  After a failure the group is of no more use
- * than to be destroyed: its members no longer agree on what came last.
+ * Every blocking call fails with MDS_ECOMM once a peer has been silent for longer than
+ * the timeout (mds_comm_set_timeout_s).  After a failure the group can only be
+ * destroyed: its members no longer agree on which call came last.
  *
- * What is said when ranks fall out:
+ * What is logged when a rank is lost:
  *
  * - A rank hangs, or calls nothing any more: whoever reaches the limit tells all ranks
  *   of the run.  Each that waits then logs what for, since when, and what it completed
@@ -25,8 +25,8 @@
  *   rank that was just reading the dead one's memory: that has a line of its own.)
  * Launchers that begin with SIGTERM (Open MPI's, srun) let ranks that wait write what
  * for, at most 64 of them; a program that catches SIGTERM itself
- * (--exit-signal-handler) does not.
- * - Members make different calls: with mds_comm_set_check, both calls and where they
+ * (--exit-signal-handler) does not. - Members make different calls: with
+ * mds_comm_set_check, both calls and where they
  *   are in the source.  Without it, wrong results or the first of these cases. */
 #ifndef MDS_COMM_COMM_H
 #define MDS_COMM_COMM_H
@@ -65,14 +65,14 @@ struct mds_dev;
 enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
                                  struct mds_dev *dev, struct mds_comm **out);
 
-/* What carries device memory takes some 200 MiB of a GPU for each group, whether it is
- * used or not, so it is made where it is needed.  Both are collective, and nothing to
- * do for groups without a device.
+/* An NCCL communicator takes some 200 MiB of GPU memory per group even if it is not
+ * used, so these are only created on request.  Both calls are collective, and do
+ * nothing for groups without a device.
  *
  * collectives: once before the first call with addresses of the device; again is fine.
  *
- * lane: messages travel on lanes, each independent of all others: this makes those of
- * a tag from every rank to the one `step` further on, +1 or -1, around the group. */
+ * lane: messages travel on lanes, each independent of all others: this makes those of a
+ * tag from every rank to the one `step` further on, +1 or -1, around the group. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c);
 enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step);
 
@@ -116,8 +116,8 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
 /* The name it was given. */
 const char *mds_comm_tag(const struct mds_comm *c);
 
-/* One collective in flight.  The caller embeds it, zero-initialised, and leaves its
- * address and contents alone until it is done; then it may be started again. */
+/* Handle of a collective in flight.  The caller embeds it, zero-initialised, and
+ * neither moves nor changes it until it is done; then it may be used again. */
 struct mds_comm_req {
     struct mds_comm *comm; /* borrowed; NULL: idle */
     struct mds_comm_req *next;
@@ -208,7 +208,7 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
 /* buf[bytes] of rank `root` reaches all.  Blocking. */
 enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int root);
 
-/* Nobody leaves before everybody has come. */
+/* Returns after every member has called it. */
 enum mds_rc mds_comm_barrier(struct mds_comm *c);
 
 enum { MDS_COMM_P2P_TAGS = 1 << 13 };
@@ -255,10 +255,10 @@ void mds_comm_set_segment(int64_t floats);
  * a start then waits for the other members, too. */
 void mds_comm_set_check(int on);
 
-/* Have the profile of dev (device/profile.h) tell how long calls take and are waited
- * for, by enum mds_comm_kind; NULL: nobody wants to know, as until called. */
+/* Record in the profile of dev (device/profile.h) how long calls take and how long they
+ * are waited for, by enum mds_comm_kind; NULL (the default): do not. */
 void mds_comm_set_profile(struct mds_dev *dev);
 
-#include "comm/site.h"
+#include "comm/call_site.h"
 
 #endif

@@ -50,8 +50,8 @@ int64_t mds_comm_segment(void);
 /* ---- waiting (wait.c) ---- */
 
 /* Of the live groups, all of which move on whenever one is waited for. */
-void mds_comm_enlist(struct mds_comm *c);
-void mds_comm_delist(struct mds_comm *c);
+void mds_comm_register(struct mds_comm *c);
+void mds_comm_unregister(struct mds_comm *c);
 enum mds_rc mds_comm_progress(void);
 
 /* The failure of every call but the first that failed. */
@@ -70,7 +70,7 @@ enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
 
 /* The beginning of every call, of which the caller filled in what it asks for: count
  * it, number it, note its place, check it. */
-enum mds_rc mds_comm_enter(struct mds_comm *c, int ok, struct mds_comm_call *call);
+enum mds_rc mds_comm_begin_call(struct mds_comm *c, int ok, struct mds_comm_call *call);
 
 /* Whether p is memory of the device for which the group has a transport of its own. */
 int mds_comm_is_direct(const struct mds_comm *c, const void *p);

@@ -11,7 +11,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/p2p.c \
   src/comm/reduce.c \
   src/comm/request.c \
-  src/comm/site.h \
+  src/comm/call_site.h \
   src/comm/slices.c \
   src/comm/wait.c
 

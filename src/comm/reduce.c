@@ -7,15 +7,15 @@
 
 enum { BLOCK = 1024 }; /* floats: stays in the first-level cache for all ranks */
 
-static void add_to(float *restrict acc, const float *restrict x, int64_t len)
+static void add_f32(float *restrict acc, const float *restrict x, int64_t len)
 {
     for (int64_t i = 0; i < len; i++)
         acc[i] += x[i];
 }
 
 /* len numbers of x from the at-th on, in f32: there, or in block. */
-static const float *widen(const void *x, int64_t at, int64_t len, enum mdsk_dtype dtype,
-                          float *block)
+static const float *widen_to_f32(const void *x, int64_t at, int64_t len,
+                                 enum mdsk_dtype dtype, float *block)
 {
     const uint16_t *half = (const uint16_t *)x + at;
 
@@ -30,8 +30,8 @@ static const float *widen(const void *x, int64_t at, int64_t len, enum mdsk_dtyp
     return block;
 }
 
-static void narrow(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
-                   const float *acc)
+static void round_to_16_bits(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
+                             const float *acc)
 {
     uint16_t *half = (uint16_t *)out + at;
 
@@ -45,7 +45,7 @@ static void narrow(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
             half[i] = mdsk_f32_to_f16(acc[i]);
 }
 
-static const void *numbers_of(const struct mds_comm_sum *s, int rank)
+static const void *numbers_of_rank(const struct mds_comm_sum *s, int rank)
 {
     int64_t row = rank < s->me ? rank : rank - 1;
 
@@ -63,13 +63,14 @@ void mds_comm_reduce(const struct mds_comm_sum *s)
         int64_t part = mds_min(s->len - at, BLOCK);
 
         for (int r = 0; r < s->n; r++) {
-            const float *x = widen(numbers_of(s, r), at, part, s->dtype, wide);
+            const float *x =
+                widen_to_f32(numbers_of_rank(s, r), at, part, s->dtype, wide);
 
             if (r == 0)
                 memcpy(acc, x, (size_t)part * sizeof *acc);
             else
-                add_to(acc, x, part);
+                add_f32(acc, x, part);
         }
-        narrow(s->out, at, part, s->dtype, acc);
+        round_to_16_bits(s->out, at, part, s->dtype, acc);
     }
 }

@@ -26,32 +26,32 @@ int64_t mds_comm_segment(void)
 enum { QUEUED = 0 }; /* a request without a slot yet is in no stage */
 
 /* The peer this rank turns to i-th: each rank begins with another one. */
-static int peer(const struct mds_comm *c, int i)
+static int nth_peer(const struct mds_comm *c, int i)
 {
     return (c->peers.rank + i) % c->peers.size;
 }
 
 /* What moves of rank p's slice in this step: how many elements, and the first byte. */
-static int64_t part(const struct mds_comm_req *r, int p)
+static int64_t step_elements(const struct mds_comm_req *r, int p)
 {
     int64_t n = mds_min(r->chunk, r->count - p * r->chunk) - r->at;
 
     return n < 0 ? 0 : mds_min(n, r->step);
 }
 
-static int64_t offset(const struct mds_comm_req *r, int p)
+static int64_t step_offset(const struct mds_comm_req *r, int p)
 {
     return (p * r->chunk + r->at) * r->elem_bytes;
 }
 
-static int64_t stride(const struct mds_comm_req *r)
+static int64_t work_stride(const struct mds_comm_req *r)
 {
     return mds_min(mds_min(r->chunk, r->count), r->step);
 }
 
 /* A message of n elements each way; none has no message. */
-static enum mds_rc post(struct mds_comm_req *r, int p, const char *out, int64_t out_n,
-                        char *in, int64_t in_n)
+static enum mds_rc post_exchange(struct mds_comm_req *r, int p, const char *out,
+                                 int64_t out_n, char *in, int64_t in_n)
 {
     struct mds_comm *c = r->comm;
 
@@ -65,16 +65,19 @@ static enum mds_rc post(struct mds_comm_req *r, int p, const char *out, int64_t 
 static enum mds_rc post_stage(struct mds_comm_req *r, int p)
 {
     int me = r->comm->peers.rank;
-    int64_t own = part(r, me), theirs = part(r, p);
-    int64_t row = (p < me ? p : p - 1) * stride(r) * r->elem_bytes;
+    int64_t own = step_elements(r, me), theirs = step_elements(r, p);
+    int64_t row = (p < me ? p : p - 1) * work_stride(r) * r->elem_bytes;
 
     switch (r->stage) {
     case MDS_COMM_REDUCING:
-        return post(r, p, r->in + offset(r, p), theirs, r->work + row, own);
+        return post_exchange(r, p, r->in + step_offset(r, p), theirs, r->work + row,
+                             own);
     case MDS_COMM_GATHERING:
-        return post(r, p, r->out + offset(r, me), own, r->out + offset(r, p), theirs);
+        return post_exchange(r, p, r->out + step_offset(r, me), own,
+                             r->out + step_offset(r, p), theirs);
     default:
-        return post(r, p, r->in + offset(r, p), theirs, r->out + offset(r, p), theirs);
+        return post_exchange(r, p, r->in + step_offset(r, p), theirs,
+                             r->out + step_offset(r, p), theirs);
     }
 }
 
@@ -82,7 +85,7 @@ static enum mds_rc begin_stage(struct mds_comm_req *r, int stage)
 {
     r->stage = stage;
     for (int i = 1; i < r->comm->peers.size; i++)
-        MDS_TRY(post_stage(r, peer(r->comm, i)));
+        MDS_TRY(post_stage(r, nth_peer(r->comm, i)));
     return MDS_OK;
 }
 
@@ -92,23 +95,23 @@ static enum mds_rc begin_step(struct mds_comm_req *r)
     return begin_stage(r, r->stages & -r->stages);
 }
 
-static void sum_up(struct mds_comm_req *r)
+static void reduce_step(struct mds_comm_req *r)
 {
     const struct mds_comm *c = r->comm;
 
     mds_comm_reduce(&(struct mds_comm_sum){
         .out = r->sum + r->at * r->elem_bytes,
-        .own = r->in + offset(r, c->peers.rank),
+        .own = r->in + step_offset(r, c->peers.rank),
         .others = r->work,
-        .stride = stride(r),
-        .len = part(r, c->peers.rank),
+        .stride = work_stride(r),
+        .len = step_elements(r, c->peers.rank),
         .me = c->peers.rank,
         .n = c->peers.size,
         .dtype = (enum mdsk_dtype)r->call.dtype,
     });
 }
 
-static enum mds_rc take_slot(struct mds_comm_req *r)
+static enum mds_rc assign_slot(struct mds_comm_req *r)
 {
     struct mds_comm *c = r->comm;
 
@@ -121,7 +124,7 @@ static enum mds_rc take_slot(struct mds_comm_req *r)
     return MDS_OK;
 }
 
-static void finish(struct mds_comm_req *r)
+static void finish_request(struct mds_comm_req *r)
 {
     r->comm->busy &= ~(1u << r->slot);
     mds_watch_done(r->comm->peers.tag, &r->call);
@@ -129,26 +132,26 @@ static void finish(struct mds_comm_req *r)
 }
 
 /* Into the next stage, if the messages of this one have all arrived. */
-static enum mds_rc step(struct mds_comm_req *r, int *moved)
+static enum mds_rc advance_request(struct mds_comm_req *r, int *moved)
 {
     struct mds_comm *c = r->comm;
     int finished, left;
 
     if (r->stage == QUEUED)
-        return take_slot(r);
+        return assign_slot(r);
     MDS_TRY(mds_mpi_test(c->mpi, r->slot, &finished, &left));
     *moved += finished;
     if (left > 0)
         return MDS_OK;
     if (r->stage == MDS_COMM_REDUCING) {
-        sum_up(r);
+        reduce_step(r);
         if (r->stages & MDS_COMM_GATHERING)
             return begin_stage(r, MDS_COMM_GATHERING);
     }
     r->at += r->step;
     if (r->at < mds_min(r->chunk, r->count))
         return begin_step(r);
-    finish(r);
+    finish_request(r);
     return MDS_OK;
 }
 
@@ -161,7 +164,7 @@ static enum mds_rc advance_requests(struct mds_comm *c, int *moved)
     while (*p) {
         struct mds_comm_req *r = *p;
 
-        MDS_TRY(step(r, moved));
+        MDS_TRY(advance_request(r, moved));
         if (r->comm)
             p = &r->next;
         else
@@ -188,7 +191,7 @@ void mds_comm_add_request(struct mds_comm *c, struct mds_comm_req *r)
 /* ---- messages ---- */
 
 /* Pieces are long, so that the network rather than this program moves most of it. */
-static int64_t most_of_a_piece(void)
+static int64_t max_piece_bytes(void)
 {
     const int64_t segments = 64, limit = 1 << 30; /* MPI counts bytes in an int */
     int64_t bytes = segment * (int64_t)sizeof(float) * segments;
@@ -198,7 +201,7 @@ static int64_t most_of_a_piece(void)
 
 /* Whether an earlier message that has the same name still has pieces to post: those of
  * the later one would be taken for them. */
-static int is_behind(const struct mds_comm_p2p *m)
+static int must_wait_for_earlier(const struct mds_comm_p2p *m)
 {
     const struct mds_comm_call *a = &m->call;
 
@@ -211,16 +214,16 @@ static int is_behind(const struct mds_comm_p2p *m)
 
 static enum mds_rc start_piece(struct mds_comm_p2p *m)
 {
-    int64_t left = m->bytes - m->at, most = most_of_a_piece();
+    int64_t left = m->bytes - m->at, most = max_piece_bytes();
 
-    if (is_behind(m))
+    if (must_wait_for_earlier(m))
         return MDS_OK;
     m->piece = mds_min(left, most);
     return mds_mpi_start(m->comm->mpi, &m->call, MDS_COMM_TAG_P2P + m->call.tag,
                          m->buf + m->at, m->piece, &m->message);
 }
 
-static enum mds_rc step_message(struct mds_comm_p2p *m, int *moved)
+static enum mds_rc advance_message(struct mds_comm_p2p *m, int *moved)
 {
     int done = 0;
 
@@ -246,7 +249,7 @@ static enum mds_rc advance_messages(struct mds_comm *c, int *moved)
     while (*p) {
         struct mds_comm_p2p *m = *p;
 
-        MDS_TRY(step_message(m, moved));
+        MDS_TRY(advance_message(m, moved));
         if (m->comm)
             p = &m->next;
         else

@@ -9,14 +9,14 @@
 
 enum { ALIGN = 64 }; /* elements */
 
-static int64_t chunk_of(int64_t count, int size)
+static int64_t slice_length(int64_t count, int size)
 {
     return ((count + size - 1) / size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n)
 {
-    int64_t chunk = chunk_of(count, size);
+    int64_t chunk = slice_length(count, size);
 
     *first = mds_min(rank * chunk, count);
     *n = mds_min(chunk, count - *first);
@@ -39,15 +39,16 @@ static int64_t copy_step(int64_t elem_bytes)
 }
 
 /* Elements: a row of work for each of the others. */
-static int64_t work_for(const struct mds_comm *c, int64_t longest, int64_t elem_bytes)
+static int64_t work_elements(const struct mds_comm *c, int64_t longest,
+                             int64_t elem_bytes)
 {
     return (c->peers.size - 1) * mds_min(longest, sum_step(c, elem_bytes));
 }
 
 /* The longest slice of a flat buffer. */
-static int64_t longest_of(const struct mds_comm *c, int64_t count)
+static int64_t longest_slice(const struct mds_comm *c, int64_t count)
 {
-    return mds_min(chunk_of(count, c->peers.size), count);
+    return mds_min(slice_length(count, c->peers.size), count);
 }
 
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
@@ -55,7 +56,7 @@ int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
 
-    return work_for(c, longest_of(c, count), e) * e;
+    return work_elements(c, longest_slice(c, count), e) * e;
 }
 
 int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
@@ -63,23 +64,23 @@ int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
 
-    return work_for(c, per_rank, e) * e;
+    return work_elements(c, per_rank, e) * e;
 }
 
 /* Whether a request may start with this much payload, in these buffers. */
-static int fits(const struct mds_comm_req *req, int64_t count, const void *in,
-                const void *out)
+static int buffers_are_valid(const struct mds_comm_req *req, int64_t count,
+                             const void *in, const void *out)
 {
     return !req->comm && count >= 0 && (count == 0 || (in && out));
 }
 
-static int can_add(enum mdsk_dtype dtype)
+static int dtype_can_be_summed(enum mdsk_dtype dtype)
 {
     return dtype == MDSK_F32 || dtype == MDSK_BF16 || dtype == MDSK_F16;
 }
 
-static enum mds_rc launch(struct mds_comm *c, const struct mds_comm_req *made,
-                          struct mds_comm_req *req)
+static enum mds_rc start_request(struct mds_comm *c, const struct mds_comm_req *made,
+                                 struct mds_comm_req *req)
 {
     const struct mds_slices s = {.call = &made->call,
                                  .in = made->in,
@@ -145,16 +146,16 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
                                 enum mdsk_dtype dtype, void *work, int stages,
                                 struct mds_comm_req *req)
 {
-    int64_t chunk = chunk_of(count, c->peers.size), first, n;
+    int64_t chunk = slice_length(count, c->peers.size), first, n;
     struct mds_comm_req made = make_sum(c, stages, buf, count, chunk, dtype, work);
-    int ok = fits(req, count, buf, buf) && can_add(dtype);
+    int ok = buffers_are_valid(req, count, buf, buf) && dtype_can_be_summed(dtype);
 
     ok = ok && (work || mds_comm_all_reduce_work(c, count, dtype) == 0);
-    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
     mds_comm_slice(count, c->peers.size, c->peers.rank, &first, &n);
     made.out = buf;
     made.sum = made.out + first * made.elem_bytes;
-    return launch(c, &made, req);
+    return start_request(c, &made, req);
 }
 
 enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, void *buf, int64_t count,
@@ -177,20 +178,20 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
 {
     struct mds_comm_req made = make_sum(
         c, MDS_COMM_REDUCING, in, c->peers.size * per_rank, per_rank, dtype, work);
-    int ok = fits(req, per_rank, in, out) && can_add(dtype);
+    int ok = buffers_are_valid(req, per_rank, in, out) && dtype_can_be_summed(dtype);
 
     ok = ok && (work || mds_comm_reduce_scatter_work(c, per_rank, dtype) == 0);
-    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
     made.sum = out;
     if (c->peers.size == 1)
         copy_own(c, out, in, made.count * made.elem_bytes);
-    return launch(c, &made, req);
+    return start_request(c, &made, req);
 }
 
 enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t count,
                                          int elem_bytes, struct mds_comm_req *req)
 {
-    int ok = fits(req, count, buf, buf) && elem_bytes > 0;
+    int ok = buffers_are_valid(req, count, buf, buf) && elem_bytes > 0;
     struct mds_comm_req made = {
         .call = {.kind = MDS_COMM_ALL_GATHER,
                  .dtype = -1,
@@ -199,14 +200,14 @@ enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t 
                  .count = count * elem_bytes},
         .out = buf,
         .count = count,
-        .chunk = chunk_of(count, c->peers.size),
+        .chunk = slice_length(count, c->peers.size),
         .elem_bytes = elem_bytes,
         .stages = MDS_COMM_GATHERING,
     };
 
-    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
     made.step = copy_step(elem_bytes);
-    return launch(c, &made, req);
+    return start_request(c, &made, req);
 }
 
 /* A block of each rank's moves whole. */
@@ -234,9 +235,9 @@ enum mds_rc mds_comm_all_gather_start(struct mds_comm *c, const void *in, void *
 {
     struct mds_comm_req made = make_blocks(c, MDS_COMM_ALL_GATHER, in, out, bytes);
 
-    MDS_TRY(mds_comm_enter(c, fits(req, bytes, in, out), &made.call));
+    MDS_TRY(mds_comm_begin_call(c, buffers_are_valid(req, bytes, in, out), &made.call));
     copy_own(c, (char *)out + c->peers.rank * bytes, in, bytes);
-    return launch(c, &made, req);
+    return start_request(c, &made, req);
 }
 
 enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *out,
@@ -244,11 +245,11 @@ enum mds_rc mds_comm_all_to_all_start(struct mds_comm *c, const void *in, void *
 {
     struct mds_comm_req made = make_blocks(c, MDS_COMM_ALL_TO_ALL, in, out, bytes);
     int64_t own = c->peers.rank * bytes;
-    int ok = fits(req, bytes, in, out) && (bytes == 0 || in != out);
+    int ok = buffers_are_valid(req, bytes, in, out) && (bytes == 0 || in != out);
 
-    MDS_TRY(mds_comm_enter(c, ok, &made.call));
+    MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
     copy_own(c, (char *)out + own, (const char *)in + own, bytes);
-    return launch(c, &made, req);
+    return start_request(c, &made, req);
 }
 
 enum mds_rc mds_comm_all_reduce(struct mds_comm *c, void *buf, int64_t count,

@@ -23,7 +23,7 @@ void mds_comm_set_profile(struct mds_dev *dev)
     profiled = dev;
 }
 
-void mds_comm_enlist(struct mds_comm *c)
+void mds_comm_register(struct mds_comm *c)
 {
     struct mds_comm **last = &live;
 
@@ -32,7 +32,7 @@ void mds_comm_enlist(struct mds_comm *c)
     *last = c;
 }
 
-void mds_comm_delist(struct mds_comm *c)
+void mds_comm_unregister(struct mds_comm *c)
 {
     struct mds_comm **p = &live;
 
@@ -68,8 +68,8 @@ enum mds_rc mds_comm_progress(void)
 }
 
 /* One look at what is awaited.  *done, or how many messages have moved. */
-static enum mds_rc look(struct mds_comm *c, struct mds_comm *const *until, int *done,
-                        int *moved)
+static enum mds_rc poll_once(struct mds_comm *c, struct mds_comm *const *until,
+                             int *done, int *moved)
 {
     int left = 0;
 
@@ -109,7 +109,7 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
         int done = 0, moved;
         double now;
 
-        MDS_TRY(look(c, until, &done, &moved));
+        MDS_TRY(poll_once(c, until, &done, &moved));
         if (done)
             return MDS_OK;
         now = mds_clock_s();

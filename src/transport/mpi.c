@@ -44,8 +44,8 @@ static enum mds_rc fail_mpi(const struct mds_mpi *m, const char *call, int code)
                     call, text);
 }
 
-static enum mds_rc post(struct mds_mpi *m, int sends, void *buf, int64_t bytes,
-                        int peer, int tag, MPI_Request *r)
+static enum mds_rc post_message(struct mds_mpi *m, int sends, void *buf, int64_t bytes,
+                                int peer, int tag, MPI_Request *r)
 {
     int n = (int)bytes;
 
@@ -55,8 +55,8 @@ static enum mds_rc post(struct mds_mpi *m, int sends, void *buf, int64_t bytes,
                             MPI_Irecv(buf, n, MPI_BYTE, peer, tag, m->comm, r));
 }
 
-static enum mds_rc add(struct mds_mpi *m, int slot, int sends, void *buf, int64_t bytes,
-                       int peer, int tag)
+static enum mds_rc add_to_slot(struct mds_mpi *m, int slot, int sends, void *buf,
+                               int64_t bytes, int peer, int tag)
 {
     struct slot *s = &m->slots[slot];
 
@@ -65,19 +65,19 @@ static enum mds_rc add(struct mds_mpi *m, int slot, int sends, void *buf, int64_
                         m->peers->tag, s->used, slot, (long long)bytes);
     s->peers[s->used] = sends ? ~peer : peer;
     s->left++;
-    return post(m, sends, buf, bytes, peer, tag, &s->requests[s->used++]);
+    return post_message(m, sends, buf, bytes, peer, tag, &s->requests[s->used++]);
 }
 
 enum mds_rc mds_mpi_send(struct mds_mpi *m, int slot, int tag, int peer,
                          const void *buf, int64_t bytes)
 {
-    return add(m, slot, 1, (void *)buf, bytes, peer, tag);
+    return add_to_slot(m, slot, 1, (void *)buf, bytes, peer, tag);
 }
 
 enum mds_rc mds_mpi_recv(struct mds_mpi *m, int slot, int tag, int peer, void *buf,
                          int64_t bytes)
 {
-    return add(m, slot, 0, buf, bytes, peer, tag);
+    return add_to_slot(m, slot, 0, buf, bytes, peer, tag);
 }
 
 enum mds_rc mds_mpi_test(struct mds_mpi *m, int slot, int *finished, int *left)
@@ -120,8 +120,8 @@ enum mds_rc mds_mpi_start(struct mds_mpi *m, const struct mds_comm_call *call, i
                           void *buf, int64_t bytes, uint64_t *handle)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    enum mds_rc rc =
-        post(m, call->kind == MDS_COMM_SEND, buf, bytes, call->peer, tag, &request);
+    enum mds_rc rc = post_message(m, call->kind == MDS_COMM_SEND, buf, bytes,
+                                  call->peer, tag, &request);
 
     memcpy(handle, &request, sizeof request);
     return rc;

@@ -16,22 +16,22 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"
-#include "transport/nccl_line.h"
+#include "transport/nccl_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const struct mds_nccl *const nccl = &mds_nccl;
 
-enum { LINES = 9 }; /* the group's, and four lanes of a line out and a line in */
+enum { STREAMS = 9 }; /* the group's, and four lanes of a line out and a line in */
 
 /* The first is the whole group's, once it is asked for; the others carry messages one
  * way, in the order in which pairs were joined. */
 struct group {
     struct mds_direct base;
     struct group *next; /* of all */
-    struct mds_nccl_line line[LINES];
-    struct mds_comm_call pair[LINES]; /* kind, peer and tag of its messages */
+    struct mds_nccl_stream line[STREAMS];
+    struct mds_comm_call pair[STREAMS]; /* kind, peer and tag of its messages */
     int lines;
 };
 
@@ -40,12 +40,12 @@ static struct group *groups;
 /* A line's call: its number there, and which line. */
 static int64_t ticket_of(int64_t number, int line)
 {
-    return number * LINES + line;
+    return number * STREAMS + line;
 }
 
-static struct mds_nccl_line *line_of(struct mds_direct *d, int64_t ticket)
+static struct mds_nccl_stream *stream_of(struct mds_direct *d, int64_t ticket)
 {
-    return &((struct group *)d)->line[ticket % LINES];
+    return &((struct group *)d)->line[ticket % STREAMS];
 }
 
 /* ---- collectives ---- */
@@ -58,7 +58,7 @@ static ncclDataType_t type_of(int dtype)
 }
 
 /* Elements of rank p's slice: the last ones may be shorter, or empty. */
-static size_t slice(const struct mds_slices *s, int p)
+static size_t slice_elements(const struct mds_slices *s, int p)
 {
     int64_t left = s->count - p * s->chunk;
 
@@ -73,7 +73,7 @@ static int is_even(const struct mds_direct *d, const struct mds_slices *s)
 /* Slices of different lengths go one by one, in one launch. */
 static ncclResult_t reduce_slices(const struct mds_direct *d,
                                   const struct mds_slices *s,
-                                  const struct mds_nccl_line *l)
+                                  const struct mds_nccl_stream *l)
 {
     ncclDataType_t type = type_of(s->call->dtype);
     ncclResult_t code;
@@ -83,15 +83,16 @@ static ncclResult_t reduce_slices(const struct mds_direct *d,
                                        l->comm, l->stream);
     code = nccl->ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < d->peers->size; p++)
-        if (slice(s, p) > 0)
+        if (slice_elements(s, p) > 0)
             code = nccl->ncclReduce(s->in + p * s->chunk * s->elem_bytes, s->sum,
-                                    slice(s, p), type, ncclSum, p, l->comm, l->stream);
+                                    slice_elements(s, p), type, ncclSum, p, l->comm,
+                                    l->stream);
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 static ncclResult_t gather_slices(const struct mds_direct *d,
                                   const struct mds_slices *s,
-                                  const struct mds_nccl_line *l)
+                                  const struct mds_nccl_stream *l)
 {
     size_t e = (size_t)s->elem_bytes;
     int64_t chunk_bytes = s->chunk * s->elem_bytes;
@@ -105,9 +106,9 @@ static ncclResult_t gather_slices(const struct mds_direct *d,
     for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
         char *at = s->out + p * chunk_bytes;
 
-        if (slice(s, p) > 0)
-            code = nccl->ncclBroadcast(at, at, slice(s, p) * e, ncclInt8, p, l->comm,
-                                       l->stream);
+        if (slice_elements(s, p) > 0)
+            code = nccl->ncclBroadcast(at, at, slice_elements(s, p) * e, ncclInt8, p,
+                                       l->comm, l->stream);
     }
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
@@ -115,7 +116,7 @@ static ncclResult_t gather_slices(const struct mds_direct *d,
 /* NCCL before 2.28 has no such call; this is what it would do. */
 static ncclResult_t scatter_slices(const struct mds_direct *d,
                                    const struct mds_slices *s,
-                                   const struct mds_nccl_line *l)
+                                   const struct mds_nccl_stream *l)
 {
     ncclResult_t code = nccl->ncclGroupStart();
 
@@ -129,8 +130,9 @@ static ncclResult_t scatter_slices(const struct mds_direct *d,
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
-static ncclResult_t queue(const struct mds_direct *d, const struct mds_slices *s,
-                          const struct mds_nccl_line *l)
+static ncclResult_t queue_collective(const struct mds_direct *d,
+                                     const struct mds_slices *s,
+                                     const struct mds_nccl_stream *l)
 {
     switch (s->stages) {
     case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
@@ -147,22 +149,23 @@ static ncclResult_t queue(const struct mds_direct *d, const struct mds_slices *s
 }
 
 /* What comes next on the group's line is behind what is on the device's stream. */
-static enum mds_rc ready(struct mds_direct *d, const struct mds_comm_call *call)
+static enum mds_rc begin_collective(struct mds_direct *d,
+                                    const struct mds_comm_call *call)
 {
-    struct mds_nccl_line *l = line_of(d, 0);
+    struct mds_nccl_stream *l = stream_of(d, 0);
 
     if (!l->comm)
         return mds_fail(MDS_EBUG, "%s: no collectives of device memory", d->peers->tag);
-    return mds_nccl_line_ready(d, l, call);
+    return mds_nccl_stream_begin_call(d, l, call);
 }
 
-static enum mds_rc mark(struct mds_direct *d, int line,
-                        const struct mds_comm_call *call, ncclResult_t code,
-                        int64_t *ticket)
+static enum mds_rc end_call(struct mds_direct *d, int line,
+                            const struct mds_comm_call *call, ncclResult_t code,
+                            int64_t *ticket)
 {
-    struct mds_nccl_line *l = line_of(d, line);
+    struct mds_nccl_stream *l = stream_of(d, line);
 
-    MDS_TRY(mds_nccl_line_mark(d, l, call, code));
+    MDS_TRY(mds_nccl_stream_end_call(d, l, call, code));
     *ticket = ticket_of(l->queued, line);
     return MDS_OK;
 }
@@ -170,28 +173,28 @@ static enum mds_rc mark(struct mds_direct *d, int line,
 static enum mds_rc nccl_collect(struct mds_direct *d, const struct mds_slices *s,
                                 int64_t *ticket)
 {
-    MDS_TRY(ready(d, s->call));
-    return mark(d, 0, s->call, queue(d, s, line_of(d, 0)), ticket);
+    MDS_TRY(begin_collective(d, s->call));
+    return end_call(d, 0, s->call, queue_collective(d, s, stream_of(d, 0)), ticket);
 }
 
 static enum mds_rc nccl_broadcast(struct mds_direct *d,
                                   const struct mds_comm_call *call, void *buf,
                                   int64_t *ticket)
 {
-    const struct mds_nccl_line *l = line_of(d, 0);
+    const struct mds_nccl_stream *l = stream_of(d, 0);
 
-    MDS_TRY(ready(d, call));
-    return mark(d, 0, call,
-                nccl->ncclBroadcast(buf, buf, (size_t)call->count, ncclInt8, call->peer,
-                                    l->comm, l->stream),
-                ticket);
+    MDS_TRY(begin_collective(d, call));
+    return end_call(d, 0, call,
+                    nccl->ncclBroadcast(buf, buf, (size_t)call->count, ncclInt8,
+                                        call->peer, l->comm, l->stream),
+                    ticket);
 }
 
 /* ---- messages ---- */
 
 /* Of the two ranks of a line the sender is 0. */
-static ncclResult_t exchange(const struct mds_nccl_line *l, int sends, void *buf,
-                             size_t bytes)
+static ncclResult_t queue_message(const struct mds_nccl_stream *l, int sends, void *buf,
+                                  size_t bytes)
 {
     return sends ? nccl->ncclSend(buf, bytes, ncclInt8, 1, l->comm, l->stream)
                  : nccl->ncclRecv(buf, bytes, ncclInt8, 0, l->comm, l->stream);
@@ -210,21 +213,21 @@ static enum mds_rc nccl_message(struct mds_direct *d, const struct mds_comm_call
     if (at >= g->lines)
         return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
                         d->peers->tag, call->peer, call->tag);
-    MDS_TRY(mds_nccl_line_ready(d, &g->line[at], call));
-    return mark(
-        d, at, call,
-        exchange(&g->line[at], call->kind == MDS_COMM_SEND, buf, (size_t)call->count),
-        ticket);
+    MDS_TRY(mds_nccl_stream_begin_call(d, &g->line[at], call));
+    return end_call(d, at, call,
+                    queue_message(&g->line[at], call->kind == MDS_COMM_SEND, buf,
+                                  (size_t)call->count),
+                    ticket);
 }
 
 static enum mds_rc nccl_wait(struct mds_direct *d, int64_t ticket)
 {
-    return mds_nccl_line_wait(d, line_of(d, ticket), ticket / LINES);
+    return mds_nccl_stream_wait_call(d, stream_of(d, ticket), ticket / STREAMS);
 }
 
 static int nccl_test(struct mds_direct *d, int64_t ticket)
 {
-    return mds_nccl_line_test(line_of(d, ticket), ticket / LINES);
+    return mds_nccl_stream_test_call(stream_of(d, ticket), ticket / STREAMS);
 }
 
 /* ---- joining ---- */
@@ -243,8 +246,8 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
     enum mds_rc rc;
 
     mds_nccl_limit_start(d, call);
-    rc = mds_nccl_line_open(d, line_of(d, 0), (const ncclUniqueId *)id, d->peers->size,
-                            d->peers->rank, 0);
+    rc = mds_nccl_stream_open(d, stream_of(d, 0), (const ncclUniqueId *)id,
+                              d->peers->size, d->peers->rank, 0);
     mds_nccl_limit_stop();
     return rc;
 }
@@ -252,8 +255,8 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
 /* The first message of a pair is where NCCL connects it, and that keeps the host until
  * the peer comes: it is made here, where both are, and not where each may send first.
  * It is a whole number of words, as NCCL reads no less (memcheck says so). */
-static enum mds_rc exchange_first(const struct mds_direct *d,
-                                  const struct mds_nccl_line *l, int sends)
+static enum mds_rc connect_pair(const struct mds_direct *d,
+                                const struct mds_nccl_stream *l, int sends)
 {
     const size_t bytes = 16;
     void *words = NULL;
@@ -261,7 +264,7 @@ static enum mds_rc exchange_first(const struct mds_direct *d,
 
     if (!rc)
         rc = mds_nccl_check(d, sends ? "a first send" : "a first recv", l->comm,
-                            exchange(l, sends, words, bytes));
+                            queue_message(l, sends, words, bytes));
     if (!rc)
         rc =
             mds_nccl_check_cuda(d, "a first message", cudaStreamSynchronize(l->stream));
@@ -273,19 +276,19 @@ static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_
                                   const struct mds_comm_call *call)
 {
     struct group *g = (struct group *)d;
-    struct mds_nccl_line *l = &g->line[g->lines];
+    struct mds_nccl_stream *l = &g->line[g->lines];
     int sends = call->kind == MDS_COMM_SEND;
     enum mds_rc rc;
 
-    if (g->lines == LINES)
+    if (g->lines == STREAMS)
         return mds_fail(MDS_EBUG, "%s: more than %d lines, tag %d", d->peers->tag,
-                        LINES, call->tag);
+                        STREAMS, call->tag);
     g->pair[g->lines++] = *call; /* whatever comes: close finds what was made */
     mds_nccl_limit_start(d, call);
-    rc = mds_nccl_line_open(d, l, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
-                            MDS_NCCL_LANE_CTAS);
+    rc = mds_nccl_stream_open(d, l, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
+                              MDS_NCCL_LANE_CTAS);
     if (!rc)
-        rc = exchange_first(d, l, sends);
+        rc = connect_pair(d, l, sends);
     mds_nccl_limit_stop();
     return rc;
 }
@@ -309,7 +312,8 @@ static void abort_all(void)
 }
 
 /* What NCCL found out by itself. */
-static enum mds_rc check_line(const struct mds_direct *d, const struct mds_nccl_line *l)
+static enum mds_rc check_line(const struct mds_direct *d,
+                              const struct mds_nccl_stream *l)
 {
     ncclResult_t state = ncclSuccess;
 
@@ -323,28 +327,28 @@ static enum mds_rc check_line(const struct mds_direct *d, const struct mds_nccl_
 }
 
 /* One look at all lines: how many calls are over in all; and the first that is not. */
-static enum mds_rc look_at_all(int64_t *over, const struct mds_direct **group,
-                               const struct mds_comm_call **call)
+static enum mds_rc poll_streams(int64_t *over, const struct mds_direct **group,
+                                const struct mds_comm_call **call)
 {
     *over = 0;
     for (struct group *g = groups; g; g = g->next)
         for (int i = 0; i < g->lines; i++) {
-            struct mds_nccl_line *l = &g->line[i];
+            struct mds_nccl_stream *l = &g->line[i];
 
             MDS_TRY(check_line(&g->base, l));
-            mds_nccl_line_look(l);
-            *over += l->over_up_to;
-            if (!*group && l->over_up_to < l->queued) {
+            mds_nccl_stream_update(l);
+            *over += l->completed;
+            if (!*group && l->completed < l->queued) {
                 *group = &g->base;
-                *call = &l->call[(l->over_up_to + 1) % MDS_NCCL_EVENTS];
+                *call = &l->call[(l->completed + 1) % MDS_NCCL_EVENTS];
             }
         }
     return MDS_OK;
 }
 
 /* Whether to wait on for a call of the group's. */
-static enum mds_rc go_on(const struct mds_peers *us, const struct mds_comm_call *call,
-                         double silent_s)
+static enum mds_rc check_silence(const struct mds_peers *us,
+                                 const struct mds_comm_call *call, double silent_s)
 {
     int peer = call->peer >= 0 ? call->peer : (us->rank + 1) % us->size;
     enum mds_rc rc;
@@ -356,7 +360,7 @@ static enum mds_rc go_on(const struct mds_peers *us, const struct mds_comm_call 
 }
 
 /* While nobody waits nothing is looked at: that silence does not count. */
-static enum mds_rc watch(void)
+static enum mds_rc watch_streams(void)
 {
     static int64_t last_over = -1;
     static double since, last_look;
@@ -368,13 +372,13 @@ static enum mds_rc watch(void)
     enum mds_rc rc;
 
     mds_peer_timeout_listen();
-    rc = look_at_all(&over, &d, &call);
+    rc = poll_streams(&over, &d, &call);
     if (over != last_over || !d || now - last_look > pause_s)
         since = now;
     last_over = over;
     last_look = now;
     if (!rc && d)
-        rc = go_on(d->peers, call, now - since);
+        rc = check_silence(d->peers, call, now - since);
     if (rc)
         abort_all();
     return rc;
@@ -394,8 +398,8 @@ static void nccl_close(struct mds_direct *d)
     mds_watchdog_start(MDS_WATCHDOG_LINE("closing a group of NCCL's"),
                        d->peers->rank > 0);
     for (int i = 1; i < g->lines; i++)
-        mds_nccl_line_close(&g->line[i], broken);
-    mds_nccl_line_close(&g->line[0], broken);
+        mds_nccl_stream_close(&g->line[i], broken);
+    mds_nccl_stream_close(&g->line[0], broken);
     mds_watchdog_stop();
     free(g);
 }
@@ -428,7 +432,7 @@ enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
     while (*last)
         last = &(*last)->next;
     *last = g;
-    mds_dev_set_watch(dev, watch);
+    mds_dev_set_watch(dev, watch_streams);
     *out = &g->base;
     return MDS_OK;
 }

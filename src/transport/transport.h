@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What carries bytes between the ranks of a group: MPI those of host memory, NCCL
- * those of GPUs.  comm makes collectives of MPI's messages, and hands whole ones to
- * NCCL.  Dry groups have neither. */
+/* Transports between the ranks of a group: MPI for host memory, NCCL for GPU memory.
+ * comm/ builds its collectives from MPI messages, and uses NCCL's own collectives.  Dry
+ * groups have neither. */
 #ifndef MDS_TRANSPORT_TRANSPORT_H
 #define MDS_TRANSPORT_TRANSPORT_H
 
@@ -12,7 +12,7 @@
 
 struct mds_dev;
 
-/* Who talks.  Transports borrow it; it outlives them. */
+/* The members of a group.  Transports borrow it; it must outlive them. */
 struct mds_peers {
     int rank, size;
     int *world; /* [size] ranks of MPI's world; NULL where nothing moves */
@@ -33,7 +33,7 @@ struct mds_mpi;
 enum mds_rc mds_mpi_open(struct mds_peers *peers, struct mds_mpi **out);
 void mds_mpi_close(struct mds_mpi *m);
 
-/* This process's place among ranks[n], or -1. */
+/* This process's index in ranks[n], or -1. */
 int mds_mpi_find_self(const int *ranks, int n);
 
 enum mds_rc mds_mpi_send(struct mds_mpi *m, int slot, int tag, int peer,

@@ -39,7 +39,7 @@ static int ranks_up; /* between MPI's start and end: how many ranks there are */
 
 /* The number a launcher gave, or 0.  Slurm numbers the steps of batch scripts and
  * interactive shells from 0xfffffff0 up: those are no parallel launch. */
-static long told(const struct launcher *l)
+static long launched_ranks(const struct launcher *l)
 {
     const char *text = getenv(l->variable), *step = getenv("SLURM_STEP_ID");
     int slurm = strncmp(l->variable, "SLURM_", 6) == 0;
@@ -54,8 +54,8 @@ static long told(const struct launcher *l)
 static const struct launcher *find_parallel_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
-        if (told(&launchers[i]) > 0)
-            return told(&launchers[i]) > 1 ? &launchers[i] : NULL;
+        if (launched_ranks(&launchers[i]) > 0)
+            return launched_ranks(&launchers[i]) > 1 ? &launchers[i] : NULL;
     return NULL;
 }
 
@@ -72,7 +72,7 @@ int mds_world_copies(int *rank)
     const struct launcher *l = find_parallel_launcher();
 
     *rank = l ? meant_rank(l) : 0;
-    return l ? (int)told(l) : 1;
+    return l ? (int)launched_ranks(l) : 1;
 }
 
 /* "MPICH Version: 4.0.2", "Open MPI v4.1.4". */
@@ -120,7 +120,7 @@ static void abort_all(int exit_code)
 
 /* For a rank that leaves by exit(): without this the others would wait for it, or
  * MPICH's mpiexec end them and report success. */
-static void end_others(void)
+static void abort_others(void)
 {
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
@@ -181,11 +181,12 @@ static void limit_start(const struct launcher *l)
         "mds: [rank %d %s] error: MPI has not started %ld rank%s in %g s "
         "(--distributed-timeout-minutes): one did not come up; look for what it, or "
         "its node, said",
-        meant_rank(l), host, told(l), mds_plural(told(l)), mds_watchdog_limit_s());
+        meant_rank(l), host, launched_ranks(l), mds_plural(launched_ranks(l)),
+        mds_watchdog_limit_s());
     mds_watchdog_start(line, meant_rank(l) > 0);
 }
 
-static enum mds_rc look_around(struct mds_world *w)
+static enum mds_rc find_local_ranks(struct mds_world *w)
 {
     int flag[2] = {0, -1};
     MPI_Comm node;
@@ -209,7 +210,7 @@ static enum mds_rc look_around(struct mds_world *w)
 enum mds_rc mds_world_init(struct mds_world *w)
 {
     const struct launcher *launcher = find_parallel_launcher();
-    long copies = launcher ? told(launcher) : 1;
+    long copies = launcher ? launched_ranks(launcher) : 1;
     struct mds_world found = {0};
     int level;
 
@@ -224,10 +225,10 @@ enum mds_rc mds_world_init(struct mds_world *w)
         return mds_fail(MDS_ECOMM, "MPI_Init_thread failed");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_up);
-    atexit(end_others);
+    atexit(abort_others);
     if (level < MPI_THREAD_FUNNELED)
         return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
-    MDS_TRY(look_around(&found));
+    MDS_TRY(find_local_ranks(&found));
     if (launcher)
         mds_watchdog_stop();
     if (found.ranks == 1 && launcher)

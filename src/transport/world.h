@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All ranks of a run, and the only owner of MPI's start and end. */
+/* All ranks of a run; the only file that starts and ends MPI. */
 #ifndef MDS_TRANSPORT_WORLD_H
 #define MDS_TRANSPORT_WORLD_H
 
@@ -41,7 +41,7 @@ void mds_world_fini(struct mds_world *w);
 /* End the whole run, whatever the other ranks are doing, with this exit status. */
 _Noreturn void mds_world_abort(int exit_code);
 
-/* End this rank at once and without a word, from a signal handler. */
+/* End this rank at once and without a message; for signal handlers. */
 _Noreturn void mds_world_drop(int exit_code);
 
 #endif

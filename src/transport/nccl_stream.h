@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What nccl.c is made of: a communicator with a stream of its own, and events that tell
  * how far the calls queued there are.  Only where there is NCCL. */
-#ifndef MDS_TRANSPORT_NCCL_LINE_H
-#define MDS_TRANSPORT_NCCL_LINE_H
+#ifndef MDS_TRANSPORT_NCCL_STREAM_H
+#define MDS_TRANSPORT_NCCL_STREAM_H
 
 #include "transport/nccl_calls.h"
 #include "transport/transport.h"
@@ -14,13 +14,13 @@ enum {
     MDS_NCCL_LANE_CTAS = 8, /* of a lane: leaves the GPU to what computes meanwhile */
 };
 
-struct mds_nccl_line {
+struct mds_nccl_stream {
     ncclComm_t comm;
     cudaStream_t stream;
     cudaEvent_t ready;                 /* on the device's stream, of the newest call */
     cudaEvent_t over[MDS_NCCL_EVENTS]; /* of call t at t % MDS_NCCL_EVENTS */
     struct mds_comm_call call[MDS_NCCL_EVENTS];
-    int64_t queued, over_up_to; /* calls; known to be over */
+    int64_t queued, completed; /* calls; known to be over */
 };
 
 /* MDS_OK, or a sentence about a call of the group. */
@@ -37,30 +37,33 @@ void mds_nccl_limit_stop(void);
 
 /* Collective over the `size` ranks that know id.  ctas: at most so many blocks of the
  * GPU; 0: as NCCL likes.  After a failure the line is to be closed, too. */
-enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line *l,
-                               const ncclUniqueId *id, int size, int rank, int ctas);
+enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *l,
+                                 const ncclUniqueId *id, int size, int rank, int ctas);
 
-/* Collective, unless broken: then it is torn down, for its kernels may wait for peers
- * that are gone. */
-void mds_nccl_line_close(struct mds_nccl_line *l, int broken);
+/* Collective.  broken: abort the communicator instead, since its kernels may be waiting
+ * for peers that are gone. */
+void mds_nccl_stream_close(struct mds_nccl_stream *l, int broken);
 
 /* The call, which is queued on the line next, comes after all that is on the device's
  * stream, and has a limit of time: mark follows. */
-enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line *l,
-                                const struct mds_comm_call *call);
+enum mds_rc mds_nccl_stream_begin_call(const struct mds_direct *d,
+                                       struct mds_nccl_stream *l,
+                                       const struct mds_comm_call *call);
 
 /* A call was queued, the line's `queued`-th, or NCCL refused it (code). */
-enum mds_rc mds_nccl_line_mark(const struct mds_direct *d, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, ncclResult_t code);
+enum mds_rc mds_nccl_stream_end_call(const struct mds_direct *d,
+                                     struct mds_nccl_stream *l,
+                                     const struct mds_comm_call *call,
+                                     ncclResult_t code);
 
 /* What is queued on the device next comes after the call. */
-enum mds_rc mds_nccl_line_wait(const struct mds_direct *d,
-                               const struct mds_nccl_line *l, int64_t ticket);
+enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
+                                      const struct mds_nccl_stream *l, int64_t ticket);
 
 /* Bring over_up_to up to date. */
-void mds_nccl_line_look(struct mds_nccl_line *l);
+void mds_nccl_stream_update(struct mds_nccl_stream *l);
 
 /* Whether the call is over; of one whose event a later call has, whether that is. */
-int mds_nccl_line_test(const struct mds_nccl_line *l, int64_t ticket);
+int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket);
 
 #endif

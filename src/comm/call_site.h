@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls know their place in the source: each name below notes it and is then the
- * function itself.  comm/comm.h includes this; comm's own sources do without. */
-#ifndef MDS_COMM_SITE_H
-#define MDS_COMM_SITE_H
+/* Record the call site (file and line) of each collective: the macros below set it and
+ * then call the function of the same name.  comm/comm.h includes this, except in comm's
+ * own sources. */
+#ifndef MDS_COMM_CALL_SITE_H
+#define MDS_COMM_CALL_SITE_H
 
-/* The next call is made at this line of this file, a literal. */
-void mds_comm_at(const char *file, int line);
+/* Set the call site of the next call; file is a string literal. */
+void mds_comm_set_call_site(const char *file, int line);
 
 #ifndef MDS_COMM_OWN_SOURCE
 
-#define MDS_COMM_HERE(function) (mds_comm_at(__FILE__, __LINE__), function)
+#define MDS_COMM_HERE(function) (mds_comm_set_call_site(__FILE__, __LINE__), function)
 
 #define mds_comm_all_reduce_start MDS_COMM_HERE(mds_comm_all_reduce_start)
 #define mds_comm_reduce_slices_start MDS_COMM_HERE(mds_comm_reduce_slices_start)

@@ -6,7 +6,7 @@
 
 #ifdef HAVE_NCCL
 
-#include "transport/nccl_line.h"
+#include "transport/nccl_stream.h"
 
 #include "device/profile.h"
 
@@ -47,7 +47,7 @@ void mds_nccl_limit_stop(void)
     mds_watch_end();
 }
 
-static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_line *l)
+static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_stream *l)
 {
     unsigned flags = cudaEventDisableTiming;
     int least = 0, most = 0;
@@ -65,8 +65,8 @@ static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_line 
     return MDS_OK;
 }
 
-enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line *l,
-                               const ncclUniqueId *id, int size, int rank, int ctas)
+enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *l,
+                                 const ncclUniqueId *id, int size, int rank, int ctas)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
@@ -78,7 +78,7 @@ enum mds_rc mds_nccl_line_open(const struct mds_direct *d, struct mds_nccl_line 
         nccl->ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
 }
 
-void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
+void mds_nccl_stream_close(struct mds_nccl_stream *l, int broken)
 {
     if (l->comm && broken)
         nccl->ncclCommAbort(l->comm);
@@ -95,8 +95,9 @@ void mds_nccl_line_close(struct mds_nccl_line *l, int broken)
     memset(l, 0, sizeof *l);
 }
 
-enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line *l,
-                                const struct mds_comm_call *call)
+enum mds_rc mds_nccl_stream_begin_call(const struct mds_direct *d,
+                                       struct mds_nccl_stream *l,
+                                       const struct mds_comm_call *call)
 {
     cudaStream_t compute = mds_dev_stream(d->dev);
 
@@ -111,8 +112,10 @@ enum mds_rc mds_nccl_line_ready(const struct mds_direct *d, struct mds_nccl_line
     return MDS_OK;
 }
 
-enum mds_rc mds_nccl_line_mark(const struct mds_direct *d, struct mds_nccl_line *l,
-                               const struct mds_comm_call *call, ncclResult_t code)
+enum mds_rc mds_nccl_stream_end_call(const struct mds_direct *d,
+                                     struct mds_nccl_stream *l,
+                                     const struct mds_comm_call *call,
+                                     ncclResult_t code)
 {
     int at = (int)((l->queued + 1) % MDS_NCCL_EVENTS);
 
@@ -126,8 +129,8 @@ enum mds_rc mds_nccl_line_mark(const struct mds_direct *d, struct mds_nccl_line 
                                cudaEventRecord(l->over[at], l->stream));
 }
 
-enum mds_rc mds_nccl_line_wait(const struct mds_direct *d,
-                               const struct mds_nccl_line *l, int64_t ticket)
+enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
+                                      const struct mds_nccl_stream *l, int64_t ticket)
 {
     return mds_nccl_check_cuda(d, "cudaStreamWaitEvent",
                                cudaStreamWaitEvent(mds_dev_stream(d->dev),
@@ -136,17 +139,16 @@ enum mds_rc mds_nccl_line_wait(const struct mds_direct *d,
 }
 
 /* How many calls are over, as far as events still tell. */
-void mds_nccl_line_look(struct mds_nccl_line *l)
+void mds_nccl_stream_update(struct mds_nccl_stream *l)
 {
-    if (l->over_up_to < l->queued - MDS_NCCL_EVENTS)
-        l->over_up_to = l->queued - MDS_NCCL_EVENTS;
-    while (l->over_up_to < l->queued &&
-           cudaEventQuery(l->over[(l->over_up_to + 1) % MDS_NCCL_EVENTS]) ==
-               cudaSuccess)
-        l->over_up_to++;
+    if (l->completed < l->queued - MDS_NCCL_EVENTS)
+        l->completed = l->queued - MDS_NCCL_EVENTS;
+    while (l->completed < l->queued &&
+           cudaEventQuery(l->over[(l->completed + 1) % MDS_NCCL_EVENTS]) == cudaSuccess)
+        l->completed++;
 }
 
-int mds_nccl_line_test(const struct mds_nccl_line *l, int64_t ticket)
+int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket)
 {
     return cudaEventQuery(l->over[ticket % MDS_NCCL_EVENTS]) == cudaSuccess;
 }
