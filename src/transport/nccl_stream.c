@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See nccl_line.h. */
+/* See nccl_stream.h. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -155,6 +155,6 @@ int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket)
 
 #else
 
-typedef int mds_nccl_line_needs_nccl; /* a source of C is never empty */
+typedef int mds_nccl_stream_needs_nccl; /* a source of C is never empty */
 
 #endif
