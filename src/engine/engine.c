@@ -19,7 +19,7 @@ static enum mdsk_dtype dtype_of(const struct mds_config *c)
 /* ---- model ---- */
 
 static enum mds_rc find_model_chunk(const struct mds_engine *e, int chunk,
-                                    struct mds_gpt_piece *out)
+                                    struct mds_gpt_chunk *out)
 {
     const struct mds_groups *g = e->groups;
 
@@ -32,14 +32,14 @@ static enum mds_rc find_model_chunk(const struct mds_engine *e, int chunk,
 
 static enum mds_rc build_model(struct mds_engine *e)
 {
-    struct mds_gpt_piece *pieces = mds_zalloc((size_t)e->pieces, sizeof *pieces);
+    struct mds_gpt_chunk *pieces = mds_zalloc((size_t)e->pieces, sizeof *pieces);
     struct mds_gpt_spec spec = {.config = &e->config->model,
                                 .groups = e->groups,
                                 .sequence_parallel =
                                     e->config->parallel.sequence_parallel,
                                 .tensor_chunks = (int)e->config->parallel.tensor_chunks,
-                                .pieces = pieces,
-                                .n_pieces = e->pieces};
+                                .chunks = pieces,
+                                .n_chunks = e->pieces};
     enum mds_rc rc = pieces ? MDS_OK : MDS_EMEM;
 
     for (int i = 0; !rc && i < e->pieces; i++)

@@ -106,7 +106,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .train = &c->train,
                               .B = c->batch.micro,
                               .S = c->model.seq_length,
-                              .sets = mds_schedule_saved_buffers(p->schedule),
+                              .saved_buffers = mds_schedule_saved_buffers(p->schedule),
                               .training = e->training,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / tokens)};

@@ -11,14 +11,14 @@ static const char *const result[] = {"attention.out"};
 
 /* A branch's last linear starts smaller, by 1/sqrt(2L), so that the stream's variance
  * does not grow with depth: Radford et al. 2019, section 2.3. */
-static struct linears qkv_of(const struct mds_model_config *m, int64_t heads[3])
+static struct linears qkv_linears(const struct mds_model_config *m, int64_t heads[3])
 {
     heads[0] = m->heads * m->head_dim;
     heads[1] = heads[2] = m->kv_heads * m->head_dim;
     return (struct linears){inputs, 3, m->hidden, heads, MDS_SHARD_ROWS, m->init_std};
 }
 
-static struct linears out_of(const struct mds_model_config *m)
+static struct linears out_linear(const struct mds_model_config *m)
 {
     return (struct linears){result,
                             1,
@@ -32,7 +32,8 @@ void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
                                    struct attention_ids *id)
 {
     int64_t heads[3];
-    struct linears qkv = qkv_of(&reg->g->cfg, heads), out = out_of(&reg->g->cfg);
+    struct linears qkv = qkv_linears(&reg->g->cfg, heads),
+                   out = out_linear(&reg->g->cfg);
 
     id->qkv = mds_gpt_add_weights(reg, layer, &qkv);
     id->out = mds_gpt_add_weights(reg, layer, &out);
@@ -42,7 +43,8 @@ void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
                                    struct attention_ids *id)
 {
     int64_t heads[3];
-    struct linears qkv = qkv_of(&reg->g->cfg, heads), out = out_of(&reg->g->cfg);
+    struct linears qkv = qkv_linears(&reg->g->cfg, heads),
+                   out = out_linear(&reg->g->cfg);
 
     id->qkv.bias = mds_gpt_add_biases(reg, layer, &qkv);
     id->out.bias = mds_gpt_add_biases(reg, layer, &out);
@@ -116,18 +118,18 @@ static int has_ulysses(const struct context *c)
     return mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES) > 1;
 }
 
-int mds_gpt_attention_apart(const struct context *c)
+int mds_gpt_attention_stages_rows(const struct context *c)
 {
     return mds_gpt_is_chunked(c) || has_ulysses(c);
 }
 
-static int64_t parts_of(const struct context *t)
+static int64_t parts_per_tile(const struct context *t)
 {
     return mds_par_rows(&t->par) / t->part;
 }
 
 /* Tokens of a part of a tile, among those that this rank has in products. */
-static struct mds_token_range tokens_of(const struct context *t, int64_t part)
+static struct mds_token_range part_tokens(const struct context *t, int64_t part)
 {
     int64_t B = t->par.B, slice = mds_par_slice_rows(t->all);
 
@@ -145,7 +147,7 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
                            .whole = whole,
                            .rows = whole,
                            .gradient = gradient};
-    if (!mds_gpt_attention_apart(c))
+    if (!mds_gpt_attention_stages_rows(c))
         return gradient ? mds_attention_rotate(&c->par, &v->a, whole, 1) : MDS_OK;
     mds_gpt_tile(c, 0, 1, &t);
     MDS_TRY(
@@ -160,12 +162,12 @@ static enum mds_rc exchange_qkv(const struct context *t, struct qkv_rows *v)
 {
     int64_t width = (v->a.A + 2 * v->a.G) * v->a.D;
 
-    for (int64_t i = 0; has_ulysses(t) && i < parts_of(t); i++) {
+    for (int64_t i = 0; has_ulysses(t) && i < parts_per_tile(t); i++) {
         void *rows = mds_par_at(&t->par, v->rows, i * t->part * width);
 
-        MDS_TRY(v->gradient ? mds_attention_get_qkv(t->all, &v->a, tokens_of(t, i),
+        MDS_TRY(v->gradient ? mds_attention_get_qkv(t->all, &v->a, part_tokens(t, i),
                                                     v->whole, rows)
-                            : mds_attention_put_qkv(t->all, &v->a, tokens_of(t, i),
+                            : mds_attention_put_qkv(t->all, &v->a, part_tokens(t, i),
                                                     rows, v->whole));
     }
     return MDS_OK;
@@ -213,12 +215,13 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
     return mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->tile);
 }
 
-static int64_t window_piece(const struct context *t, const struct o_rows *v)
+static int64_t window_rows(const struct context *t, const struct o_rows *v)
 {
     return t->row * v->row_bytes / v->window.chunk_bytes;
 }
 
-static void *part_at(const struct context *t, const struct o_rows *v, int64_t part)
+static void *o_part_address(const struct context *t, const struct o_rows *v,
+                            int64_t part)
 {
     return (char *)v->tile + part * t->part * v->row_bytes;
 }
@@ -227,15 +230,15 @@ enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void 
 {
     *rows = v->whole;
     if (mds_gpt_is_chunked(t)) {
-        *rows = mds_multibuffer_get(&v->window, window_piece(t, v));
-        mds_multibuffer_prefetch(&v->window, window_piece(t, v) + 1);
+        *rows = mds_multibuffer_get(&v->window, window_rows(t, v));
+        mds_multibuffer_prefetch(&v->window, window_rows(t, v) + 1);
     }
     if (!v->tile)
         return MDS_OK;
     *rows = v->tile;
-    for (int64_t i = 0; i < parts_of(t); i++)
-        MDS_TRY(mds_attention_get_o(t->all, &v->a, tokens_of(t, i), v->whole,
-                                    part_at(t, v, i)));
+    for (int64_t i = 0; i < parts_per_tile(t); i++)
+        MDS_TRY(mds_attention_get_o(t->all, &v->a, part_tokens(t, i), v->whole,
+                                    o_part_address(t, v, i)));
     return MDS_OK;
 }
 
@@ -243,7 +246,7 @@ void *mds_gpt_o_fill(const struct context *t, struct o_rows *v)
 {
     if (v->tile)
         return v->tile;
-    return mds_gpt_is_chunked(t) ? mds_multibuffer_fill(&v->window, window_piece(t, v))
+    return mds_gpt_is_chunked(t) ? mds_multibuffer_fill(&v->window, window_rows(t, v))
                                  : v->whole;
 }
 
@@ -251,9 +254,9 @@ enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v)
 {
     if (mds_gpt_is_chunked(t))
         mds_multibuffer_offload(&v->window);
-    for (int64_t i = 0; v->tile && i < parts_of(t); i++)
-        MDS_TRY(mds_attention_put_o(t->all, &v->a, tokens_of(t, i), part_at(t, v, i),
-                                    v->whole));
+    for (int64_t i = 0; v->tile && i < parts_per_tile(t); i++)
+        MDS_TRY(mds_attention_put_o(t->all, &v->a, part_tokens(t, i),
+                                    o_part_address(t, v, i), v->whole));
     return MDS_OK;
 }
 

@@ -19,7 +19,7 @@
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
     int64_t H = reg->g->cfg.hidden;
-    unsigned partial = mds_gpt_stream_partial(reg->g);
+    unsigned partial = mds_gpt_residual_partial(reg->g);
     char name[24], full[48];
 
     snprintf(name, sizeof name, "layer.%d", number);
@@ -48,15 +48,15 @@ struct normed {
 enum norm { NORM1, NORM2 };
 
 /* Only blocks without tiles save these, so that a tile's rows are all rows. */
-static enum mds_rc take_normed(const struct context *t, const struct saved *s,
-                               enum norm which, struct normed *n)
+static enum mds_rc alloc_norm_outputs(const struct context *t, const struct saved *s,
+                                      enum norm which, struct normed *n)
 {
     n->R = mds_par_slice_rows(&t->par);
     n->y = s->at[which == NORM1 ? SAVED_N1 : SAVED_N2];
     n->mean = s->at[which == NORM1 ? SAVED_MEAN1 : SAVED_MEAN2];
     n->rstd = s->at[which == NORM1 ? SAVED_RSTD1 : SAVED_RSTD2];
     n->is_saved = n->y != NULL;
-    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &n->y));
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &n->y));
     if (!n->mean)
         MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, n->R, &n->mean));
     if (!n->rstd)
@@ -64,8 +64,8 @@ static enum mds_rc take_normed(const struct context *t, const struct saved *s,
     return MDS_OK;
 }
 
-static enum mds_rc norm_of(const struct context *t, const struct norm_ids *id,
-                           const void *x, const struct normed *n)
+static enum mds_rc norm_forward(const struct context *t, const struct norm_ids *id,
+                                const void *x, const struct normed *n)
 {
     return mds_gpt_norm_fwd(t, id, n->R, x, NULL, NULL, n->y, n->mean, n->rstd);
 }
@@ -76,10 +76,10 @@ static enum mds_rc norm_of(const struct context *t, const struct norm_ids *id,
  * which is where a closed one is. */
 static enum mds_rc attention_inputs(const struct context *c, const struct block_ids *id,
                                     const struct work *w, const struct saved *s,
-                                    const struct stream *x, void *input, void *qkv)
+                                    const struct residual *x, void *input, void *qkv)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c);
+    int apart = mds_gpt_attention_stages_rows(c);
     struct qkv_rows v;
     struct context t;
 
@@ -88,8 +88,8 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
         struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
         struct normed n;
 
-        MDS_TRY(take_normed(&t, s, NORM1, &n));
-        MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_stream_at(&t, x->x),
+        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, &n));
+        MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_residual_at(&t, x->x),
                                  x->branch, input, n.y, n.mean, n.rstd));
         MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, s, n.y, v.rows));
         MDS_TRY(mds_gpt_qkv_put(&t, &v));
@@ -104,7 +104,7 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
 static enum mds_rc add_branch(const struct context *t, const void *x,
                               const void *branch, void *sum)
 {
-    int64_t n = mds_gpt_stream_size(t);
+    int64_t n = mds_gpt_residual_size(t);
     struct mdsk_add add = {.n = n, .dtype = t->par.dtype, .x = branch, .y = sum};
 
     if (x != sum)
@@ -115,17 +115,17 @@ static enum mds_rc add_branch(const struct context *t, const void *x,
 /* sum = x + dropout(o W^T + b), n = norm2(sum), or norm2(x) if the MLP does not wait
  * for attention; x and sum are the tile's rows, which
  * may be the same. */
-static enum mds_rc middle(const struct context *t, const struct block_ids *id,
-                          const void *o, const void *x, void *sum,
-                          const struct normed *n)
+static enum mds_rc attention_output(const struct context *t, const struct block_ids *id,
+                                    const void *o, const void *x, void *sum,
+                                    const struct normed *n)
 {
     struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
     int parallel = t->g->cfg.parallel_residual;
     void *branch = NULL;
 
     if (parallel)
-        MDS_TRY(norm_of(t, &id->norm2, x, n));
-    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &branch));
+        MDS_TRY(norm_forward(t, &id->norm2, x, n));
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &branch));
     MDS_TRY(mds_gpt_out_fwd(t, &id->attention, o, branch));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, branch, branch, &branch));
     MDS_TRY(parallel ? add_branch(t, x, branch, sum)
@@ -137,20 +137,20 @@ static enum mds_rc middle(const struct context *t, const struct block_ids *id,
 
 /* A tile from attention's result to behind the block: y = x + attention's branch, and
  * the MLP's is added to it, or with `branch` left there. */
-static enum mds_rc second_half(const struct context *t, const struct block_ids *id,
-                               const struct saved *s, const void *o, const void *x,
-                               void *y, void *branch)
+static enum mds_rc mlp_half(const struct context *t, const struct block_ids *id,
+                            const struct saved *s, const void *o, const void *x,
+                            void *y, void *branch)
 {
     struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
-    struct mdsk_add add = {.n = mds_gpt_stream_size(t),
+    struct mdsk_add add = {.n = mds_gpt_residual_size(t),
                            .dtype = t->par.dtype,
-                           .y = mds_gpt_stream_at(t, y)};
+                           .y = mds_gpt_residual_at(t, y)};
     struct normed n;
     void *m = branch;
 
-    MDS_TRY(take_normed(t, s, NORM2, &n));
+    MDS_TRY(alloc_norm_outputs(t, s, NORM2, &n));
     MDS_TRY(mds_gpt_scratch(t, add.n, &m));
-    MDS_TRY(middle(t, id, o, mds_gpt_stream_at(t, x), add.y, &n));
+    MDS_TRY(attention_output(t, id, o, mds_gpt_residual_at(t, x), add.y, &n));
     MDS_TRY(mds_gpt_mlp_fwd(t, &id->mlp, s, n.y, m));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, m, m, &m));
     add.x = m;
@@ -160,12 +160,12 @@ static enum mds_rc second_half(const struct context *t, const struct block_ids *
     return MDS_OK;
 }
 
-static enum mds_rc second_halves(const struct context *c, const struct block_ids *id,
-                                 const struct work *w, const struct saved *s, void *o,
-                                 const void *x, void *y)
+static enum mds_rc mlp_halves(const struct context *c, const struct block_ids *id,
+                              const struct work *w, const struct saved *s, void *o,
+                              const void *x, void *y)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c);
+    int apart = mds_gpt_attention_stages_rows(c);
     const void *rows = NULL;
     struct o_rows v;
     struct context t;
@@ -173,7 +173,7 @@ static enum mds_rc second_halves(const struct context *c, const struct block_ids
     MDS_TRY(mds_gpt_o_open(c, id, o, &v));
     for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
         MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
-        MDS_TRY(second_half(&t, id, s, rows, x, y, w->branch));
+        MDS_TRY(mlp_half(&t, id, s, rows, x, y, w->branch));
     }
     mds_gpt_o_close(c, &v);
     mds_arena_release(c->par.arena, mark);
@@ -181,7 +181,7 @@ static enum mds_rc second_halves(const struct context *c, const struct block_ids
 }
 
 enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
-                              struct work *w, const struct saved *s, struct stream *x,
+                              struct work *w, const struct saved *s, struct residual *x,
                               void *y)
 {
     struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
@@ -197,24 +197,25 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
     w->o_copy = mds_saved_put_o(c, s, b.o, b.lse);
     mds_dev_wait_copy(c->par.dev, saving); /* y may be input */
     y = s->at[SAVED_X1] ? s->at[SAVED_X1] : y;
-    MDS_TRY(second_halves(c, id, w, s, b.o, input, y));
-    *x = (struct stream){y, w->branch};
+    MDS_TRY(mlp_halves(c, id, w, s, b.o, input, y));
+    *x = (struct residual){y, w->branch};
     return mds_params_release(c->g->ps, id->unit);
 }
 
 /* ---- backward ---- */
 
 /* norm2's input and result, saved or computed again from attention's result. */
-static enum mds_rc find_middle(const struct context *t, const struct block_ids *id,
-                               const struct saved *s, const void *o, const void *x,
-                               void **sum, struct normed *n)
+static enum mds_rc recover_mlp_input(const struct context *t,
+                                     const struct block_ids *id, const struct saved *s,
+                                     const void *o, const void *x, void **sum,
+                                     struct normed *n)
 {
-    *sum = t->g->cfg.parallel_residual ? mds_gpt_stream_at(t, x) : s->at[SAVED_X1];
-    MDS_TRY(take_normed(t, s, NORM2, n));
+    *sum = t->g->cfg.parallel_residual ? mds_gpt_residual_at(t, x) : s->at[SAVED_X1];
+    MDS_TRY(alloc_norm_outputs(t, s, NORM2, n));
     if (*sum)
-        return n->is_saved ? MDS_OK : norm_of(t, &id->norm2, *sum, n);
-    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), sum));
-    return middle(t, id, o, mds_gpt_stream_at(t, x), *sum, n);
+        return n->is_saved ? MDS_OK : norm_forward(t, &id->norm2, *sum, n);
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), sum));
+    return attention_output(t, id, o, mds_gpt_residual_at(t, x), *sum, n);
 }
 
 /* d -> d_o, the gradient of attention's result; dn: working memory. */
@@ -229,20 +230,20 @@ static enum mds_rc out_bwd(const struct context *t, const struct block_ids *id,
 
 /* A tile through the MLP and attention's last product: d becomes the gradient in the
  * middle of the block, d_o that of attention's result. */
-static enum mds_rc second_half_bwd(const struct context *t, const struct block_ids *id,
-                                   const struct saved *s, const void *o, const void *x,
-                                   void *d, void *d_o)
+static enum mds_rc mlp_half_bwd(const struct context *t, const struct block_ids *id,
+                                const struct saved *s, const void *o, const void *x,
+                                void *d, void *d_o)
 {
     struct mds_arena_mark mark = mds_arena_mark(t->par.arena);
     int parallel = t->g->cfg.parallel_residual;
     void *sum = NULL, *dn = NULL, *dm = NULL;
     struct normed n;
 
-    d = mds_gpt_stream_at(t, d);
-    MDS_TRY(mds_gpt_scratch(t, mds_gpt_stream_size(t), &dn));
+    d = mds_gpt_residual_at(t, d);
+    MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &dn));
     if (parallel) /* both branches have the gradient behind the block */
         MDS_TRY(out_bwd(t, id, o, d, dn, d_o));
-    MDS_TRY(find_middle(t, id, s, o, x, &sum, &n));
+    MDS_TRY(recover_mlp_input(t, id, s, o, x, &sum, &n));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, d, dn, &dm));
     MDS_TRY(mds_gpt_mlp_bwd(t, &id->mlp, s, n.y, dm, dn));
     MDS_TRY(mds_gpt_norm_bwd(t, &id->norm2, n.R, sum, n.mean, n.rstd, dn, d));
@@ -252,13 +253,12 @@ static enum mds_rc second_half_bwd(const struct context *t, const struct block_i
     return MDS_OK;
 }
 
-static enum mds_rc second_halves_bwd(const struct context *c,
-                                     const struct block_ids *id, const struct work *w,
-                                     const struct saved *s, void *o, const void *x,
-                                     void *d)
+static enum mds_rc mlp_halves_bwd(const struct context *c, const struct block_ids *id,
+                                  const struct work *w, const struct saved *s, void *o,
+                                  const void *x, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c);
+    int apart = mds_gpt_attention_stages_rows(c);
     void *d_o = mds_gpt_is_chunked(c) ? w->chunked.d_o : w->d_o;
     const void *rows = NULL;
     struct o_rows v, dv;
@@ -268,7 +268,7 @@ static enum mds_rc second_halves_bwd(const struct context *c,
     MDS_TRY(mds_gpt_o_open(c, id, d_o, &dv));
     for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
         MDS_TRY(mds_gpt_o_get(&t, &v, &rows));
-        MDS_TRY(second_half_bwd(&t, id, s, rows, x, d, mds_gpt_o_fill(&t, &dv)));
+        MDS_TRY(mlp_half_bwd(&t, id, s, rows, x, d, mds_gpt_o_fill(&t, &dv)));
         MDS_TRY(mds_gpt_o_put(&t, &dv));
     }
     mds_gpt_o_close(c, &v);
@@ -284,25 +284,25 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
                                         const void *x, void *d)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    int apart = mds_gpt_attention_apart(c);
+    int apart = mds_gpt_attention_stages_rows(c);
     struct qkv_rows v;
     struct context t;
 
     MDS_TRY(mds_gpt_qkv_open(c, id, w, w->dqkv, 1, &v));
     for (int64_t at = 0; mds_gpt_tile(c, at, apart, &t); at = mds_gpt_tile_end(&t)) {
         struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
-        const void *rows = mds_gpt_stream_at(&t, x);
+        const void *rows = mds_gpt_residual_at(&t, x);
         struct normed n;
         void *dn = NULL;
 
-        MDS_TRY(mds_gpt_scratch(&t, mds_gpt_stream_size(&t), &dn));
-        MDS_TRY(take_normed(&t, s, NORM1, &n));
+        MDS_TRY(mds_gpt_scratch(&t, mds_gpt_residual_size(&t), &dn));
+        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, &n));
         MDS_TRY(mds_gpt_qkv_get(&t, &v));
         if (!n.is_saved)
-            MDS_TRY(norm_of(&t, &id->norm1, rows, &n));
+            MDS_TRY(norm_forward(&t, &id->norm1, rows, &n));
         MDS_TRY(mds_gpt_qkv_bwd(&t, &id->attention, s, n.y, v.rows, dn));
         MDS_TRY(mds_gpt_norm_bwd(&t, &id->norm1, n.R, rows, n.mean, n.rstd, dn,
-                                 mds_gpt_stream_at(&t, d)));
+                                 mds_gpt_residual_at(&t, d)));
         mds_arena_release(c->par.arena, tile);
     }
     MDS_TRY(mds_gpt_qkv_close(c, &v));
@@ -312,21 +312,22 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
 
 /* Attention forward again, as far as it was not saved.  Without tiles norm1's result
  * stays in working memory until the end of the block. */
-static enum mds_rc attention_again(const struct context *c, const struct block_ids *id,
-                                   const struct work *w, struct saved *s,
-                                   const struct attention_buffers *b, struct stream x,
-                                   void *input)
+static enum mds_rc recompute_attention(const struct context *c,
+                                       const struct block_ids *id, const struct work *w,
+                                       struct saved *s,
+                                       const struct attention_buffers *b,
+                                       struct residual x, void *input)
 {
     struct normed n;
 
     if (s->at[SAVED_QKV])
         return MDS_OK;
     if (!mds_gpt_is_tiled(c)) {
-        MDS_TRY(take_normed(c, s, NORM1, &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM1, &n));
         s->at[SAVED_N1] = n.y;
         s->at[SAVED_MEAN1] = n.mean;
         s->at[SAVED_RSTD1] = n.rstd;
-        MDS_TRY(mds_gpt_head_norms_keep(c, &id->attention, s));
+        MDS_TRY(mds_gpt_head_norms_alloc(c, &id->attention, s));
     }
     MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
     mds_dev_wait_copy(c->par.dev, w->o_copy);
@@ -350,26 +351,27 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
 }
 
 /* What was not copied when the block was offloaded: norms' results and g. */
-static enum mds_rc refill(const struct context *c, const struct block_ids *id,
-                          const struct saved *s)
+static enum mds_rc recompute_norm_inputs(const struct context *c,
+                                         const struct block_ids *id,
+                                         const struct saved *s)
 {
     int parallel = c->g->cfg.parallel_residual;
     struct normed n;
 
     if (s->at[SAVED_N1]) {
-        MDS_TRY(take_normed(c, s, NORM1, &n));
-        MDS_TRY(norm_of(c, &id->norm1, s->at[SAVED_X], &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM1, &n));
+        MDS_TRY(norm_forward(c, &id->norm1, s->at[SAVED_X], &n));
     }
     if (s->at[SAVED_N2]) {
-        MDS_TRY(take_normed(c, s, NORM2, &n));
-        MDS_TRY(norm_of(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM2, &n));
+        MDS_TRY(norm_forward(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
     }
     return mds_gpt_mlp_activate(c, s);
 }
 
 enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s,
-                              const struct saved *next, struct stream x, void *d)
+                              const struct saved *next, struct residual x, void *d)
 {
     struct attention_buffers b = mds_gpt_attention_buffers(c, w, s);
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
@@ -380,11 +382,11 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
     if (s->returned)
-        MDS_TRY(refill(c, id, s));
+        MDS_TRY(recompute_norm_inputs(c, id, s));
     MDS_TRY(mds_params_grad_begin(c->g->ps, id->unit));
     mds_gpt_norm_grads_begin(c);
-    MDS_TRY(attention_again(c, id, w, &here, &b, x, input));
-    MDS_TRY(second_halves_bwd(c, id, w, &here, b.o, input, d));
+    MDS_TRY(recompute_attention(c, id, w, &here, &b, x, input));
+    MDS_TRY(mlp_halves_bwd(c, id, w, &here, b.o, input, d));
     w->dqkv = NULL;
     if (!mds_gpt_is_chunked(c))
         MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->dqkv));

@@ -6,7 +6,7 @@
 #include "parallel/tensor_parallel.h"
 
 /* In how many chunks the rows of p should travel between tensor ranks. */
-static int chunks_of(const struct mds_gpt *g, const struct mds_par *p)
+static int tensor_chunks_for(const struct mds_gpt *g, const struct mds_par *p)
 {
     int64_t bytes =
         mds_par_rows(p) * g->cfg.hidden * (int64_t)mdsk_dtype_size(p->dtype);
@@ -41,7 +41,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .sequence_parallel = g->sequence_parallel}};
     mds_par_set_batch(p, run->B, run->S, first_sample);
     if (!mds_gpt_is_tiled(c)) {
-        p->chunks = chunks_of(g, p);
+        p->chunks = tensor_chunks_for(g, p);
         mds_par_set_batch(p, run->B, run->S, first_sample);
     }
     c->part = c->stride = mds_par_rows(p);
@@ -73,7 +73,7 @@ struct context mds_gpt_in_chunks(const struct context *t)
 {
     struct context c = *t;
 
-    mds_par_set_chunks(&c.par, chunks_of(c.g, &c.par));
+    mds_par_set_chunks(&c.par, tensor_chunks_for(c.g, &c.par));
     return c;
 }
 

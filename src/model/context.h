@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model, and the context of a call into it.  For model/ alone.
+/* The model, and the context that is passed to every module.  Private to model/.
  *
- * struct mds_gpt does not change after it is created.  A module is called with a struct
- * context: the model, the options of the step, and a struct mds_par with the device,
- * the working memory and the tokens that the call is about.  A sequence tile is the
- * same call with another token range; without --sequence-tile there is one tile. */
+ * struct mds_gpt does not change after it is created.  A struct context holds the
+ * model, the options of the step, and a struct mds_par with the device, scratch memory
+ * and token range of the call.  With --sequence-tile modules are called once per tile
+ * with different token ranges; otherwise there is one tile. */
 #ifndef MDS_MODEL_CONTEXT_H
 #define MDS_MODEL_CONTEXT_H
 
 #include "model/gpt.h"
 #include "parallel/par.h"
 
-/* Registry ids of parameters; -1: this configuration, or this pipeline stage, has none.
- * Where several parameters form one operand (q, k, v; gate, up) it is the first. */
+/* Registry ids of parameters; -1 if this configuration or pipeline stage does not have
+ * it.  If several parameters form one operand (q, k, v; gate, up), the id of the
+ * first. */
 struct norm_ids {
     int gamma, beta;
     int64_t size;
-    int64_t sum_at; /* its gradients' place in context.norm_sums; -1: none */
+    int64_t sum_at; /* index of its gradients in context.norm_sums; -1: none */
 };
 
 struct linear_ids {
     int weight, bias;
-    int64_t in, out; /* on this rank, of all side by side */
+    int64_t in, out; /* on this rank, summed over all linears of the operand */
 };
 
 struct attention_ids {
@@ -42,7 +43,7 @@ struct block_ids {
 
 struct embedding_ids {
     int word_unit, word, position_unit, position;
-    int sliced; /* each tensor rank holds an equal share of the positions' rows */
+    int sliced; /* positions are sharded by rows over tensor ranks */
 };
 
 struct head_ids {
@@ -51,8 +52,8 @@ struct head_ids {
     int weight; /* that of the word embedding if tied */
 };
 
-struct piece {
-    struct mds_gpt_piece is;
+struct model_chunk {
+    struct mds_gpt_chunk is;
     struct block_ids *block; /* [is.layers] */
 };
 
@@ -63,39 +64,40 @@ struct mds_gpt {
     struct mds_params *ps; /* borrowed */
     struct embedding_ids embedding;
     struct head_ids head;
-    int n_pieces;
-    struct piece *piece;
-    int most_layers;   /* of a piece */
+    int n_chunks;
+    struct model_chunk *chunk;
+    int max_layers;    /* of a model chunk */
     int64_t norm_sums; /* of a context */
 };
 
-/* In buffers of whole sequences that products read or write, the rows of a tile lie in
- * one place for each tensor rank with sequence parallelism, else in one. */
+/* With sequence parallelism the rows of a tile are in several places of a buffer of
+ * whole sequences, one per tensor rank; otherwise they are contiguous. */
 struct context {
     const struct mds_gpt *g;       /* borrowed */
     const struct mds_gpt_run *run; /* borrowed */
     struct mds_par par;            /* of this tile */
     const struct mds_par *all; /* of a tile, borrowed: par of the whole micro-batch */
-    float *norm_sums; /* gradients of a block's norms that tensor ranks have in parts */
-    int64_t row;      /* the tile's first row in this rank's slice */
-    int64_t part;     /* adjacent rows of the tile in products */
+    float
+        *norm_sums; /* partial gradients of a block's norms, to sum over tensor ranks */
+    int64_t row;    /* the tile's first row in this rank's slice */
+    int64_t part;   /* contiguous rows of the tile in GEMMs */
     int64_t first, stride; /* row of the first part in whole buffers, and from part to
                               part */
 };
 
 /* Elements of the residual stream, or of its gradient: [slice rows, H]. */
-static inline int64_t mds_gpt_stream_size(const struct context *c)
+static inline int64_t mds_gpt_residual_size(const struct context *c)
 {
     return mds_par_slice_rows(&c->par) * c->g->cfg.hidden;
 }
 
-/* The rows of this tile in x, the whole stream or its gradient. */
-static inline void *mds_gpt_stream_at(const struct context *c, const void *x)
+/* The rows of this tile in x, the whole residual stream or its gradient. */
+static inline void *mds_gpt_residual_at(const struct context *c, const void *x)
 {
     return mds_par_at(&c->par, x, c->row * c->g->cfg.hidden);
 }
 
-/* A parameter's weight and its gradient; NULL of id -1. */
+/* A parameter's weight and its gradient; NULL for id -1. */
 static inline const void *mds_gpt_weight(const struct context *c, int id)
 {
     return id < 0 ? NULL : mds_param_weight(c->g->ps, id);
@@ -106,7 +108,7 @@ static inline float *mds_gpt_grad(const struct context *c, int id)
     return id < 0 ? NULL : mds_param_grad(c->g->ps, id);
 }
 
-/* Working memory for `elements` elements, unless *buffer has memory already. */
+/* Allocate scratch for `elements` elements, unless *buffer is already set. */
 static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t elements,
                                           void **buffer)
 {
@@ -115,34 +117,34 @@ static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t eleme
 
 /* ---- context.c ---- */
 
-/* The context of whole micro-batches, whose first sequence has this number in the run.
- * run, norm_sums: as in the struct. */
+/* The context of a whole micro-batch; first_sample: number of its first sequence in the
+ * whole training.  run is borrowed. */
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                      int64_t first_sample, struct context *c);
 
 /* Whether --sequence-tile is given; without, the only tile is all rows. */
 int mds_gpt_is_tiled(const struct context *c);
 
-/* Whether --attention-chunk is given: then attention has q, k, v, its result and
- * backward their gradients in host memory. */
+/* Whether --attention-chunk is given: then q, k, v and attention's result, and in
+ * backward their gradients, are in host memory. */
 int mds_gpt_is_chunked(const struct context *c);
 
-/* The tile from token `at` of the slice on; 0 behind the last.  apart: buffers of
- * products are the tile's own, not those of whole sequences. */
+/* *t = the tile that starts at token `at` of this rank's tokens; returns 0 after the
+ * last. apart: GEMMs use buffers of one tile, not of whole sequences. */
 int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t);
 
-/* The token behind a tile. */
+/* One past the last token of a tile. */
 static inline int64_t mds_gpt_tile_end(const struct context *t)
 {
     return t->row / t->par.B + t->par.slice.n;
 }
 
-/* The same tile, whose rows travel between tensor ranks in chunks: for operations that
- * take rows in any order. */
+/* The same tile, with rows exchanged between tensor ranks in chunks: for operations
+ * that accept rows in any order. */
 struct context mds_gpt_in_chunks(const struct context *t);
 
-/* Rows of a tile that are adjacent in the tile's buffers, from row `at` on, and in
- * whole ones, from row `whole` on; at most `limit` of them.  0 behind the last. */
+/* n rows that are contiguous both in a tile's buffers, from row `at` on, and in buffers
+ * of whole sequences, from row `whole` on; n <= limit.  Returns 0 after the last. */
 struct span {
     int64_t at, n, whole;
 };

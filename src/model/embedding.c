@@ -45,7 +45,7 @@ void mds_gpt_add_position(struct registrar *reg)
     g->embedding.position = mds_gpt_add_param(reg, &s);
 }
 
-static struct mds_embedding embedding_of(const struct context *c, int backward)
+static struct mds_embedding embedding_spec(const struct context *c, int backward)
 {
     const struct embedding_ids *id = &c->g->embedding;
     const struct mds_param *word = mds_params_get(c->g->ps, id->word);
@@ -75,7 +75,7 @@ enum mds_rc mds_gpt_embed_fwd(const struct context *c, const int32_t *token, voi
     MDS_TRY(mds_params_acquire(c->g->ps, id->word_unit));
     if (has)
         MDS_TRY(mds_params_acquire(c->g->ps, id->position_unit));
-    e = embedding_of(c, 0);
+    e = embedding_spec(c, 0);
     MDS_TRY(mds_embedding_fwd(&c->par, &e, token, x));
     MDS_TRY(mds_gpt_dropout(c, 0, SITE_EMBEDDING, x, x, &x));
     if (has)
@@ -94,7 +94,7 @@ enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, voi
         MDS_TRY(mds_params_grad_begin(c->g->ps, id->word_unit));
     if (has)
         MDS_TRY(mds_params_grad_begin(c->g->ps, id->position_unit));
-    e = embedding_of(c, 1);
+    e = embedding_spec(c, 1);
     MDS_TRY(mds_gpt_dropout(c, 0, SITE_EMBEDDING, d, d, &d));
     MDS_TRY(mds_embedding_bwd(&c->par, &e, token, d));
     if (has)

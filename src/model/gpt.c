@@ -9,36 +9,36 @@
 
 static enum mds_rc register_all(struct mds_gpt *g)
 {
-    const struct mds_gpt_piece *first = &g->piece[0].is;
-    const struct mds_gpt_piece *last = &g->piece[g->n_pieces - 1].is;
+    const struct mds_gpt_chunk *first = &g->chunk[0].is;
+    const struct mds_gpt_chunk *last = &g->chunk[g->n_chunks - 1].is;
     struct registrar reg = {.g = g};
 
     if (first->is_first || (last->is_last && g->cfg.tied_head))
         mds_gpt_add_word(&reg, !first->is_first, last->is_last && g->cfg.tied_head);
     if (first->is_first)
         mds_gpt_add_position(&reg);
-    for (int i = 0; i < g->n_pieces; i++)
-        for (int l = 0; l < g->piece[i].is.layers; l++)
-            mds_gpt_add_block(&reg, g->piece[i].is.first_layer + l,
-                              &g->piece[i].block[l]);
+    for (int i = 0; i < g->n_chunks; i++)
+        for (int l = 0; l < g->chunk[i].is.layers; l++)
+            mds_gpt_add_block(&reg, g->chunk[i].is.first_layer + l,
+                              &g->chunk[i].block[l]);
     if (last->is_last)
         mds_gpt_add_head(&reg);
     return reg.rc;
 }
 
-static enum mds_rc copy_pieces(struct mds_gpt *g, const struct mds_gpt_spec *spec)
+static enum mds_rc copy_chunks(struct mds_gpt *g, const struct mds_gpt_spec *spec)
 {
-    g->piece = mds_zalloc((size_t)spec->n_pieces, sizeof *g->piece);
-    if (!g->piece)
+    g->chunk = mds_zalloc((size_t)spec->n_chunks, sizeof *g->chunk);
+    if (!g->chunk)
         return MDS_EMEM;
-    g->n_pieces = spec->n_pieces;
-    for (int i = 0; i < g->n_pieces; i++) {
-        g->piece[i].is = spec->pieces[i];
-        if (g->most_layers < spec->pieces[i].layers)
-            g->most_layers = spec->pieces[i].layers;
-        g->piece[i].block =
-            mds_zalloc((size_t)spec->pieces[i].layers, sizeof *g->piece[i].block);
-        if (!g->piece[i].block)
+    g->n_chunks = spec->n_chunks;
+    for (int i = 0; i < g->n_chunks; i++) {
+        g->chunk[i].is = spec->chunks[i];
+        if (g->max_layers < spec->chunks[i].layers)
+            g->max_layers = spec->chunks[i].layers;
+        g->chunk[i].block =
+            mds_zalloc((size_t)spec->chunks[i].layers, sizeof *g->chunk[i].block);
+        if (!g->chunk[i].block)
             return MDS_EMEM;
     }
     return MDS_OK;
@@ -59,7 +59,7 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->ps = spec->params;
     g->embedding = (struct embedding_ids){-1, -1, -1, -1, 0};
     g->head = (struct head_ids){.unit = -1, .weight = -1};
-    rc = copy_pieces(g, spec);
+    rc = copy_chunks(g, spec);
     if (!rc)
         rc = register_all(g);
     if (rc)
@@ -73,9 +73,9 @@ void mds_gpt_destroy(struct mds_gpt *g)
 {
     if (!g)
         return;
-    for (int i = 0; g->piece && i < g->n_pieces; i++)
-        free(g->piece[i].block);
-    free(g->piece);
+    for (int i = 0; g->chunk && i < g->n_chunks; i++)
+        free(g->chunk[i].block);
+    free(g->chunk);
     free(g);
 }
 

@@ -10,14 +10,14 @@ void mds_gpt_add_head(struct registrar *reg)
 
     id->unit = mds_gpt_add_unit(reg, "head");
     id->norm =
-        mds_gpt_add_norm(reg, "final_norm", g->cfg.hidden, mds_gpt_stream_partial(g));
+        mds_gpt_add_norm(reg, "final_norm", g->cfg.hidden, mds_gpt_residual_partial(g));
     id->weight = g->embedding.word;
     if (!g->cfg.tied_head)
         id->weight = mds_gpt_add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
                                         MDS_SHARD_ROWS, g->cfg.init_std, 0);
 }
 
-static struct mds_head head_of(const struct context *c)
+static struct mds_head head_spec(const struct context *c)
 {
     const struct head_ids *id = &c->g->head;
     const struct mds_param *w = mds_params_get(c->g->ps, id->weight);
@@ -36,8 +36,8 @@ static struct mds_head head_of(const struct context *c)
 }
 
 /* Targets of a tile's rows in products: those of each tensor rank's part, together. */
-static enum mds_rc targets_of(const struct context *t, const int32_t *target,
-                              const int32_t **out)
+static enum mds_rc tile_targets(const struct context *t, const int32_t *target,
+                                const int32_t **out)
 {
     int64_t rows = mds_par_rows(&t->par), bytes = t->part * (int64_t)sizeof *target;
     void *gathered = NULL;
@@ -56,27 +56,27 @@ static enum mds_rc targets_of(const struct context *t, const int32_t *target,
 
 /* x + branch -> loss, and the stream's gradient d; x or branch becomes their sum. */
 static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
-                             struct stream x, const int32_t *target,
+                             struct residual x, const int32_t *target,
                              struct mds_gpt_loss *loss, void *d)
 {
     const struct mds_par *p = &t->par;
     const struct norm_ids *norm = &t->g->head.norm;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t Rs = mds_par_slice_rows(p), n = mds_gpt_stream_size(t);
+    int64_t Rs = mds_par_slice_rows(p), n = mds_gpt_residual_size(t);
     void *y = NULL, *dy = NULL, *sum = x.branch;
     float *mean = NULL, *rstd = NULL;
 
-    x.x = mds_gpt_stream_at(t, x.x);
+    x.x = mds_gpt_residual_at(t, x.x);
     MDS_TRY(mds_gpt_scratch(t, n, &y));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &mean));
     MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &rstd));
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
-    MDS_TRY(targets_of(t, target, &target));
+    MDS_TRY(tile_targets(t, target, &target));
     MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd));
     MDS_TRY(mds_head_loss(p, h, y, target, &loss->sum, &loss->count, dy));
     if (d) {
-        d = mds_gpt_stream_at(t, d);
+        d = mds_gpt_residual_at(t, d);
         mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));
         MDS_TRY(mds_gpt_norm_bwd(t, norm, Rs, sum ? sum : x.x, mean, rstd, dy, d));
     }
@@ -84,11 +84,11 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     return MDS_OK;
 }
 
-static enum mds_rc head_tiles(const struct context *c, struct stream x,
+static enum mds_rc head_tiles(const struct context *c, struct residual x,
                               const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {
     const struct norm_ids *norm = &c->g->head.norm;
-    struct mds_head h = head_of(c);
+    struct mds_head h = head_spec(c);
     struct context t;
 
     mds_gpt_norm_grads_begin(c);
@@ -99,7 +99,7 @@ static enum mds_rc head_tiles(const struct context *c, struct stream x,
 
 /* If this stage has the tied embedding for its head alone, its gradient is complete
  * here. */
-enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct stream x,
+enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {
     const struct mds_gpt *g = c->g;

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-static struct norm_ids add(struct registrar *reg, const char *layer, const char *name)
+static struct norm_ids add_head_norm(struct registrar *reg, const char *layer,
+                                     const char *name)
 {
     const struct mds_gpt *g = reg->g;
     int tp = mds_groups_size(g->groups, MDS_AXIS_TENSOR);
@@ -20,8 +21,8 @@ static struct norm_ids add(struct registrar *reg, const char *layer, const char 
 void mds_gpt_add_head_norms(struct registrar *reg, const char *layer,
                             struct attention_ids *id)
 {
-    id->q_norm = add(reg, layer, "q_norm");
-    id->k_norm = add(reg, layer, "k_norm");
+    id->q_norm = add_head_norm(reg, layer, "q_norm");
+    id->k_norm = add_head_norm(reg, layer, "k_norm");
 }
 
 /* ---- the queries or the keys of some rows ---- */
@@ -35,8 +36,8 @@ struct heads {
 };
 
 /* Rows `at` and on, of s if that has room, or `rows` rows of working memory. */
-static enum mds_rc take(const struct context *c, const struct saved *s, int64_t at,
-                        int64_t rows, struct heads *h)
+static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved *s,
+                                     int64_t at, int64_t rows, struct heads *h)
 {
     int64_t D = c->g->cfg.head_dim, n = rows * h->n, first = h->before + at * h->n;
 
@@ -52,8 +53,8 @@ static enum mds_rc take(const struct context *c, const struct saved *s, int64_t 
 }
 
 /* Both, in rows of `row` elements. */
-static void heads_of(const struct context *c, const struct attention_ids *id,
-                     int64_t row, struct heads h[2])
+static void split_heads(const struct context *c, const struct attention_ids *id,
+                        int64_t row, struct heads h[2])
 {
     const struct mds_model_config *m = &c->g->cfg;
     int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
@@ -68,8 +69,8 @@ static void heads_of(const struct context *c, const struct attention_ids *id,
 }
 
 /* Between rows of q, k, v and heads that lie one behind the other. */
-static enum mds_rc copy(const struct context *c, const struct heads *h, int64_t n,
-                        void *rows, void *heads, int out)
+static enum mds_rc copy_head_rows(const struct context *c, const struct heads *h,
+                                  int64_t n, void *rows, void *heads, int out)
 {
     int64_t width = h->n * c->g->cfg.head_dim;
     void *at = mds_par_at(&c->par, rows, h->column);
@@ -80,17 +81,17 @@ static enum mds_rc copy(const struct context *c, const struct heads *h, int64_t 
 
 /* ---- forward ---- */
 
-static enum mds_rc norm_rows(const struct context *c, const struct heads *h, int64_t n,
-                             void *rows)
+static enum mds_rc norm_head_rows(const struct context *c, const struct heads *h,
+                                  int64_t n, void *rows)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     void *y = NULL;
 
     MDS_TRY(mds_gpt_scratch(c, n * h->n * c->g->cfg.head_dim, &y));
-    MDS_TRY(copy(c, h, n, rows, h->x, 1));
+    MDS_TRY(copy_head_rows(c, h, n, rows, h->x, 1));
     MDS_TRY(
         mds_gpt_norm_fwd(c, h->norm, n * h->n, h->x, NULL, NULL, y, h->mean, h->rstd));
-    MDS_TRY(copy(c, h, n, rows, y, 0));
+    MDS_TRY(copy_head_rows(c, h, n, rows, y, 0));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
@@ -105,10 +106,10 @@ enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
 
     if (!mds_gpt_has_head_norms(id))
         return MDS_OK;
-    heads_of(c, id, id->qkv.out, h);
+    split_heads(c, id, id->qkv.out, h);
     for (int i = 0; i < 2; i++) {
-        MDS_TRY(take(c, s, at->whole, at->n, &h[i]));
-        MDS_TRY(norm_rows(c, &h[i], at->n, qkv));
+        MDS_TRY(alloc_normed_rows(c, s, at->whole, at->n, &h[i]));
+        MDS_TRY(norm_head_rows(c, &h[i], at->n, qkv));
     }
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
@@ -116,8 +117,8 @@ enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
 
 /* ---- backward ---- */
 
-enum mds_rc mds_gpt_head_norms_keep(const struct context *c,
-                                    const struct attention_ids *id, struct saved *s)
+enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
+                                     const struct attention_ids *id, struct saved *s)
 {
     static const enum saved_tensor stats[] = {SAVED_QK_MEAN, SAVED_QK_RSTD};
 
@@ -135,8 +136,9 @@ enum mds_rc mds_gpt_head_norms_keep(const struct context *c,
 }
 
 /* What was not saved: queries and keys once more, by the product and the norms. */
-static enum mds_rc again(const struct context *c, const struct attention_ids *id,
-                         int64_t n, const void *x, struct heads h[2])
+static enum mds_rc recompute_inputs(const struct context *c,
+                                    const struct attention_ids *id, int64_t n,
+                                    const void *x, struct heads h[2])
 {
     struct linear_ids qk = id->qkv;
     void *rows = NULL;
@@ -148,13 +150,13 @@ static enum mds_rc again(const struct context *c, const struct attention_ids *id
         struct heads there = h[i];
 
         there.row = qk.out;
-        MDS_TRY(norm_rows(c, &there, n, rows));
+        MDS_TRY(norm_head_rows(c, &there, n, rows));
     }
     return MDS_OK;
 }
 
-static enum mds_rc norm_rows_bwd(const struct context *c, const struct heads *h,
-                                 int64_t n, void *rows)
+static enum mds_rc norm_head_rows_bwd(const struct context *c, const struct heads *h,
+                                      int64_t n, void *rows)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     int64_t elements = n * h->n * c->g->cfg.head_dim;
@@ -162,10 +164,10 @@ static enum mds_rc norm_rows_bwd(const struct context *c, const struct heads *h,
 
     MDS_TRY(mds_gpt_scratch(c, elements, &dy));
     MDS_TRY(mds_gpt_scratch(c, elements, &dx));
-    MDS_TRY(copy(c, h, n, rows, dy, 1));
+    MDS_TRY(copy_head_rows(c, h, n, rows, dy, 1));
     mds_dev_zero(c->par.dev, dx, elements * (int64_t)mdsk_dtype_size(c->par.dtype));
     MDS_TRY(mds_gpt_norm_bwd(c, h->norm, n * h->n, h->x, h->mean, h->rstd, dy, dx));
-    MDS_TRY(copy(c, h, n, rows, dx, 0));
+    MDS_TRY(copy_head_rows(c, h, n, rows, dx, 0));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
@@ -178,13 +180,13 @@ enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct heads h[2];
 
-    heads_of(c, id, id->qkv.out, h);
+    split_heads(c, id, id->qkv.out, h);
     for (int i = 0; i < 2; i++)
-        MDS_TRY(take(c, s, at->whole, at->n, &h[i]));
+        MDS_TRY(alloc_normed_rows(c, s, at->whole, at->n, &h[i]));
     if (!s->at[SAVED_QK])
-        MDS_TRY(again(c, id, at->n, x, h));
+        MDS_TRY(recompute_inputs(c, id, at->n, x, h));
     for (int i = 0; i < 2; i++)
-        MDS_TRY(norm_rows_bwd(c, &h[i], at->n, dqkv));
+        MDS_TRY(norm_head_rows_bwd(c, &h[i], at->n, dqkv));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }

@@ -13,7 +13,7 @@
 
 static const char *const first[] = {"mlp.gate", "mlp.up"}, *const last[] = {"mlp.down"};
 
-static struct linears up_of(const struct mds_model_config *m, int64_t wide[2])
+static struct linears up_linears(const struct mds_model_config *m, int64_t wide[2])
 {
     int gated = mdsk_activation_of(m->activation)->gated;
 
@@ -27,7 +27,7 @@ static struct linears up_of(const struct mds_model_config *m, int64_t wide[2])
 }
 
 /* As attention's last linear. */
-static struct linears down_of(const struct mds_model_config *m)
+static struct linears down_linear(const struct mds_model_config *m)
 {
     return (struct linears){
         last,           1,
@@ -39,7 +39,8 @@ void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
                              struct mlp_ids *id)
 {
     int64_t wide[2];
-    struct linears up = up_of(&reg->g->cfg, wide), down = down_of(&reg->g->cfg);
+    struct linears up = up_linears(&reg->g->cfg, wide),
+                   down = down_linear(&reg->g->cfg);
 
     id->up = mds_gpt_add_weights(reg, layer, &up);
     id->down = mds_gpt_add_weights(reg, layer, &down);
@@ -49,7 +50,8 @@ void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
                             struct mlp_ids *id)
 {
     int64_t wide[2];
-    struct linears up = up_of(&reg->g->cfg, wide), down = down_of(&reg->g->cfg);
+    struct linears up = up_linears(&reg->g->cfg, wide),
+                   down = down_linear(&reg->g->cfg);
 
     id->up.bias = mds_gpt_add_biases(reg, layer, &up);
     id->down.bias = mds_gpt_add_biases(reg, layer, &down);
@@ -63,7 +65,7 @@ struct mlp_tile {
     void *own_u, *own_g; /* working memory, or NULL: they are saved */
 };
 
-static int64_t inner(const struct context *c)
+static int64_t inner_size(const struct context *c)
 {
     return c->g->cfg.ffn_hidden / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
 }
@@ -78,8 +80,8 @@ static int64_t tile_rows(const struct context *c, int64_t at)
 }
 
 /* Working memory for what is not saved of u and g, for the longest tile. */
-static enum mds_rc take_tile(const struct context *c, const struct mlp_ids *id,
-                             const struct saved *s, struct mlp_tile *t)
+static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
+                              const struct saved *s, struct mlp_tile *t)
 {
     int64_t most = 0;
 
@@ -89,35 +91,35 @@ static enum mds_rc take_tile(const struct context *c, const struct mlp_ids *id,
     if (!s->at[SAVED_U])
         MDS_TRY(mds_gpt_scratch(c, most * id->up.out, &t->own_u));
     if (!s->at[SAVED_G])
-        MDS_TRY(mds_gpt_scratch(c, most * inner(c), &t->own_g));
+        MDS_TRY(mds_gpt_scratch(c, most * inner_size(c), &t->own_g));
     return MDS_OK;
 }
 
 /* Move on to the tile at row `at`; 0 behind the last. */
-static int next_tile(const struct context *c, const struct mlp_ids *id,
-                     const struct saved *s, struct mlp_tile *t, int64_t at)
+static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
+                         const struct saved *s, struct mlp_tile *t, int64_t at)
 {
     const struct mds_par *p = &c->par;
 
     t->at = at;
     t->rows = tile_rows(c, at);
     t->u = t->own_u ? t->own_u : mds_par_at(p, s->at[SAVED_U], at * id->up.out);
-    t->g = t->own_g ? t->own_g : mds_par_at(p, s->at[SAVED_G], at * inner(c));
+    t->g = t->own_g ? t->own_g : mds_par_at(p, s->at[SAVED_G], at * inner_size(c));
     return t->rows > 0;
 }
 
 /* Whether products take the activation of what they make (kernels/linear.h). */
-static int is_in_products(const struct context *c)
+static int is_fused_activation(const struct context *c)
 {
     return c->g->cfg.activation == MDSK_GELU;
 }
 
 /* g from u. */
-static enum mds_rc activate(const struct context *c, const struct mlp_tile *t)
+static enum mds_rc activate_tile(const struct context *c, const struct mlp_tile *t)
 {
     struct mdsk_activation_fwd act = {.kind = c->g->cfg.activation,
                                       .R = t->rows,
-                                      .F = inner(c),
+                                      .F = inner_size(c),
                                       .dtype = c->par.dtype,
                                       .x = t->u,
                                       .y = t->g};
@@ -130,20 +132,20 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     const struct mlp_tile all = {
         .rows = mds_par_rows(&c->par), .u = s->at[SAVED_U], .g = s->at[SAVED_G]};
 
-    return all.u && all.g ? activate(c, &all) : MDS_OK;
+    return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
 }
 
 /* u and g from the input, once it is there. */
-static enum mds_rc up_fwd(const struct context *c, const struct mlp_ids *id,
-                          struct mds_tp_handle *in, const struct mlp_tile *t)
+static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
+                                 struct mds_tp_handle *in, const struct mlp_tile *t)
 {
     const void *x = mds_par_at(&c->par, in->rows, t->at * id->up.in);
 
     MDS_TRY(mds_tp_gather_wait(&c->par, in, t->at + t->rows));
-    if (is_in_products(c))
+    if (is_fused_activation(c))
         return mds_gpt_linear_gelu_fwd(c, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(c, &id->up, t->rows, 0, x, t->u));
-    return activate(c, t);
+    return activate_tile(c, t);
 }
 
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
@@ -158,9 +160,9 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
 
     MDS_TRY(mds_tp_gather_start(p, x, H, &in));
     MDS_TRY(mds_tp_reduce_open(p, y, H, &out));
-    MDS_TRY(take_tile(c, id, s, &tile));
-    for (int64_t at = 0; next_tile(c, id, s, &tile, at); at += tile.rows) {
-        MDS_TRY(up_fwd(c, id, &in, &tile));
+    MDS_TRY(alloc_tile(c, id, s, &tile));
+    for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
+        MDS_TRY(up_linear_fwd(c, id, &in, &tile));
         MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, tile.g,
                                    mds_par_at(p, out.rows, at * H)));
         MDS_TRY(mds_tp_reduce_start(p, &out, at + tile.rows));
@@ -178,14 +180,14 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
     int gated = mdsk_activation_of(c->g->cfg.activation)->gated;
     struct mdsk_activation_bwd act = {.kind = c->g->cfg.activation,
                                       .R = t->rows,
-                                      .F = inner(c),
+                                      .F = inner_size(c),
                                       .dtype = c->par.dtype,
                                       .x = t->u,
                                       .dy = t->g,
                                       .dx = gated ? t->u : t->g};
 
     *du = act.dx;
-    if (is_in_products(c))
+    if (is_fused_activation(c))
         return mds_gpt_linear_gelu_bwd_input(c, &id->down, t->rows, dy, t->u, t->g);
     MDS_TRY(mds_gpt_linear_bwd_input(c, &id->down, t->rows, dy, t->g));
     return mds_op_activation_bwd(c->par.dev, &act);
@@ -193,9 +195,9 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
 
 /* One tile: dy and x are there when they are read, dx is sent before the weight's
  * gradient is made. */
-static enum mds_rc tile_bwd(const struct context *c, const struct mlp_ids *id,
-                            const struct mlp_tile *t, struct mds_tp_handle *dy,
-                            struct mds_tp_handle *x, struct mds_tp_handle *dx)
+static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *id,
+                                const struct mlp_tile *t, struct mds_tp_handle *dy,
+                                struct mds_tp_handle *x, struct mds_tp_handle *dx)
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
@@ -229,13 +231,13 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     /* Where dy is dx and nothing is gathered, rows of the result must not yet replace
      * those of dy: tiles go row by row, so they do not. */
     MDS_TRY(mds_tp_reduce_open(p, dx, H, &out));
-    MDS_TRY(take_tile(c, id, s, &tile));
-    for (int64_t at = 0; next_tile(c, id, s, &tile, at); at += tile.rows) {
+    MDS_TRY(alloc_tile(c, id, s, &tile));
+    for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
-            MDS_TRY(up_fwd(c, id, &input, &tile));
+            MDS_TRY(up_linear_fwd(c, id, &input, &tile));
         else if (!s->at[SAVED_G])
-            MDS_TRY(activate(c, &tile));
-        MDS_TRY(tile_bwd(c, id, &tile, &in, &input, &out));
+            MDS_TRY(activate_tile(c, &tile));
+        MDS_TRY(mlp_tile_bwd(c, id, &tile, &in, &input, &out));
     }
     MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);

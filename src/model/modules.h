@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The modules of a GPT: what each registers, and its forward and backward.  For model/
- * alone.
+/* The modules of a GPT: the parameters of each, its forward and backward.  Private to
+ * model/.
  *
- * Shapes: Rs rows of this rank's slice of a tile, R rows in products, H hidden, A and G
+ * Shapes: Rs rows of this rank's shard of a tile, R rows in GEMMs, H hidden, A and G
  * heads of queries and of keys on this tensor rank, D their size, F the MLP's inner
  * size on this tensor rank. */
 #ifndef MDS_MODEL_MODULES_H
@@ -14,8 +14,8 @@
 #include "parallel/chunked.h"
 #include "parallel/tensor_parallel.h"
 
-/* Registers parameters one after the other; the first failure is kept and ends the
- * rest. */
+/* Registers parameters.  The first failure is kept in rc, and later calls do
+ * nothing. */
 struct registrar {
     struct mds_gpt *g;
     enum mds_rc rc;
@@ -24,7 +24,8 @@ struct registrar {
 
 int mds_gpt_add_unit(struct registrar *reg, const char *name);
 int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec);
-/* name.weight, of a product; name.suffix [n].  packed: behind its neighbour. */
+/* matrix: name.weight, used in a GEMM; vector: name.suffix [n].  packed: directly after
+ * the previous parameter. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                        int64_t cols, enum mds_shard shard, double std, int packed);
 int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suffix,
@@ -36,8 +37,8 @@ int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suff
  * gradients; with sequence parallelism each tensor rank its slice of the rows. */
 struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_t size,
                                  unsigned partial);
-/* Of rows of the stream. */
-unsigned mds_gpt_stream_partial(const struct mds_gpt *g);
+/* `partial` for norms of the residual stream. */
+unsigned mds_gpt_residual_partial(const struct mds_gpt *g);
 
 /* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]. */
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
@@ -56,8 +57,8 @@ enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
 
 /* ---- linear.c ---- */
 
-/* n linears of one input, side by side.  Those split by rows share their outputs among
- * tensor ranks, biases included, those by columns their input. */
+/* n linears of the same input, computed as one.  Sharded by rows, tensor ranks have
+ * part of the outputs and biases; by columns, part of the input. */
 struct linears {
     const char *const *name;
     int n;
@@ -69,12 +70,12 @@ struct linears {
 
 struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
                                       const struct linears *l);
-/* The first one's; -1 where there are none. */
+/* Id of the first bias; -1 if there are none. */
 int mds_gpt_add_biases(struct registrar *reg, const char *layer,
                        const struct linears *l);
 
-/* y = x W^T + b, of R rows.  first_bias: add the bias on the group's first tensor rank
- * alone, because the results will be summed. */
+/* y = x W^T + b, of R rows.  first_bias: only the first tensor rank adds the bias,
+ * because the results are summed over ranks. */
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
                                int64_t R, int first_bias, const void *x, void *y);
 /* The same with the bias, and gelu = GELU(y). */
@@ -99,17 +100,17 @@ enum { SITE_EMBEDDING = 0, SITE_ATTENTION = 1, SITE_OUT = 2, SITE_MLP = 3, SITES
 
 struct mdsk_dropout_key mds_gpt_dropout_key(const struct context *c, int layer,
                                             int site, double prob);
-/* y = x dropped out at a site of a block, [Rs,H]; y may be x.  Where dropout is off
- * nothing is done and *out is x; else *out is y. */
+/* y = dropout(x) at a site of a block, [Rs,H]; y may be x.  *out = y, or x if dropout
+ * is off, without copying. */
 enum mds_rc mds_gpt_dropout(const struct context *c, int layer, int site, const void *x,
                             void *y, void **out);
 
-/* ---- attention.c: from the norm's result to what the residual stream adds ----
+/* ---- attention.c: from the norm's result to the branch of the residual stream ----
  *
- * Its products go tile by tile; attention itself is of whole sequences, whose buffers
- * are those saved for the block, or the pass's (struct work). */
+ * GEMMs are computed tile by tile, attention itself over whole sequences.  Its buffers
+ * are those saved for the block, or those of the pass (struct work). */
 
-/* Buffers that the blocks of one pass use in turn, for what they do not save.  With
+/* Buffers that the blocks of a pass share for what they do not save.  With
  * --attention-chunk those of attention are in host memory, and d_o is a second x. */
 struct work {
     void *x;       /* [Rs,H] input of a block.  Trades places with d_o */
@@ -127,7 +128,7 @@ void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
 void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
                                    struct attention_ids *id);
 
-/* Where a block's attention has its buffers: saved, or the pass's. */
+/* The buffers of a block's attention: saved, or those of the pass. */
 struct attention_buffers {
     void *qkv, *o; /* with --attention-chunk NULL, and in host memory */
     float *lse;
@@ -137,9 +138,9 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
                                                    const struct work *w,
                                                    const struct saved *s);
 
-/* Whether products have buffers of a tile's own, whose rows move to and from where
- * attention has them: to other ranks or to the host. */
-int mds_gpt_attention_apart(const struct context *c);
+/* Whether GEMMs use staging buffers of one tile, whose rows are exchanged with other
+ * ranks (Ulysses) or copied to and from the host (--attention-chunk). */
+int mds_gpt_attention_stages_rows(const struct context *c);
 
 struct mds_attention mds_gpt_attention(const struct context *c,
                                        const struct block_ids *id);
@@ -222,8 +223,8 @@ enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
                                    const struct saved *s, const struct span *at,
                                    const void *x, void *dqkv);
 /* Working memory in s for what a forward that runs again will read in its backward. */
-enum mds_rc mds_gpt_head_norms_keep(const struct context *c,
-                                    const struct attention_ids *id, struct saved *s);
+enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
+                                     const struct attention_ids *id, struct saved *s);
 
 /* ---- mlp.c ---- */
 
@@ -244,28 +245,29 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
 
 /* ---- block.c ---- */
 
-/* The residual stream: x + branch, or x alone (branch NULL).  Without tiles the sum is
- * formed by the next norm's kernel. */
-struct stream {
+/* The residual stream: x + branch, or x alone (branch NULL).  Without tiles the next
+ * norm's kernel adds them. */
+struct residual {
     void *x, *branch;
 };
 
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id);
 
-/* Where a block's input is, or goes: saved, or the pass's buffer. */
+/* The buffer of a block's input: saved, or that of the pass. */
 static inline void *mds_gpt_block_input(const struct work *w, const struct saved *s)
 {
     return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
 }
 
-/* The stream before the block -> behind it.  s: what to save; none: a struct of NULLs.
- * y [Rs,H]: where the stream's x goes if it is not saved; may be its old place. */
+/* The residual stream before the block -> after it.  s: what to save; a struct of NULLs
+ * saves nothing.  y [Rs,H]: buffer for x of the result if it is not saved; may be
+ * x's. */
 enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
-                              struct work *w, const struct saved *s, struct stream *x,
+                              struct work *w, const struct saved *s, struct residual *x,
                               void *y);
 
-/* Begin to copy what was saved of a block, and is away, to where its backward looks for
- * it: its input to w->x, which trades places with w->d_o first. */
+/* Start to copy back what a block has saved elsewhere: its input to w->x, which is
+ * first swapped with w->d_o. */
 void mds_gpt_block_prefetch(const struct context *c, struct work *w,
                             const struct saved *s);
 
@@ -274,18 +276,18 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
  * computed again.  next: the block to prefetch meanwhile, or NULL. */
 enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s,
-                              const struct saved *next, struct stream x, void *d);
+                              const struct saved *next, struct residual x, void *d);
 
 /* ---- step.c ---- */
 
-/* Memory of a pass for what its blocks do not save of attention, and, backward, for the
- * gradient of attention's result. */
-enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
-                                   int backward);
+/* Allocate a pass's buffers for what blocks do not save of attention and, in backward,
+ * for the gradient of attention's result. */
+enum mds_rc mds_gpt_alloc_attention(const struct context *c, struct work *w,
+                                    int backward);
 
 /* ---- embedding.c ---- */
 
-/* is_copy: the first stage has the same; with_head: it is the head's weight, too. */
+/* is_copy: the first stage has the same weight; with_head: the head uses it too. */
 void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head);
 void mds_gpt_add_position(struct registrar *reg);
 /* x [Rs,H] */
@@ -296,8 +298,9 @@ enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, voi
 
 void mds_gpt_add_head(struct registrar *reg);
 /* The stream -> loss, and if d [Rs,H] is not NULL its gradient.  word_is_here: the
- * first piece is this rank's, too, and reports the tied word embedding's gradient. */
-enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct stream x,
+ * first model chunk is this rank's, too, and reports the tied word embedding's
+ * gradient. */
+enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const int32_t *target, struct mds_gpt_loss *loss, void *d);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-unsigned mds_gpt_stream_partial(const struct mds_gpt *g)
+unsigned mds_gpt_residual_partial(const struct mds_gpt *g)
 {
     return g->sequence_parallel ? MDS_AXIS_TENSOR : 0;
 }

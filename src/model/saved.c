@@ -29,7 +29,7 @@ static int shards_inputs(const struct context *c)
 }
 
 /* Of each tensor; inputs that are whole on one rank only have no shards. */
-static struct keep keep_by(const struct context *c, const struct mds_act_policy *p)
+static struct keep policy_of(const struct context *c, const struct mds_act_policy *p)
 {
     struct keep k;
 
@@ -40,22 +40,22 @@ static struct keep keep_by(const struct context *c, const struct mds_act_policy 
     return k;
 }
 
-/* Of block l of any piece. */
-static struct keep keep_of(const struct context *c, int l)
+/* Of block l of any model chunk. */
+static struct keep layer_policy(const struct context *c, int l)
 {
-    struct mds_act_policy p = mds_act_policy(&c->run->train->act, c->g->most_layers, l);
+    struct mds_act_policy p = mds_act_policy(&c->run->train->act, c->g->max_layers, l);
 
-    return keep_by(c, &p);
+    return policy_of(c, &p);
 }
 
-int mds_saved_lacks(const struct context *c, enum saved_tensor t)
+int mds_saved_is_missing(const struct context *c, enum saved_tensor t)
 {
     int away = t == SAVED_O && mds_gpt_is_chunked(c) ? 0 : MDS_ACT_SHARD | MDS_ACT_HOST;
 
     if (!c->run->training)
         return 1;
-    for (int l = 0; l < c->g->most_layers; l++) {
-        int keep = keep_of(c, l).of[t];
+    for (int l = 0; l < c->g->max_layers; l++) {
+        int keep = layer_policy(c, l).of[t];
 
         if (!keep || keep & away)
             return 1;
@@ -63,17 +63,17 @@ int mds_saved_lacks(const struct context *c, enum saved_tensor t)
     return 0;
 }
 
-int mds_saved_fetches_x(const struct context *c)
+int mds_saved_stashes_x(const struct context *c)
 {
-    for (int l = 0; l < c->g->most_layers; l++)
-        if (keep_of(c, l).of[SAVED_X] & (MDS_ACT_SHARD | MDS_ACT_HOST))
+    for (int l = 0; l < c->g->max_layers; l++)
+        if (layer_policy(c, l).of[SAVED_X] & (MDS_ACT_SHARD | MDS_ACT_HOST))
             return 1;
     return 0;
 }
 
 /* ---- sizes ---- */
 
-static int is_f32(enum saved_tensor t)
+static int is_f32_tensor(enum saved_tensor t)
 {
     return t == SAVED_LSE || t == SAVED_MEAN1 || t == SAVED_RSTD1 || t == SAVED_MEAN2 ||
            t == SAVED_RSTD2 || t == SAVED_QK_MEAN || t == SAVED_QK_RSTD;
@@ -120,13 +120,13 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
 
 static int64_t bytes_of(const struct context *c, enum saved_tensor t)
 {
-    return mds_saved_elements(c, t) * (is_f32(t)
+    return mds_saved_elements(c, t) * (is_f32_tensor(t)
                                            ? (int64_t)sizeof(float)
                                            : (int64_t)mdsk_dtype_size(c->par.dtype));
 }
 
 /* Of an input, what is kept here. */
-static int64_t x_bytes(const struct context *c)
+static int64_t input_bytes(const struct context *c)
 {
     int64_t n = bytes_of(c, SAVED_X);
 
@@ -135,10 +135,11 @@ static int64_t x_bytes(const struct context *c)
 
 /* ---- memory ---- */
 
-static enum mds_rc take(const struct context *c, int keep, enum saved_tensor t,
-                        enum mds_mem_tag tag, struct saved *s)
+static enum mds_rc alloc_tensor(const struct context *c, int keep, enum saved_tensor t,
+                                enum mds_mem_tag tag, struct saved *s)
 {
-    int64_t bytes = t == SAVED_X && keep & MDS_ACT_SHARD ? x_bytes(c) : bytes_of(c, t);
+    int64_t bytes =
+        t == SAVED_X && keep & MDS_ACT_SHARD ? input_bytes(c) : bytes_of(c, t);
 
     if (!keep || bytes == 0)
         return MDS_OK;
@@ -147,8 +148,8 @@ static enum mds_rc take(const struct context *c, int keep, enum saved_tensor t,
         keep & (MDS_ACT_HOST | MDS_ACT_SHARD) ? &s->away[t] : &s->at[t]);
 }
 
-static enum mds_rc take_block(const struct context *c, const struct keep *k,
-                              enum mds_mem_tag tag, struct saved *s)
+static enum mds_rc alloc_block(const struct context *c, const struct keep *k,
+                               enum mds_mem_tag tag, struct saved *s)
 {
     int64_t used = c->run->arena->used;
 
@@ -157,12 +158,12 @@ static enum mds_rc take_block(const struct context *c, const struct keep *k,
     for (int t = 0; t < SAVED_TENSORS; t++) {
         if (t == SAVED_N1)
             s->bytes = c->run->arena->used - used;
-        MDS_TRY(take(c, k->of[t], t, tag, s));
+        MDS_TRY(alloc_tensor(c, k->of[t], t, tag, s));
     }
     return MDS_OK;
 }
 
-enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct saved *s)
+enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct saved *s)
 {
     struct mds_act_policy p = {{0}};
     struct keep k;
@@ -170,62 +171,64 @@ enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct save
     if (parts & SAVED_REST)
         p = mds_act_policy_inside(&c->run->train->act);
     p.of[MDS_ACT_INPUT] = parts & SAVED_INPUT ? MDS_ACT_KEPT : 0;
-    k = keep_by(c, &p);
-    return take_block(c, &k, MDS_MEM_ACT, s);
+    k = policy_of(c, &p);
+    return alloc_block(c, &k, MDS_MEM_ACT, s);
 }
 
 /* Where nothing is recomputed block l has a slot, and the one that has it next ends its
  * stay on the device. */
-static enum mds_rc take_slot(const struct context *c, const struct keep *k,
-                             struct saved_set *set, int l)
+static enum mds_rc alloc_slot(const struct context *c, const struct keep *k,
+                              struct saved_buffer *buffer, int l)
 {
     int before = l - mds_saved_slots(c);
 
     if (before < 0)
-        return take_block(c, k, MDS_MEM_ACT, &set->block[l]);
-    set->block[l] = set->block[before];
-    set->block[l].host = NULL;
-    return mds_arena_take(c->run->host, MDS_MEM_ACT, set->block[l].bytes,
-                          &set->block[before].host);
+        return alloc_block(c, k, MDS_MEM_ACT, &buffer->block[l]);
+    buffer->block[l] = buffer->block[before];
+    buffer->block[l].host = NULL;
+    return mds_arena_take(c->run->host, MDS_MEM_ACT, buffer->block[l].bytes,
+                          &buffer->block[before].host);
 }
 
-enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set)
+enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer *buffer)
 {
     int none = mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE;
     const struct mds_gpt *g = c->g;
 
-    for (int l = 0; l < g->most_layers; l++) {
-        struct keep k = keep_of(c, l);
+    for (int l = 0; l < g->max_layers; l++) {
+        struct keep k = layer_policy(c, l);
 
-        MDS_TRY(none ? take_slot(c, &k, set, l)
-                     : take_block(c, &k, MDS_MEM_CKPT, &set->block[l]));
+        MDS_TRY(none ? alloc_slot(c, &k, buffer, l)
+                     : alloc_block(c, &k, MDS_MEM_CKPT, &buffer->block[l]));
     }
-    if (!g->piece[g->n_pieces - 1].is.is_last)
+    if (!g->chunk[g->n_chunks - 1].is.is_last)
         return MDS_OK;
-    return mds_par_take(&c->par, MDS_MEM_ACT, mds_gpt_stream_size(c), &set->d);
+    return mds_par_take(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
 }
 
 /* ---- inputs and attention's results that are away ---- */
 
 /* This rank's part of a whole input. */
-static void *shard_of(const struct context *c, const void *x)
+static void *input_shard(const struct context *c, const void *x)
 {
     int part = shards_inputs(c) ? mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) : 0;
 
-    return (char *)x + part * x_bytes(c);
+    return (char *)x + part * input_bytes(c);
 }
 
 enum mds_rc mds_saved_put_x(const struct context *c, const struct saved *s,
                             const void *x, struct mds_dev_async_copy *copy)
 {
-    int64_t bytes = x_bytes(c), n = bytes / (int64_t)mdsk_dtype_size(c->par.dtype);
+    int64_t bytes = input_bytes(c), n = bytes / (int64_t)mdsk_dtype_size(c->par.dtype);
 
     *copy = (struct mds_dev_async_copy){0};
     if (!s->away[SAVED_X])
         return MDS_OK;
     if (!s->x_on_host)
-        return mds_par_copy_rows(&c->par, 1, n, shard_of(c, x), n, s->away[SAVED_X], n);
-    *copy = mds_dev_offload_start(c->par.dev, s->away[SAVED_X], shard_of(c, x), bytes);
+        return mds_par_copy_rows(&c->par, 1, n, input_shard(c, x), n, s->away[SAVED_X],
+                                 n);
+    *copy =
+        mds_dev_offload_start(c->par.dev, s->away[SAVED_X], input_shard(c, x), bytes);
     return MDS_OK;
 }
 
@@ -234,20 +237,20 @@ struct mds_dev_async_copy mds_saved_get_x(const struct context *c,
 {
     if (!s->x_on_host)
         return (struct mds_dev_async_copy){0};
-    return mds_dev_reload_start(c->par.dev, shard_of(c, x), s->away[SAVED_X],
-                                x_bytes(c));
+    return mds_dev_reload_start(c->par.dev, input_shard(c, x), s->away[SAVED_X],
+                                input_bytes(c));
 }
 
 enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
                                struct mds_dev_async_copy copy, void *x)
 {
-    const void *mine = s->x_on_host ? shard_of(c, x) : s->away[SAVED_X];
+    const void *mine = s->x_on_host ? input_shard(c, x) : s->away[SAVED_X];
 
     mds_dev_wait_copy(c->par.dev, copy);
     if (!s->away[SAVED_X] || !shards_inputs(c))
         return MDS_OK;
     return mds_comm_all_gather(mds_group(c->g->groups, MDS_AXIS_TENSOR), mine, x,
-                               x_bytes(c));
+                               input_bytes(c));
 }
 
 struct mds_dev_async_copy mds_saved_put_o(const struct context *c,
@@ -283,40 +286,41 @@ struct mds_dev_async_copy mds_saved_get_o(const struct context *c,
 
 int mds_saved_slots(const struct context *c)
 {
-    int blocks = c->g->most_layers;
+    int blocks = c->g->max_layers;
 
     return c->run->training ? (int)mds_act_slots(&c->run->train->act, blocks) : blocks;
 }
 
 /* NULL: block l stays, or there is none. */
-static struct saved *offloaded(const struct context *c, const struct piece *p,
-                               const struct saved_set *set, int l)
+static struct saved *offloaded_block(const struct context *c,
+                                     const struct model_chunk *p,
+                                     const struct saved_buffer *buffer, int l)
 {
-    return l >= 0 && l + mds_saved_slots(c) < p->is.layers ? &set->block[l] : NULL;
+    return l >= 0 && l + mds_saved_slots(c) < p->is.layers ? &buffer->block[l] : NULL;
 }
 
-void mds_saved_offload(const struct context *c, const struct piece *p,
-                       struct saved_set *set, int l)
+void mds_saved_offload(const struct context *c, const struct model_chunk *p,
+                       struct saved_buffer *buffer, int l)
 {
-    struct saved *s = offloaded(c, p, set, l);
+    struct saved *s = offloaded_block(c, p, buffer, l);
 
     if (s)
         s->copy = mds_dev_offload_start(c->par.dev, s->host, s->at[SAVED_X], s->bytes);
 }
 
-void mds_saved_reload(const struct context *c, const struct piece *p,
-                      struct saved_set *set, int l)
+void mds_saved_reload(const struct context *c, const struct model_chunk *p,
+                      struct saved_buffer *buffer, int l)
 {
-    struct saved *s = offloaded(c, p, set, l);
+    struct saved *s = offloaded_block(c, p, buffer, l);
 
     if (s)
         s->copy = mds_dev_reload_start(c->par.dev, s->at[SAVED_X], s->host, s->bytes);
 }
 
-int mds_saved_wait(const struct context *c, const struct piece *p,
-                   const struct saved_set *set, int l)
+int mds_saved_wait(const struct context *c, const struct model_chunk *p,
+                   const struct saved_buffer *buffer, int l)
 {
-    const struct saved *s = offloaded(c, p, set, l);
+    const struct saved *s = offloaded_block(c, p, buffer, l);
 
     if (s)
         mds_dev_wait_copy(c->par.dev, s->copy);

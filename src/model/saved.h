@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is saved of a block between its forward and its backward, and where: the owner
- * of activation memory.  For model/ alone.
+/* Saved activations: what is saved of a block between its forward and its backward, and
+ * where.  This file owns activation memory.  Private to model/.
  *
- * Of each tensor that backward reads a policy says whether it is kept (on the device,
- * on the host, as this tensor rank's shard) or computed again.  The policy follows from
- * the options (config/activations.h); block.c computes whatever is not here. */
+ * For each tensor that backward reads, a policy says whether it is saved (on the
+ * device, on the host, or as this tensor rank's shard) or recomputed.  The policy
+ * follows from the options (config/activations.h); block.c recomputes what is not
+ * saved. */
 #ifndef MDS_MODEL_SAVED_H
 #define MDS_MODEL_SAVED_H
 
 #include "model/context.h"
 
-/* In the order of their memory.  Those from N1 on are computed again from what comes
- * before them when a block returns from the host. */
+/* In the order of their memory.  Tensors from N1 on are recomputed from the others when
+ * a block is reloaded from the host. */
 enum saved_tensor {
     SAVED_X,     /* [Rs,H] the block's input */
     SAVED_MEAN1, /* [Rs] f32, norm1's statistics */
@@ -28,7 +29,7 @@ enum saved_tensor {
     SAVED_U,  /* [R,F or 2F] before the activation */
     SAVED_N1, /* [Rs,H] norm1's result */
     SAVED_N2, /* [Rs,H] norm2's result */
-    SAVED_G,  /* [R,F] behind the activation */
+    SAVED_G,  /* [R,F] after the activation */
     SAVED_TENSORS
 };
 
@@ -42,68 +43,70 @@ struct saved {
      * bytes, from at[SAVED_X] on. */
     void *host;
     int64_t bytes;
-    struct mds_dev_async_copy copy; /* of them, under way */
-    int returned; /* they have come back: N1, N2 and G are to be made */
+    struct mds_dev_async_copy copy; /* in flight, of these bytes */
+    int returned;                   /* they were reloaded: recompute N1, N2 and G */
 };
 
-/* Of one micro-batch in one piece; any piece's, in turn. */
-struct saved_set {
-    struct saved *block; /* [most layers of a piece] */
-    void *d;             /* last piece: the stream's gradient, from the head */
+/* The saved activations of one micro-batch in one model chunk.  All chunks share these
+ * buffers. */
+struct saved_buffer {
+    struct saved *block; /* [most layers of a model chunk] */
+    void *d;             /* last model chunk: the stream's gradient, from the head */
 };
 
-/* Memory for everything that a set saves, from the run's arenas. */
-enum mds_rc mds_saved_take_set(const struct context *c, struct saved_set *set);
+/* Allocate everything that a buffer saves, from the arenas of the step. */
+enum mds_rc mds_saved_alloc_buffer(const struct context *c,
+                                   struct saved_buffer *buffer);
 
-/* Memory in a pass for a block's input, or for the rest of what backward reads, or for
- * both. */
+/* Allocate a block's input, the rest of what backward reads, or both, within a pass. */
 enum saved_part { SAVED_INPUT = 1, SAVED_REST = 2 };
 
-enum mds_rc mds_saved_take_block(const struct context *c, int parts, struct saved *s);
+enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct saved *s);
 
-/* Whether a pass needs a buffer for the tensor, as not all blocks have it where a block
- * computes with it: on the device, or with --attention-chunk o on the host. */
-int mds_saved_lacks(const struct context *c, enum saved_tensor t);
+/* Whether a pass needs a buffer for the tensor because some blocks do not save it where
+ * it is computed: on the device, or with --attention-chunk, for o, on the host. */
+int mds_saved_is_missing(const struct context *c, enum saved_tensor t);
 
-/* Whether the inputs of some blocks are away, so that backward fetches them. */
-int mds_saved_fetches_x(const struct context *c);
+/* Whether the inputs of some blocks are saved elsewhere, so that backward fetches
+ * them. */
+int mds_saved_stashes_x(const struct context *c);
 
 /* The number of elements of a tensor, of whole micro-batches. */
 int64_t mds_saved_elements(const struct context *c, enum saved_tensor t);
 
-/* ---- inputs and attention's results that are away ---- */
+/* ---- inputs and attention's results on the host or sharded ---- */
 
-/* Copy the block's input to where it is kept; *copy: under way. */
+/* Start to copy the block's input to where it is saved; *copy: in flight. */
 enum mds_rc mds_saved_put_x(const struct context *c, const struct saved *s,
                             const void *x, struct mds_dev_async_copy *copy);
-/* Begin to copy it from the host into x; and, with that copy, wait and gather shards.
- */
+/* get: start to copy it from the host into x.  finish: wait for that copy, and gather
+ * shards. */
 struct mds_dev_async_copy mds_saved_get_x(const struct context *c,
                                           const struct saved *s, void *x);
 enum mds_rc mds_saved_finish_x(const struct context *c, const struct saved *s,
                                struct mds_dev_async_copy copy, void *x);
 
-/* Begin to copy attention's result to the host, or back; zero if it is not kept there.
- */
+/* Start to copy attention's result to the host, or back; a zero struct if it is not
+ * saved there. */
 struct mds_dev_async_copy mds_saved_put_o(const struct context *c,
                                           const struct saved *s, const void *o,
                                           const float *lse);
 struct mds_dev_async_copy mds_saved_get_o(const struct context *c,
                                           const struct saved *s, void *o, float *lse);
 
-/* ---- blocks that are on the host from forward to backward ----
+/* ---- blocks that are offloaded between forward and backward ----
  *
- * A set has buffers for fewer blocks than layers, `slots`.  Block l has those of block
- * l - slots, which is on the host meanwhile: it is offloaded behind its own forward,
- * which block l waits for; it is reloaded behind the backward of block l, and its own
- * backward waits for that.  Nothing is done for a block of `p` that stays, or of a
- * negative number; wait returns whether there was something to wait for. */
+ * There is device memory for `slots` blocks, fewer than layers.  Block l uses that of
+ * block l - slots, which is on the host meanwhile: it is offloaded after its forward,
+ * and block l waits for that; it is reloaded after the backward of block l, and its own
+ * backward waits for that.  These functions do nothing for a block of `p` that stays on
+ * the device, or for negative l; wait returns whether there was a copy to wait for. */
 int mds_saved_slots(const struct context *c);
-void mds_saved_offload(const struct context *c, const struct piece *p,
-                       struct saved_set *set, int l);
-void mds_saved_reload(const struct context *c, const struct piece *p,
-                      struct saved_set *set, int l);
-int mds_saved_wait(const struct context *c, const struct piece *p,
-                   const struct saved_set *set, int l);
+void mds_saved_offload(const struct context *c, const struct model_chunk *p,
+                       struct saved_buffer *buffer, int l);
+void mds_saved_reload(const struct context *c, const struct model_chunk *p,
+                      struct saved_buffer *buffer, int l);
+int mds_saved_wait(const struct context *c, const struct model_chunk *p,
+                   const struct saved_buffer *buffer, int l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A step's micro-batches through the pieces of a stage. */
+/* A step's micro-batches through the model chunks of a stage. */
 #include "model/modules.h"
 
 #include "base/alloc.h"
@@ -10,8 +10,8 @@
 
 struct mds_gpt_step {
     const struct mds_gpt *g; /* borrowed */
-    int sets;                /* allocated below */
-    struct saved_set *set;
+    int saved_buffers;       /* allocated below */
+    struct saved_buffer *saved_buffer;
     struct saved *group; /* [groups], of blocks whose forward runs again together */
     int groups;
 
@@ -19,10 +19,10 @@ struct mds_gpt_step {
     struct mds_gpt_run run;
     struct mds_arena_mark mark, host_mark;
     struct context c; /* of the micro-batch under way */
-    void *d; /* [Rs,H]: the stream's gradient; that of the last piece is in a set */
+    void *d; /* [Rs,H]: the residual stream's gradient, but for the last chunk */
 };
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 enum mds_rc mds_gpt_step_create(const struct mds_gpt *g, struct mds_gpt_step **out)
 {
@@ -39,29 +39,29 @@ void mds_gpt_step_destroy(struct mds_gpt_step *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < s->sets; i++)
-        free(s->set[i].block);
-    free(s->set);
+    for (int i = 0; i < s->saved_buffers; i++)
+        free(s->saved_buffer[i].block);
+    free(s->saved_buffer);
     free(s->group);
     free(s);
 }
 
-/* Bookkeeping grows only when a step has more sets than any before. */
-static enum mds_rc make_sets(struct mds_gpt_step *s)
+/* Bookkeeping grows only when a step has more saved buffers than any before. */
+static enum mds_rc create_saved_buffers(struct mds_gpt_step *s)
 {
-    struct saved_set *set;
+    struct saved_buffer *buffer;
 
-    if (s->sets >= s->run.sets)
+    if (s->saved_buffers >= s->run.saved_buffers)
         return MDS_OK;
-    set = mds_realloc(s->set, (size_t)s->run.sets, sizeof *set);
-    if (!set)
+    buffer = mds_realloc(s->saved_buffer, (size_t)s->run.saved_buffers, sizeof *buffer);
+    if (!buffer)
         return MDS_EMEM;
-    s->set = set;
-    while (s->sets < s->run.sets) {
-        s->set[s->sets] = (struct saved_set){0};
-        set = &s->set[s->sets++];
-        set->block = mds_zalloc((size_t)s->g->most_layers, sizeof *set->block);
-        if (!set->block)
+    s->saved_buffer = buffer;
+    while (s->saved_buffers < s->run.saved_buffers) {
+        s->saved_buffer[s->saved_buffers] = (struct saved_buffer){0};
+        buffer = &s->saved_buffer[s->saved_buffers++];
+        buffer->block = mds_zalloc((size_t)s->g->max_layers, sizeof *buffer->block);
+        if (!buffer->block)
             return MDS_EMEM;
     }
     return MDS_OK;
@@ -73,7 +73,7 @@ static int group_size(const struct context *c)
     return (int)mds_act_group(&c->run->train->act);
 }
 
-static enum mds_rc make_group(struct mds_gpt_step *s)
+static enum mds_rc create_recompute_group(struct mds_gpt_step *s)
 {
     struct saved *more;
     int n = group_size(&s->c);
@@ -88,7 +88,7 @@ static enum mds_rc make_group(struct mds_gpt_step *s)
     return MDS_OK;
 }
 
-static enum mds_rc take_step(struct mds_gpt_step *s)
+static enum mds_rc alloc_step(struct mds_gpt_step *s)
 {
     const struct mds_gpt *g = s->g;
     const struct context *c = &s->c;
@@ -96,12 +96,12 @@ static enum mds_rc take_step(struct mds_gpt_step *s)
     if (g->norm_sums && s->run.training)
         MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, g->norm_sums, &s->c.norm_sums));
     s->d = NULL;
-    if (s->run.training && (!g->piece[g->n_pieces - 1].is.is_last || g->n_pieces > 1))
-        MDS_TRY(mds_gpt_scratch(c, mds_gpt_stream_size(c), &s->d));
-    MDS_TRY(make_sets(s));
-    MDS_TRY(make_group(s));
-    for (int k = 0; k < s->run.sets && s->run.training; k++)
-        MDS_TRY(mds_saved_take_set(c, &s->set[k]));
+    if (s->run.training && (!g->chunk[g->n_chunks - 1].is.is_last || g->n_chunks > 1))
+        MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &s->d));
+    MDS_TRY(create_saved_buffers(s));
+    MDS_TRY(create_recompute_group(s));
+    for (int k = 0; k < s->run.saved_buffers && s->run.training; k++)
+        MDS_TRY(mds_saved_alloc_buffer(c, &s->saved_buffer[k]));
     return MDS_OK;
 }
 
@@ -113,7 +113,7 @@ enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run 
     s->mark = mds_arena_mark(run->arena);
     if (run->host)
         s->host_mark = mds_arena_mark(run->host);
-    return take_step(s);
+    return alloc_step(s);
 }
 
 void mds_gpt_step_end(struct mds_gpt_step *s)
@@ -153,32 +153,32 @@ static int recomputes(const struct context *c)
 }
 
 /* For a block's input, or a gradient of attention's result. */
-static enum mds_rc take_input(const struct context *c, void **out)
+static enum mds_rc alloc_input(const struct context *c, void **out)
 {
     int64_t n = mds_saved_elements(c, SAVED_X), o = mds_saved_elements(c, SAVED_O);
 
     return mds_gpt_scratch(c, mds_max(n, o), out);
 }
 
-static enum mds_rc take_on_host(const struct context *c, int64_t elements, void **out)
+static enum mds_rc alloc_on_host(const struct context *c, int64_t elements, void **out)
 {
     return mds_arena_take(c->run->host, MDS_MEM_WORK,
                           elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
 }
 
 /* In host memory: q, k, v, and for backward gradients. */
-static enum mds_rc take_chunked(const struct context *c, struct mds_chunked *f,
-                                int backward)
+static enum mds_rc alloc_chunked(const struct context *c, struct mds_chunked *f,
+                                 int backward)
 {
     int64_t o = mds_saved_elements(c, SAVED_O), qkv = mds_saved_elements(c, SAVED_QKV);
     void *dq = NULL;
 
     f->chunk = c->run->train->act.attention_chunk;
-    MDS_TRY(take_on_host(c, o, &f->q));
-    MDS_TRY(take_on_host(c, qkv - o, &f->kv));
+    MDS_TRY(alloc_on_host(c, o, &f->q));
+    MDS_TRY(alloc_on_host(c, qkv - o, &f->kv));
     if (!backward)
         return MDS_OK;
-    MDS_TRY(take_on_host(c, o, &f->d_o));
+    MDS_TRY(alloc_on_host(c, o, &f->d_o));
     MDS_TRY(
         mds_arena_take(c->run->host, MDS_MEM_WORK, o * (int64_t)sizeof *f->dq, &dq));
     f->dq = dq;
@@ -186,103 +186,106 @@ static enum mds_rc take_chunked(const struct context *c, struct mds_chunked *f,
 }
 
 /* On the device: q, k, v, and for backward the gradient of attention's result. */
-static enum mds_rc take_whole(const struct context *c, struct work *w, int backward)
+static enum mds_rc alloc_attention_buffers(const struct context *c, struct work *w,
+                                           int backward)
 {
-    if (mds_saved_lacks(c, SAVED_QKV))
+    if (mds_saved_is_missing(c, SAVED_QKV))
         MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->qkv));
-    return backward ? take_input(c, &w->d_o) : MDS_OK;
+    return backward ? alloc_input(c, &w->d_o) : MDS_OK;
 }
 
-enum mds_rc mds_gpt_take_attention(const struct context *c, struct work *w,
-                                   int backward)
+enum mds_rc mds_gpt_alloc_attention(const struct context *c, struct work *w,
+                                    int backward)
 {
     int64_t o = mds_saved_elements(c, SAVED_O), lse = mds_saved_elements(c, SAVED_LSE);
     int chunked = mds_gpt_is_chunked(c);
 
-    if (mds_saved_lacks(c, SAVED_LSE))
+    if (mds_saved_is_missing(c, SAVED_LSE))
         MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, lse, &w->lse));
-    MDS_TRY(chunked ? take_chunked(c, &w->chunked, backward)
-                    : take_whole(c, w, backward));
-    if (!mds_saved_lacks(c, SAVED_O))
+    MDS_TRY(chunked ? alloc_chunked(c, &w->chunked, backward)
+                    : alloc_attention_buffers(c, w, backward));
+    if (!mds_saved_is_missing(c, SAVED_O))
         return MDS_OK;
-    return chunked ? take_on_host(c, o, &w->o) : mds_gpt_scratch(c, o, &w->o);
+    return chunked ? alloc_on_host(c, o, &w->o) : mds_gpt_scratch(c, o, &w->o);
 }
 
-static enum mds_rc take_branch(const struct context *c, struct work *w)
+static enum mds_rc alloc_branch(const struct context *c, struct work *w)
 {
-    return mds_gpt_is_tiled(c) ? MDS_OK
-                               : mds_gpt_scratch(c, mds_gpt_stream_size(c), &w->branch);
+    return mds_gpt_is_tiled(c)
+               ? MDS_OK
+               : mds_gpt_scratch(c, mds_gpt_residual_size(c), &w->branch);
 }
 
 /* ---- forward ---- */
 
-static enum mds_rc copy_stream(const struct context *c, const void *x, void *y)
+static enum mds_rc copy_residual(const struct context *c, const void *x, void *y)
 {
-    int64_t n = mds_gpt_stream_size(c);
+    int64_t n = mds_gpt_residual_size(c);
 
     return x == y ? MDS_OK : mds_par_copy_rows(&c->par, 1, n, x, n, y, n);
 }
 
-/* The stream as one tensor, for the next piece. */
-static enum mds_rc close_stream(const struct context *c, struct stream x, void *out)
+/* The stream as one tensor, for the next model chunk. */
+static enum mds_rc form_residual_sum(const struct context *c, struct residual x,
+                                     void *out)
 {
     struct mdsk_add add = {
-        .n = mds_gpt_stream_size(c), .dtype = c->par.dtype, .x = x.branch, .y = out};
+        .n = mds_gpt_residual_size(c), .dtype = c->par.dtype, .x = x.branch, .y = out};
 
-    MDS_TRY(copy_stream(c, x.x, out));
+    MDS_TRY(copy_residual(c, x.x, out));
     return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
 }
 
-/* All blocks of a piece, from the stream in the first one's input; the last one's may
- * be in y. */
-static enum mds_rc blocks_fwd(const struct context *c, const struct piece *p,
-                              struct saved_set *set, struct work *w, struct stream *x,
-                              void *y)
+/* All blocks of a model chunk, from the stream in the first one's input; the last one's
+ * may be in y. */
+static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk *p,
+                              struct saved_buffer *buffer, struct work *w,
+                              struct residual *x, void *y)
 {
     static const struct saved none;
     int training = c->run->training, slots = mds_saved_slots(c);
 
     for (int l = 0; l < p->is.layers; l++) {
-        const struct saved *s = training ? &set->block[l] : &none;
+        const struct saved *s = training ? &buffer->block[l] : &none;
         const struct saved *after = training ? s + 1 : &none;
         void *to = l + 1 < p->is.layers ? mds_gpt_block_input(w, after) : y;
 
-        mds_saved_wait(c, p, set, l - slots);
+        mds_saved_wait(c, p, buffer, l - slots);
         MDS_TRY(mds_gpt_block_fwd(c, &p->block[l], w, s, x, to));
-        mds_saved_offload(c, p, set, l);
+        mds_saved_offload(c, p, buffer, l);
     }
     mds_dev_wait_copy(c->par.dev, w->o_copy);
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
+enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                             const struct mds_gpt_batch *batch, const void *in,
                             void *out, struct mds_gpt_loss *loss)
 {
-    const struct piece *p = &s->g->piece[piece];
-    struct saved_set *saved = &s->set[set];
+    const struct model_chunk *p = &s->g->chunk[chunk];
+    struct saved_buffer *saved = &s->saved_buffer[buffer];
     struct context *c = &s->c;
     struct mds_arena_mark mark = mds_arena_mark(s->run.arena);
     struct marks attention;
     struct work w = {0};
-    struct stream x = {0};
+    struct residual x = {0};
 
     mds_gpt_context(s->g, &s->run, batch->first_sample, c);
     if (recomputes(c))
-        MDS_TRY(take_input(c, &w.x));
-    MDS_TRY(take_branch(c, &w));
+        MDS_TRY(alloc_input(c, &w.x));
+    MDS_TRY(alloc_branch(c, &w));
     x.x = s->run.training ? mds_gpt_block_input(&w, &saved->block[0]) : w.x;
     MDS_TRY(p->is.is_first ? mds_gpt_embed_fwd(c, batch->token, x.x)
-                           : copy_stream(c, in, x.x));
+                           : copy_residual(c, in, x.x));
     attention = mark_arenas(c);
-    MDS_TRY(mds_gpt_take_attention(c, &w, 0));
+    MDS_TRY(mds_gpt_alloc_attention(c, &w, 0));
     MDS_TRY(blocks_fwd(c, p, saved, &w, &x, out ? out : w.x));
     release_arenas(c, attention);
     if (p->is.is_last)
-        MDS_TRY(mds_gpt_head(c, s->g->piece[0].is.is_first, x, batch->target, loss,
+        MDS_TRY(mds_gpt_head(c, s->g->chunk[0].is.is_first, x, batch->target, loss,
                              s->run.training ? saved->d : NULL));
     else
-        MDS_TRY(close_stream(c, x, out));
+        MDS_TRY(form_residual_sum(c, x, out));
     mds_arena_release(s->run.arena, mark);
     return MDS_OK;
 }
@@ -290,22 +293,22 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int piece, int set,
 /* ---- backward ---- */
 
 /* With chunks attention's gradients are on the host, and d_o is a second x. */
-static enum mds_rc take_backward(const struct context *c, struct saved *group,
-                                 struct work *w)
+static enum mds_rc alloc_backward(const struct context *c, struct saved *group,
+                                  struct work *w)
 {
     int n = group_size(c), tiled = mds_gpt_is_tiled(c);
 
-    if (mds_saved_fetches_x(c)) {
-        MDS_TRY(take_input(c, &w->x));
+    if (mds_saved_stashes_x(c)) {
+        MDS_TRY(alloc_input(c, &w->x));
         if (mds_gpt_is_chunked(c))
-            MDS_TRY(take_input(c, &w->d_o));
+            MDS_TRY(alloc_input(c, &w->d_o));
     }
-    MDS_TRY(mds_gpt_take_attention(c, w, 1));
+    MDS_TRY(mds_gpt_alloc_attention(c, w, 1));
     if (n > 1)
-        MDS_TRY(take_branch(c, w));
+        MDS_TRY(alloc_branch(c, w));
     w->group = group;
     for (int i = 0; i < n; i++)
-        MDS_TRY(mds_saved_take_block(
+        MDS_TRY(mds_saved_alloc_block(
             c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n && !tiled ? SAVED_REST : 0),
             &group[i]));
     return MDS_OK;
@@ -314,13 +317,15 @@ static enum mds_rc take_backward(const struct context *c, struct saved *group,
 /* Blocks first .. end - 1 from the input of the first, the only one that was kept.  All
  * but the last run forward again: without tiles they save everything, with them only
  * their inputs. */
-static enum mds_rc group_bwd(const struct context *c, const struct piece *p,
-                             const struct saved *kept, const struct saved *next,
-                             struct work *w, int first, int end, void *d)
+static enum mds_rc recompute_group_bwd(const struct context *c,
+                                       const struct model_chunk *p,
+                                       const struct saved *kept,
+                                       const struct saved *next, struct work *w,
+                                       int first, int end, void *d)
 {
     int n = end - first;
     struct saved *s = w->group, last = {.at = {[SAVED_X] = s[n - 1].at[SAVED_X]}};
-    struct stream x = {.x = mds_gpt_block_input(w, kept)};
+    struct residual x = {.x = mds_gpt_block_input(w, kept)};
 
     s[0].at[SAVED_X] = x.x;
     for (int i = 0; i < n - 1; i++)
@@ -329,73 +334,75 @@ static enum mds_rc group_bwd(const struct context *c, const struct piece *p,
     for (int i = n - 1; i > 0; i--) {
         MDS_TRY(mds_gpt_block_bwd(c, &p->block[first + i], w,
                                   i == n - 1 ? &last : &s[i], NULL, x, d));
-        x = (struct stream){.x = s[i - 1].at[SAVED_X]};
+        x = (struct residual){.x = s[i - 1].at[SAVED_X]};
     }
     return mds_gpt_block_bwd(c, &p->block[first], w, n > 1 ? &s[0] : kept, next, x, d);
 }
 
 /* Blocks that save all that backward reads. */
-static enum mds_rc saved_bwd(const struct context *c, const struct piece *p,
-                             struct saved_set *set, struct work *w, void *d)
+static enum mds_rc saved_bwd(const struct context *c, const struct model_chunk *p,
+                             struct saved_buffer *buffer, struct work *w, void *d)
 {
     int slots = mds_saved_slots(c);
 
     for (int l = p->is.layers - 1; l >= 0; l--) {
-        struct saved *s = &set->block[l];
-        struct stream x = {.x = s->at[SAVED_X]};
+        struct saved *s = &buffer->block[l];
+        struct residual x = {.x = s->at[SAVED_X]};
 
-        s->returned = mds_saved_wait(c, p, set, l);
+        s->returned = mds_saved_wait(c, p, buffer, l);
         MDS_TRY(mds_gpt_block_bwd(c, &p->block[l], w, s, NULL, x, d));
-        mds_saved_reload(c, p, set, l - slots);
+        mds_saved_reload(c, p, buffer, l - slots);
     }
     return MDS_OK;
 }
 
-static enum mds_rc recomputed_bwd(const struct context *c, const struct piece *p,
-                                  const struct saved_set *set, struct work *w, void *d)
+static enum mds_rc recomputed_bwd(const struct context *c, const struct model_chunk *p,
+                                  const struct saved_buffer *buffer, struct work *w,
+                                  void *d)
 {
     int every = group_size(c), end = p->is.layers;
     int first = (end - 1) / every * every;
 
-    mds_gpt_block_prefetch(c, w, &set->block[first]);
+    mds_gpt_block_prefetch(c, w, &buffer->block[first]);
     for (; end > 0; end = first, first -= every) {
-        const struct saved *s = &set->block[first];
+        const struct saved *s = &buffer->block[first];
 
         if (s->away[SAVED_X])
             MDS_TRY(mds_saved_finish_x(c, s, w->x_copy, w->x));
-        MDS_TRY(group_bwd(c, p, s, first > 0 ? s - every : NULL, w, first, end, d));
+        MDS_TRY(recompute_group_bwd(c, p, s, first > 0 ? s - every : NULL, w, first,
+                                    end, d));
     }
     return MDS_OK;
 }
 
-static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct piece *p,
-                              struct saved_set *set, void *d)
+static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct model_chunk *p,
+                              struct saved_buffer *buffer, void *d)
 {
     const struct context *c = &s->c;
     struct marks marks = mark_arenas(c);
     struct work w = {0};
 
-    MDS_TRY(take_backward(c, s->group, &w));
-    MDS_TRY(recomputes(c) ? recomputed_bwd(c, p, set, &w, d)
-                          : saved_bwd(c, p, set, &w, d));
+    MDS_TRY(alloc_backward(c, s->group, &w));
+    MDS_TRY(recomputes(c) ? recomputed_bwd(c, p, buffer, &w, d)
+                          : saved_bwd(c, p, buffer, &w, d));
     release_arenas(c, marks);
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int piece, int set,
+enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int chunk, int buffer,
                              const struct mds_gpt_batch *batch, const void *d_out,
                              void *d_in)
 {
-    const struct piece *p = &s->g->piece[piece];
-    struct saved_set *saved = &s->set[set];
+    const struct model_chunk *p = &s->g->chunk[chunk];
+    struct saved_buffer *saved = &s->saved_buffer[buffer];
     struct context *c = &s->c;
     void *d = p->is.is_last ? saved->d : s->d;
 
     mds_gpt_context(s->g, &s->run, batch->first_sample, c);
     if (!p->is.is_last)
-        MDS_TRY(copy_stream(c, d_out, d));
+        MDS_TRY(copy_residual(c, d_out, d));
     MDS_TRY(blocks_bwd(s, p, saved, d));
     if (p->is.is_first)
         return mds_gpt_embed_bwd(c, batch->token, d);
-    return copy_stream(c, d, d_in);
+    return copy_residual(c, d, d_in);
 }

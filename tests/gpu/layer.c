@@ -296,7 +296,7 @@ void layer_run(struct layer *l)
                               .train = &l->config.train,
                               .B = 1,
                               .S = l->S,
-                              .sets = 1,
+                              .saved_buffers = 1,
                               .training = 1,
                               .grad_scale = 1};
     struct saved saved = {.x_on_host = 0};
@@ -315,7 +315,7 @@ void layer_run(struct layer *l)
     mds_gpt_context(l->e->gpt, &run, 0, &c);
     must(mds_gpt_scratch(&c, l->S * l->H, &x), "x");
     must(mds_gpt_scratch(&c, l->S * l->H, &y), "y");
-    must(mds_gpt_take_attention(&c, &w, 1), "buffers");
+    must(mds_gpt_alloc_attention(&c, &w, 1), "buffers");
     saved.at[SAVED_X] = x;
     stream = (struct stream){.x = x};
     put_noise(l, 1, x);
