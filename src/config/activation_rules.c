@@ -94,7 +94,7 @@ static void explain_full_recompute(const struct mds_activations *a,
 {
     (void)r;
     snprintf(f->text, sizeof f->text,
-             "%s is about the inputs that full recompute keeps, and this is %s; give "
+             "%s applies to the inputs that full recompute saves, and this is %s; give "
              "--recompute-granularity full, or leave it out",
              what, mds_recompute_names[a->recompute]);
 }
@@ -131,12 +131,11 @@ static void explain_resident_blocks(const struct mds_activations *a,
 
     if (r->blocks > 2)
         snprintf(give, sizeof give, "give %lld at most", (long long)r->blocks - 2);
-    snprintf(
-        f->text, sizeof f->text,
-        "%s %lld: of the %lld block%s of a %s two have to stay, one that is worked "
-        "on and one that is copied; %s",
-        what, (long long)a->offload_layers, (long long)r->blocks, mds_plural(r->blocks),
-        r->whose, give);
+    snprintf(f->text, sizeof f->text,
+             "%s %lld: of the %lld block%s of a %s two must stay on the device, one "
+             "being computed and one being copied; %s",
+             what, (long long)a->offload_layers, (long long)r->blocks,
+             mds_plural(r->blocks), r->whose, give);
 }
 
 /* In an order in which what is turned off turns off what needs it. */

@@ -114,10 +114,10 @@ static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *
 
     if (!p->sequence_parallel || p->tensor > 1)
         return;
-    mds_diag_warn(diag, mds_config_origin(run, "parallel.sequence_parallel"),
-                  "--sequence-parallel is off: it cuts among tensor ranks, and "
-                  "--tensor-model-parallel-size is 1 (Ulysses: "
-                  "--ds-sequence-parallel-size)");
+    mds_diag_warn(
+        diag, mds_config_origin(run, "parallel.sequence_parallel"),
+        "--sequence-parallel is off: it splits sequences over tensor ranks, and "
+        "--tensor-model-parallel-size is 1 (Ulysses: --ds-sequence-parallel-size)");
     p->sequence_parallel = 0;
     mds_settings_derived(&run->settings, "parallel.sequence_parallel",
                          "one tensor rank");
@@ -305,7 +305,7 @@ static int resolve_chunks(struct mds_config_run *run, struct mds_diag *diag)
         char would[SAID];
 
         mds_diag_fault(diag, origin,
-                       "--num-layers %lld is no multiple of %lld pipeline ranks x "
+                       "--num-layers %lld is not a multiple of %lld pipeline ranks x "
                        "chunks of %lld blocks, as interleaving needs; the nearest %s",
                        (long long)layers, (long long)p->pipeline,
                        (long long)p->virtual_layers,
@@ -332,7 +332,7 @@ static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
     else if (resolve_chunks(run, diag) && p->virtual_stages > 1 &&
              accumulation % p->pipeline != 0)
         mds_diag_fault(diag, mds_config_origin(run, "batch.accumulation"),
-                       "--gradient-accumulation-steps %lld is no multiple of %lld "
+                       "--gradient-accumulation-steps %lld is not a multiple of %lld "
                        "pipeline ranks, as interleaving needs; the nearest %s",
                        (long long)accumulation, (long long)p->pipeline,
                        format_near(nearest_multiple(accumulation, p->pipeline), would));

@@ -35,14 +35,14 @@ static void check_offload(const struct mds_config_run *run, struct mds_diag *dia
 
     if (p->offload_params != MDS_PLACE_DEVICE && p->zero_stage < 3)
         mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_params"),
-                       "--offload-param-device cpu: weights rest only with ZeRO 3, and "
-                       "this is stage %lld; give --zero-stage 3, or none",
+                       "--offload-param-device cpu: weights can be offloaded only with "
+                       "ZeRO 3, and this is stage %lld; give --zero-stage 3, or none",
                        (long long)p->zero_stage);
     else if (p->offload_params != MDS_PLACE_DEVICE &&
              p->offload_optimizer == MDS_PLACE_DEVICE)
         mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_params"),
-                       "--offload-param-device cpu: the host updates the weights that "
-                       "rest there; give --offload-device cpu (--cpu-optimizer), too");
+                       "--offload-param-device cpu: offloaded weights are updated on "
+                       "the host; give --offload-device cpu (--cpu-optimizer), too");
     if (p->offload_optimizer != MDS_PLACE_NVME)
         return;
     if (!p->nvme_path)

@@ -64,8 +64,8 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
                       path.s);
     else if (!is_there)
         mds_diag_fault(diag, "command line",
-                       "--machine %s: no such profile (%s); the names are those of the "
-                       "files beside it, and a file will do",
+                       "--machine %s: no such profile (%s); give the name of another "
+                       "file in that folder, or a path",
                        name, path.s);
     else if (mds_tree_load(path.s, &t))
         mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());

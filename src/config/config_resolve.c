@@ -117,14 +117,13 @@ static int check_divides(const struct mds_config_run *run, int64_t unit, int64_t
         return 1;
     if (below > 0)
         mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
-                       "--global-batch-size %lld is no multiple of %s = %lld; the "
+                       "--global-batch-size %lld is not a multiple of %s = %lld; the "
                        "nearest are %lld and %lld",
                        (long long)whole, what, (long long)unit, (long long)below,
                        (long long)(below + unit));
     else
         mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
-                       "--global-batch-size %lld is less than %s = %lld, the least "
-                       "there can be",
+                       "--global-batch-size %lld is less than %s = %lld, the minimum",
                        (long long)whole, what, (long long)unit);
     return 0;
 }
@@ -255,7 +254,7 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        "--%s-data-path needs --train-data-path", option);
     if (mds_settings_of(&run->settings, "data.split")->level > MDS_LEVEL_DEFAULT)
         mds_diag_fault(diag, mds_config_origin(run, "data.split"),
-                       "--split cuts the files of --data-path; it has no use with "
+                       "--split cuts the files of --data-path; it has no effect with "
                        "--%s-data-path",
                        option);
     if (mds_settings_of(&run->settings, "data.split_at")->level > MDS_LEVEL_CHECKPOINT)
@@ -362,8 +361,9 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
     const struct mds_checkpoint_config *c = &run->config.checkpoint;
 
     if (c->finetune && !c->load)
-        mds_diag_fault(diag, mds_config_origin(run, "checkpoint.finetune"),
-                       "--finetune: from what? give --load a folder of checkpoints");
+        mds_diag_fault(
+            diag, mds_config_origin(run, "checkpoint.finetune"),
+            "--finetune needs a checkpoint; give --load a folder of checkpoints");
     if (c->interval && !c->save &&
         mds_settings_of(&run->settings, "checkpoint.interval")->level >
             MDS_LEVEL_DERIVED)
@@ -380,8 +380,8 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
                        "--no-load-optim without --load");
     if (run->config.train.on_nonfinite == MDS_NONFINITE_ROLLBACK && !c->save)
         mds_diag_fault(diag, mds_config_origin(run, "optim.on_nonfinite"),
-                       "--on-nonfinite rollback: to what? give --save a folder, and "
-                       "--save-interval");
+                       "--on-nonfinite rollback needs checkpoints; give --save a "
+                       "folder, and --save-interval");
 }
 
 /* What needs a step to be made. */

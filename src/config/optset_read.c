@@ -123,17 +123,17 @@ static void fault_unknown_option(const struct mds_option_set *set, const char *n
     struct mds_name n;
 
     if (subcommand)
-        mds_diag_fault(diag, cli, "option %s is of '%s', and stands behind that word",
+        mds_diag_fault(diag, cli, "option %s belongs to '%s'; give it after that word",
                        name, subcommand);
     else if (ignored)
-        mds_diag_fault(diag, cli, "option %s has no place here; leave it out: %s", name,
-                       ignored);
+        mds_diag_fault(diag, cli, "option %s is not needed here; leave it out: %s",
+                       name, ignored);
     else if (unsupported)
-        mds_diag_fault(diag, cli, "option %s has no place here: there is no %s", name,
-                       unsupported);
+        mds_diag_fault(diag, cli, "option %s is not supported here: there is no %s",
+                       name, unsupported);
     else if (set->passed_to &&
              mds_name_find(set->passed_to, MDS_NAME_FLAG, name, &n) == 0)
-        mds_diag_fault(diag, cli, "option %s is %s's: give it behind --", name,
+        mds_diag_fault(diag, cli, "option %s belongs to %s: give it after --", name,
                        set->passed_to->program);
     else
         mds_diag_fault(diag, cli, "unknown option %s; %s", name,

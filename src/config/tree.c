@@ -106,7 +106,7 @@ static enum mds_rc check_yaml_key(const struct reader *r, const struct mds_node 
     const struct mds_node *before = mds_node_get(map, key);
 
     if (before)
-        return mds_fail(MDS_EUSER, "%s:%d: key '%s' stands twice (first in line %d)",
+        return mds_fail(MDS_EUSER, "%s:%d: key '%s' is given twice (first in line %d)",
                         r->name, line, key, before->line);
     if (entries >= MAX_ENTRIES)
         return mds_fail(MDS_EUSER, "%s:%d: more than %d keys in one map", r->name, line,
@@ -281,10 +281,11 @@ static enum mds_rc read_whole_file(FILE *f, const char *path, char **text, size_
     } while (got == READ_STEP && used <= MAX_BYTES);
     if (ferror(f) || used > MAX_BYTES) {
         free(buf);
-        return ferror(f) ? mds_fail(MDS_EIO, "%s: %s; it must be a file of settings",
-                                    path, strerror(errno))
-                         : mds_fail(MDS_EUSER, "%s: larger than %d MiB: no settings",
-                                    path, MAX_BYTES >> 20);
+        return ferror(f)
+                   ? mds_fail(MDS_EIO, "%s: %s; it must be a file of settings", path,
+                              strerror(errno))
+                   : mds_fail(MDS_EUSER, "%s: larger than %d MiB: not a settings file",
+                              path, MAX_BYTES >> 20);
     }
     *text = buf;
     *len = used;

@@ -36,10 +36,10 @@ static enum mds_rc refuse_byte(const struct mds_id_lines *l, int c)
     char shown[8];
 
     snprintf(shown, sizeof shown, c > ' ' && c <= '~' ? "'%c'" : "<%02x>", (unsigned)c);
-    return mds_fail(MDS_EUSER,
-                    "%s:%lld: %s is no part of a token id; text has to go through its "
-                    "tokenizer first (docs/data.md)",
-                    mds_reader_name(l->reader), (long long)l->line, shown);
+    return mds_fail(
+        MDS_EUSER,
+        "%s:%lld: %s is not part of a token id: tokenize text first (docs/data.md)",
+        mds_reader_name(l->reader), (long long)l->line, shown);
 }
 
 enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t room,

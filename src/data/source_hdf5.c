@@ -33,10 +33,10 @@ static enum mds_rc check_token_count(const struct hdf5_source *h)
         return mds_fail(MDS_EIO, "%s: cannot be read: %s", h->base.path,
                         strerror(errno));
     if (st.st_size != h->size)
-        return mds_fail(MDS_EIO,
-                        "%s: was changed while this program reads it: it had %lld "
-                        "bytes, and has %lld",
-                        h->base.path, (long long)h->size, (long long)st.st_size);
+        return mds_fail(
+            MDS_EIO,
+            "%s: was changed while it was being read: it had %lld bytes, and has %lld",
+            h->base.path, (long long)h->size, (long long)st.st_size);
     return MDS_OK;
 }
 
@@ -242,8 +242,8 @@ static enum mds_rc fail_bad_start(const struct mds_source *s, int64_t document,
                         "with mds_data make",
                         s->path, (long long)start);
     return mds_fail(MDS_EUSER,
-                    "%s: /documents does not rise: entry %lld is %lld, the one before "
-                    "it %lld: make it again with mds_data make",
+                    "%s: /documents is not increasing: entry %lld is %lld, the one "
+                    "before it %lld: make it again with mds_data make",
                     s->path, (long long)document, (long long)start, (long long)before);
 }
 

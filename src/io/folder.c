@@ -33,7 +33,7 @@ enum mds_rc mds_folder_ensure(const char *path)
 
     MDS_TRY(make_parents(path));
     if (mkdir(path, 0777) && errno != EEXIST)
-        return mds_fail(MDS_EIO, "%s: this folder cannot be made: %s", path,
+        return mds_fail(MDS_EIO, "%s: cannot create this folder: %s", path,
                         strerror(errno));
     if (stat(path, &st))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));

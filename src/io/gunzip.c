@@ -52,7 +52,7 @@ static enum mds_rc skip_between_members(struct mds_gunzip *g, const unsigned cha
     if (zeros == n)
         return MDS_OK;
     if (in[zeros] != 0x1f)
-        return mds_fail(MDS_EUSER, "%s: bytes that are no gzip follow the gzip data",
+        return mds_fail(MDS_EUSER, "%s: data that is not gzip follows the gzip data",
                         g->name);
     inflateReset(&g->z);
     g->in_member = 1;

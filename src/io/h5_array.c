@@ -85,8 +85,8 @@ enum mds_rc mds_h5_locate(struct mds_h5 *f, const char *name,
     at = H5Dget_offset(id);
     H5Dclose(id);
     if (!good || at == HADDR_UNDEF)
-        return mds_fail(MDS_EUSER, "%s: %s is not the list it should be", f->shown,
-                        name);
+        return mds_fail(MDS_EUSER, "%s: %s is not a list of the expected type",
+                        f->shown, name);
     *n = (int64_t)length;
     *place = (int64_t)at;
     return MDS_OK;

@@ -54,7 +54,7 @@ static enum mds_rc check_stored_size(const struct mds_h5 *f, hid_t set,
     if (bytes * (packed ? packed_least : 1) > (double)size)
         return mds_fail(MDS_EUSER,
                         "%s: %s should have %.0f bytes%s, but the file has %llu: it "
-                        "was never written to its end",
+                        "was not written completely",
                         f->shown, name, bytes, packed ? " unpacked" : "",
                         (unsigned long long)size);
     return MDS_OK;

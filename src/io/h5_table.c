@@ -54,7 +54,8 @@ static enum mds_rc open_checked_dataset(struct mds_h5 *f, const char *name,
         return MDS_OK;
     H5Tclose(*type);
     H5Dclose(set);
-    return mds_fail(MDS_EUSER, "%s: %s is not the table it should be", f->shown, name);
+    return mds_fail(MDS_EUSER, "%s: %s is not a table of the expected type", f->shown,
+                    name);
 }
 
 static enum mds_rc read_whole_dataset(struct mds_h5 *f, const char *name, hid_t id,

@@ -61,7 +61,7 @@ static enum mds_rc rewrite_without_later(FILE *from, const char *path, const cha
         return mds_output_commit(&out);
     mds_output_abandon(&out);
     return dropped < 0
-               ? mds_fail(MDS_EIO, "%s: cannot be shortened: %s", path, strerror(errno))
+               ? mds_fail(MDS_EIO, "%s: cannot be truncated: %s", path, strerror(errno))
                : MDS_OK;
 }
 

@@ -92,8 +92,8 @@ enum mds_rc mds_output_commit(struct mds_output *o)
         rc = mds_fail_write(MDS_EIO, o->path);
     else if (!ours)
         rc = mds_fail(MDS_EIO,
-                      "%s: another process has begun to write it, or %s was removed: "
-                      "nothing is written here; give each a name of its own",
+                      "%s: another process has started to write it, or %s was removed: "
+                      "nothing was written; give each process its own file name",
                       o->path, o->partial);
     else if (rename(o->partial, o->path))
         rc = mds_fail_write(MDS_EIO, o->path);

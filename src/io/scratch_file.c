@@ -60,13 +60,15 @@ static enum mds_rc open_and_reserve(struct mds_scratch_file *s, int64_t bytes)
     s->fd = open_unnamed_file(s->folder);
     if (s->fd < 0)
         return mds_fail(MDS_EUSER,
-                        "%s: no file can be made there: %s; name another folder",
+                        "%s: cannot create a file there: %s; choose another folder",
                         s->folder, strerror(-s->fd));
     err = reserve_disk_space(s->fd, bytes);
     if (err)
-        return mds_fail(MDS_EUSER, "%s: no room for %s: %s; name a larger folder",
-                        s->folder, mds_format_bytes((double)bytes, size, sizeof size),
-                        strerror(err));
+        return mds_fail(
+            MDS_EUSER,
+            "%s: not enough space for %s: %s; choose a folder on a larger disk",
+            s->folder, mds_format_bytes((double)bytes, size, sizeof size),
+            strerror(err));
     return MDS_OK;
 }
 
@@ -149,6 +151,6 @@ enum mds_rc mds_scratch_wait(struct mds_scratch_request *req)
         return mds_fail(MDS_EIO, "%s: %s of %lld bytes at %lld: %s%s",
                         req->file->folder, req->write ? "writing" : "reading",
                         (long long)req->bytes, (long long)req->offset, strerror(err),
-                        err == ENOSPC ? "; name a larger folder" : "");
+                        err == ENOSPC ? "; choose a folder on a larger disk" : "");
     return MDS_OK;
 }

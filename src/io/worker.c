@@ -81,8 +81,7 @@ enum mds_rc mds_worker_create(int threads, struct mds_worker **out)
     err = start_worker_threads(w, threads);
     if (err) {
         mds_worker_destroy(w);
-        return mds_fail(MDS_EMEM, "a helper thread cannot be started: %s",
-                        strerror(err));
+        return mds_fail(MDS_EMEM, "cannot start a worker thread: %s", strerror(err));
     }
     *out = w;
     return MDS_OK;

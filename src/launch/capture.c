@@ -67,7 +67,7 @@ static int read_output_of_child(pid_t child, int fd, const char *name, double li
 
     if (status < 0) {
         kill(child, SIGKILL);
-        mds_warn("%s has not answered in %g s, and is not waited for", name, limit_s);
+        mds_warn("%s did not finish within %g s; continuing without it", name, limit_s);
     }
     return status == 0 && !answer->failed ? 0 : -1;
 }

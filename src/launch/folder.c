@@ -35,7 +35,8 @@ enum mds_rc mds_folder_make(const char *parent, const char *name,
         if (errno != EEXIST)
             return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     }
-    return mds_fail(MDS_EUSER, "%s/%s: taken 10000 times", parent, name);
+    return mds_fail(MDS_EUSER, "%s/%s: 10000 folders of this name exist; give another",
+                    parent, name);
 }
 
 void mds_folder_discard(const char *folder)

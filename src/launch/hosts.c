@@ -65,14 +65,14 @@ static enum mds_rc expand_range(const char *head, const char *range, const char 
     long from, to;
 
     if (width == 0 || width > 9)
-        return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+        return mds_fail(MDS_EUSER, "'%s' is not a range of numbers", range);
     from = to = strtol(range, NULL, 10);
     if (range[width] == '-') {
         if (sscanf(range + width, "-%9ld%n", &to, &used) != 1 || to < from)
-            return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+            return mds_fail(MDS_EUSER, "'%s' is not a range of numbers", range);
     }
     if (range[width + used] != '\0')
-        return mds_fail(MDS_EUSER, "'%s' is no range of numbers", range);
+        return mds_fail(MDS_EUSER, "'%s' is not a range of numbers", range);
     if (to - from >= MAX_HOSTS)
         return mds_fail(MDS_EUSER, "'%s': more than %d nodes", range, MAX_HOSTS);
     for (long i = from; i <= to; i++) {
@@ -136,7 +136,7 @@ static enum mds_rc reject_duplicates(const struct mds_hosts *h)
     qsort(sorted, h->count, sizeof *sorted, compare_names);
     for (size_t i = 1; i < h->count && !rc; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            rc = mds_fail(MDS_EUSER, "node %s stands there a second time", sorted[i]);
+            rc = mds_fail(MDS_EUSER, "node %s is listed twice", sorted[i]);
     free(sorted);
     return rc;
 }
@@ -241,9 +241,7 @@ static enum mds_rc parse_hostfile_line(struct lines *l, char *line,
     if (at == out->count)
         return append_host(out, name, slots ? slots : 1);
     if (l->strict)
-        return mds_fail(MDS_EUSER,
-                        "%s:%d: node %s stands there a second time; delete "
-                        "one line",
+        return mds_fail(MDS_EUSER, "%s:%d: node %s is listed twice; delete one line",
                         l->path, l->line, name);
     out->slots[at] += slots ? slots : 1;
     return MDS_OK;

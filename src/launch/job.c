@@ -90,7 +90,7 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *first,
         snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,
                  (long long)row->max_nodes);
     if (j->walltime_s > most_s)
-        mds_diag_fault(diag, NULL, "walltime %s: queue %s gives %s at most%s",
+        mds_diag_fault(diag, NULL, "walltime %s: queue %s allows at most %s%s",
                        mds_clock_text(j->walltime_s, asked, sizeof asked), all.name,
                        mds_clock_text(most_s, most, sizeof most), to);
 }
@@ -128,15 +128,14 @@ static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
 
     if (!is_valid_job_name(j->folder, scheduler))
         mds_diag_fault(diag, NULL,
-                       "folder '%.*s' (--runs, --name): batch systems take no such "
-                       "name; use letters, digits and _.-",
+                       "folder '%.*s' (--runs, --name): batch systems do not accept "
+                       "this name; use letters, digits and _.-",
                        first_line_length(j->folder), j->folder);
     if (scheduler == MDS_SCHEDULER_SLURM && j->folder[0] != '/' &&
         getcwd(here, sizeof here) && strpbrk(here, "%\\"))
         mds_diag_fault(diag, NULL,
-                       "folder %s: Slurm gives %% and \\ in the path of a job's log a "
-                       "meaning of their own; submit from another folder, or give "
-                       "--runs",
+                       "folder %s: Slurm interprets %% and \\ in the path of a job's "
+                       "log; submit from another folder, or give --runs",
                        here);
 }
 
@@ -247,7 +246,7 @@ void mds_job_record(const char *folder, const char *ids)
     rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
                      : mds_folder_write(folder, "run.yaml", 1, 0644, text.s);
     if (rc)
-        mds_warn("%s: job %s is submitted, but not written down: %s", folder, ids,
+        mds_warn("%s: job %s is submitted, but could not be recorded: %s", folder, ids,
                  mds_fail_text());
     mds_str_fini(&text);
 }

@@ -229,12 +229,12 @@ static enum mds_rc check_action(const struct mds_launch *l,
 {
     if (run->config.train.dry_run)
         return mds_fail(MDS_EUSER,
-                        "--dry-run: `mds_launch plan` makes them; or call mds_pretrain "
+                        "--dry-run: use `mds_launch plan`, or call mds_pretrain "
                         "itself, with --world-size %lld",
                         (long long)l->ranks);
     if (run->action != MDS_ACTION_RUN)
-        return mds_fail(MDS_EUSER, "what prints and leaves, as --show-config does, is "
-                                   "nothing to launch: call mds_pretrain itself");
+        return mds_fail(MDS_EUSER, "options that only print, such as --show-config, "
+                                   "need no launcher: call mds_pretrain itself");
     return MDS_OK;
 }
 
@@ -398,7 +398,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     return mds_fail(
         MDS_EUSER,
         "this does not fit on %lld node%s of %s (%lld rank%s): a rank needs %s of %s; "
-        "what would is above, --no-check-memory starts anyway",
+        "layouts that fit are listed above; --no-check-memory starts it anyway",
         (long long)l->nodes, mds_plural(l->nodes), l->machine->name,
         (long long)l->ranks, mds_plural(l->ranks), need, have);
 }
@@ -408,7 +408,9 @@ static void warn_of_missing_path(const char *path)
     if (mds_source_is_there(path))
         return;
     mds_fail_open(MDS_EUSER, path);
-    mds_warn("no data here: %s; a run that finds none ends at once", mds_fail_text());
+    mds_warn("data not found on this host: %s; the run fails at once if its nodes do "
+             "not have it",
+             mds_fail_text());
 }
 
 static enum mds_rc check_paths(const char *option, const char *text)
@@ -423,7 +425,7 @@ static enum mds_rc check_paths(const char *option, const char *text)
         if (strchr(paths.path[i], '\n'))
             rc = mds_fail(MDS_EUSER,
                           "%s: the name of a file has a newline, which a command line "
-                          "cannot hand on",
+                          "cannot pass on",
                           option);
         else
             warn_of_missing_path(paths.path[i]);

@@ -29,7 +29,7 @@ static enum mds_rc read_nodes(const char *text, int64_t *out)
 static enum mds_rc read_walltime(const char *text, double *out)
 {
     if (!text[strspn(text, "0123456789")])
-        return mds_fail(MDS_EUSER, "walltime '%s': of what? Such as %smin or 1:00:00",
+        return mds_fail(MDS_EUSER, "walltime '%s' has no unit; write %smin or 1:00:00",
                         text, text);
     if (mds_parse_seconds(text, out) || *out < 60)
         return mds_fail(MDS_EUSER,
@@ -119,7 +119,7 @@ static enum mds_rc choose_run_name(const struct mds_launch *l,
     snprintf(name, size, "%s%s%s", base, *tag ? "-" : "", tag);
     return *base && !strchr(name, '/')
                ? MDS_OK
-               : mds_fail(MDS_EUSER, "--name '%s': must be no path", name);
+               : mds_fail(MDS_EUSER, "--name '%s': must be a name, not a path", name);
 }
 
 /* ---- what a job needs to go on ---- */

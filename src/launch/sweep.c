@@ -53,10 +53,10 @@ static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
         return mds_fail(MDS_EUSER, "%s:%d: more than %d variables", tree->name, n->line,
                         MAX_AXES);
     if (n->key[strspn(n->key, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")])
-        return mds_fail(MDS_EUSER,
-                        "%s:%d: %s is no variable; a sweep is a map such as "
-                        "SEQ_LEN: [2k, 32k]",
-                        tree->name, n->line, n->key);
+        return mds_fail(
+            MDS_EUSER,
+            "%s:%d: %s is not a variable; a sweep is a map such as SEQ_LEN: [2k, 32k]",
+            tree->name, n->line, n->key);
     MDS_TRY(check_variable(tree, n));
     *a = (struct axis){.variable = n->key, .first = n, .count = 1};
     if (n->kind == MDS_NODE_LIST) {
@@ -83,7 +83,8 @@ static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
 {
     *t = (struct table){.cells = 1};
     if (!tree->root || tree->root->kind != MDS_NODE_MAP)
-        return mds_fail(MDS_EUSER, "%s: no sweep: must be a map of lists", tree->name);
+        return mds_fail(MDS_EUSER, "%s: not a sweep: must be a map of lists",
+                        tree->name);
     for (const struct mds_node *n = tree->root->first; n; n = n->next)
         MDS_TRY(add_axis(t, tree, n));
     return MDS_OK;
@@ -219,7 +220,7 @@ static enum mds_rc write_cells(const struct table *t, int argc, char *const *arg
         if (folder)
             mds_argv_add(folders, "%s", folder);
         if (!rc && !done)
-            mds_warn("cell %d is left out: %s", cell + 1, said.s ? said.s : "");
+            mds_warn("cell %d is skipped: %s", cell + 1, said.s ? said.s : "");
         free(folder);
         mds_str_fini(&tag);
         mds_str_fini(&said);
@@ -249,7 +250,7 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
         printf("%d of %d cells %s\n", options->write ? (int)folders.n : submitted,
                t.cells, options->write ? "written" : "submitted");
     if (!rc && !options->print && submitted == 0 && !(options->write && folders.n > 0))
-        rc = mds_fail(MDS_EUSER, "%s: no cell was submitted", path);
+        rc = mds_fail(MDS_EUSER, "%s: no run was submitted", path);
     if (rc && !had_runs)
         rmdir(options->folder);
     mds_argv_fini(&folders);

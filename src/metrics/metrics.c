@@ -38,7 +38,8 @@ static int64_t step_tokens(const struct mds_metrics *m)
 static void record_write_failure(struct mds_metrics *m)
 {
     if (m->opened)
-        mds_warn("%s; nothing more goes there, the run goes on", mds_fail_text());
+        mds_warn("%s; nothing more is written there; the run continues",
+                 mds_fail_text());
     if (m->rc)
         return;
     m->rc = MDS_EIO;

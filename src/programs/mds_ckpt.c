@@ -186,11 +186,12 @@ static enum mds_rc verify_checkpoint(const char *path)
 /* A folder without any is not the one that was meant. */
 static enum mds_rc require_checkpoints(const char *dir, int64_t n)
 {
-    return n > 0 ? MDS_OK
-                 : mds_fail(MDS_EUSER,
-                            "%s: no folder of checkpoints; give the one that --save "
-                            "named",
-                            dir);
+    return n > 0
+               ? MDS_OK
+               : mds_fail(
+                     MDS_EUSER,
+                     "%s: not a folder of checkpoints; give the one that --save named",
+                     dir);
 }
 
 /* All of them, whatever the first ones are like; what there is no memory to read may be

@@ -77,16 +77,17 @@ static enum mds_rc check_output_folder(const char *dir, int64_t iteration, int f
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     if (lstat(path, &st) == 0)
-        return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+        return mds_fail(MDS_EUSER, "%s: exists already: give another folder", path);
     MDS_TRY(mds_folder_ensure(dir)); /* says so if it is a file */
     MDS_TRY(mds_ckpt_latest(dir, latest));
     if (*latest >= 0 && !force)
-        return mds_fail(MDS_EUSER,
-                        "%s: holds a run at iteration %" PRId64
-                        ", whose next job would go on from the new checkpoint "
-                        "(iteration %" PRId64 ") instead: give another folder, or "
-                        "--force if that is meant",
-                        dir, *latest, iteration);
+        return mds_fail(
+            MDS_EUSER,
+            "%s: holds a run at iteration %" PRId64
+            ", whose next job would resume from the new checkpoint (iteration %" PRId64
+            ") instead: give another folder, or "
+            "--force if that is meant",
+            dir, *latest, iteration);
     return mds_ckpt_prepare(dir);
 }
 

@@ -62,14 +62,14 @@ static int is_layout_key(const char *key)
 static enum mds_rc check_layout_options(const struct mds_settings *s)
 {
     if (s->action)
-        return mds_fail(MDS_EUSER, "what prints and leaves, as --show-config does, is "
-                                   "no matter of the layout: leave it out");
+        return mds_fail(MDS_EUSER, "options that only print, such as --show-config, do "
+                                   "not concern the layout: leave it out");
     for (size_t i = 0; i < s->rows; i++)
         if (s->of[i].level == MDS_LEVEL_CLI && !is_layout_key(s->set->options[i].key))
-            return mds_fail(MDS_EUSER,
-                            "%s is no matter of the layout: give it to the run that "
-                            "goes on",
-                            s->of[i].spelled);
+            return mds_fail(
+                MDS_EUSER,
+                "%s does not concern the layout: give it to the run that resumes",
+                s->of[i].spelled);
     return MDS_OK;
 }
 

@@ -118,9 +118,9 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
 
     MDS_TRY(mds_plan_max_seq(r, &longest));
     if (longest.seq == 0 && longest.untried > 0)
-        return mds_fail(MDS_EUSER,
-                        "the longest sequence is unknown, so far: nothing of "
-                        "what was tried fits; give more --plan-seconds");
+        return mds_fail(
+            MDS_EUSER,
+            "no sequence length tried so far fits; give more --plan-seconds");
     if (longest.seq == 0)
         return refuse_max_seq(r);
     mds_layout_describe(&longest.best.layout, r->world, &text);

@@ -143,11 +143,11 @@ static enum mds_rc check_operands(const struct mds_program *p,
     if (c->operand_count < v->least)
         return mds_fail(MDS_EUSER, "%s needs %s", v->name, v->needs);
     if (c->operand_count > v->most)
-        return mds_fail(MDS_EUSER, "'%s' is one word too many; see %s %s --help",
+        return mds_fail(MDS_EUSER, "'%s' is one operand too many; see %s %s --help",
                         c->operand[v->most], p->set->program, v->name);
     if (has_empty_operand(c))
-        return mds_fail(MDS_EUSER, "%s: a word is empty; is a variable unset?",
-                        v->name);
+        return mds_fail(MDS_EUSER,
+                        "%s: an operand is empty; is a shell variable unset?", v->name);
     return MDS_OK;
 }
 

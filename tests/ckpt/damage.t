@@ -139,7 +139,7 @@ test_expect_success 'a place that cannot be written is found before training' '
     : >file && test_must_fail pretrain --train-iters 6 --save file &&
     grep "error: .*file" out && ! grep "iteration  *1/" out &&
     test_must_fail pretrain --train-iters 6 --save /proc/none/folder &&
-    grep "error: /proc/none/folder: this folder cannot be made: No such file" out
+    grep "error: /proc/none/folder: cannot create this folder: No such file" out
 '
 # faulty FAULT OPTIONS...: from iteration 4 on, with a file system that fails (faultfs.c)
 faulty() {

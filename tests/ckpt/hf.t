@@ -248,7 +248,7 @@ test_expect_success 'files that are missing or damaged' '
 test_expect_success 'slips are told in a line, and nothing is replaced' '
     test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
     grep "gpt2/config.json: is there already" err &&
-    test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: is there already" err &&
+    test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: exists already" err &&
     test_must_fail mds_ckpt import gpt2 gpt2-ours 2>err && grep "gpt2-ours: holds a run at iteration 3" err &&
     cp -r gpt2-ours forced && mds_ckpt import --force gpt2 forced && test "$(cat forced/latest)" = iter_0000000 &&
     test_must_fail mds_ckpt export --type bf16 --output x.safetensors gpt2-ours 2>err &&
@@ -256,9 +256,9 @@ test_expect_success 'slips are told in a line, and nothing is replaced' '
     test_must_fail mds_ckpt export --format json --output x gpt2-ours 2>err &&
     grep "format .json.: must be one of mds, hf" err &&
     test_must_fail mds_ckpt import gpt2 2>err && grep "one for the checkpoint" err &&
-    test_must_fail mds_ckpt import gpt2 x --num-layers 5 2>err && grep "no matter of the layout" err &&
-    test_must_fail mds_ckpt import gpt2 x --show-config 2>err && grep "no matter of the layout" err &&
-    test_must_fail mds_ckpt import gpt2 "" 2>err && grep "import: a word is empty" err && test ! -e x
+    test_must_fail mds_ckpt import gpt2 x --num-layers 5 2>err && grep "not concern the layout" err &&
+    test_must_fail mds_ckpt import gpt2 x --show-config 2>err && grep "not concern the layout" err &&
+    test_must_fail mds_ckpt import gpt2 "" 2>err && grep "import: an operand is empty" err && test ! -e x
 '
 
 test_done

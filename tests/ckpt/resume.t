@@ -140,7 +140,7 @@ test_expect_success 'the last few are kept, and each so many' '
     mds_ckpt prune --keep-last 1 k &&
     for none in nowhere k/iter_0000009; do
         test_must_fail mds_ckpt prune --keep-last 1 $none 2>err &&
-            grep "$none: no folder of checkpoints; give the one" err || return 1
+            grep "$none: not a folder of checkpoints; give the one" err || return 1
     done &&
     test "$(iterations k)" = "iter_0000009 iter_0000010" && test "$(cat k/good)" = iter_0000009
 '
@@ -386,13 +386,13 @@ test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
     grep "^made from: a/iter_0000007" out && grep "^  program: mds_pretrain" out &&
     mds_ckpt info --config a4 >four.yaml && grep "tensor: 2 " four.yaml &&
     grep "accumulation: 2 .*derived" four.yaml && grep "dry_world: 0 " four.yaml &&
-    test_must_fail mds_ckpt reshard a a4 2>err && grep "a4/iter_0000007: is there already" err &&
+    test_must_fail mds_ckpt reshard a a4 2>err && grep "a4/iter_0000007: exists already" err &&
     test_must_fail mds_ckpt reshard a b4 --num-layers 3 2>err &&
-    grep "num-layers is no matter of the layout" err &&
+    grep "num-layers does not concern the layout" err &&
     test_must_fail mds_ckpt reshard a b4 --tensor-model-parallel-size 3 2>err &&
     test "$(wc -l <err)" -eq 1 && grep "does not divide" err &&
     test_must_fail mds_ckpt reshard a 2>err && grep "a folder for the new one" err &&
-    test_must_fail mds_ckpt reshard a /proc/none/folder 2>err && grep "cannot be made: No such file" err &&
+    test_must_fail mds_ckpt reshard a /proc/none/folder 2>err && grep "cannot create this folder: No such file" err &&
     test ! -e b4
 '
 test_expect_success 'reshard into a folder with a run: only with --force, and latest is said to move' '
@@ -401,7 +401,7 @@ test_expect_success 'reshard into a folder with a run: only with --force, and la
     test "$(cat run/latest)" = iter_0000007 && test "$(iterations run)" = "$(iterations c)" &&
     mds_ckpt reshard --force a/iter_0000003 run >out && grep "^run/latest: names iteration 3 now, 7 before" out &&
     test "$(cat run/latest)" = iter_0000003 &&
-    test_must_fail mds_ckpt reshard a/iter_0000003 --force run 2>err && grep "iter_0000003: is there already" err
+    test_must_fail mds_ckpt reshard a/iter_0000003 --force run 2>err && grep "iter_0000003: exists already" err
 '
 test_expect_success 'reshard: what only some layouts allow stays behind' '
     pretrain --train-iters 1 --save left --num-layers 4 --cpu-offloading-num-layers 2 &&
@@ -414,8 +414,8 @@ test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
     grep "unknown option --keep-lst; did you mean --keep-last" err &&
-    test_must_fail mds_ckpt info c c 2>err && grep "is one word too many" err &&
-    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "option --dry-run is of .prune.," err &&
+    test_must_fail mds_ckpt info c c 2>err && grep "is one operand too many" err &&
+    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "option --dry-run belongs to .prune.," err &&
     test_must_fail mds_ckpt prune --keep-last 0 c 2>err && grep "must be at least 1" err &&
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&

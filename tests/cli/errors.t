@@ -76,7 +76,7 @@ test_expect_success 'a validation split that is too short' '
 
 test_expect_success 'shapes and sizes that do not fit' '
     fails "does not divide --hidden-size 32; change one" pretrain --num-attention-heads 5 &&
-    fails "is no multiple of micro-batch 4 x 1 data-parallel rank = 4; the nearest are 4 and 8" \
+    fails "is not a multiple of micro-batch 4 x 1 data-parallel rank = 4; the nearest are 4 and 8" \
         pretrain --micro-batch-size 4
 '
 test_expect_success 'a model that does not fit is refused with a table and advice' '

@@ -148,7 +148,7 @@ test_expect_success 'ids: long lines, and what dump prints' '
 '
 test_expect_success 'ids: what is none, and options that are missing' '
     printf "1 2\n3 hello\n" >bad &&
-    fails "is no part of a token id; text has to go through its tokenizer" ids bad &&
+    fails "is not part of a token id: tokenize text first" ids bad &&
     printf "1 2\n70000\n" >bad &&
     fails "bad:2: an id of 70000 or more, but --vocab-size is 70000" ids bad &&
     printf "99999999999999999999999\n" >bad && fails "bad:1: an id of 99999 or more" ids bad &&
@@ -221,12 +221,12 @@ test_expect_success 'wrong usage names the nearest' '
     test_must_fail grep "did you mean" err &&
     fails "must be one of 0, 1, 2, all" mds_data make --frame=3 &&
     fails "vocab-size '\''0'\'': must be between 1 and 16777216" mds_data make --vocab-size 0 &&
-    fails "option --frame is of '\''make'\'', and stands behind that word" \
+    fails "option --frame belongs to '\''make'\''; give it after that word" \
         mds_data dump --frame 1 l.h5 &&
-    fails "option --ids is of '\''dump'\'', and stands behind that word" mds_data --ids dump l.h5 &&
+    fails "option --ids belongs to '\''dump'\''; give it after that word" mds_data --ids dump l.h5 &&
     fails "unknown option --idss; see --help" mds_data make --idss l.h5 &&
-    fails "dump: a word is empty; is a variable unset?" mds_data dump "" &&
-    fails "make: a word is empty" mds_data make --tokenizer codon --output b.h5 "$lambda" "" &&
+    fails "dump: an operand is empty; is a shell variable unset?" mds_data dump "" &&
+    fails "make: an operand is empty" mds_data make --tokenizer codon --output b.h5 "$lambda" "" &&
     fails "count needs a value" mds_data dump l.h5 --count &&
     fails "ids '\''maybe'\'': must be 0 or 1" mds_data dump --ids=maybe l.h5 &&
     fails "is for --tokenizer codon, not bytes" \
@@ -237,7 +237,7 @@ test_expect_success 'wrong usage names the nearest' '
     fails "make needs an INPUT" mds_data make --tokenizer codon --output b.h5 &&
     fails "from '\''x'\'': must be a whole number" mds_data dump --from x l.h5 &&
     fails "from 20000 is beyond its 16168 tokens" mds_data dump --from 20000 l.h5 &&
-    fails "'\''n.h5'\'' is one word too many; see mds_data info --help" mds_data info l.h5 n.h5 &&
+    fails "'\''n.h5'\'' is one operand too many; see mds_data info --help" mds_data info l.h5 n.h5 &&
     fails "dump needs one FILE" mds_data dump
 '
 

@@ -154,7 +154,7 @@ test_expect_success 'nothing to go back to' '
     grep "error: .*, and there is nothing to roll back to: .*; no checkpoint in none is known" out &&
     test ! -e none/latest &&
     test_must_fail pretrain 1 --on-nonfinite rollback --train-iters 10 &&
-    grep "error: .*--on-nonfinite rollback: to what?" out
+    grep "error: .*--on-nonfinite rollback needs checkpoints" out
 '
 # The folder has a good checkpoint, but of a run before, or newer than the one that this run
 # goes on from; then it has one of this run.

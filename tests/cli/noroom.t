@@ -12,8 +12,8 @@ test_description='no room on one rank: memory, a disk for offload, what the firs
 nvme="--zero-stage 3 --offload-device nvme --nvme-path nvme"
 test_expect_success 'a disk for offload that is full, cannot be written, or fails under one rank' '
     mkdir -p nvme &&
-    ends "rank 1 .*nvme: no room for" 1 full:1000 nvme/mds --train-iters 6 $nvme &&
-    ends "rank 1 .*nvme: no file can be made there: Read-only" 1 readonly nvme/mds \
+    ends "rank 1 .*nvme: not enough space for" 1 full:1000 nvme/mds --train-iters 6 $nvme &&
+    ends "rank 1 .*nvme: cannot create a file there: Read-only" 1 readonly nvme/mds \
         --train-iters 6 $nvme &&
     ends "rank 1 .*nvme: writing .*Input/output" 1 eio:800000 nvme/mds --train-iters 100000 $nvme &&
     test "$(ls nvme | wc -l)" -eq 0

@@ -79,12 +79,12 @@ test_expect_success 'the number of threads that PBS sets is no choice of the use
 '
 test_expect_success 'a data file that is not there is warned of, also where nothing starts' '
     MODEL_SIZE_KEY=GENSLM_25M DATA_PATH=gone.h5 TRAIN_ITERS=1 mds_launch --print 2>err &&
-    grep "warn: no data here: gone.h5: No such file" err
+    grep "warn: data not found on this host: gone.h5: No such file" err
 '
 test_expect_success 'a batch that nothing divides: its fault alone' '
     test_must_fail env MODEL_SIZE_KEY=GENSLM_25M MICRO_BATCH=3 GLOBAL_BATCH=16 TRAIN_ITERS=1 NGPUS=2 \
         mds_launch --layout plan --print >out 2>err &&
-    grep "no multiple of micro-batch 3" err && cat out err >both && ! grep "nothing fits" both
+    grep "not a multiple of micro-batch 3" err && cat out err >both && ! grep "nothing fits" both
 '
 test_expect_success 'SP_TYPE=ds: Ulysses and ZeRO 3' '
     train TRAIN_ITERS=2 SP_TYPE=ds && cat out err &&
@@ -192,7 +192,7 @@ test_expect_success '--help of each subcommand, and of all a line in the man pag
 test_expect_success 'subcommands that start no mds_pretrain take no options of it' '
     for subcommand in where "report ." "check-profile $srcdir/machines/polaris.yaml"; do
         test_must_fail mds_launch $subcommand -- --misspelt 2>err &&
-        grep "error: .--misspelt. is one word too many; see mds_launch ${subcommand%% *} --help" err || return 1
+        grep "error: .--misspelt. is one operand too many; see mds_launch ${subcommand%% *} --help" err || return 1
     done
 '
 test_expect_success 'but words that look like options' '

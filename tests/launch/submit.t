@@ -58,7 +58,7 @@ test_expect_success 'queue limits: all faults, nothing submitted' '
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
         mds_launch submit prod 5 30:00:00 2>err &&
     grep "5 nodes: queue prod takes 10 to 496" err &&
-    grep "walltime 30:00:00: queue prod gives 24:00:00 at most" err &&
+    grep "walltime 30:00:00: queue prod allows at most 24:00:00" err &&
     grep "no project" err &&
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
         mds_launch submit --margin 30min debug 2 30min me 2>err &&
@@ -118,7 +118,7 @@ test_expect_success 'a job keeps three checkpoints, none that a folder had, and 
 test_expect_success 'data that are not here are a warning, before a job waits for hours' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
         mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
-    grep "warn: no data here: gone.h5: No such file or directory (relative to " err
+    grep "warn: data not found on this host: gone.h5: No such file or directory (relative to " err
 '
 test_expect_success 'a run that does not fit is not submitted, and leaves no folder' '
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT76B \
@@ -131,7 +131,7 @@ too_large() {
 }
 test_expect_success 'nor one that is set to what does not fit: settings that would are said' '
     test_must_fail too_large 2>err && cat err &&
-    grep "a rank needs .*; what would is above" err && grep "^around what is set this fits" err &&
+    grep "a rank needs .*; layouts that fit are listed above" err && grep "^around what is set this fits" err &&
     options=$(sed -n "s/^  --/--/p" err) && test -n "$options" && too_large -- $options &&
     too_large --layout plan 2>planned && cat planned &&
     grep -F "plan: $(sed -n "s/^  tensor/tensor/p" err)" planned &&

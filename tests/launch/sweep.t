@@ -15,7 +15,7 @@ test_expect_success 'without a batch system a sweep runs its cells, and leaves o
         -- $tiny >out 2>err && cat out err &&
     grep "cell 8 of 8: MODEL_SIZE_KEY=WIDE SEQ_LEN=64 MPSIZE=4" out &&
     grep "4 of 8 cells submitted" out &&
-    test "$(grep -c "is left out" err)" -eq 4 &&
+    test "$(grep -c "is skipped" err)" -eq 4 &&
     test -s here/TINY-32-1n-MPSIZE1/metrics.jsonl && test -s here/WIDE-64-1n-MPSIZE1/job.log &&
     mds_launch report here | grep "TINY-64-1n-MPSIZE1 | TINY"
 '
@@ -149,7 +149,7 @@ test_expect_success 'sweeps that are none' '
     echo "SEQ_LEN: []" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err && grep "bad.yaml:1: SEQ_LEN must be" err &&
     echo "seq: [1]" >bad.yaml &&
-    test_must_fail mds_launch sweep bad.yaml 2>err && grep "seq is no variable" err &&
+    test_must_fail mds_launch sweep bad.yaml 2>err && grep "seq is not a variable" err &&
     echo "SEQLEN: [1k, 2k]" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err &&
     grep "bad.yaml:1: SEQLEN is not read; did you mean SEQ_LEN?" err &&

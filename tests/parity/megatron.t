@@ -55,6 +55,6 @@ result "a file that is none: one line" \
 result "no embedding: one line" eval \
     'mkdir part && cp llama/layer_03* part && refused "8 --num-key-value-heads 4 --swiglu" part && grep "no layer has word_emb" out'
 result "groups that do not divide the heads: one line" eval \
-    'refused "10 --num-key-value-heads 4" llama && grep "no multiple" out'
+    'refused "10 --num-key-value-heads 4" llama && grep "not a multiple" out'
 result "no such files: one line" eval 'refused 4 . && grep "there are no layer_XX" out'
 finish

@@ -58,8 +58,8 @@ static void test_unknown_names(void **state)
                                    "mean --seq-length?");
     expect_fault("--quantum-flux", "unknown option --quantum-flux; see --help");
     expect_fault("--num-workers 2 --lr 1",
-                 "command line: option --num-workers has no place "
-                 "here; leave it out: files are mapped");
+                 "command line: option --num-workers is not needed here; leave it out: "
+                 "files are mapped");
     expect_fault("--overlap-grad-reduce --lr 1", "it is so without --no-overlap");
     expect_fault("--force-ds-sequence-parallel",
                  "--ds-sequence-parallel-size by itself turns it on");

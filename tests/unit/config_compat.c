@@ -170,12 +170,15 @@ static void test_flags_without_a_place(void **state)
     (void)state;
     assert_int_equal(r.rc, MDS_EUSER);
     assert_int_equal(r.diag.faults, 8);
-    assert_said(&r.diag, "option --deepspeed has no place here; leave it out: ZeRO");
-    assert_said(&r.diag, "option --num-experts has no place here: there is no mixture");
-    assert_said(&r.diag, "option --rampup-batch-size has no place here: there is no");
-    assert_said(&r.diag, "option --use-mcore-models has no place here; leave it out: ");
-    assert_said(&r.diag, "option --ckpt-format has no place here; leave it out: ");
-    assert_said(&r.diag, "option --fp8-hybrid has no place here: there is no FP8");
+    assert_said(&r.diag, "option --deepspeed is not needed here; leave it out: ZeRO");
+    assert_said(&r.diag,
+                "option --num-experts is not supported here: there is no mixture");
+    assert_said(&r.diag,
+                "option --rampup-batch-size is not supported here: there is no");
+    assert_said(&r.diag,
+                "option --use-mcore-models is not needed here; leave it out: ");
+    assert_said(&r.diag, "option --ckpt-format is not needed here; leave it out: ");
+    assert_said(&r.diag, "option --fp8-hybrid is not supported here: there is no FP8");
     assert_said(&r.diag, "--num-query-groups by itself turns it on");
     close_reading(&r);
     expect_fault("--num-expert 2", "unknown option --num-expert;");

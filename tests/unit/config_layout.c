@@ -164,12 +164,11 @@ static void test_interleaving(void **state)
     close_reading(&r);
     expect_misfit(CHUNK "1", 1, "one pipeline rank has nothing to interleave");
     expect_misfit(STAGES "2 " CHUNK "3 --num-layers 8", 2,
-                  "--num-layers 8 is no multiple of 2 pipeline ranks x chunks of 3 "
+                  "--num-layers 8 is not a multiple of 2 pipeline ranks x chunks of 3 "
                   "blocks, as interleaving needs; the nearest 6 or 12");
-    expect_misfit(
-        STAGES "2 " CHUNK "1 --num-layers 4 " ACCUMULATE "3", 2,
-        "--gradient-accumulation-steps 3 is no multiple of 2 pipeline ranks, as "
-        "interleaving needs; the nearest 2 or 4");
+    expect_misfit(STAGES "2 " CHUNK "1 --num-layers 4 " ACCUMULATE "3", 2,
+                  "--gradient-accumulation-steps 3 is not a multiple of 2 pipeline "
+                  "ranks, as interleaving needs; the nearest 2 or 4");
 }
 
 /* A warning, no fault, and the option is off. */
@@ -324,11 +323,11 @@ static void test_kept_where(void **state)
                2, "has cut the inputs already");
     expect_off("--tp-comm-chunks 2", 1, "changes nothing: there is one tensor rank");
     expect_misfit("--partition-activations", 1,
-                  "--partition-activations is about the inputs that full recompute "
-                  "keeps, and this is none; give --recompute-granularity full");
+                  "--partition-activations applies to the inputs that full recompute "
+                  "saves, and this is none; give --recompute-granularity full");
     expect_misfit("--cpu-checkpointing --recompute-granularity selective", 1,
-                  "--cpu-checkpointing is about the inputs that full recompute keeps, "
-                  "and this is selective");
+                  "--cpu-checkpointing applies to the inputs that full recompute "
+                  "saves, and this is selective");
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity full", 1,
                   "--cpu-offloading-num-layers is about blocks that keep what backward "
                   "reads, and this is full recompute; leave it out, or give "
@@ -336,22 +335,24 @@ static void test_kept_where(void **state)
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity selective "
                   "--sequence-tile 16",
                   1, "and this is selective recompute");
-    expect_misfit("--cpu-offloading-num-layers 2 --cpu-checkpointing", 1,
-                  "--cpu-checkpointing is about the inputs that full recompute keeps");
-    expect_misfit("--cpu-offloading-num-layers 3 --num-layers 4", 1,
-                  "--cpu-offloading-num-layers 3: of the 4 blocks of a model two have "
-                  "to stay, one that is worked on and one that is copied; give 2 at "
-                  "most");
+    expect_misfit(
+        "--cpu-offloading-num-layers 2 --cpu-checkpointing", 1,
+        "--cpu-checkpointing applies to the inputs that full recompute saves");
+    expect_misfit(
+        "--cpu-offloading-num-layers 3 --num-layers 4", 1,
+        "--cpu-offloading-num-layers 3: of the 4 blocks of a model two must stay on "
+        "the device, one being computed and one being copied; give 2 at most");
     expect_misfit("--cpu-offloading-num-layers 6 --num-layers 30 " STAGES "4", 4,
-                  "of the 7 blocks of a stage two have to stay");
+                  "of the 7 blocks of a stage two must stay");
     expect_misfit("--cpu-offloading-num-layers 1 --num-layers 8 " STAGES "2 " CHUNK
                   "2 " ACCUMULATE "2",
                   2,
-                  "of the 2 blocks of a stage's chunk two have to stay, one that is "
-                  "worked on and one that is copied; leave it out");
-    expect_misfit("--checkpoint-num-layers 2", 1, "--checkpoint-num-layers above 1 is");
+                  "of the 2 blocks of a stage's chunk two must stay on the device, one "
+                  "being computed and one being copied; leave it out");
+    expect_misfit("--checkpoint-num-layers 2", 1,
+                  "--checkpoint-num-layers above 1 applies");
     expect_misfit("--offload-param-device cpu --zero-stage 2", 1,
-                  "weights rest only with ZeRO 3, and this is stage 2");
+                  "weights can be offloaded only with ZeRO 3, and this is stage 2");
     expect_misfit("--offload-param-device cpu --zero-stage 3", 1,
                   "give --offload-device cpu (--cpu-optimizer), too");
     expect_misfit("--partition-activations --recompute-granularity full " TENSOR

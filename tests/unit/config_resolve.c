@@ -209,7 +209,7 @@ static void test_derived_batch(void **state)
     expect_misfit("--finetune", 1, "give --load a folder");
     expect_misfit("--no-load-optim", 1, "without --load");
     expect_misfit("--global-batch-size 10 --micro-batch-size 4", 2,
-                  "--global-batch-size 10 is no multiple of micro-batch 4 x 2 "
+                  "--global-batch-size 10 is not a multiple of micro-batch 4 x 2 "
                   "data-parallel ranks = 8; the nearest are 8 and 16");
     expect_misfit("--global-batch-size 2", 4, "is less than 4 data-parallel ranks = 4");
     expect_misfit("--global-batch-size 16 --micro-batch-size 2 "

@@ -260,7 +260,7 @@ static void test_outputs_do_not_mix(void **state)
     assert_int_equal(mds_output_open("o.txt", &last), MDS_OK);
     fputs("last", last.file);
     assert_fails(mds_output_commit(&first), MDS_EIO,
-                 "o.txt: another process has begun");
+                 "o.txt: another process has started");
     assert_int_equal(mds_output_commit(&last), MDS_OK);
     read_file("o.txt", got, sizeof got);
     assert_string_equal(got, "last");
@@ -303,7 +303,7 @@ static void test_folders_are_made(void **state)
     write_file("a/f", "", 0);
     assert_fails(mds_folder_ensure("a/f"), MDS_EIO, "a/f: a file; it must be a folder");
     assert_fails(mds_folder_ensure("a/f/g"), MDS_EIO,
-                 "a/f/g: this folder cannot be made: Not a directory");
+                 "a/f/g: cannot create this folder: Not a directory");
 }
 
 static void test_path_join(void **state)
@@ -471,7 +471,7 @@ static void test_reader_damaged_gzip(void **state)
     bad[17] ^= 1;
     bad[sizeof acgt_gz] = 'x';
     assert_int_equal(mds_reader_memory(bad, sizeof bad, "tail.gz", &r), MDS_OK);
-    assert_fails(slurp(r, got, sizeof got, &n), MDS_EUSER, "no gzip follow");
+    assert_fails(slurp(r, got, sizeof got, &n), MDS_EUSER, "data that is not gzip");
     mds_reader_close(r);
 }
 #endif

@@ -47,15 +47,15 @@ static void broken_lists_are_refused(void **state)
     static const char *const cases[][2] = {
         {"node[1-", "[ without ]"},
         {"node1]", "] without ["},
-        {"node[3-1]", "no range"},
-        {"node[a]", "no range"},
+        {"node[3-1]", "not a range"},
+        {"node[a]", "not a range"},
         {"node[]", "nothing between"},
         {"a,,b", "empty name"},
         {"", "no names"},
         {"n[1-999999999]", "more than 100000"},
         {"n[1-300][1-1000]", "more than 1"},
-        {"n[1-2-3]", "no range"},
-        {"n[1-3],m,n[3-4]", "node n3 stands there a second time"},
+        {"n[1-2-3]", "not a range"},
+        {"n[1-3],m,n[3-4]", "node n3 is listed twice"},
     };
 
     (void)state;
@@ -112,7 +112,7 @@ static void faulty_files_are_refused(void **state)
 
     (void)state;
     put("f", "a\nb\na\n");
-    assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:3: node a stands there a");
+    assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:3: node a is listed");
     put("f", "a\n\nb\n");
     assert_fails(mds_hosts_read("f", 1, &h), MDS_EUSER, "f:2: a blank line");
     put("f", "a slots=x\n");
@@ -301,7 +301,7 @@ static void the_batch_systems_file_may_repeat_nodes(void **state)
     assert_string_equal(p.nodes_from, "HOSTFILE");
     assert_int_equal(p.nodes, 2);
     mds_placement_fini(&p);
-    assert_fails(find("mine", &p), MDS_EUSER, "mine:2: node a stands there a second");
+    assert_fails(find("mine", &p), MDS_EUSER, "mine:2: node a is listed twice");
 }
 
 static void a_rank_is_told_which_it_is(void **state)

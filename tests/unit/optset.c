@@ -51,7 +51,7 @@ static void test_tree_refuses(void **state)
         const char *text, *says;
         size_t len; /* 0: strlen */
     } bad[] = {
-        {"a: 1\nb: 2\na: 3\n", "t:3: key 'a' stands twice (first in line 1)", 0},
+        {"a: 1\nb: 2\na: 3\n", "t:3: key 'a' is given twice (first in line 1)", 0},
         {"a: &x 1\n", "t:1: anchors", 0},
         {"a: 1\nb: &x {c: 1}\n", "t:2: anchors", 0},
         {"a: *x\n", "t:1: ", 0},

@@ -210,7 +210,8 @@ static void what_goes_with_no_layout_is_refused(void **state)
          "--sequence-tile needs blocks"},
         {"--sequence-tile 1024 --recompute-modules layernorm",
          "--recompute-modules: with --sequence-tile"},
-        {"--cpu-checkpointing --recompute-granularity none", "--cpu-checkpointing is"},
+        {"--cpu-checkpointing --recompute-granularity none",
+         "--cpu-checkpointing applies"},
         {"--offload-param-device cpu --zero-stage 1", "and this is stage 1"},
         {"--cpu-offloading-num-layers 2 --recompute-granularity full",
          "--cpu-offloading-num-layers is about"},
@@ -240,7 +241,7 @@ static void blocks_that_shall_leave_do(void **state)
     for (size_t i = 0; i < p->fit_count; i++)
         assert_int_equal(p->fits[i].layout.act.offload_layers, 2);
     assert_fails(mds_plan_refuse(&r, search(&u, 4)), MDS_EUSER,
-                 "of the 4 blocks of a model two have to stay");
+                 "of the 4 blocks of a model two must stay");
     close_toy(&t);
     close_toy(&u);
 }

@@ -139,13 +139,13 @@ static void folders_that_will_not_do(void **state)
 
     (void)state;
     assert_fails(mds_scratch_file_create("./nowhere", 1, &s), MDS_EUSER,
-                 "./nowhere: no file can be made there: No such file");
+                 "./nowhere: cannot create a file there: No such file");
     write_file("file", "x", 1);
     assert_fails(mds_scratch_file_create("file", 1, &s), MDS_EUSER,
-                 "file: no file can be made");
+                 "file: cannot create a file");
     unlink("file");
     assert_fails(mds_scratch_file_create(".", INT64_C(1) << 58, &s), MDS_EUSER,
-                 ".: no room for");
+                 ".: not enough space for");
     assert_null(s);
     assert_int_equal(files_here(), 0);
 }

@@ -117,7 +117,7 @@ static void test_values_elsewhere(void **state)
                  "w.h5: /tokens should have 1125899906842624 bytes, but the file has");
     assert_fails(
         open_wrong((struct wrong){.length = INT64_C(1) << 50, .chunk = 1 << 20}, &s),
-        MDS_EUSER, "it was never written to its end");
+        MDS_EUSER, "it was not written completely");
     assert_fails(
         open_wrong(
             (struct wrong){.length = INT64_C(1) << 50, .chunk = 1 << 20, .packed = 1},
@@ -191,7 +191,7 @@ static void test_documents(void **state)
     (void)state;
     assert_fails(
         open_wrong((struct wrong){.documents = {0, 500, 10, TOKENS}}, &s), MDS_EUSER,
-        "w.h5: /documents does not rise: entry 2 is 10, the one before it 500");
+        "w.h5: /documents is not increasing: entry 2 is 10, the one before it 500");
     assert_fails(open_wrong((struct wrong){.documents = {0, 10, 10, TOKENS}}, &s),
                  MDS_EUSER, "entry 2 is 10, the one before it 10");
     assert_fails(open_wrong((struct wrong){.documents = {0, 10, 5000, TOKENS}}, &s),

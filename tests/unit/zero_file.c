@@ -198,9 +198,10 @@ static void a_disk_that_refuses_is_told(void **state)
             disk.error = write ? ENOSPC : EIO;
             for (int i = 0; !rc && i < 3; i++)
                 rc = step(&f, i);
-            assert_fails(rc, MDS_EIO,
-                         write ? "No space left on device; name a larger folder"
-                               : "Input/output error");
+            assert_fails(
+                rc, MDS_EIO,
+                write ? "No space left on device; choose a folder on a larger disk"
+                      : "Input/output error");
             assert_int_equal(disk.fails, 0);
             close_fixture(&f);
         }
