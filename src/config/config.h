@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Everything a user can set, as plain structs.  options.c fills them from one table;
- * rooms above take the sub-struct they need. */
+ * modules above take the sub-struct they need. */
 #ifndef MDS_CONFIG_CONFIG_H
 #define MDS_CONFIG_CONFIG_H
 
@@ -15,13 +15,14 @@ enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_N
 enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
 enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 
-/* What is done about a step whose loss or gradient is not finite. */
+/* What to do about a step whose loss or gradient is not finite. */
 enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLBACK };
 
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
 
-/* Where something rests between its uses. */
+/* Where states or weights are stored between their uses: on the device, or offloaded to
+ * host memory or a local disk. */
 enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
 
 /* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
@@ -40,8 +41,8 @@ struct mds_model_config {
     double rotary_base;
     enum mds_norm_choice norm;
     double norm_eps;
-    int chosen[MDSK_ACTIVATION_KINDS];    /* the flags: one at most */
-    enum mdsk_activation_kind activation; /* derived: the chosen one, or the first */
+    int chosen[MDSK_ACTIVATION_KINDS]; /* one flag per function; at most one is set */
+    enum mdsk_activation_kind activation; /* derived: the one chosen, or the first */
     int parallel_residual; /* a block's MLP takes what its attention takes */
     int qk_layernorm; /* norms of each head's queries and keys, before they rotate */
     int linear_bias;  /* biases in linears (and, with layernorm, always beta) */
@@ -73,11 +74,11 @@ struct mds_parallel_config {
     enum mds_place_kind offload_params;    /* stage 3: weights; device or cpu */
     char *nvme_path;                       /* folder for MDS_PLACE_NVME, or NULL */
     enum mds_sp_type sp_type;
-    double timeout_s; /* how long a rank may be silent */
+    double timeout_s; /* how long a rank may be silent before the run aborts */
 };
 
-/* global = micro * accumulation * data-parallel size.  The user sets any two or fewer.
- */
+/* In sequences: global = micro * accumulation * data-parallel size.  The user sets at
+ * most two of the three. */
 struct mds_batch_config {
     int64_t micro, global, accumulation;
 };
@@ -100,11 +101,11 @@ struct mds_train_config {
     int64_t samples, tokens; /* 0: not given */
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
-    int skip_train;                    /* evaluate what was loaded, and leave */
+    int skip_train;                    /* evaluate the loaded weights, then exit */
     int64_t log_interval;
-    int64_t exit_interval;   /* leave after a step divisible by it; 0: never */
+    int64_t exit_interval;   /* exit after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
-    int exit_signal_handler; /* finish the step and leave at a signal */
+    int exit_signal_handler; /* on a signal, finish the step, save and exit */
     enum mds_nonfinite on_nonfinite;
     int64_t nonfinite_limit; /* steps skipped in a row; returns to one checkpoint */
     double spike_sigma;      /* deviations above the mean loss; 0: not watched */
@@ -126,15 +127,16 @@ struct mds_train_config {
     int profile;       /* measure the steps after profile_start, up to profile_end */
     int64_t profile_start, profile_end;
     int dry_run; /* no MPI, no computing: print what a rank would need */
-    int64_t dry_world, dry_rank; /* the rank it plays, and of how many */
+    int64_t dry_world, dry_rank; /* number of ranks, and which of them is simulated */
 };
 
 /* Where --split may cut; AUTO: text at documents, genomes anywhere. */
 enum mds_split_at { MDS_SPLIT_AT_AUTO, MDS_SPLIT_AT_DOCUMENTS, MDS_SPLIT_AT_TOKENS };
 
 struct mds_data_config {
-    /* Each one path, or "weight path weight path ..."; NULL: not given.  paths is cut
-     * by split; or train_paths and, where wanted, the others say what is whole. */
+    /* Each one path, or "weight path weight path ..."; NULL: not given.  Either paths,
+     * divided by split; or train_paths, and the other two if wanted, each used whole.
+     */
     char *paths, *train_paths, *valid_paths, *test_paths;
     char *split;  /* train,valid,test proportions */
     int split_at; /* enum mds_split_at */
@@ -152,20 +154,20 @@ struct mds_output_config {
     char *log_level;
 };
 
-/* Where a run goes on from, and what it leaves for others to. */
+/* What a run resumes from, and what it saves. */
 struct mds_checkpoint_config {
     char *save, *load;  /* folders, or NULL */
     int64_t interval;   /* steps between saves; 0: at the end only */
     int64_t keep_last;  /* checkpoints; 0: all */
     int64_t keep_every; /* iterations whose multiples are kept besides; 0: none */
-    int async_save;     /* training goes on while they are written */
-    int load_fallback;  /* a damaged one: take the one before */
-    int no_load_optim;  /* moments begin at 0 */
-    int finetune;       /* weights alone: a run of its own from them */
-    int override_model; /* another function of the same weights is meant */
+    int async_save;     /* training continues while they are written */
+    int load_fallback;  /* if the newest is damaged, load the one before */
+    int no_load_optim;  /* do not load the moments; they start at 0 */
+    int finetune;       /* load only the weights, and start a new run */
+    int override_model; /* allow settings that change what the weights compute */
 };
 
-/* Files that hold further settings; read before anything else. */
+/* Files with further settings; read first. */
 struct mds_sources_config {
     char *config;    /* YAML, or NULL */
     char *deepspeed; /* DeepSpeed's JSON, or NULL */
@@ -187,8 +189,8 @@ struct mds_config {
 /* By enum mds_place_kind, as options have them; NULL at the end. */
 extern const char *const mds_place_names[];
 
-/* Blocks of a pipeline's stage, or of each of its chunks; of the least where they
- * differ. */
+/* Blocks of a pipeline stage, or of each model chunk if interleaved; the smallest if
+ * they differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
 
 /* ---- levels of activation memory, of a resolved configuration ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of mds_pretrain's configuration share; not for other rooms. */
+/* Shared by the sources of mds_pretrain's configuration; not for other modules. */
 #ifndef MDS_CONFIG_IMPL_H
 #define MDS_CONFIG_IMPL_H
 
@@ -14,19 +14,19 @@ enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
  * --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 
-/* Where a file or folder is that comes with mds: in_source for a program that runs from
- * its build tree, which returns 1; else `name` in the data folder of the tree that this
- * program is installed in, wherever that was moved to. */
+/* The path of a file or folder that comes with mds.  For a program in its build tree it
+ * is in_source, and 1 is returned.  Otherwise it is `name` in the data folder of the
+ * installation that this program is in, even if that was moved. */
 int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX]);
 
-/* Where the value of key came from, for faults. */
+/* Where the value of key came from, for error messages. */
 static inline const char *mds_config_origin(const struct mds_config_run *run,
                                             const char *key)
 {
     return mds_settings_of(&run->settings, key)->origin;
 }
 
-/* A size of 0 becomes value. */
+/* If *field is 0, set it to value and record that it is derived, and how. */
 static inline void derive(struct mds_config_run *run, const char *key, int64_t *field,
                           int64_t value, const char *how)
 {
@@ -36,15 +36,15 @@ static inline void derive(struct mds_config_run *run, const char *key, int64_t *
     mds_settings_derived(&run->settings, key, how);
 }
 
-/* Of the run, of warm-up and decay: steps from samples or tokens; after the batch is
- * resolved. */
+/* Convert the lengths of run, warm-up and decay from samples or tokens to steps.  Call
+ * it after the batch is resolved. */
 void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag);
 
-/* The learning rate's steps, and whether they go together. */
+/* Resolve the learning-rate schedule's steps and check that they are consistent. */
 void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
 
-/* Where nobody has asked for a sequence length, no more than the rows of the position
- * table that a checkpoint has. */
+/* If no sequence length is set, limit it to the size of the checkpoint's position
+ * table. */
 void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin,
                                   struct mds_diag *diag);
 
@@ -55,14 +55,16 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
 /* Tensor x pipeline x Ulysses x ring ranks. */
 int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run);
 
-/* Whether model and batch can be shared out so; after both are resolved. */
+/* Check that model and batch divide over the layout.  Call it after both are resolved.
+ */
 void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag);
 
-/* Whether ZeRO, offload, recompute and precision go together. */
+/* Check that ZeRO, offload, recompute and precision are compatible. */
 void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag);
 
-/* DeepSpeed's JSON, at the level of a file.  One warning names the keys that mds does
- * not use; a key that looks like a slip of one it does use is a fault. */
+/* Read DeepSpeed's JSON, with the precedence of a file.  One warning lists the keys
+ * that mds does not use.  A key that looks like a misspelling of a known one is a
+ * fault. */
 void mds_deepspeed_apply(struct mds_settings *s, const struct mds_tree *t,
                          struct mds_diag *diag);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of everything wrong with a configuration, so that one run reports it all. */
+/* A list of all faults and warnings of a configuration, so one run reports them all. */
 #ifndef MDS_CONFIG_DIAG_H
 #define MDS_CONFIG_DIAG_H
 
@@ -16,7 +16,7 @@ struct mds_diag_entry {
 struct mds_diag {
     struct mds_diag_entry *entries;
     size_t count;
-    size_t faults; /* those that are no warnings, and those there was no memory for */
+    size_t faults; /* faults in entries, and those there was no memory to add */
 };
 
 /* Add a fault or a warning.  origin says where: "command line", "run.yaml:12",
@@ -30,7 +30,7 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
  * one per line (as many as fit, then how many more). */
 enum mds_rc mds_diag_verdict(const struct mds_diag *d);
 
-/* Log every entry at its level (base/log.h), in the order met. */
+/* Log every entry at its level (base/log.h), in the order added. */
 void mds_diag_log(const struct mds_diag *d);
 
 void mds_diag_fini(struct mds_diag *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_pretrain's configuration: where it comes from, what follows from it.
+/* mds_pretrain's configuration: reading it from all sources, and resolving it.
  *
  *     read -> (print and leave, unless the action is MDS_ACTION_RUN) -> MPI ->
  *     take_model -> resolve -> open the data -> set_vocab -> train
@@ -37,17 +37,16 @@ extern const char mds_pretrain_exit_status[];
 extern const struct mds_option_foreign mds_megatron_ignored[];
 extern const struct mds_option_foreign mds_megatron_unsupported[];
 
-/* Read every source.  *out is set on success only; diag (zeroed by the caller) receives
- * all faults and warnings either way, and the faults are mds_fail_text() as well.  With
+/* Read every source.  *out is set on success only.  diag (zeroed by the caller)
+ * receives all faults and warnings; the faults are in mds_fail_text(), too.  With
  * --help, --version or --man nothing else is read. */
 enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
                             struct mds_config_run **out);
 void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */
 
-/* The same from what a run printed of its own (mds_settings_show; `name` for faults),
- * changed by the words of a command line and by nothing else.  Without the layout of
- * that run, which is its own; values that were derived then are left to be derived
- * again. */
+/* Read the configuration that an earlier run printed (mds_settings_show; `name` is for
+ * messages), changed only by command-line arguments.  The layout of that run is left
+ * out, and derived values will be derived again. */
 enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
                                   char *const *argv, struct mds_diag *diag,
                                   struct mds_config_run **out);
@@ -59,7 +58,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
 enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
                                   const char *name, struct mds_diag *diag);
 
-/* Whether the setting decides which function the weights compute. */
+/* Whether the setting changes what the model computes from the same weights. */
 int mds_config_is_function(const char *key);
 
 /* "--rotary-base 10000 (now 500000), ..."; s is NULL where nothing changed. */
@@ -74,7 +73,7 @@ enum mds_rc mds_config_compare(const char *before, const char *name, const char 
                                struct mds_config_changes *out);
 void mds_config_changes_fini(struct mds_config_changes *c);
 
-/* Where the profiles of machines are that come with mds. */
+/* The folder of the machine profiles that come with mds. */
 const char *mds_machine_folder(void);
 
 /* Add to path the profile that `name` means: name itself if it is a path or ends as one
@@ -82,11 +81,12 @@ const char *mds_machine_folder(void);
  * has none of this name. */
 int mds_machine_path(const char *name, struct mds_str *path);
 
-/* The ranks to resolve for where none were started: --world-size, or as few as the
- * sizes given allow. */
+/* The number of ranks to resolve for if no ranks were started: --world-size, or the
+ * smallest that the given sizes allow. */
 int64_t mds_config_world(const struct mds_config_run *run);
 
-/* Without --world-size that is `ranks`, if it is more than one. */
+/* Tell mds_config_world that `ranks` ranks were started; without --world-size it then
+ * returns that number, if it is more than one. */
 void mds_config_started(struct mds_config_run *run, int ranks);
 
 /* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for
@@ -101,8 +101,8 @@ int mds_config_has_shape(const struct mds_model_config *m, struct mds_diag *diag
 /* The first files that the user named: to train on, else to evaluate; NULL: none. */
 const char *mds_config_data_paths(const struct mds_data_config *d);
 
-/* What a run needs that is no rehearsal, as faults: data, and a length, or weights to
- * evaluate. */
+/* Check what a real run needs but a dry run does not: data, and a length of the run or
+ * weights to evaluate.  Faults go to diag. */
 void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *diag);
 
 /* Fill in what follows from other values and from the number of ranks, and check that
@@ -115,8 +115,8 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
 unsigned mds_config_fixed_activations(const struct mds_config_run *run,
                                       struct mds_activations *now);
 
-/* The data has `words` words: sets vocab (unless --vocab-size said more) and
- * padded_vocab.  MDS_EUSER if --vocab-size said less. */
+/* Set vocab and padded_vocab for data with a vocabulary of `words`; a larger
+ * --vocab-size is kept.  MDS_EUSER if --vocab-size is smaller. */
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
 
 /* Trainable numbers of a resolved shape (padded_vocab > 0), exactly:

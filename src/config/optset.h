@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of a program: one table drives the command line, the environment, YAML files,
+/* A program's options: one table defines the command line, the environment, YAML files,
  * --help, the man page and --show-config.
  *
  * A program writes its table and a struct for the values; it calls mds_settings_init,
@@ -43,7 +43,8 @@ enum mds_action {
     MDS_ACTION_MAN,
 };
 
-/* Options this version cannot honour are still understood, never silently ignored. */
+/* Options of other programs that this version cannot honour are still recognised, and
+ * never silently ignored. */
 enum mds_option_support {
     MDS_SUPPORTED,
     MDS_REFUSED, /* any value but the fallback is a fault that quotes `reason` */
@@ -185,8 +186,8 @@ void mds_settings_read_env(struct mds_settings *s, struct mds_diag *diag);
 void mds_settings_read_tree(struct mds_settings *s, enum mds_level level,
                             const struct mds_tree *t, struct mds_diag *diag);
 
-/* Store the value written as text, unless a higher level has set it already.  spelled
- * is the name to show in faults. */
+/* Store the value in text, unless a higher level has set it already.  spelled is the
+ * option's name as written, for messages. */
 void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
                       enum mds_level level, const char *origin, const char *spelled,
                       struct mds_diag *diag);
@@ -194,11 +195,11 @@ void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
 /* Faults for MDS_REFUSED options that are not at their default. */
 void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
 
-/* Faults for folders where a file is meant, and the other way round. */
+/* Add a fault for each folder given where a file is expected, and vice versa. */
 void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag);
 
-/* Whether a variable of that name is read.  If not, *near is a name that may have been
- * meant; NULL if there is none. */
+/* Whether an environment variable of that name is read.  If not, *near is the name that
+ * was probably meant, or NULL. */
 int mds_option_set_reads(const struct mds_option_set *set, const char *name,
                          const char **near);
 
@@ -224,11 +225,11 @@ int mds_settings_answer(const struct mds_option_set *set, enum mds_action action
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);
 
-/* Whether a line of n bytes of that tells a derived value. */
+/* Whether a line (n bytes) of that output has a derived value. */
 int mds_settings_is_derived(const char *line, size_t n);
 
-/* Each value as a line, "--flag value", but for those whose keys are in `but`, which
- * ends with NULL; of a path only whether there is one. */
+/* Append each value as a line, "--flag value", except keys in `but` (NULL-terminated).
+ * For a path only whether it is set. */
 void mds_settings_lines(const struct mds_settings *s, const char *const *but,
                         struct mds_str *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of optset share; not for other rooms. */
+/* Shared by the optset*.c files; not for other modules. */
 #ifndef MDS_CONFIG_OPTSET_IMPL_H
 #define MDS_CONFIG_OPTSET_IMPL_H
 
@@ -40,7 +40,7 @@ static inline int mds_option_is_text(const struct mds_option *o)
 int mds_option_parse(const struct mds_option *o, const char *text, union mds_value *v,
                      struct mds_str *why);
 
-/* 0 or 1, or -1 if text is no truth value. */
+/* Parse a truth value: 0 or 1, or -1 if text is none. */
 int mds_parse_flag(const char *text);
 
 /* The present value: of the field, or of the text where there is no field. */
@@ -51,7 +51,7 @@ int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_val
 void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out);
 
-/* Whether there is anything but printable ASCII in it. */
+/* Whether text has characters other than printable ASCII. */
 int mds_text_is_odd(const char *text);
 
 enum mds_name_kind mds_alias_kind(const char *name);

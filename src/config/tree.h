@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A YAML (or JSON, its subset) document as a tree that remembers its lines. */
+/* A YAML document (JSON is a subset) as a tree, with line numbers for messages. */
 #ifndef MDS_CONFIG_TREE_H
 #define MDS_CONFIG_TREE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lines a person reads, as text: metrics.c decides when and prints them. */
+/* The console output as text; metrics.c decides when to print it. */
 #ifndef MDS_METRICS_CONSOLE_H
 #define MDS_METRICS_CONSOLE_H
 
@@ -17,7 +17,7 @@ struct mds_interval {
     double eta_s; /* for the iterations that are left */
 };
 
-/* What is trained, on what: three lines. */
+/* Append three lines that describe the model, the ranks and the data. */
 void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run);
 
 /* Megatron-DeepSpeed's line, field for field (megatron/training.py, training_log; loss

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory by purpose, as a table. */
+/* A table of memory by purpose. */
 #ifndef MDS_METRICS_MEMORY_H
 #define MDS_METRICS_MEMORY_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run reports about itself: lines for people, JSON lines for programs,
- * TensorBoard events.  Only rank 0 opens one.
+/* The run's reports: console lines, JSON lines and TensorBoard events.  Only rank 0 has
+ * one.
  *
- * Where one of the three cannot be written any more, a warning says so, nothing more
- * goes there, and the run goes on; mds_metrics_close fails for it. */
+ * If one of the three can no longer be written, a warning says so and nothing more is
+ * written there.  The run continues, and mds_metrics_close returns the error. */
 #ifndef MDS_METRICS_METRICS_H
 #define MDS_METRICS_METRICS_H
 
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Facts that hold for the whole run.  Copied, except the strings: they must live until
+/* Facts about the whole run.  The struct is copied; its strings must live until
  * mds_metrics_open returns. */
 struct mds_metrics_run {
     const char *version;   /* of the program */
@@ -66,24 +66,24 @@ struct mds_metrics_summary {
 
 struct mds_metrics;
 
-/* Print a description of the run to standard output and open the sinks that are asked
- * for (NULL: not).  jsonl_path is replaced; a run that goes on from first_iteration
- * appends to it, after dropping what is there of later ones.  tensorboard_dir is made
- * if need be and gets one file.  An unwritable one is MDS_EUSER or MDS_EIO. */
+/* Print a description of the run to standard output and open the outputs (NULL: none).
+ * A new run replaces jsonl_path; a run resumed at first_iteration removes later records
+ * and appends.  tensorboard_dir is created if needed and gets one new file.  MDS_EUSER
+ * or MDS_EIO if one cannot be written. */
 enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
                              const char *tensorboard_dir, struct mds_metrics **out);
 
-/* Every step: a JSON record and TensorBoard scalars.  Each log_interval-th iteration,
- * and the last: the console line, with time averaged over the steps since the line
- * before, and loss over those of them whose loss is finite: also of steps whose update
- * was left out.  On a terminal a short line is rewritten in between. */
+/* Write a JSON record and TensorBoard scalars for the step.  Every log_interval-th
+ * iteration and the last also print the console line: the mean time per step since the
+ * previous line, and the mean loss over those steps whose loss is finite, including
+ * steps whose update was skipped.  A terminal shows a progress line in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
-/* A record. */
+/* Write a JSON record of a non-finite step. */
 void mds_metrics_nonfinite(struct mds_metrics *m,
                            const struct mds_metrics_nonfinite *n);
 
-/* A record: the step's loss is above limit. */
+/* Write a JSON record of a loss spike: the step's loss is above limit. */
 void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
                        double limit);
 
@@ -91,11 +91,11 @@ void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
                       double loss);
 
-/* What --profile found out. */
+/* The results of --profile: seconds per step, by part. */
 enum mds_metrics_profile_part {
     MDS_METRICS_PROFILE_TOTAL, /* of a step on the device's stream: the next four */
     MDS_METRICS_PROFILE_COMPUTE,
-    MDS_METRICS_PROFILE_EXPOSED, /* it stands still for communication */
+    MDS_METRICS_PROFILE_EXPOSED, /* it waits for communication */
     MDS_METRICS_PROFILE_COPY,    /* from and to the host */
     MDS_METRICS_PROFILE_IDLE,    /* nothing was queued */
     MDS_METRICS_PROFILE_MOVE,    /* communication that runs beside it */
@@ -128,12 +128,12 @@ struct mds_metrics_profile {
     const struct mds_metrics_profile_row *operation, *hosted, *transfer;
 };
 
-/* Tables, and a record for each line of them. */
+/* Print the tables, and write a JSON record for each of their rows. */
 void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile *p);
 
-/* The closing record and lines; frees m in any case.  MDS_EIO: not all of this run
- * could be written.  summary NULL: the run failed, close what is open without a closing
- * record.  m NULL is fine. */
+/* Write the closing record and lines; frees m in any case.  MDS_EIO if not all of this
+ * run's records could be written.  summary NULL: the run failed, close the files
+ * without a closing record.  m NULL is fine. */
 enum mds_rc mds_metrics_close(struct mds_metrics *m,
                               const struct mds_metrics_summary *summary);
 

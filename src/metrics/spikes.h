@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Losses that stand out. */
+/* Detection of loss spikes. */
 #ifndef MDS_METRICS_SPIKES_H
 #define MDS_METRICS_SPIKES_H
 
@@ -12,10 +12,10 @@ struct mds_spikes {
     double mean, variance;
 };
 
-/* One more step's loss, which is finite.  1 if it is above mean + sigmas * standard
- * deviation of those before; then *limit is that.  The first hundred only set the mean;
- * a loss above the limit counts as the limit, so that a spike does not hide the next.
- */
+/* Add a step's loss, which must be finite.  Returns 1 if it is above mean + sigmas *
+ * standard deviation of the steps before; *limit is then that value.  The first hundred
+ * steps only set the mean.  A spike enters the mean as the limit, so that it does not
+ * hide the next one. */
 int mds_spikes_add(struct mds_spikes *s, double loss, double sigmas, double *limit);
 
 #endif

@@ -19,9 +19,9 @@ uint32_t mds_crc32c(const void *data, size_t n);
 
 struct mds_tensorboard;
 
-/* A new file events.out.tfevents.TIME.HOST.PID in dir, which is made (with its parents)
- * if need be.  done: steps that count of what earlier files there have; readers forget
- * later ones.  0: a run of its own. */
+/* Create events.out.tfevents.TIME.HOST.PID in dir, which is created with its parents if
+ * needed.  done: the last valid step of earlier files there; readers drop later ones.
+ * 0: a new run. */
 enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
                                  struct mds_tensorboard **out);
 
@@ -29,7 +29,7 @@ enum mds_rc mds_tensorboard_open(const char *dir, int64_t done,
 enum mds_rc mds_tensorboard_scalar(struct mds_tensorboard *tb, const char *tag,
                                    int64_t step, double value);
 
-/* Let readers see what was written so far. */
+/* Flush, so that readers see everything written so far. */
 enum mds_rc mds_tensorboard_flush(struct mds_tensorboard *tb);
 
 /* Frees tb also on failure; NULL is fine. */
