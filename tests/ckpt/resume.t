@@ -415,7 +415,7 @@ test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
     grep "unknown option --keep-lst; did you mean --keep-last" err &&
     test_must_fail mds_ckpt info c c 2>err && grep "is one operand too many" err &&
-    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "option --dry-run belongs to .prune.," err &&
+    test_must_fail mds_ckpt verify --dry-run c 2>err && grep "option --dry-run belongs to .prune.; give it after" err &&
     test_must_fail mds_ckpt prune --keep-last 0 c 2>err && grep "must be at least 1" err &&
     test_must_fail mds_ckpt verify nowhere 2>err && grep "nowhere: there is no checkpoint" err &&
     test_must_fail mds_ckpt prune c 2>err && grep "keep-last" err &&
