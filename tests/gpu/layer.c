@@ -301,7 +301,7 @@ void layer_run(struct layer *l)
                               .grad_scale = 1};
     struct saved saved = {.x_on_host = 0};
     struct context c = {0};
-    struct stream stream;
+    struct residual stream;
     struct work w = {0};
     struct mds_arena_mark mark = mds_arena_mark(&l->e->step), host_mark;
     int far = l->config.train.act.attention_chunk > 0;
@@ -317,7 +317,7 @@ void layer_run(struct layer *l)
     must(mds_gpt_scratch(&c, l->S * l->H, &y), "y");
     must(mds_gpt_alloc_attention(&c, &w, 1), "buffers");
     saved.at[SAVED_X] = x;
-    stream = (struct stream){.x = x};
+    stream = (struct residual){.x = x};
     put_noise(l, 1, x);
     must(mds_gpt_block_fwd(&c, l->id, &w, &saved, &stream, y), "forward");
     look_at(l, y, 0, &l->y, 1);
@@ -325,7 +325,7 @@ void layer_run(struct layer *l)
     look_at(l, w.o, far, &l->o, 1);
     look_at_lse(l, w.lse);
     put_noise(l, 2, y);
-    stream = (struct stream){.x = x};
+    stream = (struct residual){.x = x};
     must(mds_gpt_block_bwd(&c, l->id, &w, &saved, NULL, stream, y), "backward");
     look_at(l, y, 0, &l->dx, 1);
     look_at(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
