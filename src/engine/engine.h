@@ -130,7 +130,7 @@ enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_de
 
 /* What a run with this configuration needs on rank `rank` of `world`, per_node of them
  * on a node: measured by one step, and one evaluation if there are any, on a dry
- * device.  rehearse: the same with a dry device and dry groups of the caller's, in
+ * device.  dry run: the same with a dry device and dry groups of the caller's, in
  * whose ledgers the step is left; it does not set need->overhead_bytes. */
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
                                int per_node, struct mds_engine_need *need);

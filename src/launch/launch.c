@@ -488,7 +488,7 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
 }
 
 /* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
- * are not here: each rank looks at its own, this is a rehearsal. */
+ * are not here: each rank looks at its own, this is a dry run. */
 static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
                                      struct mds_config_run *run)
 {

@@ -54,15 +54,15 @@ int mds_search_is_late(const struct search *s)
 }
 
 /* A search may take its budget of 20 s. */
-static void tell(struct search *s)
+static void report_progress(struct search *s)
 {
     double now = mds_clock_s();
 
-    if (s->only_frugal || now - s->told_s < 5)
+    if (s->only_least_memory || now - s->told_s < 5)
         return;
     s->told_s = now;
     mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
-             (long long)s->plan->rehearsed, s->plan->fit_count,
+             (long long)s->plan->dry_runs, s->plan->fit_count,
              s->end_s > now ? s->end_s - now : 0);
 }
 
@@ -71,9 +71,9 @@ int mds_search_run(struct search *s, struct mds_plan_entry *e, enum mds_predict_
 {
     int64_t runs;
 
-    s->rc = mds_plan_rehearse(s->r, &s->now, s->plan->fixed, how, e, &runs);
-    s->plan->rehearsed += runs;
-    tell(s);
+    s->rc = mds_plan_estimate(s->r, &s->now, s->plan->fixed, how, e, &runs);
+    s->plan->dry_runs += runs;
+    report_progress(s);
     return runs > 0 && !s->rc;
 }
 
@@ -103,7 +103,7 @@ static int is_allowed(const struct search *s, const struct mds_layout *l)
 }
 
 /* Of the fullest stage, or chunk of one. */
-static int64_t most_blocks(const struct search *s, const struct mds_layout *l)
+static int64_t max_offloadable(const struct search *s, const struct mds_layout *l)
 {
     int uneven = s->r->run->config.model.layers % l->pipeline != 0;
 
@@ -112,8 +112,8 @@ static int64_t most_blocks(const struct search *s, const struct mds_layout *l)
 
 /* A count between one that fits and one that does not, by the line through what both
  * need; rounded towards the one that fits. */
-static int64_t between(int64_t good, int64_t good_need, int64_t bad, int64_t bad_need,
-                       int64_t limit)
+static int64_t interpolate_blocks(int64_t good, int64_t good_need, int64_t bad,
+                                  int64_t bad_need, int64_t limit)
 {
     double part = (double)(limit - good_need) / (double)(bad_need - good_need);
     int64_t n = good + (int64_t)((double)(bad - good) * part),
@@ -123,10 +123,10 @@ static int64_t between(int64_t good, int64_t good_need, int64_t bad, int64_t bad
 }
 
 /* Keep attention's results of as many blocks as fit, in a layout that fits. */
-static void keep_attention(struct search *s, struct mds_plan_entry *e)
+static void keep_attention_inside(struct search *s, struct mds_plan_entry *e)
 {
     int64_t limit = e->estimate.device_limit, good_need = e->estimate.device_bytes;
-    int64_t good = 0, bad = most_blocks(s, &e->layout) + 1, n = bad - 1;
+    int64_t good = 0, bad = max_offloadable(s, &e->layout) + 1, n = bad - 1;
     struct mds_plan_entry best = *e;
 
     while (bad - good > 1 && !s->rc && !mds_search_is_late(s)) {
@@ -142,8 +142,8 @@ static void keep_attention(struct search *s, struct mds_plan_entry *e)
             n++;
         } else {
             bad = n;
-            n = between(good, good_need, bad,
-                        mds_max(at.estimate.device_bytes, limit + 1), limit);
+            n = interpolate_blocks(good, good_need, bad,
+                                   mds_max(at.estimate.device_bytes, limit + 1), limit);
         }
     }
     *e = best;
@@ -154,7 +154,7 @@ static void keep_attention(struct search *s, struct mds_plan_entry *e)
 static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
-    int64_t few = 0, enough = most_blocks(s, &e->layout) + 1, n = enough - 1;
+    int64_t few = 0, enough = max_offloadable(s, &e->layout) + 1, n = enough - 1;
     int64_t few_need = is->host_bytes, limit = is->host_limit;
     struct mds_plan_entry best = *e;
 
@@ -172,7 +172,8 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
         } else {
             enough = n;
             best = at;
-            n = between(enough, at.estimate.host_bytes, few, few_need, limit);
+            n = interpolate_blocks(enough, at.estimate.host_bytes, few, few_need,
+                                   limit);
         }
     }
     *e = best;
@@ -180,7 +181,7 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 
 /* Of how many blocks all that they keep has to leave the device so that the rest fits.
  * Blocks have most of what activations take. */
-static int64_t leaving(const struct search *s, const struct mds_plan_entry *e)
+static int64_t offloaded_blocks(const struct search *s, const struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
     int64_t blocks = mds_plan_blocks(s->r, &e->layout);
@@ -194,17 +195,17 @@ static int64_t leaving(const struct search *s, const struct mds_plan_entry *e)
 static int may_fit_device(const struct search *s, const struct mds_plan_entry *e)
 {
     int stays = mds_recompute_of(&e->layout.act) != MDS_RECOMPUTE_NONE;
-    int64_t most = stays ? 0 : mds_plan_leaving(s->r, &e->layout);
+    int64_t most = stays ? 0 : mds_plan_offloadable(s->r, &e->layout);
 
-    return leaving(s, e) <= most;
+    return offloaded_blocks(s, e) <= most;
 }
 
 /* A layout that needs too much of the device puts all that blocks keep on the host, of
  * as few blocks as will do.  1 if it fits then. */
-static int let_blocks_leave(struct search *s, struct mds_plan_entry *e)
+static int offload_blocks(struct search *s, struct mds_plan_entry *e)
 {
-    int64_t most = mds_plan_leaving(s->r, &e->layout);
-    int64_t n = leaving(s, e), end = n + 2;
+    int64_t most = mds_plan_offloadable(s->r, &e->layout);
+    int64_t n = offloaded_blocks(s, e), end = n + 2;
 
     if (n == 0)
         return 0;
@@ -270,8 +271,8 @@ static int try_level(struct search *s, struct mds_plan_entry *e)
     at = *e;
     keep_inputs_on_device(s, &at);
     if (at.estimate.fits)
-        keep_attention(s, &at);
-    else if (!let_blocks_leave(s, &at))
+        keep_attention_inside(s, &at);
+    else if (!offload_blocks(s, &at))
         return 0;
     mds_search_add_fit(s, &at);
     return e->estimate.fits || mds_act_kinds_on_host(&at.layout.act) ==
@@ -343,12 +344,12 @@ static int is_pointless(const struct search *s, const struct mds_layout *grid,
 {
     int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
 
-    return holders == 1 && mds_plan_shares(place);
+    return holders == 1 && mds_plan_shards(place);
 }
 
 /* A place that needs no more on the device, or -1: a level that is too much
  * there is too much here. */
-static const int frugaler[MDS_PLAN_PLACES] = {1, 2, 3, 5, 5, -1, -1};
+static const int next_smaller[MDS_PLAN_PLACES] = {1, 2, 3, 5, 5, -1, -1};
 
 void mds_search_places(struct search *s, const struct mds_layout *grid)
 {
@@ -357,8 +358,8 @@ void mds_search_places(struct search *s, const struct mds_layout *grid)
     s->tried_count = 0;
     s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
     for (int place = MDS_PLAN_PLACES - 1; place >= 0 && !s->rc; place--) {
-        first[place] =
-            frugaler[place] < 0 ? first_level(s, grid, place) : first[frugaler[place]];
+        first[place] = next_smaller[place] < 0 ? first_level(s, grid, place)
+                                               : first[next_smaller[place]];
         if (!is_pointless(s, grid, place))
             first[place] = try_place(s, grid, place, first[place]);
     }

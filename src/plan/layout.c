@@ -33,12 +33,12 @@ _Static_assert(sizeof(struct mds_layout) ==
                    GRID * sizeof(int64_t) + sizeof(struct mds_activations),
                "layouts are compared as bytes");
 
-static const char *key_of(int member)
+static const char *option_key(int member)
 {
     return member < GRID ? grid[member].key : mds_act_options[member - GRID].key;
 }
 
-static int64_t get(const struct mds_layout *l, int member)
+static int64_t get_member(const struct mds_layout *l, int member)
 {
     int64_t value;
 
@@ -48,7 +48,7 @@ static int64_t get(const struct mds_layout *l, int member)
     return value;
 }
 
-static void set(struct mds_layout *l, int member, int64_t value)
+static void set_member(struct mds_layout *l, int member, int64_t value)
 {
     if (member >= GRID)
         mds_act_set(&l->act, &mds_act_options[member - GRID], value);
@@ -60,13 +60,13 @@ static const struct mds_option *option_of(int member)
 {
     const struct mds_option *o = mds_pretrain_options.options;
 
-    while (!o->key || strcmp(o->key, key_of(member)) != 0)
+    while (!o->key || strcmp(o->key, option_key(member)) != 0)
         o++;
     return o;
 }
 
 /* Whether a configuration has it as an int: choices, sets of words and flags. */
-static int is_int(const struct mds_option *o)
+static int is_int_option(const struct mds_option *o)
 {
     return o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET || o->type == MDS_OPT_FLAG;
 }
@@ -82,11 +82,11 @@ static struct mds_layout layout_of(const struct mds_config *c)
         int n;
 
         memcpy(&n, from, sizeof n);
-        if (is_int(o))
+        if (is_int_option(o))
             value = n;
         else
             memcpy(&value, from, sizeof value);
-        set(&l, i, value);
+        set_member(&l, i, value);
     }
     return l;
 }
@@ -96,11 +96,11 @@ static void put_layout(const struct mds_layout *l, struct mds_config *c)
     c->train.act = l->act;
     for (int i = 0; i < GRID; i++) {
         const struct mds_option *o = option_of(i);
-        int64_t value = get(l, i);
+        int64_t value = get_member(l, i);
         char *to = (char *)c + o->offset;
         int n = (int)value;
 
-        if (is_int(o))
+        if (is_int_option(o))
             memcpy(to, &n, sizeof n);
         else
             memcpy(to, &value, sizeof value);
@@ -112,10 +112,10 @@ int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static unsigned bit(const char *key)
+static unsigned option_bit(const char *key)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (strcmp(key_of(i), key) == 0)
+        if (strcmp(option_key(i), key) == 0)
             return 1u << i;
     return 0;
 }
@@ -125,7 +125,7 @@ static unsigned set_by_user(const struct mds_config_run *run)
     unsigned fixed = 0;
 
     for (int i = 0; i < GRID; i++)
-        if (mds_settings_of(&run->settings, key_of(i))->level > MDS_LEVEL_DERIVED)
+        if (mds_settings_of(&run->settings, option_key(i))->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
     return fixed;
 }
@@ -135,23 +135,25 @@ static unsigned set_by_user(const struct mds_config_run *run)
 static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
                                unsigned fixed, struct mds_layout *now)
 {
-    unsigned tensor = bit("parallel.tensor"), ulysses = bit("parallel.ulysses");
-    unsigned others = bit("parallel.pipeline") | bit("parallel.ring");
+    unsigned tensor = option_bit("parallel.tensor"),
+             ulysses = option_bit("parallel.ulysses");
+    unsigned others = option_bit("parallel.pipeline") | option_bit("parallel.ring");
     int64_t taken = now->pipeline * now->ring;
 
     if (run->config.parallel.sp_type == MDS_SP_MEGATRON) {
         if (!(fixed & tensor) && world % (taken * now->ulysses) == 0)
             now->tensor = world / (taken * now->ulysses);
-        if (!(fixed & bit("parallel.sequence_parallel")))
+        if (!(fixed & option_bit("parallel.sequence_parallel")))
             now->sequence_parallel = now->tensor > 1;
-        return fixed | tensor | ulysses | others | bit("parallel.sequence_parallel");
+        return fixed | tensor | ulysses | others |
+               option_bit("parallel.sequence_parallel");
     }
     if (run->config.parallel.sp_type == MDS_SP_DS) {
         if (!(fixed & ulysses) && world % (taken * now->tensor) == 0)
             now->ulysses = world / (taken * now->tensor);
-        if (!(fixed & bit("parallel.zero_stage")))
+        if (!(fixed & option_bit("parallel.zero_stage")))
             now->zero = 3;
-        return fixed | tensor | ulysses | others | bit("parallel.zero_stage");
+        return fixed | tensor | ulysses | others | option_bit("parallel.zero_stage");
     }
     return fixed;
 }
@@ -176,7 +178,7 @@ static void put_fixed(struct mds_layout *l, const struct mds_layout *now,
 {
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
-            set(l, i, get(now, i));
+            set_member(l, i, get_member(now, i));
 }
 
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
@@ -233,7 +235,7 @@ static void add_option(const struct mds_option *o, int64_t value, struct mds_str
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < GRID; i++)
-        if (!(fixed & 1u << i) && get(l, i) != 0)
-            add_option(option_of(i), get(l, i), out);
+        if (!(fixed & 1u << i) && get_member(l, i) != 0)
+            add_option(option_of(i), get_member(l, i), out);
     mds_act_text(&l->act, fixed >> GRID, out);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layout: what a plan chooses; and the rows of the model table that are known to be
- * good. */
+/* A layout is what a plan chooses.  Also: the known good layouts of the model table. */
 #ifndef MDS_PLAN_LAYOUT_H
 #define MDS_PLAN_LAYOUT_H
 
@@ -30,11 +29,10 @@ const char *mds_layout_flag(int member);
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
 
-/* l, with the members that are fixed taken from *now.  Others give way to them: blocks
- * that shall leave the device keep their insides, and the like; and what then makes no
- * sense is dropped: weights on the host without ZeRO 3 or an update on the host, inputs
- * on the host without recompute.  What is fixed and yet does not go together is left
- * for mds_layout_apply to refuse. */
+/* l, with the fixed members taken from *now.  Other members are adapted to them, and
+ * what then makes no sense is dropped: weights on the host without ZeRO 3 or an update
+ * on the host, inputs on the host without recompute.  Fixed members that contradict
+ * each other are left for mds_layout_apply to report. */
 struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
                                   unsigned fixed);
 
@@ -45,8 +43,8 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
                              const struct mds_layout *l, int64_t world,
                              struct mds_config *out);
 
-/* The words that ask mds_pretrain for it, one blank between them; members that are
- * fixed are left out. */
+/* Append the mds_pretrain options for this layout, separated by spaces, without those
+ * of fixed members. */
 void mds_layout_options(const struct mds_layout *l, unsigned fixed,
                         struct mds_str *out);
 
@@ -57,8 +55,8 @@ struct mds_layout_row {
     char origin[256]; /* "models.yaml:61: arXiv:2104.04473, table 1" */
 };
 
-/* The first row for that model, kind of GPU, number of ranks, and sequences up to what
- * it says.  1 and *out set, or 0; faults of the table go to diag. */
+/* The first row for that model, kind of GPU, number of ranks and sequence length.
+ * Returns 1 and sets *out, or returns 0; errors in the table go to diag. */
 int mds_layout_find(const struct mds_config_run *run, const char *gpu, int64_t ranks,
                     struct mds_diag *diag, struct mds_layout_row *out);
 

@@ -36,7 +36,7 @@ static int parse_recompute(const char *text, struct mds_activations *a)
 }
 
 /* The number that key stands for, or NULL. */
-static int64_t *number(struct row *r, const char *key)
+static int64_t *number_field(struct row *r, const char *key)
 {
     const struct {
         const char *key;
@@ -62,7 +62,7 @@ static int64_t *number(struct row *r, const char *key)
 /* 0, or -1 if the value is none. */
 static int read_member(struct row *r, const struct mds_node *n)
 {
-    int64_t *to = number(r, n->key);
+    int64_t *to = number_field(r, n->key);
 
     if (!n->text)
         return -1;
@@ -110,15 +110,15 @@ static int read_row(const struct mds_tree *t, const struct mds_node *map, struct
 }
 
 /* "A100" in a row stands for A100-40GB and A100-80GB. */
-static int is_kind(const char *row, const char *gpu)
+static int is_gpu_kind(const char *row, const char *gpu)
 {
     size_t n = strlen(row);
 
     return strncmp(row, gpu, n) == 0 && (gpu[n] == '\0' || gpu[n] == '-');
 }
 
-static void take(const struct mds_tree *t, const struct mds_node *n,
-                 const struct row *r, struct mds_layout_row *out)
+static void take_first_match(const struct mds_tree *t, const struct mds_node *n,
+                             const struct row *r, struct mds_layout_row *out)
 {
     const char *slash = strrchr(t->name, '/');
 
@@ -146,9 +146,9 @@ int mds_layout_find(const struct mds_config_run *run, const char *gpu, int64_t r
 
         if (read_row(t, n, &r, diag))
             continue;
-        if (strcasecmp(r.model, c->model.size_key) == 0 && is_kind(r.gpu, gpu) &&
+        if (strcasecmp(r.model, c->model.size_key) == 0 && is_gpu_kind(r.gpu, gpu) &&
             r.gpus == ranks && (!r.max_seq || c->model.seq_length <= r.max_seq)) {
-            take(t, n, &r, out);
+            take_first_match(t, n, &r, out);
             found = 1;
         }
     }

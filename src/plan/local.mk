@@ -15,7 +15,7 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \
-  src/plan/rehearse.c src/plan/rehearse.h \
+  src/plan/dry_run.c src/plan/dry_run.h \
   src/plan/search.c src/plan/search.h \
   src/plan/space.c src/plan/space.h \
   src/plan/time.c src/plan/time.h

@@ -46,12 +46,12 @@ struct finder {
 
 /* ---- one dry run ---- */
 
-static int fits(const struct point *p)
+static int point_fits(const struct point *p)
 {
     return p->device <= 1 && p->host <= 1;
 }
 
-static void note(struct finder *f, const struct mds_plan_entry *e, int64_t seq)
+static void note_best(struct finder *f, const struct mds_plan_entry *e, int64_t seq)
 {
     if (seq <= f->out->seq)
         return;
@@ -60,7 +60,8 @@ static void note(struct finder *f, const struct mds_plan_entry *e, int64_t seq)
 }
 
 /* 0 if the model does not divide so. */
-static int probe(struct finder *f, const struct way *w, int64_t seq, struct point *out)
+static int probe_length(struct finder *f, const struct way *w, int64_t seq,
+                        struct point *out)
 {
     struct mds_plan_entry e = {.layout = w->grid};
     const struct mds_estimate *is = &e.estimate;
@@ -69,15 +70,15 @@ static int probe(struct finder *f, const struct way *w, int64_t seq, struct poin
     f->run.config.model.seq_length = seq;
     mds_plan_set_least(&f->r, &e.layout, w->where, w->step,
                        mds_plan_tile(&w->grid, seq));
-    f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, MDS_PREDICT_BRIEF, &e, &runs);
-    f->out->rehearsed += runs;
+    f->rc = mds_plan_estimate(&f->r, &f->now, f->fixed, MDS_PREDICT_BRIEF, &e, &runs);
+    f->out->dry_runs += runs;
     if (f->rc || runs == 0)
         return 0;
     out->seq = seq;
     out->device = (double)is->device_bytes / (double)is->device_limit;
     out->host = (double)is->host_need / (double)is->host_limit;
-    if (fits(out))
-        note(f, &e, seq);
+    if (point_fits(out))
+        note_best(f, &e, seq);
     return 1;
 }
 
@@ -92,7 +93,7 @@ static int64_t longer_than_now(const struct finder *f)
 }
 
 /* Where the line through both reaches all that there is. */
-static double reach(int64_t s, double at_s, int64_t t, double at_t)
+static double extrapolate(int64_t s, double at_s, int64_t t, double at_t)
 {
     double x;
 
@@ -104,10 +105,10 @@ static double reach(int64_t s, double at_s, int64_t t, double at_t)
     return x < LONGEST ? x : LONGEST;
 }
 
-static double bound_of(const struct point *a, const struct point *b)
+static double upper_bound_of(const struct point *a, const struct point *b)
 {
-    return fmin(reach(a->seq, a->device, b->seq, b->device),
-                reach(a->seq, a->host, b->seq, b->host));
+    return fmin(extrapolate(a->seq, a->device, b->seq, b->device),
+                extrapolate(a->seq, a->host, b->seq, b->host));
 }
 
 static int64_t round_down(const struct finder *f, double seq)
@@ -125,24 +126,24 @@ static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
 }
 
 /* Two and three tiles. */
-static int sample(struct finder *f, struct way *w, struct point *a, struct point *b)
+static int sample_two(struct finder *f, struct way *w, struct point *a, struct point *b)
 {
-    return probe(f, w, length_of(f, &w->grid, TILES), a) &&
-           probe(f, w, length_of(f, &w->grid, TILES + 1), b);
+    return probe_length(f, w, length_of(f, &w->grid, TILES), a) &&
+           probe_length(f, w, length_of(f, &w->grid, TILES + 1), b);
 }
 
 /* The first bound of a way. */
-static int begin(struct finder *f, struct way *w)
+static int begin_way(struct finder *f, struct way *w)
 {
     struct point a, b;
 
-    if (!sample(f, w, &a, &b))
+    if (!sample_two(f, w, &a, &b))
         return 0;
-    w->bound = bound_of(&a, &b);
-    if (fits(&b)) {
+    w->bound = upper_bound_of(&a, &b);
+    if (point_fits(&b)) {
         w->before = a;
         w->low = b;
-    } else if (fits(&a)) {
+    } else if (point_fits(&a)) {
         w->low = a;
         w->high = b;
     } else {
@@ -158,18 +159,20 @@ static int begin_grid(struct finder *f, struct way *g)
     struct way device = {.grid = g->grid};
     struct point a, b, least;
 
-    if (!sample(f, &device, &a, &b))
+    if (!sample_two(f, &device, &a, &b))
         return 0;
     f->widest = g->grid;
-    g->bound = reach(a.seq, a.device, b.seq, b.device);
-    return a.device <= 1 || (probe(f, &device, f->unit, &least) && least.device <= 1);
+    g->bound = extrapolate(a.seq, a.device, b.seq, b.device);
+    return a.device <= 1 ||
+           (probe_length(f, &device, f->unit, &least) && least.device <= 1);
 }
 
 /* ---- one step ---- */
 
 /* A length between one that fits (or 0) and one that does not, by the line through
  * both, which lies above what is needed; every third time the middle. */
-static double between(const struct point *low, const struct point *high, int turn)
+static double interpolate_length(const struct point *low, const struct point *high,
+                                 int turn)
 {
     double need = fmax(high->device, high->host);
     double had = need == high->device ? low->device : low->host;
@@ -184,8 +187,9 @@ static double between(const struct point *low, const struct point *high, int tur
 static int64_t next_length(const struct finder *f, const struct way *w)
 {
     int64_t gain = longer_than_now(f), low = w->low.seq;
-    double seq = fmin(w->bound, w->high.seq ? between(&w->low, &w->high, w->turn)
-                                            : 4 * (double)low);
+    double seq =
+        fmin(w->bound, w->high.seq ? interpolate_length(&w->low, &w->high, w->turn)
+                                   : 4 * (double)low);
 
     if (w->high.seq ? seq < (double)gain : low < f->out->seq && seq > (double)gain)
         return gain;
@@ -193,15 +197,15 @@ static int64_t next_length(const struct finder *f, const struct way *w)
 }
 
 /* One dry run more, and the bound that follows. */
-static void climb(struct finder *f, struct way *w)
+static void lengthen(struct finder *f, struct way *w)
 {
     struct point at;
 
-    if (w->turn++ == PROBES || !probe(f, w, next_length(f, w), &at)) {
+    if (w->turn++ == PROBES || !probe_length(f, w, next_length(f, w), &at)) {
         w->bound = 0;
         return;
     }
-    if (fits(&at)) {
+    if (point_fits(&at)) {
         w->before = w->low;
         w->low = at;
     } else {
@@ -209,7 +213,7 @@ static void climb(struct finder *f, struct way *w)
     }
     w->bound = w->high.seq ? (double)(w->high.seq - f->unit) : LONGEST;
     if (w->before.seq)
-        w->bound = fmin(w->bound, bound_of(&w->before, &w->low));
+        w->bound = fmin(w->bound, upper_bound_of(&w->before, &w->low));
 }
 
 /* ---- all ---- */
@@ -219,7 +223,7 @@ struct ways {
     size_t n;
 };
 
-static void add(struct finder *f, struct ways *all, const struct way *w)
+static void append_way(struct finder *f, struct ways *all, const struct way *w)
 {
     struct way *more = mds_grow(all->v, all->n, sizeof *more);
 
@@ -242,7 +246,7 @@ static void add_grid(struct finder *f, struct ways *all, const struct mds_layout
         divides = begin_grid(f, &g);
     }
     if (divides)
-        add(f, all, &g);
+        append_way(f, all, &g);
 }
 
 /* What is fixed makes some ways the same. */
@@ -273,8 +277,8 @@ static int may_gain(struct finder *f, const struct mds_layout *grid)
     int64_t seq = longer_than_now(f);
     struct point p;
 
-    return probe(f, &device, seq, &p) && p.device <= 1 && probe(f, &host, seq, &p) &&
-           p.host <= 1;
+    return probe_length(f, &device, seq, &p) && p.device <= 1 &&
+           probe_length(f, &host, seq, &p) && p.host <= 1;
 }
 
 static void add_ways(struct finder *f, struct ways *all, struct mds_layout grid)
@@ -285,8 +289,8 @@ static void add_ways(struct finder *f, struct ways *all, struct mds_layout grid)
         struct way w = {
             .grid = grid, .where = i / MDS_PLAN_STEPS, .step = i % MDS_PLAN_STEPS};
 
-        if (is_new(f, all, from, &w) && begin(f, &w))
-            add(f, all, &w);
+        if (is_new(f, all, from, &w) && begin_way(f, &w))
+            append_way(f, all, &w);
     }
 }
 
@@ -311,13 +315,13 @@ static void give_up(struct finder *f, struct ways *all, const struct mds_layout 
             all->v[i].bound = 0;
 }
 
-static void climb_all(struct finder *f, const struct mds_plan_grids *grids)
+static void lengthen_all(struct finder *f, const struct mds_plan_grids *grids)
 {
     struct ways all = {0};
     struct way *w;
 
     for (size_t i = 0; i < grids->n && !f->rc; i++)
-        if (mds_plan_shares_less(&grids->v[i], &f->widest))
+        if (mds_plan_shards_less(&grids->v[i], &f->widest))
             continue;
         else if (mds_clock_s() > f->end_s)
             f->out->untried++;
@@ -327,7 +331,7 @@ static void climb_all(struct finder *f, const struct mds_plan_grids *grids)
         if (mds_clock_s() > f->end_s) {
             give_up(f, &all, &w->grid);
         } else if (w->step >= 0) {
-            climb(f, w);
+            lengthen(f, w);
         } else {
             w->bound = 0;
             if (may_gain(f, &w->grid))
@@ -337,16 +341,16 @@ static void climb_all(struct finder *f, const struct mds_plan_grids *grids)
 }
 
 /* What was found by brief runs is run whole. */
-static void confirm(struct finder *f)
+static void confirm_longest(struct finder *f)
 {
     struct mds_plan_longest *l = f->out;
     int64_t runs;
 
     while (l->seq > 0 && l->best.estimate.brief && !f->rc) {
         f->run.config.model.seq_length = l->seq;
-        f->rc = mds_plan_rehearse(&f->r, &f->now, f->fixed, MDS_PREDICT_WHOLE, &l->best,
+        f->rc = mds_plan_estimate(&f->r, &f->now, f->fixed, MDS_PREDICT_WHOLE, &l->best,
                                   &runs);
-        l->rehearsed += runs;
+        l->dry_runs += runs;
         if (f->rc || l->best.estimate.fits)
             return;
         l->best.estimate.brief = 1;
@@ -370,8 +374,8 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
     f.run.config.model.max_positions = 0;
     f.fixed = mds_layout_fixed(&f.run, r->world, &f.now) & ~r->freed;
     MDS_TRY(mds_plan_grids_list(&f.r, &f.now, f.fixed, &grids));
-    climb_all(&f, &grids);
-    confirm(&f);
+    lengthen_all(&f, &grids);
+    confirm_longest(&f);
     mds_plan_grids_fini(&grids);
     longest.took_s = mds_clock_s() - start;
     if (!f.rc)

@@ -32,8 +32,8 @@ static const char *origin_of(struct reader *r, const struct mds_node *n)
 static const char *const others[] = {"environment", "queues", "settings", "attention"};
 
 /* `what` key is unknown; near: the nearest known one, or NULL. */
-static void unknown(struct reader *r, const struct mds_node *n, const char *what,
-                    const char *key, const char *near)
+static void report_unknown_key(struct reader *r, const struct mds_node *n,
+                               const char *what, const char *key, const char *near)
 {
     char hint[MDS_HINT_SIZE];
 
@@ -59,7 +59,7 @@ static void unknown_section(struct reader *r, const struct mds_node *n)
     near = mds_str_nearest(n->key, names, count);
     if (!near)
         near = mds_str_nearest(n->key, others, sizeof others / sizeof *others);
-    unknown(r, n, "section", n->key, near);
+    report_unknown_key(r, n, "section", n->key, near);
 }
 
 static void unknown_fact(struct reader *r, const struct mds_node *n, const char *key)
@@ -70,7 +70,7 @@ static void unknown_fact(struct reader *r, const struct mds_node *n, const char 
     for (const struct mds_option *o = mds_machine_facts.options;
          o->help && count < MOST_FACTS; o++)
         names[count++] = o->key;
-    unknown(r, n, "fact", key, mds_str_nearest(key, names, count));
+    report_unknown_key(r, n, "fact", key, mds_str_nearest(key, names, count));
 }
 
 /* ---- sources ---- */
@@ -105,7 +105,7 @@ static int has_source(struct reader *r, const struct mds_node *map)
 /* ---- facts ---- */
 
 /* The items of a list in one text; NULL if they are not all words. */
-static char *join(const struct mds_node *list, const char *between)
+static char *join_words(const struct mds_node *list, const char *between)
 {
     struct mds_str b = {0};
 
@@ -119,7 +119,8 @@ static char *join(const struct mds_node *list, const char *between)
     return b.s;
 }
 
-static void put(struct reader *r, size_t row, const struct mds_node *n, const char *key)
+static void store_fact(struct reader *r, size_t row, const struct mds_node *n,
+                       const char *key)
 {
     enum mds_option_type type = mds_machine_facts.options[row].type;
     int listable = type == MDS_OPT_WORDS || type == MDS_OPT_STRING;
@@ -131,7 +132,7 @@ static void put(struct reader *r, size_t row, const struct mds_node *n, const ch
         return;
     }
     joined = n->kind == MDS_NODE_LIST && listable
-                 ? join(n, type == MDS_OPT_WORDS ? " " : "\n")
+                 ? join_words(n, type == MDS_OPT_WORDS ? " " : "\n")
                  : NULL;
     if (joined)
         mds_settings_put(&r->m->facts, row, joined, MDS_LEVEL_FILE, origin_of(r, n),
@@ -166,7 +167,7 @@ static void read_fact(struct reader *r, const struct mds_node *section,
                        key, n->key);
         *sourced = 1;
     }
-    put(r, row, value ? value : n, key);
+    store_fact(r, row, value ? value : n, key);
 }
 
 static void read_section(struct reader *r, const struct mds_node *section)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The facts of a machine that plans are reckoned with and launch lines are made from:
- * machines/NAME.yaml.  docs/new-machine.md says how to write one. */
+/* The profile of a machine, machines/NAME.yaml: facts for plans and launch commands.
+ * docs/new-machine.md says how to write one. */
 #ifndef MDS_PLAN_MACHINE_H
 #define MDS_PLAN_MACHINE_H
 

@@ -11,8 +11,8 @@
 
 /* ---- reading ---- */
 
-static void fault(const struct mds_tree *t, const struct mds_node *n,
-                  struct mds_diag *diag, const char *what)
+static void row_fault(const struct mds_tree *t, const struct mds_node *n,
+                      struct mds_diag *diag, const char *what)
 {
     char origin[512];
 
@@ -55,8 +55,9 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
         if (!read_count(n, "head", &row.head) || !read_count(n, "seq", &row.seq) ||
             !read_rate(n, "forward", &row.forward) ||
             !read_rate(n, "backward", &row.backward)) {
-            fault(t, n, diag,
-                  "must be {head: 128, seq: 8192, forward: FLOP/s, backward: FLOP/s}");
+            row_fault(
+                t, n, diag,
+                "must be {head: 128, seq: 8192, forward: FLOP/s, backward: FLOP/s}");
             continue;
         }
         more = mds_grow(m->attention, m->attention_count, sizeof *more);
@@ -101,7 +102,7 @@ static const struct mds_attention_rate *rows_for(const struct mds_machine *m,
  * as S / (S + 1000), from 512 to 16384 tokens: Shah et al. 2024, arXiv:2407.08608,
  * figure 5.
  */
-static double shorten(double rate, double row_seq, double seq)
+static double scale_by_length(double rate, double row_seq, double seq)
 {
     return rate * (seq / (seq + 1000)) / (row_seq / (row_seq + 1000));
 }
@@ -116,7 +117,7 @@ double mds_machine_attention_flops(const struct mds_machine *m, double head, dou
     if (!row)
         return m->rates.attention_flops;
     if (seq <= (double)row->seq)
-        return shorten(rate_of(row, backward), (double)row->seq, seq);
+        return scale_by_length(rate_of(row, backward), (double)row->seq, seq);
     while (count > 1 && seq > (double)row[1].seq) {
         row++;
         count--;

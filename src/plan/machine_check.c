@@ -10,8 +10,8 @@ static int was_set(const struct mds_machine *m, const char *key)
     return mds_settings_of(&m->facts, key)->level == MDS_LEVEL_FILE;
 }
 
-static void need(const struct mds_machine *m, const char *const *keys, size_t count,
-                 const char *why, struct mds_diag *diag)
+static void require_fact(const struct mds_machine *m, const char *const *keys,
+                         size_t count, const char *why, struct mds_diag *diag)
 {
     struct mds_str missing = {0};
 
@@ -28,7 +28,8 @@ static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
     static const char *const keys[] = {"gpu.kind", "gpu.memory", "overhead.bytes"};
 
     if (m->node.gpus > 0)
-        need(m, keys, sizeof keys / sizeof *keys, ", and node.gpus is not 0", diag);
+        require_fact(m, keys, sizeof keys / sizeof *keys, ", and node.gpus is not 0",
+                     diag);
     else if (m->node.ranks == 0)
         mds_diag_fault(diag, m->path,
                        "node.gpus is 0, so node.ranks must say how many ranks a node "
@@ -132,9 +133,10 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
         "links.host_memory_bytes_s",
     };
 
-    need(m, keys, sizeof keys / sizeof *keys, "; every profile must give that", diag);
+    require_fact(m, keys, sizeof keys / sizeof *keys, "; every profile must give that",
+                 diag);
     if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
-        need(m, command, 1, "; launchers but plain must have it", diag);
+        require_fact(m, command, 1, "; launchers but plain must have it", diag);
     if (m->variable && !strchr(m->variable, '='))
         mds_diag_fault(diag, mds_settings_of(&m->facts, "machine.variable")->origin,
                        "machine.variable '%s': must be NAME=VALUE", m->variable);

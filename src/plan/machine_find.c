@@ -19,7 +19,7 @@ static int is_profile(const struct dirent *d)
     return dot && strcmp(dot, ".yaml") == 0;
 }
 
-static int matches(const char *patterns, const char *name)
+static int matches_patterns(const char *patterns, const char *name)
 {
     char pattern[256];
 
@@ -34,7 +34,7 @@ static int matches(const char *patterns, const char *name)
     return 0;
 }
 
-static enum mds_rc unknown(const char *name)
+static enum mds_rc report_unknown_name(const char *name)
 {
     struct dirent **files = NULL;
     int count = scandir(mds_machine_folder(), &files, is_profile, alphasort);
@@ -66,7 +66,7 @@ static enum mds_rc by_name(const char *name, struct mds_diag *diag,
     enum mds_rc rc;
 
     if (!mds_machine_path(name, &path))
-        rc = unknown(name);
+        rc = report_unknown_name(name);
     else
         rc = path.failed ? MDS_EMEM : mds_machine_load(path.s, diag, out);
     mds_str_fini(&path);
@@ -97,7 +97,7 @@ static int has_variable(const struct mds_machine *m)
 
 static int is_meant(const struct mds_machine *m, size_t patterns, const char *name)
 {
-    return matches(patterns_of(m, patterns), name) &&
+    return matches_patterns(patterns_of(m, patterns), name) &&
            (patterns != offsetof(struct mds_machine, hosts) || has_variable(m));
 }
 

@@ -13,8 +13,8 @@
 static const char *const sections[] = {"gpu",   "rates",    "attention",
                                        "links", "overhead", NULL};
 
-static void put(struct mds_machine *m, const char *key, const char *text,
-                struct mds_diag *diag)
+static void copy_fact(struct mds_machine *m, const char *key, const char *text,
+                      struct mds_diag *diag)
 {
     mds_settings_put(&m->facts, mds_settings_row(&m->facts, key), text, MDS_LEVEL_FILE,
                      "nvidia-smi", key, diag);
@@ -26,7 +26,7 @@ static void put_number(struct mds_machine *m, const char *key, int64_t value,
     char text[32];
 
     snprintf(text, sizeof text, "%lld", (long long)value);
-    put(m, key, text, diag);
+    copy_fact(m, key, text, diag);
 }
 
 /* Of a kind that comes with more or less memory: "A100-40GB" is "A100-80GB" here.  What
@@ -41,14 +41,15 @@ static void put_memory(struct mds_machine *m, const struct mds_gpus *g,
         return;
     snprintf(kind, sizeof kind, "%.*s-%.0fGB", (int)strcspn(m->gpu.kind, "-"),
              m->gpu.kind, gib);
-    put(m, "gpu.kind", kind, diag);
+    copy_fact(m, "gpu.kind", kind, diag);
     put_number(m, "gpu.memory", g->memory, diag);
 }
 
 /* The host's file, then the GPUs' parts of `kind`. */
-static enum mds_rc merge(const struct mds_machine *host, const struct mds_machine *kind,
-                         const struct mds_gpus *g, struct mds_diag *diag,
-                         struct mds_machine *m)
+static enum mds_rc merge_gpu_facts(const struct mds_machine *host,
+                                   const struct mds_machine *kind,
+                                   const struct mds_gpus *g, struct mds_diag *diag,
+                                   struct mds_machine *m)
 {
     MDS_TRY(mds_machine_read(m, host->path, sections, 1, diag));
     MDS_TRY(mds_machine_read(m, kind->path, sections, 0, diag));
@@ -73,7 +74,7 @@ enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *dia
     /* what mds_pretrain is to take from a profile, such as bf16, is the GPUs', too */
     rc = mds_machine_create(kind->path, &both);
     if (!rc)
-        rc = merge(*m, kind, g, diag, both);
+        rc = merge_gpu_facts(*m, kind, g, diag, both);
     mds_machine_destroy(kind);
     if (rc) {
         mds_machine_destroy(both);

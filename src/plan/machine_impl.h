@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the profile reader share.  For machine*.c alone. */
+/* Shared by the parts of the profile reader.  Private to machine*.c. */
 #ifndef MDS_PLAN_MACHINE_IMPL_H
 #define MDS_PLAN_MACHINE_IMPL_H
 
@@ -14,11 +14,11 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
                                        const struct mds_node *section,
                                        struct mds_machine *m, struct mds_diag *diag);
 
-/* Create a machine of no facts yet; free of faults for what is missing. */
+/* Create a machine without facts; missing facts are not reported yet. */
 enum mds_rc mds_machine_create(const char *path, struct mds_machine **out);
 
-/* Read a file's sections into it: those of the list (NULL at its end), or with but
- * those that are not in it; sections NULL: all. */
+/* Read sections of a file into it: those in the list, which ends with NULL, or if `but`
+ * is set all others; sections NULL: all. */
 enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
                              const char *const *sections, int but,
                              struct mds_diag *diag);
@@ -28,7 +28,7 @@ enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
 enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
                               struct mds_machine **out);
 
-/* Faults for what the facts together say; machine_check.c. */
+/* Report facts that contradict each other; machine_check.c. */
 void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag);
 
 #endif

@@ -12,11 +12,11 @@ struct mds_plan_request {
     const struct mds_machine *machine; /* borrowed, as is run */
     const struct mds_config_run *run;  /* read, not resolved */
     int64_t world, per_node;
-    /* Members of layouts (bits as of mds_layout_fixed) that are searched although the
-     * user fixed them. */
+    /* Members of layouts (bits as in mds_layout_fixed) that are searched even though
+     * the user fixed them. */
     unsigned freed;
-    double budget_s; /* no dry run begins later, but the winner's and that of the model
-                        table's row */
+    double budget_s; /* no dry run starts later, except for the winner and the row of
+                        the model table */
 };
 
 struct mds_plan_entry {
@@ -24,29 +24,30 @@ struct mds_plan_entry {
     struct mds_estimate estimate;
 };
 
-/* A grid of ranks that is out, and its most frugal layout where there is one. */
+/* A rejected grid of ranks, with its least-memory layout if there is one. */
 struct mds_plan_reject {
     struct mds_plan_entry entry;
-    int divides; /* 0: the model does not divide so, entry.estimate is empty */
+    int divides; /* 0: the model cannot be divided like this; no estimate */
     char why[256];
 };
 
 struct mds_plan {
-    /* Those that are half as fast as the best, or faster; of the rest a few.  The first
-     * three were run as they are, others may be estimates by shorter runs.
-     * Fastest first, but 2 % are taken off for each thing kept on the host; a row of
-     * the table before all, unless half as fast. */
+    /* Layouts at least half as fast as the best, and a few others.  The first three
+     * were run in full, others may be estimates from shortened dry runs.  Fastest
+     * first, with a penalty of 2 % for each thing on the host; a row of the model table
+     * comes first unless it is only half as fast. */
     struct mds_plan_entry *fits;
     size_t fit_count;
-    struct mds_plan_reject *out; /* nearest to fit first, then what does not divide */
+    struct mds_plan_reject
+        *out; /* nearest to fitting first, then those that do not divide */
     size_t out_count;
     unsigned fixed;      /* mds_layout_fixed */
-    char origin[256];    /* where the table has a row for this, or "" */
-    char row_fault[256]; /* why that is not fits[0], or "" */
-    int64_t rehearsed;   /* dry runs */
-    int64_t untried;     /* grids for which, or for all of which, there was no time */
-    int64_t slow;        /* grids of which no layout can be half as fast as the best */
-    double first_s;      /* when a first layout was known that fits */
+    char origin[256];    /* of the model table's row for this, or "" */
+    char row_fault[256]; /* why that row is not fits[0], or "" */
+    int64_t dry_runs;    /* dry runs */
+    int64_t untried;     /* grids that were not, or not fully, tried in time */
+    int64_t slow;        /* grids skipped: less than half as fast as the best */
+    double first_s;      /* time until the first layout that fits */
     double took_s;
 };
 
@@ -57,7 +58,7 @@ void mds_plan_fini(struct mds_plan *p);
 enum mds_plan_answer {
     MDS_PLAN_NO,      /* nothing fits */
     MDS_PLAN_YES,     /* *best does */
-    MDS_PLAN_UNKNOWN, /* nothing that there was time for fits, or the search failed */
+    MDS_PLAN_UNKNOWN, /* nothing fitted within the time, or the search failed */
 };
 
 /* Whether a layout fits at that length.  Looks for a sixteenth of the budget.  *rc is
@@ -69,8 +70,8 @@ enum mds_plan_answer mds_plan_fits(const struct mds_plan_request *r, int64_t seq
 struct mds_plan_longest {
     int64_t seq; /* 0 if none fits at all */
     struct mds_plan_entry best;
-    int64_t rehearsed; /* dry runs */
-    int64_t untried;   /* grids for which, or for all of which, there was no time */
+    int64_t dry_runs; /* dry runs */
+    int64_t untried;  /* grids that were not, or not fully, tried in time */
     double took_s;
 };
 
@@ -83,8 +84,8 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
 void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
                     int64_t rows, FILE *f);
 
-/* Lines that say what would fit, each of it tried: the plan's first layout, or without
- * one other lengths, settings and nodes. */
+/* Print what would fit, each by a dry run: the plan's first layout or, if nothing fits,
+ * other lengths, settings and numbers of nodes. */
 void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                      FILE *f);
 

@@ -18,7 +18,8 @@ static int64_t device_limit(const struct mds_machine *m, int per_node)
     return m->node.gpus > 0 ? m->gpu.memory : host_limit(m, per_node);
 }
 
-static void limit(const struct mds_machine *m, int per_node, struct mds_estimate *e)
+static void limit_memory(const struct mds_machine *m, int per_node,
+                         struct mds_estimate *e)
 {
     e->device_limit = device_limit(m, per_node);
     e->host_limit = host_limit(m, per_node);
@@ -34,7 +35,7 @@ double mds_estimate_part(const struct mds_estimate *e)
     return device > host ? device : host;
 }
 
-static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
+static void rate_step(const struct mds_config *c, int world, struct mds_estimate *e)
 {
     const struct mds_flops_model f = mds_flops_model_of(&c->model);
     int64_t tokens = c->batch.global * c->model.seq_length;
@@ -46,7 +47,7 @@ static void rate(const struct mds_config *c, int world, struct mds_estimate *e)
 }
 
 /* Take over of `of` what is worse. */
-static void merge(struct mds_estimate *e, const struct mds_estimate *of)
+static void merge_estimate(struct mds_estimate *e, const struct mds_estimate *of)
 {
     const struct mds_estimate *quicker = of->step_s > e->step_s ? e : of;
     struct mds_estimate worse = quicker == of ? *e : *of;
@@ -70,8 +71,8 @@ struct prediction {
     enum mds_predict_how how;
 };
 
-static struct mds_beside beside(const struct mds_machine *m,
-                                const struct mds_rehearsal *r)
+static struct mds_beside bytes_beside(const struct mds_machine *m,
+                                      const struct mds_dry_step *r)
 {
     if (m->node.gpus == 0)
         return (struct mds_beside){.libraries = m->overhead.bytes};
@@ -84,19 +85,21 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
                                 struct mds_estimate *e)
 {
     const struct mds_machine *m = p->m;
-    const struct mds_rehearsal_rank k = {
+    const struct mds_dry_rank k = {
         p->world,
         rank,
         p->per_node,
         {(int)m->overhead.channels, (int)m->overhead.peer_channels}};
-    static enum mds_rc (*const rehearse[])(
-        const struct mds_config *, const struct mds_rehearsal_rank *,
-        struct mds_rehearsal *) = {mds_rehearse, mds_rehearse_short, mds_rehearse_part};
-    struct mds_rehearsal r;
+    static enum mds_rc (*const dry_run[])(const struct mds_config *,
+                                          const struct mds_dry_rank *,
+                                          struct mds_dry_step *) = {
+        mds_plan_dry_run, mds_plan_dry_run_short, mds_plan_dry_run_part};
+    struct mds_dry_step r;
 
-    MDS_TRY(rehearse[p->how](p->c, &k, &r));
-    *e = (struct mds_estimate){
-        .memory = r.ledger.memory, .beside = beside(m, &r), .host_bytes = r.host_bytes};
+    MDS_TRY(dry_run[p->how](p->c, &k, &r));
+    *e = (struct mds_estimate){.memory = r.ledger.memory,
+                               .beside = bytes_beside(m, &r),
+                               .host_bytes = r.host_bytes};
     e->device_bytes = e->memory.total_peak + e->beside.libraries + e->beside.messages +
                       e->beside.attention;
     mds_plan_time(m, p->c, p->per_node, &r, e);
@@ -135,7 +138,7 @@ int mds_predict_ranks(const struct mds_config *c, int world,
     return n;
 }
 
-static enum mds_rc predict(const struct prediction *p, struct mds_estimate *out)
+static enum mds_rc predict_ranks(const struct prediction *p, struct mds_estimate *out)
 {
     struct mds_estimate e, other;
     int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(p->c, p->world, rank);
@@ -143,11 +146,11 @@ static enum mds_rc predict(const struct prediction *p, struct mds_estimate *out)
     MDS_TRY(predict_rank(p, rank[0], &e));
     for (int i = 1; i < n; i++) {
         MDS_TRY(predict_rank(p, rank[i], &other));
-        merge(&e, &other);
+        merge_estimate(&e, &other);
     }
-    e.brief = p->how != MDS_PREDICT_WHOLE && mds_rehearsal_is_short(p->c);
-    limit(p->m, p->per_node, &e);
-    rate(p->c, p->world, &e);
+    e.brief = p->how != MDS_PREDICT_WHOLE && mds_plan_is_shortened(p->c);
+    limit_memory(p->m, p->per_node, &e);
+    rate_step(p->c, p->world, &e);
     *out = e;
     return MDS_OK;
 }
@@ -158,7 +161,7 @@ enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
 {
     const struct prediction p = {c, m, world, per_node, how};
 
-    return predict(&p, out);
+    return predict_ranks(&p, out);
 }
 
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a step of a configuration takes on a machine, without making one: memory from a
- * dry run of the real engine, time by a roofline over that run's ledger. */
+/* Predicts memory and time of a training step on a machine: memory from a dry run of
+ * the real engine, time from a roofline over the ledger of that run. */
 #ifndef MDS_PLAN_PREDICT_H
 #define MDS_PLAN_PREDICT_H
 
@@ -10,14 +10,14 @@
 
 #include <stdint.h>
 
-/* What a GPU holds beside what the ledger sees. */
+/* GPU memory that the ledger does not see, in bytes. */
 struct mds_beside {
     int64_t libraries; /* their code and the context's: the machine's overhead */
     int64_t messages;  /* NCCL's code and buffers (comm/buffers.c) */
-    int64_t attention; /* working memory of its kernels */
+    int64_t attention; /* scratch memory of its kernels */
 };
 
-/* Of the rank that needs most, and of the slowest. */
+/* Memory of the rank that needs most, and times of the slowest rank. */
 struct mds_estimate {
     struct mds_mem_account memory; /* by tag, as the ledger sees it */
     struct mds_beside beside;
@@ -26,7 +26,7 @@ struct mds_estimate {
     int64_t host_need;                /* that and, without GPUs, device_bytes */
     int64_t device_limit, host_limit; /* memory that a rank may take of each */
     int fits;
-    int brief; /* not by a run of all blocks and micro-batches */
+    int brief; /* extrapolated from fewer blocks and micro-batches */
 
     double step_s; /* the sum of the following */
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
@@ -40,8 +40,8 @@ enum { MDS_PREDICT_RANKS = 3 };
 int mds_predict_ranks(const struct mds_config *c, int world,
                       int rank[MDS_PREDICT_RANKS]);
 
-/* How much of what there is a rank needs, of its GPU's memory or its share of the
- * host's, whichever is the larger part: above 1 it does not fit. */
+/* The fraction that a rank needs of its GPU's memory, or of its share of host memory,
+ * whichever is larger.  Above 1 it does not fit. */
 double mds_estimate_part(const struct mds_estimate *e);
 
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
@@ -52,18 +52,18 @@ double mds_estimate_part(const struct mds_estimate *e);
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
 
-/* Whose level of activation memory is auto, in *c, gets the first level that fits, or
- * the last one; *e is the estimate then.  Returns through *level which, -1 where the
- * level was not open. */
+/* If the level of activation memory in *c is auto, set it to the first level that fits,
+ * or the last one, and *e to its estimate.  *level = that level; -1 if it was not
+ * auto. */
 enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,
                               const struct mds_machine *m, struct mds_estimate *e,
                               int *level);
 
-/* How a step is run dry. */
+/* Which part of a step the dry run executes. */
 enum mds_predict_how {
-    MDS_PREDICT_WHOLE, /* as it is */
-    MDS_PREDICT_BRIEF, /* a few blocks and micro-batches, and what more of them add */
-    MDS_PREDICT_PART,  /* those few alone: for the least memory that it can need */
+    MDS_PREDICT_WHOLE, /* everything */
+    MDS_PREDICT_BRIEF, /* a few blocks and micro-batches, extrapolated to all */
+    MDS_PREDICT_PART,  /* only those few: a lower bound of memory */
 };
 enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
                            int world, int per_node, const struct mds_machine *m,

@@ -212,8 +212,8 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
         print_time(&p->fits[0].estimate, f);
     }
     print_out(r, p, rows, f);
-    fprintf(f, "\n%lld dry run%s in %.1f s", (long long)p->rehearsed,
-            mds_plural(p->rehearsed), p->took_s);
+    fprintf(f, "\n%lld dry run%s in %.1f s", (long long)p->dry_runs,
+            mds_plural(p->dry_runs), p->took_s);
     if (p->fit_count > 0)
         fprintf(f, ", a first layout that fits after %.1f s", p->first_s);
     fprintf(f, "; rates and links are those of %s\n", r->machine->path);

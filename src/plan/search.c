@@ -24,7 +24,8 @@ static const double worth_a_look = 0.5;
 
 /* Whether the model divides so; *e is its most frugal layout then.  A length that
  * tensor ranks cannot share is left whole among them. */
-static int divides(struct search *s, struct mds_layout *grid, struct mds_plan_entry *e)
+static int grid_divides(struct search *s, struct mds_layout *grid,
+                        struct mds_plan_entry *e)
 {
     struct mds_config c;
 
@@ -44,7 +45,7 @@ static int divides(struct search *s, struct mds_layout *grid, struct mds_plan_en
 static int is_out_already(const struct search *s, struct mds_plan_entry *e)
 {
     if (s->out.estimate.tokens_s == 0 ||
-        !mds_plan_shares_less(&e->layout, &s->out.layout))
+        !mds_plan_shards_less(&e->layout, &s->out.layout))
         return 0;
     e->estimate = s->out.estimate;
     return 1;
@@ -124,10 +125,10 @@ static int is_confirmed(struct search *s, struct mds_plan_entry *e);
 static void find_any(struct search *s, const struct candidate *c)
 {
     try_least(s, &c->grid, &s->any);
-    if (!s->any.estimate.fits || (s->only_frugal && !is_confirmed(s, &s->any)))
+    if (!s->any.estimate.fits || (s->only_least_memory && !is_confirmed(s, &s->any)))
         return;
     s->plan->first_s = mds_clock_s() - s->start_s;
-    if (s->only_frugal)
+    if (s->only_least_memory)
         mds_search_add_fit(s, &s->any);
 }
 
@@ -137,7 +138,7 @@ static void open_grid(struct search *s, struct mds_layout grid)
     struct candidate c = {.grid = grid};
     int out;
 
-    if (!divides(s, &c.grid, &c.least)) {
+    if (!grid_divides(s, &c.grid, &c.least)) {
         mds_search_add_reject(s, &c.least, 0, mds_fail_text());
         return;
     }
@@ -152,7 +153,7 @@ static void open_grid(struct search *s, struct mds_layout grid)
         return;
     if (!s->any.estimate.fits)
         find_any(s, &c);
-    if (s->only_frugal)
+    if (s->only_least_memory)
         return;
     c.bound = bound_of(s, &c.grid);
     if (!s->rc)
@@ -192,7 +193,7 @@ static void try_all(struct search *s)
             s->plan->untried++;
         else
             open_grid(s, g.v[i]);
-        if (s->only_frugal && s->plan->fit_count > 0)
+        if (s->only_least_memory && s->plan->fit_count > 0)
             break;
     }
     mds_plan_grids_fini(&g);
@@ -229,7 +230,7 @@ static int is_confirmed(struct search *s, struct mds_plan_entry *e)
 
 /* Each thing kept on the host has to gain 2 %: what hides behind computing in a
  * forecast may show, on a host that others use as well. */
-static double worth(const struct mds_plan_entry *e)
+static double worth_of(const struct mds_plan_entry *e)
 {
     const struct mds_layout *l = &e->layout;
     int on_host = (l->offload_optimizer != MDS_PLACE_DEVICE) +
@@ -241,7 +242,7 @@ static double worth(const struct mds_plan_entry *e)
 
 static int by_worth(const void *a, const void *b)
 {
-    double x = worth(a), y = worth(b);
+    double x = worth_of(a), y = worth_of(b);
 
     return (x < y) - (x > y);
 }
@@ -259,7 +260,7 @@ static int by_need(const void *a, const void *b)
 }
 
 /* The third part: of the best, one at least. */
-static void confirm(struct search *s)
+static void confirm_fit(struct search *s)
 {
     struct mds_plan *p = s->plan;
     size_t n = 0;
@@ -286,7 +287,7 @@ static void refine_rejects(struct search *s)
             mds_search_try(s, &p->out[i].entry);
 }
 
-static void sort(struct mds_plan *p)
+static void sort_fits(struct mds_plan *p)
 {
     if (p->fit_count > 0)
         qsort(p->fits, p->fit_count, sizeof *p->fits, by_worth);
@@ -361,9 +362,9 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
     plan.fixed = mds_layout_fixed(r->run, r->world, &s.now) & ~r->freed;
     try_all(&s);
     if (!s.rc) {
-        sort(&plan);
+        sort_fits(&plan);
         s.end_s = start + r->budget_s;
-        confirm(&s);
+        confirm_fit(&s);
         refine_rejects(&s);
     }
     if (!s.rc) {
@@ -398,7 +399,7 @@ enum mds_plan_answer mds_plan_fits(const struct mds_plan_request *r, int64_t seq
                        .plan = &plan,
                        .start_s = mds_clock_s(),
                        .end_s = mds_clock_s() + 0.25 + r->budget_s / 16,
-                       .only_frugal = 1};
+                       .only_least_memory = 1};
     enum mds_plan_answer answer = MDS_PLAN_NO;
 
     run.config.model.seq_length = seq;

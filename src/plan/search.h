@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A search for layouts, and what it does with one grid of ranks.  For search.c and
- * grid.c. */
+/* The state of a search for layouts, and the search within one grid of ranks.  Private
+ * to search.c and grid.c. */
 #ifndef MDS_PLAN_SEARCH_H
 #define MDS_PLAN_SEARCH_H
 
@@ -10,28 +10,28 @@
 struct candidate {
     struct mds_plan_entry least;
     struct mds_layout grid;
-    double bound; /* tokens a second and rank: no layout of it makes more */
+    double bound; /* upper bound of its layouts, in tokens per second and rank */
 };
 
 enum { RECENT = 32 };
 
-/* What a search carries along. */
+/* The state of a search. */
 struct search {
     const struct mds_plan_request *r;
     struct mds_layout now; /* the user's */
     struct mds_plan *plan;
     double start_s, end_s;
-    double told_s;   /* when something was last said of it */
-    double best;     /* tokens a second and rank, of what fits */
-    int only_frugal; /* each grid's most frugal layout alone: does anything fit? */
-    int64_t tile;    /* of the grid that is searched, as is the following */
+    double told_s;         /* when progress was last reported */
+    double best;           /* of the layouts that fit, in tokens per second and rank */
+    int only_least_memory; /* try only the least-memory layout of each grid */
+    int64_t tile;          /* of the current grid, as is the next member */
     struct {
         struct mds_layout layout;
         int fits;
     } tried[MDS_PLAN_PLACES * MDS_ACT_LEVELS];
     int tried_count;
-    struct mds_plan_entry out; /* the last grid that was out; tokens_s 0: none yet */
-    struct mds_plan_entry any; /* a first that fits, if it does */
+    struct mds_plan_entry out; /* the last rejected grid; tokens_s 0: none yet */
+    struct mds_plan_entry any; /* the first layout that fits, if any */
     struct mds_plan_entry recent[RECENT];
     unsigned recent_at;
     struct candidate *candidates;
@@ -39,17 +39,18 @@ struct search {
     enum mds_rc rc;
 };
 
-/* A layout that fits, unless it is there. */
+/* Add a layout that fits, unless it is in the list already. */
 void mds_search_add_fit(struct search *s, const struct mds_plan_entry *e);
 void mds_search_add_reject(struct search *s, const struct mds_plan_entry *e,
                            int divides, const char *why);
 
-/* Where ranks have thousands of micro-batches one grid takes many seconds, so this is
- * asked before each dry run. */
+/* Whether the budget is used up.  Checked before each dry run, since one grid may take
+ * many seconds if ranks have thousands of micro-batches. */
 int mds_search_is_late(const struct search *s);
 
-/* Dry runs of a layout.  0 if the model does not divide so; then mds_fail_text() says
- * why.  try: brief ones, if it is none of the last. */
+/* Estimate a layout by dry runs.  Returns 0 if the model cannot be divided like this;
+ * then mds_fail_text() says why.  try: a shortened dry run, unless it was tried
+ * recently. */
 int mds_search_run(struct search *s, struct mds_plan_entry *e,
                    enum mds_predict_how how);
 int mds_search_try(struct search *s, struct mds_plan_entry *e);
@@ -59,7 +60,8 @@ struct mds_plan_entry mds_search_entry(const struct search *s,
                                        const struct mds_layout *grid, int place,
                                        int level);
 
-/* Adds what fits of a grid: for each place of weights and states the fastest. */
+/* Add the layouts of a grid that fit: the fastest for each place of weights and
+ * states. */
 void mds_search_places(struct search *s, const struct mds_layout *grid);
 
 #endif

@@ -23,7 +23,7 @@ void mds_plan_set_states(struct mds_layout *l, int place)
     l->offload_params = places[place].params;
 }
 
-int mds_plan_shares(int place)
+int mds_plan_shards(int place)
 {
     return places[place].zero > 0 && places[place].optimizer == MDS_PLACE_DEVICE;
 }
@@ -41,7 +41,8 @@ int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layou
                                       : c->model.layers / l->pipeline;
 }
 
-int64_t mds_plan_leaving(const struct mds_plan_request *r, const struct mds_layout *l)
+int64_t mds_plan_offloadable(const struct mds_plan_request *r,
+                             const struct mds_layout *l)
 {
     return r->machine->node.gpus > 0 ? mds_max_offload_layers(mds_plan_blocks(r, l))
                                      : 0;
@@ -55,10 +56,10 @@ void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
 
     mds_plan_set_states(l, place[where]);
     mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_STEPS + step, tile);
-    mds_act_let_leave(&l->act, mds_plan_leaving(r, l) * (LAST - step) / LAST);
+    mds_act_let_leave(&l->act, mds_plan_offloadable(r, l) * (LAST - step) / LAST);
 }
 
-enum mds_rc mds_plan_rehearse(const struct mds_plan_request *r,
+enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,
                               const struct mds_layout *now, unsigned fixed,
                               enum mds_predict_how how, struct mds_plan_entry *e,
                               int64_t *runs)
@@ -135,7 +136,7 @@ static enum mds_rc list_sequences(const struct lister *s, int64_t tensor,
     return MDS_OK;
 }
 
-static enum mds_rc list(const struct lister *s)
+static enum mds_rc list_grids(const struct lister *s)
 {
     const struct mds_model_config *m = &s->r->run->config.model;
     int64_t world = s->r->world;
@@ -153,7 +154,7 @@ enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
 {
     struct mds_plan_grids g = {0};
     const struct lister s = {r, now, fixed, &g};
-    enum mds_rc rc = list(&s);
+    enum mds_rc rc = list_grids(&s);
 
     if (rc) {
         mds_plan_grids_fini(&g);
@@ -171,7 +172,7 @@ void mds_plan_grids_fini(struct mds_plan_grids *g)
     *g = (struct mds_plan_grids){0};
 }
 
-int mds_plan_shares_less(const struct mds_layout *grid, const struct mds_layout *other)
+int mds_plan_shards_less(const struct mds_layout *grid, const struct mds_layout *other)
 {
     int64_t shares = grid->ulysses * grid->ring;
 

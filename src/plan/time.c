@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static double bigger(double a, double b)
+static double larger_group(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -33,8 +33,8 @@ static int is_copy(int op)
 static double op_s(const struct mds_machine *m, const struct mds_config *c,
                    const struct mds_ledger *l, int op)
 {
-    return bigger(l->op[op].cost.flops / flops_rate(m, c, op),
-                  l->op[op].cost.bytes / m->rates.memory_bytes_s) +
+    return larger_group(l->op[op].cost.flops / flops_rate(m, c, op),
+                        l->op[op].cost.bytes / m->rates.memory_bytes_s) +
            (double)l->op[op].calls * m->rates.call_s;
 }
 
@@ -80,7 +80,7 @@ static double doublings(double n)
  * measured.  Beyond, a gather and a reduction go around a ring of the nodes (NCCL has
  * no tree for them), a sum over all around it twice, or up and down a tree of nodes,
  * whichever is shorter; a message is one more, messages to all go at once. */
-static double hops(struct mds_span s, int per_node, enum mds_comm_kind kind)
+static double group_hops(struct mds_span s, int per_node, enum mds_comm_kind kind)
 {
     int here = mds_span_in_node(s, per_node);
     double nodes = ceil((double)s.size / here), inside = doublings(here);
@@ -104,7 +104,8 @@ static double kind_s(const struct mds_machine *m, struct mds_span s, int per_nod
                      const struct mds_comm_stats *stats, enum mds_comm_kind kind)
 {
     return (double)stats->of[kind].wire_bytes / link_rate(m, s, per_node, kind) +
-           (double)stats->of[kind].calls * hops(s, per_node, kind) * m->links.latency_s;
+           (double)stats->of[kind].calls * group_hops(s, per_node, kind) *
+               m->links.latency_s;
 }
 
 static double group_s(const struct mds_machine *m, int per_node,
@@ -117,7 +118,7 @@ static double group_s(const struct mds_machine *m, int per_node,
     return sum;
 }
 
-static const struct mds_traffic *along(const struct mds_rehearsal *r, unsigned axes)
+static const struct mds_traffic *along_axes(const struct mds_dry_step *r, unsigned axes)
 {
     const struct mds_traffic *t = r->traffic;
 
@@ -128,7 +129,7 @@ static const struct mds_traffic *along(const struct mds_rehearsal *r, unsigned a
 
 /* What of s seconds of messages shows behind `cover` seconds of computing: all that
  * does not fit, and a part of what does, for NCCL's kernels take some of the GPU. */
-static double showing(double s, double cover, double part)
+static double exposed_part(double s, double cover, double part)
 {
     return s > cover ? s - cover + cover * part : s * part;
 }
@@ -176,8 +177,8 @@ static double tensor_s(const struct mds_config *c, double all, double compute_s)
         of += forward - 1; /* nobody needs the MLP's result again */
     behind *= all / of;
     chunked = (all - behind) * (c->train.act.sequence_tile > 0 ? 0.5 : 1) * others;
-    return all - behind - chunked + showing(behind, weights, beside) +
-           showing(chunked, (compute_s - weights) * others, between_chunks);
+    return all - behind - chunked + exposed_part(behind, weights, beside) +
+           exposed_part(chunked, (compute_s - weights) * others, between_chunks);
 }
 
 /* Keys and values travel around a ring behind the attention of those that are there. */
@@ -188,7 +189,7 @@ static double ring_s(const struct mds_machine *m, const struct mds_config *c,
     double attention =
         op_s(m, c, l, MDS_OP_ATTENTION_FWD) + op_s(m, c, l, MDS_OP_ATTENTION_BWD);
 
-    return showing(all, attention * (rounds - 1) / rounds, beside);
+    return exposed_part(all, attention * (rounds - 1) / rounds, beside);
 }
 
 /* Gradients and weights.  Sums travel behind the backward pass; weights that are
@@ -204,16 +205,16 @@ static double data_s(const struct mds_machine *m, const struct mds_config *c,
     if (!c->train.overlap_grad_reduce)
         return all;
     if (c->parallel.zero_stage == 3)
-        return showing(all, compute_s, beside);
-    return showing(all - gather, compute_s - forward, beside) +
-           showing(gather, forward / (double)c->batch.accumulation, beside);
+        return exposed_part(all, compute_s, beside);
+    return exposed_part(all - gather, compute_s - forward, beside) +
+           exposed_part(gather, forward / (double)c->batch.accumulation, beside);
 }
 
 /* The host's own update, with a rank's share of the cores and of their memory: of a
  * weight three states, a gradient and what is rounded, 18 bytes, are written and
  * read; of states in a file 12 pass the node's disk both ways meanwhile. */
 static double update_s(const struct mds_machine *m, const struct mds_config *c,
-                       int per_node, const struct mds_rehearsal *r)
+                       int per_node, const struct mds_dry_step *r)
 {
     double weights = (double)r->host_weights * per_node;
     double cores = m->links.core_bytes_s * (double)m->node.cores;
@@ -223,7 +224,7 @@ static double update_s(const struct mds_machine *m, const struct mds_config *c,
                       ? 2 * 12 * weights / m->links.disk_bytes_s
                       : 0;
 
-    return bigger(2 * 18 * weights / node, disk);
+    return larger_group(2 * 18 * weights / node, disk);
 }
 
 /* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):
@@ -234,7 +235,7 @@ static double behind_forward(const struct mds_config *c, double s, double forwar
 {
     double units = (double)c->model.layers / (double)c->parallel.pipeline + 2;
 
-    return bigger(s / units, s - forward_s * (units - 1) / units);
+    return larger_group(s / units, s - forward_s * (units - 1) / units);
 }
 
 /* Bytes a second between a GPU and the host, one way, while all GPUs of a node copy:
@@ -252,10 +253,10 @@ static double host_rate(const struct mds_machine *m, int per_node)
  * blocks (docs/long-sequences.md).  The rest of what goes are gradients for an update
  * there. */
 static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
-                        int per_node, const struct mds_rehearsal *r, double passes_s)
+                        int per_node, const struct mds_dry_step *r, double passes_s)
 {
-    double pieces =
-        (double)c->parallel.pipeline * bigger((double)c->parallel.virtual_stages, 1);
+    double pieces = (double)c->parallel.pipeline *
+                    larger_group((double)c->parallel.virtual_stages, 1);
     double behind = 1 - 2 * pieces / (double)c->model.layers;
     double forward = forward_s(c, passes_s);
     double rest = (double)sizeof(float) * (double)r->host_weights;
@@ -264,14 +265,14 @@ static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
 
     if (mds_act_slots(&c->train.act, c->model.layers) == c->model.layers)
         return 0;
-    return bigger(one_way - behind * forward, 0) +
-           bigger(one_way - behind * (passes_s - forward), 0);
+    return larger_group(one_way - behind * forward, 0) +
+           larger_group(one_way - behind * (passes_s - forward), 0);
 }
 
 /* Copies over the link (charged at both ends) go on beside all computing, and the
  * update behind the forward pass. */
 static double host_s(const struct mds_machine *m, const struct mds_config *c,
-                     int per_node, const struct mds_rehearsal *r, double passes_s)
+                     int per_node, const struct mds_dry_step *r, double passes_s)
 {
     const struct mds_ledger *l = &r->ledger;
     double forward = forward_s(c, passes_s) / (double)c->batch.accumulation;
@@ -280,26 +281,27 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
         (2 * host_rate(m, per_node));
     double update = update_s(m, c, per_node, r);
 
-    return bigger(copies - passes_s, leaving_s(m, c, per_node, r, passes_s)) +
+    return larger_group(copies - passes_s, leaving_s(m, c, per_node, r, passes_s)) +
            behind_forward(c, update, forward);
 }
 
 /* Times of a rank, all but the waiting for other stages. */
 static void time_rank(const struct mds_machine *m, const struct mds_config *c,
-                      int per_node, const struct mds_rehearsal *r,
+                      int per_node, const struct mds_dry_step *r,
                       struct mds_estimate *e)
 {
-    double tensor = group_s(m, per_node, along(r, MDS_AXIS_TENSOR));
-    double ulysses = group_s(m, per_node, along(r, MDS_AXIS_ULYSSES));
-    double ring = group_s(m, per_node, along(r, MDS_AXIS_RING));
-    double world = group_s(m, per_node, along(r, MDS_AXES_ALL));
+    double tensor = group_s(m, per_node, along_axes(r, MDS_AXIS_TENSOR));
+    double ulysses = group_s(m, per_node, along_axes(r, MDS_AXIS_ULYSSES));
+    double ring = group_s(m, per_node, along_axes(r, MDS_AXIS_RING));
+    double world = group_s(m, per_node, along_axes(r, MDS_AXES_ALL));
 
     e->compute_s = compute_s(m, c, &r->ledger);
     e->tensor_s = tensor_s(c, tensor, e->compute_s);
     e->sequence_s = ulysses + ring_s(m, c, &r->ledger, ring);
-    e->data_s = world + data_s(m, c, per_node, along(r, MDS_AXES_TOKENS), e->compute_s);
-    e->pipeline_s = group_s(m, per_node, along(r, MDS_AXIS_PIPELINE)) +
-                    group_s(m, per_node, along(r, MDS_GROUP_ENDS));
+    e->data_s =
+        world + data_s(m, c, per_node, along_axes(r, MDS_AXES_TOKENS), e->compute_s);
+    e->pipeline_s = group_s(m, per_node, along_axes(r, MDS_AXIS_PIPELINE)) +
+                    group_s(m, per_node, along_axes(r, MDS_GROUP_ENDS));
     e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
 }
 
@@ -317,7 +319,7 @@ static void add_idle(const struct mds_config *c, struct mds_estimate *e)
 }
 
 void mds_plan_time(const struct mds_machine *m, const struct mds_config *c,
-                   int per_node, const struct mds_rehearsal *r, struct mds_estimate *e)
+                   int per_node, const struct mds_dry_step *r, struct mds_estimate *e)
 {
     time_rank(m, c, per_node, r, e);
     add_idle(c, e);

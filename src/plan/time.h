@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a step takes by a ledger: a roofline over the machine's rates and links.  For
- * predict.c alone. */
+/* The time of a step from its ledger: a roofline over the machine's rates and links.
+ * Private to predict.c. */
 #ifndef MDS_PLAN_TIME_H
 #define MDS_PLAN_TIME_H
 
 #include "plan/predict.h"
-#include "plan/rehearse.h"
+#include "plan/dry_run.h"
 
-/* Fills the times of *e. */
+/* Set the times in *e. */
 void mds_plan_time(const struct mds_machine *m, const struct mds_config *c,
-                   int per_node, const struct mds_rehearsal *r, struct mds_estimate *e);
+                   int per_node, const struct mds_dry_step *r, struct mds_estimate *e);
 
 #endif

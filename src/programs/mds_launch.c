@@ -132,8 +132,8 @@ static enum mds_rc print_max_seq(const struct mds_plan_request *r)
             "so far: the search was cut at %.3g s, with %lld grid%s not tried to the "
             "end; --plan-seconds gives it more\n",
             r->budget_s, (long long)longest.untried, mds_plural(longest.untried));
-    printf("%lld dry run%s in %.1f s\n", (long long)longest.rehearsed,
-           mds_plural(longest.rehearsed), longest.took_s);
+    printf("%lld dry run%s in %.1f s\n", (long long)longest.dry_runs,
+           mds_plural(longest.dry_runs), longest.took_s);
     mds_str_fini(&text);
     return MDS_OK;
 }

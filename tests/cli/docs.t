@@ -115,7 +115,7 @@ test_expect_success 'README: the commands for clusters' '
     grep "^#PBS -l select=10:system=polaris" out && grep "^#SBATCH --qos=regular" out
 '
 # Those that are whole, in code blocks and in --help.
-test_expect_success 'commands of mds_pretrain, rehearsed' '
+test_expect_success 'commands of mds_pretrain, dry_runs' '
     mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     cp t.h5 ecoli.h5 && cp t.h5 tokens.h5 &&
     mds_pretrain --help | cat - "$srcdir/README.md" "$srcdir"/docs/*.md |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine and model: what is kept where, in which tiles, and what of it the dry
- * rehearsal counts, for a GPT and a Llama shape. */
+ * dry run counts, for a GPT and a Llama shape. */
 #include "tests/unit/engine_fixture.h"
 
 #include <math.h>
@@ -231,7 +231,7 @@ static void splits_agree(void **state)
     ways_agree(2, 0, 3, set_split, 2e-6);
 }
 
-/* cpu and dry: the same ledger to the bit, and the rehearsal was exact. */
+/* cpu and dry: the same ledger to the bit, and the dry run was exact. */
 static void dry_ledger_is_the_same(void **state)
 {
     (void)state;

@@ -223,7 +223,7 @@ static void what_goes_with_no_layout_is_refused(void **state)
         const struct mds_plan_request r = request(&t, 2);
 
         assert_fails(mds_plan_refuse(&r, search(&t, 2)), MDS_EUSER, rows[i].sentence);
-        assert_int_equal(t.p.rehearsed, 0);
+        assert_int_equal(t.p.dry_runs, 0);
         close_toy(&t);
     }
 }
@@ -290,7 +290,7 @@ static void a_layout_is_asked_for(void **state)
     mds_str_fini(&text);
 }
 
-/* Where all is fixed there is one layout, and it is rehearsed about once. */
+/* Where all is fixed there is one layout, and it is dry_runs about once. */
 static void what_is_all_fixed_is_one_row(void **state)
 {
     struct toy t = open_toy(
@@ -302,7 +302,7 @@ static void what_is_all_fixed_is_one_row(void **state)
 
     (void)state;
     assert_int_equal(p->fit_count, 1);
-    assert_true(p->rehearsed <= 8);
+    assert_true(p->dry_runs <= 8);
     close_toy(&t);
 }
 
@@ -314,7 +314,7 @@ static void a_search_ends_in_time(void **state)
                             "--ds-sequence-parallel-size 1 --context-parallel-size 1");
     struct mds_plan_request r = request(&t, 4);
     const struct mds_plan *p = search(&t, 4);
-    int64_t rehearsed = p->rehearsed;
+    int64_t dry_runs = p->dry_runs;
     struct mds_diag diag = {0};
     double took_s = p->took_s;
     char *text = NULL;
@@ -328,7 +328,7 @@ static void a_search_ends_in_time(void **state)
     r.budget_s = took_s / 20;
     mds_plan_fini(&t.p);
     assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
-    assert_true(t.p.rehearsed < rehearsed / 2);
+    assert_true(t.p.dry_runs < dry_runs / 2);
     assert_int_equal(t.p.untried, 1);
     r.budget_s = 0;
     mds_plan_fini(&t.p);

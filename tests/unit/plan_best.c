@@ -31,14 +31,14 @@ static int is_possible(struct exhaustive *x, struct mds_plan_entry *e)
 
     if (x->brief_most > 0) {
         assert_int_equal(
-            mds_plan_rehearse(&x->r, &x->now, x->fixed, MDS_PREDICT_BRIEF, e, &runs),
+            mds_plan_estimate(&x->r, &x->now, x->fixed, MDS_PREDICT_BRIEF, e, &runs),
             MDS_OK);
         x->brief += runs > 0;
         if (runs == 0 || mds_estimate_part(&e->estimate) > x->brief_most)
             return runs > 0;
     }
     assert_int_equal(
-        mds_plan_rehearse(&x->r, &x->now, x->fixed, MDS_PREDICT_WHOLE, e, &runs),
+        mds_plan_estimate(&x->r, &x->now, x->fixed, MDS_PREDICT_WHOLE, e, &runs),
         MDS_OK);
     x->whole += runs > 0;
     if (runs > 0 && e->estimate.fits &&
@@ -200,7 +200,7 @@ static int compare(int argc, char **argv)
     x.r.budget_s = 600;
     assert_int_equal(mds_plan_search(&x.r, &diag, &t.p), MDS_OK);
     snprintf(runs, sizeof runs, "%lld dry runs, %lld grids untried",
-             (long long)t.p.rehearsed, (long long)t.p.untried);
+             (long long)t.p.dry_runs, (long long)t.p.untried);
     print("plan", t.p.fit_count ? &t.p.fits[0] : &x.best, x.r.world, runs);
     search_all(&x);
     snprintf(runs, sizeof runs, "%lld layouts, %lld of them whole", (long long)x.brief,

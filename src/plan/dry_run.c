@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "plan/rehearse.h"
+#include "plan/dry_run.h"
 #include "base/minmax.h"
 #include "engine/engine.h"
 
@@ -24,8 +24,8 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
 }
 
 /* The step alone: what the start of a run does is not in it. */
-static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
-                        const struct mds_groups *g, struct mds_rehearsal *out)
+static enum mds_rc engine_step(struct mds_engine *e, struct mds_dev *dev,
+                               const struct mds_groups *g, struct mds_dry_step *out)
 {
     struct mds_comm_stats before[MDS_GROUPS_MOST];
     struct mds_step_result result;
@@ -53,8 +53,8 @@ static enum mds_rc step(struct mds_engine *e, struct mds_dev *dev,
     return rc;
 }
 
-static enum mds_rc run(const struct mds_config *c, const struct mds_groups *g,
-                       struct mds_rehearsal *out)
+static enum mds_rc run_step(const struct mds_config *c, const struct mds_groups *g,
+                            struct mds_dry_step *out)
 {
     const struct mds_dev_spec dry = {.name = "dry"};
     struct mds_dev *dev = NULL, *host = NULL;
@@ -67,7 +67,7 @@ static enum mds_rc run(const struct mds_config *c, const struct mds_groups *g,
     if (!rc)
         rc = mds_engine_create_dry(c, dev, host, g, &e);
     if (!rc)
-        rc = step(e, dev, g, out);
+        rc = engine_step(e, dev, g, out);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
@@ -83,15 +83,15 @@ static enum mds_rc run(const struct mds_config *c, const struct mds_groups *g,
     return rc;
 }
 
-enum mds_rc mds_rehearse(const struct mds_config *c, const struct mds_rehearsal_rank *k,
-                         struct mds_rehearsal *out)
+enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
+                             struct mds_dry_step *out)
 {
     struct mds_groups groups = {0};
     enum mds_rc rc;
 
-    *out = (struct mds_rehearsal){0};
+    *out = (struct mds_dry_step){0};
     MDS_TRY(mds_groups_create(&c->parallel, k->world, k->rank, NULL, &groups));
-    rc = run(c, &groups, out);
+    rc = run_step(c, &groups, out);
     if (!rc)
         out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, k->channels);
     mds_groups_fini(&groups);
@@ -100,7 +100,7 @@ enum mds_rc mds_rehearse(const struct mds_config *c, const struct mds_rehearsal_
 
 /* ---- a straight line through two ---- */
 
-static int64_t on_line(int64_t a, int64_t b, double at)
+static int64_t extrapolate_line(int64_t a, int64_t b, double at)
 {
     return a + (int64_t)((double)(b - a) * at);
 }
@@ -112,26 +112,26 @@ static struct mds_mem_account account_on_line(const struct mds_mem_account *a,
     struct mds_mem_account out = {0};
 
     for (int t = 0; t < MDS_MEM_TAGS; t++) {
-        out.now[t] = on_line(a->now[t], b->now[t], at);
-        out.peak[t] = on_line(a->peak[t], b->peak[t], at);
-        out.at_total_peak[t] = on_line(a->at_total_peak[t], b->at_total_peak[t], at);
+        out.now[t] = extrapolate_line(a->now[t], b->now[t], at);
+        out.peak[t] = extrapolate_line(a->peak[t], b->peak[t], at);
+        out.at_total_peak[t] =
+            extrapolate_line(a->at_total_peak[t], b->at_total_peak[t], at);
     }
-    out.total_now = on_line(a->total_now, b->total_now, at);
-    out.total_peak = on_line(a->total_peak, b->total_peak, at);
+    out.total_now = extrapolate_line(a->total_now, b->total_now, at);
+    out.total_peak = extrapolate_line(a->total_peak, b->total_peak, at);
     return out;
 }
 
 /* *a (at 0) becomes what lies at `at` on the line through it and b (at 1).  Spans and
  * what NCCL takes do not grow with the model. */
-static void go_on_line(struct mds_rehearsal *a, const struct mds_rehearsal *b,
-                       double at)
+static void go_on_line(struct mds_dry_step *a, const struct mds_dry_step *b, double at)
 {
     for (int i = 0; i < MDS_OPS; i++) {
         struct mdsk_cost *x = &a->ledger.op[i].cost;
         const struct mdsk_cost *y = &b->ledger.op[i].cost;
 
         a->ledger.op[i].calls =
-            on_line(a->ledger.op[i].calls, b->ledger.op[i].calls, at);
+            extrapolate_line(a->ledger.op[i].calls, b->ledger.op[i].calls, at);
         x->flops += (y->flops - x->flops) * at;
         x->bytes += (y->bytes - x->bytes) * at;
     }
@@ -142,11 +142,11 @@ static void go_on_line(struct mds_rehearsal *a, const struct mds_rehearsal *b,
             struct mds_comm_count *x = &a->traffic[i].comm.of[k];
             const struct mds_comm_count *y = &b->traffic[i].comm.of[k];
 
-            x->calls = on_line(x->calls, y->calls, at);
-            x->wire_bytes = on_line(x->wire_bytes, y->wire_bytes, at);
+            x->calls = extrapolate_line(x->calls, y->calls, at);
+            x->wire_bytes = extrapolate_line(x->wire_bytes, y->wire_bytes, at);
         }
-    a->host_bytes = on_line(a->host_bytes, b->host_bytes, at);
-    a->host_weights = on_line(a->host_weights, b->host_weights, at);
+    a->host_bytes = extrapolate_line(a->host_bytes, b->host_bytes, at);
+    a->host_weights = extrapolate_line(a->host_weights, b->host_weights, at);
     a->nccl_bytes = mds_max(a->nccl_bytes, b->nccl_bytes);
 }
 
@@ -159,7 +159,7 @@ struct cut {
 };
 
 /* Blocks of the fullest stage. */
-static int64_t most_blocks(const struct mds_config *c)
+static int64_t max_blocks(const struct mds_config *c)
 {
     return (c->model.layers + c->parallel.pipeline - 1) / c->parallel.pipeline;
 }
@@ -172,7 +172,7 @@ static struct cut cut_kept(int64_t n, int64_t all)
 
 /* After so many blocks everything is as before: those that have one kept input, and the
  * units that have the host's buffers in turn (optim/host_update.c, swap.c). */
-static int64_t period(const struct mds_config *c)
+static int64_t block_period(const struct mds_config *c)
 {
     int64_t part = mds_act_group(&c->train.act), n = part;
 
@@ -192,7 +192,7 @@ static int is_mixed(const struct mds_config *c)
  * those between. */
 static struct cut cut_blocks(const struct mds_config *c)
 {
-    int64_t n = c->model.layers / c->parallel.pipeline, more = period(c);
+    int64_t n = c->model.layers / c->parallel.pipeline, more = block_period(c);
     int64_t low = mds_max(more, 2) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
@@ -214,13 +214,13 @@ static struct cut cut_batches(const struct mds_config *c)
 
 enum { KEPT_ATTENTION, KEPT_INPUTS, BLOCKS, BATCHES, CUTS };
 
-static struct cut cut_of(const struct mds_config *c, int what)
+static struct cut shortened_of(const struct mds_config *c, int what)
 {
     switch (what) {
     case KEPT_ATTENTION:
-        return cut_kept(c->train.act.keep_attention, most_blocks(c));
+        return cut_kept(c->train.act.keep_attention, max_blocks(c));
     case KEPT_INPUTS:
-        return cut_kept(c->train.act.device_inputs, most_blocks(c));
+        return cut_kept(c->train.act.device_inputs, max_blocks(c));
     case BLOCKS:
         return cut_blocks(c);
     default:
@@ -232,11 +232,11 @@ static struct cut cut_of(const struct mds_config *c, int what)
 static void set_blocks(struct mds_config *c, int64_t n)
 {
     c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;
-    c->train.act.keep_attention = mds_min(c->train.act.keep_attention, most_blocks(c));
-    c->train.act.device_inputs = mds_min(c->train.act.device_inputs, most_blocks(c));
+    c->train.act.keep_attention = mds_min(c->train.act.keep_attention, max_blocks(c));
+    c->train.act.device_inputs = mds_min(c->train.act.device_inputs, max_blocks(c));
 }
 
-static struct mds_config with(const struct mds_config *c, int what, int64_t n)
+static struct mds_config with_counts(const struct mds_config *c, int what, int64_t n)
 {
     struct mds_config out = *c;
 
@@ -253,50 +253,51 @@ static struct mds_config with(const struct mds_config *c, int what, int64_t n)
     return out;
 }
 
-enum mds_rc mds_rehearse_part(const struct mds_config *c,
-                              const struct mds_rehearsal_rank *k,
-                              struct mds_rehearsal *out)
+enum mds_rc mds_plan_dry_run_part(const struct mds_config *c,
+                                  const struct mds_dry_rank *k,
+                                  struct mds_dry_step *out)
 {
-    struct cut blocks = cut_of(c, BLOCKS), batches = cut_of(c, BATCHES);
+    struct cut blocks = shortened_of(c, BLOCKS), batches = shortened_of(c, BATCHES);
     struct mds_config part = *c;
 
     if (blocks.high > 0 && !is_mixed(c))
-        part = with(&part, BLOCKS, 2);
+        part = with_counts(&part, BLOCKS, 2);
     if (batches.high > 0)
-        part = with(&part, BATCHES, batches.low);
-    return mds_rehearse(&part, k, out);
+        part = with_counts(&part, BATCHES, batches.low);
+    return mds_plan_dry_run(&part, k, out);
 }
 
-int mds_rehearsal_is_short(const struct mds_config *c)
+int mds_plan_is_shortened(const struct mds_config *c)
 {
     if (is_mixed(c))
         return 0;
-    return cut_of(c, BLOCKS).high > 0 || cut_of(c, BATCHES).high > 0;
+    return shortened_of(c, BLOCKS).high > 0 || shortened_of(c, BATCHES).high > 0;
 }
 
-static enum mds_rc run_cut(const struct mds_config *c,
-                           const struct mds_rehearsal_rank *k, int from,
-                           struct mds_rehearsal *out)
+static enum mds_rc run_shortened(const struct mds_config *c,
+                                 const struct mds_dry_rank *k, int from,
+                                 struct mds_dry_step *out)
 {
     struct mds_config low, high;
-    struct mds_rehearsal other;
+    struct mds_dry_step other;
     struct cut cut = {0};
 
-    while (from < CUTS && (cut = cut_of(c, from)).high == 0)
+    while (from < CUTS && (cut = shortened_of(c, from)).high == 0)
         from++;
     if (from == CUTS)
-        return mds_rehearse(c, k, out);
-    low = with(c, from, cut.low);
-    high = with(c, from, cut.high);
-    MDS_TRY(run_cut(&low, k, from + 1, out));
-    MDS_TRY(run_cut(&high, k, from + 1, &other));
+        return mds_plan_dry_run(c, k, out);
+    low = with_counts(c, from, cut.low);
+    high = with_counts(c, from, cut.high);
+    MDS_TRY(run_shortened(&low, k, from + 1, out));
+    MDS_TRY(run_shortened(&high, k, from + 1, &other));
     go_on_line(out, &other, (double)(cut.is - cut.low) / (double)(cut.high - cut.low));
     return MDS_OK;
 }
 
-enum mds_rc mds_rehearse_short(const struct mds_config *c,
-                               const struct mds_rehearsal_rank *k,
-                               struct mds_rehearsal *out)
+enum mds_rc mds_plan_dry_run_short(const struct mds_config *c,
+                                   const struct mds_dry_rank *k,
+                                   struct mds_dry_step *out)
 {
-    return mds_rehearsal_is_short(c) ? run_cut(c, k, 0, out) : mds_rehearse(c, k, out);
+    return mds_plan_is_shortened(c) ? run_shortened(c, k, 0, out)
+                                    : mds_plan_dry_run(c, k, out);
 }
