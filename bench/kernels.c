@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int usage(void)
+static int print_usage(void)
 {
     fprintf(stderr,
             "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
@@ -43,7 +43,7 @@ static int read_dtype(const char *name, enum mdsk_dtype *dtype)
     return 0;
 }
 
-static int do_work(const struct bench *b, const char *word)
+static int run_work(const struct bench *b, const char *word)
 {
     long long n[4];
 
@@ -68,7 +68,7 @@ static int do_work(const struct bench *b, const char *word)
     return 1;
 }
 
-static const struct bench_device *device(const char *name, int threads)
+static const struct bench_device *find_device(const char *name, int threads)
 {
     if (strcmp(name, "cuda") == 0)
         return bench_cuda();
@@ -87,9 +87,9 @@ int main(int argc, char **argv)
         else if (c == 't' && atoi(optarg) > 0)
             threads = atoi(optarg);
         else if (c != 'p' || !read_dtype(optarg, &b.dtype))
-            return usage();
+            return print_usage();
     }
-    b.dev = device(name, threads);
+    b.dev = find_device(name, threads);
     if (!b.dev) {
         fprintf(stderr, "bench/kernels: no device %s in this build\n", name);
         return 1;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
         bench_operations(&b);
     }
     for (int i = optind; i < argc; i++)
-        if (!do_work(&b, argv[i]))
-            return usage();
+        if (!run_work(&b, argv[i]))
+            return print_usage();
     return 0;
 }

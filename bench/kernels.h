@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the benchmark of kernels shares: a device to time on, and sizes to time. */
+/* The kernel benchmark: a device to time on, and the sizes of operations. */
 #ifndef MDS_BENCH_KERNELS_H
 #define MDS_BENCH_KERNELS_H
 
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Laps of one operation: begin with zeros, repeat it while lap() says so; then s is the
- * seconds of one. */
+/* Timing of one operation: zero-initialise, repeat the operation while lap() returns 1;
+ * then s is the seconds of one repetition. */
 struct laps {
     int runs;
     double begin_s, lap_s;
@@ -31,29 +31,29 @@ struct bench_sizes {
         float dropout;
     } attention[4];
     int64_t head_rows, parameters;
-    int64_t square; /* rows and columns of the product that gives the floor's rate */
+    int64_t square; /* rows and columns of the GEMM whose rate is the floor's */
 };
 
-/* A device; its functions end the program where something fails. */
+/* A device.  Its functions exit on failure. */
 struct bench_device {
     const struct mdsk_table *(*kernels)(void);
     struct bench_sizes sizes;
-    /* Says what it is. */
+    /* Print its name. */
     void (*describe)(void);
-    void *(*take)(int64_t bytes);
+    void *(*alloc)(int64_t bytes);
     void (*put)(void *there, const void *here, int64_t bytes);
-    /* All that was taken. */
-    void (*give_back)(void);
+    /* Free everything that was allocated. */
+    void (*free_all)(void);
     int (*lap)(struct laps *l);
-    /* Ends the program, with the device's words, unless rc is 0. */
-    void (*must)(int rc, const char *what);
+    /* Exit with the device's error text unless rc is 0. */
+    void (*check_rc)(int rc, const char *what);
     /* Seconds to copy so that `bytes` are read and written. */
     double (*copy_s)(double bytes);
-    /* Flops a second of products that the kernels might have used; NULL: none. */
+    /* FLOP/s of GEMMs that the kernels could have used instead; NULL: none. */
     double (*other_product_flops)(void);
 };
 
-/* For devices that time laps by it. */
+/* The clock of devices that have none of their own. */
 static inline double bench_now_s(void)
 {
     struct timespec t;
@@ -64,7 +64,7 @@ static inline double bench_now_s(void)
 
 const struct bench_device *bench_cpu(int threads);
 
-/* NULL in a build without it. */
+/* NULL in a build without CUDA. */
 const struct bench_device *bench_cuda(void);
 
 /* What is being timed. */
@@ -74,7 +74,7 @@ struct bench {
     enum mdsk_dtype dtype;
 };
 
-/* Every operation at the device's sizes, a line each. */
+/* Time every operation at the device's sizes, and print a line for each. */
 void bench_operations(const struct bench *b);
 
 /* An operation at other sizes, a line for each of its directions: rows of norms; tokens

@@ -15,7 +15,7 @@ enum { MOST = 64 }; /* blocks taken at a time */
 static void *taken[MOST];
 static int n_taken;
 
-static void *take(int64_t bytes)
+static void *bench_alloc(int64_t bytes)
 {
     void *p = n_taken < MOST ? malloc((size_t)bytes) : NULL;
 
@@ -26,18 +26,18 @@ static void *take(int64_t bytes)
     return taken[n_taken++] = p;
 }
 
-static void give_back(void)
+static void free_all(void)
 {
     while (n_taken > 0)
         free(taken[--n_taken]);
 }
 
-static void put(void *there, const void *here, int64_t bytes)
+static void copy_to_device(void *there, const void *here, int64_t bytes)
 {
     memcpy(there, here, (size_t)bytes);
 }
 
-static int lap(struct laps *l)
+static int next_lap(struct laps *l)
 {
     double now = bench_now_s();
 
@@ -52,7 +52,7 @@ static int lap(struct laps *l)
     return l->runs < 5 || now - l->begin_s < 0.3;
 }
 
-static void must(int rc, const char *what)
+static void check_rc(int rc, const char *what)
 {
     if (rc == 0)
         return;
@@ -61,16 +61,16 @@ static void must(int rc, const char *what)
 }
 
 /* memcpy of that many bytes by the same threads. */
-static double copy_s(double bytes)
+static double time_copy(double bytes)
 {
     int threads = mdsk_threads();
     size_t part = (size_t)(bytes / 2 / threads) + 1;
     char *from = malloc(part * (size_t)threads), *to = malloc(part * (size_t)threads);
     struct laps l = {0};
 
-    must(from && to ? 0 : -12, "copy");
+    check_rc(from && to ? 0 : -12, "copy");
     memset(from, 1, part * (size_t)threads);
-    while (lap(&l)) {
+    while (next_lap(&l)) {
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static)
 #endif
@@ -86,19 +86,19 @@ static double copy_s(double bytes)
 static double other_product_flops(void)
 {
     enum { N = 1536 };
-    float *x = take((int64_t)sizeof *x * 3 * N * N);
+    float *x = bench_alloc((int64_t)sizeof *x * 3 * N * N);
     struct mdsk_operand a = {x, N, 0}, b = {x + N * N, N, 0};
     struct laps l = {0};
 
     for (int64_t i = 0; i < 2 * N * N; i++)
         x[i] = (float)(i * 7919 % 2001 - 1000) * 1e-3f;
-    while (lap(&l))
-        must(mdsk_gemm_builtin(N, N, N, &a, &b, x + 2 * N * N, N, 0), "product");
-    give_back();
+    while (next_lap(&l))
+        check_rc(mdsk_gemm_builtin(N, N, N, &a, &b, x + 2 * N * N, N, 0), "product");
+    free_all();
     return 2.0 * N * N * N / l.s;
 }
 
-static void describe(void)
+static void print_device(void)
 {
     printf("%s\n", mdsk_cpu_describe());
 }
@@ -117,13 +117,13 @@ static const struct bench_device cpu = {
               .head_rows = 2048,
               .parameters = 10000000,
               .square = 1536},
-    .describe = describe,
-    .take = take,
-    .put = put,
-    .give_back = give_back,
-    .lap = lap,
-    .must = must,
-    .copy_s = copy_s,
+    .describe = print_device,
+    .alloc = bench_alloc,
+    .put = copy_to_device,
+    .free_all = free_all,
+    .lap = next_lap,
+    .check_rc = check_rc,
+    .copy_s = time_copy,
     .other_product_flops = other_product_flops,
 };
 

@@ -17,7 +17,7 @@
 enum { LAPS = 25, MOST = 64 };
 static const double warm_s = 0.2;
 
-static void must(int rc, const char *what)
+static void check_rc(int rc, const char *what)
 {
     if (rc == 0)
         return;
@@ -28,25 +28,26 @@ static void must(int rc, const char *what)
 static void *taken[MOST];
 static int n_taken;
 
-static void *take(int64_t bytes)
+static void *bench_alloc(int64_t bytes)
 {
     void *p = NULL;
 
-    must(n_taken < MOST ? 0 : mdsk_cuda_fail("take", "too many blocks"), "memory");
-    must(mdsk_cuda_rc(cudaMalloc(&p, (size_t)bytes)), "cudaMalloc");
+    check_rc(n_taken < MOST ? 0 : mdsk_cuda_fail("alloc", "too many blocks"), "memory");
+    check_rc(mdsk_cuda_rc(cudaMalloc(&p, (size_t)bytes)), "cudaMalloc");
     return taken[n_taken++] = p;
 }
 
-static void give_back(void)
+static void free_all(void)
 {
     while (n_taken > 0)
         cudaFree(taken[--n_taken]);
 }
 
-static void put(void *there, const void *here, int64_t bytes)
+static void copy_to_device(void *there, const void *here, int64_t bytes)
 {
-    must(mdsk_cuda_rc(cudaMemcpy(there, here, (size_t)bytes, cudaMemcpyHostToDevice)),
-         "cudaMemcpy");
+    check_rc(
+        mdsk_cuda_rc(cudaMemcpy(there, here, (size_t)bytes, cudaMemcpyHostToDevice)),
+        "cudaMemcpy");
 }
 
 /* Event i begins lap i. */
@@ -63,7 +64,7 @@ static double median_s(void)
 {
     float ms[LAPS];
 
-    must(mdsk_cuda_rc(cudaDeviceSynchronize()), "kernels");
+    check_rc(mdsk_cuda_rc(cudaDeviceSynchronize()), "kernels");
     for (int i = 0; i < LAPS; i++)
         cudaEventElapsedTime(&ms[i], mark[i], mark[i + 1]);
     qsort(ms, LAPS, sizeof *ms, by_size);
@@ -71,23 +72,23 @@ static double median_s(void)
 }
 
 /* Whether the GPU has been busy for long enough. */
-static int warm(struct laps *l)
+static int is_warm(struct laps *l)
 {
     if (l->begin_s == 0)
         l->begin_s = bench_now_s();
-    must(mdsk_cuda_rc(cudaDeviceSynchronize()), "kernels");
+    check_rc(mdsk_cuda_rc(cudaDeviceSynchronize()), "kernels");
     return bench_now_s() - l->begin_s > warm_s;
 }
 
-static int lap(struct laps *l)
+static int next_lap(struct laps *l)
 {
     int i = l->runs;
 
-    if (i == 0 && !warm(l))
+    if (i == 0 && !is_warm(l))
         return 1;
     l->runs++;
     if (!mark[i])
-        must(mdsk_cuda_rc(cudaEventCreate(&mark[i])), "cudaEventCreate");
+        check_rc(mdsk_cuda_rc(cudaEventCreate(&mark[i])), "cudaEventCreate");
     cudaEventRecord(mark[i], NULL);
     if (i < LAPS)
         return 1;
@@ -96,7 +97,7 @@ static int lap(struct laps *l)
 }
 
 /* At the rate of a copy of 1 GiB: kernels find their data as little in the cache. */
-static double copy_s(double bytes)
+static double time_copy(double bytes)
 {
     static double rate; /* bytes/s */
     const int64_t n = 1 << 30;
@@ -104,19 +105,19 @@ static double copy_s(double bytes)
 
     if (rate > 0)
         return bytes / rate;
-    char *x = take(2 * n);
-    while (lap(&l))
+    char *x = bench_alloc(2 * n);
+    while (next_lap(&l))
         cudaMemcpyAsync(x + n, x, (size_t)n, cudaMemcpyDeviceToDevice, NULL);
-    give_back();
+    free_all();
     rate = 2 * (double)n / l.s;
     return bytes / rate;
 }
 
-static void describe(void)
+static void print_device(void)
 {
     struct cudaDeviceProp p;
 
-    must(mdsk_cuda_rc(cudaGetDeviceProperties(&p, 0)), "cudaGetDeviceProperties");
+    check_rc(mdsk_cuda_rc(cudaGetDeviceProperties(&p, 0)), "cudaGetDeviceProperties");
     printf("%s\n", p.name);
 }
 
@@ -140,13 +141,13 @@ static const struct bench_device cuda = {
               .head_rows = 8192,
               .parameters = 200000000,
               .square = 8192},
-    .describe = describe,
-    .take = take,
-    .put = put,
-    .give_back = give_back,
-    .lap = lap,
-    .must = must,
-    .copy_s = copy_s,
+    .describe = print_device,
+    .alloc = bench_alloc,
+    .put = copy_to_device,
+    .free_all = free_all,
+    .lap = next_lap,
+    .check_rc = check_rc,
+    .copy_s = time_copy,
 };
 
 const struct bench_device *bench_cuda(void)

@@ -12,12 +12,12 @@ enum { PIECE = 1 << 20 };
 
 /* n numbers between -1 and 1 of a type, the same few million again and again: what
  * products cost depends on what they multiply. */
-static void *numbers(const struct bench *b, enum mdsk_dtype t, int64_t n)
+static void *random_values(const struct bench *b, enum mdsk_dtype t, int64_t n)
 {
     static float piece[PIECE];
     static uint16_t half[PIECE];
     int64_t size = (int64_t)mdsk_dtype_size(t);
-    char *p = b->dev->take(n * size);
+    char *p = b->dev->alloc(n * size);
     uint32_t state = 1;
 
     for (int i = 0; i < PIECE; i++) {
@@ -32,20 +32,20 @@ static void *numbers(const struct bench *b, enum mdsk_dtype t, int64_t n)
     return p;
 }
 
-static void *stored(const struct bench *b, int64_t n)
+static void *random_tensor(const struct bench *b, int64_t n)
 {
-    return numbers(b, b->dtype, n);
+    return random_values(b, b->dtype, n);
 }
 
-static float *floats(const struct bench *b, int64_t n)
+static float *random_floats(const struct bench *b, int64_t n)
 {
-    return numbers(b, MDSK_F32, n);
+    return random_values(b, MDSK_F32, n);
 }
 
-static float *zeros(const struct bench *b, int64_t n)
+static float *zero_floats(const struct bench *b, int64_t n)
 {
     static float piece[PIECE];
-    float *p = b->dev->take(n * (int64_t)sizeof *p);
+    float *p = b->dev->alloc(n * (int64_t)sizeof *p);
 
     for (int64_t i = 0; i < n; i += PIECE)
         b->dev->put(p + i, piece, (n - i < PIECE ? n - i : PIECE) * (int64_t)sizeof *p);
@@ -53,12 +53,12 @@ static float *zeros(const struct bench *b, int64_t n)
 }
 
 /* n tokens of a vocabulary. */
-static int32_t *tokens(const struct bench *b, int64_t n, int32_t words)
+static int32_t *random_tokens(const struct bench *b, int64_t n, int32_t words)
 {
-    int32_t *there = b->dev->take(n * (int64_t)sizeof *there);
+    int32_t *there = b->dev->alloc(n * (int64_t)sizeof *there);
     int32_t *here = malloc((size_t)n * sizeof *here);
 
-    b->dev->must(here ? 0 : -12, "tokens");
+    b->dev->check_rc(here ? 0 : -12, "tokens");
     for (int64_t i = 0; i < n; i++)
         here[i] = (int32_t)(i * 7919 % words);
     b->dev->put(there, here, n * (int64_t)sizeof *here);
@@ -71,12 +71,12 @@ static int32_t *tokens(const struct bench *b, int64_t n, int32_t words)
 /* Seconds of an operation of the table, over and over. */
 #define TIME(b, l, op, args)                                                           \
     while ((b)->dev->lap(l))                                                           \
-    (b)->dev->must((b)->kern->op(NULL, args), #op)
+    (b)->dev->check_rc((b)->kern->op(NULL, args), #op)
 
 static double product_flops;
 
-static void report(const struct bench *b, const char *name, const struct laps *l,
-                   struct mdsk_cost c)
+static void print_line(const struct bench *b, const char *name, const struct laps *l,
+                       struct mdsk_cost c)
 {
     double amount = c.flops > 0 ? c.flops : c.bytes;
     double floor_s = c.flops > 0 ? c.flops / product_flops : b->dev->copy_s(c.bytes);
@@ -95,11 +95,11 @@ static void measure_product(const struct bench *b)
     struct laps l = {0};
     double other = b->dev->other_product_flops ? b->dev->other_product_flops() : 0;
 
-    a.x = stored(b, n * n);
-    a.w = stored(b, n * n);
-    a.y = stored(b, n * n);
+    a.x = random_tensor(b, n * n);
+    a.w = random_tensor(b, n * n);
+    a.y = random_tensor(b, n * n);
     TIME(b, &l, linear_fwd, &a);
-    b->dev->give_back();
+    b->dev->free_all();
     product_flops = mdsk_linear_fwd_cost(&a).flops / l.s;
     printf("copy %.1f GB/s, product %.1f GFLOP/s", 1 / b->dev->copy_s(1e9),
            product_flops * 1e-9);
@@ -120,8 +120,8 @@ struct linear {
 static void time_products(const struct bench *b, int64_t rows, int64_t in, int64_t out,
                           int bias, struct linear *p)
 {
-    void *x = stored(b, rows * in), *w = stored(b, in * out),
-         *y = stored(b, rows * out);
+    void *x = random_tensor(b, rows * in), *w = random_tensor(b, in * out),
+         *y = random_tensor(b, rows * out);
 
     *p = (struct linear){.fwd = {.R = rows,
                                  .in = in,
@@ -129,7 +129,7 @@ static void time_products(const struct bench *b, int64_t rows, int64_t in, int64
                                  .dtype = b->dtype,
                                  .x = x,
                                  .w = w,
-                                 .b = bias ? stored(b, out) : NULL,
+                                 .b = bias ? random_tensor(b, out) : NULL,
                                  .y = y},
                          .input = {.R = rows,
                                    .in = in,
@@ -144,12 +144,12 @@ static void time_products(const struct bench *b, int64_t rows, int64_t in, int64
                                     .dtype = b->dtype,
                                     .x = x,
                                     .dy = y,
-                                    .dw = zeros(b, in * out),
-                                    .db = bias ? zeros(b, out) : NULL}};
+                                    .dw = zero_floats(b, in * out),
+                                    .db = bias ? zero_floats(b, out) : NULL}};
     TIME(b, &p->l[0], linear_fwd, &p->fwd);
     TIME(b, &p->l[1], linear_bwd_input, &p->input);
     TIME(b, &p->l[2], linear_bwd_weight, &p->weight);
-    b->dev->give_back();
+    b->dev->free_all();
 }
 
 static void report_linear(const struct bench *b, const char *name, int64_t rows,
@@ -160,11 +160,11 @@ static void report_linear(const struct bench *b, const char *name, int64_t rows,
 
     time_products(b, rows, in, out, 1, &p);
     snprintf(text, sizeof text, "linear %s fwd", name);
-    report(b, text, &p.l[0], mdsk_linear_fwd_cost(&p.fwd));
+    print_line(b, text, &p.l[0], mdsk_linear_fwd_cost(&p.fwd));
     snprintf(text, sizeof text, "linear %s bwd input", name);
-    report(b, text, &p.l[1], mdsk_linear_bwd_input_cost(&p.input));
+    print_line(b, text, &p.l[1], mdsk_linear_bwd_input_cost(&p.input));
     snprintf(text, sizeof text, "linear %s bwd weight", name);
-    report(b, text, &p.l[2], mdsk_linear_bwd_weight_cost(&p.weight));
+    print_line(b, text, &p.l[2], mdsk_linear_bwd_weight_cost(&p.weight));
 }
 
 void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out)
@@ -182,10 +182,10 @@ struct attention {
     struct laps l[2];
 };
 
-static struct mdsk_heads heads(const struct bench *b, int64_t B, int64_t S, int64_t A,
-                               int64_t D)
+static struct mdsk_heads random_heads(const struct bench *b, int64_t B, int64_t S,
+                                      int64_t A, int64_t D)
 {
-    return (struct mdsk_heads){stored(b, B * S * A * D), S * A * D, A * D, D};
+    return (struct mdsk_heads){random_tensor(b, B * S * A * D), S * A * D, A * D, D};
 }
 
 static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t A,
@@ -203,13 +203,13 @@ static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t 
 
     s.dropout.p = dropout;
     for (int i = 0; i < 8; i++)
-        at[i] = heads(b, B, S, A, D);
+        at[i] = random_heads(b, B, S, A, D);
     *p = (struct attention){.fwd = {.shape = s,
                                     .q = at[0],
                                     .k = at[1],
                                     .v = at[2],
                                     .o = at[3],
-                                    .lse = floats(b, B * A * S)},
+                                    .lse = random_floats(b, B * A * S)},
                             .bwd = {.shape = s,
                                     .q = at[0],
                                     .k = at[1],
@@ -219,11 +219,11 @@ static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t 
                                     .dq = at[5],
                                     .dk = at[6],
                                     .dv = at[7],
-                                    .delta = floats(b, B * A * S)}};
+                                    .delta = random_floats(b, B * A * S)}};
     p->bwd.lse = p->fwd.lse;
     TIME(b, &p->l[0], attention_fwd, &p->fwd);
     TIME(b, &p->l[1], attention_bwd, &p->bwd);
-    b->dev->give_back();
+    b->dev->free_all();
 }
 
 static void report_attention(const struct bench *b, int64_t B, int64_t S, float dropout)
@@ -235,10 +235,10 @@ static void report_attention(const struct bench *b, int64_t B, int64_t S, float 
     time_attention(b, B, S, z->heads, z->head_dim, dropout, &p);
     snprintf(text, sizeof text, "attention %lld%s fwd", (long long)S,
              dropout > 0 ? " dropout" : "");
-    report(b, text, &p.l[0], mdsk_attention_fwd_cost(&p.fwd));
+    print_line(b, text, &p.l[0], mdsk_attention_fwd_cost(&p.fwd));
     snprintf(text, sizeof text, "attention %lld%s bwd", (long long)S,
              dropout > 0 ? " dropout" : "");
-    report(b, text, &p.l[1], mdsk_attention_bwd_cost(&p.bwd));
+    print_line(b, text, &p.l[1], mdsk_attention_bwd_cost(&p.bwd));
 }
 
 void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
@@ -262,45 +262,46 @@ void bench_norm(const struct bench *b, int64_t rows, int64_t cols)
     struct laps l[2] = {0};
     char text[40];
 
-    f.x = stored(b, n);
-    f.r = stored(b, n);
-    g.x = f.sum = stored(b, n);
-    g.dy = f.y = stored(b, n);
-    g.dx = stored(b, n);
-    g.gamma = f.gamma = stored(b, cols);
-    f.beta = stored(b, cols);
-    g.mean = f.mean = floats(b, rows);
-    g.rstd = f.rstd = floats(b, rows);
-    g.dgamma = floats(b, cols);
-    g.dbeta = floats(b, cols);
+    f.x = random_tensor(b, n);
+    f.r = random_tensor(b, n);
+    g.x = f.sum = random_tensor(b, n);
+    g.dy = f.y = random_tensor(b, n);
+    g.dx = random_tensor(b, n);
+    g.gamma = f.gamma = random_tensor(b, cols);
+    f.beta = random_tensor(b, cols);
+    g.mean = f.mean = random_floats(b, rows);
+    g.rstd = f.rstd = random_floats(b, rows);
+    g.dgamma = random_floats(b, cols);
+    g.dbeta = random_floats(b, cols);
     TIME(b, &l[0], norm_fwd, &f);
     TIME(b, &l[1], norm_bwd, &g);
     snprintf(text, sizeof text, "norm %lld x %lld fwd", (long long)rows,
              (long long)cols);
-    report(b, text, &l[0], mdsk_norm_fwd_cost(&f));
+    print_line(b, text, &l[0], mdsk_norm_fwd_cost(&f));
     snprintf(text, sizeof text, "norm %lld x %lld bwd", (long long)rows,
              (long long)cols);
-    report(b, text, &l[1], mdsk_norm_bwd_cost(&g));
-    b->dev->give_back();
+    print_line(b, text, &l[1], mdsk_norm_bwd_cost(&g));
+    b->dev->free_all();
 }
 
 static void report_activation(const struct bench *b, enum mdsk_activation_kind kind)
 {
     const char *name = mdsk_activation_of(kind)->name;
     int64_t R = b->dev->sizes.rows, F = b->dev->sizes.ffn, n = R * F;
-    struct mdsk_activation_fwd f = {kind,        R, F, b->dtype, stored(b, 2 * n),
-                                    stored(b, n)};
-    struct mdsk_activation_bwd g = {kind, R, F, b->dtype, f.x, f.y, stored(b, 2 * n)};
+    struct mdsk_activation_fwd f = {
+        kind, R, F, b->dtype, random_tensor(b, 2 * n), random_tensor(b, n)};
+    struct mdsk_activation_bwd g = {
+        kind, R, F, b->dtype, f.x, f.y, random_tensor(b, 2 * n)};
     struct laps l[2] = {0};
     char text[40];
 
     TIME(b, &l[0], activation_fwd, &f);
     TIME(b, &l[1], activation_bwd, &g);
     snprintf(text, sizeof text, "%s fwd", name);
-    report(b, text, &l[0], mdsk_activation_fwd_cost(&f));
+    print_line(b, text, &l[0], mdsk_activation_fwd_cost(&f));
     snprintf(text, sizeof text, "%s bwd", name);
-    report(b, text, &l[1], mdsk_activation_bwd_cost(&g));
-    b->dev->give_back();
+    print_line(b, text, &l[1], mdsk_activation_bwd_cost(&g));
+    b->dev->free_all();
 }
 
 void bench_embedding(const struct bench *b, int64_t S, int64_t H, int32_t words)
@@ -310,9 +311,9 @@ void bench_embedding(const struct bench *b, int64_t S, int64_t H, int32_t words)
                                    .H = H,
                                    .words = words,
                                    .dtype = b->dtype,
-                                   .token = tokens(b, S, words),
-                                   .word = stored(b, words * H),
-                                   .y = stored(b, S * H)};
+                                   .token = random_tokens(b, S, words),
+                                   .word = random_tensor(b, words * H),
+                                   .y = random_tensor(b, S * H)};
     struct mdsk_embedding_bwd g = {.B = 1,
                                    .S = S,
                                    .H = H,
@@ -320,32 +321,32 @@ void bench_embedding(const struct bench *b, int64_t S, int64_t H, int32_t words)
                                    .dtype = b->dtype,
                                    .token = f.token,
                                    .dy = f.y,
-                                   .dword = floats(b, words * H)};
+                                   .dword = random_floats(b, words * H)};
     struct laps l[2] = {0};
     char text[40];
 
     TIME(b, &l[0], embedding_fwd, &f);
     TIME(b, &l[1], embedding_bwd, &g);
     snprintf(text, sizeof text, "embedding %lld of %d fwd", (long long)S, words);
-    report(b, text, &l[0], mdsk_embedding_fwd_cost(&f));
+    print_line(b, text, &l[0], mdsk_embedding_fwd_cost(&f));
     snprintf(text, sizeof text, "embedding %lld of %d bwd", (long long)S, words);
-    report(b, text, &l[1], mdsk_embedding_bwd_cost(&g));
-    b->dev->give_back();
+    print_line(b, text, &l[1], mdsk_embedding_bwd_cost(&g));
+    b->dev->free_all();
 }
 
 void bench_loss(const struct bench *b, int64_t rows, int32_t words)
 {
-    void *logits = stored(b, rows * words);
+    void *logits = random_tensor(b, rows * words);
     struct mdsk_xent_stats s = {.R = rows,
                                 .words = words,
                                 .valid = words,
                                 .ld = words,
                                 .dtype = b->dtype,
                                 .logits = logits,
-                                .target = tokens(b, rows, words),
-                                .max = floats(b, rows),
-                                .sum = floats(b, rows),
-                                .target_logit = floats(b, rows)};
+                                .target = random_tokens(b, rows, words),
+                                .max = random_floats(b, rows),
+                                .sum = random_floats(b, rows),
+                                .target_logit = random_floats(b, rows)};
     struct mdsk_xent_bwd g = {.R = rows,
                               .words = words,
                               .valid = words,
@@ -365,19 +366,19 @@ void bench_loss(const struct bench *b, int64_t rows, int32_t words)
     TIME(b, &l[1], xent_bwd, &g);
     TIME(b, &l[2], xent_stats, &both);
     snprintf(text, sizeof text, "loss %lld x %d stats", (long long)rows, words);
-    report(b, text, &l[0], mdsk_xent_stats_cost(&s));
+    print_line(b, text, &l[0], mdsk_xent_stats_cost(&s));
     snprintf(text, sizeof text, "loss %lld x %d bwd", (long long)rows, words);
-    report(b, text, &l[1], mdsk_xent_bwd_cost(&g));
+    print_line(b, text, &l[1], mdsk_xent_bwd_cost(&g));
     snprintf(text, sizeof text, "loss %lld x %d at once", (long long)rows, words);
-    report(b, text, &l[2], mdsk_xent_stats_cost(&both));
-    b->dev->give_back();
+    print_line(b, text, &l[2], mdsk_xent_stats_cost(&both));
+    b->dev->free_all();
 }
 
 static void report_elements(const struct bench *b)
 {
     const struct bench_sizes *z = &b->dev->sizes;
     int64_t R = z->rows, F = z->ffn, H = z->hidden, n = R * F;
-    void *x = stored(b, n), *y = stored(b, n);
+    void *x = random_tensor(b, n), *y = random_tensor(b, n);
     struct mdsk_dropout drop = {.rows = {1, R, 0, 0},
                                 .H = F,
                                 .dtype = b->dtype,
@@ -400,11 +401,11 @@ static void report_elements(const struct bench *b)
     TIME(b, &l[1], add, &add);
     TIME(b, &l[2], copy_rows, &copy);
     TIME(b, &l[3], rope, &rope);
-    report(b, "dropout", &l[0], mdsk_dropout_cost(&drop));
-    report(b, "add", &l[1], mdsk_add_cost(&add));
-    report(b, "copy rows", &l[2], mdsk_copy_rows_cost(&copy));
-    report(b, "rope", &l[3], mdsk_rope_cost(&rope));
-    b->dev->give_back();
+    print_line(b, "dropout", &l[0], mdsk_dropout_cost(&drop));
+    print_line(b, "add", &l[1], mdsk_add_cost(&add));
+    print_line(b, "copy rows", &l[2], mdsk_copy_rows_cost(&copy));
+    print_line(b, "rope", &l[3], mdsk_rope_cost(&rope));
+    b->dev->free_all();
 }
 
 static void report_merge(const struct bench *b)
@@ -416,22 +417,22 @@ static void report_merge(const struct bench *b)
                                      .Sq = R,
                                      .D = D,
                                      .dtype = b->dtype,
-                                     .acc = {floats(b, n), n, A * D, D},
-                                     .o2 = {stored(b, n), n, A * D, D},
-                                     .lse = floats(b, A * R),
-                                     .lse2 = floats(b, A * R)};
+                                     .acc = {random_floats(b, n), n, A * D, D},
+                                     .o2 = {random_tensor(b, n), n, A * D, D},
+                                     .lse = random_floats(b, A * R),
+                                     .lse2 = random_floats(b, A * R)};
     struct laps l = {0};
 
     TIME(b, &l, attention_merge, &a);
-    report(b, "attention merge", &l, mdsk_attention_merge_cost(&a));
-    b->dev->give_back();
+    print_line(b, "attention merge", &l, mdsk_attention_merge_cost(&a));
+    b->dev->free_all();
 }
 
 void bench_step(const struct bench *b, int64_t n)
 {
-    float *master = floats(b, n), *grad = floats(b, n);
-    void *weight = b->dtype == MDSK_F32 ? NULL : stored(b, n);
-    struct mdsk_sum_squares squares = {n, grad, b->dev->take(sizeof(double))};
+    float *master = random_floats(b, n), *grad = random_floats(b, n);
+    void *weight = b->dtype == MDSK_F32 ? NULL : random_tensor(b, n);
+    struct mdsk_sum_squares squares = {n, grad, b->dev->alloc(sizeof(double))};
     struct mdsk_cast cast = {n, MDSK_F32, b->dtype, master, weight ? weight : grad};
     struct mdsk_adamw adamw = {.n = n,
                                .spans = 1,
@@ -444,8 +445,8 @@ void bench_step(const struct bench *b, int64_t n)
                                .correction2 = 1,
                                .grad_scale = 1,
                                .master = master,
-                               .m = zeros(b, n),
-                               .v = zeros(b, n),
+                               .m = zero_floats(b, n),
+                               .v = zero_floats(b, n),
                                .grad = grad,
                                .dtype = b->dtype,
                                .weight = weight};
@@ -454,10 +455,10 @@ void bench_step(const struct bench *b, int64_t n)
     TIME(b, &l[0], sum_squares, &squares);
     TIME(b, &l[1], cast, &cast);
     TIME(b, &l[2], adamw, &adamw);
-    report(b, "sum of squares", &l[0], mdsk_sum_squares_cost(&squares));
-    report(b, "cast", &l[1], mdsk_cast_cost(&cast));
-    report(b, "adamw", &l[2], mdsk_adamw_cost(&adamw));
-    b->dev->give_back();
+    print_line(b, "sum of squares", &l[0], mdsk_sum_squares_cost(&squares));
+    print_line(b, "cast", &l[1], mdsk_cast_cost(&cast));
+    print_line(b, "adamw", &l[2], mdsk_adamw_cost(&adamw));
+    b->dev->free_all();
 }
 
 void bench_operations(const struct bench *b)
