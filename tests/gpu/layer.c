@@ -122,7 +122,7 @@ static void open_engine(struct layer *l, const char *device)
     engine.host = l->host;
     must(mds_engine_create(&engine, &l->e), "memory");
     must(mds_zero_init_weights(mds_engine_zero(l->e), 3), "start values");
-    l->id = &l->e->gpt->piece[0].block[0];
+    l->id = &l->e->gpt->chunk[0].block[0];
 }
 
 uint16_t noise(uint64_t seed, int64_t i)
