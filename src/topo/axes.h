@@ -16,22 +16,23 @@ struct mds_axis {
 /* The rows of the program's table, mds_axes[], fastest first.  To add an axis: its bit,
  * its row, its size in struct mds_parallel_config, its option (HACKING.md). */
 enum mds_axis_bit {
-    MDS_AXIS_TENSOR = 1 << 0,   /* share every weight matrix (with sequence parallelism,
-                                   the rows between) */
-    MDS_AXIS_ULYSSES = 1 << 1,  /* share a sequence by tokens, and attention by heads */
-    MDS_AXIS_RING = 1 << 2,     /* share a sequence by tokens; keys and values travel */
-    MDS_AXIS_DATA = 1 << 3,     /* share the batch */
-    MDS_AXIS_PIPELINE = 1 << 4, /* hold the stages of the model, in order */
+    MDS_AXIS_TENSOR = 1 << 0,   /* split every weight matrix (with sequence parallelism,
+                                   also the rows between GEMMs) */
+    MDS_AXIS_ULYSSES = 1 << 1,  /* split sequences by tokens, attention by heads */
+    MDS_AXIS_RING = 1 << 2,     /* split sequences by tokens; ring attention sends keys
+                                   and values around */
+    MDS_AXIS_DATA = 1 << 3,     /* split the batch */
+    MDS_AXIS_PIPELINE = 1 << 4, /* split the model into stages, in order */
 };
 enum { MDS_AXES = 5, MDS_AXES_MOST = 8 /* of any table */ };
 
-/* Sets of axes: along which ranks see different tokens; within one pipeline stage; all.
- */
+/* Sets of axes: those along which ranks have different tokens; those within a pipeline
+ * stage; all. */
 #define MDS_AXES_TOKENS (MDS_AXIS_ULYSSES | MDS_AXIS_RING | MDS_AXIS_DATA)
 #define MDS_AXES_STAGE (MDS_AXES_ALL & ~(unsigned)MDS_AXIS_PIPELINE)
 #define MDS_AXES_ALL ((1u << MDS_AXES_MOST) - 1)
 
-extern const struct mds_axis mds_axes[]; /* ends with a row without a name */
+extern const struct mds_axis mds_axes[]; /* ends with a row whose name is NULL */
 
 /* Append "pipeline 2 x data 4 x ring 1 x Ulysses 2 x tensor 8" to out, leaving out rows
  * of size 0. */

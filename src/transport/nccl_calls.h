@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this room calls of NCCL, which is opened at need: kernels/library.h. */
+/* The NCCL functions that transport/ calls.  The library is opened when it is first
+ * needed: kernels/library.h. */
 #ifndef MDS_TRANSPORT_NCCL_CALLS_H
 #define MDS_TRANSPORT_NCCL_CALLS_H
 
@@ -32,7 +33,7 @@ struct mds_nccl {
 
 extern struct mds_nccl mds_nccl;
 
-/* Fills it: before the first group that talks by NCCL. */
+/* Open NCCL and fill mds_nccl.  Call it before the first group that uses NCCL. */
 enum mds_rc mds_nccl_open(void);
 
 #endif

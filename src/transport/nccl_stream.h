@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What nccl.c is made of: a communicator with a stream of its own, and events that tell
- * how far the calls queued there are.  Only where there is NCCL. */
+/* An NCCL communicator with its own stream, and events that mark when each call queued
+ * there completes.  For nccl.c; only in builds with NCCL. */
 #ifndef MDS_TRANSPORT_NCCL_STREAM_H
 #define MDS_TRANSPORT_NCCL_STREAM_H
 
@@ -11,32 +11,32 @@
 
 enum {
     MDS_NCCL_EVENTS = 64,
-    MDS_NCCL_LANE_CTAS = 8, /* of a lane: leaves the GPU to what computes meanwhile */
+    MDS_NCCL_LANE_CTAS = 8, /* of a lane: leaves the rest of the GPU to compute */
 };
 
 struct mds_nccl_stream {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t ready;                 /* on the device's stream, of the newest call */
-    cudaEvent_t over[MDS_NCCL_EVENTS]; /* of call t at t % MDS_NCCL_EVENTS */
+    cudaEvent_t ready;                 /* on the device's stream, before a call */
+    cudaEvent_t over[MDS_NCCL_EVENTS]; /* end of call t at t % MDS_NCCL_EVENTS */
     struct mds_comm_call call[MDS_NCCL_EVENTS];
-    int64_t queued, completed; /* calls; known to be over */
+    int64_t queued, completed; /* number of calls; those known to be complete */
 };
 
-/* MDS_OK, or a sentence about a call of the group. */
+/* MDS_OK, or an error that names the group and the NCCL (CUDA) call that failed. */
 enum mds_rc mds_nccl_check(const struct mds_direct *d, const char *call,
                            ncclComm_t comm, ncclResult_t code);
 enum mds_rc mds_nccl_check_cuda(const struct mds_direct *d, const char *call,
                                 cudaError_t code);
 
-/* Around calls that keep the host until other ranks come, as NCCL's do wherever it
- * first connects some: the limit of time that they lack (monitor/watchdog.c).  `call`
- * says what this rank is doing meanwhile. */
+/* Start and stop a watchdog (monitor/watchdog.c) around NCCL calls: they have no
+ * timeout of their own, and block the host when they first connect to other ranks.
+ * `call` says what this rank is doing meanwhile. */
 void mds_nccl_limit_start(const struct mds_direct *d, const struct mds_comm_call *call);
 void mds_nccl_limit_stop(void);
 
-/* Collective over the `size` ranks that know id.  ctas: at most so many blocks of the
- * GPU; 0: as NCCL likes.  After a failure the line is to be closed, too. */
+/* Collective over the `size` ranks that hold id.  ctas: the most thread blocks (CTAs)
+ * that NCCL may use; 0: NCCL's default.  Close the stream also after a failure. */
 enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *l,
                                  const ncclUniqueId *id, int size, int rank, int ctas);
 
@@ -44,26 +44,28 @@ enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_str
  * for peers that are gone. */
 void mds_nccl_stream_close(struct mds_nccl_stream *l, int broken);
 
-/* The call, which is queued on the line next, comes after all that is on the device's
- * stream, and has a limit of time: mark follows. */
+/* Before queueing an NCCL call: make it wait for everything on the device's stream, and
+ * start the watchdog.  end_call must follow. */
 enum mds_rc mds_nccl_stream_begin_call(const struct mds_direct *d,
                                        struct mds_nccl_stream *l,
                                        const struct mds_comm_call *call);
 
-/* A call was queued, the line's `queued`-th, or NCCL refused it (code). */
+/* After queueing the call: stop the watchdog, and record an event for it as call
+ * number `queued`.  Fails if code says that NCCL refused the call. */
 enum mds_rc mds_nccl_stream_end_call(const struct mds_direct *d,
                                      struct mds_nccl_stream *l,
                                      const struct mds_comm_call *call,
                                      ncclResult_t code);
 
-/* What is queued on the device next comes after the call. */
+/* Make whatever is queued on the device next wait for the call with number `ticket`. */
 enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
                                       const struct mds_nccl_stream *l, int64_t ticket);
 
-/* Bring over_up_to up to date. */
+/* Update `completed` from the events. */
 void mds_nccl_stream_update(struct mds_nccl_stream *l);
 
-/* Whether the call is over; of one whose event a later call has, whether that is. */
+/* Whether the call is complete.  If a later call has reused its event, whether that one
+ * is. */
 int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket);
 
 #endif

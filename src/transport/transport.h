@@ -15,25 +15,25 @@ struct mds_dev;
 /* The members of a group.  Transports borrow it; it must outlive them. */
 struct mds_peers {
     int rank, size;
-    int *world; /* [size] ranks of MPI's world; NULL where nothing moves */
+    int *world; /* [size] ranks in MPI_COMM_WORLD; NULL if there is no transport */
     char tag[MDS_WATCH_GROUP];
-    enum mds_rc broken; /* the failure after which the members no longer agree */
+    enum mds_rc broken; /* the first failure of the group; MDS_OK: none */
 };
 
 /* ---- messages (mpi.c) ----
  *
- * A slot holds up to 2 (size - 1) messages.  Messages between two ranks under one tag
- * arrive in the order of these calls.  Buffers stay the caller's and are in use until
- * test says that nothing is left.  A message has less than 2 GiB. */
-enum { MDS_MPI_SLOTS = 9 }; /* 0 and up */
+ * A slot holds up to 2 (size - 1) messages.  Messages between two ranks with the same
+ * tag arrive in the order of these calls.  Buffers are borrowed until mds_mpi_test
+ * reports that no message of the slot is left.  A message is shorter than 2 GiB. */
+enum { MDS_MPI_SLOTS = 9 }; /* slots 0 .. 8 */
 
 struct mds_mpi;
 
-/* Collective over the members; more than one. */
+/* Collective over the members, of which there are at least two. */
 enum mds_rc mds_mpi_open(struct mds_peers *peers, struct mds_mpi **out);
 void mds_mpi_close(struct mds_mpi *m);
 
-/* This process's index in ranks[n], or -1. */
+/* The index of this process's world rank in ranks[n], or -1. */
 int mds_mpi_find_self(const int *ranks, int n);
 
 enum mds_rc mds_mpi_send(struct mds_mpi *m, int slot, int tag, int peer,
@@ -41,16 +41,17 @@ enum mds_rc mds_mpi_send(struct mds_mpi *m, int slot, int tag, int peer,
 enum mds_rc mds_mpi_recv(struct mds_mpi *m, int slot, int tag, int peer, void *buf,
                          int64_t bytes);
 
-/* Without blocking: how many of the slot's messages have finished since the last call,
- * and how many are left.  With none left the slot is free for new ones. */
+/* Test the slot's messages without blocking: how many have finished since the last
+ * call, and how many are left.  When none is left, the slot is free for new ones. */
 enum mds_rc mds_mpi_test(struct mds_mpi *m, int slot, int *finished, int *left);
 
-/* The group's rank at the other end of one of the slot's unfinished messages, one to be
- * received if there is one; -1 if there are none. */
+/* The peer (group rank) of one of the slot's unfinished messages, preferably of a
+ * receive; -1 if there are none. */
 int mds_mpi_awaited(const struct mds_mpi *m, int slot);
 
-/* A message of its own, outside of slots: call says to or from whom.  *handle is
- * MPI's until it is done. */
+/* A single message, not in a slot.  call->kind says whether to send or to receive,
+ * call->peer the other rank.  finish tests it without blocking; MDS_EBUG if the message
+ * received has another length.  *handle belongs to MPI until the message is done. */
 enum mds_rc mds_mpi_start(struct mds_mpi *m, const struct mds_comm_call *call, int tag,
                           void *buf, int64_t bytes, uint64_t *handle);
 enum mds_rc mds_mpi_finish(struct mds_mpi *m, const struct mds_comm_call *call,
@@ -60,9 +61,9 @@ enum mds_rc mds_mpi_finish(struct mds_mpi *m, const struct mds_comm_call *call,
 
 /* The stages of a collective over slices, in this order. */
 enum {
-    MDS_COMM_REDUCING = 1 << 0,   /* every rank collects its own slice, and sums */
-    MDS_COMM_GATHERING = 1 << 1,  /* every rank hands its own slice to all */
-    MDS_COMM_SCATTERING = 1 << 2, /* every rank hands everyone a slice of their own */
+    MDS_COMM_REDUCING = 1 << 0,   /* every rank receives its slice of all, and sums */
+    MDS_COMM_GATHERING = 1 << 1,  /* every rank sends its own slice to all */
+    MDS_COMM_SCATTERING = 1 << 2, /* every rank sends another slice to each rank */
 };
 
 struct mds_slices {
@@ -70,11 +71,11 @@ struct mds_slices {
     const char *in;
     char *out, *sum;
     int64_t count; /* elements of all slices together */
-    int64_t chunk; /* of one, but where count ends */
+    int64_t chunk; /* elements of one slice; the last ones are shorter or empty */
     int elem_bytes, stages;
 };
 
-/* What names a communicator to those who are to join it: NCCL's unique id. */
+/* The id that ranks need to join a communicator: NCCL's unique id. */
 struct mds_direct_id {
     char bytes[128];
 };
@@ -85,12 +86,13 @@ struct mds_direct {
     struct mds_dev *dev; /* borrowed */
 };
 
-/* All are queued; a ticket > 0 names what was.  wait makes the device wait for it, test
- * says whether it is over. */
+/* collect, broadcast and message queue a call and return its ticket, > 0.  wait makes
+ * the device wait for that call; test says whether it is complete. */
 struct mds_direct_ops {
-    /* Make a name, and join under it: all members, or two of them, for messages one way
-     * with the call's peer and tag.  Collective over those; before what needs it.  The
-     * call says what a rank that waits there is doing. */
+    /* name: create an id, on one rank.  join: all members create a communicator with
+     * it.  join_pair: two members do, for messages in one direction with the call's
+     * peer and tag.  Collective over those ranks, and needed before calls that use the
+     * communicator.  call says, for the watchdog, what a rank that waits is doing. */
     enum mds_rc (*name)(struct mds_direct *d, struct mds_direct_id *id);
     enum mds_rc (*join)(struct mds_direct *d, const struct mds_direct_id *id,
                         const struct mds_comm_call *call);
@@ -104,10 +106,11 @@ struct mds_direct_ops {
                            void *buf, int64_t *ticket);
     enum mds_rc (*wait)(struct mds_direct *d, int64_t ticket);
     int (*test)(struct mds_direct *d, int64_t ticket);
-    void (*close)(struct mds_direct *d); /* frees d; before the transport's */
+    void (*close)(struct mds_direct *d); /* frees d */
 };
 
-/* For members that each have a GPU.  MDS_ENOSUP if this build has no NCCL. */
+/* The NCCL transport, for members that each have a GPU.  MDS_ENOSUP if this build has
+ * no NCCL. */
 enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
                             struct mds_direct **out);
 

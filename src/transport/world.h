@@ -12,27 +12,27 @@ struct mds_world {
     char host[MDS_HOST_SIZE];
 };
 
-/* How many copies of this program a launcher says that it started, and which of them
- * this is: 1 and 0 if none says so.  Answers before MPI is started. */
+/* The number of ranks that the launcher started, and this one's rank, as the launcher's
+ * environment says; 1 and 0 without a launcher.  Works before MPI is started. */
 int mds_world_copies(int *rank);
 
-/* Start MPI.  Also works without a launcher: one rank.  With one this rank leaves, with
- * a line, if the others do not come up within mds_comm_set_timeout_s's limit; and so it
- * does whenever MPI or NCCL keep it longer inside of a call.
+/* Start MPI.  Without a launcher there is one rank.  With one, this rank logs a line
+ * and exits if the others do not start within the timeout (mds_comm_set_timeout_s), and
+ * likewise whenever MPI or NCCL blocks inside a call for longer than that.
  *
- * MDS_ECOMM if MPI refuses, or if a launcher started several copies of this program
- * that each find themselves alone: launcher and program are then of different MPIs,
- * and every copy would do the whole job.  w->rank is then the one that the launcher
- * meant this copy to be, so that one can speak for all.
+ * MDS_ECOMM if MPI_Init fails, or if the launcher started several ranks but MPI reports
+ * only one: launcher and program then use different MPI libraries, and every rank would
+ * do the whole job.  w->rank is then the launcher's rank, so that the caller can report
+ * the error on one rank alone.
  *
- * SIGTERM still ends this rank, but if it waits in comm/ it first writes what for.  A
- * handler of the program's own may replace that.
+ * SIGTERM still ends this rank, but if it waits in comm/ it first logs what for.  The
+ * program may install a handler of its own instead.
  *
- * With a launcher, a process of its own is left beside this one until mds_world_fini:
- * it speaks if this one is killed (comm.h).  Call this before anything is started that
- * does not survive a fork: threads, accelerators.
+ * With a launcher, this forks a monitor process, which lives until mds_world_fini and
+ * logs a line if this process is killed (comm.h).  Call this before starting anything
+ * that does not survive a fork: threads, accelerators.
  *
- * FUNNELED: everything in comm/ is called by the thread that called this. */
+ * MPI_THREAD_FUNNELED: only the thread that calls this may call comm/. */
 enum mds_rc mds_world_init(struct mds_world *w);
 
 /* End MPI.  Every rank calls it; harmless if MPI never started. */
