@@ -206,7 +206,7 @@ static int64_t place_of_big(const char *path)
     assert_int_equal(mds_h5_locate(h5, "/weight/big", MDS_H5_F32, &n, &place), MDS_OK);
     assert_int_equal(n, ROWS * COLS);
     assert_fails(mds_h5_locate(h5, "/weight/big", MDS_H5_U64, &n, &place), MDS_EUSER,
-                 "not the list");
+                 "not a list");
     assert_int_equal(mds_h5_close(h5), MDS_OK);
     return place;
 }

@@ -390,7 +390,7 @@ static void impossible_places_are_refused(void **state)
     write_file("file", "x", 1);
     spec.nvme_path = "file";
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER,
-                 "file: no file can be");
+                 "file: cannot create a file");
     assert_null(f.z);
     close_fixture(&f);
 }
