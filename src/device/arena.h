@@ -22,7 +22,7 @@ struct mds_arena_mark {
 enum mds_rc mds_arena_init(struct mds_arena *a, struct mds_dev *dev, const char *name,
                            int64_t bytes);
 
-/* Gives everything back.  A zeroed struct is fine. */
+/* Free the block.  A zeroed struct is fine. */
 void mds_arena_fini(struct mds_arena *a);
 
 /* Allocate `bytes`, rounded up to MDS_ARENA_ALIGN and charged to tag; uninitialised.
@@ -31,7 +31,7 @@ enum { MDS_ARENA_ALIGN = 256 };
 enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
                            void **out);
 
-/* Everything taken since the mark is given back by release. */
+/* release frees everything that was taken since the mark. */
 struct mds_arena_mark mds_arena_mark(const struct mds_arena *a);
 void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m);
 

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-/* A moment: an event of the device's, or the host's clock. */
+/* A time stamp: a device event, or the host's clock. */
 struct mds_timestamp {
     void *event; /* owned; made at first use */
     double host_s;
@@ -30,22 +30,23 @@ struct mds_dev_ops {
     void (*copy_in)(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
     enum mds_rc (*copy_out)(struct mds_dev *dev, void *to, const void *from,
                             int64_t bytes);
-    /* Until all that was queued is done.  NULL: nothing is ever queued. */
+    /* Wait until everything queued is done.  NULL: nothing is ever queued. */
     enum mds_rc (*wait)(struct mds_dev *dev);
-    /* An operation has been queued; may wait, so that not too many are.  NULL: nothing
-     * to do. */
+    /* Called after an operation is queued; may wait if the queue is too long.  NULL:
+     * nothing to do. */
     void (*launched)(struct mds_dev *dev);
-    /* The moment when the stream (NULL: dev's) comes to this point; seconds from a to
-     * b, once b is over.  NULL, all three: the host's clock. */
+    /* record_time: record when the stream (NULL: dev's) reaches this point.  elapsed:
+     * seconds from a to b, which must have been reached.  NULL, all three: the host's
+     * clock is used. */
     void (*record_time)(struct mds_dev *dev, struct mds_timestamp *t, void *stream);
     double (*elapsed)(struct mds_dev *dev, const struct mds_timestamp *a,
                       const struct mds_timestamp *b);
     void (*free_time)(struct mds_dev *dev, struct mds_timestamp *t);
-    /* Tell the vendor's profiler, if one is attached, to begin or to end; or NULL. */
+    /* Start or stop the vendor's profiler, if one is attached; or NULL. */
     void (*capture)(struct mds_dev *dev, int on);
-    /* Copies to and from memory of the device beside, on a queue of their own: begin
-     * copy c; make the device's queue wait for it; whether it is done.  NULL, all
-     * three:  copy_in and copy_out serve, and are done when they return. */
+    /* Asynchronous copies to and from host memory, on a stream of their own: start
+     * copy c; make the device's stream wait for it; whether it is done.  NULL, all
+     * three: copy_in and copy_out are used, and are done when they return. */
     void (*start_copy)(struct mds_dev *dev, struct mds_dev_async_copy c, void *to,
                        const void *from, int64_t bytes);
     void (*wait_copy)(struct mds_dev *dev, struct mds_dev_async_copy c);
@@ -58,7 +59,7 @@ struct mds_dev {
     void *stream;
     void *own; /* the backend's */
     mds_dev_watch *watch;
-    struct mds_recorder *recorder; /* profile.c's; NULL: nobody wants to know */
+    struct mds_recorder *recorder; /* profile.c's; NULL: no profile is being taken */
     int64_t memory_bytes, taken_bytes;
     int64_t given_bytes; /* dry's: addresses handed out so far */
     int64_t copies[2];   /* started so far, each way */
@@ -69,14 +70,14 @@ struct mds_dev {
 extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
 extern const struct mds_dev_ops mds_dev_pinned; /* cuda's, beside it */
 
-/* For the profile: the host waited that long for the device. */
+/* Add to the profile: the host waited s seconds for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);
 
-/* mds_host_memory_available, where the kernel's files stand below root: "", or what a
- * test has written. */
+/* mds_host_memory_available with the kernel's files (/proc, /sys) below `root`: "", or
+ * a test's directory. */
 int64_t mds_host_memory_below(const char *root);
 
-/* Used by arenas: the account follows what is taken from them. */
+/* For arenas: add bytes (negative: subtract) to the memory account under tag. */
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes);
 
 #endif

@@ -2,11 +2,10 @@
 /* A device: where tensors live and kernels run.
  *
  *   cpu   host memory, kernels/cpu
- *   dry   no kernels, and addresses that may be computed with but never touched: the
- *         same calls leave the same ledger, so a run of any size can be measured on a
- *         laptop
- *   cuda  memory of an NVIDIA GPU, kernels/cuda; in builds without CUDA a row that says
- *         so
+ *   dry   no kernels, and addresses that must not be dereferenced.  The same calls give
+ *         the same ledger, so a run of any size can be measured on a laptop
+ *   cuda  memory of an NVIDIA GPU, kernels/cuda; builds without CUDA report that it is
+ *         missing
  */
 #ifndef MDS_DEVICE_DEVICE_H
 #define MDS_DEVICE_DEVICE_H
@@ -19,7 +18,7 @@
 struct mdsk_table;
 struct mds_dev;
 
-/* What the ledger tells apart: operations, and what the device does itself. */
+/* The rows of the ledger: operations, and what the device does itself. */
 enum mds_op {
 #define MDS_OP(NAME, name) MDS_OP_##NAME,
     MDSK_OPERATIONS(MDS_OP)
@@ -32,16 +31,16 @@ enum mds_op {
 
 const char *mds_op_name(enum mds_op op);
 
-/* What the device was asked to do since it was created.  cpu and dry leave the same
- * ledger, bit for bit, for the same calls. */
+/* What the device was asked to do since it was created.  For the same calls, cpu and
+ * dry have bitwise the same ledger. */
 struct mds_ledger {
     struct {
         int64_t calls;
         struct mdsk_cost cost;
     } op[MDS_OPS];
     struct mds_mem_account memory;
-    /* The most that one operation's kernels take by themselves, on GPUs; no tag has it,
-     * and other devices do not take it, but for plain attention. */
+    /* The most scratch that one operation's kernels allocate themselves on a GPU.  No
+     * tag includes it.  Other devices allocate it for unfused attention only. */
     int64_t scratch_bytes;
 };
 
@@ -51,25 +50,25 @@ struct mds_dev_spec {
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
     int repeatable;       /* cuda: the same bits in every run, at some cost */
-    int host_side;        /* not the device itself, but host memory for its copies:
-                             pinned with cuda, else memory of the named device */
+    int host_side;        /* open host memory for copies to and from the device, not the
+                             device: pinned with cuda, else the named device's */
 };
 
 /* MDS_EUSER: no device of that name, or more ranks on the node than GPUs; MDS_ENOSUP:
  * not in this build; MDS_EDEVICE: no GPU, or one that these kernels do not run on. */
 enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out);
 
-/* What "auto" stands for here; other names stand for themselves. */
+/* The device that "auto" selects here; any other name is returned as it is. */
 const char *mds_dev_resolve(const char *name);
 void mds_dev_destroy(struct mds_dev *dev);
 
 /* "cpu: OpenBLAS 0.3.21, 2 threads". */
 const char *mds_dev_describe(const struct mds_dev *dev);
 
-/* "cpu", "dry" or "cuda"; "pinned" beside cuda. */
+/* "cpu", "dry" or "cuda"; "pinned" for cuda's host_side. */
 const char *mds_dev_name(const struct mds_dev *dev);
 
-/* The most this rank may take of it. */
+/* The most memory this rank may take, in bytes. */
 int64_t mds_dev_memory_bytes(const struct mds_dev *dev);
 
 /* The kernels, or NULL where there are none (dry). */
@@ -95,21 +94,21 @@ void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes);
 /* Fill with zero bytes; queued. */
 void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes);
 
-/* Within the device; queued. */
+/* Copy within the device; queued. */
 void mds_dev_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
 
 /* Whether p is an address of the device, not of the host (cpu: always). */
 int mds_dev_owns(const struct mds_dev *dev, const void *p);
 
-/* Between host and device.  from_host may be used again when copy_in returns; copy_out
- * waits for all that was queued, and MDS_EDEVICE tells of the first thing that failed
- * since the device was opened.  On dry, copy_out gives zeros. */
+/* Copy between host and device.  from_host may be reused when copy_in returns.
+ * copy_out waits for everything queued; MDS_EDEVICE reports the first operation that
+ * failed since the device was opened.  On dry, copy_out gives zeros. */
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes);
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes);
 
-/* Wait until all that was queued is done; fails as copy_out does. */
+/* Wait until everything queued is done; fails as copy_out does. */
 enum mds_rc mds_dev_wait(struct mds_dev *dev);
 
 /* Call `watch` several times a second while copy_out, wait, poll_pause, copy_in or
@@ -129,7 +128,7 @@ enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p);
 
 /* Handle of an asynchronous copy on a stream of its own; zeroed: no copy. */
 struct mds_dev_async_copy {
-    int direction;  /* 0: to the host, 1: from it; copies of a way keep their order */
+    int direction;  /* 0: to the host, 1: from it; in order within a direction */
     int64_t number; /* from 1 */
 };
 
@@ -166,10 +165,10 @@ int64_t mds_host_memory_available(void);
  * not say. */
 void mds_host_memory_used(int64_t *now, int64_t *peak);
 
-/* GPUs that this process may use; 0 also if the driver does not answer. */
+/* The number of GPUs that this process may use; 0 also if the driver fails. */
 int mds_cuda_count(void);
 
-/* Message of the CUDA library or kernel that failed last; "" if none has. */
+/* The message of the last CUDA call or kernel that failed; "" if none has. */
 const char *mds_cuda_why(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What device memory is used for.  Every byte is allocated under one of these tags,
- * which are the rows of the memory tables. */
+/* What device memory is used for.  Every allocation has one of these tags, which are
+ * the rows of the memory tables. */
 #ifndef MDS_DEVICE_MEMORY_H
 #define MDS_DEVICE_MEMORY_H
 
@@ -20,8 +20,8 @@ enum mds_mem_tag {
 
 const char *mds_mem_tag_name(enum mds_mem_tag tag);
 
-/* Bytes taken now; the most so far of each tag by itself; and all tags at the moment
- * when their sum was largest. */
+/* Bytes allocated now; the peak of each tag by itself; and each tag at the time when
+ * the total was at its peak. */
 struct mds_mem_account {
     int64_t now[MDS_MEM_TAGS];
     int64_t peak[MDS_MEM_TAGS];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a device's time goes: how long each operation took on it, and how long it stood
- * still for the network.
+/* Where a device's time goes: how long each operation takes, and how long the device is
+ * idle while it waits for communication.
  *
- * Off until started.  From then on two instants surround each operation: events on the
- * device's stream (cuda), which cost it some microseconds each, or readings of the
- * clock (cpu).  Only what is queued in one piece has a length of its own: an operation,
- * a wait, a transfer on its stream. */
+ * Off until started.  Then each operation gets two time stamps: events on the device's
+ * stream (cuda), which cost some microseconds each, or readings of the clock (cpu).  A
+ * timed item is one operation, one wait, or one transfer on its stream. */
 #ifndef MDS_DEVICE_PROFILE_H
 #define MDS_DEVICE_PROFILE_H
 
@@ -15,12 +14,12 @@ enum mds_profile_kind {
     MDS_PROFILE_OP,   /* enum mds_op, on the device's own stream */
     MDS_PROFILE_WAIT, /* that stream (cpu: the program) waits for a transfer */
     MDS_PROFILE_MOVE, /* the transfer itself, on a stream of its own */
-    MDS_PROFILE_HOST, /* enum mds_op, done by the host beside the device */
+    MDS_PROFILE_HOST, /* enum mds_op, done by the host, not the device */
     MDS_PROFILE_KINDS,
 };
 
-/* Over all steps.  Calls of one member that take different numbers of FLOPs (products
- * of different shapes) have a row each. */
+/* Totals over all steps.  Calls of one member with different numbers of FLOPs (GEMMs of
+ * different shapes) have separate rows. */
 struct mds_profile_row {
     enum mds_profile_kind kind;
     int member;
@@ -28,15 +27,14 @@ struct mds_profile_row {
     double s;
     struct mdsk_cost cost;
 };
-enum { MDS_PROFILE_ROWS = 192 }; /* with half of them taken shapes are joined */
+enum { MDS_PROFILE_ROWS = 192 }; /* once half are used, shapes share a row */
 
-/* One step, in seconds on the device's stream, whose parts add up to total:
- * operations that compute, copies from and to the host, waits, and nothing queued
- * (the host was late). */
+/* One step, in seconds on the device's stream: compute, copies to and from the host,
+ * waits, and idle (nothing was queued: the host was late), which add up to total_s. */
 struct mds_profile_step {
     double total_s, compute_s, copy_s, wait_s, idle_s;
-    double move_s; /* transfers, beside all that */
-    double host_s; /* how long the host waited for the device: 0 says it is behind */
+    double move_s; /* transfers on other streams; not part of the total */
+    double host_s; /* how long the host waited for the device; 0: the host is late */
 };
 
 struct mds_profile {
@@ -46,29 +44,29 @@ struct mds_profile {
     int steps;
 };
 
-/* Steps begin and end at each other: start is the first one's beginning.  Not more than
- * `most` of them.  NVIDIA's profilers, if one is attached, capture from start to stop.
- */
+/* start begins the first step; mds_profile_step ends one step and begins the next; at
+ * most `most` steps are recorded.  NVIDIA's profilers, if one is attached, capture from
+ * start to stop. */
 enum mds_rc mds_profile_start(struct mds_dev *dev, int most);
 void mds_profile_step(struct mds_dev *dev);
 
-/* Waits for the device.  *out is the caller's, to be destroyed. */
+/* End the profile; waits for the device.  The caller destroys *out. */
 enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out);
 void mds_profile_destroy(struct mds_profile *p); /* NULL is fine */
 
-/* What is queued between the two is a `member` of kind.  Nothing happens while none is
- * under way, or without a device.  Of each kind one at a time may be open; stream NULL:
- * the device's own. */
+/* Time whatever is queued between begin and end, as a `member` of kind.  Does nothing
+ * if no profile is being taken or dev is NULL.  One item of each kind may be open at a
+ * time.  stream NULL: the device's own. */
 void mds_profile_begin(struct mds_dev *dev, enum mds_profile_kind kind, int member,
                        struct mdsk_cost cost, void *stream);
 void mds_profile_end(struct mds_dev *dev, enum mds_profile_kind kind, void *stream);
 
-/* A call that is over, and took s seconds. */
+/* Add a finished call that took s seconds. */
 void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member,
                      struct mdsk_cost cost, double s);
 
-/* A name over what follows, up to the end, in the timelines of NVIDIA's profilers; they
- * nest.  Nothing in builds without CUDA. */
+/* Name what runs between begin and end in the timelines of NVIDIA's profilers (NVTX).
+ * Ranges nest.  Does nothing in builds without CUDA. */
 void mds_range_begin(const char *name);
 void mds_range_end(void);
 

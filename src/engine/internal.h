@@ -8,13 +8,13 @@
 #include "optim/loss_scale.h"
 #include "pipeline/pipe.h"
 
-/* Numbers that kernels sum up on the device. */
+/* Sums that kernels accumulate on the device. */
 struct scalars {
     struct mds_gpt_loss loss;
     double grad_squares;
 };
 
-/* What runs micro-batches: to train, or to evaluate. */
+/* Runs micro-batches, to train or to evaluate. */
 struct pipeline {
     struct mds_schedule *schedule;
     struct mds_pipe *pipe;
@@ -41,12 +41,12 @@ struct mds_engine {
     double grad_norm;        /* of the last backward */
     int overflow;            /* of the last backward */
 
-    /* of the step under way */
+    /* of the current step */
     int64_t first_sample;
     int training;
 };
 
-/* What this rank writes into a checkpoint: 12 bytes of each element of its share. */
+/* Bytes that this rank writes into a checkpoint: 12 for each element it owns. */
 int64_t mds_engine_save_bytes(const struct mds_engine *e);
 
 #endif

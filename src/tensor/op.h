@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations on a device, mds_op_name for each of kernels/operations.h: check the
  * contract, charge the ledger, launch if the device has kernels.  The argument structs
- * and what they mean are documented in kernels/.  MDS_EBUG: the contract is broken;
- * MDS_ENOSUP: this backend does not compute that type. */
+ * are documented in kernels/.  MDS_EBUG: the contract is broken; MDS_ENOSUP: the
+ * backend does not support the type. */
 #ifndef MDS_TENSOR_OP_H
 #define MDS_TENSOR_OP_H
 
