@@ -215,8 +215,8 @@ static const struct mds_subcommand subcommands[] = {
      "disagreement, and which cores are near each GPU of this host.",
      "Where", .run = launch_run_where},
     {"plan", "plan [option]... [-- mds_pretrain's option...]",
-     "Rehearses every layout of the ranks that divides, and prints those that fit, "
-     "fastest first, and why others do not. What is set stays as it is.\n"
+     "Makes a dry run of every layout that divides the ranks, and prints those that "
+     "fit, fastest first, and why others do not. What is set stays as it is.\n"
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 mds_launch plan --machine polaris "
      "--nodes 8",
      "Where Planning", .run = launch_run_plan},

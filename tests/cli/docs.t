@@ -83,12 +83,12 @@ test_expect_success 'what docs/from-megatron-deepspeed.md calls a variable is on
     comm -23 named known_variables >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
-rooms='(src|kernels|tests|bench|docs|scripts|machines|ALCF|jobscripts)'
+modules='(src|kernels|tests|bench|docs|scripts|machines|ALCF|jobscripts)'
 test_expect_success 'every file is there' '
     for text in $texts; do
         folder=$(dirname "$srcdir/$text")
         { text $text | grep -o "]([^):#]*)" | sed "s/](//; s/)//"
-            text $text | grep -o -w -E "$rooms/[a-zA-Z0-9_./-]*[a-z]"; } |
+            text $text | grep -o -w -E "$modules/[a-zA-Z0-9_./-]*[a-z]"; } |
             grep -v "machines/\(NAME\|mine\)\|ALCF/helpers.sh" | sort -u |
             while read -r path; do
             test -e "$folder/$path" || test -e "$srcdir/$path" || test -e "$builddir/$path" ||

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # awk -f layers.awk LAYERS [SOURCE...]: prints what breaks the law, one line each.
-# Sources are named from the root of the tree: src/ROOM/x.c, kernels/x.h.
-# With -v closure=1: prints "ROOM ROOM..." instead, each room and all it may use.
+# Sources are named from the root of the tree: src/MODULE/x.c, kernels/x.h.
+# With -v closure=1: prints "MODULE MODULE..." instead, each module and all it may use.
 
-function room_of(path,   part)
+function module_of(path,   part)
 {
     split(path, part, "/")
     return part[1] == "src" ? part[2] : part[1]
@@ -24,26 +24,26 @@ function close_law(   i, j, k)
                     may[i, j] = 1
     for (i in known)
         if ((i, i) in may)
-            print LAYERS ": room " i " is above itself"
+            print LAYERS ": module " i " is above itself"
     closed = 1
 }
 
-function check_room(name,   from, to)
+function check_module(name,   from, to)
 {
-    from = room_of(FILENAME)
-    to = room_of(name)
+    from = module_of(FILENAME)
+    to = module_of(name)
     if (name == "config.h") # the build's
         return
     if (name !~ /\//)
-        complain("\"" name "\" does not say its room")
+        complain("\"" name "\" does not say its module")
     else if (!(from in known))
-        complain("room " from " is not in LAYERS")
+        complain("module " from " is not in LAYERS")
     else if (!(to in known))
-        complain("\"" name "\" is of no room in LAYERS")
+        complain("\"" name "\" is of no module in LAYERS")
     else if (from != to && !((from, to) in may))
-        complain("room " from " may not include " to)
+        complain("module " from " may not include " to)
     else if (from != to && name ~ /\/internal\.h$/)
-        complain("\"" name "\" belongs to room " to " alone")
+        complain("\"" name "\" belongs to module " to " alone")
 }
 
 function check_foreign(name,   i, n, place)
@@ -66,7 +66,7 @@ FNR == NR {
     sub(/#.*/, "")
     key = $2
     sub(/:$/, "", key)
-    if ($1 == "room") {
+    if ($1 == "module") {
         known[key] = 1
         for (i = 3; i <= NF; i++)
             may[key, $i] = 1
@@ -78,7 +78,7 @@ FNR == NR {
         for (i = 2; i <= NF; i++)
             libc[$i] = 1
     } else if (NF > 0)
-        complain("neither room, header nor libc")
+        complain("neither module, header nor libc")
     next
 }
 
@@ -89,7 +89,7 @@ FNR == NR {
     sub(/^[^"<]*["<]/, "", name)
     sub(/[">].*$/, "", name)
     if ($0 ~ /include[ \t]*"/)
-        check_room(name)
+        check_module(name)
     else
         check_foreign(name)
 }
@@ -100,7 +100,7 @@ END {
     for (pair in may) {
         split(pair, p, SUBSEP)
         if (!(p[2] in known))
-            print LAYERS ": room " p[1] " names " p[2] ", which is no room"
+            print LAYERS ": module " p[1] " names " p[2] ", which is no module"
         below[p[1]] = below[p[1]] " " p[2]
     }
     if (closure)

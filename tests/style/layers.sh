@@ -25,7 +25,7 @@ broken_includes() {
         sort | xargs awk -f "$law" "$1"
 }
 
-# archive ROOM: its archives, if they have been built (kernels: one per backend).
+# archive MODULE: its archives, if they have been built (kernels: one per backend).
 archive() {
     for a in "src/$1/libmds_$1.a" "$1/libmdsk.a" "$1/libmdsk_cuda.a"; do
         [ ! -f "$a" ] || echo "$a"
@@ -33,20 +33,20 @@ archive() {
 }
 
 # broken_links LAYERS: what breaks it among the archives below the current directory.  The
-# same as linking each room's archive whole with the lower ones, without needing every
+# same as linking each module's archive whole with the lower ones, without needing every
 # library: a name that it uses and that is ours must be defined there.
 broken_links() {
     find src kernels -name 'libmds*.a' 2> /dev/null > "$tmp/archives"
     xargs nm -g --defined-only < "$tmp/archives" | names > "$tmp/ours"
-    awk -v closure=1 -f "$law" "$1" | while read -r room below; do
-        [ -n "$(archive "$room")" ] || continue
-        for r in $room $below; do
+    awk -v closure=1 -f "$law" "$1" | while read -r module below; do
+        [ -n "$(archive "$module")" ] || continue
+        for r in $module $below; do
             archive "$r"
         done > "$tmp/allowed"
-        archive "$room" | xargs nm -g --undefined-only | names > "$tmp/uses"
+        archive "$module" | xargs nm -g --undefined-only | names > "$tmp/uses"
         xargs nm -g --defined-only < "$tmp/allowed" | names > "$tmp/has"
         { grep '^mds' "$tmp/uses"; comm -12 "$tmp/uses" "$tmp/ours"; } | sort -u |
-            comm -23 - "$tmp/has" | sed "s/^/room $room may not use /"
+            comm -23 - "$tmp/has" | sed "s/^/module $module may not use /"
     done
 }
 
@@ -92,10 +92,10 @@ empty "$tmp/out"
 report $? "include lines keep the law"
 
 find src -mindepth 1 -maxdepth 1 -type d | sed 's,src/,,' | sort > "$tmp/folders"
-sed -n 's/^room \([a-z]*\):.*/\1/p' src/LAYERS | grep -vx kernels | sort > "$tmp/rooms"
-comm -3 "$tmp/folders" "$tmp/rooms" > "$tmp/out"
+sed -n 's/^module \([a-z]*\):.*/\1/p' src/LAYERS | grep -vx kernels | sort > "$tmp/modules"
+comm -3 "$tmp/folders" "$tmp/modules" > "$tmp/out"
 empty "$tmp/out"
-report $? "LAYERS and src/ have the same rooms"
+report $? "LAYERS and src/ have the same modules"
 
 cd "$builddir" || exit 1
 if [ -n "$(archive base)" ] && command -v nm > /dev/null; then
@@ -116,12 +116,12 @@ fi
 mkdir -p "$tmp/bad/kernels/cpu" "$tmp/bad/src"
 cd "$tmp/bad" || exit 1
 cat > src/LAYERS << 'EOF'
-room kernels:
-room base:
-room io: base
-room tensor: io
-room model: tensor
-room optim: tensor
+module kernels:
+module base:
+module io: base
+module tensor: io
+module model: tensor
+module optim: tensor
 header mpi.h: src/io
 header cblas.h: kernels/cpu
 libc: stdio.h
@@ -144,23 +144,23 @@ caught() {
 
 caught '' src/model/x.c '#include "base/status.h" /* by way of tensor and io */'
 caught '' kernels/cpu/x.c '#include <cblas.h>'
-caught 'room base may not include io' src/base/x.h '#include "io/h5.h"'
-caught 'room model may not include optim' src/model/x.c '#  include "optim/adamw.h"'
-caught 'room kernels may not include base' kernels/cpu/x.cu '#include "base/status.h"'
-caught 'does not say its room' src/io/x.c '#include "h5.h"'
-caught 'of no room' src/io/x.c '#include "oi/h5.h"'
-caught 'belongs to room io alone' src/model/x.c '#include "io/internal.h"'
+caught 'module base may not include io' src/base/x.h '#include "io/h5.h"'
+caught 'module model may not include optim' src/model/x.c '#  include "optim/adamw.h"'
+caught 'module kernels may not include base' kernels/cpu/x.cu '#include "base/status.h"'
+caught 'does not say its module' src/io/x.c '#include "h5.h"'
+caught 'of no module' src/io/x.c '#include "oi/h5.h"'
+caught 'belongs to module io alone' src/model/x.c '#include "io/internal.h"'
 caught '<mpi.h> is at home in src/io only' src/model/x.c '#include <mpi.h>'
 caught '<cblas.h> is at home' kernels/x.c '#include <cblas.h>'
 caught '<zmq.h> has no home' src/io/x.c '#include <zmq.h>'
-caught 'room attic is not in LAYERS' src/attic/x.c '#include "base/status.h"'
+caught 'module attic is not in LAYERS' src/attic/x.c '#include "base/status.h"'
 
-echo 'room base: model' >> src/LAYERS
-awk -f "$law" src/LAYERS | grep -q 'room tensor is above itself'
-report $? "a circle among the rooms"
+echo 'module base: model' >> src/LAYERS
+awk -f "$law" src/LAYERS | grep -q 'module tensor is above itself'
+report $? "a circle among the modules"
 sed -i '$d' src/LAYERS
 
-# pack ROOM SOURCE: an archive of one file.
+# pack MODULE SOURCE: an archive of one file.
 pack() {
     mkdir -p "src/$1"
     echo "$2" > x.c
@@ -170,7 +170,7 @@ if command -v "${CC:-cc}" > /dev/null && command -v nm > /dev/null; then
     pack base 'int mds_h5_open(void); int mds_log(void) { return mds_h5_open(); }'
     pack io 'int mds_log(void); int mds_h5_open(void) { return mds_log(); }'
     broken_links src/LAYERS > out
-    grep -qx 'room base may not use mds_h5_open' out
+    grep -qx 'module base may not use mds_h5_open' out
     report $? "an archive that needs a higher one"
     [ "$(wc -l < out)" -eq 1 ]
     report $? "and nothing else"
