@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the own attention kernels share: tiles in shared memory, in f32.
+/* Tiles in shared memory, in f32, for this project's own attention kernels.
  *
  * A block has 16 x 16 threads.  Of a tile of scores [SIDE, SIDE], thread (x, y) has the
  * elements (y + 16 i, x + 16 j); of a tile of sums [SIDE, WIDE], rows y + 16 i and
- * columns 4 x + 64 j .. + 3.  Rows are 4 floats longer than their contents, so that
- * eight threads that read 16 bytes of neighbouring rows meet all banks. */
+ * columns 4 x + 64 j .. + 3.  Rows are padded by 4 floats, so that eight threads
+ * that read 16 bytes of neighbouring rows have no bank conflicts. */
 #ifndef MDSK_CUDA_ATTENTION_TILE_CUH
 #define MDSK_CUDA_ATTENTION_TILE_CUH
 
@@ -14,8 +14,7 @@
 namespace mdsk
 {
 
-/* WIDE: the most D may be.  Four tiles [SIDE, WIDE] fit the shared memory of any GPU.
- */
+/* WIDE: the largest D.  Four tiles [SIDE, WIDE] fit the shared memory of any GPU. */
 template <int WIDE> struct tiling {
     static constexpr int side = WIDE <= 64 ? 64 : WIDE <= 128 ? 32 : 16;
     static constexpr int own = side / 16;      /* rows of a thread */
@@ -26,12 +25,12 @@ template <int WIDE> struct tiling {
     static constexpr int scores = side * score_row;
 };
 
-/* The contract's shapes as a kernel needs them. */
+/* The contract's shapes, in the form that kernels need. */
 struct attention_view {
     struct mdsk_attention_shape s;
     int64_t lse_stride;
     uint32_t threshold; /* of dropout */
-    float keep;         /* what survivors are scaled by */
+    float keep;         /* scale of kept elements */
 };
 
 inline struct attention_view view_of(const struct mdsk_attention_shape *s,
@@ -138,7 +137,7 @@ __device__ inline void add_product(const float *p, const float *x, sums<WIDE> &s
     }
 }
 
-/* Tokens first .. of a head = factor[i] sum[i], those of them that there are. */
+/* Tokens first .. of a head = factor[i] sum[i], up to its last token. */
 template <int WIDE, class T>
 __device__ inline void store_heads(const sums<WIDE> &sum,
                                    const float (&factor)[tiling<WIDE>::own], T *head,
@@ -168,9 +167,9 @@ __device__ inline bool sees(const struct mdsk_attention_shape &s, int64_t query,
     return query < s.Sq && key < s.Sk && key <= query + s.q_offset;
 }
 
-/* factor[SIDE, score_row]: what dropout multiplies the probabilities of queries q ..
- * and keys k .. of head h by.  A thread takes four keys at once, as the generator gives
- * them. */
+/* factor[SIDE, score_row]: the dropout factors for the probabilities of queries q ..
+ * and keys k .. of head h.  A thread handles four keys at a time, because the generator
+ * returns four numbers. */
 template <int WIDE>
 __device__ inline void dropout_factors(const struct attention_view &v, int64_t b,
                                        int64_t h, int64_t q, int64_t k, float *factor)

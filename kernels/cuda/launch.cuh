@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grids, and sums within a block. */
+/* Kernel launches, element-wise kernels, and sums within a block. */
 #ifndef MDSK_CUDA_LAUNCH_CUH
 #define MDSK_CUDA_LAUNCH_CUH
 
@@ -19,8 +19,8 @@ template <class P> struct as_is {
     typedef P type;
 };
 
-/* Queue a kernel whose blocks have so many bytes of shared memory beside what they
- * declare; its refusal, or an earlier kernel's fault, is returned. */
+/* Queue a kernel with `shared` bytes of dynamic shared memory per block.  Returns an
+ * error if the launch is refused or an earlier kernel failed. */
 template <class... P>
 int launch_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
                 void *stream, typename as_is<P>::type... args)
@@ -28,7 +28,7 @@ int launch_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
     void *at[] = {(void *)&args...};
     cudaError_t err = cudaSuccess;
 
-    if (shared > 0) /* 48 KiB, less what is declared, need no asking */
+    if (shared > 0) /* only needed above 48 KiB */
         err = cudaFuncSetAttribute((const void *)kernel,
                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)shared);
@@ -36,7 +36,7 @@ int launch_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
         err = cudaLaunchKernel((const void *)kernel, blocks, threads, at, shared,
                                (cudaStream_t)stream);
     if (err != cudaSuccess)
-        cudaGetLastError(); /* said here; not the next launch's fault */
+        cudaGetLastError(); /* returned here; clear it for the next launch */
     return mdsk_cuda_rc(err);
 }
 
@@ -98,7 +98,7 @@ template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const
     if (R < 1 || C < 1)
         return 0;
     rows = threads / across;
-    rows = rows > 8 ? rows / 8 * 8 : rows; /* blocks begin where lines of memory do */
+    rows = rows > 8 ? rows / 8 * 8 : rows; /* align blocks with cache lines */
     mdsk_cuda_fold(ceil_div(pieces, across), &y, &z);
     return launch(each_row_kernel<N, F>,
                   dim3(mdsk_cuda_blocks(ceil_div(R, rows)), y, z),

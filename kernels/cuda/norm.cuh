@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the norm's two directions share: how many threads take a row, and how much of it
- * each keeps in registers. */
+/* Shared by the norm's forward and backward: how the columns of a row are divided among
+ * threads, which keep them in registers. */
 #ifndef MDSK_CUDA_NORM_CUH
 #define MDSK_CUDA_NORM_CUH
 
@@ -10,8 +10,8 @@
 namespace mdsk
 {
 
-/* P threads, of which each has K pieces of N columns: k-th piece begins at column
- * column<N, P>(k). */
+/* A row is divided among P threads, K pieces of N columns each: a thread's k-th piece
+ * begins at column column<N, P>(k). */
 template <int N, int P> __device__ inline int64_t column(int k)
 {
     return ((int64_t)k * P + threadIdx.x) * N;

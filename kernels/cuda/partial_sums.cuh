@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over rows that blocks have made in parts become one, in the order of parts. */
+/* Add up the blocks' partial sums over rows, in a fixed order. */
 #ifndef MDSK_CUDA_PARTS_CUH
 #define MDSK_CUDA_PARTS_CUH
 
@@ -8,7 +8,7 @@
 namespace mdsk
 {
 
-/* 32 columns of a block; its threads take parts in turn. */
+/* A block sums 32 columns; thread row y sums parts y, y + 32, ... */
 static __global__ void add_parts_kernel(int64_t n, int64_t cols, const float *parts,
                                         float *sum, int64_t first, float *rest)
 {
@@ -32,8 +32,8 @@ static __global__ void add_parts_kernel(int64_t n, int64_t cols, const float *pa
         rest[c - first] += all;
 }
 
-/* The first columns of parts [n, cols] are added to sum [first], the others to rest
- * [cols - first] or, if that is NULL, to nothing. */
+/* Add the first `first` columns of parts [n, cols], summed over n, to sum [first], and
+ * the others to rest [cols - first]; rest NULL: drop them. */
 inline int add_parts(void *stream, int64_t n, int64_t cols, const float *parts,
                      float *sum, int64_t first, float *rest)
 {

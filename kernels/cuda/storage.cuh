@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Weights and activations between memory and f32 registers. */
+/* Load and store weights and activations: any type in memory, f32 in registers. */
 #ifndef MDSK_CUDA_STORAGE_CUH
 #define MDSK_CUDA_STORAGE_CUH
 
@@ -44,7 +44,7 @@ template <class T> __device__ inline T narrow(float x)
         return x;
 }
 
-/* N neighbours that memory moves in one piece: at most 16 bytes. */
+/* N neighbouring elements, moved by one load or store: at most 16 bytes. */
 template <class T, int N> struct alignas(sizeof(T) * N) pack {
     T x[N];
 
@@ -54,7 +54,7 @@ template <class T, int N> struct alignas(sizeof(T) * N) pack {
     }
 };
 
-/* The most that one piece holds. */
+/* The most elements that one load or store moves. */
 template <class T> constexpr int widest = 16 / (int)sizeof(T);
 
 template <int N, class T> __device__ inline pack<T, N> fetch(const T *p)
@@ -62,8 +62,8 @@ template <int N, class T> __device__ inline pack<T, N> fetch(const T *p)
     return *reinterpret_cast<const pack<T, N> *>(p);
 }
 
-/* v = p.  Two numbers of 16 bits are widened from their word: told one by one the
- * compiler first takes the word apart. */
+/* v = p.  Two bf16 numbers are widened from their 32-bit word; one by one, the compiler
+ * would first split the word. */
 template <class T, int N>
 __device__ inline void unpack(const pack<T, N> &p, float (&v)[N])
 {
@@ -83,7 +83,7 @@ __device__ inline void unpack(const pack<T, N> &p, float (&v)[N])
     }
 }
 
-/* v = p[0 .. N-1], in as few pieces as it takes */
+/* v = p[0 .. N-1], with as few loads as possible */
 template <class T, int N> __device__ inline void load(const T *p, float (&v)[N])
 {
     constexpr int M = N < widest<T> ? N : widest<T>;
@@ -127,7 +127,7 @@ template <int N> __device__ inline void add_to(float *p, const float (&v)[N])
     store(sum, p);
 }
 
-/* Whether all of them can be moved in pieces of 16 bytes.  NULL can. */
+/* Whether all addresses are aligned to 16 bytes.  NULL is. */
 inline bool aligned(std::initializer_list<const void *> addresses)
 {
     for (const void *p : addresses)
@@ -136,8 +136,8 @@ inline bool aligned(std::initializer_list<const void *> addresses)
     return true;
 }
 
-/* f(T(), width) for the type of storage, width a constant: the most that one piece
- * holds, or 1 unless wide. */
+/* f(T(), width) for the storage type; width is a constant: the most elements of a
+ * 16-byte load if `wide`, else 1. */
 template <class F> int with_storage(enum mdsk_dtype dtype, bool wide, F f)
 {
     auto with_width = [&](auto type) {
@@ -158,7 +158,7 @@ template <class F> int with_storage(enum mdsk_dtype dtype, bool wide, F f)
     }
 }
 
-/* By the special function units alone: within 2 ulp of f32, subnormal numbers are 0. */
+/* On the special function units only: within 2 ulp in f32; subnormals become 0. */
 __device__ inline float fast_exp2(float x)
 {
     float y;
@@ -175,8 +175,8 @@ __device__ inline float fast_inverse(float x)
     return y;
 }
 
-/* exp(x) and 1 / x, as exact as the storage deserves: in 16 bits the exact ones would
- * take longer than memory does. */
+/* exp(x) and 1 / x, accurate enough for the storage type T.  For 16-bit types the exact
+ * functions would take longer than the memory traffic. */
 template <class T> __device__ inline float exp_for(float x)
 {
     if constexpr (std::is_same_v<T, float>)

@@ -14,8 +14,7 @@
 #include "parallel/chunked.h"
 #include "parallel/tensor_parallel.h"
 
-/* Registers parameters.  The first failure is kept in rc, and later calls do
- * nothing. */
+/* Registers parameters.  rc keeps the first failure; later calls then do nothing. */
 struct registrar {
     struct mds_gpt *g;
     enum mds_rc rc;
@@ -33,8 +32,8 @@ int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suff
 
 /* ---- norm.c ---- */
 
-/* partial: axes along which ranks have other rows or heads, and so parts of the
- * gradients; with sequence parallelism each tensor rank its slice of the rows. */
+/* partial: axes along which ranks have different rows or heads, and so compute partial
+ * sums of the gradients.  With sequence parallelism that includes the tensor axis. */
 struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_t size,
                                  unsigned partial);
 /* `partial` for norms of the residual stream. */
@@ -49,16 +48,16 @@ enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const float *mean,
                              const float *rstd, const void *dy, void *dx);
 
-/* Around all mds_gpt_norm_bwd of a block, whose n norms these are: partial gradients
- * are summed once. */
+/* Call begin before and end after all mds_gpt_norm_bwd of a block, so that partial
+ * gradients of its n norms are summed once. */
 void mds_gpt_norm_grads_begin(const struct context *c);
 enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
                                    const struct norm_ids *const *id);
 
 /* ---- linear.c ---- */
 
-/* n linears of the same input, computed as one.  Sharded by rows, tensor ranks have
- * part of the outputs and biases; by columns, part of the input. */
+/* n linears of the same input, computed as one GEMM.  Sharded by rows, each tensor rank
+ * has part of the outputs and biases; by columns, part of the input. */
 struct linears {
     const char *const *name;
     int n;
@@ -111,16 +110,16 @@ enum mds_rc mds_gpt_dropout(const struct context *c, int layer, int site, const 
  * are those saved for the block, or those of the pass (struct work). */
 
 /* Buffers that the blocks of a pass share for what they do not save.  With
- * --attention-chunk those of attention are in host memory, and d_o is a second x. */
+ * --attention-chunk attention's buffers are in host memory, and d_o is a second x. */
 struct work {
-    void *x;       /* [Rs,H] input of a block.  Trades places with d_o */
+    void *x;       /* [Rs,H] input of a block; is swapped with d_o */
     void *branch;  /* [Rs,H] the last branch, not yet added; without tiles */
     void *qkv, *o; /* parallel/attention.h's `inside`, heads inside */
     float *lse;
-    void *dqkv, *d_o;           /* gradients; d_o heads inside */
-    struct mds_chunked chunked; /* with --attention-chunk, but for its o */
-    struct saved *group;        /* [blocks per kept input]: in backward */
-    struct mds_dev_async_copy x_copy, o_copy; /* under way, of x and o */
+    void *dqkv, *d_o;                         /* gradients; d_o heads inside */
+    struct mds_chunked chunked;               /* with --attention-chunk, except its o */
+    struct saved *group;                      /* [blocks per kept input]: in backward */
+    struct mds_dev_async_copy x_copy, o_copy; /* copies of x and o in progress */
 };
 
 void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
@@ -145,24 +144,25 @@ int mds_gpt_attention_stages_rows(const struct context *c);
 struct mds_attention mds_gpt_attention(const struct context *c,
                                        const struct block_ids *id);
 
-/* Attention of whole sequences: qkv -> o, lse; and d_o -> dqkv. */
+/* Attention over whole sequences: qkv -> o, lse; and backward: d_o -> dqkv. */
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b);
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
                                const struct work *w, const struct attention_buffers *b);
 
-/* q, k, v or their gradients as the products of tiles see them: rows [R, (A+2G) D], in
- * whole buffers or, apart, the tile's own. */
+/* The rows [R, (A+2G) D] of q, k, v, or of their gradients, that the GEMMs of a tile
+ * use: in the whole buffer, or in a staging buffer of one tile. */
 struct qkv_rows {
     struct mds_attention a;
-    void *whole; /* as attention has it; with --attention-chunk NULL */
-    void *rows;  /* what products write or read */
+    void *whole; /* attention's buffer; with --attention-chunk NULL */
+    void *rows;  /* what GEMMs write or read */
     int gradient;
     struct mds_chunked_rows chunked;
 };
 
-/* whole: as in the struct.  gradient: of q, k, v.  put: the tile's
- * rows are written; get: they are about to be read; close, after all tiles. */
+/* open: whole, gradient: as in the struct; gradient 1: the gradients of q, k, v.  put:
+ * call it after writing the tile's rows.  get: call it before reading them.  close:
+ * call it after all tiles. */
 enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
                              const struct work *w, void *whole, int gradient,
                              struct qkv_rows *v);
@@ -170,31 +170,32 @@ enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v);
 enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v);
 enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v);
 
-/* Attention's result or its gradient, likewise: rows [R, A D]. */
+/* The same for attention's result or its gradient: rows [R, A D]. */
 struct o_rows {
     struct mds_attention a;
-    void *whole; /* with --attention-chunk on the host, a tile at a time in `window` */
-    void *tile;  /* with Ulysses: rows of the tile under way; else NULL */
+    void *whole; /* with --attention-chunk in host memory; `window` buffers tiles */
+    void *tile;  /* with Ulysses: rows of the current tile; else NULL */
     struct mds_multibuffer window;
     int64_t row_bytes;
 };
 
 enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
                            void *whole, struct o_rows *v);
-/* *rows: the tile's, to be read; the next tile's begin to be copied. */
+/* *rows: the tile's rows, for reading.  Starts to prefetch the next tile's. */
 enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows);
-/* Where the tile's rows are to be written; put: they have been. */
+/* fill: the address to write the tile's rows to.  put: call it after writing them. */
 void *mds_gpt_o_fill(const struct context *t, struct o_rows *v);
 enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v);
 void mds_gpt_o_close(const struct context *c, struct o_rows *v);
 
-/* Products of a tile, and norms of heads.  x [Rs,H] -> rows of q, k, v; and back: dx
- * [Rs,H], with the weights' gradients.  dqkv becomes what it was before the norms. */
+/* GEMMs of a tile, and head norms.  Forward: x [Rs,H] -> rows of q, k, v.  Backward:
+ * dx [Rs,H] and the weights' gradients; dqkv is overwritten with the gradient before
+ * the norms. */
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
                             const struct saved *s, const void *x, void *qkv);
 enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
                             const struct saved *s, const void *x, void *dqkv, void *dx);
-/* Rows of attention's result -> y [Rs,H]; and back. */
+/* Rows of attention's result -> y [Rs,H]; and the backward. */
 enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids *id,
                             const void *o, void *y);
 enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids *id,
@@ -210,19 +211,19 @@ static inline int mds_gpt_has_head_norms(const struct attention_ids *id)
     return id->q_norm.gamma >= 0;
 }
 
-/* Of some rows of q, k, v, in place; what they were is written to s where it has room.
- */
+/* Norm q and k in some rows of q, k, v, in place.  Their values before that are saved
+ * to s if it has a buffer. */
 enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
                                    const struct attention_ids *id,
                                    const struct saved *s, const struct span *at,
                                    void *qkv);
-/* Gradients behind the norms -> before, in place.  x: the product's input, read where s
- * does not have what was before the norms. */
+/* dqkv: gradient after the norms -> before them, in place.  x: the GEMM's input, read
+ * if s does not have the values from before the norms. */
 enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
                                    const struct attention_ids *id,
                                    const struct saved *s, const struct span *at,
                                    const void *x, void *dqkv);
-/* Working memory in s for what a forward that runs again will read in its backward. */
+/* Allocate in s the values that backward reads, for a forward that is recomputed. */
 enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
                                      const struct attention_ids *id, struct saved *s);
 
@@ -233,10 +234,10 @@ void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
 void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
                             struct mlp_ids *id);
 
-/* x [Rs,H] -> y [Rs,H].  u and g are written to s where it has room for them. */
+/* x [Rs,H] -> y [Rs,H].  u and g are saved to s if it has buffers for them. */
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
                             const struct saved *s, const void *x, void *y);
-/* dy -> dx, the gradient of x; u and g are read where saved, else computed from x. */
+/* dy -> dx, the gradient of x.  u and g are read if saved, else computed from x. */
 enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
                             const struct saved *s, const void *x, const void *dy,
                             void *dx);
@@ -259,21 +260,22 @@ static inline void *mds_gpt_block_input(const struct work *w, const struct saved
     return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
 }
 
-/* The residual stream before the block -> after it.  s: what to save; a struct of NULLs
- * saves nothing.  y [Rs,H]: buffer for x of the result if it is not saved; may be
- * x's. */
+/* *x: the residual stream before the block -> after it.  s: buffers to save to; a
+ * struct of NULLs saves nothing.  y [Rs,H]: buffer for the result's x if that is not
+ * saved; may be x->x. */
 enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s, struct residual *x,
                               void *y);
 
-/* Start to copy back what a block has saved elsewhere: its input to w->x, which is
- * first swapped with w->d_o. */
+/* Start to reload what a block has offloaded; its input goes to w->x, which is first
+ * swapped with w->d_o. */
 void mds_gpt_block_prefetch(const struct context *c, struct work *w,
                             const struct saved *s);
 
-/* d [Rs,H]: gradient of the stream, in: behind the block, out: before it.  x: the
- * stream before the block, open only if s has room for the sum.  What s lacks is
- * computed again.  next: the block to prefetch meanwhile, or NULL. */
+/* d [Rs,H]: gradient of the residual stream; in: after the block, out: before it.  x:
+ * the stream before the block; its branch may be unadded only if s has a buffer for the
+ * sum.  Whatever s does not have is recomputed.  next: the block to prefetch, or NULL.
+ */
 enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
                               struct work *w, const struct saved *s,
                               const struct saved *next, struct residual x, void *d);
@@ -297,9 +299,9 @@ enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, voi
 /* ---- head.c ---- */
 
 void mds_gpt_add_head(struct registrar *reg);
-/* The stream -> loss, and if d [Rs,H] is not NULL its gradient.  word_is_here: the
- * first model chunk is this rank's, too, and reports the tied word embedding's
- * gradient. */
+/* The residual stream -> loss; and if d [Rs,H] is not NULL, d is its gradient.
+ * word_is_here: this rank also has the first model chunk, which reports the tied word
+ * embedding's gradient as ready. */
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const int32_t *target, struct mds_gpt_loss *loss, void *d);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Self-attention of a sequence that may be spread over ranks: over heads by Ulysses
- * (all-to-all: Jacobs et al. 2023, arXiv:2309.14509), over tokens by a ring (keys and
- * values travel: Liu, Zaharia, Abbeel 2023, arXiv:2310.01889; the zig-zag of shard.h),
- * or both: rings of Ulysses groups.
+/* Self-attention of sequences that may be split over ranks: by heads with Ulysses (an
+ * all-to-all: Jacobs et al. 2023, arXiv:2309.14509), by tokens with ring attention
+ * (keys and values are sent around: Liu, Zaharia, Abbeel 2023, arXiv:2310.01889;
+ * zig-zag order of shard.h), or both: rings of Ulysses groups.
  *
- * Outside, rows are this rank's tokens with all heads of its tensor-parallel share:
- * q, k, v side by side, [rows, (A + 2G) D].  Inside, rows are the tokens of the Ulysses
- * group with a share of the heads: [ring rows, (A + 2G)/U D], as many elements. */
+ * Outside layout: rows are this rank's tokens, with all heads of its tensor-parallel
+ * shard; q, k, v side by side, [rows, (A + 2G) D].  Inside layout: rows are all tokens
+ * of the Ulysses group, with 1/U of those heads, [ring rows, (A + 2G)/U D].  Both have
+ * the same number of elements. */
 #ifndef MDS_PARALLEL_ATTENTION_H
 #define MDS_PARALLEL_ATTENTION_H
 
@@ -14,7 +15,7 @@
 
 struct mds_attention {
     int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
-    int64_t first_head; /* the first of them among all */
+    int64_t first_head; /* index of the first one among all heads */
     double rotary_base; /* 0: no rotation */
     int64_t rot;        /* elements of a head that rotate */
     struct mdsk_dropout_key dropout;
@@ -25,8 +26,8 @@ struct mds_attention {
 enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
                                  void *qkv, int inverse);
 
-/* Attention itself, inside: heads, d_heads [ring rows, A/U D], lse [B, A/U, ring
- * tokens] f32.  dinside is of rotated queries and keys. */
+/* Attention itself, in the inside layout: heads, d_heads [ring rows, A/U D], lse [B,
+ * A/U, ring tokens] f32.  dinside is the gradient of rotated queries and keys. */
 enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
                               const void *inside, void *heads, float *lse);
 enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attention *a,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What Ulysses and ring share.  For parallel/ alone. */
+/* Shapes that Ulysses and ring attention share.  For parallel/ alone. */
 #ifndef MDS_PARALLEL_ATTENTION_SHAPE_H
 #define MDS_PARALLEL_ATTENTION_SHAPE_H
 
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Inside: heads of this rank, and the shape of the whole shard's attention. */
+/* The inside layout (attention.h): this rank's heads, tokens, and elements of a row. */
 struct attention_inside {
     int64_t A, G, D; /* heads here */
     int64_t n;       /* tokens */
@@ -48,7 +48,7 @@ static inline struct mdsk_attention_shape attention_shape(const struct mds_par *
                                          .unfused = a->unfused};
 }
 
-/* Heads in rows [tokens, B, row] from token `token` and head `head` on. */
+/* View of the heads in rows [tokens, B, row], from token `token` and head `head` on. */
 static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                                 const void *data, int64_t row,
                                                 int64_t token, int64_t head, int64_t D)
@@ -60,7 +60,8 @@ static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                .head_stride = D};
 }
 
-/* Attention inside a ring of more than one; o and d_o [ring rows, A D]. */
+/* Ring attention, inside layout, in a ring of two or more ranks; o and d_o [ring rows,
+ * A/U D]. */
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    void *o, float *lse);

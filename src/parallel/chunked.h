@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention of sequences whose q, k and v do not fit on the device: they are in host
- * memory, and one chunk of queries and one of keys are on the device at a time.
- * Forward, the results of a chunk of queries are merged by their log-sum-exp.
- * Backward, each pair of chunks gives its part of the gradients, which are summed in
- * f32.  While a pair is computed the next one is copied.  Source: Yao et al. 2024,
- * arXiv:2408.16978.
+ * memory, and the device computes one chunk of queries with one chunk of keys at a
+ * time.  Forward merges the results for a chunk of queries by their log-sum-exp.
+ * Backward sums the gradients of each pair of chunks in f32.  While one pair is
+ * computed, the next is prefetched.  Source: Yao et al. 2024, arXiv:2408.16978.
  *
- * For one rank's whole sequences: Ulysses and ring groups of one. */
+ * For whole sequences on one rank: Ulysses and ring groups have one rank each. */
 #ifndef MDS_PARALLEL_CHUNKED_H
 #define MDS_PARALLEL_CHUNKED_H
 
 #include "parallel/attention.h"
 #include "parallel/multibuffer.h"
 
-/* Buffers in host memory, borrowed; n tokens, of p->dtype unless said. */
+/* Buffers in host memory, borrowed; n tokens; of p->dtype unless declared otherwise. */
 struct mds_chunked {
-    void *q;       /* [n,B,A D]; backward leaves its gradient there */
-    void *kv;      /* [n,B,2 G D]: keys' heads, then values'; likewise */
+    void *q;       /* [n,B,A D]; backward overwrites it with its gradient */
+    void *kv;      /* [n,B,2 G D]: heads of keys, then of values; likewise */
     void *o;       /* [n,B,A D] */
     void *d_o;     /* [n,B,A D]: gradient of o; for backward */
     float *dq;     /* [n,B,A D]: working memory of backward, sums in f32 */
@@ -31,14 +30,14 @@ enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention 
 enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention *a,
                             const struct mds_chunked *f, const float *lse);
 
-/* ---- tiles of rows, between the device and q and kv ---- */
+/* ---- copying tiles of rows between the device and q and kv ---- */
 
 struct mds_chunked_rows {
     struct mds_multibuffer q, kv;
 };
 
-/* open: allocate device memory for tiles of `rows` rows.  close: operations queued from
- * now on find the host buffers complete. */
+/* open: allocate device memory for tiles of `rows` rows.  close: make operations queued
+ * from now on wait until the host buffers are complete. */
 enum mds_rc mds_chunked_open(const struct mds_par *p, const struct mds_attention *a,
                              const struct mds_chunked *f, int64_t rows,
                              struct mds_chunked_rows *out);

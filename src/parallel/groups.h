@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The groups of ranks a rank belongs to: one for each set of axes (topo/axes.h) that
- * ranks talk along. */
+/* The groups of ranks that a rank belongs to: one for each set of axes (topo/axes.h)
+ * along which ranks communicate. */
 #ifndef MDS_PARALLEL_GROUPS_H
 #define MDS_PARALLEL_GROUPS_H
 
@@ -10,8 +10,8 @@
 #include "device/device.h"
 #include "topo/grid.h"
 
-/* Beside sets of axes: of the pipeline's ranks the first and the last, which share a
- * tied embedding.  Ranks between them are alone. */
+/* A group that is not a set of axes: the first and the last pipeline stage, which share
+ * a tied embedding.  For ranks of other stages it is a group of one. */
 #define MDS_GROUP_ENDS (MDS_AXIS_PIPELINE | 1u << MDS_AXES_MOST)
 
 enum { MDS_GROUPS_MOST = 16 };
@@ -27,40 +27,40 @@ struct mds_groups {
     } made[MDS_GROUPS_MOST];
 };
 
-/* The groups of rank `rank` of a grid, none yet.  dev, borrowed, is this rank's device:
- * GPUs talk over NCCL, others over MPI.  With dev NULL the groups are dry
- * (comm/comm.h). */
+/* Start with no groups, for rank `rank` of a grid.  dev (borrowed) is this rank's
+ * device: GPUs communicate with NCCL, others with MPI.  With dev NULL the groups are
+ * dry (comm/comm.h). */
 void mds_groups_init(struct mds_groups *g, const struct mds_grid *grid, int rank,
                      struct mds_dev *dev);
 
-/* Make the group of a set of axes, if it is not there yet.  Collective over its
- * members; dry ones are this process's alone. */
+/* Create the group of a set of axes if it does not exist.  Collective over its members,
+ * unless dry. */
 enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes);
 
-/* All that training needs, of rank `rank` of `world` ranks: every axis but the data's
- * own, ranks with the same weights (MDS_AXES_TOKENS), MDS_GROUP_ENDS and the world
- * (MDS_AXES_ALL).  Collective over the world, unless dry.  MDS_EUSER if the sizes of *c
- * do not divide world. */
+/* Create all groups that training needs, for rank `rank` of `world`: one for each axis
+ * except data, ranks with the same weights (MDS_AXES_TOKENS), MDS_GROUP_ENDS and the
+ * world (MDS_AXES_ALL).  Collective over the world, unless dry.  MDS_EUSER if the sizes
+ * of *c do not divide world. */
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out);
 
 /* A zeroed struct is fine. */
 void mds_groups_fini(struct mds_groups *g);
 
-/* The group of a set of axes, which was made; else NULL. */
+/* The group of a set of axes; NULL if it was not created. */
 struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes);
 
-/* Its size and the distance of its ranks, for estimates of its traffic; the ends count
- * as two neighbouring stages. */
+/* A group's size and stride, for estimates of its traffic.  MDS_GROUP_ENDS counts as
+ * two neighbouring stages. */
 struct mds_span mds_groups_span(const struct mds_groups *g, const struct mds_group *of);
 
-/* GPU memory that NCCL takes for the calls that the groups have counted (comm/comm.h),
- * with per_node ranks on a node. */
+/* GPU memory in bytes that NCCL allocates for the calls the groups have counted
+ * (mds_comm_nccl_bytes), with per_node ranks on a node. */
 int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
                               struct mds_comm_channels n);
 
-/* How many ranks there are along a set of axes, and which of them this is; whether its
- * group was made or not. */
+/* The number of ranks along a set of axes, and this rank's index among them; also if
+ * the group was not created. */
 static inline int mds_groups_size(const struct mds_groups *g, unsigned axes)
 {
     return mds_grid_size(&g->grid, axes);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which tokens of a sequence a rank holds: arithmetic only.
  *
- * A ring of P ranks cuts the sequence in 2P chunks; ring rank i has chunks i and 2P-1-i
- * (early queries see few keys, late ones many: together all have the same work), one
- * after the other.  Ulysses rank u of U has the u-th of U equal slices of that: at most
- * two runs of consecutive tokens.  Tensor rank t of T has, with sequence parallelism,
- * the t-th of T equal slices of that again; or of each of a few chunks of it, that
- * travel one after the other. */
+ * A ring of P ranks splits the sequence into 2P chunks.  Ring rank i has chunk i
+ * followed by chunk 2P-1-i: early queries see few keys and late ones many, so each rank
+ * has the same work.  Ulysses rank u of U has the u-th of U equal slices of those
+ * tokens: at most two runs of consecutive tokens.  With sequence parallelism, tensor
+ * rank t of T has the t-th of T equal slices of that; or, if rows are sent in chunks,
+ * of each chunk. */
 #ifndef MDS_PARALLEL_SHARD_H
 #define MDS_PARALLEL_SHARD_H
 
@@ -27,10 +27,10 @@ struct mds_shard_tokens {
 /* All of a sequence of S tokens. */
 struct mds_shard_tokens mds_shard_whole(int64_t S);
 
-/* A ring rank's share of a sequence of S tokens; 2P divides S, unless P is 1. */
+/* A ring rank's shard of a sequence of S tokens; 2P divides S, unless P is 1. */
 struct mds_shard_tokens mds_shard_ring(int64_t S, int P, int rank);
 
-/* Tokens at .. at + n - 1 of a share. */
+/* Tokens at .. at + n - 1 of a shard. */
 struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_t at,
                                         int64_t n);
 
@@ -38,8 +38,8 @@ struct mds_shard_tokens mds_shard_range(const struct mds_shard_tokens *s, int64_
 struct mds_shard_tokens mds_shard_slice(const struct mds_shard_tokens *s, int parts,
                                         int part);
 
-/* Cut s in `chunks` chunks, and each chunk in `parts` equal slices: the part-th slice
- * of every chunk, one after the other.  Where a chunk's slice begins among these is
+/* Split s into `chunks` chunks, and each chunk into `parts` equal slices: the part-th
+ * slice of every chunk, in order.  In the result, chunk i's slice begins at token
  * mds_shard_chunk(s->n / parts, chunks, i). */
 struct mds_shard_tokens mds_shard_slices(const struct mds_shard_tokens *s, int parts,
                                          int part, int chunks);

@@ -22,9 +22,9 @@
 
 #include "parallel/par.h"
 
-/* The number of chunks to send `bytes` bytes of rows in: `wanted`, or if that is 0, two
- * (each half is sent while the GEMM of the other runs), or one below 16 MiB, where
- * smaller messages would only be slower. */
+/* The number of chunks in which to send `bytes` bytes of rows: `wanted`, unless that is
+ * 0.  Then two, so that each half is sent while the GEMM of the other half runs; or one
+ * below 16 MiB, where smaller messages would only be slower. */
 int mds_tp_chunks(int64_t wanted, int64_t bytes);
 
 /* A gather (in) or a reduction (out) in progress. */
@@ -38,8 +38,8 @@ struct mds_tp_handle {
 };
 
 /* start: begin to gather x [slice rows, width] into in->rows, which is x itself or
- * working memory.  wait: the first `rows` rows of in->rows may be read.  Until all have
- * been waited for, x must not change and *in must not move. */
+ * working memory.  wait: wait until the first `rows` rows of in->rows may be read.  x
+ * must not change and *in must not move until all rows have been waited for. */
 enum mds_rc mds_tp_gather_start(const struct mds_par *p, const void *x, int64_t width,
                                 struct mds_tp_handle *in);
 enum mds_rc mds_tp_gather_wait(const struct mds_par *p, struct mds_tp_handle *in,
@@ -54,8 +54,8 @@ enum mds_rc mds_tp_reduce_start(const struct mds_par *p, struct mds_tp_handle *o
                                 int64_t rows);
 enum mds_rc mds_tp_reduce_wait(struct mds_tp_handle *out);
 
-/* How many rows from row `at` on become readable (reduce: are sent) together: the rest
- * of its chunk; 0 after the last row. */
+/* How many rows, from row `at` on, become readable (reduce: are sent) together: the
+ * rest of the chunk that contains `at`; 0 after the last row. */
 int64_t mds_tp_gather_rows(const struct mds_par *p, int64_t at);
 int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at);
 

@@ -10,8 +10,7 @@
 
 #include <stdint.h>
 
-/* Who starts the ranks.  PLAIN is the MPI standard's own `mpiexec -n N`, on one host.
- */
+/* What starts the ranks.  PLAIN is the MPI standard's `mpiexec -n N`, on one host. */
 enum mds_launcher {
     MDS_LAUNCHER_PLAIN,
     MDS_LAUNCHER_PALS,
@@ -20,7 +19,7 @@ enum mds_launcher {
     MDS_LAUNCHER_SRUN,
 };
 
-/* Who gives out nodes. */
+/* The batch system. */
 enum mds_scheduler {
     MDS_SCHEDULER_NONE,
     MDS_SCHEDULER_PBS,
@@ -31,14 +30,14 @@ enum mds_scheduler {
 enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };
 
 struct mds_queue {
-    char *name; /* several rows of one name: what it gives to how many nodes */
+    char *name; /* may have several rows, for different numbers of nodes */
     int64_t min_nodes, max_nodes;
     double max_s;    /* longest walltime */
     int preemptable; /* jobs may be killed without warning */
-    int64_t at_once; /* jobs of an array that it takes at a time; 0: all */
+    int64_t at_once; /* jobs of an array it accepts at a time; 0: all */
 };
 
-/* Fused causal attention, measured; half of the square counts. */
+/* Measured speed of fused causal attention; FLOPs are of half the score matrix. */
 struct mds_attention_rate {
     int64_t head, seq;
     double forward, backward; /* FLOP/s */
@@ -51,8 +50,8 @@ struct mds_variable {
 struct mds_machine {
     char *path; /* the file it was read from */
     char *name, *about;
-    char *hosts;    /* shell patterns of host names, separated by blanks; or NULL */
-    char *variable; /* "NAME=VALUE", where others have hosts of such names; or NULL */
+    char *hosts;    /* shell patterns of host names, separated by spaces; or NULL */
+    char *variable; /* "NAME=VALUE", if other machines use such host names; or NULL */
 
     struct {
         int64_t count;       /* in the whole machine */
@@ -68,40 +67,40 @@ struct mds_machine {
         double capability; /* CUDA's compute capability, 8.0; 0: not known */
         int order;         /* enum mds_gpu_order: which GPU local rank 0 takes */
     } gpu;
-    struct { /* what programs reach, not what data sheets promise; per GPU (or rank) */
+    struct { /* measured by programs, not from data sheets; per GPU (or rank) */
         double matmul_flops, matmul_fp32_flops, attention_flops;
         double memory_bytes_s;
         double call_s; /* launch of one operation */
     } rates;
     struct {                        /* bytes a second, one direction */
         double gpu_bytes_s;         /* between GPUs of a node */
-        double pair_bytes_s;        /* where a group has two of them; 0: the same */
+        double pair_bytes_s;        /* for groups of two GPUs; 0: the same */
         double net_bytes_s;         /* out of a node, all adapters together */
         double host_bytes_s;        /* between a GPU and its host's memory */
-        int64_t host_gpus;          /* GPUs that have that between them */
+        int64_t host_gpus;          /* GPUs that share that link */
         double host_memory_bytes_s; /* of a node's memory */
-        double core_bytes_s;        /* what one core of it reads and writes */
-        double disk_bytes_s;        /* both directions: of a node's local disk */
+        double core_bytes_s;        /* what one core reads and writes */
+        double disk_bytes_s;        /* of a node's local disk, both directions */
         double latency_s;
     } links;
     struct {
-        int64_t bytes; /* taken on a lone GPU by what no ledger sees */
+        int64_t bytes;                   /* GPU memory of a one-GPU run, in no ledger */
         int64_t channels, peer_channels; /* NCCL's: struct mds_comm_channels */
     } overhead;
 
     struct {
         int kind;          /* enum mds_launcher */
         char *command;     /* "mpiexec" */
-        char *flags;       /* words that come first, or NULL */
-        char *binding;     /* words; {depth} is the cores of each rank */
-        char *gpu_binding; /* instead, where the cores near GPUs are known; {near} */
-        char *pass;        /* names of variables to hand on (Open MPI's -x) */
+        char *flags;       /* arguments that come first, or NULL */
+        char *binding;     /* arguments; {depth}: cores of each rank */
+        char *gpu_binding; /* instead, if each GPU's near cores are known; {near} */
+        char *pass;        /* environment variables to pass on (Open MPI's -x) */
     } launcher;
     struct {
         int scheduler;      /* enum mds_scheduler */
         char *queue_option; /* before a queue's name: "--qos="; NULL: the usual one */
         char *directives;   /* lines of a job's head, without "#PBS "; {nodes} {gpus} */
-        char *modules;      /* words for `module load`, or NULL */
+        char *modules;      /* arguments for `module load`, or NULL */
         char *init;         /* shell line before that, or NULL */
     } batch;
 
@@ -126,35 +125,35 @@ void mds_machine_destroy(struct mds_machine *m); /* NULL is fine */
 enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag *diag,
                              struct mds_machine **out);
 
-/* GPUs that this host was found to have. */
+/* The GPUs detected on this host. */
 struct mds_gpus {
-    char name[96]; /* as nvidia-smi has it; "" where it says none */
+    char name[96]; /* as nvidia-smi prints it; "" if it prints none */
     int count;
     int64_t memory; /* bytes of each */
 };
 
-/* Whether a profile is for this host, whatever it is: one node, and no queue. */
+/* Whether a profile is for the local host, whichever that is: one node, no queue. */
 int mds_machine_is_here(const struct mds_machine *m);
 
-/* A host that has GPUs of which its profile says nothing: what they can do is taken
- * from the first profile (in alphabetical order) whose gpu.names match.  *m is replaced
- * by that of both; left as it is, with MDS_OK, where no profile knows them. */
+/* For a host whose profile does not describe its GPUs: take their speeds from the first
+ * profile (in alphabetical order) whose gpu.names match, and replace *m by a profile
+ * merged from both.  If none matches, *m is unchanged and the result is MDS_OK. */
 enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
                                   struct mds_machine **m);
 
-/* Whether its GPUs compute with that type, as far as is known. */
+/* Whether the machine's GPUs support that type, as far as is known. */
 int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type);
 
-/* FLOP/s of attention for that head size and length: between the measured rows, or
- * rates.attention_flops where there are none. */
+/* FLOP/s of attention for that head size and length: interpolated between the measured
+ * rows, or rates.attention_flops if there are none. */
 double mds_machine_attention_flops(const struct mds_machine *m, double head, double seq,
                                    int backward);
 
 /* Ranks on each node: one per GPU, or what the profile says. */
 int64_t mds_machine_ranks(const struct mds_machine *m);
 
-/* What the queue of that name gives to so many nodes: the first row of it that takes
- * them; with nodes 0 the first row of all.  NULL where there is none. */
+/* The first row of the queue of that name that takes so many nodes; with nodes 0, its
+ * first row.  NULL if there is none. */
 const struct mds_queue *mds_machine_queue(const struct mds_machine *m, const char *name,
                                           int64_t nodes);
 
