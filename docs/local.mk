@@ -43,6 +43,6 @@ dist_doc_DATA += docs/running.md docs/data.md docs/from-megatron-deepspeed.md do
   docs/profiling.md
 
 # The documentation as a web site, in html/ of the build directory.
-html:
+html-local:
 	$(top_srcdir)/docs/html html
-.PHONY: html
+.PHONY: html-local
