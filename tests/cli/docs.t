@@ -109,7 +109,8 @@ prints() {
 }
 test_expect_success 'README: the commands for clusters' '
     sed -n "s/^    \(export MODEL_SIZE_KEY.*\)/\1/p" "$srcdir/README.md" >cluster &&
-    sed -n "s/^    \(mds_launch [ps][^#]*\).*/\1/p" "$srcdir/README.md" >>cluster &&
+    sed -n "s/^    \(mds_launch plan.*\)/\1/p; s/^    \(mds_launch submit.*\)/\1 --print/p" \
+        "$srcdir/README.md" >>cluster &&
     test "$(wc -l <cluster)" -eq 4 && cat cluster &&
     sh -e cluster >out && grep "^   1 .* layout\|^   1 .*tensor" out &&
     grep "^#PBS -l select=10:system=polaris" out && grep "^#SBATCH --qos=regular" out

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links of the documentation lead to files and headings that are there; NEWS.md stays a page;
-# with mkdocs the pages build without a warning.
+# Links of the documentation lead to files and headings that are there; NEWS.md stays a page and
+# README.md within 100 columns; lists and code are such to mkdocs, too, and the pages build.
 top=$(cd "${srcdir:-.}" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -28,7 +28,7 @@ dead() {
     done
 }
 
-echo 1..4
+echo 1..6
 cd "$top" || exit 99
 dead > "$tmp/dead"
 [ "$(for text in docs/*.md; do links "$text"; done | wc -l)" -gt 20 ] || echo '# no links are found' >> "$tmp/dead"
@@ -48,10 +48,27 @@ long=$(awk '/^## / { n = 0; name = $0 } ++n == 121 { print "# " name " has more 
 echo 'ok 3 - a version has a page of NEWS.md'
 [ -z "$long" ] || echo "$long"
 
+long=$(awk 'length > 100 && !/^!\[/ { print "# README.md:" NR " has more than 100 columns" }' "$top/README.md")
+[ -z "$long" ] || printf 'not '
+echo 'ok 4 - README.md is within 100 columns'
+[ -z "$long" ] || echo "$long"
+
+# GitHub forgives both; for Python-Markdown, which mkdocs uses, they are text of the paragraph.
+wrong=$(cd "$top" && awk '
+    FNR == 1 { before = "" }
+    /^- |^[0-9]+\. / && before ~ /^[^ |#-]/ && before !~ /^[0-9]+\. / {
+        print "# " FILENAME ":" FNR ": no blank line before a list" }
+    /^     ? ? ?[^ ]/ && before == "" && item { print "# " FILENAME ":" FNR ": code within a list: 8 spaces" }
+    /^[^ ]/ { item = /^- |^[0-9]+\. / }
+    { before = $0 }' ./*.md docs/*.md docs/adr/*.md kernels/*.md)
+[ -z "$wrong" ] || printf 'not '
+echo 'ok 5 - lists and code are such to mkdocs'
+[ -z "$wrong" ] || echo "$wrong"
+
 if ! command -v mkdocs > /dev/null; then
-    echo 'ok 4 # SKIP no mkdocs'
+    echo 'ok 6 # SKIP no mkdocs'
 else
     "$top/docs/html" "$tmp/html" > "$tmp/out" 2>&1 && [ -s "$tmp/html/docs/glossary.html" ] || printf 'not '
-    echo 'ok 4 - the pages build'
+    echo 'ok 6 - the pages build'
     sed 's/^/# /' "$tmp/out"
 fi
