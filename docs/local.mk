@@ -11,27 +11,27 @@ docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT)
 	src/programs/mds_pretrain$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
 
 EXTRA_DIST += \
-  docs/adr/0001-one-engine-measured-dry.md \
+  docs/adr/0001-memory-by-dry-run.md \
   docs/adr/0002-sums-in-rank-order.md \
   docs/adr/0003-samples-without-an-index.md \
   docs/adr/0004-libraries.md \
   docs/adr/0005-sequence-major-rows.md \
-  docs/adr/0006-units-and-slices.md \
-  docs/adr/0007-a-process-beside-each-rank.md \
-  docs/adr/0008-hdf5-lays-out-threads-fill.md \
-  docs/adr/0009-other-formats-by-one-table.md \
-  docs/adr/0010-tiles-are-micro-batches.md \
-  docs/adr/0011-what-runs-beside-what.md \
-  docs/adr/0012-loads-go-around-the-page-cache.md \
-  docs/adr/0013-what-libraries-take.md \
-  docs/adr/0014-rows-travel-in-chunks.md \
-  docs/adr/0015-plain-attention-is-one-walk.md \
-  docs/adr/0016-blocks-leave-by-slots.md \
-  docs/adr/0017-products-race-twice.md \
-  docs/adr/0018-libraries-are-opened-at-need.md \
+  docs/adr/0006-parameter-units-and-shards.md \
+  docs/adr/0007-monitor-process-per-rank.md \
+  docs/adr/0008-threads-write-hdf5-data.md \
+  docs/adr/0009-hugging-face-by-one-table.md \
+  docs/adr/0010-sequence-tiles.md \
+  docs/adr/0011-streams-and-overlap.md \
+  docs/adr/0012-direct-io-for-loads.md \
+  docs/adr/0013-gpu-memory-of-libraries.md \
+  docs/adr/0014-tensor-parallel-chunks.md \
+  docs/adr/0015-unfused-attention.md \
+  docs/adr/0016-activation-offload-ring.md \
+  docs/adr/0017-gemm-autotuning-under-load.md \
+  docs/adr/0018-dlopen-of-libraries.md \
   docs/adr/0019-one-transformer.md \
-  docs/adr/0020-what-was-deleted.md \
-  docs/adr/0021-attention-in-blocks.md \
+  docs/adr/0020-code-kept-and-deleted.md \
+  docs/adr/0021-attention-in-query-blocks.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
