@@ -85,7 +85,7 @@ const char *mds_recompute_modules_name(int modules)
     return names[modules];
 }
 
-void mds_act_let_leave(struct mds_activations *a, int64_t blocks)
+void mds_act_offload_blocks(struct mds_activations *a, int64_t blocks)
 {
     a->offload_layers = blocks;
 }

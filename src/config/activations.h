@@ -70,7 +70,7 @@ enum mds_recompute mds_recompute_of(const struct mds_activations *a);
 const char *mds_recompute_modules_name(int modules);
 
 /* Offload everything that `blocks` blocks save (--cpu-offloading-num-layers). */
-void mds_act_let_leave(struct mds_activations *a, int64_t blocks);
+void mds_act_offload_blocks(struct mds_activations *a, int64_t blocks);
 
 /* How many of the two kinds of offload are on: of what recompute saves, and of whole
  * blocks. */

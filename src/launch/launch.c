@@ -24,7 +24,7 @@ static enum mds_rc count_per_node(struct mds_launch *l)
     if (l->per_node)
         return MDS_OK;
     if (l->machine->node.gpus == 0)
-        l->per_node = mds_machine_ranks(l->machine);
+        l->per_node = mds_machine_ranks_per_node(l->machine);
     else if (p->gpus > 0)
         l->per_node = p->gpus;
     else
@@ -106,10 +106,10 @@ static enum mds_rc take_detected_gpus(struct mds_launch *l, const struct mds_gpu
 {
     const struct mds_machine *was = l->machine;
 
-    if (!mds_machine_is_here(was) || was->node.gpus > 0 || here->count == 0 ||
+    if (!mds_machine_is_local(was) || was->node.gpus > 0 || here->count == 0 ||
         mds_gpus_visible() == 0)
         return MDS_OK;
-    MDS_TRY(mds_machine_take_gpus(here, diag, &l->machine));
+    MDS_TRY(mds_machine_merge_gpus(here, diag, &l->machine));
     if (l->machine == was)
         mds_warn("no profile has gpu.names for '%s': ranks compute on the cpu",
                  here->name);
@@ -192,7 +192,7 @@ static enum mds_rc check_dtype(const struct mds_launch *l,
 {
     const struct mds_machine *m = l->machine;
 
-    if (mds_machine_has_type(m, run->config.train.type) ||
+    if (mds_machine_supports_type(m, run->config.train.type) ||
         strcmp(run->config.output.device, "cpu") == 0)
         return MDS_OK;
     return mds_fail(MDS_EUSER,

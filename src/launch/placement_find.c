@@ -71,7 +71,7 @@ static void read_slots(struct mds_placement *p, struct mds_finding *f)
 
 static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
 {
-    int here = is_compute_node(p) || mds_machine_is_here(m);
+    int here = is_compute_node(p) || mds_machine_is_local(m);
 
     for (int i = 0; i < p->count; i++) {
         const struct mds_finding *f = &p->found[i];

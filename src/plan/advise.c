@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* Whether anything fits on so many ranks. */
-static enum mds_plan_answer fits_on(const struct mds_plan_request *r, int64_t world)
+static enum mds_plan_answer fits_on_ranks(const struct mds_plan_request *r,
+                                          int64_t world)
 {
     struct mds_plan_request at = *r;
     struct mds_plan_entry best;
@@ -17,14 +18,14 @@ static enum mds_plan_answer fits_on(const struct mds_plan_request *r, int64_t wo
     return mds_plan_fits(&at, r->run->config.model.seq_length, &best, &rc);
 }
 
-static void advise_nodes(const struct mds_plan_request *r, FILE *f)
+static void advise_node_count(const struct mds_plan_request *r, FILE *f)
 {
     int64_t most = r->machine->node.count * r->per_node;
     int known = 1;
 
     for (int64_t world = 2 * r->world; world <= most && world <= 64 * r->world;
          world *= 2) {
-        enum mds_plan_answer answer = fits_on(r, world);
+        enum mds_plan_answer answer = fits_on_ranks(r, world);
         int64_t nodes = (world + r->per_node - 1) / r->per_node;
 
         known &= answer != MDS_PLAN_UNKNOWN;
@@ -44,8 +45,8 @@ static void advise_nodes(const struct mds_plan_request *r, FILE *f)
 }
 
 /* The options that are set, one by one: would it fit without? */
-static void advise_free(const struct mds_plan_request *r, const struct mds_plan *p,
-                        FILE *f)
+static void advise_options_to_drop(const struct mds_plan_request *r,
+                                   const struct mds_plan *p, FILE *f)
 {
     for (int i = 0; mds_layout_flag(i); i++) {
         struct mds_plan_request at = *r;
@@ -65,8 +66,8 @@ static void advise_free(const struct mds_plan_request *r, const struct mds_plan 
     }
 }
 
-static void advise_first(const struct mds_plan_request *r, const struct mds_plan *p,
-                         FILE *f)
+static void print_first_layout(const struct mds_plan_request *r,
+                               const struct mds_plan *p, FILE *f)
 {
     struct mds_str text = {0};
     char step[32];
@@ -94,10 +95,10 @@ enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_p
                         "give more --plan-seconds",
                         r->budget_s, (long long)p->untried,
                         p->untried == 1 ? " was" : "s were");
-    if (p->out_count > 0 && !p->out[0].divides)
-        return mds_fail(MDS_EUSER, "%.*s", (int)strcspn(p->out[0].why, "\n"),
-                        p->out[0].why);
-    if (p->out_count == 0) { /* no grid has the sizes that were set */
+    if (p->reject_count > 0 && !p->rejects[0].divides)
+        return mds_fail(MDS_EUSER, "%.*s", (int)strcspn(p->rejects[0].why, "\n"),
+                        p->rejects[0].why);
+    if (p->reject_count == 0) { /* no grid has the sizes that were set */
         mds_layout_fixed(r->run, r->world, &asked);
         MDS_TRY(mds_layout_apply(r->run, &asked, r->world, &c));
     }
@@ -112,7 +113,7 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
     struct mds_plan_longest l;
 
     if (p->fit_count > 0) {
-        advise_first(r, p, f);
+        print_first_layout(r, p, f);
         return;
     }
     if (p->untried > 0) {
@@ -120,7 +121,7 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
                    "tried does\n");
         return;
     }
-    if (p->out_count == 0 || !p->out[0].divides)
+    if (p->reject_count == 0 || !p->rejects[0].divides)
         return; /* a fault of the settings, not of room: mds_plan_refuse says it */
     fprintf(f, "nothing fits\n");
     if (mds_plan_max_seq(r, &l) != MDS_OK)
@@ -129,6 +130,6 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         fprintf(f, "  %lld tokens would, here\n", (long long)l.seq);
     else if (l.untried == 0)
         fprintf(f, "  not even the shortest sequence, here\n");
-    advise_free(r, p, f);
-    advise_nodes(r, f);
+    advise_options_to_drop(r, p, f);
+    advise_node_count(r, f);
 }

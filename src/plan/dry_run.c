@@ -6,7 +6,7 @@
 /* ---- a dry run ---- */
 
 /* a -= b, of what is counted. */
-static void subtract(struct mds_ledger *a, const struct mds_ledger *b)
+static void subtract_ledger(struct mds_ledger *a, const struct mds_ledger *b)
 {
     for (int i = 0; i < MDS_OPS; i++) {
         a->op[i].calls -= b->op[i].calls;
@@ -24,8 +24,8 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
 }
 
 /* The step alone: what the start of a run does is not in it. */
-static enum mds_rc engine_step(struct mds_engine *e, struct mds_dev *dev,
-                               const struct mds_groups *g, struct mds_dry_step *out)
+static enum mds_rc run_engine_step(struct mds_engine *e, struct mds_dev *dev,
+                                   const struct mds_groups *g, struct mds_dry_step *out)
 {
     struct mds_comm_stats before[MDS_GROUPS_MOST];
     struct mds_step_result result;
@@ -41,7 +41,7 @@ static enum mds_rc engine_step(struct mds_engine *e, struct mds_dev *dev,
     if (!rc)
         rc = mds_engine_update(e, 0);
     out->ledger = *mds_dev_ledger(dev);
-    subtract(&out->ledger, &start);
+    subtract_ledger(&out->ledger, &start);
     out->groups = g->n;
     for (int i = 0; i < g->n; i++) {
         out->traffic[i] =
@@ -53,8 +53,9 @@ static enum mds_rc engine_step(struct mds_engine *e, struct mds_dev *dev,
     return rc;
 }
 
-static enum mds_rc run_step(const struct mds_config *c, const struct mds_groups *g,
-                            struct mds_dry_step *out)
+static enum mds_rc dry_run_on_groups(const struct mds_config *c,
+                                     const struct mds_groups *g,
+                                     struct mds_dry_step *out)
 {
     const struct mds_dev_spec dry = {.name = "dry"};
     struct mds_dev *dev = NULL, *host = NULL;
@@ -67,7 +68,7 @@ static enum mds_rc run_step(const struct mds_config *c, const struct mds_groups 
     if (!rc)
         rc = mds_engine_create_dry(c, dev, host, g, &e);
     if (!rc)
-        rc = engine_step(e, dev, g, out);
+        rc = run_engine_step(e, dev, g, out);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
@@ -91,7 +92,7 @@ enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_ra
 
     *out = (struct mds_dry_step){0};
     MDS_TRY(mds_groups_create(&c->parallel, k->world, k->rank, NULL, &groups));
-    rc = run_step(c, &groups, out);
+    rc = dry_run_on_groups(c, &groups, out);
     if (!rc)
         out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, k->channels);
     mds_groups_fini(&groups);
@@ -105,9 +106,9 @@ static int64_t extrapolate_line(int64_t a, int64_t b, double at)
     return a + (int64_t)((double)(b - a) * at);
 }
 
-static struct mds_mem_account account_on_line(const struct mds_mem_account *a,
-                                              const struct mds_mem_account *b,
-                                              double at)
+static struct mds_mem_account extrapolate_memory(const struct mds_mem_account *a,
+                                                 const struct mds_mem_account *b,
+                                                 double at)
 {
     struct mds_mem_account out = {0};
 
@@ -124,7 +125,8 @@ static struct mds_mem_account account_on_line(const struct mds_mem_account *a,
 
 /* *a (at 0) becomes what lies at `at` on the line through it and b (at 1).  Spans and
  * what NCCL takes do not grow with the model. */
-static void go_on_line(struct mds_dry_step *a, const struct mds_dry_step *b, double at)
+static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *b,
+                             double at)
 {
     for (int i = 0; i < MDS_OPS; i++) {
         struct mdsk_cost *x = &a->ledger.op[i].cost;
@@ -135,7 +137,7 @@ static void go_on_line(struct mds_dry_step *a, const struct mds_dry_step *b, dou
         x->flops += (y->flops - x->flops) * at;
         x->bytes += (y->bytes - x->bytes) * at;
     }
-    a->ledger.memory = account_on_line(&a->ledger.memory, &b->ledger.memory, at);
+    a->ledger.memory = extrapolate_memory(&a->ledger.memory, &b->ledger.memory, at);
     a->ledger.scratch_bytes = mds_max(a->ledger.scratch_bytes, b->ledger.scratch_bytes);
     for (int i = 0; i < a->groups; i++)
         for (int k = 0; k < MDS_COMM_KINDS; k++) {
@@ -154,8 +156,8 @@ static void go_on_line(struct mds_dry_step *a, const struct mds_dry_step *b, dou
 
 /* What a run is made shorter by, in this order.  Each is a number in the configuration
  * of which the step's ledger is a straight line, between or beyond low and high. */
-struct cut {
-    int64_t is, low, high;
+struct samples {
+    int64_t full, low, high;
 };
 
 /* Blocks of the fullest stage. */
@@ -165,9 +167,9 @@ static int64_t max_blocks(const struct mds_config *c)
 }
 
 /* Of a number of blocks for which something is kept: none and all are run. */
-static struct cut cut_kept(int64_t n, int64_t all)
+static struct samples sample_kept(int64_t n, int64_t all)
 {
-    return (struct cut){n, 0, n > 0 && n < all ? all : 0};
+    return (struct samples){n, 0, n > 0 && n < all ? all : 0};
 }
 
 /* After so many blocks everything is as before: those that have one kept input, and the
@@ -183,60 +185,61 @@ static int64_t block_period(const struct mds_config *c)
 }
 
 /* Some inputs on the device, each of several blocks: no straight line. */
-static int is_mixed(const struct mds_config *c)
+static int inputs_are_irregular(const struct mds_config *c)
 {
     return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
 /* Blocks of a stage: so few that each kind of them is there, the first, the last and
  * those between. */
-static struct cut cut_blocks(const struct mds_config *c)
+static struct samples sample_blocks(const struct mds_config *c)
 {
     int64_t n = c->model.layers / c->parallel.pipeline, more = block_period(c);
     int64_t low = mds_max(more, 2) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
         2 * low + more >= n)
-        return (struct cut){n, 0, 0};
-    return (struct cut){n, low, low + more};
+        return (struct samples){n, 0, 0};
+    return (struct samples){n, low, low + more};
 }
 
 /* Micro-batches: as many as there are stages come before all stages have work. */
-static struct cut cut_batches(const struct mds_config *c)
+static struct samples sample_batches(const struct mds_config *c)
 {
     int64_t n = c->batch.accumulation, p = c->parallel.pipeline;
     int64_t low = 2 * p + n % p;
 
     if (c->parallel.virtual_stages > 1 || 2 * low + p >= n)
-        return (struct cut){n, 0, 0};
-    return (struct cut){n, low, low + p};
+        return (struct samples){n, 0, 0};
+    return (struct samples){n, low, low + p};
 }
 
-enum { KEPT_ATTENTION, KEPT_INPUTS, BLOCKS, BATCHES, CUTS };
+enum { KEPT_ATTENTION, KEPT_INPUTS, BLOCKS, BATCHES, COUNTS };
 
-static struct cut shortened_of(const struct mds_config *c, int what)
+static struct samples samples_of(const struct mds_config *c, int what)
 {
     switch (what) {
     case KEPT_ATTENTION:
-        return cut_kept(c->train.act.keep_attention, max_blocks(c));
+        return sample_kept(c->train.act.keep_attention, max_blocks(c));
     case KEPT_INPUTS:
-        return cut_kept(c->train.act.device_inputs, max_blocks(c));
+        return sample_kept(c->train.act.device_inputs, max_blocks(c));
     case BLOCKS:
-        return cut_blocks(c);
+        return sample_blocks(c);
     default:
-        return cut_batches(c);
+        return sample_batches(c);
     }
 }
 
 /* All blocks stay all blocks. */
-static void set_blocks(struct mds_config *c, int64_t n)
+static void set_block_count(struct mds_config *c, int64_t n)
 {
     c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;
     c->train.act.keep_attention = mds_min(c->train.act.keep_attention, max_blocks(c));
     c->train.act.device_inputs = mds_min(c->train.act.device_inputs, max_blocks(c));
 }
 
-static struct mds_config with_counts(const struct mds_config *c, int what, int64_t n)
+static struct mds_config config_with_count(const struct mds_config *c, int what,
+                                           int64_t n)
 {
     struct mds_config out = *c;
 
@@ -245,7 +248,7 @@ static struct mds_config with_counts(const struct mds_config *c, int what, int64
     else if (what == KEPT_INPUTS)
         out.train.act.device_inputs = n;
     else if (what == BLOCKS)
-        set_blocks(&out, n);
+        set_block_count(&out, n);
     else {
         out.batch.global = c->batch.global / c->batch.accumulation * n;
         out.batch.accumulation = n;
@@ -253,51 +256,52 @@ static struct mds_config with_counts(const struct mds_config *c, int what, int64
     return out;
 }
 
-enum mds_rc mds_plan_dry_run_part(const struct mds_config *c,
-                                  const struct mds_dry_rank *k,
-                                  struct mds_dry_step *out)
+enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
+                                         const struct mds_dry_rank *k,
+                                         struct mds_dry_step *out)
 {
-    struct cut blocks = shortened_of(c, BLOCKS), batches = shortened_of(c, BATCHES);
+    struct samples blocks = samples_of(c, BLOCKS), batches = samples_of(c, BATCHES);
     struct mds_config part = *c;
 
-    if (blocks.high > 0 && !is_mixed(c))
-        part = with_counts(&part, BLOCKS, 2);
+    if (blocks.high > 0 && !inputs_are_irregular(c))
+        part = config_with_count(&part, BLOCKS, 2);
     if (batches.high > 0)
-        part = with_counts(&part, BATCHES, batches.low);
+        part = config_with_count(&part, BATCHES, batches.low);
     return mds_plan_dry_run(&part, k, out);
 }
 
-int mds_plan_is_shortened(const struct mds_config *c)
+int mds_plan_can_extrapolate(const struct mds_config *c)
 {
-    if (is_mixed(c))
+    if (inputs_are_irregular(c))
         return 0;
-    return shortened_of(c, BLOCKS).high > 0 || shortened_of(c, BATCHES).high > 0;
+    return samples_of(c, BLOCKS).high > 0 || samples_of(c, BATCHES).high > 0;
 }
 
-static enum mds_rc run_shortened(const struct mds_config *c,
-                                 const struct mds_dry_rank *k, int from,
-                                 struct mds_dry_step *out)
+static enum mds_rc extrapolate_dry_run(const struct mds_config *c,
+                                       const struct mds_dry_rank *k, int from,
+                                       struct mds_dry_step *out)
 {
     struct mds_config low, high;
     struct mds_dry_step other;
-    struct cut cut = {0};
+    struct samples at = {0};
 
-    while (from < CUTS && (cut = shortened_of(c, from)).high == 0)
+    while (from < COUNTS && (at = samples_of(c, from)).high == 0)
         from++;
-    if (from == CUTS)
+    if (from == COUNTS)
         return mds_plan_dry_run(c, k, out);
-    low = with_counts(c, from, cut.low);
-    high = with_counts(c, from, cut.high);
-    MDS_TRY(run_shortened(&low, k, from + 1, out));
-    MDS_TRY(run_shortened(&high, k, from + 1, &other));
-    go_on_line(out, &other, (double)(cut.is - cut.low) / (double)(cut.high - cut.low));
+    low = config_with_count(c, from, at.low);
+    high = config_with_count(c, from, at.high);
+    MDS_TRY(extrapolate_dry_run(&low, k, from + 1, out));
+    MDS_TRY(extrapolate_dry_run(&high, k, from + 1, &other));
+    extrapolate_step(out, &other,
+                     (double)(at.full - at.low) / (double)(at.high - at.low));
     return MDS_OK;
 }
 
-enum mds_rc mds_plan_dry_run_short(const struct mds_config *c,
-                                   const struct mds_dry_rank *k,
-                                   struct mds_dry_step *out)
+enum mds_rc mds_plan_dry_run_extrapolated(const struct mds_config *c,
+                                          const struct mds_dry_rank *k,
+                                          struct mds_dry_step *out)
 {
-    return mds_plan_is_shortened(c) ? run_shortened(c, k, 0, out)
-                                    : mds_plan_dry_run(c, k, out);
+    return mds_plan_can_extrapolate(c) ? extrapolate_dry_run(c, k, 0, out)
+                                       : mds_plan_dry_run(c, k, out);
 }

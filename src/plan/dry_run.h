@@ -36,20 +36,20 @@ enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_ra
 
 /* Run only a few blocks and micro-batches: the quickest, and a lower bound of
  * memory. */
-enum mds_rc mds_plan_dry_run_part(const struct mds_config *c,
-                                  const struct mds_dry_rank *k,
-                                  struct mds_dry_step *out);
+enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
+                                         const struct mds_dry_rank *k,
+                                         struct mds_dry_step *out);
 
 /* Nearly the result of mds_plan_dry_run in much less time.  Each further block and
  * micro-batch adds the same amount, so a few of both are run and the rest is
  * extrapolated. Apart from rounding of buffer sizes, memory is never above that of the
  * whole step, as a peak grows with blocks at least as fast as between the two short
  * runs. */
-enum mds_rc mds_plan_dry_run_short(const struct mds_config *c,
-                                   const struct mds_dry_rank *k,
-                                   struct mds_dry_step *out);
+enum mds_rc mds_plan_dry_run_extrapolated(const struct mds_config *c,
+                                          const struct mds_dry_rank *k,
+                                          struct mds_dry_step *out);
 
-/* Whether mds_plan_dry_run_short runs less than the whole step. */
-int mds_plan_is_shortened(const struct mds_config *c);
+/* Whether mds_plan_dry_run_extrapolated runs less than the whole step. */
+int mds_plan_can_extrapolate(const struct mds_config *c);
 
 #endif

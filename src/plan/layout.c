@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct mds_layout) ==
                    GRID * sizeof(int64_t) + sizeof(struct mds_activations),
                "layouts are compared as bytes");
 
-static const char *option_key(int member)
+static const char *member_key(int member)
 {
     return member < GRID ? grid[member].key : mds_act_options[member - GRID].key;
 }
@@ -56,11 +56,11 @@ static void set_member(struct mds_layout *l, int member, int64_t value)
         memcpy((char *)l + grid[member].offset, &value, sizeof value);
 }
 
-static const struct mds_option *option_of(int member)
+static const struct mds_option *member_option(int member)
 {
     const struct mds_option *o = mds_pretrain_options.options;
 
-    while (!o->key || strcmp(o->key, option_key(member)) != 0)
+    while (!o->key || strcmp(o->key, member_key(member)) != 0)
         o++;
     return o;
 }
@@ -71,12 +71,12 @@ static int is_int_option(const struct mds_option *o)
     return o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET || o->type == MDS_OPT_FLAG;
 }
 
-static struct mds_layout layout_of(const struct mds_config *c)
+static struct mds_layout layout_of_config(const struct mds_config *c)
 {
     struct mds_layout l = {.act = c->train.act};
 
     for (int i = 0; i < GRID; i++) {
-        const struct mds_option *o = option_of(i);
+        const struct mds_option *o = member_option(i);
         const char *from = (const char *)c + o->offset;
         int64_t value;
         int n;
@@ -91,11 +91,11 @@ static struct mds_layout layout_of(const struct mds_config *c)
     return l;
 }
 
-static void put_layout(const struct mds_layout *l, struct mds_config *c)
+static void store_layout(const struct mds_layout *l, struct mds_config *c)
 {
     c->train.act = l->act;
     for (int i = 0; i < GRID; i++) {
-        const struct mds_option *o = option_of(i);
+        const struct mds_option *o = member_option(i);
         int64_t value = get_member(l, i);
         char *to = (char *)c + o->offset;
         int n = (int)value;
@@ -112,20 +112,20 @@ int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-static unsigned option_bit(const char *key)
+static unsigned member_bit(const char *key)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (strcmp(option_key(i), key) == 0)
+        if (strcmp(member_key(i), key) == 0)
             return 1u << i;
     return 0;
 }
 
-static unsigned set_by_user(const struct mds_config_run *run)
+static unsigned members_set_by_user(const struct mds_config_run *run)
 {
     unsigned fixed = 0;
 
     for (int i = 0; i < GRID; i++)
-        if (mds_settings_of(&run->settings, option_key(i))->level > MDS_LEVEL_DERIVED)
+        if (mds_settings_of(&run->settings, member_key(i))->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
     return fixed;
 }
@@ -133,69 +133,69 @@ static unsigned set_by_user(const struct mds_config_run *run)
 /* SP_TYPE says all of a grid, as it does where nothing is planned (config_layout.c):
  * the ranks that no size asks for are tensor ranks, or Ulysses ranks with ZeRO 3. */
 static unsigned fix_by_sp_type(const struct mds_config_run *run, int64_t world,
-                               unsigned fixed, struct mds_layout *now)
+                               unsigned fixed, struct mds_layout *user)
 {
-    unsigned tensor = option_bit("parallel.tensor"),
-             ulysses = option_bit("parallel.ulysses");
-    unsigned others = option_bit("parallel.pipeline") | option_bit("parallel.ring");
-    int64_t taken = now->pipeline * now->ring;
+    unsigned tensor = member_bit("parallel.tensor"),
+             ulysses = member_bit("parallel.ulysses");
+    unsigned others = member_bit("parallel.pipeline") | member_bit("parallel.ring");
+    int64_t taken = user->pipeline * user->ring;
 
     if (run->config.parallel.sp_type == MDS_SP_MEGATRON) {
-        if (!(fixed & tensor) && world % (taken * now->ulysses) == 0)
-            now->tensor = world / (taken * now->ulysses);
-        if (!(fixed & option_bit("parallel.sequence_parallel")))
-            now->sequence_parallel = now->tensor > 1;
+        if (!(fixed & tensor) && world % (taken * user->ulysses) == 0)
+            user->tensor = world / (taken * user->ulysses);
+        if (!(fixed & member_bit("parallel.sequence_parallel")))
+            user->sequence_parallel = user->tensor > 1;
         return fixed | tensor | ulysses | others |
-               option_bit("parallel.sequence_parallel");
+               member_bit("parallel.sequence_parallel");
     }
     if (run->config.parallel.sp_type == MDS_SP_DS) {
-        if (!(fixed & ulysses) && world % (taken * now->tensor) == 0)
-            now->ulysses = world / (taken * now->tensor);
-        if (!(fixed & option_bit("parallel.zero_stage")))
-            now->zero = 3;
-        return fixed | tensor | ulysses | others | option_bit("parallel.zero_stage");
+        if (!(fixed & ulysses) && world % (taken * user->tensor) == 0)
+            user->ulysses = world / (taken * user->tensor);
+        if (!(fixed & member_bit("parallel.zero_stage")))
+            user->zero = 3;
+        return fixed | tensor | ulysses | others | member_bit("parallel.zero_stage");
     }
     return fixed;
 }
 
 unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
-                          struct mds_layout *now)
+                          struct mds_layout *user)
 {
-    unsigned fixed = set_by_user(run);
+    unsigned fixed = members_set_by_user(run);
 
-    *now = layout_of(&run->config);
-    fixed |= mds_config_fixed_activations(run, &now->act) << GRID;
-    return fix_by_sp_type(run, world, fixed, now);
+    *user = layout_of_config(&run->config);
+    fixed |= mds_config_fixed_activations(run, &user->act) << GRID;
+    return fix_by_sp_type(run, world, fixed, user);
 }
 
 const char *mds_layout_flag(int member)
 {
-    return member < MEMBERS ? option_of(member)->flag : NULL;
+    return member < MEMBERS ? member_option(member)->flag : NULL;
 }
 
-static void put_fixed(struct mds_layout *l, const struct mds_layout *now,
-                      unsigned fixed)
+static void apply_fixed(struct mds_layout *l, const struct mds_layout *user,
+                        unsigned fixed)
 {
     for (int i = 0; i < MEMBERS; i++)
         if (fixed & 1u << i)
-            set_member(l, i, get_member(now, i));
+            set_member(l, i, get_member(user, i));
 }
 
-struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
+struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *user,
                                   unsigned fixed)
 {
     struct mds_layout asked = {0};
 
-    put_fixed(&asked, now, fixed);
-    put_fixed(&l, now, fixed);
+    apply_fixed(&asked, user, fixed);
+    apply_fixed(&l, user, fixed);
     if (asked.offload_params != MDS_PLACE_DEVICE) {
         l.zero = 3;
         l.offload_optimizer = mds_max(l.offload_optimizer, MDS_PLACE_CPU);
     }
     if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
         l.offload_params = MDS_PLACE_DEVICE;
-    put_fixed(&l, now, fixed);
-    mds_act_settle(&l.act, &now->act, fixed >> GRID);
+    apply_fixed(&l, user, fixed);
+    mds_act_settle(&l.act, &user->act, fixed >> GRID);
     return l;
 }
 
@@ -208,7 +208,7 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
-    put_layout(l, c);
+    store_layout(l, c);
     c->train.activation_memory = NULL; /* the layout says it */
     c->parallel.sp_type = MDS_SP_NONE;
     c->parallel.sequence_parallel &= l->tensor > 1;
@@ -222,7 +222,7 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     return rc;
 }
 
-static void add_option(const struct mds_option *o, int64_t value, struct mds_str *out)
+static void append_flag(const struct mds_option *o, int64_t value, struct mds_str *out)
 {
     mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
     if (o->type == MDS_OPT_ENUM)
@@ -236,6 +236,6 @@ void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_s
 {
     for (int i = 0; i < GRID; i++)
         if (!(fixed & 1u << i) && get_member(l, i) != 0)
-            add_option(option_of(i), get_member(l, i), out);
+            append_flag(member_option(i), get_member(l, i), out);
     mds_act_text(&l->act, fixed >> GRID, out);
 }

@@ -19,21 +19,21 @@ struct mds_layout {
 };
 
 /* Which members of a layout the user has fixed, by options or SP_TYPE, as bits: bit i
- * is that of mds_layout_flag(i).  *now: the configuration's layout, for `world` ranks.
+ * is that of mds_layout_flag(i).  *user: the configuration's layout, for `world` ranks.
  */
 unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
-                          struct mds_layout *now);
+                          struct mds_layout *user);
 
 /* The option of member i, NULL past the last. */
 const char *mds_layout_flag(int member);
 
 int mds_layout_equal(const struct mds_layout *a, const struct mds_layout *b);
 
-/* l, with the fixed members taken from *now.  Other members are adapted to them, and
+/* l, with the fixed members taken from *user.  Other members are adapted to them, and
  * what then makes no sense is dropped: weights on the host without ZeRO 3 or an update
  * on the host, inputs on the host without recompute.  Fixed members that contradict
  * each other are left for mds_layout_apply to report. */
-struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *now,
+struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *user,
                                   unsigned fixed);
 
 /* A copy of run's configuration with that layout, resolved for `world` ranks, with a

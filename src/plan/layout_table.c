@@ -9,15 +9,15 @@
 #include <string.h>
 #include <strings.h>
 
-/* One row as it stands there. */
-struct row {
+/* One row of the table, as written. */
+struct table_row {
     const char *model, *gpu, *source;
     int64_t gpus, max_seq;
     struct mds_layout layout;
 };
 
 /* The number of a name; -1 if it is none of them. */
-static int parse_name(const char *text, const char *const *names, int64_t *out)
+static int index_of_name(const char *text, const char *const *names, int64_t *out)
 {
     for (*out = 0; names[*out]; ++*out)
         if (strcmp(text, names[*out]) == 0)
@@ -29,14 +29,14 @@ static int parse_recompute(const char *text, struct mds_activations *a)
 {
     int64_t recompute;
 
-    if (parse_name(text, mds_recompute_names, &recompute))
+    if (index_of_name(text, mds_recompute_names, &recompute))
         return -1;
     a->recompute = (enum mds_recompute)recompute;
     return 0;
 }
 
 /* The number that key stands for, or NULL. */
-static int64_t *number_field(struct row *r, const char *key)
+static int64_t *find_number_field(struct table_row *r, const char *key)
 {
     const struct {
         const char *key;
@@ -60,9 +60,9 @@ static int64_t *number_field(struct row *r, const char *key)
 }
 
 /* 0, or -1 if the value is none. */
-static int read_member(struct row *r, const struct mds_node *n)
+static int read_row_field(struct table_row *r, const struct mds_node *n)
 {
-    int64_t *to = number_field(r, n->key);
+    int64_t *to = find_number_field(r, n->key);
 
     if (!n->text)
         return -1;
@@ -75,7 +75,7 @@ static int read_member(struct row *r, const struct mds_node *n)
     else if (strcmp(n->key, "source") == 0)
         r->source = n->text;
     else if (strcmp(n->key, "offload") == 0)
-        return parse_name(n->text, mds_place_names, &r->layout.offload_optimizer);
+        return index_of_name(n->text, mds_place_names, &r->layout.offload_optimizer);
     else if (strcmp(n->key, "recompute") == 0)
         return parse_recompute(n->text, &r->layout.act);
     else
@@ -83,18 +83,18 @@ static int read_member(struct row *r, const struct mds_node *n)
     return 0;
 }
 
-static int read_row(const struct mds_tree *t, const struct mds_node *map, struct row *r,
-                    struct mds_diag *diag)
+static int read_layout_row(const struct mds_tree *t, const struct mds_node *map,
+                           struct table_row *r, struct mds_diag *diag)
 {
     char origin[512];
 
-    *r = (struct row){.layout = {.tensor = 1,
-                                 .pipeline = 1,
-                                 .ulysses = 1,
-                                 .ring = 1,
-                                 .act = mds_act_defaults()}};
+    *r = (struct table_row){.layout = {.tensor = 1,
+                                       .pipeline = 1,
+                                       .ulysses = 1,
+                                       .ring = 1,
+                                       .act = mds_act_defaults()}};
     for (const struct mds_node *n = map->first; n; n = n->next)
-        if (!n->key || read_member(r, n)) {
+        if (!n->key || read_row_field(r, n)) {
             snprintf(origin, sizeof origin, "%s:%d", t->name, n->line);
             mds_diag_fault(diag, origin, "a layout has no %s like that",
                            n->key ? n->key : "item");
@@ -110,15 +110,15 @@ static int read_row(const struct mds_tree *t, const struct mds_node *map, struct
 }
 
 /* "A100" in a row stands for A100-40GB and A100-80GB. */
-static int is_gpu_kind(const char *row, const char *gpu)
+static int is_gpu_kind(const char *table_row, const char *gpu)
 {
-    size_t n = strlen(row);
+    size_t n = strlen(table_row);
 
-    return strncmp(row, gpu, n) == 0 && (gpu[n] == '\0' || gpu[n] == '-');
+    return strncmp(table_row, gpu, n) == 0 && (gpu[n] == '\0' || gpu[n] == '-');
 }
 
-static void take_first_match(const struct mds_tree *t, const struct mds_node *n,
-                             const struct row *r, struct mds_layout_row *out)
+static void fill_layout_row(const struct mds_tree *t, const struct mds_node *n,
+                            const struct table_row *r, struct mds_layout_row *out)
 {
     const char *slash = strrchr(t->name, '/');
 
@@ -142,13 +142,13 @@ int mds_layout_find(const struct mds_config_run *run, const char *gpu, int64_t r
     list = mds_node_get(t->root, "layouts");
     for (const struct mds_node *n = list ? list->first : NULL; n && !found;
          n = n->next) {
-        struct row r;
+        struct table_row r;
 
-        if (read_row(t, n, &r, diag))
+        if (read_layout_row(t, n, &r, diag))
             continue;
         if (strcasecmp(r.model, c->model.size_key) == 0 && is_gpu_kind(r.gpu, gpu) &&
             r.gpus == ranks && (!r.max_seq || c->model.seq_length <= r.max_seq)) {
-            take_first_match(t, n, &r, out);
+            fill_layout_row(t, n, &r, out);
             found = 1;
         }
     }

@@ -8,7 +8,7 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/machine_find.c \
   src/plan/machine_gpus.c \
   src/plan/advise.c \
-  src/plan/grid.c \
+  src/plan/search_grid.c \
   src/plan/layout.c src/plan/layout.h \
   src/plan/layout_table.c \
   src/plan/longest.c \
@@ -17,7 +17,7 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/print.c \
   src/plan/dry_run.c src/plan/dry_run.h \
   src/plan/search.c src/plan/search.h \
-  src/plan/space.c src/plan/space.h \
+  src/plan/search_space.c src/plan/search_space.h \
   src/plan/time.c src/plan/time.h
 
 machinesdir = $(pkgdatadir)/machines

@@ -8,34 +8,38 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/minmax.h"
-#include "plan/space.h"
+#include "plan/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { WAYS = MDS_PLAN_WHERES * MDS_PLAN_STEPS, TILES = 2, PROBES = 24 };
+enum {
+    VARIANTS = MDS_PLAN_LEAST_PLACEMENTS * MDS_PLAN_LEAST_LEVELS,
+    TILES = 2,
+    PROBES = 24
+};
 
 #define LONGEST ((double)(INT64_C(1) << 33))
 
 /* What is needed at a length, as parts of what there is. */
-struct point {
+struct usage {
     int64_t seq;
     double device, host;
 };
 
-/* A way to save memory on a grid, or (step -1) all ways of one. */
-struct way {
+/* A variant to save memory on a grid, or (level -1) all variants of one. */
+struct variant {
     struct mds_layout grid;
-    int where, step;
-    struct point before, low, high; /* before < low fit, high does not; seq 0: none */
+    int placement, level;
+    struct usage before, low, high; /* before < low fit, high does not; seq 0: none */
     double bound;                   /* no longer sequence fits */
     int turn;
 };
 
-struct finder {
+struct length_search {
     struct mds_plan_request r; /* of run, below */
     struct mds_config_run run; /* with the length that is tried */
-    struct mds_layout now;
+    struct mds_layout user;
     unsigned fixed;
     int64_t unit;             /* lengths are multiples of it */
     struct mds_layout widest; /* the last grid that the model divides by */
@@ -46,12 +50,13 @@ struct finder {
 
 /* ---- one dry run ---- */
 
-static int point_fits(const struct point *p)
+static int usage_fits(const struct usage *p)
 {
     return p->device <= 1 && p->host <= 1;
 }
 
-static void note_best(struct finder *f, const struct mds_plan_entry *e, int64_t seq)
+static void record_longest(struct length_search *f, const struct mds_plan_entry *e,
+                           int64_t seq)
 {
     if (seq <= f->out->seq)
         return;
@@ -60,32 +65,33 @@ static void note_best(struct finder *f, const struct mds_plan_entry *e, int64_t 
 }
 
 /* 0 if the model does not divide so. */
-static int probe_length(struct finder *f, const struct way *w, int64_t seq,
-                        struct point *out)
+static int probe_length(struct length_search *f, const struct variant *w, int64_t seq,
+                        struct usage *out)
 {
     struct mds_plan_entry e = {.layout = w->grid};
     const struct mds_estimate *is = &e.estimate;
     int64_t runs;
 
     f->run.config.model.seq_length = seq;
-    mds_plan_set_least(&f->r, &e.layout, w->where, w->step,
-                       mds_plan_tile(&w->grid, seq));
-    f->rc = mds_plan_estimate(&f->r, &f->now, f->fixed, MDS_PREDICT_BRIEF, &e, &runs);
+    mds_plan_set_least_memory(&f->r, &e.layout, w->placement, w->level,
+                              mds_plan_sequence_tile(&w->grid, seq));
+    f->rc = mds_plan_estimate(&f->r, &f->user, f->fixed, MDS_PREDICT_EXTRAPOLATED, &e,
+                              &runs);
     f->out->dry_runs += runs;
     if (f->rc || runs == 0)
         return 0;
     out->seq = seq;
     out->device = (double)is->device_bytes / (double)is->device_limit;
     out->host = (double)is->host_need / (double)is->host_limit;
-    if (point_fits(out))
-        note_best(f, &e, seq);
+    if (usage_fits(out))
+        record_longest(f, &e, seq);
     return 1;
 }
 
 /* ---- bounds ---- */
 
 /* The shortest length that counts as longer: a part in 256, and a unit at least. */
-static int64_t longer_than_now(const struct finder *f)
+static int64_t next_useful_length(const struct length_search *f)
 {
     int64_t step = f->out->seq / 256 / f->unit * f->unit;
 
@@ -93,7 +99,7 @@ static int64_t longer_than_now(const struct finder *f)
 }
 
 /* Where the line through both reaches all that there is. */
-static double extrapolate(int64_t s, double at_s, int64_t t, double at_t)
+static double length_at_limit(int64_t s, double at_s, int64_t t, double at_t)
 {
     double x;
 
@@ -105,20 +111,20 @@ static double extrapolate(int64_t s, double at_s, int64_t t, double at_t)
     return x < LONGEST ? x : LONGEST;
 }
 
-static double upper_bound_of(const struct point *a, const struct point *b)
+static double upper_bound(const struct usage *a, const struct usage *b)
 {
-    return fmin(extrapolate(a->seq, a->device, b->seq, b->device),
-                extrapolate(a->seq, a->host, b->seq, b->host));
+    return fmin(length_at_limit(a->seq, a->device, b->seq, b->device),
+                length_at_limit(a->seq, a->host, b->seq, b->host));
 }
 
-static int64_t round_down(const struct finder *f, double seq)
+static int64_t round_down_to_unit(const struct length_search *f, double seq)
 {
     return (int64_t)seq / f->unit * f->unit;
 }
 
 /* The shortest length at which ranks have so many tiles. */
-static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
-                         int64_t tiles)
+static int64_t length_of_tiles(const struct length_search *f,
+                               const struct mds_layout *grid, int64_t tiles)
 {
     int64_t seq = tiles * MDS_ACT_TILE * grid->ulysses * grid->ring;
 
@@ -126,24 +132,25 @@ static int64_t length_of(const struct finder *f, const struct mds_layout *grid,
 }
 
 /* Two and three tiles. */
-static int sample_two(struct finder *f, struct way *w, struct point *a, struct point *b)
+static int probe_two_lengths(struct length_search *f, struct variant *w,
+                             struct usage *a, struct usage *b)
 {
-    return probe_length(f, w, length_of(f, &w->grid, TILES), a) &&
-           probe_length(f, w, length_of(f, &w->grid, TILES + 1), b);
+    return probe_length(f, w, length_of_tiles(f, &w->grid, TILES), a) &&
+           probe_length(f, w, length_of_tiles(f, &w->grid, TILES + 1), b);
 }
 
-/* The first bound of a way. */
-static int begin_way(struct finder *f, struct way *w)
+/* The first bound of a variant. */
+static int bound_variant(struct length_search *f, struct variant *w)
 {
-    struct point a, b;
+    struct usage a, b;
 
-    if (!sample_two(f, w, &a, &b))
+    if (!probe_two_lengths(f, w, &a, &b))
         return 0;
-    w->bound = upper_bound_of(&a, &b);
-    if (point_fits(&b)) {
+    w->bound = upper_bound(&a, &b);
+    if (usage_fits(&b)) {
         w->before = a;
         w->low = b;
-    } else if (point_fits(&a)) {
+    } else if (usage_fits(&a)) {
         w->low = a;
         w->high = b;
     } else {
@@ -152,26 +159,26 @@ static int begin_way(struct finder *f, struct way *w)
     return 1;
 }
 
-/* The bound of a grid, by the way that needs least on the device.  0 if the model
+/* The bound of a grid, by the variant that needs least on the device.  0 if the model
  * does not divide so, or fits at no length. */
-static int begin_grid(struct finder *f, struct way *g)
+static int bound_grid(struct length_search *f, struct variant *g)
 {
-    struct way device = {.grid = g->grid};
-    struct point a, b, least;
+    struct variant device = {.grid = g->grid};
+    struct usage a, b, least;
 
-    if (!sample_two(f, &device, &a, &b))
+    if (!probe_two_lengths(f, &device, &a, &b))
         return 0;
     f->widest = g->grid;
-    g->bound = extrapolate(a.seq, a.device, b.seq, b.device);
+    g->bound = length_at_limit(a.seq, a.device, b.seq, b.device);
     return a.device <= 1 ||
            (probe_length(f, &device, f->unit, &least) && least.device <= 1);
 }
 
-/* ---- one step ---- */
+/* ---- one probe ---- */
 
 /* A length between one that fits (or 0) and one that does not, by the line through
  * both, which lies above what is needed; every third time the middle. */
-static double interpolate_length(const struct point *low, const struct point *high,
+static double interpolate_length(const struct usage *low, const struct usage *high,
                                  int turn)
 {
     double need = fmax(high->device, high->host);
@@ -184,28 +191,28 @@ static double interpolate_length(const struct point *low, const struct point *hi
 }
 
 /* Short of what would be a gain, that is asked first. */
-static int64_t next_length(const struct finder *f, const struct way *w)
+static int64_t next_length(const struct length_search *f, const struct variant *w)
 {
-    int64_t gain = longer_than_now(f), low = w->low.seq;
+    int64_t gain = next_useful_length(f), low = w->low.seq;
     double seq =
         fmin(w->bound, w->high.seq ? interpolate_length(&w->low, &w->high, w->turn)
                                    : 4 * (double)low);
 
     if (w->high.seq ? seq < (double)gain : low < f->out->seq && seq > (double)gain)
         return gain;
-    return round_down(f, seq);
+    return round_down_to_unit(f, seq);
 }
 
 /* One dry run more, and the bound that follows. */
-static void lengthen(struct finder *f, struct way *w)
+static void probe_next_length(struct length_search *f, struct variant *w)
 {
-    struct point at;
+    struct usage at;
 
     if (w->turn++ == PROBES || !probe_length(f, w, next_length(f, w), &at)) {
         w->bound = 0;
         return;
     }
-    if (point_fits(&at)) {
+    if (usage_fits(&at)) {
         w->before = w->low;
         w->low = at;
     } else {
@@ -213,19 +220,20 @@ static void lengthen(struct finder *f, struct way *w)
     }
     w->bound = w->high.seq ? (double)(w->high.seq - f->unit) : LONGEST;
     if (w->before.seq)
-        w->bound = fmin(w->bound, upper_bound_of(&w->before, &w->low));
+        w->bound = fmin(w->bound, upper_bound(&w->before, &w->low));
 }
 
 /* ---- all ---- */
 
-struct ways {
-    struct way *v;
+struct variants {
+    struct variant *v;
     size_t n;
 };
 
-static void append_way(struct finder *f, struct ways *all, const struct way *w)
+static void append_variant(struct length_search *f, struct variants *all,
+                           const struct variant *w)
 {
-    struct way *more = mds_grow(all->v, all->n, sizeof *more);
+    struct variant *more = mds_grow(all->v, all->n, sizeof *more);
 
     if (!more) {
         f->rc = MDS_EMEM;
@@ -236,78 +244,85 @@ static void append_way(struct finder *f, struct ways *all, const struct way *w)
 }
 
 /* A length that tensor ranks cannot share is left whole among them. */
-static void add_grid(struct finder *f, struct ways *all, const struct mds_layout *l)
+static void add_grid_if_possible(struct length_search *f, struct variants *all,
+                                 const struct mds_layout *l)
 {
-    struct way g = {.grid = *l, .step = -1};
-    int divides = begin_grid(f, &g);
+    struct variant g = {.grid = *l, .level = -1};
+    int divides = bound_grid(f, &g);
 
     if (!divides && !f->rc && l->sequence_parallel) {
         g.grid.sequence_parallel = 0;
-        divides = begin_grid(f, &g);
+        divides = bound_grid(f, &g);
     }
     if (divides)
-        append_way(f, all, &g);
+        append_variant(f, all, &g);
 }
 
-/* What is fixed makes some ways the same. */
-static int is_new(const struct finder *f, const struct ways *all, size_t from,
-                  const struct way *w)
+/* What is fixed makes some variants the same. */
+static int is_distinct(const struct length_search *f, const struct variants *all,
+                       size_t from, const struct variant *w)
 {
     struct mds_layout l = w->grid, k;
 
-    mds_plan_set_least(&f->r, &l, w->where, w->step, MDS_ACT_TILE);
-    l = mds_layout_keep(l, &f->now, f->fixed);
+    mds_plan_set_least_memory(&f->r, &l, w->placement, w->level, MDS_ACT_TILE);
+    l = mds_layout_keep(l, &f->user, f->fixed);
     for (size_t i = from; i < all->n; i++) {
         k = w->grid;
-        mds_plan_set_least(&f->r, &k, all->v[i].where, all->v[i].step, MDS_ACT_TILE);
-        k = mds_layout_keep(k, &f->now, f->fixed);
+        mds_plan_set_least_memory(&f->r, &k, all->v[i].placement, all->v[i].level,
+                                  MDS_ACT_TILE);
+        k = mds_layout_keep(k, &f->user, f->fixed);
         if (mds_layout_equal(&l, &k))
             return 0;
     }
     return 1;
 }
 
-/* Whether a longer sequence than is known to fit may fit on a grid, by the way that
+/* Whether a longer sequence than is known to fit may fit on a grid, by the variant that
  * needs least on the device, and the one that needs least on the host. */
-static int may_gain(struct finder *f, const struct mds_layout *grid)
+static int grid_may_gain(struct length_search *f, const struct mds_layout *grid)
 {
-    struct way device = {.grid = *grid};
-    struct way host = {
-        .grid = *grid, .where = MDS_PLAN_WHERES - 1, .step = MDS_PLAN_STEPS - 1};
-    int64_t seq = longer_than_now(f);
-    struct point p;
+    struct variant device = {.grid = *grid};
+    struct variant host = {.grid = *grid,
+                           .placement = MDS_PLAN_LEAST_PLACEMENTS - 1,
+                           .level = MDS_PLAN_LEAST_LEVELS - 1};
+    int64_t seq = next_useful_length(f);
+    struct usage p;
 
     return probe_length(f, &device, seq, &p) && p.device <= 1 &&
            probe_length(f, &host, seq, &p) && p.host <= 1;
 }
 
-static void add_ways(struct finder *f, struct ways *all, struct mds_layout grid)
+static void add_variants_of_grid(struct length_search *f, struct variants *all,
+                                 struct mds_layout grid)
 {
     size_t from = all->n;
 
-    for (int i = 0; i < WAYS && !f->rc; i++) {
-        struct way w = {
-            .grid = grid, .where = i / MDS_PLAN_STEPS, .step = i % MDS_PLAN_STEPS};
+    for (int i = 0; i < VARIANTS && !f->rc; i++) {
+        struct variant w = {.grid = grid,
+                            .placement = i / MDS_PLAN_LEAST_LEVELS,
+                            .level = i % MDS_PLAN_LEAST_LEVELS};
 
-        if (is_new(f, all, from, &w) && begin_way(f, &w))
-            append_way(f, all, &w);
+        if (is_distinct(f, all, from, &w) && bound_variant(f, &w))
+            append_variant(f, all, &w);
     }
 }
 
 /* The one that promises most; NULL if none is a gain. */
-static struct way *most_promising(const struct finder *f, const struct ways *all)
+static struct variant *most_promising_variant(const struct length_search *f,
+                                              const struct variants *all)
 {
-    struct way *best = NULL;
+    struct variant *best = NULL;
 
     for (size_t i = 0; i < all->n; i++)
-        if (all->v[i].bound >= (double)longer_than_now(f) &&
+        if (all->v[i].bound >= (double)next_useful_length(f) &&
             (!best || all->v[i].bound > best->bound))
             best = &all->v[i];
     return best;
 }
 
-/* No time is left for a grid, nor for all ways of it. */
-static void give_up(struct finder *f, struct ways *all, const struct mds_layout *grid)
+/* No time is left for a grid, nor for all variants of it. */
+static void give_up_grid(struct length_search *f, struct variants *all,
+                         const struct mds_layout *grid)
 {
     f->out->untried++;
     for (size_t i = 0; i < all->n; i++)
@@ -315,10 +330,10 @@ static void give_up(struct finder *f, struct ways *all, const struct mds_layout 
             all->v[i].bound = 0;
 }
 
-static void lengthen_all(struct finder *f, const struct mds_plan_grids *grids)
+static void search_lengths(struct length_search *f, const struct mds_plan_grids *grids)
 {
-    struct ways all = {0};
-    struct way *w;
+    struct variants all = {0};
+    struct variant *w;
 
     for (size_t i = 0; i < grids->n && !f->rc; i++)
         if (mds_plan_shards_less(&grids->v[i], &f->widest))
@@ -326,35 +341,36 @@ static void lengthen_all(struct finder *f, const struct mds_plan_grids *grids)
         else if (mds_clock_s() > f->end_s)
             f->out->untried++;
         else
-            add_grid(f, &all, &grids->v[i]);
-    while (!f->rc && (w = most_promising(f, &all)) != NULL)
+            add_grid_if_possible(f, &all, &grids->v[i]);
+    while (!f->rc && (w = most_promising_variant(f, &all)) != NULL)
         if (mds_clock_s() > f->end_s) {
-            give_up(f, &all, &w->grid);
-        } else if (w->step >= 0) {
-            lengthen(f, w);
+            give_up_grid(f, &all, &w->grid);
+        } else if (w->level >= 0) {
+            probe_next_length(f, w);
         } else {
             w->bound = 0;
-            if (may_gain(f, &w->grid))
-                add_ways(f, &all, w->grid);
+            if (grid_may_gain(f, &w->grid))
+                add_variants_of_grid(f, &all, w->grid);
         }
     free(all.v);
 }
 
 /* What was found by brief runs is run whole. */
-static void confirm_longest(struct finder *f)
+static void confirm_longest(struct length_search *f)
 {
     struct mds_plan_longest *l = f->out;
     int64_t runs;
 
-    while (l->seq > 0 && l->best.estimate.brief && !f->rc) {
+    while (l->seq > 0 && l->best.estimate.extrapolated && !f->rc) {
         f->run.config.model.seq_length = l->seq;
-        f->rc = mds_plan_estimate(&f->r, &f->now, f->fixed, MDS_PREDICT_WHOLE, &l->best,
+        f->rc = mds_plan_estimate(&f->r, &f->user, f->fixed, MDS_PREDICT_FULL, &l->best,
                                   &runs);
         l->dry_runs += runs;
         if (f->rc || l->best.estimate.fits)
             return;
-        l->best.estimate.brief = 1;
-        l->seq = round_down(f, (double)(l->seq - mds_max(l->seq / 256, f->unit)));
+        l->best.estimate.extrapolated = 1;
+        l->seq =
+            round_down_to_unit(f, (double)(l->seq - mds_max(l->seq / 256, f->unit)));
     }
 }
 
@@ -363,18 +379,18 @@ enum mds_rc mds_plan_max_seq(const struct mds_plan_request *r,
 {
     double start = mds_clock_s();
     struct mds_plan_longest longest = {0};
-    struct finder f = {.r = *r,
-                       .run = *r->run,
-                       .unit = 2 * r->world,
-                       .end_s = start + r->budget_s,
-                       .out = &longest};
+    struct length_search f = {.r = *r,
+                              .run = *r->run,
+                              .unit = 2 * r->world,
+                              .end_s = start + r->budget_s,
+                              .out = &longest};
     struct mds_plan_grids grids = {0};
 
     f.r.run = &f.run;
     f.run.config.model.max_positions = 0;
-    f.fixed = mds_layout_fixed(&f.run, r->world, &f.now) & ~r->freed;
-    MDS_TRY(mds_plan_grids_list(&f.r, &f.now, f.fixed, &grids));
-    lengthen_all(&f, &grids);
+    f.fixed = mds_layout_fixed(&f.run, r->world, &f.user) & ~r->freed;
+    MDS_TRY(mds_plan_grids_list(&f.r, &f.user, f.fixed, &grids));
+    search_lengths(&f, &grids);
     confirm_longest(&f);
     mds_plan_grids_fini(&grids);
     longest.took_s = mds_clock_s() - start;

@@ -29,10 +29,11 @@ static const char *origin_of(struct reader *r, const struct mds_node *n)
 /* ---- names and faults ---- */
 
 /* Sections that are no rows of facts. */
-static const char *const others[] = {"environment", "queues", "settings", "attention"};
+static const char *const other_sections[] = {"environment", "queues", "settings",
+                                             "attention"};
 
 /* `what` key is unknown; near: the nearest known one, or NULL. */
-static void report_unknown_key(struct reader *r, const struct mds_node *n,
+static void fault_unknown_name(struct reader *r, const struct mds_node *n,
                                const char *what, const char *key, const char *near)
 {
     char hint[MDS_HINT_SIZE];
@@ -43,7 +44,7 @@ static void report_unknown_key(struct reader *r, const struct mds_node *n,
 
 enum { MOST_FACTS = 128 };
 
-static void unknown_section(struct reader *r, const struct mds_node *n)
+static void fault_unknown_section(struct reader *r, const struct mds_node *n)
 {
     char text[MOST_FACTS][32];
     const char *names[MOST_FACTS], *near;
@@ -58,11 +59,13 @@ static void unknown_section(struct reader *r, const struct mds_node *n)
     }
     near = mds_str_nearest(n->key, names, count);
     if (!near)
-        near = mds_str_nearest(n->key, others, sizeof others / sizeof *others);
-    report_unknown_key(r, n, "section", n->key, near);
+        near = mds_str_nearest(n->key, other_sections,
+                               sizeof other_sections / sizeof *other_sections);
+    fault_unknown_name(r, n, "section", n->key, near);
 }
 
-static void unknown_fact(struct reader *r, const struct mds_node *n, const char *key)
+static void fault_unknown_fact(struct reader *r, const struct mds_node *n,
+                               const char *key)
 {
     const char *names[MOST_FACTS];
     size_t count = 0;
@@ -70,7 +73,7 @@ static void unknown_fact(struct reader *r, const struct mds_node *n, const char 
     for (const struct mds_option *o = mds_machine_facts.options;
          o->help && count < MOST_FACTS; o++)
         names[count++] = o->key;
-    report_unknown_key(r, n, "fact", key, mds_str_nearest(key, names, count));
+    fault_unknown_name(r, n, "fact", key, mds_str_nearest(key, names, count));
 }
 
 /* ---- sources ---- */
@@ -105,7 +108,7 @@ static int has_source(struct reader *r, const struct mds_node *map)
 /* ---- facts ---- */
 
 /* The items of a list in one text; NULL if they are not all words. */
-static char *join_words(const struct mds_node *list, const char *between)
+static char *join_texts(const struct mds_node *list, const char *between)
 {
     struct mds_str b = {0};
 
@@ -132,7 +135,7 @@ static void store_fact(struct reader *r, size_t row, const struct mds_node *n,
         return;
     }
     joined = n->kind == MDS_NODE_LIST && listable
-                 ? join_words(n, type == MDS_OPT_WORDS ? " " : "\n")
+                 ? join_texts(n, type == MDS_OPT_WORDS ? " " : "\n")
                  : NULL;
     if (joined)
         mds_settings_put(&r->m->facts, row, joined, MDS_LEVEL_FILE, origin_of(r, n),
@@ -157,7 +160,7 @@ static void read_fact(struct reader *r, const struct mds_node *section,
     snprintf(key, sizeof key, "%s.%s", section->key, n->key);
     row = mds_settings_row(&r->m->facts, key);
     if (row == r->m->facts.rows) {
-        unknown_fact(r, n, key);
+        fault_unknown_fact(r, n, key);
         return;
     }
     if (value ? !has_source(r, n) : !*sourced) {
@@ -181,12 +184,12 @@ static void read_section(struct reader *r, const struct mds_node *section)
                 read_fact(r, section, n, &sourced);
             return;
         }
-    unknown_section(r, section);
+    fault_unknown_section(r, section);
 }
 
 /* ---- queues and environment ---- */
 
-static int read_number(struct reader *r, const struct mds_node *n, int64_t *out)
+static int read_queue_number(struct reader *r, const struct mds_node *n, int64_t *out)
 {
     if (n->text && mds_parse_count(n->text, out) == 0 && *out >= 0)
         return 0;
@@ -220,13 +223,13 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
     if (strcmp(n->key, "name") == 0) {
         read_queue_name(r, n, q);
     } else if (strcmp(n->key, "min_nodes") == 0) {
-        read_number(r, n, &q->min_nodes);
+        read_queue_number(r, n, &q->min_nodes);
     } else if (strcmp(n->key, "max_nodes") == 0) {
-        read_number(r, n, &q->max_nodes);
+        read_queue_number(r, n, &q->max_nodes);
     } else if (strcmp(n->key, "at_once") == 0) {
-        read_number(r, n, &q->at_once);
+        read_queue_number(r, n, &q->at_once);
     } else if (strcmp(n->key, "preemptable") == 0) {
-        if (read_number(r, n, &yes) == 0)
+        if (read_queue_number(r, n, &yes) == 0)
             q->preemptable = yes != 0;
     } else if (strcmp(n->key, "walltime") == 0) {
         if (!n->text || mds_parse_seconds(n->text, &q->max_s) || q->max_s <= 0)
@@ -273,7 +276,7 @@ static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
     return MDS_OK;
 }
 
-static int is_variable(const char *name)
+static int is_variable_name(const char *name)
 {
     size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
                             "0123456789");
@@ -293,7 +296,7 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
 
         if (is_origin(n))
             continue;
-        if (!is_variable(n->key) || n->kind != MDS_NODE_SCALAR) {
+        if (!is_variable_name(n->key) || n->kind != MDS_NODE_SCALAR) {
             mds_diag_fault(r->diag, origin_of(r, n), "environment: %s is no variable",
                            n->key);
             continue;
@@ -329,7 +332,7 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
     part.root = (struct mds_node *)section;
     mds_settings_read_tree(&s, MDS_LEVEL_MACHINE, &part, r->diag);
     mds_settings_check(&s, r->diag);
-    if (!mds_machine_has_type(r->m, values.train.type))
+    if (!mds_machine_supports_type(r->m, values.train.type))
         mds_diag_fault(r->diag, mds_settings_of(&s, "model.dtype")->origin,
                        "model.dtype bf16: needs gpu.capability 8.0, and this is %.1f; "
                        "fp16 would do",

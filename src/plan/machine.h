@@ -133,16 +133,16 @@ struct mds_gpus {
 };
 
 /* Whether a profile is for the local host, whichever that is: one node, no queue. */
-int mds_machine_is_here(const struct mds_machine *m);
+int mds_machine_is_local(const struct mds_machine *m);
 
 /* For a host whose profile does not describe its GPUs: take their speeds from the first
  * profile (in alphabetical order) whose gpu.names match, and replace *m by a profile
  * merged from both.  If none matches, *m is unchanged and the result is MDS_OK. */
-enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
-                                  struct mds_machine **m);
+enum mds_rc mds_machine_merge_gpus(const struct mds_gpus *g, struct mds_diag *diag,
+                                   struct mds_machine **m);
 
 /* Whether the machine's GPUs support that type, as far as is known. */
-int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type);
+int mds_machine_supports_type(const struct mds_machine *m, enum mds_number_type type);
 
 /* FLOP/s of attention for that head size and length: interpolated between the measured
  * rows, or rates.attention_flops if there are none. */
@@ -150,7 +150,7 @@ double mds_machine_attention_flops(const struct mds_machine *m, double head, dou
                                    int backward);
 
 /* Ranks on each node: one per GPU, or what the profile says. */
-int64_t mds_machine_ranks(const struct mds_machine *m);
+int64_t mds_machine_ranks_per_node(const struct mds_machine *m);
 
 /* The first row of the queue of that name that takes so many nodes; with nodes 0, its
  * first row.  NULL if there is none. */

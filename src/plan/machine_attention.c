@@ -11,8 +11,8 @@
 
 /* ---- reading ---- */
 
-static void row_fault(const struct mds_tree *t, const struct mds_node *n,
-                      struct mds_diag *diag, const char *what)
+static void fault_bad_row(const struct mds_tree *t, const struct mds_node *n,
+                          struct mds_diag *diag, const char *what)
 {
     char origin[512];
 
@@ -34,7 +34,7 @@ static int read_rate(const struct mds_node *row, const char *key, double *out)
     return n && n->text && mds_parse_real(n->text, out) == 0 && *out > 1e6;
 }
 
-static int by_length(const void *a, const void *b)
+static int by_head_and_length(const void *a, const void *b)
 {
     const struct mds_attention_rate *x = a, *y = b;
 
@@ -55,7 +55,7 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
         if (!read_count(n, "head", &row.head) || !read_count(n, "seq", &row.seq) ||
             !read_rate(n, "forward", &row.forward) ||
             !read_rate(n, "backward", &row.backward)) {
-            row_fault(
+            fault_bad_row(
                 t, n, diag,
                 "must be {head: 128, seq: 8192, forward: FLOP/s, backward: FLOP/s}");
             continue;
@@ -67,7 +67,8 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
         m->attention[m->attention_count++] = row;
     }
     if (m->attention_count > 0)
-        qsort(m->attention, m->attention_count, sizeof *m->attention, by_length);
+        qsort(m->attention, m->attention_count, sizeof *m->attention,
+              by_head_and_length);
     return MDS_OK;
 }
 
@@ -79,8 +80,8 @@ static double rate_of(const struct mds_attention_rate *row, int backward)
 }
 
 /* The first row of the head size that is nearest, and how many there are of it. */
-static const struct mds_attention_rate *rows_for(const struct mds_machine *m,
-                                                 double head, size_t *count)
+static const struct mds_attention_rate *
+rows_of_nearest_head(const struct mds_machine *m, double head, size_t *count)
 {
     const struct mds_attention_rate *best = NULL;
 
@@ -111,7 +112,7 @@ double mds_machine_attention_flops(const struct mds_machine *m, double head, dou
                                    int backward)
 {
     size_t count;
-    const struct mds_attention_rate *row = rows_for(m, head, &count);
+    const struct mds_attention_rate *row = rows_of_nearest_head(m, head, &count);
     double below, above, part;
 
     if (!row)

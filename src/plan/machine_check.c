@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int was_set(const struct mds_machine *m, const char *key)
+static int is_in_file(const struct mds_machine *m, const char *key)
 {
     return mds_settings_of(&m->facts, key)->level == MDS_LEVEL_FILE;
 }
@@ -16,7 +16,7 @@ static void require_fact(const struct mds_machine *m, const char *const *keys,
     struct mds_str missing = {0};
 
     for (size_t i = 0; i < count; i++)
-        if (!was_set(m, keys[i]))
+        if (!is_in_file(m, keys[i]))
             mds_str_add(&missing, "%s%s", missing.len ? ", " : "", keys[i]);
     if (missing.len)
         mds_diag_fault(diag, m->path, "no %s%s", missing.s, why);
@@ -66,12 +66,12 @@ static void check_order(const struct mds_machine *m, struct mds_diag *diag)
                        "out, and give launcher.gpu_binding");
 }
 
-/* The first brace of a text that opens none of the holes, "{a}{b}"; or NULL. */
-static const char *unknown_hole(const char *text, const char *holes)
+/* The first {name} in text that is not among the placeholders, "{a}{b}"; or NULL. */
+static const char *unknown_placeholder(const char *text, const char *placeholders)
 {
     for (; text && (text = strchr(text, '{')); text++) {
         size_t n = strcspn(text, "}") + 1;
-        const char *at = strstr(holes, "{");
+        const char *at = strstr(placeholders, "{");
 
         while (at && strncmp(at, text, n) != 0)
             at = strchr(at + 1, '{');
@@ -81,10 +81,10 @@ static const char *unknown_hole(const char *text, const char *holes)
     return NULL;
 }
 
-static void check_holes(const struct mds_machine *m, struct mds_diag *diag)
+static void check_placeholders(const struct mds_machine *m, struct mds_diag *diag)
 {
     const struct {
-        const char *key, *text, *holes;
+        const char *key, *text, *placeholders;
     } rows[] = {
         {"batch.directives", m->batch.directives, "{nodes}{gpus}{folder}"},
         {"launcher.binding", m->launcher.binding, "{depth}"},
@@ -92,12 +92,12 @@ static void check_holes(const struct mds_machine *m, struct mds_diag *diag)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *at = unknown_hole(rows[i].text, rows[i].holes);
+        const char *at = unknown_placeholder(rows[i].text, rows[i].placeholders);
 
         if (at)
             mds_diag_fault(diag, mds_settings_of(&m->facts, rows[i].key)->origin,
                            "%s: nothing fills %.*s; known are %s", rows[i].key,
-                           (int)strcspn(at, "} \n") + 1, at, rows[i].holes);
+                           (int)strcspn(at, "} \n") + 1, at, rows[i].placeholders);
     }
 }
 
@@ -143,12 +143,12 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     check_gpu(m, diag);
     check_binding(m, diag);
     check_order(m, diag);
-    check_holes(m, diag);
+    check_placeholders(m, diag);
     check_queues(m, diag);
 }
 
 /* CUDA C++ Programming Guide, "Arithmetic instructions": bf16 from 8.0 on. */
-int mds_machine_has_type(const struct mds_machine *m, enum mds_number_type type)
+int mds_machine_supports_type(const struct mds_machine *m, enum mds_number_type type)
 {
     return type != MDS_TYPE_BF16 || m->node.gpus == 0 || m->gpu.capability <= 0 ||
            m->gpu.capability >= 8;

@@ -59,8 +59,8 @@ static enum mds_rc report_unknown_name(const char *name)
                     mds_str_hint(near, "ls lists them", hint));
 }
 
-static enum mds_rc by_name(const char *name, struct mds_diag *diag,
-                           struct mds_machine **out)
+static enum mds_rc load_by_name(const char *name, struct mds_diag *diag,
+                                struct mds_machine **out)
 {
     struct mds_str path = {0};
     enum mds_rc rc;
@@ -83,7 +83,7 @@ static const char *patterns_of(const struct mds_machine *m, size_t patterns)
 }
 
 /* Whether the environment has what it has on that machine. */
-static int has_variable(const struct mds_machine *m)
+static int environment_matches(const struct mds_machine *m)
 {
     char name[64];
     const char *value;
@@ -95,14 +95,15 @@ static int has_variable(const struct mds_machine *m)
     return value && strcmp(value, m->variable + strcspn(m->variable, "=") + 1) == 0;
 }
 
-static int is_meant(const struct mds_machine *m, size_t patterns, const char *name)
+static int profile_matches(const struct mds_machine *m, size_t patterns,
+                           const char *name)
 {
     return matches_patterns(patterns_of(m, patterns), name) &&
-           (patterns != offsetof(struct mds_machine, hosts) || has_variable(m));
+           (patterns != offsetof(struct mds_machine, hosts) || environment_matches(m));
 }
 
-enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
-                              struct mds_machine **out)
+enum mds_rc mds_machine_find_matching(size_t patterns, const char *name,
+                                      struct mds_diag *diag, struct mds_machine **out)
 {
     struct dirent **files = NULL;
     int count = scandir(mds_machine_folder(), &files, is_profile, alphasort);
@@ -115,7 +116,7 @@ enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag
         snprintf(path, sizeof path, "%s/%s", mds_machine_folder(), files[i]->d_name);
         if (!rc && !m)
             rc = mds_machine_load(path, diag, &m);
-        if (m && !is_meant(m, patterns, name)) {
+        if (m && !profile_matches(m, patterns, name)) {
             mds_machine_destroy(m);
             m = NULL;
         }
@@ -130,17 +131,18 @@ enum mds_rc mds_machine_find(const char *name, const char *host, struct mds_diag
                              struct mds_machine **out)
 {
     if (name)
-        return by_name(name, diag, out);
-    MDS_TRY(mds_machine_match(offsetof(struct mds_machine, hosts), host, diag, out));
-    return *out ? MDS_OK : by_name("localhost", diag, out);
+        return load_by_name(name, diag, out);
+    MDS_TRY(mds_machine_find_matching(offsetof(struct mds_machine, hosts), host, diag,
+                                      out));
+    return *out ? MDS_OK : load_by_name("localhost", diag, out);
 }
 
-int mds_machine_is_here(const struct mds_machine *m)
+int mds_machine_is_local(const struct mds_machine *m)
 {
     return m->batch.scheduler == MDS_SCHEDULER_NONE && m->node.count == 1;
 }
 
-int64_t mds_machine_ranks(const struct mds_machine *m)
+int64_t mds_machine_ranks_per_node(const struct mds_machine *m)
 {
     return m->node.ranks > 0 ? m->node.ranks : m->node.gpus;
 }

@@ -13,8 +13,8 @@
 static const char *const sections[] = {"gpu",   "rates",    "attention",
                                        "links", "overhead", NULL};
 
-static void copy_fact(struct mds_machine *m, const char *key, const char *text,
-                      struct mds_diag *diag)
+static void put_fact(struct mds_machine *m, const char *key, const char *text,
+                     struct mds_diag *diag)
 {
     mds_settings_put(&m->facts, mds_settings_row(&m->facts, key), text, MDS_LEVEL_FILE,
                      "nvidia-smi", key, diag);
@@ -26,7 +26,7 @@ static void put_number(struct mds_machine *m, const char *key, int64_t value,
     char text[32];
 
     snprintf(text, sizeof text, "%lld", (long long)value);
-    copy_fact(m, key, text, diag);
+    put_fact(m, key, text, diag);
 }
 
 /* Of a kind that comes with more or less memory: "A100-40GB" is "A100-80GB" here.  What
@@ -41,7 +41,7 @@ static void put_memory(struct mds_machine *m, const struct mds_gpus *g,
         return;
     snprintf(kind, sizeof kind, "%.*s-%.0fGB", (int)strcspn(m->gpu.kind, "-"),
              m->gpu.kind, gib);
-    copy_fact(m, "gpu.kind", kind, diag);
+    put_fact(m, "gpu.kind", kind, diag);
     put_number(m, "gpu.memory", g->memory, diag);
 }
 
@@ -61,14 +61,14 @@ static enum mds_rc merge_gpu_facts(const struct mds_machine *host,
     return mds_diag_verdict(diag);
 }
 
-enum mds_rc mds_machine_take_gpus(const struct mds_gpus *g, struct mds_diag *diag,
-                                  struct mds_machine **m)
+enum mds_rc mds_machine_merge_gpus(const struct mds_gpus *g, struct mds_diag *diag,
+                                   struct mds_machine **m)
 {
     struct mds_machine *kind = NULL, *both = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(mds_machine_match(offsetof(struct mds_machine, gpu.names), g->name, diag,
-                              &kind));
+    MDS_TRY(mds_machine_find_matching(offsetof(struct mds_machine, gpu.names), g->name,
+                                      diag, &kind));
     if (!kind)
         return MDS_OK;
     /* what mds_pretrain is to take from a profile, such as bf16, is the GPUs', too */

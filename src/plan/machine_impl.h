@@ -25,8 +25,8 @@ enum mds_rc mds_machine_read(struct mds_machine *m, const char *path,
 
 /* The first profile, in alphabetical order, of whose patterns (the text at that offset,
  * blanks between them) one matches; *out is NULL if none does.  machine_find.c */
-enum mds_rc mds_machine_match(size_t patterns, const char *name, struct mds_diag *diag,
-                              struct mds_machine **out);
+enum mds_rc mds_machine_find_matching(size_t patterns, const char *name,
+                                      struct mds_diag *diag, struct mds_machine **out);
 
 /* Report facts that contradict each other; machine_check.c. */
 void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag);

@@ -39,8 +39,8 @@ struct mds_plan {
     struct mds_plan_entry *fits;
     size_t fit_count;
     struct mds_plan_reject
-        *out; /* nearest to fitting first, then those that do not divide */
-    size_t out_count;
+        *rejects; /* nearest to fitting first, then those that do not divide */
+    size_t reject_count;
     unsigned fixed;      /* mds_layout_fixed */
     char origin[256];    /* of the model table's row for this, or "" */
     char row_fault[256]; /* why that row is not fits[0], or "" */

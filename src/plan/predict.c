@@ -8,7 +8,7 @@
  * profile says. */
 static int64_t host_limit(const struct mds_machine *m, int per_node)
 {
-    if (mds_machine_is_here(m))
+    if (mds_machine_is_local(m))
         return mds_host_memory_available() / per_node;
     return m->node.memory / 10 * 9 / per_node;
 }
@@ -18,8 +18,8 @@ static int64_t device_limit(const struct mds_machine *m, int per_node)
     return m->node.gpus > 0 ? m->gpu.memory : host_limit(m, per_node);
 }
 
-static void limit_memory(const struct mds_machine *m, int per_node,
-                         struct mds_estimate *e)
+static void set_memory_limits(const struct mds_machine *m, int per_node,
+                              struct mds_estimate *e)
 {
     e->device_limit = device_limit(m, per_node);
     e->host_limit = host_limit(m, per_node);
@@ -27,7 +27,7 @@ static void limit_memory(const struct mds_machine *m, int per_node,
     e->fits = e->device_bytes <= e->device_limit && e->host_need <= e->host_limit;
 }
 
-double mds_estimate_part(const struct mds_estimate *e)
+double mds_estimate_memory_fraction(const struct mds_estimate *e)
 {
     double device = (double)e->device_bytes / (double)e->device_limit;
     double host = (double)e->host_need / (double)e->host_limit;
@@ -35,7 +35,8 @@ double mds_estimate_part(const struct mds_estimate *e)
     return device > host ? device : host;
 }
 
-static void rate_step(const struct mds_config *c, int world, struct mds_estimate *e)
+static void set_throughput(const struct mds_config *c, int world,
+                           struct mds_estimate *e)
 {
     const struct mds_flops_model f = mds_flops_model_of(&c->model);
     int64_t tokens = c->batch.global * c->model.seq_length;
@@ -47,7 +48,7 @@ static void rate_step(const struct mds_config *c, int world, struct mds_estimate
 }
 
 /* Take over of `of` what is worse. */
-static void merge_estimate(struct mds_estimate *e, const struct mds_estimate *of)
+static void keep_worse_of(struct mds_estimate *e, const struct mds_estimate *of)
 {
     const struct mds_estimate *quicker = of->step_s > e->step_s ? e : of;
     struct mds_estimate worse = quicker == of ? *e : *of;
@@ -56,7 +57,7 @@ static void merge_estimate(struct mds_estimate *e, const struct mds_estimate *of
     worse.step_s += quicker->idle_s - worse.idle_s; /* it idles while others work */
     worse.idle_s = quicker->idle_s;
     worse.memory = larger->memory;
-    worse.beside = larger->beside;
+    worse.untracked = larger->untracked;
     worse.device_bytes = larger->device_bytes;
     if (of->host_bytes > e->host_bytes)
         worse.host_bytes = of->host_bytes;
@@ -71,14 +72,14 @@ struct prediction {
     enum mds_predict_how how;
 };
 
-static struct mds_beside bytes_beside(const struct mds_machine *m,
-                                      const struct mds_dry_step *r)
+static struct mds_untracked untracked_bytes(const struct mds_machine *m,
+                                            const struct mds_dry_step *r)
 {
     if (m->node.gpus == 0)
-        return (struct mds_beside){.libraries = m->overhead.bytes};
-    return (struct mds_beside){.libraries = m->overhead.bytes,
-                               .messages = r->nccl_bytes,
-                               .attention = r->ledger.scratch_bytes};
+        return (struct mds_untracked){.libraries = m->overhead.bytes};
+    return (struct mds_untracked){.libraries = m->overhead.bytes,
+                                  .messages = r->nccl_bytes,
+                                  .attention = r->ledger.scratch_bytes};
 }
 
 static enum mds_rc predict_rank(const struct prediction *p, int rank,
@@ -93,21 +94,21 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
     static enum mds_rc (*const dry_run[])(const struct mds_config *,
                                           const struct mds_dry_rank *,
                                           struct mds_dry_step *) = {
-        mds_plan_dry_run, mds_plan_dry_run_short, mds_plan_dry_run_part};
+        mds_plan_dry_run, mds_plan_dry_run_extrapolated, mds_plan_dry_run_lower_bound};
     struct mds_dry_step r;
 
     MDS_TRY(dry_run[p->how](p->c, &k, &r));
     *e = (struct mds_estimate){.memory = r.ledger.memory,
-                               .beside = bytes_beside(m, &r),
+                               .untracked = untracked_bytes(m, &r),
                                .host_bytes = r.host_bytes};
-    e->device_bytes = e->memory.total_peak + e->beside.libraries + e->beside.messages +
-                      e->beside.attention;
+    e->device_bytes = e->memory.total_peak + e->untracked.libraries +
+                      e->untracked.messages + e->untracked.attention;
     mds_plan_time(m, p->c, p->per_node, &r, e);
     return MDS_OK;
 }
 
 /* Blocks of a stage. */
-static int64_t blocks_of(const struct mds_config *c, int stage)
+static int64_t blocks_of_stage(const struct mds_config *c, int stage)
 {
     const struct mds_parallel_config *p = &c->parallel;
     int chunks = p->virtual_stages > 1 ? (int)p->virtual_stages : 1, first, n;
@@ -128,7 +129,7 @@ int mds_predict_ranks(const struct mds_config *c, int world,
     int stages = (int)c->parallel.pipeline, fullest = 0, n = 0;
 
     for (int s = 1; s < stages - 1; s++)
-        if (blocks_of(c, s) > blocks_of(c, fullest))
+        if (blocks_of_stage(c, s) > blocks_of_stage(c, fullest))
             fullest = s;
     rank[n++] = 0;
     if (stages > 1)
@@ -138,7 +139,8 @@ int mds_predict_ranks(const struct mds_config *c, int world,
     return n;
 }
 
-static enum mds_rc predict_ranks(const struct prediction *p, struct mds_estimate *out)
+static enum mds_rc predict_slowest_ranks(const struct prediction *p,
+                                         struct mds_estimate *out)
 {
     struct mds_estimate e, other;
     int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(p->c, p->world, rank);
@@ -146,11 +148,11 @@ static enum mds_rc predict_ranks(const struct prediction *p, struct mds_estimate
     MDS_TRY(predict_rank(p, rank[0], &e));
     for (int i = 1; i < n; i++) {
         MDS_TRY(predict_rank(p, rank[i], &other));
-        merge_estimate(&e, &other);
+        keep_worse_of(&e, &other);
     }
-    e.brief = p->how != MDS_PREDICT_WHOLE && mds_plan_is_shortened(p->c);
-    limit_memory(p->m, p->per_node, &e);
-    rate_step(p->c, p->world, &e);
+    e.extrapolated = p->how != MDS_PREDICT_FULL && mds_plan_can_extrapolate(p->c);
+    set_memory_limits(p->m, p->per_node, &e);
+    set_throughput(p->c, p->world, &e);
     *out = e;
     return MDS_OK;
 }
@@ -161,13 +163,13 @@ enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
 {
     const struct prediction p = {c, m, world, per_node, how};
 
-    return predict_ranks(&p, out);
+    return predict_slowest_ranks(&p, out);
 }
 
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out)
 {
-    return mds_predict_as(MDS_PREDICT_WHOLE, c, world, per_node, m, out);
+    return mds_predict_as(MDS_PREDICT_FULL, c, world, per_node, m, out);
 }
 
 enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,

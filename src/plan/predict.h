@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* GPU memory that the ledger does not see, in bytes. */
-struct mds_beside {
+struct mds_untracked {
     int64_t libraries; /* their code and the context's: the machine's overhead */
     int64_t messages;  /* NCCL's code and buffers (comm/buffers.c) */
     int64_t attention; /* scratch memory of its kernels */
@@ -20,13 +20,13 @@ struct mds_beside {
 /* Memory of the rank that needs most, and times of the slowest rank. */
 struct mds_estimate {
     struct mds_mem_account memory; /* by tag, as the ledger sees it */
-    struct mds_beside beside;
+    struct mds_untracked untracked;
     int64_t device_bytes;             /* memory.total_peak and all that is beside it */
     int64_t host_bytes;               /* of one rank, on the host */
     int64_t host_need;                /* that and, without GPUs, device_bytes */
     int64_t device_limit, host_limit; /* memory that a rank may take of each */
     int fits;
-    int brief; /* extrapolated from fewer blocks and micro-batches */
+    int extrapolated; /* extrapolated from fewer blocks and micro-batches */
 
     double step_s; /* the sum of the following */
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
@@ -42,7 +42,7 @@ int mds_predict_ranks(const struct mds_config *c, int world,
 
 /* The fraction that a rank needs of its GPU's memory, or of its share of host memory,
  * whichever is larger.  Above 1 it does not fit. */
-double mds_estimate_part(const struct mds_estimate *e);
+double mds_estimate_memory_fraction(const struct mds_estimate *e);
 
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.
@@ -61,9 +61,9 @@ enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,
 
 /* Which part of a step the dry run executes. */
 enum mds_predict_how {
-    MDS_PREDICT_WHOLE, /* everything */
-    MDS_PREDICT_BRIEF, /* a few blocks and micro-batches, extrapolated to all */
-    MDS_PREDICT_PART,  /* only those few: a lower bound of memory */
+    MDS_PREDICT_FULL,         /* everything */
+    MDS_PREDICT_EXTRAPOLATED, /* a few blocks and micro-batches, extrapolated to all */
+    MDS_PREDICT_LOWER_BOUND,  /* only those few: a lower bound of memory */
 };
 enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
                            int world, int per_node, const struct mds_machine *m,

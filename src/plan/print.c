@@ -27,7 +27,7 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
     mds_act_describe(&l->act, out);
 }
 
-static void print_beside(const struct mds_beside *b, FILE *f)
+static void print_untracked(const struct mds_untracked *b, FILE *f)
 {
     char libraries[32], messages[32], attention[32];
 
@@ -39,7 +39,7 @@ static void print_beside(const struct mds_beside *b, FILE *f)
             mds_format_bytes((double)b->attention, attention, sizeof attention));
 }
 
-static void print_memory(const struct mds_estimate *e, FILE *f)
+static void print_memory_table(const struct mds_estimate *e, FILE *f)
 {
     const char *names[MDS_MEM_TAGS];
     struct mds_str table = {0};
@@ -52,7 +52,7 @@ static void print_memory(const struct mds_estimate *e, FILE *f)
     if (!table.failed)
         fputs(table.s, f);
     mds_str_fini(&table);
-    print_beside(&e->beside, f);
+    print_untracked(&e->untracked, f);
     fprintf(f, "  with contexts and libraries %s",
             mds_format_bytes((double)e->device_bytes, text, sizeof text));
     fprintf(f, " of %s", mds_format_bytes((double)e->device_limit, text, sizeof text));
@@ -62,7 +62,7 @@ static void print_memory(const struct mds_estimate *e, FILE *f)
             mds_format_bytes((double)e->host_limit, text, sizeof text));
 }
 
-static void print_time(const struct mds_estimate *e, FILE *f)
+static void print_step_time(const struct mds_estimate *e, FILE *f)
 {
     const struct {
         const char *what;
@@ -89,8 +89,8 @@ static void print_time(const struct mds_estimate *e, FILE *f)
     fputc('\n', f);
 }
 
-static void print_row(const struct mds_plan_request *r, const struct mds_plan_entry *e,
-                      size_t number, FILE *f)
+static void print_layout_row(const struct mds_plan_request *r,
+                             const struct mds_plan_entry *e, size_t number, FILE *f)
 {
     struct mds_str text = {0};
     char bytes[32];
@@ -157,29 +157,30 @@ static int is_first_of_kind(const struct mds_plan *p, size_t from, size_t i)
     enum { ALIKE = 12 };
 
     for (size_t k = from; k < i; k++)
-        if (strncmp(p->out[k].why, p->out[i].why, ALIKE) == 0)
+        if (strncmp(p->rejects[k].why, p->rejects[i].why, ALIKE) == 0)
             return 0;
     return 1;
 }
 
-static void print_out(const struct mds_plan_request *r, const struct mds_plan *p,
-                      int64_t rows, FILE *f)
+static void print_rejects(const struct mds_plan_request *r, const struct mds_plan *p,
+                          int64_t rows, FILE *f)
 {
     size_t memory = 0;
 
-    while (memory < p->out_count && p->out[memory].divides)
+    while (memory < p->reject_count && p->rejects[memory].divides)
         memory++;
     if (memory > 0)
         fprintf(f, "\nout for memory, at their least: %zu grid%s\n", memory,
                 mds_plural((int64_t)memory));
     for (size_t i = 0; i < memory && (int64_t)i < rows; i++)
-        print_reject(r, &p->out[i], f);
-    if (memory < p->out_count)
+        print_reject(r, &p->rejects[i], f);
+    if (memory < p->reject_count)
         fprintf(f, "\nout whatever memory there is: %zu grid%s, such as\n",
-                p->out_count - memory, mds_plural((int64_t)(p->out_count - memory)));
-    for (size_t i = memory; i < p->out_count; i++)
+                p->reject_count - memory,
+                mds_plural((int64_t)(p->reject_count - memory)));
+    for (size_t i = memory; i < p->reject_count; i++)
         if (is_first_of_kind(p, memory, i))
-            print_reject(r, &p->out[i], f);
+            print_reject(r, &p->rejects[i], f);
     if (p->row_fault[0])
         fprintf(f, "\nnot taken: a row of the model table (%s): %.*s\n", p->origin,
                 (int)strcspn(p->row_fault, "\n"), p->row_fault);
@@ -200,7 +201,7 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
         fprintf(f, "%4s %10s %10s %8s %11s  layout\n", "", "step s", "tokens/s",
                 "TFLOP/s", "memory");
         for (size_t i = 0; i < p->fit_count && (int64_t)i < rows; i++)
-            print_row(r, &p->fits[i], i + 1, f);
+            print_layout_row(r, &p->fits[i], i + 1, f);
         if (p->origin[0] && !p->row_fault[0])
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
         fprintf(
@@ -208,10 +209,10 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
             "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
             "%s;\n     each thing kept on the host has to gain 2 %%\n\n1 in detail\n",
             p->fit_count, p->fit_count == 1 ? "layout fits" : "layouts fit");
-        print_memory(&p->fits[0].estimate, f);
-        print_time(&p->fits[0].estimate, f);
+        print_memory_table(&p->fits[0].estimate, f);
+        print_step_time(&p->fits[0].estimate, f);
     }
-    print_out(r, p, rows, f);
+    print_rejects(r, p, rows, f);
     fprintf(f, "\n%lld dry run%s in %.1f s", (long long)p->dry_runs,
             mds_plural(p->dry_runs), p->took_s);
     if (p->fit_count > 0)

@@ -18,22 +18,22 @@
 enum { CONFIRMED = 3 };
 
 /* Grids that promise less than that part of the best are left out. */
-static const double worth_a_look = 0.5;
+static const double promising_fraction = 0.5;
 
 /* ---- parts one and two ---- */
 
 /* Whether the model divides so; *e is its most frugal layout then.  A length that
  * tensor ranks cannot share is left whole among them. */
-static int grid_divides(struct search *s, struct mds_layout *grid,
-                        struct mds_plan_entry *e)
+static int divides_model(struct search *s, struct mds_layout *grid,
+                         struct mds_plan_entry *e)
 {
     struct mds_config c;
 
-    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
+    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
     for (;; grid->sequence_parallel = 0) {
         *e = (struct mds_plan_entry){.layout = *grid};
-        mds_plan_set_least(s->r, &e->layout, 0, 0, s->tile);
-        e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
+        mds_plan_set_least_memory(s->r, &e->layout, 0, 0, s->tile);
+        e->layout = mds_layout_keep(e->layout, &s->user, s->plan->fixed);
         if (!mds_layout_apply(s->r->run, &e->layout, s->r->world, &c))
             return 1;
         if (!grid->sequence_parallel)
@@ -42,32 +42,32 @@ static int grid_divides(struct search *s, struct mds_layout *grid,
 }
 
 /* *e needs more than a grid that was out. */
-static int is_out_already(const struct search *s, struct mds_plan_entry *e)
+static int exceeds_last_reject(const struct search *s, struct mds_plan_entry *e)
 {
-    if (s->out.estimate.tokens_s == 0 ||
-        !mds_plan_shards_less(&e->layout, &s->out.layout))
+    if (s->last_reject.estimate.tokens_s == 0 ||
+        !mds_plan_shards_less(&e->layout, &s->last_reject.layout))
         return 0;
-    e->estimate = s->out.estimate;
+    e->estimate = s->last_reject.estimate;
     return 1;
 }
 
 /* Whether the least that a grid needs on the device is too much, by a part of the
  * step; *e is the nearest to fit.  With weights on the host there are buffers for some,
  * which may be more than all of them. */
-static int is_too_much(struct search *s, const struct mds_layout *grid,
-                       struct mds_plan_entry *e)
+static int least_exceeds_device(struct search *s, const struct mds_layout *grid,
+                                struct mds_plan_entry *e)
 {
     int too_much = 1;
 
     for (int where = 0; where < 2 && too_much && !s->rc; where++) {
         struct mds_plan_entry at = {.layout = *grid};
 
-        mds_plan_set_least(s->r, &at.layout, where, 0, s->tile);
-        if (!mds_search_run(s, &at, MDS_PREDICT_PART))
+        mds_plan_set_least_memory(s->r, &at.layout, where, 0, s->tile);
+        if (!mds_search_estimate(s, &at, MDS_PREDICT_LOWER_BOUND))
             return 1;
         too_much = at.estimate.device_bytes > at.estimate.device_limit;
-        if (where == 0 ||
-            mds_estimate_part(&at.estimate) < mds_estimate_part(&e->estimate))
+        if (where == 0 || mds_estimate_memory_fraction(&at.estimate) <
+                              mds_estimate_memory_fraction(&e->estimate))
             *e = at;
     }
     return too_much;
@@ -76,33 +76,34 @@ static int is_too_much(struct search *s, const struct mds_layout *grid,
 /* What needs least on the device, with weights and optimizer on the host or, which
  * leaves the host to kept inputs, without; the first that fits, or the one that is
  * nearest to it. */
-static void try_least(struct search *s, const struct mds_layout *grid,
-                      struct mds_plan_entry *e)
+static void try_least_memory(struct search *s, const struct mds_layout *grid,
+                             struct mds_plan_entry *e)
 {
-    enum { WAYS = MDS_PLAN_WHERES * MDS_PLAN_STEPS };
+    enum { WAYS = MDS_PLAN_LEAST_PLACEMENTS * MDS_PLAN_LEAST_LEVELS };
 
-    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
-    for (int i = 0;
-         i < WAYS && (i == 0 || !e->estimate.fits) && !s->rc && !mds_search_is_late(s);
+    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
+    for (int i = 0; i < WAYS && (i == 0 || !e->estimate.fits) && !s->rc &&
+                    !mds_search_out_of_time(s);
          i++) {
         struct mds_plan_entry at = {.layout = *grid};
 
-        mds_plan_set_least(s->r, &at.layout, i / MDS_PLAN_STEPS, i % MDS_PLAN_STEPS,
-                           s->tile);
-        if (mds_search_try(s, &at) && (i == 0 || mds_estimate_part(&at.estimate) <
-                                                     mds_estimate_part(&e->estimate)))
+        mds_plan_set_least_memory(s->r, &at.layout, i / MDS_PLAN_LEAST_LEVELS,
+                                  i % MDS_PLAN_LEAST_LEVELS, s->tile);
+        if (mds_search_estimate_cached(s, &at) &&
+            (i == 0 || mds_estimate_memory_fraction(&at.estimate) <
+                           mds_estimate_memory_fraction(&e->estimate)))
             *e = at;
     }
 }
 
 /* Without recompute, and were gradients and weights there at once: memory is of no
  * account. */
-static double bound_of(struct search *s, const struct mds_layout *grid)
+static double throughput_bound(struct search *s, const struct mds_layout *grid)
 {
-    struct mds_plan_entry e = mds_search_entry(s, grid, 0, 0);
+    struct mds_plan_entry e = mds_search_make_entry(s, grid, 0, 0);
     const struct mds_estimate *is = &e.estimate;
 
-    if (!mds_search_try(s, &e))
+    if (!mds_search_estimate_cached(s, &e))
         return INFINITY;
     return is->tokens_s * is->step_s / (is->step_s - is->data_s - is->host_s);
 }
@@ -119,60 +120,61 @@ static void add_candidate(struct search *s, const struct candidate *c)
     s->candidates[s->candidate_count++] = *c;
 }
 
-static int is_confirmed(struct search *s, struct mds_plan_entry *e);
+static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e);
 
 /* Something that fits, soon. */
-static void find_any(struct search *s, const struct candidate *c)
+static void find_first_fit(struct search *s, const struct candidate *c)
 {
-    try_least(s, &c->grid, &s->any);
-    if (!s->any.estimate.fits || (s->only_least_memory && !is_confirmed(s, &s->any)))
+    try_least_memory(s, &c->grid, &s->first_fit);
+    if (!s->first_fit.estimate.fits ||
+        (s->only_least_memory && !confirm_by_full_run(s, &s->first_fit)))
         return;
     s->plan->first_s = mds_clock_s() - s->start_s;
     if (s->only_least_memory)
-        mds_search_add_fit(s, &s->any);
+        mds_search_add_fit(s, &s->first_fit);
 }
 
 /* The first part for one grid. */
-static void open_grid(struct search *s, struct mds_layout grid)
+static void screen_grid(struct search *s, struct mds_layout grid)
 {
     struct candidate c = {.grid = grid};
     int out;
 
-    if (!grid_divides(s, &c.grid, &c.least)) {
+    if (!divides_model(s, &c.grid, &c.least)) {
         mds_search_add_reject(s, &c.least, 0, mds_fail_text());
         return;
     }
-    out = is_out_already(s, &c.least);
-    if (!out && is_too_much(s, &c.grid, &c.least)) {
-        s->out = c.least;
+    out = exceeds_last_reject(s, &c.least);
+    if (!out && least_exceeds_device(s, &c.grid, &c.least)) {
+        s->last_reject = c.least;
         out = 1;
     }
     if (out && !s->rc)
         mds_search_add_reject(s, &c.least, 1, "");
     if (out || s->rc)
         return;
-    if (!s->any.estimate.fits)
-        find_any(s, &c);
+    if (!s->first_fit.estimate.fits)
+        find_first_fit(s, &c);
     if (s->only_least_memory)
         return;
-    c.bound = bound_of(s, &c.grid);
+    c.bound = throughput_bound(s, &c.grid);
     if (!s->rc)
         add_candidate(s, &c);
 }
 
 /* The second part for one grid. */
-static void search_grid(struct search *s, const struct candidate *c)
+static void search_candidate(struct search *s, const struct candidate *c)
 {
     size_t before = s->plan->fit_count;
 
-    if (c->bound < worth_a_look * s->best) {
+    if (c->bound < promising_fraction * s->best) {
         s->plan->slow++;
         return;
     }
-    if (!mds_search_is_late(s))
-        mds_search_places(s, &c->grid);
-    s->plan->untried += mds_search_is_late(s);
-    if (s->plan->fit_count == before && !s->rc && !mds_search_is_late(s))
+    if (!mds_search_out_of_time(s))
+        mds_search_grid(s, &c->grid);
+    s->plan->untried += mds_search_out_of_time(s);
+    if (s->plan->fit_count == before && !s->rc && !mds_search_out_of_time(s))
         mds_search_add_reject(s, &c->least, 1, "");
 }
 
@@ -183,16 +185,16 @@ static int by_bound(const void *a, const void *b)
     return (x->bound < y->bound) - (x->bound > y->bound);
 }
 
-static void try_all(struct search *s)
+static void search_all_grids(struct search *s)
 {
     struct mds_plan_grids g = {0};
 
-    s->rc = mds_plan_grids_list(s->r, &s->now, s->plan->fixed, &g);
+    s->rc = mds_plan_grids_list(s->r, &s->user, s->plan->fixed, &g);
     for (size_t i = 0; i < g.n && !s->rc; i++) {
-        if (mds_search_is_late(s))
+        if (mds_search_out_of_time(s))
             s->plan->untried++;
         else
-            open_grid(s, g.v[i]);
+            screen_grid(s, g.v[i]);
         if (s->only_least_memory && s->plan->fit_count > 0)
             break;
     }
@@ -200,9 +202,9 @@ static void try_all(struct search *s)
     if (s->candidate_count > 0)
         qsort(s->candidates, s->candidate_count, sizeof *s->candidates, by_bound);
     for (size_t i = 0; i < s->candidate_count && !s->rc; i++)
-        search_grid(s, &s->candidates[i]);
-    if (s->plan->fit_count == 0 && s->any.estimate.fits)
-        mds_search_add_fit(s, &s->any);
+        search_candidate(s, &s->candidates[i]);
+    if (s->plan->fit_count == 0 && s->first_fit.estimate.fits)
+        mds_search_add_fit(s, &s->first_fit);
     free(s->candidates);
     s->candidates = NULL;
 }
@@ -211,26 +213,26 @@ static void try_all(struct search *s)
 
 /* Whether it fits when it is run whole; some blocks fewer may have to keep attention's
  * results. */
-static int is_confirmed(struct search *s, struct mds_plan_entry *e)
+static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e)
 {
     enum { FEWER = 3 };
 
-    for (int i = 0; e->estimate.brief && i < FEWER; i++) {
-        if (!mds_search_run(s, e, MDS_PREDICT_WHOLE))
+    for (int i = 0; e->estimate.extrapolated && i < FEWER; i++) {
+        if (!mds_search_estimate(s, e, MDS_PREDICT_FULL))
             return 0;
         if (e->estimate.fits || e->layout.act.keep_attention == 0)
             break;
         e->layout.act.keep_attention--;
-        e->estimate.brief = 1;
+        e->estimate.extrapolated = 1;
     }
-    return e->estimate.fits && !e->estimate.brief;
+    return e->estimate.fits && !e->estimate.extrapolated;
 }
 
 /* ---- order ---- */
 
 /* Each thing kept on the host has to gain 2 %: what hides behind computing in a
  * forecast may show, on a host that others use as well. */
-static double worth_of(const struct mds_plan_entry *e)
+static double score_of(const struct mds_plan_entry *e)
 {
     const struct mds_layout *l = &e->layout;
     int on_host = (l->offload_optimizer != MDS_PLACE_DEVICE) +
@@ -240,9 +242,9 @@ static double worth_of(const struct mds_plan_entry *e)
     return e->estimate.tokens_s * (1 - 0.02 * on_host);
 }
 
-static int by_worth(const void *a, const void *b)
+static int by_score(const void *a, const void *b)
 {
-    double x = worth_of(a), y = worth_of(b);
+    double x = score_of(a), y = score_of(b);
 
     return (x < y) - (x > y);
 }
@@ -254,26 +256,26 @@ static int by_need(const void *a, const void *b)
 
     if (x->divides != y->divides || !x->divides)
         return y->divides - x->divides;
-    m = mds_estimate_part(&x->entry.estimate);
-    n = mds_estimate_part(&y->entry.estimate);
+    m = mds_estimate_memory_fraction(&x->entry.estimate);
+    n = mds_estimate_memory_fraction(&y->entry.estimate);
     return (m > n) - (m < n);
 }
 
 /* The third part: of the best, one at least. */
-static void confirm_fit(struct search *s)
+static void confirm_best(struct search *s)
 {
     struct mds_plan *p = s->plan;
     size_t n = 0;
 
     while (n < p->fit_count && n < CONFIRMED && !s->rc &&
-           (n == 0 || !mds_search_is_late(s)))
-        if (is_confirmed(s, &p->fits[n]))
+           (n == 0 || !mds_search_out_of_time(s)))
+        if (confirm_by_full_run(s, &p->fits[n]))
             n++;
         else
             memmove(p->fits + n, p->fits + n + 1,
                     (--p->fit_count - n) * sizeof *p->fits);
     if (n > 0)
-        qsort(p->fits, n, sizeof *p->fits, by_worth);
+        qsort(p->fits, n, sizeof *p->fits, by_score);
 }
 
 /* What those that are nearest to fit need: so far a part of it is known. */
@@ -281,26 +283,26 @@ static void refine_rejects(struct search *s)
 {
     struct mds_plan *p = s->plan;
 
-    for (size_t i = 0; i < p->out_count && i < CONFIRMED && p->out[i].divides && !s->rc;
-         i++)
-        if (p->out[i].entry.estimate.brief && !mds_search_is_late(s))
-            mds_search_try(s, &p->out[i].entry);
+    for (size_t i = 0;
+         i < p->reject_count && i < CONFIRMED && p->rejects[i].divides && !s->rc; i++)
+        if (p->rejects[i].entry.estimate.extrapolated && !mds_search_out_of_time(s))
+            mds_search_estimate_cached(s, &p->rejects[i].entry);
 }
 
-static void sort_fits(struct mds_plan *p)
+static void sort_results(struct mds_plan *p)
 {
     if (p->fit_count > 0)
-        qsort(p->fits, p->fit_count, sizeof *p->fits, by_worth);
-    if (p->out_count > 0)
-        qsort(p->out, p->out_count, sizeof *p->out, by_need);
+        qsort(p->fits, p->fit_count, sizeof *p->fits, by_score);
+    if (p->reject_count > 0)
+        qsort(p->rejects, p->reject_count, sizeof *p->rejects, by_need);
 }
 
 /* What is in the way of a row of the table, NULL if nothing is. */
-static const char *row_fault(struct search *s, struct mds_plan_entry *e)
+static const char *why_row_loses(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_plan *p = s->plan;
 
-    if (!mds_search_run(s, e, MDS_PREDICT_WHOLE))
+    if (!mds_search_estimate(s, e, MDS_PREDICT_FULL))
         return mds_fail_text();
     if (!e->estimate.fits)
         return "it does not fit";
@@ -326,7 +328,7 @@ static int is_same_run(const struct mds_plan_entry *a, const struct mds_plan_ent
 static void prefer_row(struct search *s, const struct mds_layout_row *row)
 {
     struct mds_plan_entry e = {.layout = row->layout};
-    const char *fault = row_fault(s, &e);
+    const char *fault = why_row_loses(s, &e);
     struct mds_plan *p = s->plan;
     size_t at = 0;
 
@@ -345,7 +347,7 @@ static void prefer_row(struct search *s, const struct mds_layout_row *row)
 }
 
 /* The rest of the budget is for the third part. */
-static const double searching = 0.8;
+static const double search_fraction = 0.8;
 
 enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,
                             struct mds_plan *out)
@@ -355,16 +357,16 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
     struct search s = {.r = r,
                        .plan = &plan,
                        .start_s = start,
-                       .end_s = start + searching * r->budget_s,
-                       .told_s = start};
+                       .deadline_s = start + search_fraction * r->budget_s,
+                       .reported_s = start};
     struct mds_layout_row row;
 
-    plan.fixed = mds_layout_fixed(r->run, r->world, &s.now) & ~r->freed;
-    try_all(&s);
+    plan.fixed = mds_layout_fixed(r->run, r->world, &s.user) & ~r->freed;
+    search_all_grids(&s);
     if (!s.rc) {
-        sort_fits(&plan);
-        s.end_s = start + r->budget_s;
-        confirm_fit(&s);
+        sort_results(&plan);
+        s.deadline_s = start + r->budget_s;
+        confirm_best(&s);
         refine_rejects(&s);
     }
     if (!s.rc) {
@@ -383,7 +385,7 @@ enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *d
 void mds_plan_fini(struct mds_plan *p)
 {
     free(p->fits);
-    free(p->out);
+    free(p->rejects);
     *p = (struct mds_plan){0};
 }
 
@@ -398,15 +400,15 @@ enum mds_plan_answer mds_plan_fits(const struct mds_plan_request *r, int64_t seq
     struct search s = {.r = &at,
                        .plan = &plan,
                        .start_s = mds_clock_s(),
-                       .end_s = mds_clock_s() + 0.25 + r->budget_s / 16,
+                       .deadline_s = mds_clock_s() + 0.25 + r->budget_s / 16,
                        .only_least_memory = 1};
     enum mds_plan_answer answer = MDS_PLAN_NO;
 
     run.config.model.seq_length = seq;
     run.config.model.max_positions = 0;
     at.run = &run;
-    plan.fixed = mds_layout_fixed(&run, r->world, &s.now) & ~r->freed;
-    try_all(&s);
+    plan.fixed = mds_layout_fixed(&run, r->world, &s.user) & ~r->freed;
+    search_all_grids(&s);
     *rc = s.rc;
     if (s.rc || plan.untried > 0)
         answer = MDS_PLAN_UNKNOWN;

@@ -4,7 +4,7 @@
 #ifndef MDS_PLAN_SEARCH_H
 #define MDS_PLAN_SEARCH_H
 
-#include "plan/space.h"
+#include "plan/search_space.h"
 
 /* A grid that may fit. */
 struct candidate {
@@ -13,27 +13,28 @@ struct candidate {
     double bound; /* upper bound of its layouts, in tokens per second and rank */
 };
 
-enum { RECENT = 32 };
+enum { CACHED = 32 };
 
 /* The state of a search. */
 struct search {
     const struct mds_plan_request *r;
-    struct mds_layout now; /* the user's */
+    struct mds_layout user; /* the user's */
     struct mds_plan *plan;
-    double start_s, end_s;
-    double told_s;         /* when progress was last reported */
+    double start_s, deadline_s;
+    double reported_s;     /* when progress was last reported */
     double best;           /* of the layouts that fit, in tokens per second and rank */
     int only_least_memory; /* try only the least-memory layout of each grid */
     int64_t tile;          /* of the current grid, as is the next member */
     struct {
         struct mds_layout layout;
         int fits;
-    } tried[MDS_PLAN_PLACES * MDS_ACT_LEVELS];
+    } tried[MDS_PLAN_PLACEMENTS * MDS_ACT_LEVELS];
     int tried_count;
-    struct mds_plan_entry out; /* the last rejected grid; tokens_s 0: none yet */
-    struct mds_plan_entry any; /* the first layout that fits, if any */
-    struct mds_plan_entry recent[RECENT];
-    unsigned recent_at;
+    struct mds_plan_entry
+        last_reject;                 /* the last rejected grid; tokens_s 0: none yet */
+    struct mds_plan_entry first_fit; /* the first layout that fits, if any */
+    struct mds_plan_entry cached[CACHED];
+    unsigned cached_at;
     struct candidate *candidates;
     size_t candidate_count;
     enum mds_rc rc;
@@ -46,22 +47,22 @@ void mds_search_add_reject(struct search *s, const struct mds_plan_entry *e,
 
 /* Whether the budget is used up.  Checked before each dry run, since one grid may take
  * many seconds if ranks have thousands of micro-batches. */
-int mds_search_is_late(const struct search *s);
+int mds_search_out_of_time(const struct search *s);
 
 /* Estimate a layout by dry runs.  Returns 0 if the model cannot be divided like this;
  * then mds_fail_text() says why.  try: a shortened dry run, unless it was tried
  * recently. */
-int mds_search_run(struct search *s, struct mds_plan_entry *e,
-                   enum mds_predict_how how);
-int mds_search_try(struct search *s, struct mds_plan_entry *e);
+int mds_search_estimate(struct search *s, struct mds_plan_entry *e,
+                        enum mds_predict_how how);
+int mds_search_estimate_cached(struct search *s, struct mds_plan_entry *e);
 
 /* A grid's layout with those ways to save memory, around what is fixed. */
-struct mds_plan_entry mds_search_entry(const struct search *s,
-                                       const struct mds_layout *grid, int place,
-                                       int level);
+struct mds_plan_entry mds_search_make_entry(const struct search *s,
+                                            const struct mds_layout *grid,
+                                            int placement, int level);
 
-/* Add the layouts of a grid that fit: the fastest for each place of weights and
+/* Add the layouts of a grid that fit: the fastest for each placement of weights and
  * states. */
-void mds_search_places(struct search *s, const struct mds_layout *grid);
+void mds_search_grid(struct search *s, const struct mds_layout *grid);
 
 #endif

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static double larger_group(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* What an operation that computes is bound by, if not by memory.  Ring attention works
  * on chunks of half a rank's share, most of them against all keys of another: a query
  * meets as many as in a causal sequence of the share's length. */
@@ -33,8 +28,8 @@ static int is_copy(int op)
 static double op_s(const struct mds_machine *m, const struct mds_config *c,
                    const struct mds_ledger *l, int op)
 {
-    return larger_group(l->op[op].cost.flops / flops_rate(m, c, op),
-                        l->op[op].cost.bytes / m->rates.memory_bytes_s) +
+    return fmax(l->op[op].cost.flops / flops_rate(m, c, op),
+                l->op[op].cost.bytes / m->rates.memory_bytes_s) +
            (double)l->op[op].calls * m->rates.call_s;
 }
 
@@ -71,7 +66,7 @@ static double link_rate(const struct mds_machine *m, struct mds_span s, int per_
     return share < m->links.gpu_bytes_s ? share : m->links.gpu_bytes_s;
 }
 
-static double doublings(double n)
+static double tree_depth(double n)
 {
     return n > 1 ? ceil(log2(n)) : 0;
 }
@@ -83,7 +78,7 @@ static double doublings(double n)
 static double group_hops(struct mds_span s, int per_node, enum mds_comm_kind kind)
 {
     int here = mds_span_in_node(s, per_node);
-    double nodes = ceil((double)s.size / here), inside = doublings(here);
+    double nodes = ceil((double)s.size / here), inside = tree_depth(here);
 
     switch (kind) {
     case MDS_COMM_SEND:
@@ -93,15 +88,15 @@ static double group_hops(struct mds_span s, int per_node, enum mds_comm_kind kin
     case MDS_COMM_REDUCE_SCATTER:
         return inside + nodes - 1;
     case MDS_COMM_ALL_REDUCE:
-        return inside + fmin(2 * (nodes - 1), 2 * doublings(nodes));
+        return inside + fmin(2 * (nodes - 1), 2 * tree_depth(nodes));
     default:
-        return doublings(s.size);
+        return tree_depth(s.size);
     }
 }
 
 /* Of one kind. */
-static double kind_s(const struct mds_machine *m, struct mds_span s, int per_node,
-                     const struct mds_comm_stats *stats, enum mds_comm_kind kind)
+static double collective_s(const struct mds_machine *m, struct mds_span s, int per_node,
+                           const struct mds_comm_stats *stats, enum mds_comm_kind kind)
 {
     return (double)stats->of[kind].wire_bytes / link_rate(m, s, per_node, kind) +
            (double)stats->of[kind].calls * group_hops(s, per_node, kind) *
@@ -114,11 +109,12 @@ static double group_s(const struct mds_machine *m, int per_node,
     double sum = 0;
 
     for (int k = 0; k < MDS_COMM_KINDS; k++)
-        sum += kind_s(m, t->span, per_node, &t->comm, (enum mds_comm_kind)k);
+        sum += collective_s(m, t->span, per_node, &t->comm, (enum mds_comm_kind)k);
     return sum;
 }
 
-static const struct mds_traffic *along_axes(const struct mds_dry_step *r, unsigned axes)
+static const struct mds_traffic *traffic_along(const struct mds_dry_step *r,
+                                               unsigned axes)
 {
     const struct mds_traffic *t = r->traffic;
 
@@ -129,7 +125,7 @@ static const struct mds_traffic *along_axes(const struct mds_dry_step *r, unsign
 
 /* What of s seconds of messages shows behind `cover` seconds of computing: all that
  * does not fit, and a part of what does, for NCCL's kernels take some of the GPU. */
-static double exposed_part(double s, double cover, double part)
+static double exposed_s(double s, double cover, double part)
 {
     return s > cover ? s - cover + cover * part : s * part;
 }
@@ -137,7 +133,7 @@ static double exposed_part(double s, double cover, double part)
 /* Of messages behind the work of others, and of those behind the products of their own
  * other chunks, which are short.  Source: steps on one, two and four H200,
  * bench/results/plan-2026-11-21.txt, tests/unit/predict.c. */
-static const double beside = 0.35, between_chunks = 0.6;
+static const double exposed_beside = 0.35, between_chunks = 0.6;
 
 /* Of a step's computing, the forward passes: half of the backward ones.  Full recompute
  * makes one more. */
@@ -177,8 +173,8 @@ static double tensor_s(const struct mds_config *c, double all, double compute_s)
         of += forward - 1; /* nobody needs the MLP's result again */
     behind *= all / of;
     chunked = (all - behind) * (c->train.act.sequence_tile > 0 ? 0.5 : 1) * others;
-    return all - behind - chunked + exposed_part(behind, weights, beside) +
-           exposed_part(chunked, (compute_s - weights) * others, between_chunks);
+    return all - behind - chunked + exposed_s(behind, weights, exposed_beside) +
+           exposed_s(chunked, (compute_s - weights) * others, between_chunks);
 }
 
 /* Keys and values travel around a ring behind the attention of those that are there. */
@@ -189,7 +185,7 @@ static double ring_s(const struct mds_machine *m, const struct mds_config *c,
     double attention =
         op_s(m, c, l, MDS_OP_ATTENTION_FWD) + op_s(m, c, l, MDS_OP_ATTENTION_BWD);
 
-    return exposed_part(all, attention * (rounds - 1) / rounds, beside);
+    return exposed_s(all, attention * (rounds - 1) / rounds, exposed_beside);
 }
 
 /* Gradients and weights.  Sums travel behind the backward pass; weights that are
@@ -199,15 +195,15 @@ static double data_s(const struct mds_machine *m, const struct mds_config *c,
                      int per_node, const struct mds_traffic *t, double compute_s)
 {
     double all = group_s(m, per_node, t);
-    double gather = kind_s(m, t->span, per_node, &t->comm, MDS_COMM_ALL_GATHER);
+    double gather = collective_s(m, t->span, per_node, &t->comm, MDS_COMM_ALL_GATHER);
     double forward = forward_s(c, compute_s);
 
     if (!c->train.overlap_grad_reduce)
         return all;
     if (c->parallel.zero_stage == 3)
-        return exposed_part(all, compute_s, beside);
-    return exposed_part(all - gather, compute_s - forward, beside) +
-           exposed_part(gather, forward / (double)c->batch.accumulation, beside);
+        return exposed_s(all, compute_s, exposed_beside);
+    return exposed_s(all - gather, compute_s - forward, exposed_beside) +
+           exposed_s(gather, forward / (double)c->batch.accumulation, exposed_beside);
 }
 
 /* The host's own update, with a rank's share of the cores and of their memory: of a
@@ -224,7 +220,7 @@ static double update_s(const struct mds_machine *m, const struct mds_config *c,
                       ? 2 * 12 * weights / m->links.disk_bytes_s
                       : 0;
 
-    return larger_group(2 * 18 * weights / node, disk);
+    return fmax(2 * 18 * weights / node, disk);
 }
 
 /* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):
@@ -235,7 +231,7 @@ static double behind_forward(const struct mds_config *c, double s, double forwar
 {
     double units = (double)c->model.layers / (double)c->parallel.pipeline + 2;
 
-    return larger_group(s / units, s - forward_s * (units - 1) / units);
+    return fmax(s / units, s - forward_s * (units - 1) / units);
 }
 
 /* Bytes a second between a GPU and the host, one way, while all GPUs of a node copy:
@@ -252,12 +248,12 @@ static double host_rate(const struct mds_machine *m, int per_node)
  * behind the forward passes and comes back behind the backward passes, each but for two
  * blocks (docs/long-sequences.md).  The rest of what goes are gradients for an update
  * there. */
-static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
+static double offload_s(const struct mds_machine *m, const struct mds_config *c,
                         int per_node, const struct mds_dry_step *r, double passes_s)
 {
-    double pieces = (double)c->parallel.pipeline *
-                    larger_group((double)c->parallel.virtual_stages, 1);
-    double behind = 1 - 2 * pieces / (double)c->model.layers;
+    double model_chunks =
+        (double)c->parallel.pipeline * fmax((double)c->parallel.virtual_stages, 1);
+    double behind = 1 - 2 * model_chunks / (double)c->model.layers;
     double forward = forward_s(c, passes_s);
     double rest = (double)sizeof(float) * (double)r->host_weights;
     double one_way =
@@ -265,11 +261,11 @@ static double leaving_s(const struct mds_machine *m, const struct mds_config *c,
 
     if (mds_act_slots(&c->train.act, c->model.layers) == c->model.layers)
         return 0;
-    return larger_group(one_way - behind * forward, 0) +
-           larger_group(one_way - behind * (passes_s - forward), 0);
+    return fmax(one_way - behind * forward, 0) +
+           fmax(one_way - behind * (passes_s - forward), 0);
 }
 
-/* Copies over the link (charged at both ends) go on beside all computing, and the
+/* Copies over the link (charged at both ends) run beside all computing, and the
  * update behind the forward pass. */
 static double host_s(const struct mds_machine *m, const struct mds_config *c,
                      int per_node, const struct mds_dry_step *r, double passes_s)
@@ -281,27 +277,27 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
         (2 * host_rate(m, per_node));
     double update = update_s(m, c, per_node, r);
 
-    return larger_group(copies - passes_s, leaving_s(m, c, per_node, r, passes_s)) +
+    return fmax(copies - passes_s, offload_s(m, c, per_node, r, passes_s)) +
            behind_forward(c, update, forward);
 }
 
 /* Times of a rank, all but the waiting for other stages. */
-static void time_rank(const struct mds_machine *m, const struct mds_config *c,
-                      int per_node, const struct mds_dry_step *r,
-                      struct mds_estimate *e)
+static void set_rank_times(const struct mds_machine *m, const struct mds_config *c,
+                           int per_node, const struct mds_dry_step *r,
+                           struct mds_estimate *e)
 {
-    double tensor = group_s(m, per_node, along_axes(r, MDS_AXIS_TENSOR));
-    double ulysses = group_s(m, per_node, along_axes(r, MDS_AXIS_ULYSSES));
-    double ring = group_s(m, per_node, along_axes(r, MDS_AXIS_RING));
-    double world = group_s(m, per_node, along_axes(r, MDS_AXES_ALL));
+    double tensor = group_s(m, per_node, traffic_along(r, MDS_AXIS_TENSOR));
+    double ulysses = group_s(m, per_node, traffic_along(r, MDS_AXIS_ULYSSES));
+    double ring = group_s(m, per_node, traffic_along(r, MDS_AXIS_RING));
+    double world = group_s(m, per_node, traffic_along(r, MDS_AXES_ALL));
 
     e->compute_s = compute_s(m, c, &r->ledger);
     e->tensor_s = tensor_s(c, tensor, e->compute_s);
     e->sequence_s = ulysses + ring_s(m, c, &r->ledger, ring);
     e->data_s =
-        world + data_s(m, c, per_node, along_axes(r, MDS_AXES_TOKENS), e->compute_s);
-    e->pipeline_s = group_s(m, per_node, along_axes(r, MDS_AXIS_PIPELINE)) +
-                    group_s(m, per_node, along_axes(r, MDS_GROUP_ENDS));
+        world + data_s(m, c, per_node, traffic_along(r, MDS_AXES_TOKENS), e->compute_s);
+    e->pipeline_s = group_s(m, per_node, traffic_along(r, MDS_AXIS_PIPELINE)) +
+                    group_s(m, per_node, traffic_along(r, MDS_GROUP_ENDS));
     e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
 }
 
@@ -321,6 +317,6 @@ static void add_idle(const struct mds_config *c, struct mds_estimate *e)
 void mds_plan_time(const struct mds_machine *m, const struct mds_config *c,
                    int per_node, const struct mds_dry_step *r, struct mds_estimate *e)
 {
-    time_rank(m, c, per_node, r, e);
+    set_rank_times(m, c, per_node, r, e);
     add_idle(c, e);
 }

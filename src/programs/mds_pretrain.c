@@ -63,7 +63,7 @@ static enum mds_rc query_local_gpu(const struct mds_config *c, struct mds_machin
     const struct mds_dev_spec spec = {.name = mds_dev_resolve(c->output.device)};
     struct mds_dev *dev = NULL;
 
-    if (!mds_machine_is_here(m) || m->node.gpus > 0 || strcmp(spec.name, "cuda") != 0)
+    if (!mds_machine_is_local(m) || m->node.gpus > 0 || strcmp(spec.name, "cuda") != 0)
         return MDS_OK;
     MDS_TRY(mds_dev_create(&spec, &dev));
     m->node.gpus = c->train.dry_world;

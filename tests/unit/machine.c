@@ -11,7 +11,7 @@ static void a_profile_is_read(void **state)
     assert_string_equal(m->name, "toy");
     assert_string_equal(m->hosts, "toy* t-?");
     assert_int_equal(m->node.gpus, 2);
-    assert_int_equal(mds_machine_ranks(m), 2);
+    assert_int_equal(mds_machine_ranks_per_node(m), 2);
     assert_int_equal(m->gpu.memory, 1400 << 20);
     assert_int_equal(m->launcher.kind, MDS_LAUNCHER_PALS);
     assert_string_equal(m->launcher.flags, "-v --envall");

@@ -3,7 +3,7 @@
 #include "tests/unit/toy_plan.h"
 
 #include "engine/engine.h"
-#include "plan/space.h"
+#include "plan/search_space.h"
 
 #include <math.h>
 
@@ -127,7 +127,7 @@ static void blocks_leave_for_want_of_room(void **state)
             assert_true(more.device_bytes > e->estimate.device_limit);
         }
         assert_int_equal(left, most);
-        assert_true(t.p.out_count > 0 && t.p.out[0].divides);
+        assert_true(t.p.reject_count > 0 && t.p.rejects[0].divides);
         close_toy(&t);
     }
 }
@@ -401,9 +401,9 @@ static void memory_is_what_the_engine_measures(void **state)
     assert_int_equal(mds_engine_measure(&c, 4, 0, 4, &need), MDS_OK);
     assert_int_equal(e.memory.total_peak, need.memory.total_peak);
     assert_int_equal(e.memory.total_peak, need.state_bytes + need.step_bytes);
-    assert_int_equal(e.beside.libraries, t.m->overhead.bytes);
-    assert_int_equal(e.device_bytes, e.memory.total_peak + e.beside.libraries +
-                                         e.beside.messages + e.beside.attention);
+    assert_int_equal(e.untracked.libraries, t.m->overhead.bytes);
+    assert_int_equal(e.device_bytes, e.memory.total_peak + e.untracked.libraries +
+                                         e.untracked.messages + e.untracked.attention);
     assert_true(e.step_s > 0 && e.tensor_s > 0 && e.sequence_s > 0);
     assert_true(e.idle_s == 0);
     close_toy(&t);

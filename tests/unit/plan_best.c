@@ -6,7 +6,7 @@
 #include "tests/unit/toy_plan.h"
 
 #include "base/minmax.h"
-#include "plan/space.h"
+#include "plan/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ struct exhaustive {
     struct mds_plan_request r;
     struct mds_layout now;
     unsigned fixed;
-    /* Layouts that need more than this part of the memory by a brief run are not run
-     * whole; 0: no brief runs. */
-    double brief_most;
-    int64_t brief, whole; /* dry runs of layouts */
+    /* If the extrapolated run of a layout needs more than this part of the memory,
+     * its full run is left out; 0: no extrapolated runs. */
+    double extrapolated_most;
+    int64_t extrapolated, full; /* dry runs of layouts */
     struct mds_plan_entry best;
 };
 
@@ -29,18 +29,19 @@ static int is_possible(struct exhaustive *x, struct mds_plan_entry *e)
 {
     int64_t runs;
 
-    if (x->brief_most > 0) {
-        assert_int_equal(
-            mds_plan_estimate(&x->r, &x->now, x->fixed, MDS_PREDICT_BRIEF, e, &runs),
-            MDS_OK);
-        x->brief += runs > 0;
-        if (runs == 0 || mds_estimate_part(&e->estimate) > x->brief_most)
+    if (x->extrapolated_most > 0) {
+        assert_int_equal(mds_plan_estimate(&x->r, &x->now, x->fixed,
+                                           MDS_PREDICT_EXTRAPOLATED, e, &runs),
+                         MDS_OK);
+        x->extrapolated += runs > 0;
+        if (runs == 0 ||
+            mds_estimate_memory_fraction(&e->estimate) > x->extrapolated_most)
             return runs > 0;
     }
     assert_int_equal(
-        mds_plan_estimate(&x->r, &x->now, x->fixed, MDS_PREDICT_WHOLE, e, &runs),
+        mds_plan_estimate(&x->r, &x->now, x->fixed, MDS_PREDICT_FULL, e, &runs),
         MDS_OK);
-    x->whole += runs > 0;
+    x->full += runs > 0;
     if (runs > 0 && e->estimate.fits &&
         e->estimate.tokens_s > x->best.estimate.tokens_s)
         x->best = *e;
@@ -89,12 +90,12 @@ static void search_all(struct exhaustive *x)
 
     x->fixed = mds_layout_fixed(run, x->r.world, &x->now);
     assert_int_equal(mds_plan_grids_list(&x->r, &x->now, x->fixed, &g), MDS_OK);
-    for (size_t i = 0; i < g.n * MDS_PLAN_PLACES * MDS_ACT_LEVELS; i++) {
-        struct mds_layout l = g.v[i / MDS_ACT_LEVELS / MDS_PLAN_PLACES], kept;
+    for (size_t i = 0; i < g.n * MDS_PLAN_PLACEMENTS * MDS_ACT_LEVELS; i++) {
+        struct mds_layout l = g.v[i / MDS_ACT_LEVELS / MDS_PLAN_PLACEMENTS], kept;
 
-        mds_plan_set_states(&l, (int)(i / MDS_ACT_LEVELS % MDS_PLAN_PLACES));
+        mds_plan_set_placement(&l, (int)(i / MDS_ACT_LEVELS % MDS_PLAN_PLACEMENTS));
         mds_act_set_level(&l.act, (int)(i % MDS_ACT_LEVELS),
-                          mds_plan_tile(&l, run->config.model.seq_length));
+                          mds_plan_sequence_tile(&l, run->config.model.seq_length));
         kept = mds_layout_keep(l, &x->now, x->fixed);
         if (has_place_of(&l, &kept))
             try_level(x, &kept);
@@ -131,7 +132,7 @@ static void the_best_is_that_of_all_layouts(void **state)
             if (best == 0)
                 continue;
             met++;
-            assert_false(p->fits[0].estimate.brief);
+            assert_false(p->fits[0].estimate.extrapolated);
             assert_true(p->fits[0].estimate.tokens_s > 0.97 * best);
         }
         assert_true(met > 1);
@@ -149,7 +150,7 @@ static void so_is_that_of_a_real_model(void **state)
                                      "--tensor-model-parallel-size 16 "
                                      "--pipeline-model-parallel-size 1 "
                                      "--context-parallel-size 1")};
-    struct exhaustive x = {.brief_most = 1.1};
+    struct exhaustive x = {.extrapolated_most = 1.1};
     struct mds_diag diag = {0};
 
     (void)state;
@@ -186,7 +187,7 @@ static int compare(int argc, char **argv)
     struct mds_str options = {0};
     struct mds_diag diag = {0};
     struct toy t = {0};
-    struct exhaustive x = {.brief_most = 1.1};
+    struct exhaustive x = {.extrapolated_most = 1.1};
     char runs[96];
 
     mds_str_add(&options, "--model-size-key %s --seq-length %s --vocab-size 50257",
@@ -203,8 +204,8 @@ static int compare(int argc, char **argv)
              (long long)t.p.dry_runs, (long long)t.p.untried);
     print("plan", t.p.fit_count ? &t.p.fits[0] : &x.best, x.r.world, runs);
     search_all(&x);
-    snprintf(runs, sizeof runs, "%lld layouts, %lld of them whole", (long long)x.brief,
-             (long long)x.whole);
+    snprintf(runs, sizeof runs, "%lld layouts, %lld of them in full",
+             (long long)x.extrapolated, (long long)x.full);
     print("all layouts", &x.best, x.r.world, runs);
     mds_diag_fini(&diag);
     mds_str_fini(&options);

@@ -47,9 +47,9 @@ static void what_does_not_fit_says_why(void **state)
 
     (void)state;
     assert_int_equal(p->fit_count, 0);
-    assert_true(p->out_count > 2);
-    assert_true(p->out[0].divides);
-    assert_true(p->out[0].entry.estimate.device_bytes > t.m->gpu.memory);
+    assert_true(p->reject_count > 2);
+    assert_true(p->rejects[0].divides);
+    assert_true(p->rejects[0].entry.estimate.device_bytes > t.m->gpu.memory);
     close_toy(&t);
 }
 
@@ -62,9 +62,9 @@ static void what_does_not_fit_is_the_least(void **state)
 
     (void)state;
     assert_int_equal(p->fit_count, 0);
-    assert_true(p->out_count > 2 && p->out[0].divides);
-    for (size_t i = 0; i < p->out_count && p->out[i].divides; i++)
-        assert_int_equal(p->out[i].entry.layout.offload_optimizer, MDS_PLACE_CPU);
+    assert_true(p->reject_count > 2 && p->rejects[0].divides);
+    for (size_t i = 0; i < p->reject_count && p->rejects[i].divides; i++)
+        assert_int_equal(p->rejects[i].entry.layout.offload_optimizer, MDS_PLACE_CPU);
     close_toy(&t);
 }
 
@@ -81,8 +81,8 @@ static void what_a_cpu_lacks_is_the_sum(void **state)
     (void)state;
     t.m->node.gpus = 0;
     assert_int_equal(search(&t, 2)->fit_count, 0);
-    assert_true(t.p.out[0].entry.estimate.device_bytes <
-                t.p.out[0].entry.estimate.device_limit);
+    assert_true(t.p.rejects[0].entry.estimate.device_bytes <
+                t.p.rejects[0].entry.estimate.device_limit);
     mds_plan_print(&r, &t.p, 1, f);
     fclose(f);
     assert_non_null(strstr(text, "needs "));

@@ -103,7 +103,7 @@ static const char genome[] =
     "--use-rotary-position-embeddings --sequence-tile 8192";
 
 /* Runs of a few blocks and micro-batches say what the step as it is does. */
-static void brief_runs_say_the_same(void **state)
+static void extrapolated_runs_match_full_ones(void **state)
 {
     static const char *const options[] = {
         "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full",
@@ -124,19 +124,22 @@ static void brief_runs_say_the_same(void **state)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         struct mds_config_run *run = read_run(gpt6_7b_32k, options[i], 4);
         struct mds_machine *m = machine("h200");
-        struct mds_estimate whole, brief, part;
+        struct mds_estimate full, extrapolated, bound;
         const struct mds_config *c = &run->config;
 
-        assert_int_equal(mds_predict(c, 4, 4, m, &whole), MDS_OK);
-        assert_int_equal(mds_predict_as(MDS_PREDICT_BRIEF, c, 4, 4, m, &brief), MDS_OK);
-        assert_int_equal(mds_predict_as(MDS_PREDICT_PART, c, 4, 4, m, &part), MDS_OK);
-        assert_true(brief.brief && !whole.brief);
-        assert_true(fabs(brief.step_s / whole.step_s - 1) < 1e-3);
-        assert_true(fabs((double)brief.device_bytes / (double)whole.device_bytes - 1) <
-                    2e-3);
-        assert_true(llabs(brief.host_bytes - whole.host_bytes) <=
-                    whole.host_bytes / 200);
-        assert_true(part.device_bytes <= whole.device_bytes);
+        assert_int_equal(mds_predict(c, 4, 4, m, &full), MDS_OK);
+        assert_int_equal(
+            mds_predict_as(MDS_PREDICT_EXTRAPOLATED, c, 4, 4, m, &extrapolated),
+            MDS_OK);
+        assert_int_equal(mds_predict_as(MDS_PREDICT_LOWER_BOUND, c, 4, 4, m, &bound),
+                         MDS_OK);
+        assert_true(extrapolated.extrapolated && !full.extrapolated);
+        assert_true(fabs(extrapolated.step_s / full.step_s - 1) < 1e-3);
+        assert_true(fabs((double)extrapolated.device_bytes / (double)full.device_bytes -
+                         1) < 2e-3);
+        assert_true(llabs(extrapolated.host_bytes - full.host_bytes) <=
+                    full.host_bytes / 200);
+        assert_true(bound.device_bytes <= full.device_bytes);
         mds_machine_destroy(m);
         mds_config_run_destroy(run);
     }
@@ -382,21 +385,21 @@ static void chunks_hide_messages(void **state)
 {
     static const char four[] =
         "--tensor-model-parallel-size 4 --sequence-parallel --micro-batch-size 8";
-    struct mds_estimate whole, two, as_it_is, tiled;
+    struct mds_estimate full, two, as_it_is, tiled;
     char words[256];
 
     (void)state;
     snprintf(words, sizeof words, "%s --tp-comm-chunks 1", four);
-    whole = predict(gpt6_7b, words, 4);
+    full = predict(gpt6_7b, words, 4);
     snprintf(words, sizeof words, "%s --tp-comm-chunks 2", four);
     two = predict(gpt6_7b, words, 4);
     as_it_is = predict(gpt6_7b, four, 4);
     snprintf(words, sizeof words,
              "%s --recompute-granularity full --sequence-tile 4096", four);
     tiled = predict(gpt6_7b, words, 4);
-    assert_true(two.tensor_s < whole.tensor_s);
-    assert_true(two.tensor_s > 0.85 * whole.tensor_s);
-    assert_true(as_it_is.tensor_s == two.tensor_s && as_it_is.step_s < whole.step_s);
+    assert_true(two.tensor_s < full.tensor_s);
+    assert_true(two.tensor_s > 0.85 * full.tensor_s);
+    assert_true(as_it_is.tensor_s == two.tensor_s && as_it_is.step_s < full.step_s);
     assert_true(tiled.tensor_s > two.tensor_s);
 }
 
@@ -573,7 +576,7 @@ static void what_leaves_hides_in_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(brief_runs_say_the_same),
+        cmocka_unit_test(extrapolated_runs_match_full_ones),
         cmocka_unit_test(rings_of_many_nodes_take_long),
         cmocka_unit_test(less_memory_is_a_later_level),
         cmocka_unit_test(memory_is_what_h200s_had_in_use),

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The search space: grids of ranks, and for each grid the ways to save memory.  Private
  * to search.c, grid.c and longest.c. */
-#ifndef MDS_PLAN_SPACE_H
-#define MDS_PLAN_SPACE_H
+#ifndef MDS_PLAN_SEARCH_SPACE_H
+#define MDS_PLAN_SEARCH_SPACE_H
 
 #include "plan/plan.h"
 
 /* ---- ways to save memory ---- */
 
 enum {
-    MDS_PLAN_PLACES = 7, /* of weights, gradients and optimizer states */
-    MDS_PLAN_WHERES = 3, /* of those places, the ones that need least on the device */
-    MDS_PLAN_STEPS = 4   /* of the levels of activations, the last ones */
+    MDS_PLAN_PLACEMENTS = 7, /* of weights, gradients and optimizer states */
+    MDS_PLAN_LEAST_PLACEMENTS =
+        3, /* of those places, the ones that need least on the device */
+    MDS_PLAN_LEAST_LEVELS = 4 /* of the levels of activations, the last ones */
 };
 
-/* Set the stage of ZeRO, and where weights and optimizer states are, to one of the
+/* Set ZeRO's stage, and where weights and optimizer states are stored, to one of the
  * places. */
-void mds_plan_set_states(struct mds_layout *l, int place);
+void mds_plan_set_placement(struct mds_layout *l, int placement);
 
-/* Whether a place shards states on the device over the ranks with the same weights,
+/* Whether a placement shards states on the device over the ranks with the same weights,
  * which is pointless if there is only one such rank. */
-int mds_plan_shards(int place);
+int mds_plan_placement_shards(int placement);
 
 /* Tokens of a sequence tile for sequences of `seq`; 0 if they are too short for
  * tiles. */
-int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq);
+int64_t mds_plan_sequence_tile(const struct mds_layout *l, int64_t seq);
 
 /* Number of blocks of a stage, or of each of its model chunks; and how many of them can
  * be offloaded to the host. */
@@ -32,17 +33,18 @@ int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layou
 int64_t mds_plan_offloadable(const struct mds_plan_request *r,
                              const struct mds_layout *l);
 
-/* Set states and activations to what needs least memory.  where 0 has most states on
- * the host and fewest on the device, MDS_PLAN_WHERES - 1 the other way round; step 0
- * needs least for activations on the device, MDS_PLAN_STEPS - 1 least on the host. */
-void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
-                        int where, int step, int64_t tile);
+/* Set states and activations to a least-memory combination.  Of the placements that
+ * need least, 0 has most on the host and fewest bytes on the device, and
+ * MDS_PLAN_LEAST_PLACEMENTS - 1 the reverse; of the last levels of activation memory,
+ * 0 needs least on the device and MDS_PLAN_LEAST_LEVELS - 1 least on the host. */
+void mds_plan_set_least_memory(const struct mds_plan_request *r, struct mds_layout *l,
+                               int placement, int level, int64_t tile);
 
 /* Apply the fixed members to e->layout, run it dry and set e->estimate.  *runs = number
  * of dry runs; 0 if the model cannot be divided like this: then mds_fail_text() says
  * why. */
 enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,
-                              const struct mds_layout *now, unsigned fixed,
+                              const struct mds_layout *user, unsigned fixed,
                               enum mds_predict_how how, struct mds_plan_entry *e,
                               int64_t *runs);
 
@@ -53,11 +55,11 @@ struct mds_plan_grids {
     size_t n;
 };
 
-/* All grids of r->world ranks with the sizes that are fixed in *now, and no more
+/* All grids of r->world ranks with the sizes that are fixed in *user, and no more
  * pipeline ranks than blocks nor tensor ranks than heads.  Sorted so
  * that those that shard most over most ranks are tried first, as time may be short. */
 enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
-                                const struct mds_layout *now, unsigned fixed,
+                                const struct mds_layout *user, unsigned fixed,
                                 struct mds_plan_grids *out);
 void mds_plan_grids_fini(struct mds_plan_grids *g);
 

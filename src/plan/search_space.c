@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "plan/space.h"
+#include "plan/search_space.h"
 #include "base/alloc.h"
 
 #include <stdlib.h>
@@ -9,26 +9,27 @@
 static const struct {
     int64_t zero;
     enum mds_place_kind optimizer, params;
-} places[MDS_PLAN_PLACES] = {
+} placements[MDS_PLAN_PLACEMENTS] = {
     {0, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {1, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
     {2, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE}, {3, MDS_PLACE_DEVICE, MDS_PLACE_DEVICE},
     {1, MDS_PLACE_CPU, MDS_PLACE_DEVICE},    {3, MDS_PLACE_CPU, MDS_PLACE_DEVICE},
     {3, MDS_PLACE_CPU, MDS_PLACE_CPU},
 };
 
-void mds_plan_set_states(struct mds_layout *l, int place)
+void mds_plan_set_placement(struct mds_layout *l, int placement)
 {
-    l->zero = places[place].zero;
-    l->offload_optimizer = places[place].optimizer;
-    l->offload_params = places[place].params;
+    l->zero = placements[placement].zero;
+    l->offload_optimizer = placements[placement].optimizer;
+    l->offload_params = placements[placement].params;
 }
 
-int mds_plan_shards(int place)
+int mds_plan_placement_shards(int placement)
 {
-    return places[place].zero > 0 && places[place].optimizer == MDS_PLACE_DEVICE;
+    return placements[placement].zero > 0 &&
+           placements[placement].optimizer == MDS_PLACE_DEVICE;
 }
 
-int64_t mds_plan_tile(const struct mds_layout *l, int64_t seq)
+int64_t mds_plan_sequence_tile(const struct mds_layout *l, int64_t seq)
 {
     return mds_act_tile(seq / (l->ulysses * l->ring));
 }
@@ -48,19 +49,19 @@ int64_t mds_plan_offloadable(const struct mds_plan_request *r,
                                      : 0;
 }
 
-void mds_plan_set_least(const struct mds_plan_request *r, struct mds_layout *l,
-                        int where, int step, int64_t tile)
+void mds_plan_set_least_memory(const struct mds_plan_request *r, struct mds_layout *l,
+                               int placement, int level, int64_t tile)
 {
-    enum { LAST = MDS_PLAN_STEPS - 1 };
-    static const int place[MDS_PLAN_WHERES] = {6, 5, 3};
+    enum { LAST = MDS_PLAN_LEAST_LEVELS - 1 };
+    static const int least[MDS_PLAN_LEAST_PLACEMENTS] = {6, 5, 3};
 
-    mds_plan_set_states(l, place[where]);
-    mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_STEPS + step, tile);
-    mds_act_let_leave(&l->act, mds_plan_offloadable(r, l) * (LAST - step) / LAST);
+    mds_plan_set_placement(l, least[placement]);
+    mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_LEAST_LEVELS + level, tile);
+    mds_act_offload_blocks(&l->act, mds_plan_offloadable(r, l) * (LAST - level) / LAST);
 }
 
 enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,
-                              const struct mds_layout *now, unsigned fixed,
+                              const struct mds_layout *user, unsigned fixed,
                               enum mds_predict_how how, struct mds_plan_entry *e,
                               int64_t *runs)
 {
@@ -68,7 +69,7 @@ enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,
     int rank[MDS_PREDICT_RANKS];
 
     *runs = 0;
-    e->layout = mds_layout_keep(e->layout, now, fixed);
+    e->layout = mds_layout_keep(e->layout, user, fixed);
     if (mds_layout_apply(r->run, &e->layout, r->world, &c))
         return MDS_OK;
     *runs = mds_predict_ranks(&c, (int)r->world, rank);
@@ -79,16 +80,16 @@ enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,
 
 /* ---- grids ---- */
 
-struct lister {
+struct grid_lister {
     const struct mds_plan_request *r;
-    const struct mds_layout *now;
+    const struct mds_layout *user;
     unsigned fixed;
     struct mds_plan_grids *out;
 };
 
 /* Those that share most first: tensor ranks share all.  Of grids that differ in how
  * many ranks share each sequence the one with most is the first. */
-static int by_order(const void *a, const void *b)
+static int most_shared_first(const void *a, const void *b)
 {
     const struct mds_layout *x = a, *y = b;
 
@@ -101,9 +102,9 @@ static int by_order(const void *a, const void *b)
     return (x->ring > y->ring) - (x->ring < y->ring);
 }
 
-static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
+static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
 {
-    struct mds_layout kept = mds_layout_keep(l, s->now, s->fixed);
+    struct mds_layout kept = mds_layout_keep(l, s->user, s->fixed);
     struct mds_plan_grids *g = s->out;
     struct mds_layout *more;
 
@@ -115,28 +116,28 @@ static enum mds_rc add_grid(const struct lister *s, struct mds_layout l)
         return MDS_EMEM;
     g->v = more;
     l.sequence_parallel = l.tensor > 1;
-    l.micro = s->now->micro;
-    l.global = s->now->global;
+    l.micro = s->user->micro;
+    l.global = s->user->global;
     g->v[g->n++] = l;
     return MDS_OK;
 }
 
-static enum mds_rc list_sequences(const struct lister *s, int64_t tensor,
-                                  int64_t pipeline)
+static enum mds_rc list_sequence_sizes(const struct grid_lister *s, int64_t tensor,
+                                       int64_t pipeline)
 {
     int64_t rest = s->r->world / tensor / pipeline;
 
     for (int64_t u = 1; u <= rest; u++)
         for (int64_t ring = 1; rest % u == 0 && ring <= rest / u; ring++)
             if (rest / u % ring == 0)
-                MDS_TRY(add_grid(s, (struct mds_layout){.tensor = tensor,
-                                                        .pipeline = pipeline,
-                                                        .ulysses = u,
-                                                        .ring = ring}));
+                MDS_TRY(append_grid(s, (struct mds_layout){.tensor = tensor,
+                                                           .pipeline = pipeline,
+                                                           .ulysses = u,
+                                                           .ring = ring}));
     return MDS_OK;
 }
 
-static enum mds_rc list_grids(const struct lister *s)
+static enum mds_rc list_grids(const struct grid_lister *s)
 {
     const struct mds_model_config *m = &s->r->run->config.model;
     int64_t world = s->r->world;
@@ -144,16 +145,16 @@ static enum mds_rc list_grids(const struct lister *s)
     for (int64_t t = 1; t <= world && (!m->heads || t <= m->heads); t++)
         for (int64_t p = 1; world % t == 0 && p <= world / t && p <= m->layers; p++)
             if (world / t % p == 0)
-                MDS_TRY(list_sequences(s, t, p));
+                MDS_TRY(list_sequence_sizes(s, t, p));
     return MDS_OK;
 }
 
 enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
-                                const struct mds_layout *now, unsigned fixed,
+                                const struct mds_layout *user, unsigned fixed,
                                 struct mds_plan_grids *out)
 {
     struct mds_plan_grids g = {0};
-    const struct lister s = {r, now, fixed, &g};
+    const struct grid_lister s = {r, user, fixed, &g};
     enum mds_rc rc = list_grids(&s);
 
     if (rc) {
@@ -161,7 +162,7 @@ enum mds_rc mds_plan_grids_list(const struct mds_plan_request *r,
         return rc;
     }
     if (g.n > 0)
-        qsort(g.v, g.n, sizeof *g.v, by_order);
+        qsort(g.v, g.n, sizeof *g.v, most_shared_first);
     *out = g;
     return MDS_OK;
 }

@@ -32,25 +32,26 @@ void mds_search_add_reject(struct search *s, const struct mds_plan_entry *e,
                            int divides, const char *why)
 {
     struct mds_plan *p = s->plan;
-    struct mds_plan_reject *more = mds_grow(p->out, p->out_count, sizeof *more);
+    struct mds_plan_reject *more = mds_grow(p->rejects, p->reject_count, sizeof *more);
 
     if (!more) {
         s->rc = MDS_EMEM;
         return;
     }
-    p->out = more;
-    p->out[p->out_count] = (struct mds_plan_reject){.entry = *e, .divides = divides};
-    snprintf(p->out[p->out_count].why, sizeof p->out->why, "%s", why);
-    p->out_count++;
+    p->rejects = more;
+    p->rejects[p->reject_count] =
+        (struct mds_plan_reject){.entry = *e, .divides = divides};
+    snprintf(p->rejects[p->reject_count].why, sizeof p->rejects->why, "%s", why);
+    p->reject_count++;
 }
 
 /* ---- one layout ---- */
 
 /* Where ranks have thousands of micro-batches one grid takes many seconds, so this is
  * asked before each dry run. */
-int mds_search_is_late(const struct search *s)
+int mds_search_out_of_time(const struct search *s)
 {
-    return mds_clock_s() > s->end_s;
+    return mds_clock_s() > s->deadline_s;
 }
 
 /* A search may take its budget of 20 s. */
@@ -58,52 +59,54 @@ static void report_progress(struct search *s)
 {
     double now = mds_clock_s();
 
-    if (s->only_least_memory || now - s->told_s < 5)
+    if (s->only_least_memory || now - s->reported_s < 5)
         return;
-    s->told_s = now;
+    s->reported_s = now;
     mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
              (long long)s->plan->dry_runs, s->plan->fit_count,
-             s->end_s > now ? s->end_s - now : 0);
+             s->deadline_s > now ? s->deadline_s - now : 0);
 }
 
 /* 0 if the model does not divide so; then mds_fail_text() says why. */
-int mds_search_run(struct search *s, struct mds_plan_entry *e, enum mds_predict_how how)
+int mds_search_estimate(struct search *s, struct mds_plan_entry *e,
+                        enum mds_predict_how how)
 {
     int64_t runs;
 
-    s->rc = mds_plan_estimate(s->r, &s->now, s->plan->fixed, how, e, &runs);
+    s->rc = mds_plan_estimate(s->r, &s->user, s->plan->fixed, how, e, &runs);
     s->plan->dry_runs += runs;
     report_progress(s);
     return runs > 0 && !s->rc;
 }
 
 /* The same by a brief run, if it is none of the last. */
-int mds_search_try(struct search *s, struct mds_plan_entry *e)
+int mds_search_estimate_cached(struct search *s, struct mds_plan_entry *e)
 {
-    e->layout = mds_layout_keep(e->layout, &s->now, s->plan->fixed);
-    for (int i = 0; i < RECENT; i++)
-        if (mds_layout_equal(&s->recent[i].layout, &e->layout)) {
-            *e = s->recent[i];
+    e->layout = mds_layout_keep(e->layout, &s->user, s->plan->fixed);
+    for (int i = 0; i < CACHED; i++)
+        if (mds_layout_equal(&s->cached[i].layout, &e->layout)) {
+            *e = s->cached[i];
             return 1;
         }
-    if (!mds_search_run(s, e, MDS_PREDICT_BRIEF))
+    if (!mds_search_estimate(s, e, MDS_PREDICT_EXTRAPOLATED))
         return 0;
-    s->recent[s->recent_at++ % RECENT] = *e;
+    s->cached[s->cached_at++ % CACHED] = *e;
     return 1;
 }
 
 /* ---- using the room that is left ---- */
 
 /* Whether what is fixed and the rest of the layout let it be so. */
-static int is_allowed(const struct search *s, const struct mds_layout *l)
+static int respects_fixed(const struct search *s, const struct mds_layout *l)
 {
-    struct mds_layout kept = mds_layout_keep(*l, &s->now, s->plan->fixed);
+    struct mds_layout kept = mds_layout_keep(*l, &s->user, s->plan->fixed);
 
     return mds_layout_equal(&kept, l);
 }
 
 /* Of the fullest stage, or chunk of one. */
-static int64_t max_offloadable(const struct search *s, const struct mds_layout *l)
+static int64_t blocks_of_fullest_stage(const struct search *s,
+                                       const struct mds_layout *l)
 {
     int uneven = s->r->run->config.model.layers % l->pipeline != 0;
 
@@ -123,17 +126,17 @@ static int64_t interpolate_blocks(int64_t good, int64_t good_need, int64_t bad,
 }
 
 /* Keep attention's results of as many blocks as fit, in a layout that fits. */
-static void keep_attention_inside(struct search *s, struct mds_plan_entry *e)
+static void keep_attention_of_most(struct search *s, struct mds_plan_entry *e)
 {
     int64_t limit = e->estimate.device_limit, good_need = e->estimate.device_bytes;
-    int64_t good = 0, bad = max_offloadable(s, &e->layout) + 1, n = bad - 1;
+    int64_t good = 0, bad = blocks_of_fullest_stage(s, &e->layout) + 1, n = bad - 1;
     struct mds_plan_entry best = *e;
 
-    while (bad - good > 1 && !s->rc && !mds_search_is_late(s)) {
+    while (bad - good > 1 && !s->rc && !mds_search_out_of_time(s)) {
         struct mds_plan_entry at = *e;
 
         at.layout.act.keep_attention = n;
-        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+        if (!respects_fixed(s, &at.layout) || !mds_search_estimate_cached(s, &at))
             break;
         if (at.estimate.fits) {
             best = at;
@@ -154,17 +157,18 @@ static void keep_attention_inside(struct search *s, struct mds_plan_entry *e)
 static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
-    int64_t few = 0, enough = max_offloadable(s, &e->layout) + 1, n = enough - 1;
+    int64_t few = 0, enough = blocks_of_fullest_stage(s, &e->layout) + 1,
+            n = enough - 1;
     int64_t few_need = is->host_bytes, limit = is->host_limit;
     struct mds_plan_entry best = *e;
 
     if (is->fits || is->device_bytes > is->device_limit)
         return;
-    while (enough - few > 1 && !s->rc && !mds_search_is_late(s)) {
+    while (enough - few > 1 && !s->rc && !mds_search_out_of_time(s)) {
         struct mds_plan_entry at = *e;
 
         at.layout.act.device_inputs = n;
-        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+        if (!respects_fixed(s, &at.layout) || !mds_search_estimate_cached(s, &at))
             return;
         if (at.estimate.host_bytes > limit) {
             few = n++;
@@ -181,7 +185,7 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 
 /* Of how many blocks all that they keep has to leave the device so that the rest fits.
  * Blocks have most of what activations take. */
-static int64_t offloaded_blocks(const struct search *s, const struct mds_plan_entry *e)
+static int64_t blocks_to_offload(const struct search *s, const struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
     int64_t blocks = mds_plan_blocks(s->r, &e->layout);
@@ -197,7 +201,7 @@ static int may_fit_device(const struct search *s, const struct mds_plan_entry *e
     int stays = mds_recompute_of(&e->layout.act) != MDS_RECOMPUTE_NONE;
     int64_t most = stays ? 0 : mds_plan_offloadable(s->r, &e->layout);
 
-    return offloaded_blocks(s, e) <= most;
+    return blocks_to_offload(s, e) <= most;
 }
 
 /* A layout that needs too much of the device puts all that blocks keep on the host, of
@@ -205,15 +209,15 @@ static int may_fit_device(const struct search *s, const struct mds_plan_entry *e
 static int offload_blocks(struct search *s, struct mds_plan_entry *e)
 {
     int64_t most = mds_plan_offloadable(s->r, &e->layout);
-    int64_t n = offloaded_blocks(s, e), end = n + 2;
+    int64_t n = blocks_to_offload(s, e), end = n + 2;
 
     if (n == 0)
         return 0;
-    for (; n < end && n <= most && !s->rc && !mds_search_is_late(s); n++) {
+    for (; n < end && n <= most && !s->rc && !mds_search_out_of_time(s); n++) {
         struct mds_plan_entry at = *e;
 
-        mds_act_let_leave(&at.layout.act, n);
-        if (!is_allowed(s, &at.layout) || !mds_search_try(s, &at))
+        mds_act_offload_blocks(&at.layout.act, n);
+        if (!respects_fixed(s, &at.layout) || !mds_search_estimate_cached(s, &at))
             return 0;
         if (at.estimate.fits) {
             *e = at;
@@ -225,18 +229,18 @@ static int offload_blocks(struct search *s, struct mds_plan_entry *e)
 
 /* Whether full recompute may run in tiles instead: that is faster, for then blocks keep
  * attention's results, and needs less. */
-static int may_keep(const struct search *s, struct mds_layout l, int64_t tile)
+static int tiles_are_better(const struct search *s, struct mds_layout l, int64_t tile)
 {
     int whole = l.act.recompute == MDS_RECOMPUTE_FULL && l.act.sequence_tile == 0;
 
     l.act.sequence_tile = tile;
     l.act.keep_attention = 1;
-    return whole && tile > 0 && is_allowed(s, &l);
+    return whole && tile > 0 && respects_fixed(s, &l);
 }
 
 /* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
  * was not tried.  Many are the same because of what is fixed. */
-static int find_tried(const struct search *s, const struct mds_layout *l)
+static int find_tried_layout(const struct search *s, const struct mds_layout *l)
 {
     for (int i = 0; i < s->tried_count; i++)
         if (mds_layout_equal(&s->tried[i].layout, l))
@@ -244,7 +248,7 @@ static int find_tried(const struct search *s, const struct mds_layout *l)
     return -1;
 }
 
-static void note_tried(struct search *s, const struct mds_layout *l, int fits)
+static void record_tried(struct search *s, const struct mds_layout *l, int fits)
 {
     s->tried[s->tried_count].layout = *l;
     s->tried[s->tried_count++].fits = fits;
@@ -252,7 +256,7 @@ static void note_tried(struct search *s, const struct mds_layout *l, int fits)
 
 /* Whether weights, gradients and states are too much already: no level of activations
  * will do then. */
-static int is_hopeless(const struct mds_estimate *e)
+static int states_exceed_device(const struct mds_estimate *e)
 {
     const int64_t *peak = e->memory.peak;
 
@@ -262,16 +266,16 @@ static int is_hopeless(const struct mds_estimate *e)
 
 /* A layout of the grid that is searched.  Returns whether it fits; *e becomes it
  * without what uses the room that is left. */
-static int try_level(struct search *s, struct mds_plan_entry *e)
+static int try_activation_level(struct search *s, struct mds_plan_entry *e)
 {
     struct mds_plan_entry at;
 
-    if (!mds_search_try(s, e))
+    if (!mds_search_estimate_cached(s, e))
         return 0;
     at = *e;
     keep_inputs_on_device(s, &at);
     if (at.estimate.fits)
-        keep_attention_inside(s, &at);
+        keep_attention_of_most(s, &at);
     else if (!offload_blocks(s, &at))
         return 0;
     mds_search_add_fit(s, &at);
@@ -279,28 +283,29 @@ static int try_level(struct search *s, struct mds_plan_entry *e)
                                    mds_act_kinds_on_host(&e->layout.act);
 }
 
-struct mds_plan_entry mds_search_entry(const struct search *s,
-                                       const struct mds_layout *grid, int place,
-                                       int level)
+struct mds_plan_entry mds_search_make_entry(const struct search *s,
+                                            const struct mds_layout *grid,
+                                            int placement, int level)
 {
     struct mds_plan_entry e = {.layout = *grid};
 
-    mds_plan_set_states(&e.layout, place);
+    mds_plan_set_placement(&e.layout, placement);
     mds_act_set_level(&e.layout.act, level, s->tile);
-    e.layout = mds_layout_keep(e.layout, &s->now, s->plan->fixed);
+    e.layout = mds_layout_keep(e.layout, &s->user, s->plan->fixed);
     return e;
 }
 
 /* A level before which the device has room for none. */
-static int first_level(struct search *s, const struct mds_layout *grid, int place)
+static int first_possible_level(struct search *s, const struct mds_layout *grid,
+                                int placement)
 {
     int low = 0, high = MDS_ACT_FALLING;
 
-    while (low < high && !s->rc && !mds_search_is_late(s)) {
+    while (low < high && !s->rc && !mds_search_out_of_time(s)) {
         int level = (low + high) / 2;
-        struct mds_plan_entry e = mds_search_entry(s, grid, place, level);
+        struct mds_plan_entry e = mds_search_make_entry(s, grid, placement, level);
 
-        if (mds_search_try(s, &e) && may_fit_device(s, &e))
+        if (mds_search_estimate_cached(s, &e) && may_fit_device(s, &e))
             high = level;
         else
             low = level + 1;
@@ -311,23 +316,23 @@ static int first_level(struct search *s, const struct mds_layout *grid, int plac
 /* The levels of activations from `level` up to the first that fits: those behind it are
  * slower.  Returns the first that the device may have room for, MDS_ACT_LEVELS if
  * there is none: where there is less room those before it are too much, too. */
-static int try_place(struct search *s, const struct mds_layout *grid, int place,
-                     int level)
+static int try_placement(struct search *s, const struct mds_layout *grid, int placement,
+                         int level)
 {
     int fits = 0, first = MDS_ACT_LEVELS;
 
-    for (; level < MDS_ACT_LEVELS && !fits && !s->rc && !mds_search_is_late(s);
+    for (; level < MDS_ACT_LEVELS && !fits && !s->rc && !mds_search_out_of_time(s);
          level++) {
-        struct mds_plan_entry e = mds_search_entry(s, grid, place, level);
+        struct mds_plan_entry e = mds_search_make_entry(s, grid, placement, level);
         struct mds_layout asked = e.layout;
 
-        if (may_keep(s, asked, s->tile))
+        if (tiles_are_better(s, asked, s->tile))
             continue;
-        fits = find_tried(s, &asked);
+        fits = find_tried_layout(s, &asked);
         if (fits < 0) {
-            fits = try_level(s, &e);
-            note_tried(s, &asked, fits);
-            if (is_hopeless(&e.estimate))
+            fits = try_activation_level(s, &e);
+            record_tried(s, &asked, fits);
+            if (states_exceed_device(&e.estimate))
                 break;
             if (!may_fit_device(s, &e))
                 continue;
@@ -339,28 +344,30 @@ static int try_place(struct search *s, const struct mds_layout *grid, int place,
 
 /* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
  * 3 are what offload goes with. */
-static int is_pointless(const struct search *s, const struct mds_layout *grid,
-                        int place)
+static int is_redundant_placement(const struct search *s, const struct mds_layout *grid,
+                                  int placement)
 {
     int64_t holders = s->r->world / (grid->tensor * grid->pipeline);
 
-    return holders == 1 && mds_plan_shards(place);
+    return holders == 1 && mds_plan_placement_shards(placement);
 }
 
-/* A place that needs no more on the device, or -1: a level that is too much
+/* A placement that needs no more on the device, or -1: a level that is too much
  * there is too much here. */
-static const int next_smaller[MDS_PLAN_PLACES] = {1, 2, 3, 5, 5, -1, -1};
+static const int smaller_placement[MDS_PLAN_PLACEMENTS] = {1, 2, 3, 5, 5, -1, -1};
 
-void mds_search_places(struct search *s, const struct mds_layout *grid)
+void mds_search_grid(struct search *s, const struct mds_layout *grid)
 {
-    int first[MDS_PLAN_PLACES];
+    int first[MDS_PLAN_PLACEMENTS];
 
     s->tried_count = 0;
-    s->tile = mds_plan_tile(grid, s->r->run->config.model.seq_length);
-    for (int place = MDS_PLAN_PLACES - 1; place >= 0 && !s->rc; place--) {
-        first[place] = next_smaller[place] < 0 ? first_level(s, grid, place)
-                                               : first[next_smaller[place]];
-        if (!is_pointless(s, grid, place))
-            first[place] = try_place(s, grid, place, first[place]);
+    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
+    for (int placement = MDS_PLAN_PLACEMENTS - 1; placement >= 0 && !s->rc;
+         placement--) {
+        first[placement] = smaller_placement[placement] < 0
+                               ? first_possible_level(s, grid, placement)
+                               : first[smaller_placement[placement]];
+        if (!is_redundant_placement(s, grid, placement))
+            first[placement] = try_placement(s, grid, placement, first[placement]);
     }
 }
