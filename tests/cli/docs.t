@@ -98,6 +98,34 @@ test_expect_success 'every file is there' '
     test_must_fail test -s unknown || { cat unknown && false; }
 '
 
+# names TEXT: what is in backquotes there, a name a line
+names() {
+    tr "\n" " " <"$srcdir/$1" | grep -o "\`[^\`]*\`" | tr -d "\`"
+}
+# Pages that are followed in an editor: `name` is a word of the source, `file.c` a file, and of
+# `name` (`file.c`) the one is defined in the other.
+test_expect_success 'functions and files that pages for developers name are there' '
+    (cd "$srcdir" && find src kernels tests bench -type f | sort >"$OLDPWD/files" &&
+        cat "$OLDPWD/files" && find src kernels tests bench -name "*.[chm]*" -exec cat {} +) >source &&
+    grep -o -w -E "[A-Za-z_][A-Za-z0-9_]*" source | sort -u >words && test "$(wc -l <words)" -gt 5000 &&
+    sed -n "s/^ *# *include <\(.*\)>/\1/p" source | sort -u >>files &&
+    for text in docs/architecture.md HACKING.md docs/start-developer.md kernels/README.md; do
+        names $text | grep -v "OPTIONS=" | grep -o -w -E "[a-z][A-Za-z0-9]*_[A-Za-z0-9_]+" |
+            grep -v -x name_bwd | sort -u | comm -23 - words | sed "s,^,$text: no ,"
+        names $text | grep -x -E "[a-z0-9_/]+\.(c|h|cu|cuh|sh|t)" | sort -u |
+            while read -r path; do
+            grep -q "\(^\|/\)$path\$" files || echo "$text: no $path"
+        done
+        tr -s "\n " " " <"$srcdir/$text" | grep -o "\`[a-z_0-9]*\` (\`[a-z_0-9/]*\.c\`" |
+            tr -d "\`(" | sort -u | while read -r name path; do
+            echo "$name" >>followed
+            grep -q "^[a-z].*\<$name(" "$srcdir/src/$path" || echo "$text: no $name in $path"
+        done
+    done >unknown &&
+    test "$(sort -u followed | wc -l)" -gt 40 &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
+
 # ---- what dry runs print ----
 
 # prints WORDS COMMAND...: and the documentation has them
