@@ -25,8 +25,8 @@ void mds_arena_fini(struct mds_arena *a)
     memset(a, 0, sizeof *a);
 }
 
-enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
-                           void **out)
+enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
+                            void **out)
 {
     int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
 

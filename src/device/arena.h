@@ -28,10 +28,10 @@ void mds_arena_fini(struct mds_arena *a);
 /* Allocate `bytes`, rounded up to MDS_ARENA_ALIGN and charged to tag; uninitialised.
  * MDS_EBUG if the arena is full: its size came from a dry run of the same work. */
 enum { MDS_ARENA_ALIGN = 256 };
-enum mds_rc mds_arena_take(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
-                           void **out);
+enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
+                            void **out);
 
-/* release frees everything that was taken since the mark. */
+/* release frees everything that was allocated since the mark. */
 struct mds_arena_mark mds_arena_mark(const struct mds_arena *a);
 void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m);
 

@@ -116,9 +116,9 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
     e->tokens_here = mds_par_rows(&par);
     bytes = b->accumulation * e->tokens_here * (int64_t)sizeof *e->token;
-    MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, bytes, &token));
-    MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, bytes, &target));
-    MDS_TRY(mds_arena_take(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &token));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &target));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
     e->token = token;
     e->target = target;
     e->scalars = scalars;
@@ -175,7 +175,7 @@ static enum mds_rc alloc_save_copy(struct mds_engine *e)
     if (!c->save || !c->async_save)
         return MDS_OK;
     MDS_TRY(mds_arena_init(&e->save, e->host_dev, "saving", bytes + MDS_ARENA_ALIGN));
-    return mds_arena_take(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
+    return mds_arena_alloc(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
 static enum mds_rc build_engine(struct mds_engine *e,

@@ -151,7 +151,7 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
         return gradient ? mds_attention_rotate(&c->par, &v->a, whole, 1) : MDS_OK;
     mds_gpt_tile(c, 0, 1, &t);
     MDS_TRY(
-        mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->rows));
+        mds_par_alloc(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->rows));
     if (!mds_gpt_is_chunked(c))
         return MDS_OK;
     return mds_chunked_open(&c->par, &v->a, &w->chunked, t.part, &v->chunked);
@@ -212,7 +212,7 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
                                     t.part * v->row_bytes, 2, &v->window);
     if (!has_ulysses(c))
         return MDS_OK;
-    return mds_par_take(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->tile);
+    return mds_par_alloc(&c->par, MDS_MEM_WORK, mds_par_rows(&t.par) * width, &v->tile);
 }
 
 static int64_t window_rows(const struct context *t, const struct o_rows *v)

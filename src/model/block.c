@@ -58,9 +58,9 @@ static enum mds_rc alloc_norm_outputs(const struct context *t, const struct save
     n->is_saved = n->y != NULL;
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &n->y));
     if (!n->mean)
-        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, n->R, &n->mean));
+        MDS_TRY(mds_par_alloc_f32(&t->par, MDS_MEM_WORK, n->R, &n->mean));
     if (!n->rstd)
-        MDS_TRY(mds_par_take_f32(&t->par, MDS_MEM_WORK, n->R, &n->rstd));
+        MDS_TRY(mds_par_alloc_f32(&t->par, MDS_MEM_WORK, n->R, &n->rstd));
     return MDS_OK;
 }
 

@@ -112,7 +112,7 @@ static inline float *mds_gpt_grad(const struct context *c, int id)
 static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t elements,
                                           void **buffer)
 {
-    return *buffer ? MDS_OK : mds_par_take(&c->par, MDS_MEM_WORK, elements, buffer);
+    return *buffer ? MDS_OK : mds_par_alloc(&c->par, MDS_MEM_WORK, elements, buffer);
 }
 
 /* ---- context.c ---- */

@@ -14,7 +14,7 @@ void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head)
                                .decay = 1,
                                .shard = MDS_SHARD_ROWS,
                                .duplicate = is_copy,
-                               .by_product = with_head};
+                               .by_gemm = with_head};
 
     g->embedding.word_unit = mds_gpt_add_unit(reg, "embedding.word");
     g->embedding.word = mds_gpt_add_param(reg, &s);

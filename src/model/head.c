@@ -30,7 +30,8 @@ static struct mds_head head_spec(const struct context *c)
         .words = w->rows,
         .weight = mds_gpt_weight(c, id->weight),
         .dweight = training ? mds_gpt_grad(c, id->weight) : NULL,
-        .uninit = training && mds_params_take_uninit(c->g->ps, id->weight, w->count),
+        .uninit = training &&
+                  mds_params_test_and_clear_uninit(c->g->ps, id->weight, w->count),
         .tile = c->run->train->act.loss_tile,
         .grad_scale = c->run->grad_scale};
 }
@@ -45,8 +46,8 @@ static enum mds_rc tile_targets(const struct context *t, const int32_t *target,
     *out = target + t->first;
     if (t->part == rows)
         return MDS_OK;
-    MDS_TRY(mds_arena_take(t->par.arena, MDS_MEM_WORK, rows * (int64_t)sizeof *target,
-                           &gathered));
+    MDS_TRY(mds_arena_alloc(t->par.arena, MDS_MEM_WORK, rows * (int64_t)sizeof *target,
+                            &gathered));
     for (int64_t i = 0; i < rows / t->part; i++)
         mds_dev_copy(t->par.dev, (char *)gathered + i * bytes,
                      target + i * t->stride + t->first, bytes);
@@ -68,8 +69,8 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
 
     x.x = mds_gpt_residual_at(t, x.x);
     MDS_TRY(mds_gpt_scratch(t, n, &y));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &mean));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, Rs, &rstd));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, Rs, &mean));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, Rs, &rstd));
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
     MDS_TRY(tile_targets(t, target, &target));

@@ -48,8 +48,8 @@ static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved
         return MDS_OK;
     }
     MDS_TRY(mds_gpt_scratch(c, n * D, &h->x));
-    MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, n, &h->mean));
-    return mds_par_take_f32(&c->par, MDS_MEM_WORK, n, &h->rstd);
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, n, &h->mean));
+    return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, n, &h->rstd);
 }
 
 /* Both, in rows of `row` elements. */
@@ -128,8 +128,8 @@ enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
     for (int i = 0; i < 2; i++) {
         float *room = NULL;
 
-        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, mds_saved_elements(c, stats[i]),
-                                 &room));
+        MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK,
+                                  mds_saved_elements(c, stats[i]), &room));
         s->at[stats[i]] = room;
     }
     return MDS_OK;

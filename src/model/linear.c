@@ -81,16 +81,16 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
                                       const void *x, const void *dy)
 {
-    struct mdsk_linear_bwd_weight a = {
-        .R = R,
-        .in = id->in,
-        .out = id->out,
-        .dtype = c->par.dtype,
-        .write = mds_params_take_uninit(c->g->ps, id->weight, id->in * id->out),
-        .x = x,
-        .dy = dy,
-        .dw = mds_gpt_grad(c, id->weight),
-        .db = mds_gpt_grad(c, id->bias)};
+    struct mdsk_linear_bwd_weight a = {.R = R,
+                                       .in = id->in,
+                                       .out = id->out,
+                                       .dtype = c->par.dtype,
+                                       .write = mds_params_test_and_clear_uninit(
+                                           c->g->ps, id->weight, id->in * id->out),
+                                       .x = x,
+                                       .dy = dy,
+                                       .dw = mds_gpt_grad(c, id->weight),
+                                       .db = mds_gpt_grad(c, id->bias)};
 
     return mds_op_linear_bwd_weight(c->par.dev, &a);
 }

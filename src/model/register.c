@@ -43,7 +43,7 @@ int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                                .decay = 1,
                                .packed = packed,
                                .shard = shard,
-                               .by_product = 1};
+                               .by_gemm = 1};
 
     snprintf(s.name, sizeof s.name, "%s.weight", name);
     return mds_gpt_add_param(reg, &s);

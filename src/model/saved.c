@@ -143,7 +143,7 @@ static enum mds_rc alloc_tensor(const struct context *c, int keep, enum saved_te
 
     if (!keep || bytes == 0)
         return MDS_OK;
-    return mds_arena_take(
+    return mds_arena_alloc(
         keep & MDS_ACT_HOST ? c->run->host : c->run->arena, tag, bytes,
         keep & (MDS_ACT_HOST | MDS_ACT_SHARD) ? &s->away[t] : &s->at[t]);
 }
@@ -186,8 +186,8 @@ static enum mds_rc alloc_slot(const struct context *c, const struct keep *k,
         return alloc_block(c, k, MDS_MEM_ACT, &buffer->block[l]);
     buffer->block[l] = buffer->block[before];
     buffer->block[l].host = NULL;
-    return mds_arena_take(c->run->host, MDS_MEM_ACT, buffer->block[l].bytes,
-                          &buffer->block[before].host);
+    return mds_arena_alloc(c->run->host, MDS_MEM_ACT, buffer->block[l].bytes,
+                           &buffer->block[before].host);
 }
 
 enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer *buffer)
@@ -203,7 +203,7 @@ enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer 
     }
     if (!g->chunk[g->n_chunks - 1].is.is_last)
         return MDS_OK;
-    return mds_par_take(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
+    return mds_par_alloc(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
 }
 
 /* ---- inputs and attention's results that are away ---- */

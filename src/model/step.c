@@ -94,7 +94,8 @@ static enum mds_rc alloc_step(struct mds_gpt_step *s)
     const struct context *c = &s->c;
 
     if (g->norm_sums && s->run.training)
-        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, g->norm_sums, &s->c.norm_sums));
+        MDS_TRY(
+            mds_par_alloc_f32(&c->par, MDS_MEM_WORK, g->norm_sums, &s->c.norm_sums));
     s->d = NULL;
     if (s->run.training && (!g->chunk[g->n_chunks - 1].is.is_last || g->n_chunks > 1))
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &s->d));
@@ -162,8 +163,8 @@ static enum mds_rc alloc_input(const struct context *c, void **out)
 
 static enum mds_rc alloc_on_host(const struct context *c, int64_t elements, void **out)
 {
-    return mds_arena_take(c->run->host, MDS_MEM_WORK,
-                          elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
+    return mds_arena_alloc(c->run->host, MDS_MEM_WORK,
+                           elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
 }
 
 /* In host memory: q, k, v, and for backward gradients. */
@@ -180,7 +181,7 @@ static enum mds_rc alloc_chunked(const struct context *c, struct mds_chunked *f,
         return MDS_OK;
     MDS_TRY(alloc_on_host(c, o, &f->d_o));
     MDS_TRY(
-        mds_arena_take(c->run->host, MDS_MEM_WORK, o * (int64_t)sizeof *f->dq, &dq));
+        mds_arena_alloc(c->run->host, MDS_MEM_WORK, o * (int64_t)sizeof *f->dq, &dq));
     f->dq = dq;
     return MDS_OK;
 }
@@ -201,7 +202,7 @@ enum mds_rc mds_gpt_alloc_attention(const struct context *c, struct work *w,
     int chunked = mds_gpt_is_chunked(c);
 
     if (mds_saved_is_missing(c, SAVED_LSE))
-        MDS_TRY(mds_par_take_f32(&c->par, MDS_MEM_WORK, lse, &w->lse));
+        MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, lse, &w->lse));
     MDS_TRY(chunked ? alloc_chunked(c, &w->chunked, backward)
                     : alloc_attention_buffers(c, w, backward));
     if (!mds_saved_is_missing(c, SAVED_O))

@@ -73,7 +73,7 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
     for (int s = 0; s < p->slots; s++) {
         void *base = NULL;
 
-        MDS_TRY(mds_arena_take(arena, tag, p->slot[s].count * elem, &base));
+        MDS_TRY(mds_arena_alloc(arena, tag, p->slot[s].count * elem, &base));
         p->slot[s].base = base;
     }
     return MDS_OK;

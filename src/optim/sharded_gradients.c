@@ -108,8 +108,8 @@ static enum mds_rc alloc_reductions(struct zero_gradients *g)
         int64_t floats = i == 0 ? g->scratch_floats : others;
         void *p = NULL;
 
-        MDS_TRY(mds_arena_take(g->storage->arena, MDS_MEM_COMM,
-                               floats * (int64_t)sizeof(float), &p));
+        MDS_TRY(mds_arena_alloc(g->storage->arena, MDS_MEM_COMM,
+                                floats * (int64_t)sizeof(float), &p));
         g->reduction[i].scratch = p;
     }
     return MDS_OK;
@@ -284,7 +284,7 @@ static void clear_accumulated(struct zero_gradients *g, int unit)
     for (int i = u->first_param; i < u->first_param + u->params; i++) {
         const struct mds_param *p = mds_params_get(g->parts->params, i);
 
-        if (!p->spec.by_product)
+        if (!p->spec.by_gemm)
             continue;
         zero_elements(g, u->grad, from, p->offset - u->first);
         from = p->offset - u->first + p->count;

@@ -43,7 +43,7 @@ static enum mds_rc alloc_on_device(struct zero_storage *s, enum mds_mem_tag tag,
     for (int i = 0; i < n; i++) {
         void *p = NULL;
 
-        MDS_TRY(mds_arena_take(s->arena, tag, bytes, &p));
+        MDS_TRY(mds_arena_alloc(s->arena, tag, bytes, &p));
         a[i].base = p;
     }
     return MDS_OK;

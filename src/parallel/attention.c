@@ -105,9 +105,9 @@ static enum mds_rc exchange(const struct mds_par *p, const struct columns *c,
     int some = s.n < p->tokens.n;
     void *packed = NULL, *parts = inside;
 
-    MDS_TRY(mds_par_take(p, MDS_MEM_COMM, R * c->all, &packed));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, R * c->all, &packed));
     if (some)
-        MDS_TRY(mds_par_take(p, MDS_MEM_COMM, R * c->all, &parts));
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, R * c->all, &parts));
     if (in) {
         MDS_TRY(pack_heads(p, c, R, rows, packed, 1));
         MDS_TRY(mds_comm_all_to_all(peers, packed, parts, bytes));
@@ -219,7 +219,7 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
 
     if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
         return mds_ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
     MDS_TRY(mds_op_attention_bwd(p->dev, &b));
     mds_arena_release(p->arena, mark);
     return MDS_OK;

@@ -80,10 +80,10 @@ static enum mds_rc alloc_fwd(struct forward *w)
     MDS_TRY(open_buffer(c, c->f->kv, c->kv_row, e, 2, &w->kv));
     MDS_TRY(open_buffer(c, c->f->o, c->q_row, e, 2, &w->o));
     MDS_TRY(
-        mds_par_take_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->q_row), &w->acc));
-    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->q_row), &w->o2));
-    return mds_par_take_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->in.A),
-                            &w->lse2);
+        mds_par_alloc_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->q_row), &w->acc));
+    MDS_TRY(mds_par_alloc(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->q_row), &w->o2));
+    return mds_par_alloc_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->in.A),
+                             &w->lse2);
 }
 
 static enum mds_rc merge_chunk(const struct forward *w, int64_t i)
@@ -173,11 +173,11 @@ static enum mds_rc alloc_bwd(struct backward *w)
     MDS_TRY(open_buffer(c, c->f->o, c->q_row, e, 2, &w->o));
     MDS_TRY(open_buffer(c, c->f->d_o, c->q_row, e, 2, &w->d_o));
     MDS_TRY(open_buffer(c, c->f->dq, c->q_row, (int64_t)sizeof *c->f->dq, 3, &w->dq));
-    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, q, &w->dq2));
-    MDS_TRY(mds_par_take(c->p, MDS_MEM_WORK, kv, &w->dkv2));
-    MDS_TRY(mds_par_take_f32(c->p, MDS_MEM_WORK, kv, &w->dkv));
-    return mds_par_take_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->in.A),
-                            &w->delta);
+    MDS_TRY(mds_par_alloc(c->p, MDS_MEM_WORK, q, &w->dq2));
+    MDS_TRY(mds_par_alloc(c->p, MDS_MEM_WORK, kv, &w->dkv2));
+    MDS_TRY(mds_par_alloc_f32(c->p, MDS_MEM_WORK, kv, &w->dkv));
+    return mds_par_alloc_f32(c->p, MDS_MEM_WORK, chunk_elements(c, 0, c->in.A),
+                             &w->delta);
 }
 
 /* Begin to bring what the pair after (i, j) needs: queries go on to the last, and then

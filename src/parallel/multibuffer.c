@@ -15,7 +15,7 @@ enum mds_rc mds_multibuffer_open(const struct mds_par *p, void *host, int64_t by
                                     .slots = slots};
     for (int i = 0; i < slots; i++) {
         out->slot[i].chunk = -1;
-        MDS_TRY(mds_arena_take(p->arena, MDS_MEM_WORK, most, &out->slot[i].data));
+        MDS_TRY(mds_arena_alloc(p->arena, MDS_MEM_WORK, most, &out->slot[i].data));
     }
     return MDS_OK;
 }

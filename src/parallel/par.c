@@ -62,19 +62,19 @@ enum mds_rc mds_par_copy_rows(const struct mds_par *p, int64_t R, int64_t width,
     return mds_op_copy_rows(p->dev, &a);
 }
 
-enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
-                         int64_t elements, void **out)
+enum mds_rc mds_par_alloc(const struct mds_par *p, enum mds_mem_tag tag,
+                          int64_t elements, void **out)
 {
-    return mds_arena_take(p->arena, tag, elements * (int64_t)mdsk_dtype_size(p->dtype),
-                          out);
+    return mds_arena_alloc(p->arena, tag, elements * (int64_t)mdsk_dtype_size(p->dtype),
+                           out);
 }
 
-enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,
-                             int64_t elements, float **out)
+enum mds_rc mds_par_alloc_f32(const struct mds_par *p, enum mds_mem_tag tag,
+                              int64_t elements, float **out)
 {
     void *at = NULL;
 
-    MDS_TRY(mds_arena_take(p->arena, tag, elements * (int64_t)sizeof **out, &at));
+    MDS_TRY(mds_arena_alloc(p->arena, tag, elements * (int64_t)sizeof **out, &at));
     *out = at;
     return MDS_OK;
 }
@@ -86,7 +86,7 @@ enum mds_rc mds_par_sum(const struct mds_par *p, unsigned axes, float *x, int64_
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     void *work = NULL;
 
-    MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, bytes, &work));
+    MDS_TRY(mds_arena_alloc(p->arena, MDS_MEM_COMM, bytes, &work));
     MDS_TRY(mds_comm_all_reduce(group, x, n, MDSK_F32, work));
     mds_arena_release(p->arena, mark);
     return MDS_OK;

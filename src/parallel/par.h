@@ -65,10 +65,10 @@ enum mds_rc mds_par_copy_rows(const struct mds_par *p, int64_t R, int64_t width,
 
 /* Working memory for `elements` elements of p->dtype (_f32: of f32); the caller marks
  * the arena before, and releases it after. */
-enum mds_rc mds_par_take(const struct mds_par *p, enum mds_mem_tag tag,
-                         int64_t elements, void **out);
-enum mds_rc mds_par_take_f32(const struct mds_par *p, enum mds_mem_tag tag,
-                             int64_t elements, float **out);
+enum mds_rc mds_par_alloc(const struct mds_par *p, enum mds_mem_tag tag,
+                          int64_t elements, void **out);
+enum mds_rc mds_par_alloc_f32(const struct mds_par *p, enum mds_mem_tag tag,
+                              int64_t elements, float **out);
 
 /* Replace x [n] by its sum over the group of these axes: for gradients that must be
  * summed before grad_ready (mds_params_early_axes). */

@@ -86,8 +86,8 @@ static enum mds_rc alloc_kv(const struct ring *r, struct ring_block *k)
     const void *own = mds_par_at(r->p, r->inside, r->in.A * r->in.D);
 
     k->bytes = n * (int64_t)mdsk_dtype_size(r->p->dtype);
-    MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->here));
-    MDS_TRY(mds_par_take(r->p, MDS_MEM_COMM, n, &k->next));
+    MDS_TRY(mds_par_alloc(r->p, MDS_MEM_COMM, n, &k->here));
+    MDS_TRY(mds_par_alloc(r->p, MDS_MEM_COMM, n, &k->next));
     return mds_par_copy_rows(r->p, r->in.n * r->p->B, r->kv_row, own, r->in.row,
                              k->here, r->kv_row);
 }
@@ -189,10 +189,10 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
     struct ring_block kv = {.tag = 0};
 
     MDS_TRY(alloc_kv(&f.r, &kv));
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, n / 2, &f.o2));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, p->B * f.r.in.A * f.r.chunk, &f.lse2));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, n / 2, &f.o2));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B * f.r.in.A * f.r.chunk, &f.lse2));
     if (p->dtype != MDSK_F32)
-        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, n, &f.acc));
+        MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, n, &f.acc));
     for (int round = 0; round < f.r.P; round++) {
         if (round + 1 < f.r.P)
             MDS_TRY(send_to_next(&f.r, &kv));
@@ -256,15 +256,15 @@ static enum mds_rc alloc_bwd(struct ring_bwd *b)
     float *here = NULL, *next = NULL;
 
     MDS_TRY(alloc_kv(&b->r, &b->kv));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &here));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_COMM, nkv, &next));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_COMM, nkv, &here));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_COMM, nkv, &next));
     b->dkv = (struct ring_block){
         .here = here, .next = next, .bytes = nkv * (int64_t)sizeof *here, .tag = 1};
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, nq, &b->dq));
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nq / 2, &b->dq2));
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, nkv / 2, &b->dkv2));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, nq, &b->dq));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, nq / 2, &b->dq2));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, nkv / 2, &b->dkv2));
     MDS_TRY(
-        mds_par_take_f32(p, MDS_MEM_WORK, p->B * b->r.in.A * b->r.chunk, &b->delta));
+        mds_par_alloc_f32(p, MDS_MEM_WORK, p->B * b->r.in.A * b->r.chunk, &b->delta));
     mds_dev_zero(p->dev, b->dq, nq * (int64_t)sizeof *b->dq);
     mds_dev_zero(p->dev, here, nkv * (int64_t)sizeof *here);
     return MDS_OK;
@@ -280,8 +280,8 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, void *dinside)
     void *narrow = NULL, *narrow_kv = NULL;
 
     if (p->dtype != MDSK_F32) {
-        MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * q_row, &narrow));
-        MDS_TRY(mds_par_take(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, rows * q_row, &narrow));
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, rows * r->kv_row, &narrow_kv));
         MDS_TRY(mds_accumulate_store(p, rows * q_row, b->dq, narrow));
         MDS_TRY(mds_accumulate_store(p, rows * r->kv_row, b->dkv.here, narrow_kv));
         dq = narrow;

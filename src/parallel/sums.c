@@ -29,7 +29,7 @@ static enum mds_rc add_widened(const struct mds_par *p, int64_t n, const void *x
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     float *wide = NULL;
 
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, mds_min(n, most), &wide));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, mds_min(n, most), &wide));
     for (int64_t at = 0; at < n; at += most) {
         int64_t m = mds_min(n - at, most);
 

@@ -67,7 +67,7 @@ enum mds_rc mds_tp_gather_start(const struct mds_par *p, const void *x, int64_t 
     *in = (struct mds_tp_handle){.rows = (void *)x, .width = width};
     if (!splits_sequence(p))
         return MDS_OK;
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &in->rows));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, mds_par_rows(p) * width, &in->rows));
     for (; in->started < p->chunks; in->started++) {
         struct chunk c = chunk_of(p, in->started);
 
@@ -111,10 +111,10 @@ enum mds_rc mds_tp_reduce_open(const struct mds_par *p, void *y, int64_t width,
 {
     *out = (struct mds_tp_handle){.rows = y, .y = y, .width = width};
     if (splits_sequence(p))
-        MDS_TRY(mds_par_take(p, MDS_MEM_WORK, mds_par_rows(p) * width, &out->rows));
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, mds_par_rows(p) * width, &out->rows));
     for (int i = 0; has_partial_sums(p) && i < p->chunks; i++)
-        MDS_TRY(mds_arena_take(p->arena, MDS_MEM_COMM, work_bytes(p, i, width),
-                               &out->work[i]));
+        MDS_TRY(mds_arena_alloc(p->arena, MDS_MEM_COMM, work_bytes(p, i, width),
+                                &out->work[i]));
     return MDS_OK;
 }
 

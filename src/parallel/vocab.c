@@ -123,12 +123,12 @@ static enum mds_rc alloc_tile(const struct mds_par *p, const struct mds_head *h,
     t->rows = h->tile;
     if (t->rows <= 0 || t->rows > mds_par_rows(p))
         t->rows = mds_par_rows(p);
-    MDS_TRY(mds_par_take(p, MDS_MEM_WORK, t->rows * h->words, &t->logits));
-    MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, 3 * t->rows, &t->own));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, t->rows * h->words, &t->logits));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, 3 * t->rows, &t->own));
     t->all = t->own;
     if (parts > 1)
-        MDS_TRY(mds_par_take_f32(p, MDS_MEM_WORK, 3 * t->rows * parts, &t->all));
-    return mds_par_take_f32(p, MDS_MEM_WORK, t->rows, &t->lse);
+        MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, 3 * t->rows * parts, &t->all));
+    return mds_par_alloc_f32(p, MDS_MEM_WORK, t->rows, &t->lse);
 }
 
 /* Words of this rank that count. */

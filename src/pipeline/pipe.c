@@ -91,8 +91,8 @@ enum mds_rc mds_pipe_alloc(struct mds_pipe *p, struct mds_arena *arena)
         struct channel *c = &p->channel[i];
 
         for (int b = 0; b < c->buffers; b++)
-            MDS_TRY(mds_arena_take(arena, MDS_MEM_COMM, p->spec.boundary_bytes,
-                                   &c->buf[b]));
+            MDS_TRY(mds_arena_alloc(arena, MDS_MEM_COMM, p->spec.boundary_bytes,
+                                    &c->buf[b]));
     }
     return MDS_OK;
 }
@@ -209,7 +209,7 @@ enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
         struct channel *c = &p->channel[i];
 
         if (c->buffers > 0 && !c->buf[0])
-            return mds_fail(MDS_EBUG, "pipe: no buffers taken");
+            return mds_fail(MDS_EBUG, "pipe: run before mds_pipe_alloc");
         c->started = c->used = 0;
     }
     step = mds_schedule_steps(p->spec.schedule, &n);

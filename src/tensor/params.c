@@ -221,10 +221,10 @@ void mds_params_set_uninit(struct mds_params *ps, int unit)
     struct mds_param *p = ps->list + ps->unit[unit].first_param;
 
     for (int i = 0; i < ps->unit[unit].params; i++)
-        p[i].uninit = p[i].spec.by_product;
+        p[i].uninit = p[i].spec.by_gemm;
 }
 
-int mds_params_take_uninit(struct mds_params *ps, int id, int64_t count)
+int mds_params_test_and_clear_uninit(struct mds_params *ps, int id, int64_t count)
 {
     struct mds_param *p = ps->list + id, *end = ps->list + ps->n;
     int64_t behind = p->offset + count;

@@ -38,7 +38,7 @@ struct mds_param_spec {
                          different tokens or with different shards */
     int parts, part;  /* number of shards, and this rank's; 0, 0: not sharded */
     int duplicate;    /* another rank has the same shard, and counts it in norms */
-    int by_product;   /* the first operation on its gradient is a GEMM of all of it */
+    int by_gemm;      /* the first operation on its gradient is a GEMM of all of it */
 };
 
 struct mds_param {
@@ -131,7 +131,7 @@ enum mds_rc mds_params_grad_ready(struct mds_params *ps, int unit);
 const void *mds_param_weight(const struct mds_params *ps, int id);
 float *mds_param_grad(const struct mds_params *ps, int id);
 
-/* Called by the owner when a gradient begins: mark the gradients with by_product set as
+/* Called by the owner when a gradient begins: mark the gradients with by_gemm set as
  * uninitialised, so that their first GEMM writes (beta = 0) instead of adding.  All
  * others have to be zero.  This saves 8 bytes of traffic per element. */
 void mds_params_set_uninit(struct mds_params *ps, int unit);
@@ -139,7 +139,7 @@ void mds_params_set_uninit(struct mds_params *ps, int unit);
 /* Call before producing the gradient of `count` elements, starting at parameter id
  * (whole parameters).  Returns 1 if it is uninitialised and must be written, 0 if it
  * must be added to; clears the mark. */
-int mds_params_take_uninit(struct mds_params *ps, int id, int64_t count);
+int mds_params_test_and_clear_uninit(struct mds_params *ps, int id, int64_t count);
 
 /* The row-major index in the unsharded parameter of element i of this rank's shard. */
 int64_t mds_param_whole_index(const struct mds_param *p, int64_t i);

@@ -192,7 +192,7 @@ static void open_run(struct run *r, const struct how *h, struct mds_comm *group)
     zspec.params = r->ps;
     zspec.dev = r->dev;
     must(mds_zero_create(&zspec, &r->arena, &r->z), "create");
-    must(mds_arena_take(&r->arena, MDS_MEM_WORK, 8, &p), "scalar");
+    must(mds_arena_alloc(&r->arena, MDS_MEM_WORK, 8, &p), "scalar");
     r->squares = p;
     must(mds_zero_init_weights(r->z, 7), "start");
 }

@@ -80,17 +80,17 @@ static void arenas_account(void **state)
         void *p, *q, *r;
 
         assert_int_equal(mds_arena_init(&a, dev, "a", 4096), MDS_OK);
-        assert_int_equal(mds_arena_take(&a, MDS_MEM_PARAM, 1, &p), MDS_OK);
+        assert_int_equal(mds_arena_alloc(&a, MDS_MEM_PARAM, 1, &p), MDS_OK);
         mark = mds_arena_mark(&a);
-        assert_int_equal(mds_arena_take(&a, MDS_MEM_ACT, 257, &q), MDS_OK);
+        assert_int_equal(mds_arena_alloc(&a, MDS_MEM_ACT, 257, &q), MDS_OK);
         assert_int_equal((char *)q - (char *)p, 256);
-        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 0, &r), MDS_OK);
+        assert_int_equal(mds_arena_alloc(&a, MDS_MEM_WORK, 0, &r), MDS_OK);
         assert_int_equal(m->now[MDS_MEM_ACT], 512);
         mds_arena_release(&a, mark);
         assert_int_equal(m->now[MDS_MEM_ACT], 0);
-        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 1024, &r), MDS_OK);
+        assert_int_equal(mds_arena_alloc(&a, MDS_MEM_WORK, 1024, &r), MDS_OK);
         assert_ptr_equal(r, q);
-        assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, 4096, &r), MDS_EBUG);
+        assert_int_equal(mds_arena_alloc(&a, MDS_MEM_WORK, 4096, &r), MDS_EBUG);
         assert_int_equal(m->peak[MDS_MEM_ACT], 512);
         assert_int_equal(m->total_peak, 1280);
         assert_int_equal(m->at_total_peak[MDS_MEM_WORK], 1024);
@@ -111,7 +111,7 @@ static void copies_arrive(void **state)
 
     (void)state;
     assert_int_equal(mds_arena_init(&a, dev, "a", 4096), MDS_OK);
-    assert_int_equal(mds_arena_take(&a, MDS_MEM_WORK, sizeof in, &p), MDS_OK);
+    assert_int_equal(mds_arena_alloc(&a, MDS_MEM_WORK, sizeof in, &p), MDS_OK);
     mds_dev_copy_in(dev, p, in, sizeof in);
     mds_dev_copy_out(dev, out, p, sizeof out);
     assert_memory_equal(in, out, sizeof in);

@@ -256,7 +256,7 @@ static void rows_travel_in_chunks(void **state)
     assert_int_equal(mds_groups_create(&c, 4, 2, NULL, &g), MDS_OK);
     assert_int_equal(mds_dev_create(&dry, &dev), MDS_OK);
     assert_int_equal(mds_arena_init(&arena, dev, "test", 1 << 20), MDS_OK);
-    assert_int_equal(mds_arena_take(&arena, MDS_MEM_WORK, 4096, &x), MDS_OK);
+    assert_int_equal(mds_arena_alloc(&arena, MDS_MEM_WORK, 4096, &x), MDS_OK);
     p.dev = dev;
     for (p.sequence_parallel = 0; p.sequence_parallel < 2; p.sequence_parallel++)
         for (int chunks = 1; chunks <= 7; chunks++)
@@ -320,9 +320,9 @@ static void ring_init(struct ring_rank *r, int rank, enum mdsk_dtype dtype)
     r->p = (struct mds_par){
         .dev = r->dev, .arena = &r->arena, .groups = &r->g, .dtype = dtype};
     mds_par_set_batch(&r->p, RING_B, RING_S, 0);
-    assert_int_equal(mds_arena_take(&r->arena, MDS_MEM_WORK, 1 << 14, &r->rows),
+    assert_int_equal(mds_arena_alloc(&r->arena, MDS_MEM_WORK, 1 << 14, &r->rows),
                      MDS_OK);
-    assert_int_equal(mds_arena_take(&r->arena, MDS_MEM_WORK, 1 << 14, &r->heads),
+    assert_int_equal(mds_arena_alloc(&r->arena, MDS_MEM_WORK, 1 << 14, &r->heads),
                      MDS_OK);
 }
 

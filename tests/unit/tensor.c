@@ -142,7 +142,7 @@ static void weights_are_placed(void **state)
  */
 static void blanks_are_written_once(void **state)
 {
-    struct mds_param_spec s = {.rows = 3, .cols = 4, .by_product = 1};
+    struct mds_param_spec s = {.rows = 3, .cols = 4, .by_gemm = 1};
     struct mds_params *ps = NULL;
     int unit, id;
 
@@ -152,18 +152,20 @@ static void blanks_are_written_once(void **state)
     for (int i = 0; i < 4; i++) {
         snprintf(s.name, sizeof s.name, "%d", i);
         s.packed = i == 1;
-        s.by_product = i < 3;
+        s.by_gemm = i < 3;
         assert_int_equal(mds_params_add(ps, &s, &id), MDS_OK);
     }
-    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 0); /* memory came with zeros */
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 0, 24),
+                     0); /* memory came with zeros */
     mds_params_set_uninit(ps, 0);
-    assert_int_equal(mds_params_take_uninit(ps, 3, 12), 0);
-    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 1); /* 0 and 1 side by side */
-    assert_int_equal(mds_params_take_uninit(ps, 0, 24), 0);
-    assert_int_equal(mds_params_take_uninit(ps, 1, 12), 0);
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 3, 12), 0);
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 0, 24),
+                     1); /* 0 and 1 side by side */
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 0, 24), 0);
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 1, 12), 0);
     assert_int_equal(mds_params_grad_ready(ps, 0), MDS_EBUG);
     assert_non_null(strstr(mds_fail_text(), "gradient of 2: ready, but never written"));
-    assert_int_equal(mds_params_take_uninit(ps, 2, 12), 1);
+    assert_int_equal(mds_params_test_and_clear_uninit(ps, 2, 12), 1);
     assert_int_equal(mds_params_grad_ready(ps, 0), MDS_OK);
     mds_params_destroy(ps);
 }

@@ -34,7 +34,7 @@ static void open_fixture(struct fixture *f, const char *device, int rank, int si
 
     open_parts(f, device, 1 << 22, dtype, rank, size);
     add_params(f->ps);
-    assert_int_equal(mds_arena_take(&f->arena, MDS_MEM_WORK, 8, &p), MDS_OK);
+    assert_int_equal(mds_arena_alloc(&f->arena, MDS_MEM_WORK, 8, &p), MDS_OK);
     f->squares = p;
 }
 
