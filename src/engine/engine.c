@@ -24,26 +24,27 @@ static enum mds_rc find_model_chunk(const struct mds_engine *e, int chunk,
     const struct mds_groups *g = e->groups;
 
     out->is_first = mds_groups_first_stage(g) && chunk == 0;
-    out->is_last = mds_groups_last_stage(g) && chunk == e->pieces - 1;
-    return mds_pipe_layers(
-        (int)e->config->model.layers, mds_groups_size(g, MDS_AXIS_PIPELINE), e->pieces,
-        mds_groups_rank(g, MDS_AXIS_PIPELINE), chunk, &out->first_layer, &out->layers);
+    out->is_last = mds_groups_last_stage(g) && chunk == e->model_chunks - 1;
+    return mds_pipe_layers((int)e->config->model.layers,
+                           mds_groups_size(g, MDS_AXIS_PIPELINE), e->model_chunks,
+                           mds_groups_rank(g, MDS_AXIS_PIPELINE), chunk,
+                           &out->first_layer, &out->layers);
 }
 
 static enum mds_rc build_model(struct mds_engine *e)
 {
-    struct mds_gpt_chunk *pieces = mds_zalloc((size_t)e->pieces, sizeof *pieces);
+    struct mds_gpt_chunk *chunks = mds_zalloc((size_t)e->model_chunks, sizeof *chunks);
     struct mds_gpt_spec spec = {.config = &e->config->model,
                                 .groups = e->groups,
                                 .sequence_parallel =
                                     e->config->parallel.sequence_parallel,
                                 .tensor_chunks = (int)e->config->parallel.tensor_chunks,
-                                .chunks = pieces,
-                                .n_chunks = e->pieces};
-    enum mds_rc rc = pieces ? MDS_OK : MDS_EMEM;
+                                .chunks = chunks,
+                                .n_chunks = e->model_chunks};
+    enum mds_rc rc = chunks ? MDS_OK : MDS_EMEM;
 
-    for (int i = 0; !rc && i < e->pieces; i++)
-        rc = find_model_chunk(e, i, &pieces[i]);
+    for (int i = 0; !rc && i < e->model_chunks; i++)
+        rc = find_model_chunk(e, i, &chunks[i]);
     if (!rc)
         rc = mds_params_create(dtype_of(e->config), &e->params);
     spec.params = e->params;
@@ -51,7 +52,7 @@ static enum mds_rc build_model(struct mds_engine *e)
         rc = mds_gpt_create(&spec, &e->gpt);
     if (!rc)
         rc = mds_gpt_step_create(e->gpt, &e->gpt_step);
-    free(pieces);
+    free(chunks);
     return rc;
 }
 
@@ -65,7 +66,7 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    struct mds_params **out)
 {
     struct mds_engine e = {
-        .config = config, .groups = groups, .pieces = count_model_chunks(config)};
+        .config = config, .groups = groups, .model_chunks = count_model_chunks(config)};
     enum mds_rc rc = build_model(&e);
 
     mds_gpt_step_destroy(e.gpt_step);
@@ -86,7 +87,7 @@ static enum mds_rc build_pipeline(struct mds_engine *e, int forward_only,
     struct mds_schedule_spec s = {
         .stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE),
         .stage = mds_groups_rank(e->groups, MDS_AXIS_PIPELINE),
-        .chunks = e->pieces,
+        .chunks = e->model_chunks,
         .micro_batches = (int)b->accumulation,
         .forward_only = forward_only};
     struct mds_pipe_spec spec = {.comm = mds_group(e->groups, MDS_AXIS_PIPELINE)};
@@ -211,7 +212,7 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
     e->dev = spec->dev;
     e->host_dev = spec->host;
     e->groups = spec->groups;
-    e->pieces = count_model_chunks(spec->config);
+    e->model_chunks = count_model_chunks(spec->config);
     rc = build_engine(e, spec);
     if (rc)
         mds_engine_destroy(e);

@@ -11,10 +11,10 @@ enum mds_rc mds_engine_whole_params(const struct mds_config *config,
 {
     const struct mds_parallel_config alone = {
         .tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1};
-    struct mds_gpt_chunk piece = {0, (int)config->model.layers, 1, 1};
+    struct mds_gpt_chunk chunk = {0, (int)config->model.layers, 1, 1};
     struct mds_groups groups = {0};
     struct mds_gpt_spec spec = {
-        .config = &config->model, .groups = &groups, .chunks = &piece, .n_chunks = 1};
+        .config = &config->model, .groups = &groups, .chunks = &chunk, .n_chunks = 1};
     struct mds_params *ps = NULL;
     struct mds_gpt *gpt = NULL;
     enum mds_rc rc;

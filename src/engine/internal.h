@@ -30,7 +30,7 @@ struct mds_engine {
     struct mds_params *params;
     struct mds_gpt *gpt;
     struct mds_gpt_step *gpt_step;
-    int pieces;
+    int model_chunks;
     struct mds_zero *zero;
     struct pipeline train, eval;
     struct mds_loss_scale scale;

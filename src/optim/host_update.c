@@ -14,7 +14,7 @@ enum { SLOTS = 4 };
 struct slot {
     struct mds_task job;
     struct zero_host_update *h;
-    struct zero_segment segment;
+    struct zero_range range;
     struct mdsk_adamw update;
     double s; /* duration of the update */
     enum mds_rc rc;
@@ -128,13 +128,13 @@ static void start_grad_copy(struct zero_host_update *h, int unit)
 {
     struct slot *s = slot_of(h, unit);
 
-    s->segment = mds_partition_own(h->parts, unit);
+    s->range = mds_partition_own(h->parts, unit);
     s->grad_copy = (struct mds_dev_async_copy){0};
-    if (s->segment.n > 0)
+    if (s->range.n > 0)
         s->grad_copy = mds_dev_offload_start(
             h->dev, s->grad,
-            mds_storage_at(h->states->storage, &h->gradients->array, &s->segment),
-            s->segment.n * (int64_t)sizeof(float));
+            mds_storage_at(h->states->storage, &h->gradients->array, &s->range),
+            s->range.n * (int64_t)sizeof(float));
 }
 
 /* Runs in the worker thread. */
@@ -143,7 +143,7 @@ static void run_update(struct mds_task *job)
     struct slot *s = (struct slot *)job;
     double begun_s = mds_clock_s();
 
-    s->rc = mds_states_update(s->h->states, s->segment.unit, &s->update);
+    s->rc = mds_states_update(s->h->states, s->range.unit, &s->update);
     if (s->rc)
         snprintf(s->why, sizeof s->why, "%s", mds_fail_text());
     s->s = mds_clock_s() - begun_s;
@@ -151,13 +151,13 @@ static void run_update(struct mds_task *job)
 
 static void *weights_at(const struct zero_host_update *h, const struct slot *s)
 {
-    return mds_storage_at(h->states->storage, &h->weights->array, &s->segment);
+    return mds_storage_at(h->states->storage, &h->weights->array, &s->range);
 }
 
 /* Start the update of a slot whose two copies have completed. */
 static void start_update(struct zero_host_update *h, struct slot *s)
 {
-    if (!h->worker || s->segment.n == 0)
+    if (!h->worker || s->range.n == 0)
         return;
     s->update = h->update;
     s->update.grad = s->grad;
@@ -171,7 +171,7 @@ static void record_profile(const struct zero_host_update *h, const struct slot *
 {
     struct mdsk_adamw a = s->update;
 
-    a.n = s->segment.n;
+    a.n = s->range.n;
     mds_profile_add(h->dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, mdsk_adamw_cost(&a), s->s);
 }
 
@@ -180,12 +180,12 @@ static enum mds_rc start_weight_copy(struct zero_host_update *h, struct slot *s)
 {
     if (s->rc)
         return mds_fail(s->rc, "%s", s->why);
-    if (s->segment.n == 0)
+    if (s->range.n == 0)
         return MDS_OK;
     record_profile(h, s);
     if (h->copy_weights_back)
         s->weight_copy = mds_dev_reload_start(h->dev, weights_at(h, s), s->weight,
-                                              s->segment.n * h->weights->array.elem);
+                                              s->range.n * h->weights->array.elem);
     return MDS_OK;
 }
 

@@ -21,9 +21,10 @@ static void cut_units(struct zero_partition *p)
     }
 }
 
-/* The unit's parameters, clipped to the shard.  Neighbours with the same treatment form
- * one range, including the gaps between them, which hold zeros and stay zero. */
-static int find_ranges(const struct zero_partition *p, int unit, struct zero_range *out)
+/* The unit's parameters, clipped to the shard.  Neighbours that are treated alike form one
+ * group, including the gaps between them, which hold zeros and stay zero. */
+static int find_param_groups(const struct zero_partition *p, int unit,
+                             struct zero_param_group *out)
 {
     const struct mds_param_unit *pu = mds_params_unit(p->params, unit);
     const struct zero_shard *shard = &p->shard[unit];
@@ -40,7 +41,7 @@ static int find_ranges(const struct zero_partition *p, int unit, struct zero_ran
             continue;
         if (n == 0 || out[n - 1].decay != s->decay ||
             out[n - 1].duplicate != s->duplicate)
-            out[n++] = (struct zero_range){
+            out[n++] = (struct zero_param_group){
                 .first = from, .decay = s->decay, .duplicate = s->duplicate};
         out[n - 1].n = to - out[n - 1].first;
     }
@@ -50,7 +51,7 @@ static int find_ranges(const struct zero_partition *p, int unit, struct zero_ran
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
                                struct mds_comm *group, int sharded)
 {
-    int ranges = 0;
+    int groups = 0;
 
     *p = (struct zero_partition){.params = params,
                                  .group = group,
@@ -59,57 +60,57 @@ enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *para
                                  .size = mds_comm_size(group),
                                  .units = mds_params_units(params)};
     p->shard = mds_zalloc((size_t)p->units, sizeof *p->shard);
-    p->range = mds_zalloc((size_t)mds_params_n(params), sizeof *p->range);
-    if (!p->shard || !p->range)
+    p->param_group = mds_zalloc((size_t)mds_params_n(params), sizeof *p->param_group);
+    if (!p->shard || !p->param_group)
         return MDS_EMEM;
     cut_units(p);
     for (int i = 0; i < p->units; i++) {
-        p->shard[i].range = ranges;
-        p->shard[i].ranges = find_ranges(p, i, p->range + ranges);
-        ranges += p->shard[i].ranges;
+        p->shard[i].first_group = groups;
+        p->shard[i].groups = find_param_groups(p, i, p->param_group + groups);
+        groups += p->shard[i].groups;
     }
     return MDS_OK;
 }
 
 void mds_partition_fini(struct zero_partition *p)
 {
-    free(p->range);
+    free(p->param_group);
     free(p->shard);
 }
 
-struct zero_segment mds_partition_own(const struct zero_partition *p, int unit)
+struct zero_range mds_partition_own(const struct zero_partition *p, int unit)
 {
     const struct zero_shard *s = &p->shard[unit];
 
-    return (struct zero_segment){.unit = unit, .first = s->first, .n = s->n};
+    return (struct zero_range){.unit = unit, .first = s->first, .n = s->n};
 }
 
-int mds_partition_next_segment(const struct zero_partition *p, int64_t longest,
-                               struct zero_segment *segment)
+int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
+                             struct zero_range *range)
 {
-    int64_t next = segment->first + segment->n, left = 0;
+    int64_t next = range->first + range->n, left = 0;
 
-    if (segment->unit >= 0)
-        left = p->shard[segment->unit].first + p->shard[segment->unit].n - next;
+    if (range->unit >= 0)
+        left = p->shard[range->unit].first + p->shard[range->unit].n - next;
     while (left <= 0) {
-        if (++segment->unit == p->units)
+        if (++range->unit == p->units)
             return 0;
-        next = p->shard[segment->unit].first;
-        left = p->shard[segment->unit].n;
+        next = p->shard[range->unit].first;
+        left = p->shard[range->unit].n;
     }
-    segment->first = next;
-    segment->n = mds_min(longest, left);
+    range->first = next;
+    range->n = mds_min(longest, left);
     return 1;
 }
 
-int64_t mds_partition_at(const struct zero_partition *p,
-                         const struct zero_segment *segment, int sharded)
+int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range *range,
+                         int sharded)
 {
-    const struct zero_shard *s = &p->shard[segment->unit];
+    const struct zero_shard *s = &p->shard[range->unit];
 
     if (!sharded)
-        return mds_params_unit(p->params, segment->unit)->first + segment->first;
-    return s->at + segment->first - s->first;
+        return mds_params_unit(p->params, range->unit)->first + range->first;
+    return s->at + range->first - s->first;
 }
 
 int64_t mds_partition_elements(const struct zero_partition *p, int sharded)

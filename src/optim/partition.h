@@ -14,11 +14,12 @@
  * every rank. */
 struct zero_shard {
     int64_t first, n, at, block;
-    int range, ranges; /* first of the partition's ranges, and how many */
+    int first_group, groups; /* of the partition's parameter groups */
 };
 
-/* Consecutive elements of a shard with the same weight decay and duplication. */
-struct zero_range {
+/* Consecutive elements of a shard whose parameters are treated alike: weight decay or
+ * not, duplicate or not. */
+struct zero_param_group {
     int64_t first, n;
     int decay, duplicate;
 };
@@ -27,8 +28,8 @@ struct zero_partition {
     struct mds_params *params; /* borrowed, as is the group */
     struct mds_comm *group;
     int sharded, rank, size, units;
-    struct zero_shard *shard; /* [units] */
-    struct zero_range *range;
+    struct zero_shard *shard;             /* [units] */
+    struct zero_param_group *param_group; /* of all shards, in order */
     int64_t own; /* length of a buffer of shards, in elements */
 };
 
@@ -37,22 +38,22 @@ enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *para
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */
 
 /* Consecutive elements of a shard: first .. first + n - 1 of the unit. */
-struct zero_segment {
+struct zero_range {
     int unit;
     int64_t first, n;
 };
 
 /* The whole shard of a unit. */
-struct zero_segment mds_partition_own(const struct zero_partition *p, int unit);
+struct zero_range mds_partition_own(const struct zero_partition *p, int unit);
 
-/* Advance to the next segment of at most `longest` elements; start with segment->unit
- * -1.  Returns 0 after the last.  A segment never spans two shards. */
-int mds_partition_next_segment(const struct zero_partition *p, int64_t longest,
-                               struct zero_segment *segment);
+/* Advance to the next range of at most `longest` elements; start with range->unit
+ * -1.  Returns 0 after the last.  A range never spans two shards. */
+int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
+                             struct zero_range *range);
 
-/* Index of a segment's first element in a buffer of shards, or of whole units. */
-int64_t mds_partition_at(const struct zero_partition *p,
-                         const struct zero_segment *segment, int sharded);
+/* Index of a range's first element in a buffer of shards, or of whole units. */
+int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range *range,
+                         int sharded);
 
 /* Length of such a buffer, in elements. */
 int64_t mds_partition_elements(const struct zero_partition *p, int sharded);

@@ -36,7 +36,7 @@ static void set_unit_grad(struct zero_gradients *g, int unit, float *grad)
     mds_params_set_storage(g->parts->params, unit, grad_unit(g, unit)->weight, grad);
 }
 
-static float *grad_at(const struct zero_gradients *g, const struct zero_segment *p)
+static float *grad_at(const struct zero_gradients *g, const struct zero_range *p)
 {
     return mds_storage_at(g->storage, &g->array, p);
 }
@@ -143,7 +143,7 @@ void mds_gradients_fini(struct zero_gradients *g)
 static enum mds_rc add_reduction_to_shard(struct zero_gradients *g,
                                           const struct zero_reduction *r)
 {
-    const struct zero_segment own = mds_partition_own(g->parts, r->unit);
+    const struct zero_range own = mds_partition_own(g->parts, r->unit);
     struct zero_gradient *u = &g->unit[r->unit];
     struct mdsk_add a = {.n = own.n,
                          .x = (float *)g->pool.slot[r->slot].base + own.first,
@@ -355,7 +355,7 @@ enum mds_rc mds_gradients_sum_unit(struct zero_gradients *g, int unit,
                                    struct mds_comm *group)
 {
     const struct zero_shard *own = &g->parts->shard[unit];
-    struct zero_segment p = {.unit = unit, .first = own->first};
+    struct zero_range p = {.unit = unit, .first = own->first};
 
     for (; p.first < own->first + own->n; p.first += p.n) {
         p.n = mds_min(SUM_ELEMENTS, own->first + own->n - p.first);
@@ -368,14 +368,15 @@ enum mds_rc mds_gradients_sum_unit(struct zero_gradients *g, int unit,
     return MDS_OK;
 }
 
-/* One launch for consecutive ranges that are not duplicates. */
+/* One launch for consecutive groups that are not duplicates. */
 static enum mds_rc unit_squares(struct zero_gradients *g, int unit, double *sum)
 {
-    const struct zero_range *r = g->parts->range + g->parts->shard[unit].range;
-    int n = g->parts->shard[unit].ranges;
+    const struct zero_param_group *r =
+        g->parts->param_group + g->parts->shard[unit].first_group;
+    int n = g->parts->shard[unit].groups;
 
     for (int i = 0; i < n; i++) {
-        struct zero_segment p = {.unit = unit, .first = r[i].first, .n = r[i].n};
+        struct zero_range p = {.unit = unit, .first = r[i].first, .n = r[i].n};
         struct mdsk_sum_squares a = {.x = grad_at(g, &p), .sum = sum};
 
         if (r[i].duplicate)

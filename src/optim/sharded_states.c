@@ -47,17 +47,17 @@ void mds_states_fini(struct zero_states *st)
             mds_storage_release(st->storage, &st->array[k]);
 }
 
-/* ---- segments ---- */
+/* ---- ranges ---- */
 
 enum mds_rc mds_states_get(struct zero_states *st, enum zero_state what,
-                           const struct zero_segment *p, float *host)
+                           const struct zero_range *p, float *host)
 {
     MDS_TRY(mds_swap_wait(st->swap));
     return mds_storage_get(st->storage, &st->array[what], p, host);
 }
 
 enum mds_rc mds_states_put(struct zero_states *st, enum zero_state what,
-                           const struct zero_segment *p, float *host)
+                           const struct zero_range *p, float *host)
 {
     MDS_TRY(mds_swap_wait(st->swap));
     return mds_storage_put(st->storage, &st->array[what], p, host);
@@ -98,14 +98,14 @@ static void add_span(struct mdsk_adamw *a, int64_t n, int decay)
 
 /* As few launches as possible: a bias alone does not fill a GPU. */
 enum mds_rc mds_states_launch(const struct zero_partition *parts,
-                              const struct zero_segment *p, const struct mdsk_adamw *a,
+                              const struct zero_range *p, const struct mdsk_adamw *a,
                               zero_launch_fn *launch, struct mds_dev *dev)
 {
     const struct zero_shard *s = &parts->shard[p->unit];
     struct mdsk_adamw b = update_from(a, 0);
 
-    for (int i = s->range; i < s->range + s->ranges; i++) {
-        const struct zero_range *r = &parts->range[i];
+    for (int i = s->first_group; i < s->first_group + s->groups; i++) {
+        const struct zero_param_group *r = &parts->param_group[i];
         int64_t from = mds_max(r->first, p->first);
         int64_t n = mds_min(r->first + r->n, p->first + p->n) - from;
 
@@ -139,8 +139,8 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
     return st->rc;
 }
 
-static enum mds_rc update_next_segment(struct zero_states *st, struct zero_segment *p,
-                                       const struct mdsk_adamw *unit)
+static enum mds_rc update_next_range(struct zero_states *st, struct zero_range *p,
+                                     const struct mdsk_adamw *unit)
 {
     struct mdsk_adamw a = *unit;
     float *at[ZERO_SWAP_ARRAYS];
@@ -163,9 +163,9 @@ enum mds_rc mds_states_update(struct zero_states *st, int unit,
                               const struct mdsk_adamw *a)
 {
     int64_t left = st->parts->shard[unit].n;
-    struct zero_segment p;
+    struct zero_range p;
 
     for (; left > 0 && !st->rc; left -= p.n)
-        st->rc = update_next_segment(st, &p, a);
+        st->rc = update_next_range(st, &p, a);
     return st->rc;
 }

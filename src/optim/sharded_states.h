@@ -31,11 +31,11 @@ enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
                             enum mds_place_kind place);
 void mds_states_fini(struct zero_states *st); /* a zeroed struct is fine */
 
-/* Copy a segment to host memory (get) or from it (put), after the update. */
+/* Copy a range to host memory (get) or from it (put), after the update. */
 enum mds_rc mds_states_get(struct zero_states *st, enum zero_state what,
-                           const struct zero_segment *p, float *host);
+                           const struct zero_range *p, float *host);
 enum mds_rc mds_states_put(struct zero_states *st, enum zero_state what,
-                           const struct zero_segment *p, float *host);
+                           const struct zero_range *p, float *host);
 
 /* Wait until updated states are stored.  If that fails they are lost, and every later
  * update fails. */
@@ -53,10 +53,11 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
 enum mds_rc mds_states_update(struct zero_states *st, int unit,
                               const struct mdsk_adamw *a);
 
-/* Update a segment: call launch for its ranges, as many per launch as the kernel takes.
- * The pointers of *a are at the segment's first element. */
+/* Update a range: call launch for its parameter groups, as many per launch as the kernel
+ * takes.
+ * The pointers of *a are at the range's first element. */
 enum mds_rc mds_states_launch(const struct zero_partition *parts,
-                              const struct zero_segment *p, const struct mdsk_adamw *a,
+                              const struct zero_range *p, const struct mdsk_adamw *a,
                               zero_launch_fn *launch, struct mds_dev *dev);
 
 #endif

@@ -116,7 +116,7 @@ void mds_weights_pass_begin(struct zero_weights *w, int last)
 static enum mds_rc start_fetch(struct zero_weights *w, int unit, int s)
 {
     const struct zero_partition *parts = w->parts;
-    struct zero_segment own = mds_partition_own(parts, unit);
+    struct zero_range own = mds_partition_own(parts, unit);
     int64_t bytes = parts->shard[unit].block * w->array.elem;
     char *to = w->pool.slot[s].base;
     const void *from =

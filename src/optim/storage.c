@@ -133,19 +133,19 @@ void mds_storage_fini(struct zero_storage *s)
 }
 
 static int64_t byte_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_segment *p)
+                           const struct zero_range *p)
 {
     return mds_partition_at(s->parts, p, a->sharded) * a->elem;
 }
 
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
-                     const struct zero_segment *p)
+                     const struct zero_range *p)
 {
     return a->base ? a->base + byte_offset(s, a, p) : NULL;
 }
 
 const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
-                                  const struct zero_segment *p, void *scratch)
+                                  const struct zero_range *p, void *scratch)
 {
     const void *at = mds_storage_at(s, a, p);
 
@@ -156,20 +156,20 @@ const void *mds_storage_to_device(struct zero_storage *s, const struct zero_arra
 }
 
 int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_segment *p)
+                           const struct zero_range *p)
 {
     return a->offset + byte_offset(s, a, p);
 }
 
 enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_segment *p, void *host)
+                            const struct zero_range *p, void *host)
 {
     return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
                                     0);
 }
 
 enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_segment *p, void *host)
+                            const struct zero_range *p, void *host)
 {
     return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
                                     1);

@@ -45,22 +45,22 @@ void mds_storage_fini(struct zero_storage *s); /* closes the file */
  * mds_host_unmap. */
 enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void *out);
 
-/* Address of a segment in memory; NULL if it is in a file or on a dry device's host. */
+/* Address of a range in memory; NULL if it is in a file or on a dry device's host. */
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
-                     const struct zero_segment *p);
+                     const struct zero_range *p);
 
-/* Device address of a segment: in place, or `scratch` after copying it there. */
+/* Device address of a range: in place, or `scratch` after copying it there. */
 const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
-                                  const struct zero_segment *p, void *scratch);
+                                  const struct zero_range *p, void *scratch);
 
-/* Offset of a segment in the file, in bytes. */
+/* Offset of a range in the file, in bytes. */
 int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_segment *p);
+                           const struct zero_range *p);
 
-/* Copy a segment to host memory (get) or from it (put).  A dry device only counts. */
+/* Copy a range to host memory (get) or from it (put).  A dry device only counts. */
 enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_segment *p, void *host);
+                            const struct zero_range *p, void *host);
 enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_segment *p, void *host);
+                            const struct zero_range *p, void *host);
 
 #endif

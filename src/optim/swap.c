@@ -18,9 +18,9 @@ struct zero_swap {
     struct zero_storage *storage;
     const struct zero_array *array;
     int in_file;
-    struct buffer buffer[BUFFERS]; /* segment k uses buffer k % BUFFERS */
-    struct zero_segment reading, current;
-    int64_t read, used;    /* segments whose read has started; handed out */
+    struct buffer buffer[BUFFERS]; /* range k uses buffer k % BUFFERS */
+    struct zero_range reading, current;
+    int64_t read, used;    /* ranges whose read has started; handed out */
     enum mds_rc write_rc;  /* of the first write that failed, */
     char write_error[256]; /* and its error text */
 };
@@ -99,7 +99,7 @@ enum mds_rc mds_swap_wait(struct zero_swap *w)
 }
 
 static void start_transfer(struct zero_swap *w, struct buffer *b,
-                           const struct zero_segment *p, int write)
+                           const struct zero_range *p, int write)
 {
     struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
@@ -120,7 +120,7 @@ static enum mds_rc read_ahead(struct zero_swap *w)
     const struct zero_partition *parts = w->storage->parts;
 
     while (w->read < w->used + AHEAD && w->reading.unit < parts->units &&
-           mds_partition_next_segment(parts, ZERO_STAGING_ELEMENTS, &w->reading)) {
+           mds_partition_next_range(parts, ZERO_STAGING_ELEMENTS, &w->reading)) {
         struct buffer *b = &w->buffer[w->read++ % BUFFERS];
 
         MDS_TRY(wait_transfers(w, b));
@@ -129,11 +129,11 @@ static enum mds_rc read_ahead(struct zero_swap *w)
     return MDS_OK;
 }
 
-/* ---- segments ---- */
+/* ---- ranges ---- */
 
 enum mds_rc mds_swap_begin(struct zero_swap *w)
 {
-    w->reading = w->current = (struct zero_segment){.unit = -1};
+    w->reading = w->current = (struct zero_range){.unit = -1};
     w->read = w->used = 0;
     MDS_TRY(check_write(w));
     return w->storage->file ? read_ahead(w) : MDS_OK;
@@ -150,9 +150,9 @@ static enum mds_rc next_from_file(struct zero_swap *w, float **at)
     return MDS_OK;
 }
 
-enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_segment *p, float **at)
+enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_range *p, float **at)
 {
-    mds_partition_next_segment(
+    mds_partition_next_range(
         w->storage->parts, w->in_file ? ZERO_STAGING_ELEMENTS : INT64_MAX, &w->current);
     *p = w->current;
     if (w->in_file)

@@ -182,7 +182,7 @@ enum mds_rc mds_zero_quiesce(struct mds_zero *z)
 
 static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
 {
-    struct zero_segment own = mds_partition_own(&z->parts, unit);
+    struct zero_range own = mds_partition_own(&z->parts, unit);
 
     a.grad = mds_storage_at(&z->storage, &z->gradients.array, &own);
     if (!z->states.master_is_weights)

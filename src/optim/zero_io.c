@@ -17,14 +17,14 @@ struct source {
     void *ctx;
 };
 
-/* Staging buffers in host memory for one segment. */
+/* Staging buffers in host memory for one range. */
 struct buffers {
     float *f32;
     void *rounded;
 };
 
 /* Store the weights themselves, unless they are their own master. */
-static enum mds_rc store_weights(struct mds_zero *z, const struct zero_segment *p,
+static enum mds_rc store_weights(struct mds_zero *z, const struct zero_range *p,
                                  const struct buffers *b)
 {
     const struct zero_array *to = &z->weights.array;
@@ -43,25 +43,25 @@ static enum mds_rc store_weights(struct mds_zero *z, const struct zero_segment *
 
 static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
 {
-    struct zero_segment p = {.unit = -1};
+    struct zero_range p = {.unit = -1};
 
     if (z->states.updates == 0)
         return MDS_OK;
     z->states.updates = 0;
     memset(zeros, 0, ZERO_STAGING_ELEMENTS * sizeof *zeros);
-    while (mds_partition_next_segment(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
+    while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         MDS_TRY(mds_states_put(&z->states, ZERO_M, &p, zeros));
         MDS_TRY(mds_states_put(&z->states, ZERO_V, &p, zeros));
     }
     return MDS_OK;
 }
 
-static enum mds_rc load_segments(struct mds_zero *z, const struct source *s,
-                                 enum mds_zero_what what, const struct buffers *b)
+static enum mds_rc load_ranges(struct mds_zero *z, const struct source *s,
+                               enum mds_zero_what what, const struct buffers *b)
 {
-    struct zero_segment p = {.unit = -1};
+    struct zero_range p = {.unit = -1};
 
-    while (mds_partition_next_segment(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
+    while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         if (!z->storage.dry)
             MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, b->f32));
         MDS_TRY(mds_states_put(&z->states, state_of[what], &p, b->f32));
@@ -81,7 +81,7 @@ static enum mds_rc load_weights(struct mds_zero *z, const struct source *s,
     MDS_TRY(mds_zero_quiesce(z));
     rc = zero_moments(z, b->f32);
     if (!rc)
-        rc = load_segments(z, s, MDS_ZERO_WEIGHT, b);
+        rc = load_ranges(z, s, MDS_ZERO_WEIGHT, b);
     for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(mds_weights_gather(&z->weights, i));
     return rc;
@@ -92,8 +92,8 @@ static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
                                 int64_t updates, const struct buffers *b)
 {
     z->states.updates = updates;
-    MDS_TRY(load_segments(z, s, MDS_ZERO_M, b));
-    return load_segments(z, s, MDS_ZERO_V, b);
+    MDS_TRY(load_ranges(z, s, MDS_ZERO_M, b));
+    return load_ranges(z, s, MDS_ZERO_V, b);
 }
 
 enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill_fn *fill, void *ctx,
@@ -138,8 +138,8 @@ enum mds_rc mds_zero_init_weights(struct mds_zero *z, uint64_t seed)
 
 /* ---- reading ---- */
 
-static enum mds_rc read_segment(struct mds_zero *z, enum mds_zero_what what,
-                                const struct zero_segment *p, float *host)
+static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
+                              const struct zero_range *p, float *host)
 {
     MDS_TRY(mds_host_update_wait(z->host_update));
     if (what == MDS_ZERO_GRAD)
@@ -156,23 +156,23 @@ void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int6
 enum mds_rc mds_zero_read_shard(struct mds_zero *z, enum mds_zero_what what, int unit,
                                 int64_t first, int64_t n, float *host)
 {
-    const struct zero_segment p = {.unit = unit, .first = first, .n = n};
+    const struct zero_range p = {.unit = unit, .first = first, .n = n};
 
-    return read_segment(z, what, &p, host);
+    return read_range(z, what, &p, host);
 }
 
 /* Gather the shards of all ranks in host memory. */
 enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host)
 {
-    const struct zero_segment own = mds_partition_own(&z->parts, unit);
+    const struct zero_range own = mds_partition_own(&z->parts, unit);
     int64_t count = mds_params_unit(z->parts.params, unit)->count;
     struct mds_comm_req req = {0};
 
     if (z->storage.dry)
         memset(host, 0, (size_t)count * sizeof *host);
     if (own.n > 0)
-        MDS_TRY(read_segment(z, what, &own, host + own.first));
+        MDS_TRY(read_range(z, what, &own, host + own.first));
     if (!z->parts.sharded)
         return MDS_OK;
     MDS_TRY(

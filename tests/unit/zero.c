@@ -83,8 +83,8 @@ static void note_ranges(const struct mds_zero *z, int unit, int *sum)
     const struct zero_shard *u = &z->parts.shard[unit];
     int64_t next = u->first;
 
-    for (int i = u->range; i < u->range + u->ranges; i++) {
-        const struct zero_range *r = &z->parts.range[i];
+    for (int i = u->first_group; i < u->first_group + u->groups; i++) {
+        const struct zero_param_group *r = &z->parts.param_group[i];
 
         assert_int_equal(r->first, next);
         next += r->n;
@@ -138,7 +138,7 @@ static void ranks_own_every_element_once(void **state)
 
 static void pieces_cover_the_own_part(void **state)
 {
-    struct zero_segment p = {.unit = -1};
+    struct zero_range p = {.unit = -1};
     struct mds_zero_spec spec;
     struct fixture f;
     int64_t sum = 0, at = 0;
@@ -147,7 +147,7 @@ static void pieces_cover_the_own_part(void **state)
     open_fixture(&f, "dry", 1, 3, MDSK_F32);
     spec = spec_of(&f, 2);
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    while (mds_partition_next_segment(&f.z->parts, 100, &p)) {
+    while (mds_partition_next_range(&f.z->parts, 100, &p)) {
         assert_in_range(p.n, 1, 100);
         assert_true(mds_partition_at(&f.z->parts, &p, 1) >= at);
         at = mds_partition_at(&f.z->parts, &p, 1) + p.n;
@@ -428,7 +428,7 @@ static void check_launches(int skip, int launches)
     enum { VECTORS = 2 * MDSK_ADAMW_SPANS + 1, LENGTH = 64 };
     static float numbers[VECTORS * LENGTH];
     struct mdsk_adamw a = {.master = numbers + skip, .grad = numbers + skip};
-    struct zero_segment p = {.first = skip, .n = VECTORS * LENGTH - skip};
+    struct zero_range p = {.first = skip, .n = VECTORS * LENGTH - skip};
     struct mds_zero_spec spec;
     struct fixture f;
     int id;
