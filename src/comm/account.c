@@ -24,7 +24,7 @@ static int64_t payload_bytes(const struct mds_comm_call *call)
     return call->count * (call->dtype < 0 ? 1 : (int64_t)mdsk_dtype_size(call->dtype));
 }
 
-/* Slices that are exchanged directly: each rank sends all but its own, Thakur et al.; a
+/* Shards that are exchanged directly: each rank sends all but its own, Thakur et al.; a
  * tree's edges number one less than its ranks; small numbers go to everyone whole. */
 static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *call)
 {

@@ -79,7 +79,7 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
     if (c->peers.size == 1)
         return 0;
     bytes = c->lanes * lane_bytes();
-    if (!c->collects)
+    if (!c->has_collectives)
         return bytes;
     bytes += communicator_bytes(most);
     if (sums + count_calls(c, MDS_COMM_REDUCE_SCATTER) +

@@ -13,8 +13,8 @@ void mds_comm_set_call_site(const char *file, int line);
 #define MDS_COMM_HERE(function) (mds_comm_set_call_site(__FILE__, __LINE__), function)
 
 #define mds_comm_all_reduce_start MDS_COMM_HERE(mds_comm_all_reduce_start)
-#define mds_comm_reduce_slices_start MDS_COMM_HERE(mds_comm_reduce_slices_start)
-#define mds_comm_gather_slices_start MDS_COMM_HERE(mds_comm_gather_slices_start)
+#define mds_comm_reduce_shards_start MDS_COMM_HERE(mds_comm_reduce_shards_start)
+#define mds_comm_gather_shards_start MDS_COMM_HERE(mds_comm_gather_shards_start)
 #define mds_comm_all_gather_start MDS_COMM_HERE(mds_comm_all_gather_start)
 #define mds_comm_reduce_scatter_start MDS_COMM_HERE(mds_comm_reduce_scatter_start)
 #define mds_comm_all_to_all_start MDS_COMM_HERE(mds_comm_all_to_all_start)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* What travels. */
-struct mds_comm_print {
+struct mds_comm_fingerprint {
     struct mds_comm_call call; /* whose .file is the sender's address */
     int world_rank;
     char file[96];
@@ -28,7 +28,7 @@ static int same_call(const struct mds_comm_call *a, const struct mds_comm_call *
            a->peer == b->peer && a->count == b->count;
 }
 
-static void format_call(const struct mds_comm_print *p, char *text, int size)
+static void format_call(const struct mds_comm_fingerprint *p, char *text, int size)
 {
     struct mds_comm_call call = p->call;
 
@@ -39,7 +39,7 @@ static void format_call(const struct mds_comm_print *p, char *text, int size)
 
 static enum mds_rc compare_calls(struct mds_comm *c, const struct mds_comm_call *call)
 {
-    const struct mds_comm_print *first = &c->print[0], *p = first;
+    const struct mds_comm_fingerprint *first = &c->fingerprint[0], *p = first;
     char ours[256], theirs[256];
 
     while (p < first + c->peers.size && same_call(&p->call, &first->call))
@@ -60,25 +60,26 @@ static enum mds_rc compare_calls(struct mds_comm *c, const struct mds_comm_call 
  * others, whatever they are about to call. */
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
 {
-    const int64_t bytes = sizeof *c->print;
-    struct mds_comm_print *own;
+    const int64_t bytes = sizeof *c->fingerprint;
+    struct mds_comm_fingerprint *own;
 
     if (!on)
         return MDS_OK;
-    if (!c->print)
-        c->print = mds_zalloc((size_t)c->peers.size, sizeof *c->print);
-    if (!c->print)
+    if (!c->fingerprint)
+        c->fingerprint = mds_zalloc((size_t)c->peers.size, sizeof *c->fingerprint);
+    if (!c->fingerprint)
         return MDS_EMEM;
-    own = &c->print[c->peers.rank];
+    own = &c->fingerprint[c->peers.rank];
     own->call = *call;
     own->world_rank = c->peers.world[c->peers.rank];
     snprintf(own->file, sizeof own->file, "%s", call->file);
     for (int i = 1; i < c->peers.size; i++) {
         int p = (c->peers.rank + i) % c->peers.size;
 
-        MDS_TRY(mds_mpi_recv(c->mpi, 0, MDS_COMM_TAG_CHECK, p, &c->print[p], bytes));
-        MDS_TRY(mds_mpi_send(c->mpi, 0, MDS_COMM_TAG_CHECK, p, &c->print[c->peers.rank],
-                             bytes));
+        MDS_TRY(
+            mds_mpi_recv(c->mpi, 0, MDS_COMM_TAG_CHECK, p, &c->fingerprint[p], bytes));
+        MDS_TRY(mds_mpi_send(c->mpi, 0, MDS_COMM_TAG_CHECK, p,
+                             &c->fingerprint[c->peers.rank], bytes));
     }
     MDS_TRY(mds_comm_block(c, call, NULL));
     return compare_calls(c, call);

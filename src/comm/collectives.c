@@ -48,7 +48,7 @@ static enum mds_rc all_gather_f64(struct mds_comm *c, int n)
 }
 
 /* Of a and b the sum, or the larger one, or the one that is NaN. */
-static double combine(double a, double b, enum mds_comm_op op)
+static double combine_f64(double a, double b, enum mds_comm_op op)
 {
     if (op == MDS_COMM_SUM)
         return a + b;
@@ -65,7 +65,7 @@ static enum mds_rc reduce_f64(struct mds_comm *c, double *buf, int n,
             c->f64 + (size_t)((r + c->peers.size - c->peers.rank) % c->peers.size) * n;
 
         for (int i = 0; i < n; i++)
-            buf[i] = r == 0 ? x[i] : combine(buf[i], x[i], op);
+            buf[i] = r == 0 ? x[i] : combine_f64(buf[i], x[i], op);
     }
     return MDS_OK;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum mds_rc create_group(int rank, int n, const char *tag, struct mds_comm **out)
+static enum mds_rc alloc_group(int rank, int n, const char *tag, struct mds_comm **out)
 {
     struct mds_comm *c;
 
@@ -33,7 +33,7 @@ static enum mds_rc create_group(int rank, int n, const char *tag, struct mds_com
 /* A group without a transport: what one rank of any grid would send, on one machine. */
 enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag, struct mds_comm **out)
 {
-    MDS_TRY(create_group(rank, n, tag, out));
+    MDS_TRY(alloc_group(rank, n, tag, out));
     (*out)->dry = 1;
     return MDS_OK;
 }
@@ -65,7 +65,7 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
 
     if (rank < 0)
         return mds_fail(MDS_EBUG, "%s: this rank is not one of the group's %d", tag, n);
-    MDS_TRY(create_group(rank, n, tag, &c));
+    MDS_TRY(alloc_group(rank, n, tag, &c));
     rc = open_transports(c, ranks, dev);
     if (rc) {
         mds_comm_destroy(c);
@@ -92,7 +92,7 @@ void mds_comm_destroy(struct mds_comm *c)
         mds_mpi_close(c->mpi);
     free(c->peers.world);
     free(c->f64);
-    free(c->print);
+    free(c->fingerprint);
     free(c);
 }
 
@@ -103,9 +103,9 @@ enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
     struct mds_comm_stats before = c->stats;
     struct mds_direct_id id = {{0}};
 
-    if (c->collects)
+    if (c->has_collectives)
         return MDS_OK;
-    c->collects = 1;
+    c->has_collectives = 1;
     if (!c->direct)
         return MDS_OK;
     if (c->peers.rank == 0)

@@ -130,19 +130,19 @@ struct mds_comm_req {
     struct mds_comm_call call;
     const char *in; /* borrowed until done, as are out, sum and work */
     char *out, *sum, *work;
-    int64_t count; /* elements of all slices together */
-    int64_t chunk; /* elements of one slice; the last ones are shorter or empty */
-    int64_t step;  /* elements of each slice that are sent at a time */
-    int64_t at;    /* first element, within each slice, of the current step */
+    int64_t count; /* elements of all shards together */
+    int64_t shard; /* elements of one shard; the last ones are shorter or empty */
+    int64_t step;  /* elements of each shard that are sent at a time */
+    int64_t at;    /* first element, within each shard, of the current step */
     int elem_bytes, stages, stage, tag, slot;
     int64_t ticket; /* of a call on the device; 0: not on the device */
 };
 
-/* A rank's slice of a flat buffer of count elements: n elements from `first` on.  All
- * slices have the same length, a multiple of 64, except the last ones, which may be
- * shorter or empty.  (NCCL only handles equal slices.)  Pure arithmetic; count >= 0,
+/* A rank's shard of a flat buffer of count elements: n elements from `first` on.  All
+ * shards have the same length, a multiple of 64, except the last ones, which may be
+ * shorter or empty.  (NCCL only handles equal shards.)  Pure arithmetic; count >= 0,
  * 0 <= rank < size. */
-void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n);
+void mds_comm_shard(int64_t count, int size, int rank, int64_t *first, int64_t *n);
 
 /* Replace buf[count] by its sum over the group, on every rank.  dtype is f32, bf16 or
  * f16; 16-bit numbers are added in f32 and rounded once.
@@ -153,7 +153,7 @@ void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *
  * start returns at once.  Every start, poll and wait makes progress on the requests of
  * all groups.  Any number may be in flight, each with its own buffers: a few are
  * sent at a time, the others follow in order.
- * Source: a direct exchange of slices, summed by their owner, then gathered; Thakur,
+ * Source: a direct exchange of shards, summed by their owner, then gathered; Thakur,
  * Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521, sections 4.4 and 4.5. */
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
                                  enum mdsk_dtype dtype);
@@ -161,14 +161,14 @@ enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, void *buf, int64_t cou
                                       enum mdsk_dtype dtype, void *work,
                                       struct mds_comm_req *req);
 
-/* The first half of an all-reduce: replace this rank's slice (mds_comm_slice) of
+/* The first half of an all-reduce: replace this rank's shard (mds_comm_shard) of
  * buf[count] by its sum.  The rest of buf is unchanged.  work: as for all_reduce. */
-enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
+enum mds_rc mds_comm_reduce_shards_start(struct mds_comm *c, float *buf, int64_t count,
                                          float *work, struct mds_comm_req *req);
 
-/* The second half: copy every rank's slice of buf to all ranks.  buf has count elements
+/* The second half: copy every rank's shard of buf to all ranks.  buf has count elements
  * of elem_bytes bytes. */
-enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t count,
+enum mds_rc mds_comm_gather_shards_start(struct mds_comm *c, void *buf, int64_t count,
                                          int elem_bytes, struct mds_comm_req *req);
 
 /* out[size x bytes] = every rank's in[bytes], in rank order.  in may point to this
@@ -227,8 +227,8 @@ struct mds_comm_p2p {
     struct mds_comm_p2p *next;
     char *buf; /* borrowed until done */
     int64_t bytes;
-    int64_t at;       /* first byte of the piece in flight */
-    int64_t piece;    /* its length; 0: none is in flight */
+    int64_t at;       /* first byte of the fragment in flight */
+    int64_t fragment; /* its length; 0: none is in flight */
     uint64_t message; /* its handle (mds_mpi_start) */
     int64_t ticket;   /* of a message on the device; 0: not on the device */
     struct mds_comm_call call;
@@ -239,7 +239,7 @@ struct mds_comm_p2p {
  *
  * Sends and receives match by peer, tag and the order of their starts; the lengths must
  * be equal.  start returns at once; any number may be in flight, also with the same
- * tag.  bytes may exceed an int: long messages are sent in pieces.  Messages and
+ * tag.  bytes may exceed an int: long messages are sent in fragments.  Messages and
  * collectives are independent: their relative order does not matter. */
 enum mds_rc mds_comm_send_start(struct mds_comm *c, const void *buf, int64_t bytes,
                                 int peer, int tag, struct mds_comm_p2p *req);
@@ -255,8 +255,8 @@ void mds_comm_set_timeout_s(double s);
 
 /* Set how many floats a long collective sends per step.  The same on every rank, set
  * while nothing is in flight.  Default 4 Mi: a larger value saves little time, a
- * smaller one saves work memory.  Messages are sent in pieces of 64 times that, at most
- * 1 GiB. */
+ * smaller one saves work memory.  Messages are sent in fragments of 64 times that, at
+ * most 1 GiB. */
 void mds_comm_set_segment(int64_t floats);
 
 /* Before each collective, check that all members make the same call.  If they do not,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For comm/ alone.  Each source calls only those before it: reduce and buffers,
- * request, wait, check, account; collectives, slices and p2p; comm. */
+ * request, wait, check, account; collectives, shards and p2p; comm. */
 #ifndef MDS_COMM_INTERNAL_H
 #define MDS_COMM_INTERNAL_H
 
@@ -21,7 +21,7 @@ struct mds_comm {
     struct mds_direct *direct; /* NULL: none */
     struct mds_dev *dev;       /* borrowed; NULL: host memory only */
     int dry;                   /* buffers are never read or written */
-    int collects;              /* mds_comm_add_collectives has been called */
+    int has_collectives;       /* mds_comm_add_collectives has been called */
     int lanes;                 /* how many mds_comm_add_lane added */
     struct mds_comm_stats stats;
     int64_t number;             /* of the last collective */
@@ -30,9 +30,9 @@ struct mds_comm {
     struct mds_comm_p2p *first_message;
     unsigned busy; /* bit s: slot s serves a request */
     int next_tag;
-    double *f64;                  /* [size, MDS_COMM_BATCH] */
-    struct mds_comm_print *print; /* [size], check.c's; NULL until needed */
-    struct mds_comm *next;        /* of the live groups */
+    double *f64;                              /* [size, MDS_COMM_BATCH] */
+    struct mds_comm_fingerprint *fingerprint; /* [size], check.c's; NULL until needed */
+    struct mds_comm *next;                    /* of the live groups */
 };
 
 /* ---- requests and messages in flight (request.c) ----

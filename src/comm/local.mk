@@ -12,7 +12,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/reduce.c \
   src/comm/request.c \
   src/comm/call_site.h \
-  src/comm/slices.c \
+  src/comm/shards.c \
   src/comm/wait.c
 
 comm_libs = src/comm/libmds_comm.a $(transport_libs)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in flight.  Requests, collectives over slices: each walks through its slices
+/* What is in flight.  Requests, collectives over shards: each walks through its shards
  * step by step, and through the stages of a step whenever its messages have arrived.
- * And messages between two ranks, which travel in pieces. */
+ * And messages between two ranks, which travel in fragments. */
 #include "base/minmax.h"
 #include "comm/internal.h"
 
@@ -31,22 +31,22 @@ static int nth_peer(const struct mds_comm *c, int i)
     return (c->peers.rank + i) % c->peers.size;
 }
 
-/* What moves of rank p's slice in this step: how many elements, and the first byte. */
+/* What moves of rank p's shard in this step: how many elements, and the first byte. */
 static int64_t step_elements(const struct mds_comm_req *r, int p)
 {
-    int64_t n = mds_min(r->chunk, r->count - p * r->chunk) - r->at;
+    int64_t n = mds_min(r->shard, r->count - p * r->shard) - r->at;
 
     return n < 0 ? 0 : mds_min(n, r->step);
 }
 
 static int64_t step_offset(const struct mds_comm_req *r, int p)
 {
-    return (p * r->chunk + r->at) * r->elem_bytes;
+    return (p * r->shard + r->at) * r->elem_bytes;
 }
 
 static int64_t work_stride(const struct mds_comm_req *r)
 {
-    return mds_min(mds_min(r->chunk, r->count), r->step);
+    return mds_min(mds_min(r->shard, r->count), r->step);
 }
 
 /* A message of n elements each way; none has no message. */
@@ -149,7 +149,7 @@ static enum mds_rc advance_request(struct mds_comm_req *r, int *moved)
             return begin_stage(r, MDS_COMM_GATHERING);
     }
     r->at += r->step;
-    if (r->at < mds_min(r->chunk, r->count))
+    if (r->at < mds_min(r->shard, r->count))
         return begin_step(r);
     finish_request(r);
     return MDS_OK;
@@ -190,8 +190,8 @@ void mds_comm_add_request(struct mds_comm *c, struct mds_comm_req *r)
 
 /* ---- messages ---- */
 
-/* Pieces are long, so that the network rather than this program moves most of it. */
-static int64_t max_piece_bytes(void)
+/* Fragments are long, so that the network rather than this program moves most of it. */
+static int64_t max_fragment_bytes(void)
 {
     const int64_t segments = 64, limit = 1 << 30; /* MPI counts bytes in an int */
     int64_t bytes = segment * (int64_t)sizeof(float) * segments;
@@ -199,44 +199,44 @@ static int64_t max_piece_bytes(void)
     return mds_min(bytes, limit);
 }
 
-/* Whether an earlier message that has the same name still has pieces to post: those of
- * the later one would be taken for them. */
+/* Whether an earlier message of the same kind, peer and tag still has fragments to
+ * post: MPI would take this message's fragments for those. */
 static int must_wait_for_earlier(const struct mds_comm_p2p *m)
 {
     const struct mds_comm_call *a = &m->call;
 
     for (const struct mds_comm_p2p *e = m->comm->first_message; e != m; e = e->next)
         if (e->call.kind == a->kind && e->call.peer == a->peer &&
-            e->call.tag == a->tag && e->at + e->piece < e->bytes)
+            e->call.tag == a->tag && e->at + e->fragment < e->bytes)
             return 1;
     return 0;
 }
 
-static enum mds_rc start_piece(struct mds_comm_p2p *m)
+static enum mds_rc start_fragment(struct mds_comm_p2p *m)
 {
-    int64_t left = m->bytes - m->at, most = max_piece_bytes();
+    int64_t left = m->bytes - m->at, most = max_fragment_bytes();
 
     if (must_wait_for_earlier(m))
         return MDS_OK;
-    m->piece = mds_min(left, most);
+    m->fragment = mds_min(left, most);
     return mds_mpi_start(m->comm->mpi, &m->call, MDS_COMM_TAG_P2P + m->call.tag,
-                         m->buf + m->at, m->piece, &m->message);
+                         m->buf + m->at, m->fragment, &m->message);
 }
 
 static enum mds_rc advance_message(struct mds_comm_p2p *m, int *moved)
 {
     int done = 0;
 
-    if (m->piece == 0)
-        return start_piece(m);
-    MDS_TRY(mds_mpi_finish(m->comm->mpi, &m->call, m->piece, &m->message, &done));
+    if (m->fragment == 0)
+        return start_fragment(m);
+    MDS_TRY(mds_mpi_finish(m->comm->mpi, &m->call, m->fragment, &m->message, &done));
     if (!done)
         return MDS_OK;
     *moved += 1;
-    m->at += m->piece;
-    m->piece = 0;
+    m->at += m->fragment;
+    m->fragment = 0;
     if (m->at < m->bytes)
-        return start_piece(m);
+        return start_fragment(m);
     mds_watch_done(m->comm->peers.tag, &m->call);
     m->comm = NULL;
     return MDS_OK;

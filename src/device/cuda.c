@@ -208,7 +208,7 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
     return MDS_OK;
 }
 
-static enum mds_rc limit_memory(struct mds_dev *dev)
+static enum mds_rc apply_memory_limit(struct mds_dev *dev)
 {
     size_t left = 0, total = 0;
     int64_t most;
@@ -290,7 +290,7 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
                         "device cuda: %s; load the module of CUDA, or add the "
                         "library's folder to LD_LIBRARY_PATH",
                         mdsk_library_error_text());
-    MDS_TRY(limit_memory(dev));
+    MDS_TRY(apply_memory_limit(dev));
     own = mds_zalloc(1, sizeof *own);
     if (!own)
         return MDS_EMEM;

@@ -76,7 +76,8 @@ static const struct version {
      {"total_inactive_file ", "total_active_file "}},
 };
 
-static int64_t read_number(const char *folder, const char *file, const char *name)
+static int64_t read_cgroup_number(const char *folder, const char *file,
+                                  const char *name)
 {
     char path[PATH_SIZE + 64];
 
@@ -87,13 +88,13 @@ static int64_t read_number(const char *folder, const char *file, const char *nam
 /* What one group leaves its members. */
 static int64_t left_in_group(const struct version *v, const char *folder)
 {
-    int64_t limit = read_number(folder, v->limit, "");
-    int64_t used = read_number(folder, v->used, "");
+    int64_t limit = read_cgroup_number(folder, v->limit, "");
+    int64_t used = read_cgroup_number(folder, v->used, "");
 
     if (limit < 0 || used < 0)
         return INT64_MAX;
     for (int i = 0; i < 2; i++) {
-        int64_t cached = read_number(folder, "memory.stat", v->cached[i]);
+        int64_t cached = read_cgroup_number(folder, "memory.stat", v->cached[i]);
 
         used -= cached > 0 ? cached : 0;
     }

@@ -36,8 +36,8 @@ static void record_time(struct mds_dev *dev, struct mds_timestamp *t, void *stre
         t->host_s = mds_clock_s();
 }
 
-static double elapsed(struct mds_dev *dev, const struct mds_timestamp *a,
-                      const struct mds_timestamp *b)
+static double elapsed_between(struct mds_dev *dev, const struct mds_timestamp *a,
+                              const struct mds_timestamp *b)
 {
     if (dev->ops->elapsed)
         return dev->ops->elapsed(dev, a, b);
@@ -123,7 +123,7 @@ static void read_marks(struct mds_recorder *r)
             kept++;
             continue;
         }
-        add_call(&r->seen, m, elapsed(r->dev, &m->begin, &m->end));
+        add_call(&r->seen, m, elapsed_between(r->dev, &m->begin, &m->end));
     }
     r->marks = kept;
 }
@@ -133,7 +133,7 @@ static void finish_steps(struct mds_recorder *r)
     for (int i = 0; i < r->seen.steps; i++) {
         struct mds_profile_step *s = &r->seen.step[i];
 
-        s->total_s = elapsed(r->dev, &r->bound[i], &r->bound[i + 1]);
+        s->total_s = elapsed_between(r->dev, &r->bound[i], &r->bound[i + 1]);
         s->idle_s = s->total_s - s->compute_s - s->copy_s - s->wait_s;
     }
 }

@@ -179,8 +179,8 @@ static enum mds_rc alloc_save_copy(struct mds_engine *e)
     return mds_arena_alloc(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
-static enum mds_rc build_engine(struct mds_engine *e,
-                                const struct mds_engine_spec *spec)
+static enum mds_rc create_engine_parts(struct mds_engine *e,
+                                       const struct mds_engine_spec *spec)
 {
     const struct mds_engine_need *need = spec->need;
 
@@ -213,7 +213,7 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
     e->host_dev = spec->host;
     e->groups = spec->groups;
     e->model_chunks = count_model_chunks(spec->config);
-    rc = build_engine(e, spec);
+    rc = create_engine_parts(e, spec);
     if (rc)
         mds_engine_destroy(e);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole tensors out of the shares of many ranks. */
+/* Whole tensors out of the shards of many ranks. */
 #include "base/alloc.h"
 #include "engine/internal.h"
 
@@ -38,13 +38,13 @@ struct gather {
     enum mds_zero_what what;
     int unit;      /* in `values`; -1: none */
     float *values; /* of one unit on this rank */
-    float *shares; /* of one parameter: every tensor rank's; NULL: there is but one */
+    float *shards; /* of one parameter: every tensor rank's; NULL: there is but one */
     float *whole;  /* the parameter */
 };
 
 /* Of these, in elements. */
 struct buffer_sizes {
-    int64_t values, shares, whole;
+    int64_t values, shards, whole;
 };
 
 /* The first stage that has the parameter; id -1: this one does not. */
@@ -59,17 +59,17 @@ static enum mds_rc stage_of_param(const struct mds_engine *e, int id, int *stage
     return MDS_OK;
 }
 
-/* g->whole from the tensor ranks' shares, which are g->shares [tp, count]. */
-static void assemble(const struct gather *g, const struct mds_param *p)
+/* g->whole from the tensor ranks' shards, which are g->shards [tp, count]. */
+static void assemble_param(const struct gather *g, const struct mds_param *p)
 {
     int parts = mds_groups_size(g->e->groups, MDS_AXIS_TENSOR);
 
     for (int t = 0; t < parts; t++) {
-        struct mds_param share = *p;
+        struct mds_param shard = *p;
 
-        share.spec.part = t;
+        shard.spec.part = t;
         for (int64_t i = 0; i < p->count; i++)
-            g->whole[mds_param_whole_index(&share, i)] = g->shares[t * p->count + i];
+            g->whole[mds_param_whole_index(&shard, i)] = g->shards[t * p->count + i];
     }
 }
 
@@ -82,18 +82,19 @@ static enum mds_rc gather_param(struct gather *g, int id)
     if (g->unit != p->unit)
         MDS_TRY(mds_zero_read(g->e->zero, g->what, p->unit, g->values));
     g->unit = p->unit;
-    if (p->spec.shard == MDS_SHARD_NONE || !g->shares) {
+    if (p->spec.shard == MDS_SHARD_NONE || !g->shards) {
         memcpy(g->whole, g->values + (p->offset - u->first), (size_t)bytes);
         return MDS_OK;
     }
     MDS_TRY(mds_comm_all_gather(mds_group(g->e->groups, MDS_AXIS_TENSOR),
-                                g->values + (p->offset - u->first), g->shares, bytes));
-    assemble(g, p);
+                                g->values + (p->offset - u->first), g->shards, bytes));
+    assemble_param(g, p);
     return MDS_OK;
 }
 
 /* g->whole from the stage that has it to the first. */
-static enum mds_rc send_to_rank0(const struct gather *g, int stage, int64_t bytes)
+static enum mds_rc send_param_to_stage0(const struct gather *g, int stage,
+                                        int64_t bytes)
 {
     struct mds_comm *pipe = mds_group(g->e->groups, MDS_AXIS_PIPELINE);
     int here = mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE);
@@ -135,7 +136,7 @@ static struct buffer_sizes sizes_for(const struct mds_engine *e,
 
     return (struct buffer_sizes){
         .values = largest_unit(e->params),
-        .shares = mds_groups_size(e->groups, MDS_AXIS_TENSOR) > 1 ? param : 0,
+        .shards = mds_groups_size(e->groups, MDS_AXIS_TENSOR) > 1 ? param : 0,
         .whole = param};
 }
 
@@ -150,7 +151,7 @@ enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
     MDS_TRY(mds_engine_whole_params(e->config, &whole));
     n = sizes_for(e, whole);
     mds_params_destroy(whole);
-    *bytes = (n.values + n.shares + n.whole) * (int64_t)sizeof(float);
+    *bytes = (n.values + n.shards + n.whole) * (int64_t)sizeof(float);
     return MDS_OK;
 }
 
@@ -168,7 +169,7 @@ static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
         MDS_TRY(stage_of_param(g->e, id, &stage));
         if (stage == mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE))
             MDS_TRY(gather_param(g, id));
-        MDS_TRY(send_to_rank0(g, stage, p->count * (int64_t)sizeof *g->whole));
+        MDS_TRY(send_param_to_stage0(g, stage, p->count * (int64_t)sizeof *g->whole));
         if (first)
             MDS_TRY(take(ctx, p, g->whole));
     }
@@ -190,13 +191,13 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
     n = sizes_for(e, whole);
     g.values = mds_zalloc((size_t)n.values, sizeof *g.values);
     g.whole = mds_zalloc((size_t)n.whole, sizeof *g.whole);
-    if (n.shares > 0)
-        g.shares = mds_zalloc((size_t)n.shares, sizeof *g.shares);
-    rc = g.values && g.whole && (g.shares || !n.shares) ? MDS_OK : MDS_EMEM;
+    if (n.shards > 0)
+        g.shards = mds_zalloc((size_t)n.shards, sizeof *g.shards);
+    rc = g.values && g.whole && (g.shards || !n.shards) ? MDS_OK : MDS_EMEM;
     if (!rc)
         rc = gather_each(&g, whole, take, ctx);
     free(g.values);
-    free(g.shares);
+    free(g.shards);
     free(g.whole);
     mds_params_destroy(whole);
     return rc;

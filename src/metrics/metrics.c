@@ -47,7 +47,7 @@ static void record_write_failure(struct mds_metrics *m)
 }
 
 /* Print text, over a progress line if there is one, and release it. */
-static void print_text(struct mds_metrics *m, struct mds_str *text)
+static void print_to_console(struct mds_metrics *m, struct mds_str *text)
 {
     enum mds_rc rc = text->failed ? MDS_EMEM : MDS_OK;
 
@@ -161,7 +161,7 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
     record_run(m);
     mds_console_run(&text, &m->run);
-    print_text(m, &text);
+    print_to_console(m, &text);
     return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
@@ -301,7 +301,7 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
 
     finish_interval(m, s->iteration, &mean);
     mds_console_step(&text, &m->run, s, &mean);
-    print_text(m, &text);
+    print_to_console(m, &text);
     flush_tensorboard(m);
 }
 
@@ -318,7 +318,7 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
         log_interval(m, s);
     } else if (m->on_terminal) {
         mds_console_progress(&text, &m->run, s, now.eta_s);
-        print_text(m, &text);
+        print_to_console(m, &text);
     }
 }
 
@@ -365,7 +365,7 @@ void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteratio
     write_scalar(m, tag, iteration, exp(loss));
     flush_tensorboard(m);
     mds_console_eval(&text, split, iteration, loss);
-    print_text(m, &text);
+    print_to_console(m, &text);
 }
 
 /* ---- the profile ---- */
@@ -435,7 +435,7 @@ void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile
         record_profile_step(m, &p->step[i]);
     record_profile_rows(m, p);
     mds_console_profile(&text, p);
-    print_text(m, &text);
+    print_to_console(m, &text);
 }
 
 static void record_summary(struct mds_metrics *m, const struct mds_metrics_summary *s)
@@ -463,7 +463,7 @@ enum mds_rc mds_metrics_close(struct mds_metrics *m,
     if (summary) {
         record_summary(m, summary);
         mds_console_summary(&text, &m->run, summary);
-        print_text(m, &text);
+        print_to_console(m, &text);
     }
     m->opened = 0; /* from here on the caller says it */
     if (mds_tensorboard_close(m->tb))

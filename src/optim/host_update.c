@@ -51,7 +51,7 @@ static enum mds_rc alloc_pinned(struct zero_host_update *h, int64_t bytes, void 
     return s->dry || bytes == 0 ? MDS_OK : mds_dev_alloc(h->host, bytes, out);
 }
 
-static enum mds_rc alloc_slot(struct zero_host_update *h, int index)
+static enum mds_rc alloc_pinned_slot(struct zero_host_update *h, int index)
 {
     struct slot *s = &h->slot[index];
     void *grad = NULL, *weight = NULL;
@@ -89,7 +89,7 @@ enum mds_rc mds_host_update_create(struct zero_states *states,
         return MDS_EMEM;
     memset(h->gathered, 1, (size_t)h->parts->units);
     for (int i = 0; i < SLOTS; i++)
-        MDS_TRY(alloc_slot(h, i));
+        MDS_TRY(alloc_pinned_slot(h, i));
     return states->storage->dry ? MDS_OK : mds_worker_create(1, &h->worker);
 }
 

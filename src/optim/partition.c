@@ -14,15 +14,15 @@ static void cut_units(struct zero_partition *p)
         s->at = p->own;
         s->n = s->block = count;
         if (p->sharded) {
-            mds_comm_slice(count, p->size, 0, &first, &s->block);
-            mds_comm_slice(count, p->size, p->rank, &s->first, &s->n);
+            mds_comm_shard(count, p->size, 0, &first, &s->block);
+            mds_comm_shard(count, p->size, p->rank, &s->first, &s->n);
         }
         p->own += s->block;
     }
 }
 
-/* The unit's parameters, clipped to the shard.  Neighbours that are treated alike form one
- * group, including the gaps between them, which hold zeros and stay zero. */
+/* The unit's parameters, clipped to the shard.  Neighbours that are treated alike form
+ * one group, including the gaps between them, which hold zeros and stay zero. */
 static int find_param_groups(const struct zero_partition *p, int unit,
                              struct zero_param_group *out)
 {

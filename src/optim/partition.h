@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank owns which elements of each unit.  Arithmetic only.
  *
- * Sharded, each unit is cut into one shard per rank of the group (mds_comm_slice);
+ * Sharded, each unit is cut into one shard per rank of the group (mds_comm_shard);
  * otherwise every rank's shard is the whole unit. */
 #ifndef MDS_OPTIM_PARTITION_H
 #define MDS_OPTIM_PARTITION_H

@@ -32,7 +32,7 @@ void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count)
         (struct mds_pool_slot){.count = count, .unit = -1, .reserved_for = unit};
 }
 
-static int encloses(const struct zero_partition *parts, int unit)
+static int unit_encloses(const struct zero_partition *parts, int unit)
 {
     return mds_params_unit(parts->params, unit)->encloses;
 }
@@ -42,7 +42,7 @@ int mds_pool_enclosing(const struct zero_partition *parts)
     int n = 0;
 
     for (int i = 0; i < parts->units; i++)
-        n += encloses(parts, i);
+        n += unit_encloses(parts, i);
     return n;
 }
 
@@ -54,11 +54,11 @@ static enum mds_rc plan_slots(struct mds_pool *p, const struct zero_partition *p
     if (!counts)
         return MDS_EMEM;
     for (int i = 0; i < parts->units; i++)
-        counts[i] = encloses(parts, i) ? 0 : count(parts, i);
+        counts[i] = unit_encloses(parts, i) ? 0 : count(parts, i);
     mds_pool_plan(p, counts, parts->units, slots);
     free(counts);
     for (int i = 0; i < parts->units; i++)
-        if (encloses(parts, i))
+        if (unit_encloses(parts, i))
             mds_pool_reserve(p, i, count(parts, i));
     return MDS_OK;
 }

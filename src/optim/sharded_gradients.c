@@ -93,7 +93,7 @@ static void measure_scratch(const struct zero_gradients *g, int64_t *first,
         *others = mds_max(*others, scratch_floats(parts->group, g->bucket[b].n));
     for (int i = 0; i < parts->units; i++)
         block = mds_max(block, parts->shard[i].block);
-    /* mds_comm_slice rounds up, by less than 64 for each member. */
+    /* mds_comm_shard rounds up, by less than 64 for each member. */
     *first = mds_min(block, SUM_ELEMENTS) + 64 * 64;
     *first = mds_max(*first, *others);
 }
@@ -222,7 +222,7 @@ static enum mds_rc start_reduction(struct zero_gradients *g, struct zero_bucket 
     if (!g->parts->sharded)
         return mds_comm_all_reduce_start(group, grad, b->n, MDSK_F32, r->scratch,
                                          &r->req);
-    MDS_TRY(mds_comm_reduce_slices_start(group, grad, b->n, r->scratch, &r->req));
+    MDS_TRY(mds_comm_reduce_shards_start(group, grad, b->n, r->scratch, &r->req));
     return g->sharded && !g->overlap ? complete_reduction(g, r) : MDS_OK;
 }
 

@@ -53,9 +53,8 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
 enum mds_rc mds_states_update(struct zero_states *st, int unit,
                               const struct mdsk_adamw *a);
 
-/* Update a range: call launch for its parameter groups, as many per launch as the kernel
- * takes.
- * The pointers of *a are at the range's first element. */
+/* Update a range: call launch for its parameter groups, as many per launch as the
+ * kernel takes.  The pointers of *a are at the range's first element. */
 enum mds_rc mds_states_launch(const struct zero_partition *parts,
                               const struct zero_range *p, const struct mdsk_adamw *a,
                               zero_launch_fn *launch, struct mds_dev *dev);

@@ -113,7 +113,7 @@ void mds_weights_pass_begin(struct zero_weights *w, int last)
 
 /* ---- fetching sharded units ---- */
 
-static enum mds_rc start_fetch(struct zero_weights *w, int unit, int s)
+static enum mds_rc start_unit_gather(struct zero_weights *w, int unit, int s)
 {
     const struct zero_partition *parts = w->parts;
     struct zero_range own = mds_partition_own(parts, unit);
@@ -135,7 +135,7 @@ static enum mds_rc fetch_unit(struct zero_weights *w, int unit, int slot)
 {
     MDS_TRY(mds_comm_wait(&w->fetch[slot])); /* prefetched, but not used */
     w->pool.slot[slot].unit = unit;
-    return start_fetch(w, unit, slot);
+    return start_unit_gather(w, unit, slot);
 }
 
 /* The unit to prefetch; -1 if it is here already or no buffer is free. */
@@ -231,7 +231,7 @@ enum mds_rc mds_weights_gather(struct zero_weights *w, int unit)
 
     if (w->sharded || !w->parts->sharded)
         return MDS_OK;
-    MDS_TRY(mds_comm_gather_slices_start(w->parts->group,
+    MDS_TRY(mds_comm_gather_shards_start(w->parts->group,
                                          w->array.base + u->first * w->array.elem,
                                          u->count, (int)w->array.elem, req));
     return w->overlap ? MDS_OK : mds_comm_wait(req);

@@ -22,7 +22,7 @@ enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void 
     return MDS_OK;
 }
 
-static int64_t bytes_of(const struct zero_storage *s, const struct zero_array *a)
+static int64_t array_bytes(const struct zero_storage *s, const struct zero_array *a)
 {
     return mds_partition_elements(s->parts, a->sharded) * a->elem;
 }
@@ -118,13 +118,13 @@ enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
 {
     for (int i = 1; i < n; i++)
         a[i] = a[0];
-    return place_ops[a->place].alloc(s, tag, a, n, bytes_of(s, a));
+    return place_ops[a->place].alloc(s, tag, a, n, array_bytes(s, a));
 }
 
 void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 {
     if (a->place == MDS_PLACE_CPU)
-        mds_host_unmap(a->base, bytes_of(s, a));
+        mds_host_unmap(a->base, array_bytes(s, a));
 }
 
 void mds_storage_fini(struct zero_storage *s)

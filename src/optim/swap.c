@@ -27,7 +27,7 @@ struct zero_swap {
 
 /* ---- creation ---- */
 
-static enum mds_rc alloc_buffers(struct zero_swap *w)
+static enum mds_rc alloc_staging(struct zero_swap *w)
 {
     for (int i = 0; i < BUFFERS; i++)
         for (int k = 0; k < ARRAYS; k++)
@@ -46,7 +46,7 @@ enum mds_rc mds_swap_create(struct zero_storage *s, const struct zero_array *arr
     w->storage = s;
     w->array = array;
     w->in_file = array->place == MDS_PLACE_NVME;
-    return w->in_file ? alloc_buffers(w) : MDS_OK;
+    return w->in_file ? alloc_staging(w) : MDS_OK;
 }
 
 void mds_swap_destroy(struct zero_swap *w)
@@ -98,8 +98,8 @@ enum mds_rc mds_swap_wait(struct zero_swap *w)
     return rc ? rc : check_write(w);
 }
 
-static void start_transfer(struct zero_swap *w, struct buffer *b,
-                           const struct zero_range *p, int write)
+static void start_file_transfer(struct zero_swap *w, struct buffer *b,
+                                const struct zero_range *p, int write)
 {
     struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
@@ -124,7 +124,7 @@ static enum mds_rc read_ahead(struct zero_swap *w)
         struct buffer *b = &w->buffer[w->read++ % BUFFERS];
 
         MDS_TRY(wait_transfers(w, b));
-        start_transfer(w, b, &w->reading, 0);
+        start_file_transfer(w, b, &w->reading, 0);
     }
     return MDS_OK;
 }
@@ -165,5 +165,5 @@ enum mds_rc mds_swap_in(struct zero_swap *w, struct zero_range *p, float **at)
 void mds_swap_out(struct zero_swap *w)
 {
     if (w->in_file)
-        start_transfer(w, &w->buffer[(w->used - 1) % BUFFERS], &w->current, 1);
+        start_file_transfer(w, &w->buffer[(w->used - 1) % BUFFERS], &w->current, 1);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Options were checked by config/. */
-static enum mds_rc check_spec(const struct mds_zero_spec *s)
+static enum mds_rc check_zero_spec(const struct mds_zero_spec *s)
 {
     int on_device = s->weights == MDS_PLACE_DEVICE;
     int on_host = s->weights == MDS_PLACE_CPU && s->stage == 3 &&
@@ -96,7 +96,7 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
     struct mds_zero *z;
     enum mds_rc rc;
 
-    MDS_TRY(check_spec(spec));
+    MDS_TRY(check_zero_spec(spec));
     z = mds_zalloc(1, sizeof *z);
     if (!z)
         return MDS_EMEM;

@@ -4,7 +4,7 @@
  *
  * The ranks of a group hold the same weights (data parallelism, and sequence
  * parallelism of the Ulysses and ring kinds).  Each unit of the registry is cut into
- * one shard per rank (mds_comm_slice).  Each of these is either sharded or whole:
+ * one shard per rank (mds_comm_shard).  Each of these is either sharded or whole:
  *
  *   optimizer states   from stage 1 on: sharded_states.h
  *   gradients          from stage 2 on: sharded_gradients.h

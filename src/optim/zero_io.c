@@ -149,7 +149,7 @@ static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
 
 void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
 {
-    mds_comm_slice(mds_params_unit(z->parts.params, unit)->count, z->parts.size,
+    mds_comm_shard(mds_params_unit(z->parts.params, unit)->count, z->parts.size,
                    z->parts.rank, first, n);
 }
 
@@ -176,6 +176,6 @@ enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
     if (!z->parts.sharded)
         return MDS_OK;
     MDS_TRY(
-        mds_comm_gather_slices_start(z->parts.group, host, count, sizeof *host, &req));
+        mds_comm_gather_shards_start(z->parts.group, host, count, sizeof *host, &req));
     return mds_comm_wait(&req);
 }

@@ -12,8 +12,8 @@ static enum mds_rc cast_elements(const struct mds_par *p, int64_t n,
     return mds_op_cast(p->dev, &a);
 }
 
-static enum mds_rc add_f32(const struct mds_par *p, int64_t n, const void *x,
-                           float *sum)
+static enum mds_rc queue_add_f32(const struct mds_par *p, int64_t n, const void *x,
+                                 float *sum)
 {
     struct mdsk_add a = {.n = n, .x = x, .y = sum};
 
@@ -34,7 +34,7 @@ static enum mds_rc add_widened(const struct mds_par *p, int64_t n, const void *x
         int64_t m = mds_min(n - at, most);
 
         MDS_TRY(cast_elements(p, m, p->dtype, mds_par_at(p, x, at), MDSK_F32, wide));
-        MDS_TRY(add_f32(p, m, wide, sum + at));
+        MDS_TRY(queue_add_f32(p, m, wide, sum + at));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -45,7 +45,8 @@ enum mds_rc mds_accumulate(const struct mds_par *p, int first, int64_t n, const 
 {
     if (first)
         return cast_elements(p, n, p->dtype, x, MDSK_F32, sum);
-    return p->dtype == MDSK_F32 ? add_f32(p, n, x, sum) : add_widened(p, n, x, sum);
+    return p->dtype == MDSK_F32 ? queue_add_f32(p, n, x, sum)
+                                : add_widened(p, n, x, sum);
 }
 
 enum mds_rc mds_accumulate_store(const struct mds_par *p, int64_t n, const float *sum,

@@ -53,7 +53,7 @@ static void init_channel(struct channel *c, const struct mds_schedule *s,
         c->buffers += step[i].op == k->op;
 }
 
-static enum mds_rc check_spec(const struct mds_pipe_spec *spec)
+static enum mds_rc check_pipe_spec(const struct mds_pipe_spec *spec)
 {
     const struct mds_schedule_spec *s = mds_schedule_get_spec(spec->schedule);
     int rank = mds_comm_rank(spec->comm), size = mds_comm_size(spec->comm);
@@ -69,7 +69,7 @@ enum mds_rc mds_pipe_create(const struct mds_pipe_spec *spec, struct mds_pipe **
 {
     struct mds_pipe *p;
 
-    MDS_TRY(check_spec(spec));
+    MDS_TRY(check_pipe_spec(spec));
     p = mds_zalloc(1, sizeof *p);
     if (!p)
         return MDS_EMEM;
@@ -145,8 +145,9 @@ static enum mds_rc await_output(struct channel *c, void **out)
     return mds_comm_p2p_wait(&c->req[b]);
 }
 
-static enum mds_rc run_forward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                               const struct mds_pipe_step *step)
+static enum mds_rc execute_forward(struct mds_pipe *p,
+                                   const struct mds_pipe_stage *stage,
+                                   const struct mds_pipe_step *step)
 {
     const void *in = NULL;
     void *out = NULL;
@@ -158,8 +159,9 @@ static enum mds_rc run_forward(struct mds_pipe *p, const struct mds_pipe_stage *
     return stage->forward(stage->ctx, step->micro_batch, step->chunk, in, out);
 }
 
-static enum mds_rc run_backward(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                                const struct mds_pipe_step *step)
+static enum mds_rc execute_backward(struct mds_pipe *p,
+                                    const struct mds_pipe_stage *stage,
+                                    const struct mds_pipe_step *step)
 {
     const void *d_out = NULL;
     void *d_in = NULL;
@@ -171,20 +173,20 @@ static enum mds_rc run_backward(struct mds_pipe *p, const struct mds_pipe_stage 
     return stage->backward(stage->ctx, step->micro_batch, step->chunk, d_out, d_in);
 }
 
-static enum mds_rc run_step(struct mds_pipe *p, const struct mds_pipe_stage *stage,
-                            const struct mds_pipe_step *step)
+static enum mds_rc execute_step(struct mds_pipe *p, const struct mds_pipe_stage *stage,
+                                const struct mds_pipe_step *step)
 {
     switch (step->op) {
     case MDS_PIPE_RECV_FWD:
         return start_recv_early(p, &p->channel[FWD_IN]);
     case MDS_PIPE_FORWARD:
-        return run_forward(p, stage, step);
+        return execute_forward(p, stage, step);
     case MDS_PIPE_SEND_FWD:
         return start_send(p, &p->channel[FWD_OUT]);
     case MDS_PIPE_RECV_BWD:
         return start_recv_early(p, &p->channel[BWD_IN]);
     case MDS_PIPE_BACKWARD:
-        return run_backward(p, stage, step);
+        return execute_backward(p, stage, step);
     case MDS_PIPE_SEND_BWD:
         return start_send(p, &p->channel[BWD_OUT]);
     }
@@ -214,7 +216,7 @@ enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
     }
     step = mds_schedule_steps(p->spec.schedule, &n);
     for (int i = 0; i < n; i++)
-        MDS_TRY(run_step(p, stage, &step[i]));
+        MDS_TRY(execute_step(p, stage, &step[i]));
     p->has_run = 1;
     return wait_sends(p);
 }

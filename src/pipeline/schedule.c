@@ -45,7 +45,7 @@ static enum mds_rc check_multiple(const struct mds_schedule_spec *p)
                     p->micro_batches, p->stages, p->chunks, below, below + p->stages);
 }
 
-static enum mds_rc check_spec(const struct mds_schedule_spec *p)
+static enum mds_rc check_schedule_spec(const struct mds_schedule_spec *p)
 {
     if (p->stages < 1 || p->stage < 0 || p->stage >= p->stages || p->chunks < 1 ||
         p->micro_batches < 1 ||
@@ -93,8 +93,8 @@ static int total_computations(const struct mds_schedule_spec *p)
 /* The i-th computation of a direction: `stages` micro-batches in the first chunk, the
  * same in the next, and after the last chunk the next micro-batches.  With one chunk,
  * micro-batch i. */
-static struct mds_pipe_step computation(const struct mds_schedule_spec *p, int dir,
-                                        int i)
+static struct mds_pipe_step nth_computation(const struct mds_schedule_spec *p, int dir,
+                                            int i)
 {
     int turn = i / p->stages, chunk = turn % p->chunks;
 
@@ -129,7 +129,8 @@ static void append_op(struct mds_schedule *s, struct mds_pipe_step step,
 static void append_next_recv(struct mds_schedule *s, int dir)
 {
     while (s->recvs_posted[dir] < total_computations(&s->spec)) {
-        struct mds_pipe_step step = computation(&s->spec, dir, s->recvs_posted[dir]++);
+        struct mds_pipe_step step =
+            nth_computation(&s->spec, dir, s->recvs_posted[dir]++);
 
         if (receives_input(&s->spec, dir, step.chunk)) {
             append_op(s, step, ops[dir].recv);
@@ -140,7 +141,7 @@ static void append_next_recv(struct mds_schedule *s, int dir)
 
 static void append_computation(struct mds_schedule *s, int dir, int i)
 {
-    struct mds_pipe_step step = computation(&s->spec, dir, i);
+    struct mds_pipe_step step = nth_computation(&s->spec, dir, i);
 
     if (receives_input(&s->spec, dir, step.chunk))
         append_next_recv(s, dir); /* for the computation after this one */
@@ -204,7 +205,7 @@ enum mds_rc mds_schedule_create(const struct mds_schedule_spec *spec,
     enum mds_rc rc = MDS_EMEM;
     size_t n;
 
-    MDS_TRY(check_spec(spec));
+    MDS_TRY(check_schedule_spec(spec));
     n = (size_t)total_computations(spec);
     s = mds_zalloc(1, sizeof *s);
     if (!s)

@@ -30,7 +30,7 @@ static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 {
     const struct cast *c = ctx;
 
-    mds_comm_slice(mds_params_unit(c->local, unit)->count,
+    mds_comm_shard(mds_params_unit(c->local, unit)->count,
                    mds_groups_size(&c->groups, MDS_AXES_TOKENS),
                    mds_groups_rank(&c->groups, MDS_AXES_TOKENS), first, n);
 }

@@ -84,8 +84,8 @@ uint64_t mds_param_hash(const char *name)
     return h;
 }
 
-static enum mds_rc check_spec(const struct mds_params *ps,
-                              const struct mds_param_spec *s)
+static enum mds_rc check_param_spec(const struct mds_params *ps,
+                                    const struct mds_param_spec *s)
 {
     int64_t split = s->shard == MDS_SHARD_COLS ? s->cols : s->rows; /* not 0 */
 
@@ -108,7 +108,7 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     struct mds_param *p;
     int64_t end;
 
-    MDS_TRY(check_spec(ps, spec));
+    MDS_TRY(check_param_spec(ps, spec));
     MDS_TRY(grow_params(ps));
     u = &ps->unit[ps->units - 1];
     end = u->params ? ps->list[ps->n - 1].offset + ps->list[ps->n - 1].count : u->first;

@@ -30,22 +30,22 @@ enum { STREAMS = 9 }; /* the group's, and four lanes of a line out and a line in
 struct group {
     struct mds_direct base;
     struct group *next; /* of all */
-    struct mds_nccl_stream line[STREAMS];
+    struct mds_nccl_stream stream[STREAMS];
     struct mds_comm_call pair[STREAMS]; /* kind, peer and tag of its messages */
-    int lines;
+    int streams;
 };
 
 static struct group *groups;
 
 /* A line's call: its number there, and which line. */
-static int64_t ticket_of(int64_t number, int line)
+static int64_t ticket_of(int64_t number, int stream)
 {
-    return number * STREAMS + line;
+    return number * STREAMS + stream;
 }
 
 static struct mds_nccl_stream *stream_of(struct mds_direct *d, int64_t ticket)
 {
-    return &((struct group *)d)->line[ticket % STREAMS];
+    return &((struct group *)d)->stream[ticket % STREAMS];
 }
 
 /* ---- collectives ---- */
@@ -57,94 +57,94 @@ static ncclDataType_t type_of(int dtype)
     return dtype == MDSK_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
-/* Elements of rank p's slice: the last ones may be shorter, or empty. */
-static size_t slice_elements(const struct mds_slices *s, int p)
+/* Elements of rank p's shard: the last ones may be shorter, or empty. */
+static size_t shard_elements(const struct mds_collective *s, int p)
 {
-    int64_t left = s->count - p * s->chunk;
+    int64_t left = s->count - p * s->shard;
 
-    return (size_t)(left < 0 ? 0 : left < s->chunk ? left : s->chunk);
+    return (size_t)(left < 0 ? 0 : left < s->shard ? left : s->shard);
 }
 
-static int is_even(const struct mds_direct *d, const struct mds_slices *s)
+static int is_even(const struct mds_direct *d, const struct mds_collective *s)
 {
-    return s->count == d->peers->size * s->chunk;
+    return s->count == d->peers->size * s->shard;
 }
 
-/* Slices of different lengths go one by one, in one launch. */
-static ncclResult_t reduce_slices(const struct mds_direct *d,
-                                  const struct mds_slices *s,
-                                  const struct mds_nccl_stream *l)
+/* Shards of different lengths go one by one, in one launch. */
+static ncclResult_t reduce_shards(const struct mds_direct *d,
+                                  const struct mds_collective *s,
+                                  const struct mds_nccl_stream *st)
 {
     ncclDataType_t type = type_of(s->call->dtype);
     ncclResult_t code;
 
     if (is_even(d, s))
-        return nccl->ncclReduceScatter(s->in, s->sum, (size_t)s->chunk, type, ncclSum,
-                                       l->comm, l->stream);
+        return nccl->ncclReduceScatter(s->in, s->sum, (size_t)s->shard, type, ncclSum,
+                                       st->comm, st->stream);
     code = nccl->ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < d->peers->size; p++)
-        if (slice_elements(s, p) > 0)
-            code = nccl->ncclReduce(s->in + p * s->chunk * s->elem_bytes, s->sum,
-                                    slice_elements(s, p), type, ncclSum, p, l->comm,
-                                    l->stream);
+        if (shard_elements(s, p) > 0)
+            code = nccl->ncclReduce(s->in + p * s->shard * s->elem_bytes, s->sum,
+                                    shard_elements(s, p), type, ncclSum, p, st->comm,
+                                    st->stream);
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
-static ncclResult_t gather_slices(const struct mds_direct *d,
-                                  const struct mds_slices *s,
-                                  const struct mds_nccl_stream *l)
+static ncclResult_t gather_shards(const struct mds_direct *d,
+                                  const struct mds_collective *s,
+                                  const struct mds_nccl_stream *st)
 {
     size_t e = (size_t)s->elem_bytes;
-    int64_t chunk_bytes = s->chunk * s->elem_bytes;
+    int64_t shard_bytes = s->shard * s->elem_bytes;
     ncclResult_t code;
 
     if (is_even(d, s))
         return nccl->ncclAllGather(
-            s->in ? s->in : s->out + d->peers->rank * chunk_bytes, s->out,
-            (size_t)chunk_bytes, ncclInt8, l->comm, l->stream);
+            s->in ? s->in : s->out + d->peers->rank * shard_bytes, s->out,
+            (size_t)shard_bytes, ncclInt8, st->comm, st->stream);
     code = nccl->ncclGroupStart();
     for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
-        char *at = s->out + p * chunk_bytes;
+        char *at = s->out + p * shard_bytes;
 
-        if (slice_elements(s, p) > 0)
-            code = nccl->ncclBroadcast(at, at, slice_elements(s, p) * e, ncclInt8, p,
-                                       l->comm, l->stream);
+        if (shard_elements(s, p) > 0)
+            code = nccl->ncclBroadcast(at, at, shard_elements(s, p) * e, ncclInt8, p,
+                                       st->comm, st->stream);
     }
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 /* NCCL before 2.28 has no such call; this is what it would do. */
-static ncclResult_t scatter_slices(const struct mds_direct *d,
-                                   const struct mds_slices *s,
-                                   const struct mds_nccl_stream *l)
+static ncclResult_t scatter_shards(const struct mds_direct *d,
+                                   const struct mds_collective *s,
+                                   const struct mds_nccl_stream *st)
 {
     ncclResult_t code = nccl->ncclGroupStart();
 
     for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
-        code = nccl->ncclSend(s->in + p * s->chunk, (size_t)s->chunk, ncclInt8, p,
-                              l->comm, l->stream);
+        code = nccl->ncclSend(s->in + p * s->shard, (size_t)s->shard, ncclInt8, p,
+                              st->comm, st->stream);
         if (code == ncclSuccess)
-            code = nccl->ncclRecv(s->out + p * s->chunk, (size_t)s->chunk, ncclInt8, p,
-                                  l->comm, l->stream);
+            code = nccl->ncclRecv(s->out + p * s->shard, (size_t)s->shard, ncclInt8, p,
+                                  st->comm, st->stream);
     }
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 static ncclResult_t queue_collective(const struct mds_direct *d,
-                                     const struct mds_slices *s,
-                                     const struct mds_nccl_stream *l)
+                                     const struct mds_collective *s,
+                                     const struct mds_nccl_stream *st)
 {
     switch (s->stages) {
     case MDS_COMM_REDUCING | MDS_COMM_GATHERING:
         return nccl->ncclAllReduce(s->in, s->out, (size_t)s->count,
-                                   type_of(s->call->dtype), ncclSum, l->comm,
-                                   l->stream);
+                                   type_of(s->call->dtype), ncclSum, st->comm,
+                                   st->stream);
     case MDS_COMM_REDUCING:
-        return reduce_slices(d, s, l);
+        return reduce_shards(d, s, st);
     case MDS_COMM_GATHERING:
-        return gather_slices(d, s, l);
+        return gather_shards(d, s, st);
     default:
-        return scatter_slices(d, s, l);
+        return scatter_shards(d, s, st);
     }
 }
 
@@ -152,25 +152,25 @@ static ncclResult_t queue_collective(const struct mds_direct *d,
 static enum mds_rc begin_collective(struct mds_direct *d,
                                     const struct mds_comm_call *call)
 {
-    struct mds_nccl_stream *l = stream_of(d, 0);
+    struct mds_nccl_stream *st = stream_of(d, 0);
 
-    if (!l->comm)
+    if (!st->comm)
         return mds_fail(MDS_EBUG, "%s: no collectives of device memory", d->peers->tag);
-    return mds_nccl_stream_begin_call(d, l, call);
+    return mds_nccl_stream_begin_call(d, st, call);
 }
 
-static enum mds_rc end_call(struct mds_direct *d, int line,
+static enum mds_rc end_call(struct mds_direct *d, int stream,
                             const struct mds_comm_call *call, ncclResult_t code,
                             int64_t *ticket)
 {
-    struct mds_nccl_stream *l = stream_of(d, line);
+    struct mds_nccl_stream *st = stream_of(d, stream);
 
-    MDS_TRY(mds_nccl_stream_end_call(d, l, call, code));
-    *ticket = ticket_of(l->queued, line);
+    MDS_TRY(mds_nccl_stream_end_call(d, st, call, code));
+    *ticket = ticket_of(st->queued, stream);
     return MDS_OK;
 }
 
-static enum mds_rc nccl_collect(struct mds_direct *d, const struct mds_slices *s,
+static enum mds_rc nccl_collect(struct mds_direct *d, const struct mds_collective *s,
                                 int64_t *ticket)
 {
     MDS_TRY(begin_collective(d, s->call));
@@ -181,23 +181,23 @@ static enum mds_rc nccl_broadcast(struct mds_direct *d,
                                   const struct mds_comm_call *call, void *buf,
                                   int64_t *ticket)
 {
-    const struct mds_nccl_stream *l = stream_of(d, 0);
+    const struct mds_nccl_stream *st = stream_of(d, 0);
 
     MDS_TRY(begin_collective(d, call));
     return end_call(d, 0, call,
                     nccl->ncclBroadcast(buf, buf, (size_t)call->count, ncclInt8,
-                                        call->peer, l->comm, l->stream),
+                                        call->peer, st->comm, st->stream),
                     ticket);
 }
 
 /* ---- messages ---- */
 
 /* Of the two ranks of a line the sender is 0. */
-static ncclResult_t queue_message(const struct mds_nccl_stream *l, int sends, void *buf,
-                                  size_t bytes)
+static ncclResult_t queue_message(const struct mds_nccl_stream *st, int sends,
+                                  void *buf, size_t bytes)
 {
-    return sends ? nccl->ncclSend(buf, bytes, ncclInt8, 1, l->comm, l->stream)
-                 : nccl->ncclRecv(buf, bytes, ncclInt8, 0, l->comm, l->stream);
+    return sends ? nccl->ncclSend(buf, bytes, ncclInt8, 1, st->comm, st->stream)
+                 : nccl->ncclRecv(buf, bytes, ncclInt8, 0, st->comm, st->stream);
 }
 
 static enum mds_rc nccl_message(struct mds_direct *d, const struct mds_comm_call *call,
@@ -206,16 +206,16 @@ static enum mds_rc nccl_message(struct mds_direct *d, const struct mds_comm_call
     struct group *g = (struct group *)d;
     int at = 1;
 
-    while (at < g->lines &&
+    while (at < g->streams &&
            (g->pair[at].kind != call->kind || g->pair[at].peer != call->peer ||
             g->pair[at].tag != call->tag))
         at++;
-    if (at >= g->lines)
+    if (at >= g->streams)
         return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
                         d->peers->tag, call->peer, call->tag);
-    MDS_TRY(mds_nccl_stream_begin_call(d, &g->line[at], call));
+    MDS_TRY(mds_nccl_stream_begin_call(d, &g->stream[at], call));
     return end_call(d, at, call,
-                    queue_message(&g->line[at], call->kind == MDS_COMM_SEND, buf,
+                    queue_message(&g->stream[at], call->kind == MDS_COMM_SEND, buf,
                                   (size_t)call->count),
                     ticket);
 }
@@ -256,18 +256,18 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
  * the peer comes: it is made here, where both are, and not where each may send first.
  * It is a whole number of words, as NCCL reads no less (memcheck says so). */
 static enum mds_rc connect_pair(const struct mds_direct *d,
-                                const struct mds_nccl_stream *l, int sends)
+                                const struct mds_nccl_stream *st, int sends)
 {
     const size_t bytes = 16;
     void *words = NULL;
     enum mds_rc rc = mds_nccl_check_cuda(d, "cudaMalloc", cudaMalloc(&words, bytes));
 
     if (!rc)
-        rc = mds_nccl_check(d, sends ? "a first send" : "a first recv", l->comm,
-                            queue_message(l, sends, words, bytes));
+        rc = mds_nccl_check(d, sends ? "a first send" : "a first recv", st->comm,
+                            queue_message(st, sends, words, bytes));
     if (!rc)
-        rc =
-            mds_nccl_check_cuda(d, "a first message", cudaStreamSynchronize(l->stream));
+        rc = mds_nccl_check_cuda(d, "a first message",
+                                 cudaStreamSynchronize(st->stream));
     cudaFree(words);
     return rc;
 }
@@ -276,19 +276,19 @@ static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_
                                   const struct mds_comm_call *call)
 {
     struct group *g = (struct group *)d;
-    struct mds_nccl_stream *l = &g->line[g->lines];
+    struct mds_nccl_stream *st = &g->stream[g->streams];
     int sends = call->kind == MDS_COMM_SEND;
     enum mds_rc rc;
 
-    if (g->lines == STREAMS)
-        return mds_fail(MDS_EBUG, "%s: more than %d lines, tag %d", d->peers->tag,
+    if (g->streams == STREAMS)
+        return mds_fail(MDS_EBUG, "%s: more than %d streams, tag %d", d->peers->tag,
                         STREAMS, call->tag);
-    g->pair[g->lines++] = *call; /* whatever comes: close finds what was made */
+    g->pair[g->streams++] = *call; /* whatever comes: close finds what was made */
     mds_nccl_limit_start(d, call);
-    rc = mds_nccl_stream_open(d, l, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
+    rc = mds_nccl_stream_open(d, st, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
                               MDS_NCCL_LANE_CTAS);
     if (!rc)
-        rc = connect_pair(d, l, sends);
+        rc = connect_pair(d, st, sends);
     mds_nccl_limit_stop();
     return rc;
 }
@@ -296,14 +296,14 @@ static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_
 /* ---- looking after the device ---- */
 
 /* Everything that might keep the device waiting is ended. */
-static void abort_all(void)
+static void abort_communicators(void)
 {
     mds_watchdog_start(MDS_WATCHDOG_LINE("ncclCommAbort"), 0);
     for (struct group *g = groups; g; g = g->next) {
-        for (int i = 0; i < g->lines; i++) {
-            if (g->line[i].comm)
-                nccl->ncclCommAbort(g->line[i].comm);
-            g->line[i].comm = NULL;
+        for (int i = 0; i < g->streams; i++) {
+            if (g->stream[i].comm)
+                nccl->ncclCommAbort(g->stream[i].comm);
+            g->stream[i].comm = NULL;
         }
         if (!g->base.peers->broken)
             g->base.peers->broken = MDS_ECOMM;
@@ -312,35 +312,36 @@ static void abort_all(void)
 }
 
 /* What NCCL found out by itself. */
-static enum mds_rc check_line(const struct mds_direct *d,
-                              const struct mds_nccl_stream *l)
+static enum mds_rc check_stream(const struct mds_direct *d,
+                                const struct mds_nccl_stream *st)
 {
     ncclResult_t state = ncclSuccess;
 
-    if (!l->comm)
+    if (!st->comm)
         return MDS_OK;
-    MDS_TRY(mds_nccl_check(d, "ncclCommGetAsyncError", l->comm,
-                           nccl->ncclCommGetAsyncError(l->comm, &state)));
+    MDS_TRY(mds_nccl_check(d, "ncclCommGetAsyncError", st->comm,
+                           nccl->ncclCommGetAsyncError(st->comm, &state)));
     return state == ncclInProgress
                ? MDS_OK
-               : mds_nccl_check(d, "a call under way", l->comm, state);
+               : mds_nccl_check(d, "a call under way", st->comm, state);
 }
 
-/* One look at all lines: how many calls are over in all; and the first that is not. */
+/* Poll all streams: the number of completed calls, and the first call that is not
+ * complete. */
 static enum mds_rc poll_streams(int64_t *over, const struct mds_direct **group,
                                 const struct mds_comm_call **call)
 {
     *over = 0;
     for (struct group *g = groups; g; g = g->next)
-        for (int i = 0; i < g->lines; i++) {
-            struct mds_nccl_stream *l = &g->line[i];
+        for (int i = 0; i < g->streams; i++) {
+            struct mds_nccl_stream *st = &g->stream[i];
 
-            MDS_TRY(check_line(&g->base, l));
-            mds_nccl_stream_update(l);
-            *over += l->completed;
-            if (!*group && l->completed < l->queued) {
+            MDS_TRY(check_stream(&g->base, st));
+            mds_nccl_stream_update(st);
+            *over += st->completed;
+            if (!*group && st->completed < st->queued) {
                 *group = &g->base;
-                *call = &l->call[(l->completed + 1) % MDS_NCCL_EVENTS];
+                *call = &st->call[(st->completed + 1) % MDS_NCCL_EVENTS];
             }
         }
     return MDS_OK;
@@ -380,7 +381,7 @@ static enum mds_rc watch_streams(void)
     if (!rc && d)
         rc = check_silence(d->peers, call, now - since);
     if (rc)
-        abort_all();
+        abort_communicators();
     return rc;
 }
 
@@ -397,9 +398,9 @@ static void nccl_close(struct mds_direct *d)
     *p = g->next;
     mds_watchdog_start(MDS_WATCHDOG_LINE("closing a group of NCCL's"),
                        d->peers->rank > 0);
-    for (int i = 1; i < g->lines; i++)
-        mds_nccl_stream_close(&g->line[i], broken);
-    mds_nccl_stream_close(&g->line[0], broken);
+    for (int i = 1; i < g->streams; i++)
+        mds_nccl_stream_close(&g->stream[i], broken);
+    mds_nccl_stream_close(&g->stream[0], broken);
     mds_watchdog_stop();
     free(g);
 }
@@ -428,7 +429,7 @@ enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
     if (!g)
         return MDS_EMEM;
     g->base = (struct mds_direct){&ops, peers, dev};
-    g->lines = 1;
+    g->streams = 1;
     while (*last)
         last = &(*last)->next;
     *last = g;

@@ -47,7 +47,7 @@ void mds_nccl_limit_stop(void)
     mds_watch_end();
 }
 
-static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_stream *l)
+static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_stream *st)
 {
     unsigned flags = cudaEventDisableTiming;
     int least = 0, most = 0;
@@ -56,101 +56,102 @@ static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_strea
                                 cudaDeviceGetStreamPriorityRange(&least, &most)));
     MDS_TRY(mds_nccl_check_cuda(
         d, "a stream",
-        cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking, most)));
-    MDS_TRY(
-        mds_nccl_check_cuda(d, "an event", cudaEventCreateWithFlags(&l->ready, flags)));
+        cudaStreamCreateWithPriority(&st->stream, cudaStreamNonBlocking, most)));
+    MDS_TRY(mds_nccl_check_cuda(d, "an event",
+                                cudaEventCreateWithFlags(&st->ready, flags)));
     for (int i = 0; i < MDS_NCCL_EVENTS; i++)
         MDS_TRY(mds_nccl_check_cuda(d, "an event",
-                                    cudaEventCreateWithFlags(&l->over[i], flags)));
+                                    cudaEventCreateWithFlags(&st->over[i], flags)));
     return MDS_OK;
 }
 
-enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *l,
+enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *st,
                                  const ncclUniqueId *id, int size, int rank, int ctas)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
     if (ctas > 0)
         config.maxCTAs = ctas;
-    MDS_TRY(make_stream(d, l));
+    MDS_TRY(make_stream(d, st));
     return mds_nccl_check(
         d, "ncclCommInitRankConfig", NULL,
-        nccl->ncclCommInitRankConfig(&l->comm, size, *id, rank, &config));
+        nccl->ncclCommInitRankConfig(&st->comm, size, *id, rank, &config));
 }
 
-void mds_nccl_stream_close(struct mds_nccl_stream *l, int broken)
+void mds_nccl_stream_close(struct mds_nccl_stream *st, int broken)
 {
-    if (l->comm && broken)
-        nccl->ncclCommAbort(l->comm);
-    else if (l->comm && cudaStreamSynchronize(l->stream) == cudaSuccess)
-        nccl->ncclCommDestroy(l->comm);
-    l->comm = NULL;
+    if (st->comm && broken)
+        nccl->ncclCommAbort(st->comm);
+    else if (st->comm && cudaStreamSynchronize(st->stream) == cudaSuccess)
+        nccl->ncclCommDestroy(st->comm);
+    st->comm = NULL;
     for (int i = 0; i < MDS_NCCL_EVENTS; i++)
-        if (l->over[i])
-            cudaEventDestroy(l->over[i]);
-    if (l->ready)
-        cudaEventDestroy(l->ready);
-    if (l->stream)
-        cudaStreamDestroy(l->stream);
-    memset(l, 0, sizeof *l);
+        if (st->over[i])
+            cudaEventDestroy(st->over[i]);
+    if (st->ready)
+        cudaEventDestroy(st->ready);
+    if (st->stream)
+        cudaStreamDestroy(st->stream);
+    memset(st, 0, sizeof *st);
 }
 
 enum mds_rc mds_nccl_stream_begin_call(const struct mds_direct *d,
-                                       struct mds_nccl_stream *l,
+                                       struct mds_nccl_stream *st,
                                        const struct mds_comm_call *call)
 {
     cudaStream_t compute = mds_dev_stream(d->dev);
 
     MDS_TRY(
-        mds_nccl_check_cuda(d, "cudaEventRecord", cudaEventRecord(l->ready, compute)));
+        mds_nccl_check_cuda(d, "cudaEventRecord", cudaEventRecord(st->ready, compute)));
     MDS_TRY(mds_nccl_check_cuda(d, "cudaStreamWaitEvent",
-                                cudaStreamWaitEvent(l->stream, l->ready, 0)));
+                                cudaStreamWaitEvent(st->stream, st->ready, 0)));
     mds_range_begin(mds_comm_kind_name(call->kind));
     mds_profile_begin(d->dev, MDS_PROFILE_MOVE, (int)call->kind,
-                      (struct mdsk_cost){0, (double)call->wire_bytes}, l->stream);
+                      (struct mdsk_cost){0, (double)call->wire_bytes}, st->stream);
     mds_nccl_limit_start(d, call);
     return MDS_OK;
 }
 
 enum mds_rc mds_nccl_stream_end_call(const struct mds_direct *d,
-                                     struct mds_nccl_stream *l,
+                                     struct mds_nccl_stream *st,
                                      const struct mds_comm_call *call,
                                      ncclResult_t code)
 {
-    int at = (int)((l->queued + 1) % MDS_NCCL_EVENTS);
+    int at = (int)((st->queued + 1) % MDS_NCCL_EVENTS);
 
     mds_nccl_limit_stop();
-    MDS_TRY(mds_nccl_check(d, mds_comm_kind_name(call->kind), l->comm, code));
-    l->queued++;
-    l->call[at] = *call;
-    mds_profile_end(d->dev, MDS_PROFILE_MOVE, l->stream);
+    MDS_TRY(mds_nccl_check(d, mds_comm_kind_name(call->kind), st->comm, code));
+    st->queued++;
+    st->call[at] = *call;
+    mds_profile_end(d->dev, MDS_PROFILE_MOVE, st->stream);
     mds_range_end();
     return mds_nccl_check_cuda(d, "cudaEventRecord",
-                               cudaEventRecord(l->over[at], l->stream));
+                               cudaEventRecord(st->over[at], st->stream));
 }
 
 enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
-                                      const struct mds_nccl_stream *l, int64_t ticket)
+                                      const struct mds_nccl_stream *st, int64_t ticket)
 {
     return mds_nccl_check_cuda(d, "cudaStreamWaitEvent",
                                cudaStreamWaitEvent(mds_dev_stream(d->dev),
-                                                   l->over[ticket % MDS_NCCL_EVENTS],
+                                                   st->over[ticket % MDS_NCCL_EVENTS],
                                                    0));
 }
 
 /* How many calls are over, as far as events still tell. */
-void mds_nccl_stream_update(struct mds_nccl_stream *l)
+void mds_nccl_stream_update(struct mds_nccl_stream *st)
 {
-    if (l->completed < l->queued - MDS_NCCL_EVENTS)
-        l->completed = l->queued - MDS_NCCL_EVENTS;
-    while (l->completed < l->queued &&
-           cudaEventQuery(l->over[(l->completed + 1) % MDS_NCCL_EVENTS]) == cudaSuccess)
-        l->completed++;
+    if (st->completed < st->queued - MDS_NCCL_EVENTS)
+        st->completed = st->queued - MDS_NCCL_EVENTS;
+    while (st->completed < st->queued &&
+           cudaEventQuery(st->over[(st->completed + 1) % MDS_NCCL_EVENTS]) ==
+               cudaSuccess)
+        st->completed++;
 }
 
-int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket)
+int mds_nccl_stream_test_call(const struct mds_nccl_stream *st, int64_t ticket)
 {
-    return cudaEventQuery(l->over[ticket % MDS_NCCL_EVENTS]) == cudaSuccess;
+    return cudaEventQuery(st->over[ticket % MDS_NCCL_EVENTS]) == cudaSuccess;
 }
 
 #else

@@ -37,35 +37,35 @@ void mds_nccl_limit_stop(void);
 
 /* Collective over the `size` ranks that hold id.  ctas: the most thread blocks (CTAs)
  * that NCCL may use; 0: NCCL's default.  Close the stream also after a failure. */
-enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *l,
+enum mds_rc mds_nccl_stream_open(const struct mds_direct *d, struct mds_nccl_stream *st,
                                  const ncclUniqueId *id, int size, int rank, int ctas);
 
 /* Collective.  broken: abort the communicator instead, since its kernels may be waiting
  * for peers that are gone. */
-void mds_nccl_stream_close(struct mds_nccl_stream *l, int broken);
+void mds_nccl_stream_close(struct mds_nccl_stream *st, int broken);
 
 /* Before queueing an NCCL call: make it wait for everything on the device's stream, and
  * start the watchdog.  end_call must follow. */
 enum mds_rc mds_nccl_stream_begin_call(const struct mds_direct *d,
-                                       struct mds_nccl_stream *l,
+                                       struct mds_nccl_stream *st,
                                        const struct mds_comm_call *call);
 
 /* After queueing the call: stop the watchdog, and record an event for it as call
  * number `queued`.  Fails if code says that NCCL refused the call. */
 enum mds_rc mds_nccl_stream_end_call(const struct mds_direct *d,
-                                     struct mds_nccl_stream *l,
+                                     struct mds_nccl_stream *st,
                                      const struct mds_comm_call *call,
                                      ncclResult_t code);
 
 /* Make whatever is queued on the device next wait for the call with number `ticket`. */
 enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
-                                      const struct mds_nccl_stream *l, int64_t ticket);
+                                      const struct mds_nccl_stream *st, int64_t ticket);
 
 /* Update `completed` from the events. */
-void mds_nccl_stream_update(struct mds_nccl_stream *l);
+void mds_nccl_stream_update(struct mds_nccl_stream *st);
 
 /* Whether the call is complete.  If a later call has reused its event, whether that one
  * is. */
-int mds_nccl_stream_test_call(const struct mds_nccl_stream *l, int64_t ticket);
+int mds_nccl_stream_test_call(const struct mds_nccl_stream *st, int64_t ticket);
 
 #endif

@@ -59,19 +59,19 @@ enum mds_rc mds_mpi_finish(struct mds_mpi *m, const struct mds_comm_call *call,
 
 /* ---- whole collectives of device memory (nccl.c) ---- */
 
-/* The stages of a collective over slices, in this order. */
+/* The stages of a collective over shards, in this order. */
 enum {
-    MDS_COMM_REDUCING = 1 << 0,   /* every rank receives its slice of all, and sums */
-    MDS_COMM_GATHERING = 1 << 1,  /* every rank sends its own slice to all */
-    MDS_COMM_SCATTERING = 1 << 2, /* every rank sends another slice to each rank */
+    MDS_COMM_REDUCING = 1 << 0,   /* every rank receives its shard of all, and sums */
+    MDS_COMM_GATHERING = 1 << 1,  /* every rank sends its own shard to all */
+    MDS_COMM_SCATTERING = 1 << 2, /* every rank sends another shard to each rank */
 };
 
-struct mds_slices {
+struct mds_collective {
     const struct mds_comm_call *call;
     const char *in;
     char *out, *sum;
-    int64_t count; /* elements of all slices together */
-    int64_t chunk; /* elements of one slice; the last ones are shorter or empty */
+    int64_t count; /* elements of all shards together */
+    int64_t shard; /* elements of one shard; the last ones are shorter or empty */
     int elem_bytes, stages;
 };
 
@@ -98,7 +98,7 @@ struct mds_direct_ops {
                         const struct mds_comm_call *call);
     enum mds_rc (*join_pair)(struct mds_direct *d, const struct mds_direct_id *id,
                              const struct mds_comm_call *call);
-    enum mds_rc (*collect)(struct mds_direct *d, const struct mds_slices *s,
+    enum mds_rc (*collect)(struct mds_direct *d, const struct mds_collective *s,
                            int64_t *ticket);
     enum mds_rc (*broadcast)(struct mds_direct *d, const struct mds_comm_call *call,
                              void *buf, int64_t *ticket);

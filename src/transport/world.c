@@ -108,7 +108,7 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
 
 /* A moment for the others to learn that their end is meant.  MPICH's mpiexec also drops
  * what it has not forwarded by then: this rank's last lines. */
-static void abort_all(int exit_code)
+static void abort_ranks(int exit_code)
 {
     mds_abort_notice_send(MDS_ABORT_RUN_ENDS);
     for (int i = 0; i < 20; i++) {
@@ -125,7 +125,7 @@ static void abort_others(void)
     if (ranks_up > 1) {
         mds_error("this rank exits in the middle of the run; ending the others");
         mds_monitor_suppress_node();
-        abort_all(EXIT_FAILURE);
+        abort_ranks(EXIT_FAILURE);
     }
 }
 
@@ -258,7 +258,7 @@ _Noreturn void mds_world_abort(int exit_code)
     mds_monitor_suppress_node();
     fflush(NULL);
     if (ranks > 1)
-        abort_all(exit_code);
+        abort_ranks(exit_code);
     if (ranks == 1)
         MPI_Finalize(); /* nobody to end, and MPI_Abort would add lines of its own */
     exit(exit_code);

@@ -98,29 +98,29 @@ static void test_sums(enum mdsk_dtype t)
         expect("reduce_scatter", i, host[i], sum_at(world.rank * per + i));
 }
 
-/* Slices of one length, and of different ones. */
-static void test_slices(int64_t n)
+/* Shards of one length, and of different ones. */
+static void test_shards(int64_t n)
 {
     static float work[MOST];
     struct mds_comm_req req = {0};
     int64_t first, mine;
 
-    mds_comm_slice(n, world.ranks, world.rank, &first, &mine);
+    mds_comm_shard(n, world.ranks, world.rank, &first, &mine);
     put(a, MDSK_F32, n);
-    must(mds_comm_reduce_slices_start(group, a, n, work, &req), "reduce");
+    must(mds_comm_reduce_shards_start(group, a, n, work, &req), "reduce");
     must(mds_comm_wait(&req), "reduce");
     get(a, MDSK_F32, n);
     for (int64_t i = 0; i < n; i++)
         if (i >= first && i < first + mine)
-            expect("reduce_slices", i, host[i], sum_at(i));
+            expect("reduce_shards", i, host[i], sum_at(i));
         else
-            expect("reduce_slices, others' part", i, host[i], value(world.rank, i));
-    must(mds_comm_gather_slices_start(group, a, n, sizeof(float), &req), "gather");
+            expect("reduce_shards, others' part", i, host[i], value(world.rank, i));
+    must(mds_comm_gather_shards_start(group, a, n, sizeof(float), &req), "gather");
     while (!mds_comm_done(&req))
         must(mds_comm_poll(&req), "gather");
     get(a, MDSK_F32, n);
     for (int64_t i = 0; i < n; i++)
-        expect("gather_slices", i, host[i], sum_at(i));
+        expect("gather_shards", i, host[i], sum_at(i));
 }
 
 static void test_copies(void)
@@ -221,9 +221,9 @@ int main(void)
     test_sums(MDSK_F32);
     test_sums(MDSK_BF16);
     test_sums(MDSK_F16);
-    test_slices(64 * world.ranks * 10);
-    test_slices(5001);
-    test_slices(70);
+    test_shards(64 * world.ranks * 10);
+    test_shards(5001);
+    test_shards(70);
     test_copies();
     test_host();
     if (world.ranks > 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm: slices, 16-bit sums, exchanges and messages in flight, and their counts, on as
+/* comm: shards, 16-bit sums, exchanges and messages in flight, and their counts, on as
  * many ranks as it is started with. */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void test_slice_arithmetic(void)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         int64_t first, n;
 
-        mds_comm_slice(known[i].count, known[i].size, known[i].rank, &first, &n);
+        mds_comm_shard(known[i].count, known[i].size, known[i].rank, &first, &n);
         bad += first != known[i].first || n != known[i].n;
     }
     for (int64_t count = 0; count < 700; count++) {
@@ -41,16 +41,16 @@ static void test_slice_arithmetic(void)
         for (int r = 0; r < 7; r++) {
             int64_t first, n;
 
-            mds_comm_slice(count, 7, r, &first, &n);
+            mds_comm_shard(count, 7, r, &first, &n);
             bad += first != end || n < 0 || (n % 64 != 0 && first + n != count);
             end = first + n;
         }
         bad += end != count;
     }
-    check(bad, "slices follow each other");
+    check(bad, "shards follow each other");
 }
 
-static int slices_of(int64_t count)
+static int shards_of(int64_t count)
 {
     static float buf[MOST + 1];
     struct mds_comm_req req = {0};
@@ -59,23 +59,23 @@ static int slices_of(int64_t count)
 
     fill(buf, world.rank, count);
     buf[count] = 77;
-    must(mds_comm_reduce_slices_start(all, buf, count, work, &req), "reduce");
+    must(mds_comm_reduce_shards_start(all, buf, count, work, &req), "reduce");
     must(mds_comm_wait(&req), "wait");
-    mds_comm_slice(count, world.ranks, world.rank, &first, &n);
+    mds_comm_shard(count, world.ranks, world.rank, &first, &n);
     for (int64_t i = 0; i < count; i++)
         if (i < first || i >= first + n)
             bad += buf[i] != number(world.rank, i);
-    must(mds_comm_gather_slices_start(all, buf, count, sizeof *buf, &req), "gather");
+    must(mds_comm_gather_shards_start(all, buf, count, sizeof *buf, &req), "gather");
     must(mds_comm_wait(&req), "wait");
     return bad + wrong(buf, 0, count) + (buf[count] != 77);
 }
 
-static void test_slices(const char *name)
+static void test_shards(const char *name)
 {
     int bad = 0;
 
     for (int i = 0; i < COUNTS; i++)
-        bad += slices_of(counts[i]);
+        bad += shards_of(counts[i]);
     check(bad, name);
 }
 
@@ -179,13 +179,13 @@ static void take_off(struct flight *f)
     fill(f->grads, world.rank, FLOATS);
     fill(f->in, world.rank, 300 * world.ranks);
     memset(f->params, 0, sizeof f->params);
-    mds_comm_slice(FLOATS, world.ranks, world.rank, &first, &n);
+    mds_comm_shard(FLOATS, world.ranks, world.rank, &first, &n);
     for (int64_t i = first; i < first + n; i++)
         f->params[i] = number(99, i);
-    must(mds_comm_reduce_slices_start(all, f->grads, FLOATS, f->work[0], &f->reduce),
-         "reduce_slices");
-    must(mds_comm_gather_slices_start(all, f->params, FLOATS, 4, &f->gather),
-         "gather_slices");
+    must(mds_comm_reduce_shards_start(all, f->grads, FLOATS, f->work[0], &f->reduce),
+         "reduce_shards");
+    must(mds_comm_gather_shards_start(all, f->params, FLOATS, 4, &f->gather),
+         "gather_shards");
     must(mds_comm_reduce_scatter_start(all, f->in, f->part, 300, MDSK_F32, f->work[1],
                                        &f->scatter),
          "reduce_scatter");
@@ -202,7 +202,7 @@ static int land(struct flight *f, int turn)
 
     for (int i = 0; i < 5; i++)
         must(mds_comm_wait(reqs[(i * 2 + turn + world.rank) % 5]), "wait");
-    mds_comm_slice(FLOATS, world.ranks, world.rank, &first, &n);
+    mds_comm_shard(FLOATS, world.ranks, world.rank, &first, &n);
     bad += wrong(f->grads + first, first, n);
     bad += wrong(f->part, world.rank * 300, 300);
     for (int64_t i = 0; i < FLOATS; i++)
@@ -290,9 +290,9 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
 
     must(mds_comm_all_reduce(c, a, 1001, MDSK_F32, w), "all_reduce");
     must(mds_comm_all_reduce(c, a, 77, MDSK_BF16, w), "typed");
-    must(mds_comm_reduce_slices_start(c, a, 999, w, &req), "slices");
+    must(mds_comm_reduce_shards_start(c, a, 999, w, &req), "shards");
     must(mds_comm_wait(&req), "wait");
-    must(mds_comm_gather_slices_start(c, a, 999, 2, &req), "slices");
+    must(mds_comm_gather_shards_start(c, a, 999, 2, &req), "shards");
     must(mds_comm_wait(&req), "wait");
     reduce_scatter(c, a, b, 10, MDSK_F32, w);
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
@@ -372,8 +372,8 @@ static void test_wrong_arguments(void)
     bad += mds_comm_send_start(all, x, 4, peer, MDS_COMM_P2P_TAGS, &m) != MDS_EBUG;
     bad += mds_comm_recv_start(all, NULL, 4, peer, 0, &m) != MDS_EBUG;
     bad += mds_comm_all_to_all(all, x, x, 4) != MDS_EBUG;
-    bad += mds_comm_gather_slices_start(all, x, 4, 4, &busy) != MDS_EBUG;
-    bad += mds_comm_reduce_slices_start(all, x, -1, x, &req) != MDS_EBUG;
+    bad += mds_comm_gather_shards_start(all, x, 4, 4, &busy) != MDS_EBUG;
+    bad += mds_comm_reduce_shards_start(all, x, -1, x, &req) != MDS_EBUG;
     bad += mds_comm_all_reduce(all, x, 4, MDSK_I32, x) != MDS_EBUG;
     bad += strstr(mds_fail_text(), "requests.c:") == NULL;
     check(bad, "wrong arguments are refused");
@@ -381,7 +381,7 @@ static void test_wrong_arguments(void)
 
 static void run_checks(void)
 {
-    test_slices("reduce_slices and gather_slices");
+    test_shards("reduce_shards and gather_shards");
     test_16_bits(MDSK_BF16, "bf16 sums");
     test_16_bits(MDSK_F16, "f16 sums");
     test_all_to_all("all_to_all");

@@ -244,7 +244,8 @@ static void test_pipes_refused(void **state)
                  "pipe: stage 0 of 2 on rank 1 of 2, tensors of 64 bytes");
     spec.comm = right;
     assert_int_equal(mds_pipe_create(&spec, &pipe), MDS_OK);
-    assert_fails(mds_pipe_run(pipe, &stage), MDS_EBUG, "pipe: run before mds_pipe_alloc");
+    assert_fails(mds_pipe_run(pipe, &stage), MDS_EBUG,
+                 "pipe: run before mds_pipe_alloc");
     mds_pipe_destroy(pipe);
     mds_comm_destroy(wrong);
     mds_comm_destroy(right);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives over slices, as requests: which buffers, which slices, which stages. */
+/* Collectives over shards, as requests: which buffers, which shards, which stages. */
 #include "base/minmax.h"
 #include "comm/internal.h"
 #include "device/device.h"
@@ -9,17 +9,17 @@
 
 enum { ALIGN = 64 }; /* elements */
 
-static int64_t slice_length(int64_t count, int size)
+static int64_t shard_length(int64_t count, int size)
 {
     return ((count + size - 1) / size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-void mds_comm_slice(int64_t count, int size, int rank, int64_t *first, int64_t *n)
+void mds_comm_shard(int64_t count, int size, int rank, int64_t *first, int64_t *n)
 {
-    int64_t chunk = slice_length(count, size);
+    int64_t shard = shard_length(count, size);
 
-    *first = mds_min(rank * chunk, count);
-    *n = mds_min(chunk, count - *first);
+    *first = mds_min(rank * shard, count);
+    *n = mds_min(shard, count - *first);
 }
 
 /* Sums move a segment in all per step, to bound the work memory; copies need none. */
@@ -45,10 +45,10 @@ static int64_t work_elements(const struct mds_comm *c, int64_t longest,
     return (c->peers.size - 1) * mds_min(longest, sum_step(c, elem_bytes));
 }
 
-/* The longest slice of a flat buffer. */
-static int64_t longest_slice(const struct mds_comm *c, int64_t count)
+/* The longest shard of a flat buffer. */
+static int64_t longest_shard(const struct mds_comm *c, int64_t count)
 {
-    return mds_min(slice_length(count, c->peers.size), count);
+    return mds_min(shard_length(count, c->peers.size), count);
 }
 
 int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
@@ -56,7 +56,7 @@ int64_t mds_comm_all_reduce_work(const struct mds_comm *c, int64_t count,
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
 
-    return work_elements(c, longest_slice(c, count), e) * e;
+    return work_elements(c, longest_shard(c, count), e) * e;
 }
 
 int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
@@ -82,14 +82,14 @@ static int dtype_can_be_summed(enum mdsk_dtype dtype)
 static enum mds_rc start_request(struct mds_comm *c, const struct mds_comm_req *made,
                                  struct mds_comm_req *req)
 {
-    const struct mds_slices s = {.call = &made->call,
-                                 .in = made->in,
-                                 .out = made->out,
-                                 .sum = made->sum,
-                                 .count = made->count,
-                                 .chunk = made->chunk,
-                                 .elem_bytes = made->elem_bytes,
-                                 .stages = made->stages};
+    const struct mds_collective s = {.call = &made->call,
+                                     .in = made->in,
+                                     .out = made->out,
+                                     .sum = made->sum,
+                                     .count = made->count,
+                                     .shard = made->shard,
+                                     .elem_bytes = made->elem_bytes,
+                                     .stages = made->stages};
     int64_t ticket = 0;
 
     if (!c->mpi || made->count == 0)
@@ -117,9 +117,9 @@ static void copy_own(const struct mds_comm *c, void *to, const void *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* Sums of `in`, of slices of chunk elements; the caller says where they go. */
+/* Sums of `in`, of shards of shard elements; the caller says where they go. */
 static struct mds_comm_req make_sum(const struct mds_comm *c, int stages,
-                                    const void *in, int64_t count, int64_t chunk,
+                                    const void *in, int64_t count, int64_t shard,
                                     enum mdsk_dtype dtype, void *work)
 {
     int64_t e = (int64_t)mdsk_dtype_size(dtype);
@@ -134,7 +134,7 @@ static struct mds_comm_req make_sum(const struct mds_comm *c, int stages,
         .in = in,
         .work = work,
         .count = count,
-        .chunk = chunk,
+        .shard = shard,
         .step = sum_step(c, e),
         .elem_bytes = (int)e,
         .stages = stages,
@@ -146,13 +146,13 @@ static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
                                 enum mdsk_dtype dtype, void *work, int stages,
                                 struct mds_comm_req *req)
 {
-    int64_t chunk = slice_length(count, c->peers.size), first, n;
-    struct mds_comm_req made = make_sum(c, stages, buf, count, chunk, dtype, work);
+    int64_t shard = shard_length(count, c->peers.size), first, n;
+    struct mds_comm_req made = make_sum(c, stages, buf, count, shard, dtype, work);
     int ok = buffers_are_valid(req, count, buf, buf) && dtype_can_be_summed(dtype);
 
     ok = ok && (work || mds_comm_all_reduce_work(c, count, dtype) == 0);
     MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
-    mds_comm_slice(count, c->peers.size, c->peers.rank, &first, &n);
+    mds_comm_shard(count, c->peers.size, c->peers.rank, &first, &n);
     made.out = buf;
     made.sum = made.out + first * made.elem_bytes;
     return start_request(c, &made, req);
@@ -166,7 +166,7 @@ enum mds_rc mds_comm_all_reduce_start(struct mds_comm *c, void *buf, int64_t cou
                         MDS_COMM_REDUCING | MDS_COMM_GATHERING, req);
 }
 
-enum mds_rc mds_comm_reduce_slices_start(struct mds_comm *c, float *buf, int64_t count,
+enum mds_rc mds_comm_reduce_shards_start(struct mds_comm *c, float *buf, int64_t count,
                                          float *work, struct mds_comm_req *req)
 {
     return reduce_start(c, buf, count, MDSK_F32, work, MDS_COMM_REDUCING, req);
@@ -188,7 +188,7 @@ enum mds_rc mds_comm_reduce_scatter_start(struct mds_comm *c, const void *in, vo
     return start_request(c, &made, req);
 }
 
-enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t count,
+enum mds_rc mds_comm_gather_shards_start(struct mds_comm *c, void *buf, int64_t count,
                                          int elem_bytes, struct mds_comm_req *req)
 {
     int ok = buffers_are_valid(req, count, buf, buf) && elem_bytes > 0;
@@ -200,7 +200,7 @@ enum mds_rc mds_comm_gather_slices_start(struct mds_comm *c, void *buf, int64_t 
                  .count = count * elem_bytes},
         .out = buf,
         .count = count,
-        .chunk = slice_length(count, c->peers.size),
+        .shard = shard_length(count, c->peers.size),
         .elem_bytes = elem_bytes,
         .stages = MDS_COMM_GATHERING,
     };
@@ -222,7 +222,7 @@ static struct mds_comm_req make_blocks(const struct mds_comm *c,
         .in = in,
         .out = out,
         .count = all,
-        .chunk = bytes,
+        .shard = bytes,
         .step = copy_step(1),
         .elem_bytes = 1,
         .stages =
