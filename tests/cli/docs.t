@@ -122,7 +122,21 @@ test_expect_success 'functions and files that pages for developers name are ther
             grep -q "^[a-z].*\<$name(" "$srcdir/src/$path" || echo "$text: no $name in $path"
         done
     done >unknown &&
-    test "$(sort -u followed | wc -l)" -gt 40 &&
+    test "$(sort -u followed | wc -l)" -gt 3 &&
+    test_must_fail test -s unknown || { cat unknown && false; }
+'
+# Trees of calls: `name  [file.c]  [remark]`, indented by two under the caller.  A function without
+# a file is in its caller's; it is defined there, and the caller's file has its name.
+test_expect_success 'docs/architecture.md: callers, functions and files of the trees' '
+    awk "/^    [^ ]/ { tree = /^    [a-z_0-9]+  +[a-z_\/0-9]+\\.c( |\$)/ } tree && /^    /" \
+        "$srcdir/docs/architecture.md" >trees && test "$(wc -l <trees)" -gt 100 &&
+    awk "{ match(\$0, /[^ ]/); depth = (RSTART - 5) / 2
+            file[depth] = \$2 ~ /^[a-z_0-9\/]+\\.c\$/ ? \$2 : file[depth - 1]
+            print \$1, file[depth], depth ? file[depth - 1] : file[depth] }" trees |
+        sort -u | while read -r name path caller; do
+        grep -q "^[a-z].*\<$name(" "$srcdir/src/$path" || echo "no $name in $path"
+        grep -q -w "$name" "$srcdir/src/$caller" || echo "$caller does not call $name"
+    done >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
 
