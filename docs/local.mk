@@ -32,6 +32,7 @@ EXTRA_DIST += \
   docs/adr/0019-one-transformer.md \
   docs/adr/0020-code-kept-and-deleted.md \
   docs/adr/0021-attention-in-query-blocks.md \
+  docs/adr/0022-packed-documents.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

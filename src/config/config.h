@@ -138,9 +138,16 @@ struct mds_data_config {
      * divided by split; or train_paths, and the other two if wanted, each used whole.
      */
     char *paths, *train_paths, *valid_paths, *test_paths;
-    char *split;  /* train,valid,test proportions */
-    int split_at; /* enum mds_split_at */
+    char *split;       /* train,valid,test proportions */
+    int split_at;      /* enum mds_split_at */
+    int eod_mask_loss; /* no loss for a document's first token, behind another one */
 };
+
+/* Whether anything depends on where documents begin. */
+static inline int mds_data_has_starts(const struct mds_data_config *d)
+{
+    return d->eod_mask_loss;
+}
 
 struct mds_output_config {
     char *device;          /* auto, cpu or cuda */

@@ -106,6 +106,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--no-masked-softmax-fusion", fused},
     {"--no-gradient-accumulation-fusion", fused},
     {"--no-rope-fusion", fused},
+    {"--calculate-per-token-loss", "the loss is always the mean over the global batch"},
     {"--cross-entropy-loss-fusion", fused},
     {"--no-persist-layer-norm", fused},
     {"--disable-mem-efficient-ln", fused},
@@ -246,7 +247,6 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--init-method-xavier-uniform", embeddings},
     {"--reset-position-ids", documents},
     {"--reset-attention-mask", documents},
-    {"--eod-mask-loss", documents},
     {"--no-save-optim", "checkpoint without the optimizer's states; see "
                         "--export-weights"},
     {"--log-num-zeros-in-grad", "count of zeros in gradients"},

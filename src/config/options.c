@@ -448,6 +448,10 @@ static const struct mds_option rows[] = {
      mds_split_at_names, AT(data.split_at), NULL,
      .help = "where --split cuts; auto: text between documents, genomes within them; a "
              "run goes on as its checkpoint has it"},
+    {data, "data.eod_mask_loss", "--eod-mask-loss", "MDS_EOD_MASK_LOSS", MDS_OPT_FLAG,
+     "0", 0, 0, NULL, AT(data.eod_mask_loss), NULL,
+     .help = "no loss for the first token of a document, which nothing before it can "
+             "predict"},
     {data, "data.train_paths", "--train-data-path", "MDS_TRAIN_DATA_PATH",
      MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(data.train_paths), "path...",
      .help = "instead of --data-path: files to train on, whole"},

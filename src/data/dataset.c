@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "config/options.h"
 #include "data/permute.h"
+#include "data/window.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -434,9 +435,10 @@ static int64_t training_start(const struct mds_dataset *d, int k, int64_t within
 }
 
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
-                               int32_t *tokens)
+                               int32_t *tokens, int32_t *starts)
 {
     const struct blend *b = &d->blends[s];
+    struct mds_source *source;
     const struct member *m;
     int64_t within, start;
     int k;
@@ -447,9 +449,12 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
         return mds_dataset_require(d, s);
     mds_mix_pick(b->files->mix, index, &k, &within);
     m = &b->members[k];
+    source = mds_blend_source(d, b, k);
     if (m->windows == 0)
-        return refuse_short_split(d, mds_blend_source(d, b, k), m, s);
+        return refuse_short_split(d, source, m, s);
     start = s == MDS_SPLIT_TRAIN ? training_start(d, k, within)
                                  : window_start(d, m, within % m->windows, 0);
-    return mds_source_read(mds_blend_source(d, b, k), start, d->seq_length + 1, tokens);
+    if (starts)
+        MDS_TRY(mds_window_starts(source, start, d->seq_length + 1, starts));
+    return mds_source_read(source, start, d->seq_length + 1, tokens);
 }

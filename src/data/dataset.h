@@ -65,8 +65,11 @@ enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
 /* Sample `index` of the run (0, 1, 2, ... without end) into tokens[seq_length + 1].  A
- * token id outside the vocabulary is MDS_EUSER naming file and position. */
+ * token id outside the vocabulary is MDS_EUSER naming file and position.
+ *
+ * starts[seq_length + 1]: for each token the index, in the sample, of the first token
+ * of its document; 0 if that began before the sample.  NULL if nobody asks. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
-                               int32_t *tokens);
+                               int32_t *tokens, int32_t *starts);
 
 #endif

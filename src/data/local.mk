@@ -20,7 +20,8 @@ src_data_libmds_data_a_SOURCES = \
   src/data/record_file.c src/data/record_file.h \
   src/data/token_file.c src/data/token_file.h \
   src/data/tokenizer.c src/data/tokenizer.h \
-  src/data/tokenizer_json.c src/data/tokenizer_json.h
+  src/data/tokenizer_json.c src/data/tokenizer_json.h \
+  src/data/window.c src/data/window.h
 data_libs = src/data/libmds_data.a $(io_libs) $(config_libs)
 
 unit_tests += tests/unit/data
@@ -32,6 +33,11 @@ unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_dataset_LDADD = $(data_libs) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/documents
+tests_unit_documents_SOURCES = tests/unit/documents.c tests/unit/scratch.h
+tests_unit_documents_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_documents_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/split
 tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h

@@ -53,24 +53,37 @@ struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
 struct mds_step_result {
-    double loss;       /* nats per token, over the global batch */
+    double loss;       /* nats per target, over the global batch */
+    double targets;    /* that count */
     double grad_norm;  /* of the summed gradient, before clipping */
     double loss_scale; /* that backward used; 1 unless f16 */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale
                      can still be lowered: update will skip the step */
 };
 
+/* This replica's rows of a global batch, [accumulation * micro, S+1] each, on the host;
+ * the same on all ranks of the replica.  Borrowed for the call.
+ *
+ *   token  the inputs, and shifted by one the targets
+ *   start  index, in the row, of the first token of each token's document; read only if
+ *          the configuration has documents apart (mds_data_has_starts) */
+struct mds_engine_rows {
+    const int32_t *token, *start;
+};
+
 /* Forward and backward of this replica's part of one global batch.
  *
  *   step          from 1
- *   first_sample  number, in the run, of token's first row; the other rows follow
- *   token         [accumulation * micro, S+1] on the host: the inputs, and shifted by
- *                 one the targets; the same on all ranks of the replica.  May be NULL
- *                 on a dry device
+ *   first_sample  number, in the run, of the first row; the other rows follow
+ *   rows          may be NULL on a dry device
+ *
+ * The loss is the mean over all targets of the global batch that count, however they
+ * are spread over ranks and micro-batches; 0 if there are none.
  *
  * Collective over the world.  All ranks get bitwise the same result. */
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
-                                int64_t first_sample, const int32_t *token,
+                                int64_t first_sample,
+                                const struct mds_engine_rows *rows,
                                 struct mds_step_result *out);
 
 /* Clip the gradients of the last backward and update the weights.  If the result had
@@ -78,10 +91,10 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
  * or the gradients are not finite for any other reason.  Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
-/* Forward only; token as for backward.  Adds the global batch's loss in nats to *sum,
- * and its number of tokens to *count.  Collective over the world. */
-enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
-                            double *count);
+/* Forward only; rows as for backward.  Adds the global batch's loss in nats to *sum,
+ * and its number of targets to *count.  Collective over the world. */
+enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
+                            double *sum, double *count);
 
 /* The host buffer for a copy of what this rank saves, and its size in bytes; borrowed
  * from the engine.  NULL unless checkpoints are saved in the background. */
@@ -108,7 +121,8 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    struct mds_params **out);
 
 /* On rank 0 of the world, call `take` for every parameter of the whole model, in order,
- * with its values [rows, cols] in f32, which are valid during the call only.
+ * with its values [rows, cols] in f32, which are valid during the call only; gradients
+ * are those of the mean loss, without the loss scale.
  * Collective over the world. */
 enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
                                   enum mds_rc (*take)(void *ctx,

@@ -155,6 +155,13 @@ enum mds_rc mds_engine_whole_bytes(const struct mds_engine *e, int64_t *bytes)
     return MDS_OK;
 }
 
+/* What the update would use, before it clips. */
+static void unscale_gradient(const struct mds_engine *e, float *v, int64_t n)
+{
+    for (int64_t i = 0; i < n && e->grad_scale != 1; i++)
+        v[i] = (float)((double)v[i] / e->grad_scale);
+}
+
 static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
                                enum mds_rc (*take)(void *ctx, const struct mds_param *p,
                                                    const float *values),
@@ -170,6 +177,8 @@ static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
         if (stage == mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE))
             MDS_TRY(gather_param(g, id));
         MDS_TRY(send_param_to_stage0(g, stage, p->count * (int64_t)sizeof *g->whole));
+        if (first && g->what == MDS_ZERO_GRAD)
+            unscale_gradient(g->e, g->whole, p->count);
         if (first)
             MDS_TRY(take(ctx, p, g->whole));
     }

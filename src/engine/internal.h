@@ -38,6 +38,8 @@ struct mds_engine {
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     int32_t *staged;         /* host: [tokens_here] */
+    double grad_scale;       /* of the last backward's gradients: what they are divided
+                                by before the update */
     double grad_norm;        /* of the last backward */
     int overflow;            /* of the last backward */
 

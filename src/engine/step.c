@@ -9,40 +9,69 @@
 
 /* ---- batches ---- */
 
-/* This rank's tokens of a micro-batch's rows [B, S+1], into e->staged [tokens, B];
- * shift 1: the targets, one token further on. */
+static int32_t input_at(const struct mds_engine_rows *rows, int64_t i)
+{
+    return rows->token[i];
+}
+
+/* -1: a token without loss. */
+static int32_t target_at(const struct mds_engine_rows *rows, int64_t i)
+{
+    return rows->start && rows->start[i + 1] != rows->start[i] ? -1
+                                                               : rows->token[i + 1];
+}
+
+/* This rank's tokens of a micro-batch's rows [B, S+1], into e->staged [tokens, B]. */
 static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
-                         const int32_t *rows, int shift)
+                         const struct mds_engine_rows *rows,
+                         int32_t (*of)(const struct mds_engine_rows *rows, int64_t i))
 {
     int64_t row = e->config->model.seq_length + 1, at = 0;
 
     for (int i = 0; i < par->tokens.runs; i++)
         for (int64_t s = 0; s < par->tokens.run[i].n; s++)
             for (int64_t b = 0; b < par->B; b++)
-                e->staged[at++] = rows[b * row + par->tokens.run[i].first + s + shift];
+                e->staged[at++] = of(rows, b * row + par->tokens.run[i].first + s);
+}
+
+static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
+                                                  const struct mds_engine_rows *rows,
+                                                  int64_t i)
+{
+    int64_t at = i * e->config->batch.micro * (e->config->model.seq_length + 1);
+    int apart = e->config->data.eod_mask_loss;
+
+    return (struct mds_engine_rows){.token = rows->token + at,
+                                    .start = apart ? rows->start + at : NULL};
 }
 
 /* Those of micro-batch i to the device.  On a dry one only the copy is charged: a plan
  * makes thousands of steps of long sequences. */
 static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
-                             const int32_t *token, int64_t i, int shift, int32_t *to)
+                             const struct mds_engine_rows *rows, int64_t i)
 {
-    if (mds_dev_kernels(e->dev))
-        stage_tokens(e, par, token + i * par->B * (e->config->model.seq_length + 1),
-                     shift);
-    mds_dev_copy_in(e->dev, to, e->staged, e->tokens_here * (int64_t)sizeof *to);
+    int64_t bytes = e->tokens_here * (int64_t)sizeof *e->token;
+    struct mds_engine_rows some;
+    int there = mds_dev_kernels(e->dev) != NULL;
+
+    if (there)
+        some = rows_of_micro_batch(e, rows, i);
+    if (there)
+        stage_tokens(e, par, &some, input_at);
+    mds_dev_copy_in(e->dev, e->token + i * e->tokens_here, e->staged, bytes);
+    if (there)
+        stage_tokens(e, par, &some, target_at);
+    mds_dev_copy_in(e->dev, e->target + i * e->tokens_here, e->staged, bytes);
 }
 
-static void load_batch(struct mds_engine *e, const int32_t *token)
+static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
 {
     const struct mds_batch_config *b = &e->config->batch;
     struct mds_par par = {.groups = e->groups};
 
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
-    for (int64_t i = 0; i < b->accumulation; i++) {
-        load_micro_batch(e, &par, token, i, 0, e->token + i * e->tokens_here);
-        load_micro_batch(e, &par, token, i, 1, e->target + i * e->tokens_here);
-    }
+    for (int64_t i = 0; i < b->accumulation; i++)
+        load_micro_batch(e, &par, rows, i);
 }
 
 static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch)
@@ -93,11 +122,17 @@ static enum mds_rc backward_chunk(void *ctx, int micro_batch, int chunk,
     return MDS_OK;
 }
 
+static double batch_tokens(const struct mds_engine *e)
+{
+    return (double)e->config->batch.global * (double)e->config->model.seq_length;
+}
+
+/* Gradients are made for the mean over all tokens, before anyone knows how many count.
+ */
 static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                                 int64_t step)
 {
     const struct mds_config *c = e->config;
-    double tokens = (double)c->batch.global * (double)c->model.seq_length;
     struct mds_arena_mark mark = mds_arena_mark(&e->step);
     struct mds_pipe_stage stage = {e, forward_chunk, backward_chunk};
     struct mds_gpt_run run = {.dev = e->dev,
@@ -109,7 +144,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .saved_buffers = mds_schedule_saved_buffers(p->schedule),
                               .training = e->training,
                               .step = (uint32_t)step,
-                              .grad_scale = (float)(e->scale.scale / tokens)};
+                              .grad_scale = (float)(e->scale.scale / batch_tokens(e))};
 
     mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
@@ -122,7 +157,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 
 /* ---- the read-back point ---- */
 
-/* Everything a step's control flow may depend on, summed over the world: loss, tokens,
+/* Everything a step's control flow may depend on, summed over the world: loss, targets,
  * squared gradient norm.  What several ranks have alike is counted on the first of
  * them: the loss of tensor ranks, and where ZeRO has no slices the norm of a data
  * group. */
@@ -161,24 +196,29 @@ static enum mds_rc sum_gradients(struct mds_engine *e)
 }
 
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
-                                int64_t first_sample, const int32_t *token,
+                                int64_t first_sample,
+                                const struct mds_engine_rows *rows,
                                 struct mds_step_result *out)
 {
     double sums[3], loss;
 
     e->training = 1;
     e->first_sample = first_sample;
-    load_batch(e, token);
+    load_batch(e, rows);
     MDS_TRY(mds_zero_step_begin(e->zero));
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, sums));
     loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
-    e->grad_norm = sqrt(sums[2]) / e->scale.scale;
+    e->grad_scale = e->scale.scale;
+    if (sums[1] > 0)
+        e->grad_scale *= sums[1] / batch_tokens(e);
+    e->grad_norm = sqrt(sums[2]) / e->grad_scale;
     /* The loss is summed before it is scaled: what it has is not the scale's doing. */
     e->overflow = isfinite(loss) && !isfinite(e->grad_norm) &&
                   mds_loss_scale_absorbs_overflow(&e->scale);
     *out = (struct mds_step_result){.loss = loss,
+                                    .targets = sums[1],
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
                                     .overflow = e->overflow};
@@ -188,25 +228,23 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
 {
     double clip = mds_clip_scale(e->config->optim.clip_grad, e->grad_norm);
-    double scale = e->scale.scale;
-
     mds_loss_scale_update(&e->scale, e->overflow);
     if (e->overflow)
         return MDS_OK;
     mds_range_begin("optimizer");
-    MDS_TRY(mds_zero_update(e->zero, lr, clip / scale));
+    MDS_TRY(mds_zero_update(e->zero, lr, clip / e->grad_scale));
     mds_range_end();
     return MDS_OK;
 }
 
-enum mds_rc mds_engine_eval(struct mds_engine *e, const int32_t *token, double *sum,
-                            double *count)
+enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
+                            double *sum, double *count)
 {
     double sums[3];
 
     e->training = 0;
     e->first_sample = 0;
-    load_batch(e, token);
+    load_batch(e, rows);
     MDS_TRY(run_pipeline(e, &e->eval, 0));
     MDS_TRY(read_back(e, sums));
     *sum += sums[0];

@@ -45,17 +45,15 @@ static int64_t eval_batches(const struct run *r, enum mds_split split)
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
     static const char *const names[] = {"training", "validation", "test"};
-    int64_t S = r->config->model.seq_length;
     int64_t batches = eval_batches(r, split);
     double total[2] = {0, 0};
 
     for (int64_t i = 0; i < batches; i++) {
         int64_t first = first_sample(r, i * r->config->batch.global);
+        struct mds_engine_rows rows;
 
-        for (int64_t b = 0; b < local_rows(r); b++)
-            MDS_TRY(mds_dataset_sample(r->spec->data, split, first + b,
-                                       r->rows + b * (S + 1)));
-        MDS_TRY(mds_engine_eval(r->engine, r->rows, &total[0], &total[1]));
+        MDS_TRY(mds_run_read_rows(r, split, first, &rows));
+        MDS_TRY(mds_engine_eval(r->engine, &rows, &total[0], &total[1]));
     }
     *loss = total[0] / total[1];
     if (is_rank0(r))

@@ -10,6 +10,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/nonfinite.c \
   src/train/pretrain.c src/train/pretrain.h \
   src/train/profile.c \
+  src/train/rows.c \
   src/train/run.h \
   src/train/save.c \
   src/train/stop.c \

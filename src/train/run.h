@@ -23,7 +23,8 @@ struct run {
     struct mds_engine_need need;
     int64_t memory_before;         /* bytes this process used before the engine */
     struct mds_metrics *metrics;   /* rank 0's; else NULL */
-    int32_t *rows;                 /* [accumulation * micro, S+1] */
+    int32_t *tokens;               /* [accumulation * micro, S+1] */
+    int32_t *starts;               /* the same, of documents; NULL: they are joined */
     double start_s;                /* mds_clock_s at the start of the loop */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
@@ -69,6 +70,15 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 {
     return before + mds_groups_rank(&r->groups, MDS_AXIS_DATA) * local_rows(r);
 }
+
+/* ---- rows.c: what the engine gets ---- */
+
+/* Memory for this rank's rows of a global batch. */
+enum mds_rc mds_run_alloc_rows(struct run *r);
+
+/* Read them: of the samples from number `first` on. */
+enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t first,
+                              struct mds_engine_rows *out);
 
 /* ---- memory.c: does the run fit into memory? ---- */
 

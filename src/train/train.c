@@ -121,8 +121,6 @@ static void warn_export_unsupported(const struct run *r)
 
 static enum mds_rc set_up_run(struct run *r)
 {
-    int64_t row = r->config->model.seq_length + 1;
-
     MDS_TRY(check_outputs(r));
     MDS_TRY(mds_run_check_evaluation(r));
     MDS_TRY(open_device(r));
@@ -131,9 +129,7 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(build_engine(r));
     if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
-    r->rows = mds_zalloc((size_t)(local_rows(r) * row), sizeof *r->rows);
-    if (!r->rows)
-        return MDS_EMEM;
+    MDS_TRY(mds_run_alloc_rows(r));
     MDS_TRY(mds_run_trace_start(r));
     warn_export_unsupported(r);
     return open_metrics(r);
@@ -141,7 +137,8 @@ static enum mds_rc set_up_run(struct run *r)
 
 static void tear_down_run(struct run *r)
 {
-    free(r->rows);
+    free(r->tokens);
+    free(r->starts);
     mds_ckpt_background_destroy(r->background);
     mds_engine_destroy(r->engine);
     mds_groups_fini(&r->groups);
@@ -150,16 +147,6 @@ static void tear_down_run(struct run *r)
 }
 
 /* ---- the loop ---- */
-
-static enum mds_rc load_rows(const struct run *r, int64_t first)
-{
-    int64_t row = r->config->model.seq_length + 1;
-
-    for (int64_t i = 0; i < local_rows(r); i++)
-        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, first + i,
-                                   r->rows + i * row));
-    return MDS_OK;
-}
 
 static void report_step(struct run *r, const struct mds_step_result *s, int taken,
                         double lr, double elapsed_s)
@@ -188,11 +175,12 @@ static enum mds_rc train_step(struct run *r)
     double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
     double begin = mds_clock_s();
     struct mds_step_result result;
+    struct mds_engine_rows rows;
     enum mds_run_decision decision;
 
     MDS_TRY(mds_run_profile_begin(r));
-    MDS_TRY(load_rows(r, first));
-    MDS_TRY(mds_engine_backward(r->engine, step, first, r->rows, &result));
+    MDS_TRY(mds_run_read_rows(r, MDS_SPLIT_TRAIN, first, &rows));
+    MDS_TRY(mds_engine_backward(r->engine, step, first, &rows, &result));
     MDS_TRY(mds_run_check_step(r, &result, &decision));
     if (decision == MDS_RUN_ROLLED_BACK)
         return mds_run_profile_end(r, 0);

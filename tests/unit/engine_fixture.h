@@ -34,7 +34,7 @@ struct fixture {
     struct mds_groups groups;
     struct mds_engine *engine;
     struct mds_engine_need need;
-    int32_t rows[ROWS * (S + 1)];
+    int32_t rows[ROWS * (S + 1)], starts[ROWS * (S + 1)];
 };
 
 /* On device cpu or dry, with the first weights. */

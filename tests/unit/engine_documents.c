@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine and model: rows of several documents. */
+#include "tests/unit/engine_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Rows 0 and 1 have many documents, the others one; so few targets count in the first
+ * half of the batch. */
+static void start_documents(struct fixture *f)
+{
+    for (int i = 0; i < ROWS * (S + 1); i++) {
+        int row = i / (S + 1), token = i % (S + 1);
+
+        f->starts[i] = row == 0 ? token : row == 1 ? token / 3 * 3 : 0;
+    }
+}
+
+static int count_targets(const struct fixture *f)
+{
+    int n = 0;
+
+    for (int i = 0; i < ROWS * (S + 1) - 1; i++)
+        n += i % (S + 1) < S && f->starts[i] == f->starts[i + 1];
+    return n;
+}
+
+static double relative_distance(const struct values *a, const struct values *b)
+{
+    double sum = 0, all = 0;
+
+    for (int64_t i = 0; i < a->n; i++) {
+        sum += pow((double)a->v[i] - (double)b->v[i], 2);
+        all += pow((double)a->v[i], 2);
+    }
+    return sqrt(sum / all);
+}
+
+/* One micro-batch of all rows, or some with few targets and some with many. */
+static void mean_is_over_counted_targets(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct mds_step_result whole, parts;
+        struct values want, got;
+        struct fixture f;
+
+        c.data.eod_mask_loss = 1;
+        open_on(&f, &c, "cpu");
+        start_documents(&f);
+        whole = backward(&f);
+        assert_true(whole.targets == count_targets(&f));
+        assert_true(fabs(eval_loss(&f) - whole.loss) < 1e-6);
+        want = values_of(&f, MDS_ZERO_GRAD);
+        close_all(&f);
+
+        c.batch.micro = 1;
+        c.batch.accumulation = ROWS;
+        open_on(&f, &c, "cpu");
+        start_documents(&f);
+        parts = backward(&f);
+        got = values_of(&f, MDS_ZERO_GRAD);
+        close_all(&f);
+        assert_true(fabs(whole.loss - parts.loss) < 1e-6);
+        assert_true(fabs(whole.grad_norm / parts.grad_norm - 1) < 1e-5);
+        assert_true(relative_distance(&want, &got) < 1e-5);
+        free(want.v);
+        free(got.v);
+    }
+}
+
+/* The gradient is that of the loss: a weight moved along it changes the loss by its
+ * square. */
+static void gradient_is_of_the_loss(void **state)
+{
+    const double h = 1e-2;
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct mds_params *ps;
+        struct fixture f;
+        double norm, loss[2], step = h;
+
+        c.data.eod_mask_loss = 1;
+        open_on(&f, &c, "cpu");
+        start_documents(&f);
+        ps = mds_engine_params(f.engine);
+        norm = backward(&f).grad_norm;
+        for (int side = 0; side < 2; side++, step = -2 * h) {
+            double scale = (double)(ROWS * S) / count_targets(&f) / norm;
+
+            for (int id = 0; id < mds_params_n(ps); id++)
+                for (int64_t i = 0; i < mds_params_get(ps, id)->count; i++)
+                    ((float *)mds_param_weight(ps, id))[i] +=
+                        (float)(step * scale * (double)mds_param_grad(ps, id)[i]);
+            loss[side] = eval_loss(&f);
+        }
+        assert_true(fabs((loss[0] - loss[1]) / (2 * h) - norm) < 5e-3 * norm);
+        close_all(&f);
+    }
+}
+
+/* No target in the whole batch: no loss, no gradient, and an update that is none. */
+static void nothing_counts(void **state)
+{
+    struct mds_config c = gpt_shape();
+    struct mds_step_result r;
+    struct fixture f;
+
+    (void)state;
+    c.data.eod_mask_loss = 1;
+    open_on(&f, &c, "cpu");
+    for (int i = 0; i < ROWS * (S + 1); i++)
+        f.starts[i] = i % (S + 1);
+    r = backward(&f);
+    assert_true(r.loss == 0 && r.grad_norm == 0 && r.targets == 0 && !r.overflow);
+    assert_int_equal(mds_engine_update(f.engine, 0.01), MDS_OK);
+    assert_true(isfinite(eval_loss(&f)) == 0); /* a mean over nothing */
+    close_all(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mean_is_over_counted_targets),
+        cmocka_unit_test(gradient_is_of_the_loss),
+        cmocka_unit_test(nothing_counts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
