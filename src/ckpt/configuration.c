@@ -54,14 +54,14 @@ enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
     return rc == MDS_EMEM || !has_shape ? rc : MDS_OK;
 }
 
-enum mds_rc mds_ckpt_take_model(struct mds_config_run *run, struct mds_diag *diag)
+enum mds_rc mds_ckpt_inherit_model(struct mds_config_run *run, struct mds_diag *diag)
 {
     char name[MDS_PATH_SIZE], *text;
     enum mds_rc rc = MDS_OK;
 
     MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
     if (text)
-        rc = mds_config_take_model(run, text, name, diag);
+        rc = mds_config_inherit_model(run, text, name, diag);
     free(text);
     return rc;
 }

@@ -7,14 +7,14 @@
 #include "io/folder.h"
 
 /* The settings of the newest readable checkpoint in --load, as text for
- * mds_config_take_model; owned by the caller.  *text is NULL without --load or if there
- * is no checkpoint yet.  An unreadable checkpoint is an error here only if no option
- * gives the model's shape; otherwise loading it reports the error later, in more
+ * mds_config_inherit_model; owned by the caller.  *text is NULL without --load, or if
+ * there is no checkpoint yet.  An unreadable checkpoint is an error here only if no
+ * option gives the model's shape; otherwise loading it reports the error later, in more
  * detail. */
 enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
                                         char name[MDS_PATH_SIZE], char **text);
 
-/* Find it and take the model from it. */
-enum mds_rc mds_ckpt_take_model(struct mds_config_run *run, struct mds_diag *diag);
+/* Find it, and inherit the model's settings from it. */
+enum mds_rc mds_ckpt_inherit_model(struct mds_config_run *run, struct mds_diag *diag);
 
 #endif

@@ -12,20 +12,21 @@ enum condition {
     RECOMPUTES = 1 << 0, /* blocks' insides are computed again: full or selective */
     FULL = 1 << 1,
     SELECTIVE = 1 << 2,
-    KEEPS_INSIDES = 1 << 3, /* no recompute, or that of --recompute-modules */
-    TILED = 1 << 4,         /* --sequence-tile */
+    SAVES_ACTIVATIONS = 1 << 3, /* no recompute, or that of --recompute-modules */
+    TILED = 1 << 4,             /* --sequence-tile */
     UNTILED = 1 << 5,
-    KEEPS_LITTLE = 1 << 6, /* full recompute, or tiles */
-    INPUT_EACH = 1 << 7,   /* each block's input is kept */
-    ON_HOST = 1 << 8,      /* --cpu-checkpointing */
-    KEEPS_MLP_ACT = 1 << 9,
+    FULL_OR_TILED = 1 << 6,     /* full recompute, or tiles */
+    EVERY_INPUT_SAVED = 1 << 7, /* each block's input is kept */
+    INPUTS_OFFLOADED = 1 << 8,  /* --cpu-checkpointing */
+    SAVES_MLP_ACT = 1 << 9,
     /* of the ranks and the model */
     TENSOR_RANKS = 1 << 10,
-    UNCUT = 1 << 11, /* no --sequence-parallel */
-    DIVIDES = 1 << 12,
+    NO_SEQUENCE_PARALLEL = 1 << 11, /* no --sequence-parallel */
+    HIDDEN_DIVIDES = 1 << 12,
     WHOLE_SEQUENCES = 1 << 13,
-    TWO_STAY = 1 << 14,
-    OF_RANKS = TENSOR_RANKS | UNCUT | DIVIDES | WHOLE_SEQUENCES | TWO_STAY
+    TWO_BLOCKS_RESIDENT = 1 << 14,
+    RANK_CONDITIONS = TENSOR_RANKS | NO_SEQUENCE_PARALLEL | HIDDEN_DIVIDES |
+                      WHOLE_SEQUENCES | TWO_BLOCKS_RESIDENT
 };
 
 static unsigned bit_if(int is_so, enum condition c)
@@ -33,45 +34,45 @@ static unsigned bit_if(int is_so, enum condition c)
     return is_so ? (unsigned)c : 0;
 }
 
-static unsigned conditions_of_ranks(const struct mds_activations *a,
+static unsigned rank_conditions_met(const struct mds_activations *a,
                                     const struct mds_act_ranks *r)
 {
     int64_t most = r->blocks > 2 ? r->blocks - 2 : 0;
 
     return bit_if(r->tensor > 1, TENSOR_RANKS) |
-           bit_if(!r->sequence_parallel || r->tensor == 1, UNCUT) |
-           bit_if(r->hidden % r->tensor == 0, DIVIDES) |
+           bit_if(!r->sequence_parallel || r->tensor == 1, NO_SEQUENCE_PARALLEL) |
+           bit_if(r->hidden % r->tensor == 0, HIDDEN_DIVIDES) |
            bit_if(r->sequence == 1, WHOLE_SEQUENCES) |
-           bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_STAY);
+           bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_BLOCKS_RESIDENT);
 }
 
 /* All that hold; those of ranks do where nobody knows them. */
-static unsigned conditions(const struct mds_activations *a,
-                           const struct mds_act_ranks *r)
+static unsigned conditions_met(const struct mds_activations *a,
+                               const struct mds_act_ranks *r)
 {
     int full = a->recompute == MDS_RECOMPUTE_FULL, tiled = a->sequence_tile > 0;
     int again = a->recompute_modules & MDS_MODULE_MLP_ACT;
 
     return bit_if(a->recompute != MDS_RECOMPUTE_NONE, RECOMPUTES) | bit_if(full, FULL) |
            bit_if(a->recompute == MDS_RECOMPUTE_SELECTIVE, SELECTIVE) |
-           bit_if(mds_recompute_of(a) == MDS_RECOMPUTE_NONE, KEEPS_INSIDES) |
+           bit_if(mds_recompute_of(a) == MDS_RECOMPUTE_NONE, SAVES_ACTIVATIONS) |
            bit_if(tiled, TILED) | bit_if(!tiled, UNTILED) |
-           bit_if(full || tiled, KEEPS_LITTLE) |
-           bit_if(a->recompute_layers <= 1, INPUT_EACH) |
-           bit_if(a->offload_activations, ON_HOST) |
-           bit_if(!again || a->mlp_tile == 0, KEEPS_MLP_ACT) |
-           (r ? conditions_of_ranks(a, r) : (unsigned)OF_RANKS);
+           bit_if(full || tiled, FULL_OR_TILED) |
+           bit_if(a->recompute_layers <= 1, EVERY_INPUT_SAVED) |
+           bit_if(a->offload_activations, INPUTS_OFFLOADED) |
+           bit_if(!again || a->mlp_tile == 0, SAVES_MLP_ACT) |
+           (r ? rank_conditions_met(a, r) : (unsigned)RANK_CONDITIONS);
 }
 
-static void make_true(struct mds_activations *a, enum condition c)
+static void adjust_to_condition(struct mds_activations *a, enum condition c)
 {
     if (c == SELECTIVE)
         a->recompute = MDS_RECOMPUTE_SELECTIVE;
-    if (c == KEEPS_INSIDES)
+    if (c == SAVES_ACTIVATIONS)
         a->recompute = MDS_RECOMPUTE_NONE;
     if (c == UNTILED)
         a->sequence_tile = 0;
-    if (c == INPUT_EACH)
+    if (c == EVERY_INPUT_SAVED)
         a->recompute_layers = 1;
 }
 
@@ -81,11 +82,11 @@ struct rule {
     const char *key; /* of the option that this is about, wherever it is on */
     unsigned needs;  /* all of these */
     /* What the planner makes so for an option that the user gave; 0: nothing */
-    enum condition gives;
+    enum condition adjusts;
     enum mds_act_effect effect;
     const char *text; /* what the user gets; or what follows is asked for it */
-    void (*say)(const struct mds_activations *a, const struct mds_act_ranks *r,
-                const char *what, struct mds_act_finding *f);
+    void (*explain)(const struct mds_activations *a, const struct mds_act_ranks *r,
+                    const char *what, struct mds_act_finding *f);
 };
 
 static void explain_full_recompute(const struct mds_activations *a,
@@ -110,9 +111,9 @@ static void explain_hidden_split(const struct mds_activations *a,
              what, (long long)r->hidden, (long long)r->tensor);
 }
 
-static void explain_saved_insides(const struct mds_activations *a,
-                                  const struct mds_act_ranks *r, const char *what,
-                                  struct mds_act_finding *f)
+static void explain_saved_activations(const struct mds_activations *a,
+                                      const struct mds_act_ranks *r, const char *what,
+                                      struct mds_act_finding *f)
 {
     (void)r;
     snprintf(f->text, sizeof f->text,
@@ -152,28 +153,28 @@ static const struct rule rules[] = {
      "--recompute-modules: with --sequence-tile norms and the MLP's inside are never "
      "kept; leave out one of them",
      NULL},
-    {"train.recompute_modules", KEEPS_MLP_ACT, 0, MDS_ACT_WARNING,
+    {"train.recompute_modules", SAVES_MLP_ACT, 0, MDS_ACT_WARNING,
      "--recompute-modules mlp_act changes nothing: with --mlp-tile none of the MLP's "
      "inside is kept",
      NULL},
     {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
      "--checkpoint-num-layers above 1", explain_full_recompute},
-    {"train.offload_activations", KEEPS_LITTLE, 0, MDS_ACT_FAULT, "--cpu-checkpointing",
-     explain_full_recompute},
-    {"train.offload_layers", KEEPS_INSIDES, KEEPS_INSIDES, MDS_ACT_FAULT,
-     "--cpu-offloading-num-layers", explain_saved_insides},
-    {"train.offload_layers", TWO_STAY, 0, MDS_ACT_FAULT, "--cpu-offloading-num-layers",
-     explain_resident_blocks},
+    {"train.offload_activations", FULL_OR_TILED, 0, MDS_ACT_FAULT,
+     "--cpu-checkpointing", explain_full_recompute},
+    {"train.offload_layers", SAVES_ACTIVATIONS, SAVES_ACTIVATIONS, MDS_ACT_FAULT,
+     "--cpu-offloading-num-layers", explain_saved_activations},
+    {"train.offload_layers", TWO_BLOCKS_RESIDENT, 0, MDS_ACT_FAULT,
+     "--cpu-offloading-num-layers", explain_resident_blocks},
     {"train.partition_activations", FULL, 0, MDS_ACT_FAULT, "--partition-activations",
      explain_full_recompute},
     {"train.partition_activations", TENSOR_RANKS, 0, MDS_ACT_OFF,
      "--partition-activations is off: there is one tensor rank, "
      "--tensor-model-parallel-size 1",
      NULL},
-    {"train.partition_activations", UNCUT, 0, MDS_ACT_OFF,
+    {"train.partition_activations", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_OFF,
      "--partition-activations is off: --sequence-parallel has cut the inputs already",
      NULL},
-    {"train.partition_activations", DIVIDES, 0, MDS_ACT_FAULT,
+    {"train.partition_activations", HIDDEN_DIVIDES, 0, MDS_ACT_FAULT,
      "--partition-activations", explain_hidden_split},
     {"train.attention_chunk", TILED, 0, MDS_ACT_FAULT,
      "--attention-chunk: the rest of a block must not need whole sequences either; "
@@ -183,15 +184,16 @@ static const struct rule rules[] = {
      "--attention-chunk is for ranks that have whole sequences; leave out "
      "--ds-sequence-parallel-size and --context-parallel-size, or the chunk",
      NULL},
-    {"train.attention_chunk", UNCUT, 0, MDS_ACT_FAULT,
+    {"train.attention_chunk", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_FAULT,
      "--attention-chunk does not go with --sequence-parallel; leave out one of them",
      NULL},
-    {"train.keep_attention", FULL | TILED | INPUT_EACH, INPUT_EACH, MDS_ACT_FAULT,
+    {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
+     MDS_ACT_FAULT,
      "--keep-attention-layers adds to what full recompute keeps of each block; give "
      "--recompute-granularity full with --sequence-tile, and no "
      "--checkpoint-num-layers",
      NULL},
-    {"train.device_inputs", TILED | ON_HOST, 0, MDS_ACT_FAULT,
+    {"train.device_inputs", TILED | INPUTS_OFFLOADED, 0, MDS_ACT_FAULT,
      "--device-checkpoint-layers excepts blocks from --cpu-checkpointing with "
      "--sequence-tile; give both",
      NULL},
@@ -217,7 +219,7 @@ static int is_option_on(const struct mds_activations *a, const struct rule *rule
 static int is_rule_broken(const struct mds_activations *a,
                           const struct mds_act_ranks *r, const struct rule *rule)
 {
-    return is_option_on(a, rule) && (conditions(a, r) & rule->needs) != rule->needs;
+    return is_option_on(a, rule) && (conditions_met(a, r) & rule->needs) != rule->needs;
 }
 
 static void turn_option_off(struct mds_activations *a, const struct rule *rule)
@@ -238,8 +240,8 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
         return 0;
     rule = &rules[(*at)++];
     *f = (struct mds_act_finding){.key = rule->key, .effect = rule->effect};
-    if (rule->say)
-        rule->say(a, r, rule->text, f);
+    if (rule->explain)
+        rule->explain(a, r, rule->text, f);
     else
         snprintf(f->text, sizeof f->text, "%s", rule->text);
     if (rule->effect == MDS_ACT_OFF)
@@ -257,7 +259,7 @@ static void apply_user_options(struct mds_activations *a,
             mds_act_set(a, &mds_act_options[i], mds_act_get(user, &mds_act_options[i]));
 }
 
-static int is_given_by_user(const struct rule *rule, unsigned given)
+static int is_user_option(const struct rule *rule, unsigned given)
 {
     return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
 }
@@ -272,14 +274,14 @@ static void turn_off_broken_options(struct mds_activations *a,
     apply_user_options(a, user, given);
 }
 
-void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
-                    unsigned given)
+void mds_act_apply_user(struct mds_activations *a, const struct mds_activations *user,
+                        unsigned given)
 {
     apply_user_options(a, user, given);
     for (const struct rule *rule = rules; rule < rules + RULES; rule++)
-        if (rule->gives && is_given_by_user(rule, given) && is_option_on(a, rule) &&
-            !(conditions(a, NULL) & rule->gives))
-            make_true(a, rule->gives);
+        if (rule->adjusts && is_user_option(rule, given) && is_option_on(a, rule) &&
+            !(conditions_met(a, NULL) & rule->adjusts))
+            adjust_to_condition(a, rule->adjusts);
     if (a->recompute_layers < 1)
         a->recompute_layers = 1;
     turn_off_broken_options(a, user, given);

@@ -32,7 +32,7 @@ const struct mds_act_option *mds_act_option(const char *key)
 }
 
 /* The members before this one are ints. */
-static int is_int(const struct mds_act_option *o)
+static int is_int_member(const struct mds_act_option *o)
 {
     return o->offset < AT(recompute_layers);
 }
@@ -44,7 +44,7 @@ int64_t mds_act_get(const struct mds_activations *a, const struct mds_act_option
     int n;
 
     memcpy(&n, from, sizeof n);
-    if (is_int(o))
+    if (is_int_member(o))
         return n;
     memcpy(&value, from, sizeof value);
     return value;
@@ -56,7 +56,7 @@ void mds_act_set(struct mds_activations *a, const struct mds_act_option *o,
     char *to = (char *)a + o->offset;
     int n = (int)value;
 
-    if (is_int(o))
+    if (is_int_member(o))
         memcpy(to, &n, sizeof n);
     else
         memcpy(to, &value, sizeof value);
@@ -187,7 +187,7 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
 };
 
-static unsigned option_bit(size_t offset)
+static unsigned bit_of_member(size_t offset)
 {
     unsigned b = 1;
 
@@ -198,14 +198,14 @@ static unsigned option_bit(size_t offset)
 
 unsigned mds_act_level_policy(void)
 {
-    return option_bit(AT(recompute)) | option_bit(AT(recompute_modules)) |
-           option_bit(AT(offload_activations)) | option_bit(AT(recompute_layers));
+    return bit_of_member(AT(recompute)) | bit_of_member(AT(recompute_modules)) |
+           bit_of_member(AT(offload_activations)) | bit_of_member(AT(recompute_layers));
 }
 
 unsigned mds_act_level_tiles(void)
 {
-    return option_bit(AT(mlp_tile)) | option_bit(AT(loss_tile)) |
-           option_bit(AT(sequence_tile));
+    return bit_of_member(AT(mlp_tile)) | bit_of_member(AT(loss_tile)) |
+           bit_of_member(AT(sequence_tile));
 }
 
 int64_t mds_act_tile(int64_t tokens)

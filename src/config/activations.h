@@ -142,8 +142,8 @@ int64_t mds_act_tile(int64_t tokens);
  * mds_act_tile. */
 void mds_act_set_level(struct mds_activations *a, int level, int64_t tile);
 
-/* The options that a level sets, as bits (mds_act_settle's `given`): those that define
- * the level, and the sizes of tiles. */
+/* The options that a level sets, as bits (`given` of mds_act_apply_user): those that
+ * define the level, and the sizes of tiles. */
 unsigned mds_act_level_policy(void);
 unsigned mds_act_level_tiles(void);
 
@@ -182,11 +182,11 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
  * choices are changed to suit the user's, and turned off if they still break a rule
  * (rules about ranks aside).  Conflicts among the user's own options are left for
  * mds_act_check to report. */
-void mds_act_settle(struct mds_activations *a, const struct mds_activations *user,
-                    unsigned given);
+void mds_act_apply_user(struct mds_activations *a, const struct mds_activations *user,
+                        unsigned given);
 
 /* Set *out to a level, with the user's options applied.  Options of the level that then
- * break a rule are turned off, as in mds_act_settle, but no others are changed.
+ * break a rule are turned off, as in mds_act_apply_user, but no others are changed.
  * Returns 1 if the result has no MDS_ACT_FAULT, else 0. */
 int mds_act_at_level(int level, int64_t tile, const struct mds_activations *user,
                      unsigned given, const struct mds_act_ranks *r,

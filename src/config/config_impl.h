@@ -17,7 +17,8 @@ void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
 /* The path of a file or folder that comes with mds.  For a program in its build tree it
  * is in_source, and 1 is returned.  Otherwise it is `name` in the data folder of the
  * installation that this program is in, even if that was moved. */
-int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX]);
+int mds_config_shipped_path(const char *in_source, const char *name,
+                            char path[PATH_MAX]);
 
 /* Where the value of key came from, for error messages. */
 static inline const char *mds_config_origin(const struct mds_config_run *run,
@@ -45,15 +46,15 @@ void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *di
 
 /* If no sequence length is set, limit it to the size of the checkpoint's position
  * table. */
-void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin,
-                                  struct mds_diag *diag);
+void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
+                                 struct mds_diag *diag);
 
 /* The sizes that SP_TYPE leaves open, and how many copies of the model there are.  0 if
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
 
 /* Tensor x pipeline x Ulysses x ring ranks. */
-int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run);
+int64_t mds_config_model_ranks(const struct mds_config_run *run);
 
 /* Check that model and batch divide over the layout.  Call it after both are resolved.
  */

@@ -9,31 +9,33 @@
 #include <string.h>
 
 /* The sizes nearest to a wrong one, below and above it, that would do; 0: none. */
-struct near {
+struct neighbours {
     int64_t below, above;
 };
 
 /* Whether a size would do in place of the present one. */
 typedef int fits_fn(const struct mds_config_run *run, int64_t size);
 
-static struct near nearest_multiple(int64_t n, int64_t unit)
+static struct neighbours nearest_multiple(int64_t n, int64_t unit)
 {
-    return (struct near){.below = n / unit * unit, .above = n / unit * unit + unit};
+    return (struct neighbours){.below = n / unit * unit,
+                               .above = n / unit * unit + unit};
 }
 
-enum { SAID = 64 }; /* bytes of "2 or 4" */
+enum { SIZES_TEXT = 64 }; /* bytes of "2 or 4" */
 
 /* "2 or 4", in buf; there is at least one. */
-static const char *format_near(struct near n, char buf[SAID])
+static const char *format_neighbours(struct neighbours n, char buf[SIZES_TEXT])
 {
     if (n.below && n.above)
-        snprintf(buf, SAID, "%lld or %lld", (long long)n.below, (long long)n.above);
+        snprintf(buf, SIZES_TEXT, "%lld or %lld", (long long)n.below,
+                 (long long)n.above);
     else
-        snprintf(buf, SAID, "%lld", (long long)(n.below ? n.below : n.above));
+        snprintf(buf, SIZES_TEXT, "%lld", (long long)(n.below ? n.below : n.above));
     return buf;
 }
 
-static int64_t nearest_of(struct near n, int64_t size)
+static int64_t nearest_neighbour(struct neighbours n, int64_t size)
 {
     return n.below && (!n.above || size - n.below <= n.above - size) ? n.below
                                                                      : n.above;
@@ -83,7 +85,7 @@ static int derive_if_unset(struct mds_config_run *run, const char *key, const ch
     return 1;
 }
 
-static int64_t replicas_of(int64_t world, int64_t others)
+static int64_t remaining_ranks(int64_t world, int64_t others)
 {
     return world >= others ? world / others : 1;
 }
@@ -95,13 +97,13 @@ static void apply_sp_type(struct mds_config_run *run)
 
     if (p->sp_type == MDS_SP_MEGATRON) {
         if (derive_if_unset(run, "parallel.tensor", "SP_TYPE megatron: all ranks"))
-            p->tensor = replicas_of(run->world, p->pipeline * p->ulysses * p->ring);
+            p->tensor = remaining_ranks(run->world, p->pipeline * p->ulysses * p->ring);
         if (derive_if_unset(run, "parallel.sequence_parallel", "SP_TYPE megatron"))
             p->sequence_parallel = p->tensor > 1;
     }
     if (p->sp_type == MDS_SP_DS) {
         if (derive_if_unset(run, "parallel.ulysses", "SP_TYPE ds: all ranks"))
-            p->ulysses = replicas_of(run->world, p->tensor * p->pipeline * p->ring);
+            p->ulysses = remaining_ranks(run->world, p->tensor * p->pipeline * p->ring);
         if (derive_if_unset(run, "parallel.zero_stage", "SP_TYPE ds: ZeRO 3"))
             p->zero_stage = 3;
     }
@@ -124,7 +126,7 @@ static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *
 }
 
 /* Chunks of what nobody exchanges. */
-static void check_chunks(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_comm_chunks(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
 
@@ -134,7 +136,7 @@ static void check_chunks(const struct mds_config_run *run, struct mds_diag *diag
                       "--tensor-model-parallel-size 1");
 }
 
-int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
+int64_t mds_config_model_ranks(const struct mds_config_run *run)
 {
     return mds_axes_model_ranks(mds_axes, run->config.parallel.size);
 }
@@ -144,14 +146,15 @@ int64_t mds_config_ranks_of_a_copy(const struct mds_config_run *run)
 static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wrong,
                                   fits_fn *fits)
 {
-    int64_t others = mds_config_ranks_of_a_copy(run) / wrong;
+    int64_t others = mds_config_model_ranks(run) / wrong;
     int64_t rest = run->world / others, best = 0;
 
     if (wrong == 1 || run->world % others != 0)
         return 0;
     for (int64_t size = 1; size <= rest; size++)
         if (rest % size == 0 && (!run->config.model.heads || fits(run, size)))
-            best = nearest_of((struct near){.below = best, .above = size}, wrong);
+            best = nearest_neighbour((struct neighbours){.below = best, .above = size},
+                                     wrong);
     return best;
 }
 
@@ -161,10 +164,10 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
     static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits, NULL,
                                             pipeline_fits};
     struct mds_parallel_config p = run->config.parallel;
-    int64_t copy = mds_config_ranks_of_a_copy(run);
+    int64_t copy = mds_config_model_ranks(run);
     const struct mds_settings *s = &run->settings;
     struct mds_str sizes = {0}, others = {0};
-    char ranks[SAID];
+    char ranks[SIZES_TEXT];
 
     for (int i = 0; i < MDS_AXES; i++) {
         int64_t size = fits[i] ? nearest_valid_size(run, p.size[i], fits[i]) : 0;
@@ -180,7 +183,7 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
                    (long long)run->world,
                    run->world == 1 ? "rank does not divide" : "ranks do not divide",
                    sizes.len ? sizes.s : "", (long long)copy,
-                   format_near(nearest_multiple(run->world, copy), ranks),
+                   format_neighbours(nearest_multiple(run->world, copy), ranks),
                    others.len ? others.s : "");
     mds_str_fini(&sizes);
     mds_str_fini(&others);
@@ -198,8 +201,8 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
     }
     apply_sp_type(run);
     drop_sequence_parallel(run, diag);
-    check_chunks(run, diag);
-    copy = mds_config_ranks_of_a_copy(run);
+    check_comm_chunks(run, diag);
+    copy = mds_config_model_ranks(run);
     if (run->world % copy != 0) {
         fault_ranks_do_not_divide(run, diag);
         return 0;
@@ -210,7 +213,7 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 
 /* ---- the model's shares ---- */
 
-static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_tensor_size(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     int64_t tensor = run->config.parallel.tensor;
@@ -234,7 +237,7 @@ static void check_tensor(const struct mds_config_run *run, struct mds_diag *diag
         (long long)nearest_valid_size(run, tensor, tensor_fits));
 }
 
-static void check_ulysses(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     const struct mds_parallel_config *p = &run->config.parallel;
@@ -254,14 +257,15 @@ static void check_ulysses(const struct mds_config_run *run, struct mds_diag *dia
 
 /* Ranks of the ring take two pieces each, of which Ulysses and tensor ranks take parts.
  */
-static void check_sequence(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_sequence_length(const struct mds_config_run *run,
+                                  struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
     int64_t length = run->config.model.seq_length;
     int64_t unit = p->ulysses * (p->ring > 1 ? 2 * p->ring : 1) *
                    (p->sequence_parallel ? p->tensor : 1);
     struct mds_str what = {0};
-    char would[SAID];
+    char sizes[SIZES_TEXT];
 
     if (length % unit == 0)
         return;
@@ -276,14 +280,14 @@ static void check_sequence(const struct mds_config_run *run, struct mds_diag *di
         "--seq-length %lld does not divide into %lld parts (%s); the nearest "
         "%s",
         (long long)length, (long long)unit, what.len ? what.s + strlen(" x ") : "",
-        format_near(nearest_multiple(length, unit), would));
+        format_neighbours(nearest_multiple(length, unit), sizes));
     mds_str_fini(&what);
 }
 
 /* ---- the pipeline's ---- */
 
 /* 0 after a fault. */
-static int resolve_chunks(struct mds_config_run *run, struct mds_diag *diag)
+static int resolve_model_chunks(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_parallel_config *p = &run->config.parallel;
     int64_t layers = run->config.model.layers, per_stage = layers / p->pipeline;
@@ -302,26 +306,26 @@ static int resolve_chunks(struct mds_config_run *run, struct mds_diag *diag)
     }
     if (layers % p->pipeline != 0 || per_stage % p->virtual_layers != 0) {
         int64_t unit = p->pipeline * p->virtual_layers;
-        char would[SAID];
+        char sizes[SIZES_TEXT];
 
         mds_diag_fault(diag, origin,
                        "--num-layers %lld is not a multiple of %lld pipeline ranks x "
                        "chunks of %lld blocks, as interleaving needs; the nearest %s",
                        (long long)layers, (long long)p->pipeline,
                        (long long)p->virtual_layers,
-                       format_near(nearest_multiple(layers, unit), would));
+                       format_neighbours(nearest_multiple(layers, unit), sizes));
         return 0;
     }
     p->virtual_stages = per_stage / p->virtual_layers;
     return 1;
 }
 
-static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
+static void check_pipeline_size(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
     const struct mds_model_config *m = &run->config.model;
     int64_t accumulation = run->config.batch.accumulation;
-    char would[SAID];
+    char sizes[SIZES_TEXT];
 
     if (m->layers < p->pipeline)
         mds_diag_fault(diag, mds_config_origin(run, "parallel.pipeline"),
@@ -329,19 +333,20 @@ static void check_pipeline(struct mds_config_run *run, struct mds_diag *diag)
                        "blocks of the model; %lld would do",
                        (long long)p->pipeline, (long long)m->layers,
                        (long long)m->layers);
-    else if (resolve_chunks(run, diag) && p->virtual_stages > 1 &&
+    else if (resolve_model_chunks(run, diag) && p->virtual_stages > 1 &&
              accumulation % p->pipeline != 0)
-        mds_diag_fault(diag, mds_config_origin(run, "batch.accumulation"),
-                       "--gradient-accumulation-steps %lld is not a multiple of %lld "
-                       "pipeline ranks, as interleaving needs; the nearest %s",
-                       (long long)accumulation, (long long)p->pipeline,
-                       format_near(nearest_multiple(accumulation, p->pipeline), would));
+        mds_diag_fault(
+            diag, mds_config_origin(run, "batch.accumulation"),
+            "--gradient-accumulation-steps %lld is not a multiple of %lld "
+            "pipeline ranks, as interleaving needs; the nearest %s",
+            (long long)accumulation, (long long)p->pipeline,
+            format_neighbours(nearest_multiple(accumulation, p->pipeline), sizes));
 }
 
 void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag)
 {
-    check_tensor(run, diag);
-    check_ulysses(run, diag);
-    check_sequence(run, diag);
-    check_pipeline(run, diag);
+    check_tensor_size(run, diag);
+    check_ulysses_size(run, diag);
+    check_sequence_length(run, diag);
+    check_pipeline_size(run, diag);
 }

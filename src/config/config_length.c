@@ -10,7 +10,7 @@ enum { STEPS, SAMPLES, TOKENS, UNITS };
 struct length {
     const char *keys[UNITS];
     int64_t *fields[UNITS];
-    int first_ends; /* several may be given, and the shortest counts */
+    int shortest_counts; /* several may be given, and the shortest counts */
 };
 
 static const char *const how[UNITS] = {
@@ -61,7 +61,7 @@ static void compare_two_lengths(const struct mds_config_run *run,
                *other = mds_settings_flag(&run->settings, l->keys[b]);
     const char *origin = mds_config_origin(run, l->keys[a]);
 
-    if (x != y && l->first_ends)
+    if (x != y && l->shortest_counts)
         mds_diag_warn(diag, origin,
                       "%s %lld takes %lld steps, %s %lld takes %lld: the shorter "
                       "counts",
@@ -104,13 +104,13 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
     const struct length lengths[] = {
         {{"train.iters", "train.samples", "train.tokens"},
          {&t->iters, &t->samples, &t->tokens},
-         .first_ends = 1},
+         .shortest_counts = 1},
         {{"optim.decay_iters", "optim.decay_samples", "optim.decay_tokens"},
          {&o->decay_iters, &o->decay_samples, &o->decay_tokens},
-         .first_ends = 0},
+         .shortest_counts = 0},
         {{"optim.warmup_iters", "optim.warmup_samples", "optim.warmup_tokens"},
          {&o->warmup_iters, &o->warmup_samples, &o->warmup_tokens},
-         .first_ends = 0},
+         .shortest_counts = 0},
     };
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)

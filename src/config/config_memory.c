@@ -74,7 +74,7 @@ static struct mds_act_ranks activation_ranks(const struct mds_config *c)
 enum { NO_LEVEL = -1, OPEN_LEVEL = MDS_ACT_LEVELS };
 
 /* What the user gave of level and options. */
-struct asked {
+struct requested {
     int level;          /* or OPEN_LEVEL: auto; NO_LEVEL: none is in force */
     unsigned given;     /* options that hold beside the level */
     const char *nearer; /* key of an option that holds instead of a level; or NULL */
@@ -82,14 +82,14 @@ struct asked {
 };
 
 /* Where a level and an option say the same the nearer to the user counts. */
-static struct asked requested_activations(const struct mds_config_run *run)
+static struct requested requested_activations(const struct mds_config_run *run)
 {
     const char *text = run->config.train.activation_memory;
     enum mds_level said =
         mds_settings_of(&run->settings, "train.activation_memory")->level;
     unsigned policy = text ? mds_act_level_policy() : 0;
     unsigned tiles = text ? mds_act_level_tiles() : 0;
-    struct asked a = {.level = NO_LEVEL};
+    struct requested a = {.level = NO_LEVEL};
 
     for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
         const char *key = mds_act_options[i].key;
@@ -134,47 +134,49 @@ int mds_config_next_level(const struct mds_config *c, int *level,
 }
 
 /* Of auto the last level that may be, for checks: it needs least. */
-static void apply_activation_level(struct mds_config *c, const struct asked *asked)
+static void apply_activation_level(struct mds_config *c,
+                                   const struct requested *requested)
 {
     const struct mds_act_ranks ranks = activation_ranks(c);
     struct mds_activations a, user = c->train.act;
-    int level = asked->level == OPEN_LEVEL ? MDS_ACT_LEVELS - 1 : asked->level;
+    int level = requested->level == OPEN_LEVEL ? MDS_ACT_LEVELS - 1 : requested->level;
 
-    while (!mds_act_at_level(level, default_tile(c), &user, asked->given, &ranks, &a) &&
-           asked->level == OPEN_LEVEL && level > 0)
+    while (!mds_act_at_level(level, default_tile(c), &user, requested->given, &ranks,
+                             &a) &&
+           requested->level == OPEN_LEVEL && level > 0)
         level--;
     c->train.act = a;
-    c->train.act_is_open = asked->level == OPEN_LEVEL;
-    c->train.act_given = asked->given;
+    c->train.act_is_open = requested->level == OPEN_LEVEL;
+    c->train.act_given = requested->given;
 }
 
 static void resolve_activation_level(struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct asked asked = requested_activations(run);
+    const struct requested requested = requested_activations(run);
     const unsigned sets = mds_act_level_policy() | mds_act_level_tiles();
     const char *text = run->config.train.activation_memory;
     char how[64];
 
     run->config.train.act_is_open = 0;
-    run->config.train.act_given = asked.given & ~mds_act_level_policy();
-    if (asked.nearer) {
+    run->config.train.act_given = requested.given & ~mds_act_level_policy();
+    if (requested.nearer) {
         mds_diag_warn(diag, mds_config_origin(run, "train.activation_memory"),
                       "--activation-memory %s is not used: %s (%s) is nearer", text,
-                      mds_settings_flag(&run->settings, asked.nearer),
-                      mds_config_origin(run, asked.nearer));
+                      mds_settings_flag(&run->settings, requested.nearer),
+                      mds_config_origin(run, requested.nearer));
         mds_settings_derived(&run->settings, "train.activation_memory", "not used");
-    } else if (asked.level != NO_LEVEL && asked.beside) {
+    } else if (requested.level != NO_LEVEL && requested.beside) {
         mds_diag_fault(diag, mds_config_origin(run, "train.activation_memory"),
                        "--activation-memory %s and %s (%s) both say what blocks keep; "
                        "leave out one of them",
-                       text, mds_settings_flag(&run->settings, asked.beside),
-                       mds_config_origin(run, asked.beside));
-    } else if (asked.level != NO_LEVEL) {
-        apply_activation_level(&run->config, &asked);
+                       text, mds_settings_flag(&run->settings, requested.beside),
+                       mds_config_origin(run, requested.beside));
+    } else if (requested.level != NO_LEVEL) {
+        apply_activation_level(&run->config, &requested);
         snprintf(how, sizeof how, "%s--activation-memory %s",
-                 asked.level == OPEN_LEVEL ? "the last level of " : "", text);
+                 requested.level == OPEN_LEVEL ? "the last level of " : "", text);
         for (int i = 0; i < MDS_ACT_OPTIONS; i++)
-            if (sets & ~asked.given & 1u << i)
+            if (sets & ~requested.given & 1u << i)
                 mds_settings_derived(&run->settings, mds_act_options[i].key, how);
     }
 }
@@ -182,15 +184,15 @@ static void resolve_activation_level(struct mds_config_run *run, struct mds_diag
 unsigned mds_config_fixed_activations(const struct mds_config_run *run,
                                       struct mds_activations *now)
 {
-    const struct asked asked = requested_activations(run);
+    const struct requested requested = requested_activations(run);
     struct mds_config c = run->config;
 
     *now = c.train.act;
-    if (asked.level == NO_LEVEL || asked.level == OPEN_LEVEL)
-        return asked.given;
-    apply_activation_level(&c, &asked);
+    if (requested.level == NO_LEVEL || requested.level == OPEN_LEVEL)
+        return requested.given;
+    apply_activation_level(&c, &requested);
     *now = c.train.act;
-    return asked.given | mds_act_level_policy() | mds_act_level_tiles();
+    return requested.given | mds_act_level_policy() | mds_act_level_tiles();
 }
 
 static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
@@ -210,7 +212,7 @@ static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
     }
 }
 
-static void check_scale(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_loss_scale(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_train_config *t = &run->config.train;
 
@@ -228,5 +230,5 @@ void mds_config_check_memory(struct mds_config_run *run, struct mds_diag *diag)
     check_offload(run, diag);
     resolve_activation_level(run, diag);
     check_activations(run, diag);
-    check_scale(run, diag);
+    check_loss_scale(run, diag);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_config(struct mds_config_run *run, struct mds_diag *diag)
+static void read_config_file(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
 
@@ -21,7 +21,7 @@ static void read_config(struct mds_config_run *run, struct mds_diag *diag)
     mds_tree_destroy(t);
 }
 
-static void read_deepspeed(struct mds_config_run *run, struct mds_diag *diag)
+static void read_deepspeed_file(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
 
@@ -35,8 +35,8 @@ static void read_deepspeed(struct mds_config_run *run, struct mds_diag *diag)
 
 /* A profile of mds_launch has what concerns a run under `settings`; any other file is
  * settings altogether. */
-static void read_profile(struct mds_config_run *run, const struct mds_tree *t,
-                         struct mds_diag *diag)
+static void read_profile_settings(struct mds_config_run *run, const struct mds_tree *t,
+                                  struct mds_diag *diag)
 {
     struct mds_tree part = *t;
 
@@ -48,7 +48,7 @@ static void read_profile(struct mds_config_run *run, const struct mds_tree *t,
 
 /* The ALCF scripts export MACHINE=polaris whether or not there is a profile, so a name
  * in the environment may miss. */
-static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
+static void read_machine_profile(struct mds_config_run *run, struct mds_diag *diag)
 {
     const char *name = run->config.sources.machine;
     int exported = getenv("MACHINE") && strcmp(getenv("MACHINE"), name) == 0;
@@ -70,7 +70,7 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
     else if (mds_tree_load(path.s, &t))
         mds_diag_fault(diag, NULL, "machine profile %s", mds_fail_text());
     else
-        read_profile(run, t, diag);
+        read_profile_settings(run, t, diag);
     mds_tree_destroy(t);
     mds_str_fini(&path);
 }
@@ -78,11 +78,11 @@ static void read_machine(struct mds_config_run *run, struct mds_diag *diag)
 static void read_files(struct mds_config_run *run, struct mds_diag *diag)
 {
     if (run->config.sources.config)
-        read_config(run, diag);
+        read_config_file(run, diag);
     if (run->config.sources.deepspeed)
-        read_deepspeed(run, diag);
+        read_deepspeed_file(run, diag);
     if (run->config.sources.machine)
-        read_machine(run, diag);
+        read_machine_profile(run, diag);
     mds_model_table_apply(run, diag);
 }
 
@@ -165,8 +165,8 @@ static enum mds_rc drop_layout_lines(const char *text, char **out)
     return kept.failed || !kept.s ? mds_fail(MDS_EMEM, "no host memory") : MDS_OK;
 }
 
-static void read_saved(struct mds_config_run *run, const char *text, const char *name,
-                       struct mds_diag *diag)
+static void read_saved_settings(struct mds_config_run *run, const char *text,
+                                const char *name, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
 
@@ -194,8 +194,8 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
         rc = drop_layout_lines(text, &kept);
     if (!rc) {
         mds_settings_read_args(&run->settings, argc, argv, diag);
-        read_saved(run, kept, name, diag);
-        mds_config_shorten_sequences(run, name, diag);
+        read_saved_settings(run, kept, name, diag);
+        mds_config_limit_seq_length(run, name, diag);
         mds_settings_check(&run->settings, diag);
         rc = mds_diag_verdict(diag);
     }
@@ -226,7 +226,7 @@ static void add_grouped(int64_t n, struct mds_str *out)
     }
 }
 
-static void show_layout(const struct mds_config_run *run, FILE *f)
+static void print_layout(const struct mds_config_run *run, FILE *f)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
 
@@ -244,7 +244,8 @@ static void show_layout(const struct mds_config_run *run, FILE *f)
                 mds_plural(p->virtual_layers));
 }
 
-static void show_one_level(const struct mds_activations *a, const char *level, FILE *f)
+static void print_activation_level(const struct mds_activations *a, const char *level,
+                                   FILE *f)
 {
     struct mds_str text = {0};
 
@@ -255,7 +256,7 @@ static void show_one_level(const struct mds_activations *a, const char *level, F
 }
 
 /* What a level stands for; of auto each that may be chosen. */
-static void show_level(const struct mds_config *c, FILE *f)
+static void print_activation_levels(const struct mds_config *c, FILE *f)
 {
     struct mds_config at = *c;
     char number[16];
@@ -263,15 +264,15 @@ static void show_level(const struct mds_config *c, FILE *f)
     if (c->train.act_is_open)
         fprintf(f, "#   activation memory  the first of these levels that fits\n");
     else
-        show_one_level(&c->train.act, c->train.activation_memory, f);
+        print_activation_level(&c->train.act, c->train.activation_memory, f);
     for (int level = 0;
          c->train.act_is_open && mds_config_next_level(c, &level, &at);) {
         snprintf(number, sizeof number, "%d", level - 1);
-        show_one_level(&at.train.act, number, f);
+        print_activation_level(&at.train.act, number, f);
     }
 }
 
-static void show_derived(const struct mds_config_run *run, FILE *f)
+static void print_derived(const struct mds_config_run *run, FILE *f)
 {
     struct mds_model_config m = run->config.model;
     int64_t words = m.vocab ? m.vocab : MDS_GPT2_WORDS;
@@ -282,7 +283,7 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
             mds_vocab_padded(words, m.vocab_divisor, run->config.parallel.tensor);
     add_grouped(mds_model_params(&m), &params);
     fprintf(f, "\n# What follows from this\n");
-    show_layout(run, f);
+    print_layout(run, f);
     fprintf(f, "#   padded vocabulary  %lld words%s\n", (long long)m.padded_vocab,
             m.vocab ? "" : " (assuming GPT-2's 50257; the data decides)");
     fprintf(f, "#   parameters         %s%s\n", params.s ? params.s : "",
@@ -290,14 +291,14 @@ static void show_derived(const struct mds_config_run *run, FILE *f)
     if (run->config.train.activation_memory &&
         mds_settings_of(&run->settings, "train.activation_memory")->level >
             MDS_LEVEL_DERIVED)
-        show_level(&run->config, f);
+        print_activation_levels(&run->config, f);
     if (run->published_tensor)
         fprintf(f, "#   published with     tensor %lld, pipeline %lld\n",
                 (long long)run->published_tensor, (long long)run->published_pipeline);
     mds_str_fini(&params);
 }
 
-static enum mds_rc show_resolved(const struct mds_config_run *run, FILE *f)
+static enum mds_rc print_resolved(const struct mds_config_run *run, FILE *f)
 {
     char *text = mds_settings_text(&run->settings);
 
@@ -305,17 +306,17 @@ static enum mds_rc show_resolved(const struct mds_config_run *run, FILE *f)
         return MDS_EMEM;
     mds_settings_show_text(text, f);
     free(text);
-    show_derived(run, f);
+    print_derived(run, f);
     return MDS_OK;
 }
 
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, FILE *f)
 {
-    if (mds_settings_answer(&mds_pretrain_options, run->action, f))
+    if (mds_settings_print_action(&mds_pretrain_options, run->action, f))
         return MDS_OK;
     if (run->action != MDS_ACTION_SHOW)
         return mds_fail(MDS_EBUG, "nothing to print for a run");
     if (!run->world)
         MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
-    return show_resolved(run, f);
+    return print_resolved(run, f);
 }

@@ -108,8 +108,9 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 }
 
 /* unit divides whole; if not, a fault that names the neighbours, and 0. */
-static int check_divides(const struct mds_config_run *run, int64_t unit, int64_t whole,
-                         const char *what, struct mds_diag *diag)
+static int check_global_batch_divides(const struct mds_config_run *run, int64_t unit,
+                                      int64_t whole, const char *what,
+                                      struct mds_diag *diag)
 {
     int64_t below = whole / unit * unit;
 
@@ -129,7 +130,7 @@ static int check_divides(const struct mds_config_run *run, int64_t unit, int64_t
 }
 
 /* global is given: the other two follow, or must agree. */
-static void split_global(struct mds_config_run *run, struct mds_diag *diag)
+static void derive_from_global_batch(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_batch_config *b = &run->config.batch;
     long long dp = run->config.parallel.data;
@@ -147,7 +148,7 @@ static void split_global(struct mds_config_run *run, struct mds_diag *diag)
                  "accumulation %lld x ", (long long)b->accumulation);
     snprintf(what + strlen(what), sizeof what - strlen(what),
              "%lld data-parallel rank%s", dp, mds_plural(dp));
-    if (!check_divides(run, unit, b->global, what, diag))
+    if (!check_global_batch_divides(run, unit, b->global, what, diag))
         return;
     if (b->micro && b->accumulation && b->global != unit)
         mds_diag_fault(
@@ -181,7 +182,7 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
         return 0;
     }
     if (b->global) {
-        split_global(run, diag);
+        derive_from_global_batch(run, diag);
         return diag->faults == before;
     }
     derive(run, "batch.micro", &b->micro, 1, "default 1");
@@ -191,7 +192,7 @@ static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-static void check_optim(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_optimizer(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_optim_config *o = &run->config.optim;
 
@@ -264,7 +265,7 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        option);
 }
 
-static void check_data(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_data_options(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
     double shares[3];
@@ -328,7 +329,7 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
 }
 
-void mds_config_started(struct mds_config_run *run, int ranks)
+void mds_config_set_started_ranks(struct mds_config_run *run, int ranks)
 {
     if (ranks > 1)
         derive(run, "train.dry_world", &run->config.train.dry_world, ranks,
@@ -339,10 +340,11 @@ int64_t mds_config_world(const struct mds_config_run *run)
 {
     int64_t world = run->config.train.dry_world;
 
-    return world ? world : mds_config_ranks_of_a_copy(run);
+    return world ? world : mds_config_model_ranks(run);
 }
 
-static void check_profile(const struct mds_config_run *run, struct mds_diag *diag)
+static void check_profiled_steps(const struct mds_config_run *run,
+                                 struct mds_diag *diag)
 {
     const int64_t most = 1000; /* steps: they are kept apart */
     const struct mds_train_config *t = &run->config.train;
@@ -432,10 +434,10 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     }
     mds_config_check_memory(run, diag);
     mds_config_resolve_schedule(run, diag);
-    check_optim(run, diag);
-    check_data(run, diag);
+    check_optimizer(run, diag);
+    check_data_options(run, diag);
     check_checkpoints(run, diag);
-    check_profile(run, diag);
+    check_profiled_steps(run, diag);
     resolve_skip_train(run, diag);
     resolve_dry_run(run, diag);
     return mds_diag_verdict(diag);

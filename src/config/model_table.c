@@ -19,8 +19,8 @@ static const char *table_path(struct mds_config_run *run, struct mds_diag *diag)
 
     if (!run->config.output.model_table) {
         char path[PATH_MAX];
-        int local =
-            mds_config_shipped(MDS_SRCDIR "/ALCF/models.yaml", "models.yaml", path);
+        int local = mds_config_shipped_path(MDS_SRCDIR "/ALCF/models.yaml",
+                                            "models.yaml", path);
 
         mds_settings_put(&run->settings, row, path, MDS_LEVEL_DERIVED,
                          local ? "the source tree's" : "the installed", "model.table",

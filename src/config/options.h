@@ -55,15 +55,15 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
 
 /* Take the model's settings from text, the configuration in checkpoint `name`, as far
  * as nobody has set them; before resolving.  Derived values are derived again. */
-enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
-                                  const char *name, struct mds_diag *diag);
+enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *text,
+                                     const char *name, struct mds_diag *diag);
 
 /* Whether the setting changes what the model computes from the same weights. */
-int mds_config_is_function(const char *key);
+int mds_config_affects_model(const char *key);
 
 /* "--rotary-base 10000 (now 500000), ..."; s is NULL where nothing changed. */
 struct mds_config_changes {
-    struct mds_str function; /* settings for which mds_config_is_function holds */
+    struct mds_str function; /* settings for which mds_config_affects_model holds */
     struct mds_str others;   /* that a run may change, and that show in its losses */
 };
 
@@ -87,7 +87,7 @@ int64_t mds_config_world(const struct mds_config_run *run);
 
 /* Tell mds_config_world that `ranks` ranks were started; without --world-size it then
  * returns that number, if it is more than one. */
-void mds_config_started(struct mds_config_run *run, int ranks);
+void mds_config_set_started_ranks(struct mds_config_run *run, int ranks);
 
 /* Print what the action asks for, on f.  MDS_ACTION_SHOW resolves first, for
  * mds_config_world() ranks unless that was done.  MDS_ACTION_RUN is MDS_EBUG. */

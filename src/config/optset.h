@@ -219,8 +219,8 @@ void mds_settings_derived(struct mds_settings *s, const char *key, const char *h
 
 /* Print the help text (88 columns), the man page (man(7) troff) or one line of
  * --version, if the action asks for it; whether it does. */
-int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
-                        FILE *f);
+int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
+                              FILE *f);
 
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);
@@ -236,7 +236,8 @@ void mds_settings_lines(const struct mds_settings *s, const char *const *but,
 /* Append the value as one gives it behind its flag: every digit of a number, the words
  * of a list or a set with blanks between, "true" or "false".  Nothing if it is unset.
  */
-void mds_settings_plain(const struct mds_settings *s, size_t row, struct mds_str *out);
+void mds_settings_flag_value(const struct mds_settings *s, size_t row,
+                             struct mds_str *out);
 
 /* What mds_settings_show prints, to be freed; or NULL after mds_fail(MDS_EMEM). */
 char *mds_settings_text(const struct mds_settings *s);

@@ -52,7 +52,7 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
                       struct mds_str *out);
 
 /* Whether text has characters other than printable ASCII. */
-int mds_text_is_odd(const char *text);
+int mds_text_needs_quotes(const char *text);
 
 enum mds_name_kind mds_alias_kind(const char *name);
 

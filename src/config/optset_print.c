@@ -327,8 +327,8 @@ static void print_man(const struct mds_option_set *set, FILE *f)
     print_man_examples(set, f);
 }
 
-int mds_settings_answer(const struct mds_option_set *set, enum mds_action action,
-                        FILE *f)
+int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
+                              FILE *f)
 {
     if (action == MDS_ACTION_HELP)
         print_help(set, f);
@@ -366,7 +366,7 @@ static void print_yaml_row(const struct mds_settings *s, size_t row, FILE *f)
 
     mds_str_add(&line, "%s%s: ", skip ? "  " : "", o->key + (skip ? skip + 1 : 0));
     mds_value_format(o, mds_settings_value(s, row), &line);
-    if (mds_text_is_odd(s->of[row].origin))
+    if (mds_text_needs_quotes(s->of[row].origin))
         mds_json_quote(s->of[row].origin, &origin);
     else
         mds_str_add(&origin, "%s", s->of[row].origin);

@@ -14,7 +14,7 @@ extern char **environ;
 static const char *const cli = "command line";
 
 /* Whether several words are one value. */
-static int is_list(const struct mds_option *o)
+static int takes_word_list(const struct mds_option *o)
 {
     return o->type == MDS_OPT_WORDS || o->type == MDS_OPT_SET;
 }
@@ -90,7 +90,8 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
-static const char *reason_for(const struct mds_option_foreign *list, const char *name)
+static const char *find_foreign_reason(const struct mds_option_foreign *list,
+                                       const char *name)
 {
     for (; list && list->name; list++) {
         size_t prefix = strcspn(list->name, "*");
@@ -116,9 +117,9 @@ static void fault_unknown_option(const struct mds_option_set *set, const char *n
                                  struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *ignored = reason_for(set->ignored, name),
+    const char *ignored = find_foreign_reason(set->ignored, name),
                *subcommand = subcommand_of(set, name);
-    const char *unsupported = reason_for(set->unsupported, name);
+    const char *unsupported = find_foreign_reason(set->unsupported, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
@@ -170,7 +171,7 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
         read_flag(s, &n, name, value, diag);
     } else if (value) {
         mds_settings_put_name(s, &n, value, MDS_LEVEL_CLI, cli, name, diag);
-    } else if (is_list(o)) {
+    } else if (takes_word_list(o)) {
         read_words(s, &n, name, a, diag);
     } else if (a->at >= a->count || strncmp(a->v[a->at], "--", 2) == 0) {
         mds_diag_fault(diag, cli, "%s needs a value", name);
@@ -297,7 +298,7 @@ static int is_of_other_program(const struct mds_option_set *set, const char *nam
 static void check_unknown_variable(const struct mds_option_set *set, const char *name,
                                    struct mds_diag *diag)
 {
-    const char *ignored = reason_for(set->ignored, name);
+    const char *ignored = find_foreign_reason(set->ignored, name);
     const char *prefix = set->env_prefix, *near;
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
@@ -388,14 +389,14 @@ static void read_tree_value(struct mds_settings *s, enum mds_level level,
     }
     o = &s->set->options[name.row];
     if (n->kind == MDS_NODE_LIST) {
-        joined = is_list(o) ? join_list(n) : NULL;
+        joined = takes_word_list(o) ? join_list(n) : NULL;
         if (joined)
             mds_settings_put_name(s, &name, joined, level, origin, path, diag);
         else
             mds_diag_fault(diag, origin, "%s: %s", path,
-                           is_list(o) ? "must be words" : "must not be a list");
+                           takes_word_list(o) ? "must be words" : "must not be a list");
         free(joined);
-    } else if (!*n->text && !mds_option_is_text(o) && !is_list(o)) {
+    } else if (!*n->text && !mds_option_is_text(o) && !takes_word_list(o)) {
         mds_diag_fault(diag, origin, "%s has no value", path);
     } else {
         mds_settings_put_name(s, &name, n->text, level, origin, path, diag);

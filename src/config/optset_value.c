@@ -206,7 +206,7 @@ int mds_value_equal(const struct mds_option *o, union mds_value a, union mds_val
     return a.r == b.r;
 }
 
-int mds_text_is_odd(const char *s)
+int mds_text_needs_quotes(const char *s)
 {
     while (*s >= ' ' && *s <= '~')
         s++;
@@ -224,7 +224,7 @@ static void format_string(const char *s, struct mds_str *out)
         mds_str_add(out, "%s", s);
         return;
     }
-    if (mds_text_is_odd(s)) {
+    if (mds_text_needs_quotes(s)) {
         mds_json_quote(s, out);
         return;
     }
@@ -289,7 +289,8 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
     }
 }
 
-void mds_settings_plain(const struct mds_settings *s, size_t row, struct mds_str *out)
+void mds_settings_flag_value(const struct mds_settings *s, size_t row,
+                             struct mds_str *out)
 {
     const struct mds_option *o = &s->set->options[row];
     union mds_value v = mds_settings_value(s, row);

@@ -10,35 +10,42 @@
 
 /* What a setting decides of which function the weights compute, by the kind of the
  * model's positions. */
-enum part { NOTHING, ALWAYS, ROPE, LEARNED };
+enum relevance { NEVER, ALWAYS, WITH_ROPE, WITH_LEARNED };
 
 /* A setting of the model that is not named here always does. */
 static const struct {
     const char *key;
-    enum part part;
+    enum relevance relevance;
 } exceptions[] = {
-    {"model.size_key", NOTHING},       {"model.table", NOTHING},
-    {"model.seq_length", NOTHING},     {"model.vocab", NOTHING},
-    {"model.vocab_divisor", NOTHING},  {"model.init_std", NOTHING},
-    {"model.hidden_dropout", NOTHING}, {"model.attention_dropout", NOTHING},
-    {"model.type", NOTHING},           {"model.dtype", NOTHING},
-    {"model.flash_attn", NOTHING},     {"model.max_positions", LEARNED},
-    {"model.rotary_percent", ROPE},    {"model.rotary_base", ROPE},
+    {"model.size_key", NEVER},
+    {"model.table", NEVER},
+    {"model.seq_length", NEVER},
+    {"model.vocab", NEVER},
+    {"model.vocab_divisor", NEVER},
+    {"model.init_std", NEVER},
+    {"model.hidden_dropout", NEVER},
+    {"model.attention_dropout", NEVER},
+    {"model.type", NEVER},
+    {"model.dtype", NEVER},
+    {"model.flash_attn", NEVER},
+    {"model.max_positions", WITH_LEARNED},
+    {"model.rotary_percent", WITH_ROPE},
+    {"model.rotary_base", WITH_ROPE},
 };
 
-static enum part relevance_of(const char *key)
+static enum relevance relevance_of(const char *key)
 {
     if (strncmp(key, "model.", 6) != 0)
-        return NOTHING;
+        return NEVER;
     for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
         if (strcmp(exceptions[i].key, key) == 0)
-            return exceptions[i].part;
+            return exceptions[i].relevance;
     return ALWAYS;
 }
 
-int mds_config_is_function(const char *key)
+int mds_config_affects_model(const char *key)
 {
-    return relevance_of(key) != NOTHING;
+    return relevance_of(key) != NEVER;
 }
 
 /* Settings that may change from job to job, and show in the losses.  The layout and the
@@ -114,9 +121,9 @@ static int is_derived(const struct saved *s, const struct mds_node *n)
 
 /* ---- taking it over ---- */
 
-static void take_setting(struct mds_config_run *run, const struct saved *s,
-                         const char *key, int also_derived, const char *origin,
-                         struct mds_diag *diag)
+static void inherit_setting(struct mds_config_run *run, const struct saved *s,
+                            const char *key, int also_derived, const char *origin,
+                            struct mds_diag *diag)
 {
     const struct mds_node *n = find_setting(s, key);
 
@@ -125,8 +132,8 @@ static void take_setting(struct mds_config_run *run, const struct saved *s,
                          MDS_LEVEL_CHECKPOINT, origin, key, diag);
 }
 
-void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin,
-                                  struct mds_diag *diag)
+void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
+                                 struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     struct mds_settings *s = &run->settings;
@@ -141,8 +148,8 @@ void mds_config_shorten_sequences(struct mds_config_run *run, const char *origin
                      MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
 }
 
-enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
-                                  const char *name, struct mds_diag *diag)
+enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *text,
+                                     const char *name, struct mds_diag *diag)
 {
     const struct mds_option *o = mds_pretrain_options.options;
     struct mds_str origin = {0};
@@ -158,15 +165,16 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
     /* Derived values follow again from those taken, but for the rows of a position
      * table, which followed from that run's sequence length. */
     for (; !origin.failed && o->help; o++)
-        if (o->key && mds_config_is_function(o->key))
-            take_setting(run, &s, o->key, learned && relevance_of(o->key) == LEARNED,
-                         origin.s, diag);
+        if (o->key && mds_config_affects_model(o->key))
+            inherit_setting(run, &s, o->key,
+                            learned && relevance_of(o->key) == WITH_LEARNED, origin.s,
+                            diag);
     if (!origin.failed) {
-        take_setting(run, &s, "model.vocab", 0, origin.s, diag);
-        mds_config_shorten_sequences(run, origin.s, diag);
+        inherit_setting(run, &s, "model.vocab", 0, origin.s, diag);
+        mds_config_limit_seq_length(run, origin.s, diag);
     }
     if (!origin.failed && !run->config.checkpoint.finetune)
-        take_setting(run, &s, "data.split_at", 0, origin.s, diag);
+        inherit_setting(run, &s, "data.split_at", 0, origin.s, diag);
     rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
     mds_str_fini(&origin);
     mds_tree_destroy(s.tree);
@@ -176,7 +184,7 @@ enum mds_rc mds_config_take_model(struct mds_config_run *run, const char *text,
 /* ---- what changed ---- */
 
 /* A value as one gives it behind the flag. */
-static const char *as_on_command_line(const struct mds_option *o, const char *text)
+static const char *format_for_flag(const struct mds_option *o, const char *text)
 {
     if (o->type == MDS_OPT_FLAG && o->inverted)
         return mds_parse_flag(text) == 1 ? "false" : "true";
@@ -198,18 +206,19 @@ static void add_change(const struct mds_option *o, const char *was, const char *
                        struct mds_str *out)
 {
     mds_str_add(out, "%s%s %s (now %s)", out->len ? ", " : "", o->flag,
-                as_on_command_line(o, was), as_on_command_line(o, is));
+                format_for_flag(o, was), format_for_flag(o, is));
 }
 
 /* Whether the setting matters to a model with such positions. */
-static int is_relevant(const char *key, const struct saved *now)
+static int is_relevant_to(const char *key, const struct saved *now)
 {
     const struct mds_node *position = find_setting(now, "model.position");
     const char *kind = position ? position->text : "";
-    enum part part = relevance_of(key);
+    enum relevance relevance = relevance_of(key);
 
-    return part == ALWAYS || (part == ROPE && strcmp(kind, "rope") == 0) ||
-           (part == LEARNED && strcmp(kind, "learned_absolute") == 0);
+    return relevance == ALWAYS ||
+           (relevance == WITH_ROPE && strcmp(kind, "rope") == 0) ||
+           (relevance == WITH_LEARNED && strcmp(kind, "learned_absolute") == 0);
 }
 
 static void compare_setting(const struct mds_option *o, const struct saved *before,
@@ -218,11 +227,11 @@ static void compare_setting(const struct mds_option *o, const struct saved *befo
     const struct mds_node *a = find_setting(before, o->key),
                           *b = find_setting(now, o->key);
     /* An older version had no such setting, and did what is the default now. */
-    const char *was = a ? a->text : is_relevant(o->key, now) ? o->fallback : NULL;
+    const char *was = a ? a->text : is_relevant_to(o->key, now) ? o->fallback : NULL;
 
     if (!was || !b || has_equal_value(o, was, b->text))
         return;
-    if (is_relevant(o->key, now))
+    if (is_relevant_to(o->key, now))
         add_change(o, was, b->text, &out->function);
     else if (is_reported_change(o->key) && !is_derived(now, b) &&
              !is_derived(before, a))

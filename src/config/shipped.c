@@ -64,7 +64,8 @@ static int find_in_data_folder(const char *program, const char *name,
     return access(path, R_OK);
 }
 
-int mds_config_shipped(const char *in_source, const char *name, char path[PATH_MAX])
+int mds_config_shipped_path(const char *in_source, const char *name,
+                            char path[PATH_MAX])
 {
     char program[PATH_MAX];
     int local;
@@ -83,7 +84,7 @@ const char *mds_machine_folder(void)
     static char folder[PATH_MAX];
 
     if (!*folder)
-        mds_config_shipped(MDS_SRCDIR "/machines", "machines", folder);
+        mds_config_shipped_path(MDS_SRCDIR "/machines", "machines", folder);
     return folder;
 }
 

@@ -39,7 +39,7 @@ static void node_destroy(struct mds_node *n)
 }
 
 /* The next event; after success the caller deletes it. */
-static enum mds_rc next_event(struct reader *r, yaml_event_t *e)
+static enum mds_rc next_yaml_event(struct reader *r, yaml_event_t *e)
 {
     const yaml_parser_t *p = &r->parser;
     size_t line;
@@ -89,7 +89,7 @@ static enum mds_rc read_yaml_list(struct reader *r, struct mds_node *parent, int
     while (rc == MDS_OK && !end) {
         yaml_event_t e;
 
-        MDS_TRY(next_event(r, &e));
+        MDS_TRY(next_yaml_event(r, &e));
         end = e.type == YAML_SEQUENCE_END_EVENT;
         if (!end)
             rc = read_yaml_node(r, &e, depth + 1, tail);
@@ -131,7 +131,7 @@ static enum mds_rc read_yaml_entry(struct reader *r, const struct mds_node *map,
     rc = check_yaml_key(r, map, key, entries, event_line(e));
     if (rc)
         goto free_key;
-    rc = next_event(r, &value);
+    rc = next_yaml_event(r, &value);
     if (rc)
         goto free_key;
     rc = read_yaml_node(r, &value, depth + 1, &node);
@@ -157,7 +157,7 @@ static enum mds_rc read_yaml_map(struct reader *r, struct mds_node *parent, int 
     for (int entries = 0; rc == MDS_OK && !end; entries++) {
         yaml_event_t e;
 
-        MDS_TRY(next_event(r, &e));
+        MDS_TRY(next_yaml_event(r, &e));
         end = e.type == YAML_MAPPING_END_EVENT;
         if (!end)
             rc = read_yaml_entry(r, parent, &e, entries, depth, tail);
@@ -219,7 +219,7 @@ static enum mds_rc read_stream(struct reader *r, struct mds_node **root)
     while (rc == MDS_OK && !end) {
         yaml_event_t e;
 
-        MDS_TRY(next_event(r, &e));
+        MDS_TRY(next_yaml_event(r, &e));
         if (e.type == YAML_STREAM_END_EVENT)
             end = 1;
         else if (e.type == YAML_DOCUMENT_START_EVENT && documents++ > 0)

@@ -60,7 +60,8 @@ static enum mds_rc skip_between_members(struct mds_gunzip *g, const unsigned cha
 }
 
 enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t n,
-                           size_t *used, unsigned char *out, size_t room, size_t *made)
+                           size_t *used, unsigned char *out, size_t capacity,
+                           size_t *made)
 {
     int status;
 
@@ -70,7 +71,7 @@ enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t
     g->z.next_in = (unsigned char *)in;
     g->z.avail_in = (uInt)n;
     g->z.next_out = out;
-    g->z.avail_out = (uInt)room;
+    g->z.avail_out = (uInt)capacity;
     status = inflate(&g->z, Z_NO_FLUSH);
     if (status == Z_MEM_ERROR)
         return mds_fail(MDS_EMEM, "%s: zlib has no memory", g->name);
@@ -79,7 +80,7 @@ enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t
                         g->name, g->z.msg ? g->z.msg : "zlib gave no reason");
     g->in_member = status != Z_STREAM_END;
     *used = n - g->z.avail_in;
-    *made = room - g->z.avail_out;
+    *made = capacity - g->z.avail_out;
     return MDS_OK;
 }
 
@@ -110,9 +111,10 @@ void mds_gunzip_destroy(struct mds_gunzip *g)
 }
 
 enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t n,
-                           size_t *used, unsigned char *out, size_t room, size_t *made)
+                           size_t *used, unsigned char *out, size_t capacity,
+                           size_t *made)
 {
-    (void)g, (void)in, (void)n, (void)used, (void)out, (void)room, (void)made;
+    (void)g, (void)in, (void)n, (void)used, (void)out, (void)capacity, (void)made;
     return mds_fail(MDS_EBUG, "gunzip without zlib");
 }
 

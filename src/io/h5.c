@@ -120,8 +120,8 @@ enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
  * stripes, the page cache's large pages. */
 enum { LARGE = 8 << 20, STRIPE = 1 << 20 };
 
-static enum mds_rc create_file(const char *path, const char *shown, int checked,
-                               struct mds_h5 **out)
+static enum mds_rc create_h5_file(const char *path, const char *shown, int checked,
+                                  struct mds_h5 **out)
 {
     struct mds_h5 *f;
     enum mds_rc rc = MDS_OK;
@@ -146,13 +146,13 @@ static enum mds_rc create_file(const char *path, const char *shown, int checked,
 
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out)
 {
-    return create_file(path, shown, 0, out);
+    return create_h5_file(path, shown, 0, out);
 }
 
 enum mds_rc mds_h5_create_checked(const char *path, const char *shown,
                                   struct mds_h5 **out)
 {
-    return create_file(path, shown, 1, out);
+    return create_h5_file(path, shown, 1, out);
 }
 
 enum mds_rc mds_h5_close(struct mds_h5 *f)
@@ -257,8 +257,9 @@ static enum mds_rc open_attribute(struct mds_h5 *f, const char *object,
     return MDS_OK;
 }
 
-static enum mds_rc get_number(struct mds_h5 *f, const char *object, const char *name,
-                              H5T_class_t want, hid_t memory, void *value)
+static enum mds_rc read_scalar_attribute(struct mds_h5 *f, const char *object,
+                                         const char *name, H5T_class_t want,
+                                         hid_t memory, void *value)
 {
     enum mds_rc rc = MDS_OK;
     hid_t attr, type;
@@ -273,18 +274,18 @@ static enum mds_rc get_number(struct mds_h5 *f, const char *object, const char *
 
 enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value)
 {
-    return get_number(f, root, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
+    return read_scalar_attribute(f, root, name, H5T_INTEGER, H5T_NATIVE_INT64, value);
 }
 
 enum mds_rc mds_h5_get_list_attribute(struct mds_h5 *f, const char *list,
                                       const char *mark, int64_t *value)
 {
-    return get_number(f, list, mark, H5T_INTEGER, H5T_NATIVE_INT64, value);
+    return read_scalar_attribute(f, list, mark, H5T_INTEGER, H5T_NATIVE_INT64, value);
 }
 
 enum mds_rc mds_h5_get_real(struct mds_h5 *f, const char *name, double *value)
 {
-    return get_number(f, root, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
+    return read_scalar_attribute(f, root, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
 }
 
 /* Python's h5py writes variable-length strings, other tools fixed-length ones. */

@@ -34,11 +34,11 @@ static void copy_records_up_to(FILE *from, FILE *to, const char *key, int64_t mo
                                int64_t *dropped)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t size = 0;
     ssize_t n;
 
     *dropped = 0;
-    while (*dropped >= 0 && (n = getline(&line, &room, from)) > 0) {
+    while (*dropped >= 0 && (n = getline(&line, &size, from)) > 0) {
         if (line[n - 1] != '\n' || is_record_above(line, key, most))
             ++*dropped;
         else if (fwrite(line, 1, (size_t)n, to) != (size_t)n)

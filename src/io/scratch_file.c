@@ -114,7 +114,7 @@ static void run_transfer(struct mds_task *job)
                       : mds_read_exact(r->file->fd, r->offset, r->buf, r->bytes);
 }
 
-static void start_transfer(struct mds_scratch_request *req)
+static void queue_transfer(struct mds_scratch_request *req)
 {
     req->job.run = run_transfer;
     req->err = 0;
@@ -126,7 +126,7 @@ void mds_scratch_read_start(struct mds_scratch_file *s, int64_t offset, void *bu
 {
     *req = (struct mds_scratch_request){
         .file = s, .buf = buf, .offset = offset, .bytes = bytes};
-    start_transfer(req);
+    queue_transfer(req);
 }
 
 void mds_scratch_write_start(struct mds_scratch_file *s, int64_t offset,
@@ -135,7 +135,7 @@ void mds_scratch_write_start(struct mds_scratch_file *s, int64_t offset,
 {
     *req = (struct mds_scratch_request){
         .file = s, .buf = (char *)buf, .offset = offset, .bytes = bytes, .write = 1};
-    start_transfer(req);
+    queue_transfer(req);
 }
 
 enum mds_rc mds_scratch_wait(struct mds_scratch_request *req)

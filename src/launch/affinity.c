@@ -86,8 +86,8 @@ static hwloc_obj_t cpus_near_gpu(hwloc_topology_t t, hwloc_obj_t gpu)
 }
 
 /* The threads of cores [first, last) of a set. */
-static int take_threads_of_cores(hwloc_topology_t t, hwloc_const_cpuset_t set,
-                                 int first, int last, struct mds_gpu_affinity *g)
+static int collect_core_threads(hwloc_topology_t t, hwloc_const_cpuset_t set, int first,
+                                int last, struct mds_gpu_affinity *g)
 {
     int threads = hwloc_bitmap_weight(set);
 
@@ -130,8 +130,8 @@ static int assign_threads(hwloc_topology_t t, const hwloc_obj_t *gpu, int count,
     g->numa = hwloc_bitmap_weight(cpus_near_gpu(t, gpu[i])->nodeset) == 1
                   ? hwloc_bitmap_first(cpus_near_gpu(t, gpu[i])->nodeset)
                   : -1;
-    if (take_threads_of_cores(t, set, cores * before / sharers,
-                              cores * (before + 1) / sharers, g))
+    if (collect_core_threads(t, set, cores * before / sharers,
+                             cores * (before + 1) / sharers, g))
         return -1;
     qsort(g->thread, (size_t)g->threads, sizeof *g->thread, compare_shorts);
     return 0;

@@ -6,12 +6,12 @@
 
 /* What the words of a line stand for: where a layout was derived, it is said.  Sizes of
  * axes, and these: */
-static const char *const always[] = {"parallel.sequence_parallel",
-                                     "parallel.zero_stage"};
+static const char *const always_passed[] = {"parallel.sequence_parallel",
+                                            "parallel.zero_stage"};
 
 /* What the ranks are not told: sizes are given in full, and dry runs are made here. */
-static const char *const never[] = {"parallel.sp_type", "train.dry_run",
-                                    "train.dry_world", "train.dry_rank"};
+static const char *const never_passed[] = {"parallel.sp_type", "train.dry_run",
+                                           "train.dry_world", "train.dry_rank"};
 
 static int is_in_list(const char *key, const char *const *keys, size_t count)
 {
@@ -28,24 +28,26 @@ static int is_passed_on(const struct mds_settings *s, size_t row)
     enum mds_level level = s->of[row].level;
 
     if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
-        is_in_list(o->key, never, sizeof never / sizeof *never))
+        is_in_list(o->key, never_passed, sizeof never_passed / sizeof *never_passed))
         return 0;
     if (level != MDS_LEVEL_DERIVED)
         return level >= MDS_LEVEL_MACHINE;
     for (const struct mds_axis *a = mds_axes; a->name; a++)
         if (a->key && strcmp(o->key, a->key) == 0)
             return 1;
-    return is_in_list(o->key, always, sizeof always / sizeof *always);
+    return is_in_list(o->key, always_passed,
+                      sizeof always_passed / sizeof *always_passed);
 }
 
-static void add_option(const struct mds_settings *s, size_t row, struct mds_argv *out)
+static void append_option(const struct mds_settings *s, size_t row,
+                          struct mds_argv *out)
 {
     const struct mds_option *o = &s->set->options[row];
     struct mds_str value = {0};
 
     if (o->offset == MDS_OPT_UNSTORED)
         return;
-    mds_settings_plain(s, row, &value);
+    mds_settings_flag_value(s, row, &value);
     if (value.failed) {
         out->failed = 1;
     } else if (o->type == MDS_OPT_FLAG) {
@@ -72,6 +74,6 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
         mds_argv_add_split(out, "--device cuda");
     for (size_t row = 0; row < s->rows; row++)
         if (is_passed_on(s, row))
-            add_option(s, row, out);
+            append_option(s, row, out);
     return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
 }

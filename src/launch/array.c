@@ -20,12 +20,12 @@ struct request {
     struct mds_str head; /* directives, but for the job's name and log */
     char warning[64];    /* the --signal directive */
     int at_once;         /* jobs of an array that the queue takes at a time; 0: all */
-    int taken;
+    int is_grouped;
 };
 
 /* ---- reading ---- */
 
-static int starts_with(const char *text, const char *with)
+static int has_prefix(const char *text, const char *with)
 {
     return with && strncmp(text, with, strlen(with)) == 0;
 }
@@ -38,16 +38,16 @@ static void parse_script_line(const char *line, struct request *r)
     const char *what;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (starts_with(line, mds_batch_syntax_of(all[i])->prefix))
+        if (has_prefix(line, mds_batch_syntax_of(all[i])->prefix))
             r->scheduler = all[i];
     d = mds_batch_syntax_of(r->scheduler);
     sscanf(line, MDS_JOB_MAX_RUNNING, &r->at_once);
-    if (r->scheduler == MDS_SCHEDULER_NONE || !starts_with(line, d->prefix))
+    if (r->scheduler == MDS_SCHEDULER_NONE || !has_prefix(line, d->prefix))
         return;
     what = line + strlen(d->prefix);
-    if (starts_with(what, d->warning))
+    if (has_prefix(what, d->warning))
         snprintf(r->warning, sizeof r->warning, "%.63s", line);
-    else if (!starts_with(what, d->name) && !starts_with(what, d->output))
+    else if (!has_prefix(what, d->name) && !has_prefix(what, d->output))
         mds_str_add(&r->head, "%s", line);
 }
 
@@ -89,7 +89,7 @@ static long parse_warning_s(const char *warning)
 /* The script of the array of runs member[0 .. n-1].  It is warned as early before the
  * walltime as any of them has to be. */
 static void write_array_script(const struct request *all, char *const *folder,
-                               const int *member, int n, const char *place,
+                               const int *member, int n, const char *sweep_folder,
                                struct mds_str *out)
 {
     const struct request *first = &all[member[0]];
@@ -101,7 +101,7 @@ static void write_array_script(const struct request *all, char *const *folder,
             warning = all[member[i]].warning;
     mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
                 first->head.s, warning);
-    mds_str_add(out, "%s%s%s/%s\n%s%s%d", d->prefix, d->output, place, d->logs,
+    mds_str_add(out, "%s%s%s/%s\n%s%s%d", d->prefix, d->output, sweep_folder, d->logs,
                 d->prefix, d->array, n - 1);
     if (first->at_once > 0 && first->at_once < n)
         mds_str_add(out, "%%%d", first->at_once);
@@ -135,25 +135,25 @@ static enum mds_rc submit_array(const struct mds_launch_options *o,
                                 const int *member, int n)
 {
     struct mds_str script = {0};
-    char place[MDS_PATH_SIZE], path[MDS_PATH_SIZE], id[128], job[192];
+    char sweep_folder[MDS_PATH_SIZE], path[MDS_PATH_SIZE], id[128], job[192];
     enum mds_rc rc;
 
-    MDS_TRY(mds_folder_make(o->folder, "sweep", place));
-    MDS_TRY(mds_path_join(place, "array.sh", path));
-    write_array_script(all, folder, member, n, place, &script);
+    MDS_TRY(mds_folder_make(o->folder, "sweep", sweep_folder));
+    MDS_TRY(mds_path_join(sweep_folder, "array.sh", path));
+    write_array_script(all, folder, member, n, sweep_folder, &script);
     rc = script.failed ? mds_fail(MDS_EMEM, "no host memory for a script")
-                       : mds_folder_write(place, "array.sh", 0, 0755, script.s);
+                       : mds_folder_write(sweep_folder, "array.sh", 0, 0755, script.s);
     mds_str_fini(&script);
     if (!rc)
-        rc = mds_job_submit(all[member[0]].scheduler, place, path, NULL, 0, id,
+        rc = mds_job_submit(all[member[0]].scheduler, sweep_folder, path, NULL, 0, id,
                             sizeof id);
     if (rc) {
-        mds_folder_discard(place);
+        mds_folder_discard(sweep_folder);
         for (int i = 0; i < n; i++)
             mds_folder_discard(folder[member[i]]);
         return rc;
     }
-    printf("%s: %s, an array of %d run%s\n", place, id, n, mds_plural(n));
+    printf("%s: %s, an array of %d run%s\n", sweep_folder, id, n, mds_plural(n));
     for (int i = 0; i < n; i++) {
         array_job_id(id, i, job, sizeof job);
         mds_job_record(folder[member[i]], job);
@@ -177,20 +177,20 @@ static void submit_groups(const struct mds_launch_options *o, struct request *al
                           char *const *folder, int n, int *member, int *submitted)
 {
     for (int i = 0; i < n; i++) {
-        int alike = 0;
+        int members = 0;
 
-        if (all[i].taken)
+        if (all[i].is_grouped)
             continue;
         for (int k = i; k < n; k++)
-            if (k == i || (o->array && o->chain == 1 && !all[k].taken &&
+            if (k == i || (o->array && o->chain == 1 && !all[k].is_grouped &&
                            can_share_array(&all[i], &all[k]))) {
-                all[k].taken = 1;
-                member[alike++] = k;
+                all[k].is_grouped = 1;
+                member[members++] = k;
             }
         count_submitted(
-            alike > 1 ? submit_array(o, all, folder, member, alike)
-                      : mds_job_submit_chain(all[i].scheduler, folder[i], o->chain),
-            alike, folder[i], submitted);
+            members > 1 ? submit_array(o, all, folder, member, members)
+                        : mds_job_submit_chain(all[i].scheduler, folder[i], o->chain),
+            members, folder[i], submitted);
     }
 }
 

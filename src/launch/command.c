@@ -29,13 +29,14 @@ static int64_t cores_per_rank(const struct mds_launch *l)
 }
 
 /* text up to a hole, what fills it, and the rest. */
-static int expand_placeholder(const char *text, const char *hole, const char *with,
-                              struct mds_argv *out)
+static int expand_placeholder(const char *text, const char *placeholder,
+                              const char *with, struct mds_argv *out)
 {
-    const char *at = strstr(text, hole);
+    const char *at = strstr(text, placeholder);
 
     if (at)
-        mds_argv_add(out, "%.*s%s%s", (int)(at - text), text, with, at + strlen(hole));
+        mds_argv_add(out, "%.*s%s%s", (int)(at - text), text, with,
+                     at + strlen(placeholder));
     return at != NULL;
 }
 
@@ -146,8 +147,8 @@ static int is_set_by_pbs(const char *name, const char *value)
  * either.  Without that hole what the user has set goes first. */
 static void add_variable(const struct mds_variable *v, struct mds_argv *out)
 {
-    static const char hole[] = "{before}";
-    const char *now = getenv(v->name), *at = strstr(v->value, hole);
+    static const char placeholder[] = "{before}";
+    const char *now = getenv(v->name), *at = strstr(v->value, placeholder);
     int n = at ? (int)(at - v->value) : 0;
 
     if (now && (!*now || is_set_by_pbs(v->name, now)))
@@ -159,7 +160,7 @@ static void add_variable(const struct mds_variable *v, struct mds_argv *out)
     if (!now && n > 0 && at[-1] == ':')
         n--;
     mds_argv_add(out, "%s=%.*s%s%s", v->name, n, v->value, now ? now : "",
-                 at + strlen(hole));
+                 at + strlen(placeholder));
 }
 
 /* Each variable as `before`, then NAME=VALUE. */
@@ -194,7 +195,7 @@ static const char *unchanged_hostfile(const struct mds_launch *l)
     static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
-    if (!h || l->nodes != (int64_t)h->count || h->said)
+    if (!h || l->nodes != (int64_t)h->count || h->has_slots)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
         return l->options->hostfile;
@@ -351,7 +352,7 @@ static const char *launcher_command(const struct mds_launch *l)
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out)
 {
-    static void (*const write[])(const struct mds_launch *, struct mds_argv *) = {
+    static void (*const add_command[])(const struct mds_launch *, struct mds_argv *) = {
         [MDS_LAUNCHER_PLAIN] = add_plain_command,
         [MDS_LAUNCHER_PALS] = add_pals_command,
         [MDS_LAUNCHER_HYDRA] = add_hydra_command,
@@ -372,7 +373,7 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
         add_environment(l, "", out);
     }
     mds_argv_add_split(out, launcher_command(l));
-    write[m->launcher.kind](l, out);
+    add_command[m->launcher.kind](l, out);
     add_program(l, out);
     for (size_t i = 0; i < arguments->n; i++)
         mds_argv_add(out, "%s", arguments->v[i]);

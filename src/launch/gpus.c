@@ -27,7 +27,7 @@ static int count_visible(const char *text)
 
 /* One GPU's line: "NVIDIA H200, 143771"; some have "[N/A]" for MiB.  The first names
  * the kind, the smallest the memory. */
-static int read_gpu(char *line, struct mds_gpus *g)
+static int parse_gpu_line(char *line, struct mds_gpus *g)
 {
     char *comma = strrchr(line, ',');
     long long mib = 0;
@@ -56,12 +56,12 @@ int mds_gpus_detect(struct mds_gpus *g)
         return 0;
     for (char *line = answer.s ? strtok_r(answer.s, "\n", &rest) : NULL; line;
          line = strtok_r(NULL, "\n", &rest))
-        g->count += read_gpu(line, g);
+        g->count += parse_gpu_line(line, g);
     mds_str_fini(&answer);
     return 1;
 }
 
-int mds_gpus_visible(void)
+int mds_gpus_count_visible(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
@@ -72,8 +72,9 @@ void mds_find_gpus(struct mds_placement *p, const struct mds_gpus *here)
 {
     struct mds_finding *f;
 
-    if (mds_gpus_visible() >= 0 && (f = mds_placement_add(p, "CUDA_VISIBLE_DEVICES")))
-        f->gpus = mds_gpus_visible();
+    if (mds_gpus_count_visible() >= 0 &&
+        (f = mds_placement_add(p, "CUDA_VISIBLE_DEVICES")))
+        f->gpus = mds_gpus_count_visible();
     if (here && (f = mds_placement_add(p, "nvidia-smi"))) {
         f->gpus = here->count;
         snprintf(f->about, sizeof f->about, "%s", here->name);

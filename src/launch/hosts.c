@@ -237,7 +237,7 @@ static enum mds_rc parse_hostfile_line(struct lines *l, char *line,
         return mds_fail(MDS_EUSER, "%s:%d: must be a node's name, or NAME slots=N",
                         l->path, l->line);
     at = find_host(out, name);
-    out->said |= slots > 0 || at < out->count;
+    out->has_slots |= slots > 0 || at < out->count;
     if (at == out->count)
         return append_host(out, name, slots ? slots : 1);
     if (l->strict)
@@ -254,11 +254,11 @@ enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
     enum mds_rc rc = MDS_OK;
     FILE *f = fopen(path, "re");
     char *line = NULL;
-    size_t room = 0;
+    size_t size = 0;
 
     if (!f)
         return mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
-    while (!rc && getline(&line, &room, f) > 0) {
+    while (!rc && getline(&line, &size, f) > 0) {
         l.line++;
         rc = parse_hostfile_line(&l, line, &h);
     }

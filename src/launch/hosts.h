@@ -12,7 +12,7 @@ struct mds_hosts {
     char **name;
     int *slots; /* ranks per node: how often it is listed, or its slots= */
     size_t count;
-    int said; /* the file gives slots: by slots=, or by repeating a node */
+    int has_slots; /* the file gives slots: by slots=, or by repeating a node */
 };
 
 void mds_hosts_fini(struct mds_hosts *h);

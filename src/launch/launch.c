@@ -15,7 +15,7 @@
 /* ---- where ---- */
 
 /* Ranks on each node. */
-static enum mds_rc count_per_node(struct mds_launch *l)
+static enum mds_rc count_ranks_per_node(struct mds_launch *l)
 {
     const struct mds_launch_options *o = l->options;
     const struct mds_placement *p = &l->placement;
@@ -101,13 +101,13 @@ static enum mds_rc count_ranks(struct mds_launch *l)
 
 /* localhost's profile says nothing of GPUs: what this host has is taken from nvidia-smi
  * and the profile that knows such GPUs, unless all are hidden. */
-static enum mds_rc take_detected_gpus(struct mds_launch *l, const struct mds_gpus *here,
-                                      struct mds_diag *diag)
+static enum mds_rc use_detected_gpus(struct mds_launch *l, const struct mds_gpus *here,
+                                     struct mds_diag *diag)
 {
     const struct mds_machine *was = l->machine;
 
     if (!mds_machine_is_local(was) || was->node.gpus > 0 || here->count == 0 ||
-        mds_gpus_visible() == 0)
+        mds_gpus_count_visible() == 0)
         return MDS_OK;
     MDS_TRY(mds_machine_merge_gpus(here, diag, &l->machine));
     if (l->machine == was)
@@ -132,14 +132,14 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     mds_host_name(host);
     rc = mds_machine_find(options->machine, host, &diag, &l.machine);
     if (!rc)
-        rc = take_detected_gpus(&l, &here, &diag);
+        rc = use_detected_gpus(&l, &here, &diag);
     mds_diag_fini(&diag);
     if (!rc)
         rc = mds_placement_find(l.machine, options->hostfile, known ? &here : NULL,
                                 &l.placement);
     if (rc)
         goto destroy_machine;
-    rc = count_per_node(&l);
+    rc = count_ranks_per_node(&l);
     if (!rc)
         rc = count_nodes(&l, job);
     if (!rc)
@@ -205,7 +205,7 @@ static enum mds_rc check_dtype(const struct mds_launch *l,
 /* Optimizer states that are to be on disk, without --nvme-path: they go to what the
  * profile calls a node's own disk, as with the ALCF scripts. */
 static void default_nvme_path(const struct mds_launch *l, struct mds_config_run *run,
-                              int say, struct mds_diag *diag)
+                              int log, struct mds_diag *diag)
 {
     const char *scratch = l->machine->node.scratch;
     struct mds_settings *s = &run->settings;
@@ -217,7 +217,7 @@ static void default_nvme_path(const struct mds_launch *l, struct mds_config_run 
                      MDS_LEVEL_MACHINE,
                      mds_settings_of(&l->machine->facts, "node.scratch")->origin,
                      "node.scratch", diag);
-    if (say)
+    if (log)
         mds_info("optimizer states go to %s, scratch of %s's nodes; --nvme-path "
                  "(NVME_PATH) says else",
                  scratch, l->machine->name);
@@ -239,7 +239,7 @@ static enum mds_rc check_action(const struct mds_launch *l,
 }
 
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
-                              int say, struct mds_config_run **out)
+                              int log, struct mds_config_run **out)
 {
     struct mds_argv argv = {0};
     struct mds_diag diag = {0};
@@ -258,12 +258,12 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
     if (!rc)
         rc = check_action(l, *out);
     if (!rc)
-        rc = mds_ckpt_take_model(*out, &diag);
+        rc = mds_ckpt_inherit_model(*out, &diag);
     if (!rc) {
-        default_nvme_path(l, *out, say, &diag);
-        mds_launch_read_vocab(*out, say);
+        default_nvme_path(l, *out, log, &diag);
+        mds_launch_read_vocab(*out, log);
     }
-    if (!rc && say)
+    if (!rc && log)
         mds_diag_log(&diag);
     if (!rc)
         rc = check_gpus(l, *out);
@@ -403,7 +403,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
         (long long)l->ranks, mds_plural(l->ranks), need, have);
 }
 
-static void warn_of_missing_path(const char *path)
+static void warn_if_path_missing(const char *path)
 {
     if (mds_source_is_there(path))
         return;
@@ -413,7 +413,7 @@ static void warn_of_missing_path(const char *path)
              mds_fail_text());
 }
 
-static enum mds_rc check_paths(const char *option, const char *text)
+static enum mds_rc check_path_list(const char *option, const char *text)
 {
     struct mds_paths paths;
     enum mds_rc rc = MDS_OK;
@@ -428,30 +428,29 @@ static enum mds_rc check_paths(const char *option, const char *text)
                           "cannot pass on",
                           option);
         else
-            warn_of_missing_path(paths.path[i]);
+            warn_if_path_missing(paths.path[i]);
     mds_paths_fini(&paths);
     return rc;
 }
 
 /* A job that waits for hours should find its data. */
-static enum mds_rc check_data(const struct mds_data_config *d)
+static enum mds_rc check_data_paths(const struct mds_data_config *d)
 {
-    MDS_TRY(check_paths("--data-path", d->paths));
-    MDS_TRY(check_paths("--train-data-path", d->train_paths));
-    MDS_TRY(check_paths("--valid-data-path", d->valid_paths));
-    return check_paths("--test-data-path", d->test_paths);
+    MDS_TRY(check_path_list("--data-path", d->paths));
+    MDS_TRY(check_path_list("--train-data-path", d->train_paths));
+    MDS_TRY(check_path_list("--valid-data-path", d->valid_paths));
+    return check_path_list("--test-data-path", d->test_paths);
 }
 
-/* Whether somebody is there to read how much faster a plan's layout would be, which
- * takes some seconds: not where a line is only printed, for the cells of a sweep, and
- * in jobs. */
+/* Whether to compare with a plan, which takes some seconds: only if a person is likely
+ * to read the result, so not with --print, for the runs of a sweep, or inside a job. */
 static int is_worth_comparing(const struct mds_launch *l)
 {
     const struct mds_batch_syntax *d = mds_batch_syntax_of(l->machine->batch.scheduler);
     const struct mds_launch_options *o = l->options;
-    int is_cell = o->write && o->tag, in_job = d && d->id && getenv(d->id);
+    int is_sweep_run = o->write && o->tag, in_job = d && d->id && getenv(d->id);
 
-    return o->layout == MDS_LAYOUT_AUTO && !o->print && !is_cell && !in_job &&
+    return o->layout == MDS_LAYOUT_AUTO && !o->print && !is_sweep_run && !in_job &&
            l->machine->node.gpus > 0 && l->ranks > 1;
 }
 
@@ -507,7 +506,7 @@ static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
     if (!rc)
         mds_diag_log(&diag);
     if (!rc)
-        rc = check_data(&run->config.data);
+        rc = check_data_paths(&run->config.data);
     mds_diag_fini(&diag);
     return rc;
 }

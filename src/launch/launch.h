@@ -30,13 +30,13 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
 void mds_launch_close(struct mds_launch *l);
 
 /* Read mds_pretrain's configuration from the user's arguments followed by `extra` (may
- * be NULL), without resolving it.  Warnings are logged if `say`. */
+ * be NULL), without resolving it.  Warnings are logged if log is 1. */
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
-                              int say, struct mds_config_run **out);
+                              int log, struct mds_config_run **out);
 
 /* If no vocabulary size is set, take it from the data files, if they can be read here
  * and state one. */
-void mds_launch_read_vocab(struct mds_config_run *run, int say);
+void mds_launch_read_vocab(struct mds_config_run *run, int log);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */

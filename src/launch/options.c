@@ -80,13 +80,14 @@ static const struct mds_option rows[] = {
      NULL, .help = "with submit and sweep: make run folders and scripts, and leave"},
     {job, "launch.array", "--no-array", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL, AT(array),
      NULL, .inverted = 1,
-     .help = "with sweep: a job for each cell, not arrays of those that ask for the "
-             "same"},
+     .help = "with sweep: a job for each run, instead of job arrays for runs with the "
+             "same request"},
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
      "name", .help = "with submit: of the job; unset: model, length and nodes"},
     {job, "launch.tag", "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag),
      "word",
-     .help = "with submit: what ends the name; a sweep gives what its cells differ in"},
+     .help =
+         "with submit: what ends the name; a sweep puts the values there that differ"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
      AT(folder), "folder", .help = "with submit and sweep: run folders are made there",
      .path = MDS_PATH_FOLDER},
@@ -103,7 +104,8 @@ const struct mds_option_set mds_launch_options = {
         "Verbs: where prints what nodes and GPUs were found, and by whom; plan prints "
         "the layouts that fit, fastest first, and why others do not; check-profile "
         "FILE checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
-        "writes and submits a job; sweep FILE submits one for each cell of a table; "
+        "writes and submits a job; sweep FILE submits one for each combination of "
+        "values in a table; "
         "report DIR collects the results of run folders as CSV, Markdown and plots.\n"
         "What mds_pretrain reads from the environment (MODEL_SIZE_KEY, SEQ_LEN, ...) "
         "is read here, too, and passed on as options. A machine is described by a "

@@ -66,7 +66,7 @@ void mds_find_gpus(struct mds_placement *p, const struct mds_gpus *here); /* gpu
 /* Read this host's GPUs from nvidia-smi into *g; 0 if it cannot be run or fails.  And
  * the number of GPUs in CUDA_VISIBLE_DEVICES, -1 if it is not set. */
 int mds_gpus_detect(struct mds_gpus *g);
-int mds_gpus_visible(void);
+int mds_gpus_count_visible(void);
 
 /* An environment variable as a number; -1 if it is unset or not a number. */
 int mds_env_number(const char *name);

@@ -96,7 +96,7 @@ static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
     }
     for (int i = 0; i < p->count; i++)
         if (p->found[i].hosts.count > 0) { /* the list that counts */
-            if (p->found[i].hosts.said)
+            if (p->found[i].hosts.has_slots)
                 read_slots(p, &p->found[i]);
             break;
         }

@@ -127,7 +127,8 @@ static double median_step_s(struct steps *t)
 }
 
 /* Of a folder without metrics r->run is "". */
-static enum mds_rc read_run(const char *folder, const char *name, struct mds_result *r)
+static enum mds_rc read_run_metrics(const char *folder, const char *name,
+                                    struct mds_result *r)
 {
     char path[PATH_MAX], *line = NULL;
     enum mds_rc rc = MDS_OK;
@@ -167,14 +168,14 @@ static int compare_results(const void *a, const void *b)
 }
 
 /* Nothing where there is no metrics.jsonl. */
-static enum mds_rc add_run(const char *folder, const char *name,
-                           struct mds_results *out)
+static enum mds_rc append_run_result(const char *folder, const char *name,
+                                     struct mds_results *out)
 {
     struct mds_result r, *more;
 
     if (name[0] == '.')
         return MDS_OK;
-    MDS_TRY(read_run(folder, name, &r));
+    MDS_TRY(read_run_metrics(folder, name, &r));
     if (!*r.run)
         return MDS_OK;
     more = mds_grow(out->v, out->n, sizeof *more);
@@ -189,7 +190,7 @@ static enum mds_rc fail_no_runs(const char *folder)
 {
     struct mds_result r;
 
-    MDS_TRY(read_run(folder, ".", &r));
+    MDS_TRY(read_run_metrics(folder, ".", &r));
     if (*r.run)
         return mds_fail(MDS_EUSER, "report: %s is a run; give the folder it is in",
                         folder);
@@ -206,7 +207,7 @@ static enum mds_rc collect_runs(const char *folder, struct mds_results *out)
         return mds_fail(MDS_EUSER, "report: %s is no folder of runs", folder);
     for (int i = 0; i < n; i++) {
         if (!rc)
-            rc = add_run(folder, entries[i]->d_name, out);
+            rc = append_run_result(folder, entries[i]->d_name, out);
         free(entries[i]);
     }
     free(entries);

@@ -26,7 +26,7 @@ static double tokens_per_s(const struct mds_result *r)
                : 0;
 }
 
-static enum mds_rc open_output(const char *folder, const char *name, FILE **out)
+static enum mds_rc create_report_file(const char *folder, const char *name, FILE **out)
 {
     char path[MDS_PATH_SIZE];
 
@@ -35,7 +35,7 @@ static enum mds_rc open_output(const char *folder, const char *name, FILE **out)
     return *out ? MDS_OK : mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }
 
-static enum mds_rc close_output(FILE *f, const char *name)
+static enum mds_rc close_report_file(FILE *f, const char *name)
 {
     int bad = ferror(f);
 
@@ -49,7 +49,7 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
 {
     FILE *f;
 
-    MDS_TRY(open_output(folder, "report.csv", &f));
+    MDS_TRY(create_report_file(folder, "report.csv", &f));
     fprintf(f, "run,model,ranks,seq_length,steps,step_s,tokens_per_s_per_rank,"
                "tflops_per_rank,lm_loss\n");
     for (size_t i = 0; i < all->n; i++) {
@@ -63,7 +63,7 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
                 r->seq, r->steps, r->elapsed_s, tokens_per_s(r), flops_per_s(r) / 1e12,
                 r->loss);
     }
-    return close_output(f, "report.csv");
+    return close_report_file(f, "report.csv");
 }
 
 static void print_markdown(const struct mds_results *all, FILE *f)
@@ -88,10 +88,10 @@ static enum mds_rc write_markdown(const struct mds_results *all, const char *fol
 {
     FILE *f;
 
-    MDS_TRY(open_output(folder, "report.md", &f));
+    MDS_TRY(create_report_file(folder, "report.md", &f));
     print_markdown(all, f);
     print_markdown(all, stdout);
-    return close_output(f, "report.md");
+    return close_report_file(f, "report.md");
 }
 
 /* ---- plots ---- */
@@ -243,10 +243,10 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
         mds_warn("no plots: no run in %s made a step", folder);
         return MDS_OK;
     }
-    MDS_TRY(open_output(folder, "report.gp", &f));
+    MDS_TRY(create_report_file(folder, "report.gp", &f));
     write_longest_plot(all, f);
     write_speed_plot(all, f);
-    MDS_TRY(close_output(f, "report.gp"));
+    MDS_TRY(close_report_file(f, "report.gp"));
     if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
         mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
         return MDS_OK;

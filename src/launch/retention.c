@@ -58,7 +58,7 @@ enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
         SAVES = 2
     }; /* at least, where all stay: how many a job makes is not known */
     double each = mds_ckpt_bytes(e->parameters), there;
-    char path[MDS_PATH_SIZE], size[32], stay[96] = "all stay", room[64] = "";
+    char path[MDS_PATH_SIZE], size[32], stay[96] = "all stay", fitting[64] = "";
     int64_t more;
     int is_short = 0;
 
@@ -69,17 +69,17 @@ enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
         snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
                  (long long)kept, kept == 1 ? "s" : "");
     if (each > 0 && (there = free_bytes_of_nearest_folder(path)) >= 0) {
-        snprintf(room, sizeof room, "%.0f", (double)(int64_t)(there / each));
+        snprintf(fitting, sizeof fitting, "%.0f", (double)(int64_t)(there / each));
         is_short = there < each * (double)more;
     }
     mds_format_bytes(each, size, sizeof size);
     if (is_short)
         mds_warn("checkpoints: about %s each, %s, and one more while it is "
                  "written; %s has room for %s: free some, or give another --save",
-                 size, stay, path, room);
+                 size, stay, path, fitting);
     else
         mds_info("checkpoints: about %s each, %s; %s has room for %s, quotas "
                  "aside",
-                 size, stay, path, *room ? room : "an unknown number");
+                 size, stay, path, *fitting ? fitting : "an unknown number");
     return MDS_OK;
 }

@@ -34,9 +34,9 @@ static void add_directive(const struct mds_batch_syntax *d, const char *key,
         mds_str_add(out, "%s%s%s\n", d->prefix, key, value);
 }
 
-/* What stands at text, if that is a hole: its length, and what it is filled with. */
-static size_t expand_hole(const struct mds_job *j, const char *text,
-                          struct mds_str *out)
+/* If text begins with a placeholder, append its value and return its length; else 0. */
+static size_t expand_job_placeholder(const struct mds_job *j, const char *text,
+                                     struct mds_str *out)
 {
     if (strncmp(text, "{nodes}", 7) == 0) {
         mds_str_add(out, "%lld", (long long)j->launch->nodes);
@@ -53,25 +53,25 @@ static size_t expand_hole(const struct mds_job *j, const char *text,
     return 0;
 }
 
-/* Each line of text, the holes in it filled. */
+/* Each line of text as a directive, with placeholders replaced. */
 static void add_profile_directives(const struct mds_job *j, const char *text,
                                    struct mds_str *out)
 {
     while (text && *text) {
         mds_str_add(out, "%s", job_syntax(j)->prefix);
         while (*text && *text != '\n') {
-            size_t hole = expand_hole(j, text, out);
+            size_t length = expand_job_placeholder(j, text, out);
 
-            if (!hole)
+            if (!length)
                 mds_str_add(out, "%c", *text);
-            text += hole ? hole : 1;
+            text += length ? length : 1;
         }
         mds_str_add(out, "\n");
         text += *text == '\n';
     }
 }
 
-static void add_header(const struct mds_job *j, struct mds_str *out)
+static void add_directives(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_batch_syntax *d = job_syntax(j);
@@ -124,7 +124,7 @@ static void add_path_setup(struct mds_str *out)
     mds_str_add(out, ":$PATH\n");
 }
 
-static void add_setup(const struct mds_job *j, struct mds_str *out)
+static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_batch_syntax *d = job_syntax(j);
@@ -178,7 +178,7 @@ static void add_start_options(const struct mds_launch_options *o, struct mds_arg
         mds_argv_add(w, "--no-check-memory");
 }
 
-static void add_launch(const struct mds_job *j, struct mds_str *out)
+static void add_launch_command(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
     struct mds_argv w = {0};
@@ -201,7 +201,7 @@ static void add_launch(const struct mds_job *j, struct mds_str *out)
 }
 
 /* The ranks are sent one signal at most: a second one would end them unsaved. */
-static void add_wait(struct mds_str *out)
+static void add_wait_loop(struct mds_str *out)
 {
     mds_str_add(out,
                 "warned=\n"
@@ -261,7 +261,7 @@ static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
             d->id, (int)strcspn(d->submit, " "), d->submit);
 }
 
-static void add_finish(const struct mds_job *j, struct mds_str *out)
+static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
 {
     add_status_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
@@ -285,15 +285,15 @@ static void add_array_limit(const struct mds_job *j, struct mds_str *out)
 void mds_job_script(const struct mds_job *j, struct mds_str *out)
 {
     mds_str_add(out, "#!/bin/bash -l\n");
-    add_header(j, out);
+    add_directives(j, out);
     add_array_limit(j, out);
     mds_str_add(
         out,
         "# Written by mds_launch submit for %s.  Started again, it goes on from the "
         "newest checkpoint.\n",
         j->launch->machine->name);
-    add_setup(j, out);
-    add_launch(j, out);
-    add_wait(out);
-    add_finish(j, out);
+    add_environment_setup(j, out);
+    add_launch_command(j, out);
+    add_wait_loop(out);
+    add_exit_handling(j, out);
 }

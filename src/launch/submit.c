@@ -17,7 +17,7 @@
 
 /* ---- what stands behind the subcommand ---- */
 
-static enum mds_rc read_nodes(const char *text, int64_t *out)
+static enum mds_rc parse_nodes(const char *text, int64_t *out)
 {
     if (mds_parse_count(text, out) || *out < 1)
         return mds_fail(MDS_EUSER, "submit: NODES '%s' must be a number from 1", text);
@@ -26,7 +26,7 @@ static enum mds_rc read_nodes(const char *text, int64_t *out)
 
 /* A number alone is seconds to PBS, minutes to Slurm and Cobalt: whoever writes one is
  * asked which. */
-static enum mds_rc read_walltime(const char *text, double *out)
+static enum mds_rc parse_walltime(const char *text, double *out)
 {
     if (!text[strspn(text, "0123456789")])
         return mds_fail(MDS_EUSER, "walltime '%s' has no unit; write %smin or 1:00:00",
@@ -131,8 +131,9 @@ static int is_set_by_user(const struct mds_config_run *asked, const char *key)
 
 /* Where the ranks write, and that they leave in order: unless the user said otherwise.
  */
-static void add_options(const struct mds_job *j, const struct mds_config_run *asked,
-                        struct mds_argv *words)
+static void add_default_options(const struct mds_job *j,
+                                const struct mds_config_run *asked,
+                                struct mds_argv *words)
 {
     const struct {
         const char *key, *flag, *value;
@@ -164,7 +165,7 @@ static double predicted_save_s(const struct mds_launch *l, const struct mds_esti
 
 /* How long before the walltime to leave: as asked, else not past its middle, lest
  * nothing be trained. */
-static double leave_margin_s(const struct mds_job *j, const struct mds_estimate *e)
+static double exit_margin_s(const struct mds_job *j, const struct mds_estimate *e)
 {
     double s = 120 + 2 * e->step_s + predicted_save_s(j->launch, e);
 
@@ -176,7 +177,7 @@ static double leave_margin_s(const struct mds_job *j, const struct mds_estimate 
 
 /* The next of 1, 2, 5, 10, 20, ... below n: a number that does not follow every change
  * of what is predicted. */
-static int64_t round_down(double n)
+static int64_t round_down_to_125(double n)
 {
     static const int steps[] = {5, 2, 1};
     double unit = pow(10, floor(log10(n > 1 ? n : 1)));
@@ -204,11 +205,11 @@ static void add_save_interval_and_exit(struct mds_job *j,
     if (!is_set_by_user(asked, "checkpoint.interval")) {
         mds_argv_add(arguments, "--save-interval");
         mds_argv_add(arguments, "%lld",
-                     (long long)round_down(acceptable_loss_s(j) / e->step_s));
+                     (long long)round_down_to_125(acceptable_loss_s(j) / e->step_s));
     }
     if (j->walltime_s <= 0)
         return;
-    j->margin_s = leave_margin_s(j, e);
+    j->margin_s = exit_margin_s(j, e);
     if (!is_set_by_user(asked, "train.exit_duration")) {
         mds_argv_add(arguments, "--exit-duration-in-mins");
         mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
@@ -249,7 +250,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
     struct mds_estimate e;
     enum mds_rc rc;
 
-    add_options(j, asked, &l->asked);
+    add_default_options(j, asked, &l->asked);
     rc = mds_launch_choose_layout(l, &arguments, &e);
     if (!rc)
         rc = add_keep_last(j, asked, &e, &arguments);
@@ -304,9 +305,9 @@ enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands
     enum mds_rc rc;
 
     if (operand_count > 1)
-        MDS_TRY(read_nodes(operands[1], &options->nodes_asked));
+        MDS_TRY(parse_nodes(operands[1], &options->nodes_asked));
     if (walltime)
-        MDS_TRY(read_walltime(walltime, &walltime_s));
+        MDS_TRY(parse_walltime(walltime, &walltime_s));
     MDS_TRY(mds_launch_open(options, 1, argc, argv, &l));
     j = (struct mds_job){
         .queue = operand_count > 0 ? operands[0] : options->queue,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run for each cell of a table. */
+/* A sweep: one run for each combination of the values in a table. */
 #include "base/log.h"
 #include "config/tree.h"
 #include "launch/array.h"
@@ -15,22 +15,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_AXES = 16, MAX_CELLS = 10000 };
+enum { MAX_VARIABLES = 16, MAX_RUNS = 10000 };
 
-struct axis {
-    const char *variable;
+struct variable {
+    const char *name;
     const struct mds_node *first; /* its values; a scalar is one value */
     int count;
 };
 
 struct table {
-    struct axis axis[MAX_AXES];
-    int axes, cells;
+    struct variable variable[MAX_VARIABLES];
+    int variables, runs;
 };
 
 /* ---- the table ---- */
 
-/* A variable that nobody reads would make all its cells the same run. */
+/* A variable that no program reads would make several runs the same. */
 static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_node *n)
 {
     const char *near, *nearer;
@@ -44,21 +44,21 @@ static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_
                     mds_str_hint(near, "see mds_pretrain --help", hint));
 }
 
-static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
-                            const struct mds_node *n)
+static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,
+                                const struct mds_node *n)
 {
-    struct axis *a = &t->axis[t->axes];
+    struct variable *a = &t->variable[t->variables];
 
-    if (t->axes == MAX_AXES)
+    if (t->variables == MAX_VARIABLES)
         return mds_fail(MDS_EUSER, "%s:%d: more than %d variables", tree->name, n->line,
-                        MAX_AXES);
+                        MAX_VARIABLES);
     if (n->key[strspn(n->key, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")])
         return mds_fail(
             MDS_EUSER,
             "%s:%d: %s is not a variable; a sweep is a map such as SEQ_LEN: [2k, 32k]",
             tree->name, n->line, n->key);
     MDS_TRY(check_variable(tree, n));
-    *a = (struct axis){.variable = n->key, .first = n, .count = 1};
+    *a = (struct variable){.name = n->key, .first = n, .count = 1};
     if (n->kind == MDS_NODE_LIST) {
         a->first = n->first;
         a->count = 0;
@@ -72,27 +72,27 @@ static enum mds_rc add_axis(struct table *t, const struct mds_tree *tree,
     if (n->kind == MDS_NODE_MAP || a->count == 0)
         return mds_fail(MDS_EUSER, "%s:%d: %s must be a list of values", tree->name,
                         n->line, n->key);
-    if (t->cells > MAX_CELLS / a->count)
-        return mds_fail(MDS_EUSER, "%s: more than %d cells", tree->name, MAX_CELLS);
-    t->cells *= a->count;
-    t->axes++;
+    if (t->runs > MAX_RUNS / a->count)
+        return mds_fail(MDS_EUSER, "%s: more than %d runs", tree->name, MAX_RUNS);
+    t->runs *= a->count;
+    t->variables++;
     return MDS_OK;
 }
 
 static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
 {
-    *t = (struct table){.cells = 1};
+    *t = (struct table){.runs = 1};
     if (!tree->root || tree->root->kind != MDS_NODE_MAP)
         return mds_fail(MDS_EUSER, "%s: not a sweep: must be a map of lists",
                         tree->name);
     for (const struct mds_node *n = tree->root->first; n; n = n->next)
-        MDS_TRY(add_axis(t, tree, n));
+        MDS_TRY(add_variable(t, tree, n));
     return MDS_OK;
 }
 
-/* ---- cells ---- */
+/* ---- runs ---- */
 
-/* What the name of a run says anyway. */
+/* Whether the default name of a run contains the variable's value. */
 static int is_shown_in_name(const char *variable)
 {
     return strcmp(variable, "MODEL_SIZE_KEY") == 0 ||
@@ -100,42 +100,43 @@ static int is_shown_in_name(const char *variable)
            strcmp(variable, "NUM_NODES") == 0;
 }
 
-/* "LR3e-4": what tells this cell's run from the others; of a path its end. */
-static void add_tag(const struct axis *a, struct mds_str *tag)
+/* Add "LR3e-4", which distinguishes this run from the others; of a path only the last
+ * part. */
+static void add_tag(const struct variable *a, struct mds_str *tag)
 {
-    const char *value = getenv(a->variable), *slash = strrchr(value, '/');
+    const char *value = getenv(a->name), *slash = strrchr(value, '/');
     char *word;
 
-    if (a->count == 1 || is_shown_in_name(a->variable))
+    if (a->count == 1 || is_shown_in_name(a->name))
         return;
     word = strdup(slash ? slash + 1 : value);
     for (char *p = word; p && *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._+-", *p))
             *p = '_';
-    mds_str_add(tag, "%s%s%.24s", tag->len ? "-" : "", a->variable, word ? word : "");
+    mds_str_add(tag, "%s%s%.24s", tag->len ? "-" : "", a->name, word ? word : "");
     free(word);
 }
 
-/* The last variable runs fastest. */
-static void set_environment_of_cell(const struct table *t, int cell,
-                                    struct mds_str *said, struct mds_str *tag)
+/* Export the values of run number `run`; the last variable varies fastest. */
+static void set_environment_of_run(const struct table *t, int run, struct mds_str *said,
+                                   struct mds_str *tag)
 {
-    for (int i = t->axes; i-- > 0;) {
-        const struct mds_node *v = t->axis[i].first;
+    for (int i = t->variables; i-- > 0;) {
+        const struct mds_node *v = t->variable[i].first;
 
-        for (int n = cell % t->axis[i].count; n > 0; n--)
+        for (int n = run % t->variable[i].count; n > 0; n--)
             v = v->next;
-        cell /= t->axis[i].count;
-        setenv(t->axis[i].variable, v->text, 1);
+        run /= t->variable[i].count;
+        setenv(t->variable[i].name, v->text, 1);
     }
-    for (int i = 0; i < t->axes; i++) {
-        mds_str_add(said, "%s%s=%s", i ? " " : "", t->axis[i].variable,
-                    getenv(t->axis[i].variable));
-        add_tag(&t->axis[i], tag);
+    for (int i = 0; i < t->variables; i++) {
+        mds_str_add(said, "%s%s=%s", i ? " " : "", t->variable[i].name,
+                    getenv(t->variable[i].name));
+        add_tag(&t->variable[i], tag);
     }
 }
 
-/* The folder in a line "FOLDER: written\n", cut out; or NULL. */
+/* A copy of FOLDER from a line "FOLDER: written\n"; NULL for any other line. */
 static char *parse_written_folder(const char *line)
 {
     static const char end[] = ": written\n";
@@ -144,7 +145,7 @@ static char *parse_written_folder(const char *line)
     return n > m && strcmp(line + n - m, end) == 0 ? strndup(line, n - m) : NULL;
 }
 
-/* What the child prints, handed on; the folder that it wrote, or NULL. */
+/* Copy the child's output to ours.  Returns the folder that it wrote, or NULL. */
 static char *read_folder_from_child(int fd)
 {
     FILE *f = fdopen(fd, "r");
@@ -179,10 +180,10 @@ static void exec_submit(int argc, char *const *argv, const char *tag, int out)
     _exit(127);
 }
 
-/* This program once more, in the environment of a cell: *done if it did not refuse;
- * *folder is what it wrote, NULL with --print. */
-static enum mds_rc write_cell(int argc, char *const *argv, const char *tag, int *done,
-                              char **folder)
+/* Run `mds_launch submit --write` in the environment of one run.  *done: it exited with
+ * 0; *folder: the run folder it wrote, NULL with --print. */
+static enum mds_rc write_run(int argc, char *const *argv, const char *tag, int *done,
+                             char **folder)
 {
     int ends[2], status = 0;
     pid_t child;
@@ -203,24 +204,24 @@ static enum mds_rc write_cell(int argc, char *const *argv, const char *tag, int 
     return MDS_OK;
 }
 
-/* All cells' folders, in order; those left out are not among them. */
-static enum mds_rc write_cells(const struct table *t, int argc, char *const *argv,
-                               struct mds_argv *folders)
+/* Write all run folders; `folders` receives those that were written, in order. */
+static enum mds_rc write_all_runs(const struct table *t, int argc, char *const *argv,
+                                  struct mds_argv *folders)
 {
     enum mds_rc rc = MDS_OK;
 
-    for (int cell = 0; cell < t->cells && !rc; cell++) {
+    for (int run = 0; run < t->runs && !rc; run++) {
         struct mds_str said = {0}, tag = {0};
         char *folder = NULL;
         int done = 0;
 
-        set_environment_of_cell(t, cell, &said, &tag);
-        printf("cell %d of %d: %s\n", cell + 1, t->cells, said.s ? said.s : "");
-        rc = write_cell(argc, argv, tag.s ? tag.s : "", &done, &folder);
+        set_environment_of_run(t, run, &said, &tag);
+        printf("run %d of %d: %s\n", run + 1, t->runs, said.s ? said.s : "");
+        rc = write_run(argc, argv, tag.s ? tag.s : "", &done, &folder);
         if (folder)
             mds_argv_add(folders, "%s", folder);
         if (!rc && !done)
-            mds_warn("cell %d is skipped: %s", cell + 1, said.s ? said.s : "");
+            mds_warn("run %d is skipped: %s", run + 1, said.s ? said.s : "");
         free(folder);
         mds_str_fini(&tag);
         mds_str_fini(&said);
@@ -242,13 +243,13 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
     MDS_TRY(mds_tree_load(path, &tree));
     rc = read_table(tree, &t);
     if (!rc)
-        rc = write_cells(&t, argc, argv, &folders);
+        rc = write_all_runs(&t, argc, argv, &folders);
     if (!rc && !options->print && !options->write)
         rc = mds_array_submit(options, folders.v, (int)folders.n, &submitted);
     mds_tree_destroy(tree);
     if (!rc && !options->print)
-        printf("%d of %d cells %s\n", options->write ? (int)folders.n : submitted,
-               t.cells, options->write ? "written" : "submitted");
+        printf("%d of %d runs %s\n", options->write ? (int)folders.n : submitted,
+               t.runs, options->write ? "written" : "submitted");
     if (!rc && !options->print && submitted == 0 && !(options->write && folders.n > 0))
         rc = mds_fail(MDS_EUSER, "%s: no run was submitted", path);
     if (rc && !had_runs)

@@ -27,7 +27,7 @@ static int64_t largest_vocabulary(const struct mds_paths *p)
     return most;
 }
 
-void mds_launch_read_vocab(struct mds_config_run *run, int say)
+void mds_launch_read_vocab(struct mds_config_run *run, int log)
 {
     const char *text = mds_config_data_paths(&run->config.data);
     struct mds_paths paths;
@@ -44,6 +44,6 @@ void mds_launch_read_vocab(struct mds_config_run *run, int say)
         return;
     run->config.model.vocab = words;
     mds_settings_derived(&run->settings, "model.vocab", "words of the data");
-    if (say)
+    if (log)
         mds_info("vocabulary: the %lld words of %s", (long long)words, text);
 }

@@ -195,7 +195,7 @@ struct mds_layout mds_layout_keep(struct mds_layout l, const struct mds_layout *
     if (l.zero < 3 || l.offload_optimizer == MDS_PLACE_DEVICE)
         l.offload_params = MDS_PLACE_DEVICE;
     apply_fixed(&l, user, fixed);
-    mds_act_settle(&l.act, &user->act, fixed >> GRID);
+    mds_act_apply_user(&l.act, &user->act, fixed >> GRID);
     return l;
 }
 

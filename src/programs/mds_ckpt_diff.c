@@ -33,7 +33,7 @@ static void diff_setting(struct diff *d, const char *map, const char *key,
         return;
     snprintf(path, sizeof path, "%s.%s", map, key);
     printf("configuration: %s: %s | %s\n", path, left, right);
-    d->others += mds_config_is_function(path);
+    d->others += mds_config_affects_model(path);
 }
 
 /* All settings of a's; or those that only b has. */

@@ -14,8 +14,8 @@
 
 /* ---- ours ---- */
 
-static enum mds_rc declare_tensors(struct mds_st_writer *w,
-                                   const struct mds_ckpt_index *ix)
+static enum mds_rc declare_all_tensors(struct mds_st_writer *w,
+                                       const struct mds_ckpt_index *ix)
 {
     char iteration[32];
 
@@ -31,27 +31,27 @@ static enum mds_rc declare_tensors(struct mds_st_writer *w,
     return MDS_OK;
 }
 
-static enum mds_rc write_tensor(struct mds_st_writer *w, struct mds_ckpt_reader *r,
-                                int64_t tensor, int64_t room, float *buf)
+static enum mds_rc copy_tensor(struct mds_st_writer *w, struct mds_ckpt_reader *r,
+                               int64_t tensor, int64_t elements, float *buf)
 {
     const struct mds_ckpt_tensor *t = &mds_ckpt_reader_index(r)->tensor[tensor];
 
-    for (struct mds_part p = {0}; mds_ckpt_next_rows(t, room, &p);) {
+    for (struct mds_part p = {0}; mds_ckpt_next_rows(t, elements, &p);) {
         MDS_TRY(mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, tensor, &p, buf));
         MDS_TRY(mds_st_writer_write(w, buf, (size_t)(p.rows * p.cols) * sizeof *buf));
     }
     return MDS_OK;
 }
 
-static enum mds_rc write_weights(struct mds_st_writer *w,
-                                 const struct mds_ckpt_input *o)
+static enum mds_rc copy_all_tensors(struct mds_st_writer *w,
+                                    const struct mds_ckpt_input *o)
 {
-    int64_t room = mds_ckpt_rows_buffer(o->ix);
-    float *buf = mds_zalloc((size_t)room, sizeof *buf);
-    enum mds_rc rc = buf ? declare_tensors(w, o->ix) : MDS_EMEM;
+    int64_t elements = mds_ckpt_rows_buffer(o->ix);
+    float *buf = mds_zalloc((size_t)elements, sizeof *buf);
+    enum mds_rc rc = buf ? declare_all_tensors(w, o->ix) : MDS_EMEM;
 
     for (int64_t i = 0; !rc && i < o->ix->tensors; i++)
-        rc = write_tensor(w, o->reader, i, room, buf);
+        rc = copy_tensor(w, o->reader, i, elements, buf);
     free(buf);
     return rc;
 }
@@ -62,7 +62,7 @@ static enum mds_rc export_mds(const struct mds_ckpt_input *o, const char *output
     enum mds_rc rc;
 
     MDS_TRY(mds_st_writer_create(output, &w));
-    rc = write_weights(w, o);
+    rc = copy_all_tensors(w, o);
     if (rc) {
         mds_st_writer_abort(w);
         return rc;

@@ -30,7 +30,7 @@ static enum mds_rc fill_from_hf(void *ctx, const struct mds_params *local,
 
 /* Of what the model's file does not say nothing is kept for its runs: a default written
  * down would go before a machine's profile. */
-static void drop_defaults(struct mds_settings *s)
+static void mark_defaults_derived(struct mds_settings *s)
 {
     for (size_t row = 0; row < s->rows; row++)
         if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
@@ -49,7 +49,7 @@ static enum mds_rc write_checkpoint(struct mds_config_run *run,
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    drop_defaults(&run->settings);
+    mark_defaults_derived(&run->settings);
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
         rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);

@@ -18,7 +18,7 @@
 
 /* ---- the ranks of a layout, one after the other ---- */
 
-struct cast {
+struct serial_ranks {
     const struct mds_config *config;
     const struct mds_make_source *source;
     int64_t ranks;
@@ -28,7 +28,7 @@ struct cast {
 
 static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 {
-    const struct cast *c = ctx;
+    const struct serial_ranks *c = ctx;
 
     mds_comm_shard(mds_params_unit(c->local, unit)->count,
                    mds_groups_size(&c->groups, MDS_AXES_TOKENS),
@@ -38,12 +38,12 @@ static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,
                                int64_t first, int64_t n, float *out)
 {
-    const struct cast *c = ctx;
+    const struct serial_ranks *c = ctx;
 
     return c->source->fill(c->source->ctx, c->local, what, unit, first, n, out);
 }
 
-static void destroy_rank(struct cast *c)
+static void destroy_rank(struct serial_ranks *c)
 {
     mds_params_destroy(c->local);
     c->local = NULL;
@@ -54,7 +54,7 @@ static void destroy_rank(struct cast *c)
 static enum mds_rc create_rank(void *ctx, int64_t rank, const struct mds_params **local,
                                struct mds_ckpt_source *source)
 {
-    struct cast *c = ctx;
+    struct serial_ranks *c = ctx;
 
     destroy_rank(c);
     MDS_TRY(mds_groups_create(&c->config->parallel, (int)c->ranks, (int)rank, NULL,
@@ -103,8 +103,8 @@ static void print_created(const char *dir, int64_t iteration, int64_t ranks,
                iteration, latest);
 }
 
-static void add_provenance(const struct mds_config_run *run, const char *origin,
-                           struct mds_str *out)
+static void append_provenance(const struct mds_config_run *run, const char *origin,
+                              struct mds_str *out)
 {
     char host[MDS_HOST_SIZE];
 
@@ -119,8 +119,9 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
                                 const struct mds_make_source *source)
 {
     struct mds_ckpt_save s = {.dir = dir, .state = *state};
-    struct cast c = {.config = &run->config, .source = source, .ranks = run->world};
-    const struct mds_ckpt_serial_ranks cast = {&c, run->world, create_rank};
+    struct serial_ranks c = {
+        .config = &run->config, .source = source, .ranks = run->world};
+    const struct mds_ckpt_serial_ranks serial_ranks = {&c, run->world, create_rank};
     struct mds_params *whole = NULL;
     struct mds_str provenance = {0};
     char *configuration;
@@ -130,16 +131,17 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
     MDS_TRY(check_output_folder(dir, state->iteration, force, &latest));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     configuration = mds_settings_text(&run->settings);
-    add_provenance(run, origin, &provenance);
+    append_provenance(run, origin, &provenance);
     s.state.vocab = run->config.model.vocab;
     s.state.padded_vocab = run->config.model.padded_vocab;
     s.whole = whole;
     s.configuration = configuration;
     s.provenance = provenance.s;
-    rc = configuration && !provenance.failed ? mds_ckpt_save_serial(&s, &cast, &bytes)
-                                             : mds_fail(MDS_EMEM, "no host memory");
+    rc = configuration && !provenance.failed
+             ? mds_ckpt_save_serial(&s, &serial_ranks, &bytes)
+             : mds_fail(MDS_EMEM, "no host memory");
     if (!rc)
-        print_created(dir, state->iteration, cast.ranks, bytes, latest);
+        print_created(dir, state->iteration, serial_ranks.ranks, bytes, latest);
     destroy_rank(&c);
     mds_str_fini(&provenance);
     free(configuration);

@@ -12,9 +12,9 @@ struct source {
     uint64_t seed;
 };
 
-static enum mds_rc fill_from_checkpoint(void *ctx, const struct mds_params *local,
-                                        enum mds_ckpt_what what, int unit,
-                                        int64_t first, int64_t n, float *out)
+static enum mds_rc read_resharded_values(void *ctx, const struct mds_params *local,
+                                         enum mds_ckpt_what what, int unit,
+                                         int64_t first, int64_t n, float *out)
 {
     struct source *s = ctx;
 
@@ -57,7 +57,7 @@ static enum mds_rc reshard_checkpoint(const struct mds_ckpt_input *o,
                                       int force)
 {
     struct source s = {o->reader, (uint64_t)run->config.train.seed};
-    const struct mds_make_source source = {&s, fill_from_checkpoint};
+    const struct mds_make_source source = {&s, read_resharded_values};
     struct mds_str origin = {0};
     enum mds_rc rc;
 

@@ -86,7 +86,7 @@ static const struct values *option_values(const struct mds_invocation *c)
     return c->settings.values;
 }
 
-static int is_given_by_user(const struct mds_invocation *c, const char *key)
+static int is_on_command_line(const struct mds_invocation *c, const char *key)
 {
     return mds_settings_of(&c->settings, key)->level > MDS_LEVEL_DEFAULT;
 }
@@ -97,8 +97,8 @@ static enum mds_rc check_vocabulary(const struct mds_invocation *c,
                                     struct mds_vocabulary *v)
 {
     const struct values *a = option_values(c);
-    int sized = is_given_by_user(c, "make.vocab_size"),
-        ended = is_given_by_user(c, "make.eod");
+    int sized = is_on_command_line(c, "make.vocab_size"),
+        ended = is_on_command_line(c, "make.eod");
 
     if (v->tokenizer != MDS_TOKENIZER_IDS)
         return !sized && !ended
@@ -129,10 +129,10 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
     while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
         tokenizer++;
-    if (is_given_by_user(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
+    if (is_on_command_line(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
                         a->tokenizer);
-    if (is_given_by_user(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
+    if (is_on_command_line(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
         return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
                         a->tokenizer);
     m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);
@@ -195,7 +195,7 @@ static const char *word_of_id(const struct mds_source *s, int64_t id, char buf[2
     return buf;
 }
 
-static void print_top(const struct mds_source *s, const int64_t *counts)
+static void print_most_common(const struct mds_source *s, const int64_t *counts)
 {
     enum { SHOWN = 10 };
     int64_t limit = INT64_MAX, limit_id = -1;
@@ -304,7 +304,7 @@ static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
         printf("%-12s %s\n", "tokenizer", s->tokenizer ? s->tokenizer : "not stated");
         printf("%-12s %.4f nats/token (perplexity %.2f)\n", "entropy", entropy,
                exp(entropy));
-        print_top(s, counts);
+        print_most_common(s, counts);
         fputs(provenance.s ? provenance.s : "", stdout);
     }
     mds_str_fini(&provenance);
@@ -349,8 +349,8 @@ static enum mds_rc data_run_info(const struct mds_invocation *c)
 
 enum { DUMP_BLOCK = 4096 };
 
-static void print_text(const struct mds_source *s, const int32_t *ids, int64_t n,
-                       int *line_begun)
+static void print_words(const struct mds_source *s, const int32_t *ids, int64_t n,
+                        int *line_begun)
 {
     int bytes = s->tokenizer && strcmp(s->tokenizer, "bytes") == 0;
     int spaced = !bytes && !(s->tokenizer && strcmp(s->tokenizer, "nucleotide") == 0);
@@ -387,7 +387,7 @@ static enum mds_rc dump_tokens(struct mds_source *s, int64_t from, int64_t count
         int64_t n = mds_min(count, DUMP_BLOCK);
 
         MDS_TRY(mds_source_read(s, from, n, ids));
-        (text ? print_text : print_ids)(s, ids, n, &line_begun);
+        (text ? print_words : print_ids)(s, ids, n, &line_begun);
         from += n;
         count -= n;
     }
@@ -396,7 +396,7 @@ static enum mds_rc dump_tokens(struct mds_source *s, int64_t from, int64_t count
     return MDS_OK;
 }
 
-static enum mds_rc dump_checked(const struct mds_invocation *c, struct mds_source *s)
+static enum mds_rc check_and_dump(const struct mds_invocation *c, struct mds_source *s)
 {
     const struct values *a = option_values(c);
     int text = a->text || (!a->ids && s->words);
@@ -409,7 +409,7 @@ static enum mds_rc dump_checked(const struct mds_invocation *c, struct mds_sourc
     if (left < 0)
         return mds_fail(MDS_EUSER, "%s: --from %lld is beyond its %lld tokens", s->path,
                         (long long)a->from, (long long)s->tokens);
-    if (is_given_by_user(c, "dump.count"))
+    if (is_on_command_line(c, "dump.count"))
         left = mds_min(left, a->count);
     return dump_tokens(s, a->from, left, text);
 }
@@ -420,7 +420,7 @@ static enum mds_rc data_run_dump(const struct mds_invocation *c)
     enum mds_rc rc;
 
     MDS_TRY(mds_source_open(c->operand[0], &s));
-    rc = dump_checked(c, s);
+    rc = check_and_dump(c, s);
     mds_source_close(s);
     return rc;
 }

@@ -187,7 +187,7 @@ static enum mds_rc launch_run_submit(const struct mds_invocation *c)
                       c->passed_argv);
 }
 
-/* Everything but the subcommand and its table goes to each cell's submit. */
+/* All arguments but `sweep` and the table are passed to the `submit` of each run. */
 static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
 {
     char **rest = c->argv + 1;

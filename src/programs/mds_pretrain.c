@@ -25,7 +25,7 @@
 
 /* Saved before the last iteration: start again with the same command, and it goes on.
  * HTCondor's usual status for that; no shell, signal or MPI uses it. */
-enum { EXIT_AGAIN = 85 };
+enum { EXIT_UNFINISHED = 85 };
 
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
  * others give rank 0, which may have been slower, the time to print it and to end the
@@ -41,7 +41,7 @@ static _Noreturn void fail_and_abort(const struct mds_world *w)
     mds_world_abort(EXIT_FAILURE);
 }
 
-static void start_log(const struct mds_world *w, const struct mds_config *c)
+static void init_log(const struct mds_world *w, const struct mds_config *c)
 {
     enum mds_log_level level = MDS_LOG_INFO;
 
@@ -51,7 +51,7 @@ static void start_log(const struct mds_world *w, const struct mds_config *c)
 }
 
 /* What was printed has arrived, or the run fails. */
-static void close_output(const struct mds_world *w)
+static void flush_output_or_abort(const struct mds_world *w)
 {
     if (mds_stdout_flush())
         fail_and_abort(w);
@@ -89,8 +89,8 @@ static enum mds_rc find_machine(const struct mds_config *c, struct mds_diag *dia
 }
 
 /* The level of activation memory that a machine has room for. */
-static enum mds_rc choose_activation_level(struct mds_config *c,
-                                           const struct mds_machine *m)
+static enum mds_rc predict_activation_level(struct mds_config *c,
+                                            const struct mds_machine *m)
 {
     int64_t world = c->train.dry_world, per_node = world;
     struct mds_str text = {0};
@@ -113,7 +113,7 @@ static enum mds_rc choose_activation_level(struct mds_config *c,
 }
 
 /* --activation-memory auto in a dry run. */
-static enum mds_rc resolve_activation_level(struct mds_config *c)
+static enum mds_rc choose_level_for_machine(struct mds_config *c)
 {
     struct mds_machine *m = NULL;
     struct mds_diag diag = {0};
@@ -121,7 +121,7 @@ static enum mds_rc resolve_activation_level(struct mds_config *c)
 
     mds_diag_fini(&diag);
     if (!rc)
-        rc = choose_activation_level(c, m);
+        rc = predict_activation_level(c, m);
     mds_machine_destroy(m);
     return rc;
 }
@@ -130,7 +130,7 @@ static enum mds_rc resolve_activation_level(struct mds_config *c)
 static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag *diag)
 {
     if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)
-        MDS_TRY(mds_ckpt_take_model(run, diag));
+        MDS_TRY(mds_ckpt_inherit_model(run, diag));
     if (run->action != MDS_ACTION_RUN) {
         MDS_TRY(mds_config_print(run, diag, stdout));
         mds_diag_log(diag);
@@ -139,7 +139,7 @@ static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag 
     MDS_TRY(mds_config_resolve(run, mds_config_world(run), diag));
     mds_diag_log(diag);
     if (run->config.train.act_is_open)
-        MDS_TRY(resolve_activation_level(&run->config));
+        MDS_TRY(choose_level_for_machine(&run->config));
     return mds_dry_run(&run->config, stdout);
 }
 
@@ -150,10 +150,10 @@ static void print_or_dry_run_and_exit(struct mds_config_run *run, struct mds_dia
     const struct mds_world alone = {.ranks = 1};
     int rank, copies = mds_world_copies(&rank);
 
-    mds_config_started(run, copies);
+    mds_config_set_started_ranks(run, copies);
     if (rank == 0 && print_or_dry_run(run, diag))
         fail_and_abort(&alone);
-    close_output(&alone);
+    flush_output_or_abort(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
     exit(EXIT_SUCCESS);
@@ -179,17 +179,17 @@ int main(int argc, char **argv)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     if (mds_world_init(&world))
         fail_and_abort(&world);
-    start_log(&world, run ? &run->config : NULL);
+    init_log(&world, run ? &run->config : NULL);
     if (rc) {
         mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
         fail_and_abort(&world);
     }
     if (mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished))
         fail_and_abort(&world);
-    close_output(&world);
+    flush_output_or_abort(&world);
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
     mds_world_fini(&world);
-    return unfinished ? EXIT_AGAIN : EXIT_SUCCESS;
+    return unfinished ? EXIT_UNFINISHED : EXIT_SUCCESS;
 }

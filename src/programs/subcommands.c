@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The options of one subcommand. */
-struct part {
+struct selected_options {
     struct mds_option_set set;
     struct mds_option *rows;
 };
@@ -23,7 +23,8 @@ static int belongs_to_subcommand(const struct mds_option *o,
 
 /* v NULL: the general options only.  The caller frees the rows. */
 static enum mds_rc select_options(const struct mds_program *p,
-                                  const struct mds_subcommand *v, struct part *out)
+                                  const struct mds_subcommand *v,
+                                  struct selected_options *out)
 {
     size_t all = 0, n = 0;
 
@@ -156,12 +157,12 @@ static enum mds_rc print_help_or_version(const struct mds_program *p,
                                          const struct mds_subcommand *v,
                                          enum mds_action action)
 {
-    struct part part = {.set = *p->set};
+    struct selected_options selected = {.set = *p->set};
 
     if (v && action == MDS_ACTION_HELP)
-        MDS_TRY(select_options(p, v, &part));
-    mds_settings_answer(&part.set, action, stdout);
-    free(part.rows);
+        MDS_TRY(select_options(p, v, &selected));
+    mds_settings_print_action(&selected.set, action, stdout);
+    free(selected.rows);
     return MDS_OK;
 }
 
@@ -187,17 +188,17 @@ static enum mds_rc read_and_run(const struct mds_program *p, struct mds_invocati
 {
     const char *first = c->argc > 1 && c->argv[1][0] != '-' ? c->argv[1] : NULL;
     const struct mds_subcommand *v = first ? find_subcommand(p, first) : NULL;
-    struct part part;
+    struct selected_options selected;
     enum mds_rc rc;
 
     if (!p->default_name && first && !v)
         return fail_unknown_subcommand(p, first);
-    MDS_TRY(select_options(p, v, &part));
-    rc = read_command_line(c, p->default_name ? p->set : &part.set, values);
+    MDS_TRY(select_options(p, v, &selected));
+    rc = read_command_line(c, p->default_name ? p->set : &selected.set, values);
     if (!rc)
         rc = run_subcommand(p, c);
     mds_settings_fini(&c->settings);
-    free(part.rows);
+    free(selected.rows);
     return rc;
 }
 

@@ -77,7 +77,7 @@ static enum mds_rc load_saved_model_options(struct mds_comm *start,
     if (!rc && text)
         rc = mds_comm_broadcast(start, name, sizeof name, 0);
     if (!rc && text)
-        rc = mds_config_take_model(run, text, name, diag);
+        rc = mds_config_inherit_model(run, text, name, diag);
     free(text);
     return rc;
 }

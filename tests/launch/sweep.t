@@ -5,7 +5,7 @@ test_description='mds_launch sweep and report, with and without a batch system'
 # shellcheck source=tests/launch/batch.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/launch/batch.sh"
 
-test_expect_success 'without a batch system a sweep runs its cells, and leaves out what is wrong' '
+test_expect_success 'a sweep without a batch system runs one after the other, and skips faulty runs' '
     cat >sweep.yaml <<-EOF &&
 	MODEL_SIZE_KEY: [TINY, WIDE]
 	SEQ_LEN: [32, 64]
@@ -13,20 +13,20 @@ test_expect_success 'without a batch system a sweep runs its cells, and leaves o
 	EOF
     MACHINE=localhost NGPUS=2 TRAIN_ITERS=3 mds_launch sweep --runs here sweep.yaml \
         -- $tiny >out 2>err && cat out err &&
-    grep "cell 8 of 8: MODEL_SIZE_KEY=WIDE SEQ_LEN=64 MPSIZE=4" out &&
-    grep "4 of 8 cells submitted" out &&
+    grep "run 8 of 8: MODEL_SIZE_KEY=WIDE SEQ_LEN=64 MPSIZE=4" out &&
+    grep "4 of 8 runs submitted" out &&
     test "$(grep -c "is skipped" err)" -eq 4 &&
     test -s here/TINY-32-1n-MPSIZE1/metrics.jsonl && test -s here/WIDE-64-1n-MPSIZE1/job.log &&
     mds_launch report here | grep "TINY-64-1n-MPSIZE1 | TINY"
 '
-test_expect_success 'cells that ask for the same are an array' '
+test_expect_success 'runs with the same resource request become a job array' '
     rm -f sbatch.log && cat >grid.yaml <<-EOF &&
 	SEQ_LEN: [2048, 4096]
 	NUM_NODES: [1, 2]
 	EOF
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 QUEUE=batch DURATION=1:00:00 PROJECT=me \
         mds_launch sweep --runs grid grid.yaml >out 2>err && cat out err sbatch.log &&
-    grep "^grid/sweep: 1, an array of 2 runs" out && grep "4 of 4 cells submitted" out &&
+    grep "^grid/sweep: 1, an array of 2 runs" out && grep "4 of 4 runs submitted" out &&
     test "$(wc -l <sbatch.log)" -eq 2 && grep "^--parsable grid/sweep-2/array.sh" sbatch.log &&
     cat grid/sweep/array.sh && bash -n grid/sweep/array.sh &&
     test "$(grep -c "^#SBATCH --nodes=1" grid/sweep/array.sh)" -eq 1 &&
@@ -55,7 +55,7 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     mds_launch sweep --chain 2 --runs two grid.yaml >out &&
     test "$(wc -l <qsub.log)" -eq 8 && test ! -e two/sweep && rm -f qsub.log &&
     mds_launch sweep --write --runs three grid.yaml >out && test ! -e qsub.log &&
-    grep "4 of 4 cells written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
+    grep "4 of 4 runs written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
     unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
 '
 test_expect_success 'a job that cannot be written down is submitted all the same' '
@@ -70,14 +70,14 @@ test_expect_success 'a job that cannot be written down is submitted all the same
 	EOF
     rm -f qsub.log && PATH=$PWD/lossy:$PATH env $(cat call) \
         mds_launch sweep --runs lost grid.yaml >out 2>err && cat out err &&
-    grep "4 of 4 cells submitted" out && grep "^lost/sweep: 1..\.polaris-pbs, an array" out &&
+    grep "4 of 4 runs submitted" out && grep "^lost/sweep: 1..\.polaris-pbs, an array" out &&
     ! grep "is not submitted" err &&
     grep "lost/GPT1_5B-4096-1n: job .1.1.\.polaris-pbs. is submitted, but .*run.yaml" err &&
     PATH=$PWD/lossy:$PATH env $(cat call) SEQ_LEN=2048 NUM_NODES=1 \
         mds_launch submit --runs lost >out 2>err && cat out err &&
     grep "^lost/GPT1_5B-2048-1n-2: 3.polaris-pbs" out && grep "is submitted, but" err
 '
-test_expect_success 'a cell has its own number of ranks, not that of the last' '
+test_expect_success 'each run of a sweep has its own number of ranks' '
     rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 SEQ_LEN=2048 mds_launch sweep \
         --write --runs ranks --queue batch --walltime 1h --project me ranks.yaml >out && cat out &&

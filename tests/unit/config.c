@@ -156,7 +156,7 @@ static struct reading take_saved_model(const char *args)
     struct reading r = read_config(args);
 
     assert_int_equal(r.rc, MDS_OK);
-    r.rc = mds_config_take_model(r.run, saved_model, "ck/iter_1", &r.diag);
+    r.rc = mds_config_inherit_model(r.run, saved_model, "ck/iter_1", &r.diag);
     assert_fine(&r);
     return r;
 }
@@ -200,7 +200,7 @@ static void test_rows_of_a_position_table(void **state)
                                    "--num-attention-heads 4 --data-path d");
 
     (void)state;
-    assert_int_equal(mds_config_take_model(r.run, text, "ck", &r.diag), MDS_OK);
+    assert_int_equal(mds_config_inherit_model(r.run, text, "ck", &r.diag), MDS_OK);
     assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_OK);
     assert_int_equal(r.run->config.model.max_positions, 99);
     assert_int_equal(r.run->config.model.seq_length, 99); /* nobody said another */
@@ -268,7 +268,8 @@ static void test_where_a_run_splits_its_data(void **state)
                  cases[i].args);
         r = read_config(args);
         assert_int_equal(
-            mds_config_take_model(r.run, cases[i].saved, "ck/iter_1", &r.diag), MDS_OK);
+            mds_config_inherit_model(r.run, cases[i].saved, "ck/iter_1", &r.diag),
+            MDS_OK);
         assert_int_equal(r.run->config.data.split_at, cases[i].want);
         if (cases[i].want != MDS_SPLIT_AT_AUTO)
             assert_origin(&r, "data.split_at", "checkpoint ck/iter_1");

@@ -204,7 +204,7 @@ static void test_chosen_gives_way(void **state)
             mds_act_set(&user, &mds_act_options[i], seed >> 16 & 1 ? 1 + i % 2 : 0);
             mds_act_set(&a, &mds_act_options[i], seed >> 17 & 1 ? 1 + i % 2 : 0);
         }
-        mds_act_settle(&a, &user, given);
+        mds_act_apply_user(&a, &user, given);
         for (int i = 0; i < MDS_ACT_OPTIONS; i++)
             if (given & 1u << i)
                 assert_int_equal(mds_act_get(&a, &mds_act_options[i]),
