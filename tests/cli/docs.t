@@ -18,7 +18,7 @@ options() {
 
 echo "of others: --cpu-bind --partition --signal" \
     "--deepspeed --no-masked-softmax-fusion --num-workers --num-experts --rampup-batch-size" \
-    "--use-mcore-models --ckpt-format --group-query-attention" \
+    "--use-mcore-models --ckpt-format --group-query-attention --calculate-per-token-loss" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
     "--ntasks-per-node --qos --without-cuda --args" >foreign
 test_expect_success 'every option is one of ours' '
