@@ -13,10 +13,12 @@ struct mdsk_heads {
     int64_t batch_stride, token_stride, head_stride;
 };
 
-/* Shapes and the causal mask.  Query i (of Sq) sees key j (of Sk) where
- * j <= i + q_offset; q_offset >= 0 is the distance from the first key to the first
- * query (0 in plain self-attention).  Grouped-query: query head a uses key/value head
- * a / (A/G); G divides A.
+/* Shapes and the mask.  Query i (of Sq) sees key j (of Sk) where j <= i + q_offset;
+ * q_offset >= 0 is the distance from the first key to the first query (0 in plain
+ * self-attention).  With a window it sees only the last `window` of these positions,
+ * its own among them: j > i + q_offset - window.  A query that sees no key has o = 0
+ * and lse = -inf.  Grouped-query: query head a uses key/value head a / (A/G); G divides
+ * A.
  *
  * dropout, if dropout.p > 0, drops probabilities (not their sum): element (head h,
  * query i, key j) of sample first_sample + b takes word (first_key + j) % 4 of
@@ -28,8 +30,8 @@ struct mdsk_heads {
  * (unfused/attention.h).  Any D; the same result up to rounding, but slower. */
 struct mdsk_attention_shape {
     int64_t B, A, G, Sq, Sk, D;
-    int64_t q_offset;
-    float scale; /* of the scores, normally 1/sqrt(D) */
+    int64_t q_offset, window; /* window 0: all earlier keys */
+    float scale;              /* of the scores, normally 1/sqrt(D) */
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key dropout;
     int64_t first_sample, first_head, first_query, first_key;
@@ -41,6 +43,24 @@ MDSK_INLINE int64_t mdsk_attention_token(const struct mdsk_attention_shape *s,
                                          int64_t h, int64_t i)
 {
     return (s->first_head + h) * 4294967296 + s->first_query + i;
+}
+
+/* Query i sees the keys [first_key, end_key), or none if that is empty; neither end
+ * falls as i grows, and the first is >= 0. */
+MDSK_INLINE int64_t mdsk_attention_first_key(const struct mdsk_attention_shape *s,
+                                             int64_t i)
+{
+    int64_t first = i + s->q_offset + 1 - s->window;
+
+    return s->window > 0 && first > 0 ? first : 0;
+}
+
+MDSK_INLINE int64_t mdsk_attention_end_key(const struct mdsk_attention_shape *s,
+                                           int64_t i)
+{
+    int64_t end = i + s->q_offset + 1;
+
+    return end < s->Sk ? end : s->Sk;
 }
 
 /* o = softmax(scale * q k^T, masked) v

@@ -55,18 +55,26 @@ static inline int64_t mdsk_head_row(int64_t A, int64_t Sq, int64_t stride, int64
     return (b * A + h) * (stride ? stride : Sq);
 }
 
-/* A pair of blocks: queries i .. i+m-1 and the keys j .. j+n-1 that any of them sees,
- * of head h of sequence b.  n <= 0: the pair is masked out. */
+/* A pair of blocks: queries i .. i+m-1 and keys j .. j+n-1, of head h of sequence b. */
 struct mdsk_pair {
     int64_t b, h, i, m, j, n;
 };
 
-static inline void mdsk_pair_clip(const struct mdsk_attention_shape *s,
-                                  struct mdsk_pair *p)
+/* Set m, and n without the keys after the last that any of the queries sees; 0 if the
+ * pair is masked out. */
+static inline int mdsk_pair_clip(const struct mdsk_attention_shape *s,
+                                 struct mdsk_pair *p)
 {
     p->m = mdsk_min(MDSK_QUERIES, s->Sq - p->i);
-    p->n = mdsk_min(MDSK_KEYS, s->Sk - p->j);
-    p->n = mdsk_min(p->n, p->i + p->m + s->q_offset - p->j);
+    p->n = mdsk_min(MDSK_KEYS, mdsk_attention_end_key(s, p->i + p->m - 1) - p->j);
+    return p->n > 0 && mdsk_attention_first_key(s, p->i) < p->j + p->n;
+}
+
+/* The block of keys in which the first key of query i lies begins here. */
+static inline int64_t mdsk_first_key_block(const struct mdsk_attention_shape *s,
+                                           int64_t i)
+{
+    return mdsk_attention_first_key(s, i) / MDSK_KEYS * MDSK_KEYS;
 }
 
 #endif

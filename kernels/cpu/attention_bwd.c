@@ -74,13 +74,10 @@ MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-/* How many of the pair's keys its query r sees. */
-static int64_t visible_keys(const struct mdsk_attention_shape *s,
-                            const struct mdsk_pair *p, int64_t r)
+/* A key, as an index into the pair's. */
+static int64_t key_in_pair(const struct mdsk_pair *p, int64_t key)
 {
-    int64_t seen = mdsk_min(p->n, p->i + r + s->q_offset - p->j + 1);
-
-    return seen > 0 ? seen : 0;
+    return key < p->j ? 0 : mdsk_min(key - p->j, p->n);
 }
 
 /* Dropout factors of query r: [n] floats at the returned address, in room [MDSK_KEYS +
@@ -97,13 +94,16 @@ static const float *dropout_mask(const struct mdsk_attention_shape *s,
 }
 
 /* From scores p and the gradient ds of the dropped probabilities: p becomes the dropped
- * probabilities, ds the gradient of q k^T.  Columns seen .. n-1 become 0. */
-MDSK_DISPATCH static void score_row(int64_t seen, int64_t n, float scale, float lse,
-                                    float delta, const float *mask, float *p, float *ds)
+ * probabilities, ds the gradient of q k^T.  Columns outside first .. end-1 become 0. */
+MDSK_DISPATCH static void score_row(int64_t first, int64_t end, int64_t n, float scale,
+                                    float lse, float delta, const float *mask, float *p,
+                                    float *ds)
 {
+    for (int64_t j = 0; j < first; j++)
+        p[j] = ds[j] = 0;
     if (mask) {
 #pragma omp simd
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = first; j < end; j++) {
             float prob = mdsk_expf(p[j] * scale - lse);
 
             p[j] = prob * mask[j];
@@ -111,12 +111,12 @@ MDSK_DISPATCH static void score_row(int64_t seen, int64_t n, float scale, float 
         }
     } else {
 #pragma omp simd
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = first; j < end; j++) {
             p[j] = mdsk_expf(p[j] * scale - lse);
             ds[j] = p[j] * (ds[j] - delta) * scale;
         }
     }
-    for (int64_t j = seen; j < n; j++)
+    for (int64_t j = end; j < n; j++)
         p[j] = ds[j] = 0;
 }
 
@@ -154,11 +154,13 @@ static void score_block_bwd(const struct mdsk_attention_bwd *a,
     mdsk_tile_mm(pair->m, pair->n, s->D, &q, &kt, w->p, MDSK_KEYS, 0);
     mdsk_tile_mm(pair->m, pair->n, s->D, &d_o, &vt, w->ds, MDSK_KEYS, 0);
     for (int64_t r = 0; r < pair->m; r++) {
+        int64_t end = key_in_pair(pair, mdsk_attention_end_key(s, pair->i + r));
+        int64_t first = key_in_pair(pair, mdsk_attention_first_key(s, pair->i + r));
         const float *mask = NULL;
 
         if (s->dropout.p > 0)
             mask = dropout_mask(s, pair, r, w->mask);
-        score_row(visible_keys(s, pair, r), pair->n, s->scale, lse[r], delta[r], mask,
+        score_row(mdsk_min(first, end), end, pair->n, s->scale, lse[r], delta[r], mask,
                   w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }
 }
@@ -219,8 +221,9 @@ static void key_block_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64_t
         for (int64_t i = first * MDSK_QUERIES; i < s->Sq; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
-            mdsk_pair_clip(s, &pair);
-            if (pair.n <= 0)
+            if (mdsk_attention_first_key(s, i) >= j + w->packed)
+                break;
+            if (!mdsk_pair_clip(s, &pair))
                 continue;
             score_block_bwd(a, &pair, w);
             accumulate_dk_dv(s->D, &pair, w);
@@ -241,16 +244,15 @@ static void query_range_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64
                             int64_t first, int64_t last, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t keys = mdsk_min(s->Sk, last + s->q_offset);
+    int64_t keys = mdsk_attention_end_key(s, last - 1);
 
     memset(w->dq, 0, (size_t)(RUN * w->width) * sizeof *w->dq);
-    for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
+    for (int64_t j = mdsk_first_key_block(s, first); j < keys; j += MDSK_KEYS) {
         load_key_block(a, b, h / (s->A / s->G), j, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
-            mdsk_pair_clip(s, &pair);
-            if (pair.n <= 0)
+            if (!mdsk_pair_clip(s, &pair))
                 continue;
             score_block_bwd(a, &pair, w);
             compute_dq_block(s->D, &pair, w, w->dq + (i - first) * w->width, 1);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,17 +56,21 @@ static struct scratch scratch_at(float *at, int64_t D)
 }
 
 /* Scale the scores p [n, MDSK_QUERIES] and hide what the mask hides: key j of the block
- * from queries below first + j.  Then top[q] = max(top[q], scores of q). */
-MDSK_DISPATCH static void scale_and_max(int64_t n, int64_t first, float scale, float *p,
-                                        float *top)
+ * from queries below first + j and from end + j on.  Then top[q] = max(top[q], scores
+ * of q). */
+MDSK_DISPATCH static void scale_and_max(int64_t n, int64_t first, int64_t end,
+                                        float scale, float *p, float *top)
 {
     for (int64_t j = 0; j < n; j++, p += MDSK_QUERIES) {
         int64_t hidden = mdsk_min(first + j, MDSK_QUERIES);
+        int64_t late = end + j > 0 ? end + j : 0;
 
 #pragma omp simd
         for (int q = 0; q < MDSK_QUERIES; q++)
             p[q] *= scale;
         for (int64_t q = 0; q < hidden; q++)
+            p[q] = -INFINITY;
+        for (int64_t q = late; q < MDSK_QUERIES; q++)
             p[q] = -INFINITY;
 #pragma omp simd
         for (int q = 0; q < MDSK_QUERIES; q++)
@@ -115,9 +120,11 @@ static void online_softmax(const struct mdsk_attention_shape *s,
                            int64_t row)
 {
     float *max = w->max + row, old[MDSK_QUERIES];
+    int64_t first = pair->j - pair->i - s->q_offset;
+    int64_t end = s->window > 0 ? first + s->window : MDSK_QUERIES;
 
     memcpy(old, max, sizeof old);
-    scale_and_max(pair->n, pair->j - pair->i - s->q_offset, s->scale, w->p, max);
+    scale_and_max(pair->n, first, end, s->scale, w->p, max);
     shrink_sums(pair->m, old, max, w->shrink, w->sum + row, w->o + row * w->width,
                 w->width);
     exp_and_sum(pair->n, max, w->p, w->sum + row);
@@ -199,7 +206,7 @@ static void load_queries(const struct mdsk_attention_fwd *a, int64_t b, int64_t 
     memset(w->o, 0, (size_t)(RANGE * w->width) * sizeof *w->o);
     memset(w->p, 0, MDSK_KEYS * MDSK_QUERIES * sizeof *w->p);
     for (int64_t r = 0; r < RANGE; r++) {
-        w->max[r] = -INFINITY;
+        w->max[r] = -FLT_MAX; /* -INFINITY - -INFINITY is NaN where no key was seen */
         w->sum[r] = 0;
     }
 }
@@ -232,7 +239,7 @@ static void store_queries(const struct mdsk_attention_fwd *a, int64_t b, int64_t
         int64_t at = mdsk_head_at(&a->o, b, first + r, h);
         float *sum = w->o + r * w->width, *o = mdsk_fill(s->dtype, a->o.data, at, sum);
 
-        divide_row(s->D, sum, w->sum[r], o);
+        divide_row(s->D, sum, w->sum[r] > 0 ? w->sum[r] : 1, o);
         mdsk_put(s->dtype, o, s->D, a->o.data, at);
         lse[first + r] = w->max[r] + logf(w->sum[r]);
     }
@@ -242,18 +249,17 @@ static void query_range_fwd(const struct mdsk_attention_fwd *a, int64_t b, int64
                             int64_t first, int64_t last, struct scratch *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t keys = mdsk_min(s->Sk, last + s->q_offset), g = h / (s->A / s->G);
+    int64_t keys = mdsk_attention_end_key(s, last - 1), g = h / (s->A / s->G);
 
     load_queries(a, b, h, first, last, w);
-    for (int64_t j = 0; j < keys; j += MDSK_KEYS) {
+    for (int64_t j = mdsk_first_key_block(s, first); j < keys; j += MDSK_KEYS) {
         int64_t packed = mdsk_min(MDSK_KEYS, keys - j);
 
         load_key_block(a, b, g, j, packed, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
-            mdsk_pair_clip(s, &pair);
-            if (pair.n > 0)
+            if (mdsk_pair_clip(s, &pair))
                 attend_block(a, &pair, w, i - first, packed);
         }
     }

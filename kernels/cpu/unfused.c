@@ -59,9 +59,10 @@ static int run_gemm(void *stream, const struct mdsk_unfused_gemm *p)
     return mdsk_gemm(p->m, p->n, p->k, &a, &b, p->c, p->n, p->add);
 }
 
-/* What dropout multiplies the probabilities of query i by, into factor[n]. */
-static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i, int64_t n,
-                            float *factor)
+/* What dropout multiplies the probabilities of query i by, into factor[begin .. end-1].
+ */
+static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i,
+                            int64_t begin, int64_t end, float *factor)
 {
     const struct mdsk_attention_shape *s = &x->shape;
     const struct mdsk_dropout_key *d = &s->dropout;
@@ -69,10 +70,10 @@ static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i, int64
     int64_t token = mdsk_attention_token(s, x->h, x->first + i);
     uint32_t word[4] = {0};
 
-    for (int64_t j = 0; j < n; j++) {
-        int64_t key = s->first_key + j;
+    for (int64_t j = begin; j < end; j++) {
+        int64_t key = s->first_key + x->key + j;
 
-        if (j == 0 || key % 4 == 0)
+        if (j == begin || key % 4 == 0)
             mdsk_dropout_block(d->seed, d->site, d->step, s->first_sample + x->b, token,
                                key / 4, word);
         factor[j] = word[key % 4] >= threshold ? 1 / (1 - d->p) : 0;
@@ -80,22 +81,24 @@ static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i, int64
 }
 
 /* p [n] first holds dropout's dropout_factors, if there are any. */
-static void softmax_fwd_row(int64_t seen, int64_t n, float scale, int drops,
-                            const float *scores, float *p, float *lse)
+static void softmax_fwd_row(int64_t begin, int64_t end, int64_t n, float scale,
+                            int drops, const float *scores, float *p, float *lse)
 {
     float top = -INFINITY;
     double sum = 0;
 
-    for (int64_t j = 0; j < seen; j++)
+    for (int64_t j = begin; j < end; j++)
         top = fmaxf(top, scores[j] * scale);
-    for (int64_t j = 0; j < seen; j++)
+    for (int64_t j = begin; j < end; j++)
         sum += (double)expf(scores[j] * scale - top);
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = begin; j < end; j++) {
         float prob = expf(scores[j] * scale - top) / (float)sum;
 
         p[j] = drops ? prob * p[j] : prob;
     }
-    for (int64_t j = seen; j < n; j++)
+    for (int64_t j = 0; j < begin; j++)
+        p[j] = 0;
+    for (int64_t j = end; j < n; j++)
         p[j] = 0;
     *lse = top + logf((float)sum);
 }
@@ -109,11 +112,12 @@ static int softmax_fwd_block(void *stream, const struct mdsk_unfused_block *x,
 #pragma omp parallel for schedule(dynamic) num_threads(mdsk_threads_for(x->m * x->n))
     for (int64_t i = 0; i < x->m; i++) {
         float *p = (float *)a->p + i * x->n;
+        int64_t begin = mdsk_unfused_begin(x, i), end = mdsk_unfused_end(x, i);
 
         if (drops)
-            dropout_factors(x, i, mdsk_unfused_seen(x, i), p);
-        softmax_fwd_row(mdsk_unfused_seen(x, i), x->n, x->shape.scale, drops,
-                        a->scores + i * x->n, p, &a->lse[i]);
+            dropout_factors(x, i, begin, end, p);
+        softmax_fwd_row(begin, end, x->n, x->shape.scale, drops, a->scores + i * x->n,
+                        p, &a->lse[i]);
     }
     return 0;
 }
@@ -137,17 +141,19 @@ static void softmax_bwd_row(const struct mdsk_unfused_block *x,
     float *p = (float *)a->p + i * x->n, *ds = (float *)a->ds + i * x->n;
     const int drops = x->shape.dropout.p > 0;
     const float scale = x->shape.scale, delta = dot_product(a->width, o, d_o);
-    const int64_t seen = mdsk_unfused_seen(x, i);
+    const int64_t begin = mdsk_unfused_begin(x, i), end = mdsk_unfused_end(x, i);
 
     if (drops)
-        dropout_factors(x, i, seen, p);
-    for (int64_t j = 0; j < seen; j++) {
+        dropout_factors(x, i, begin, end, p);
+    for (int64_t j = 0; j < begin; j++)
+        p[j] = ds[j] = 0;
+    for (int64_t j = begin; j < end; j++) {
         float prob = expf(scores[j] * scale - a->lse[i]), f = drops ? p[j] : 1;
 
         p[j] = prob * f;
         ds[j] = prob * (f * d_p[j] - delta) * scale;
     }
-    for (int64_t j = seen; j < x->n; j++)
+    for (int64_t j = end; j < x->n; j++)
         p[j] = ds[j] = 0;
     a->delta[i] = delta;
 }

@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(256)
     load_heads<WIDE>(w.k, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
     load_heads<WIDE>(w.v, head_at<T>(a.v, b, g), a.v.token_stride, k, s.Sk, D);
     for (int64_t h = g * group; h < (g + 1) * group; h++)
-        for (int64_t q = first / t::side * t::side; q < s.Sq; q += t::side) {
+        for (int64_t q = first / t::side * t::side;
+             q < s.Sq && mdsk_attention_first_key(&s, q) < k + t::side; q += t::side) {
             __syncthreads();
             load_heads<WIDE>(w.q, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
             load_heads<WIDE>(w.d_o, head_at<T>(a.d_o, b, h), a.d_o.token_stride, q,
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(256)
     const struct mdsk_attention_shape &s = v.s;
     int64_t h = blockIdx.y, b = blockIdx.z, g = h / (s.A / s.G);
     int64_t q = (gridDim.x - 1 - (int64_t)blockIdx.x) * t::side; /* long rows first */
-    int64_t keys = min(s.Sk, q + t::side + s.q_offset);
+    int64_t keys = mdsk_attention_end_key(&s, q + t::side - 1);
     int D = (int)s.D;
     float factor[t::own];
     tile<WIDE> p, ds;
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(256)
     clear<WIDE>(dq);
     load_heads<WIDE>(w.q, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
     load_heads<WIDE>(w.d_o, head_at<T>(a.d_o, b, h), a.d_o.token_stride, q, s.Sq, D);
-    for (int64_t k = 0; k < keys; k += t::side) {
+    for (int64_t k = first_key_tile<WIDE>(s, q); k < keys; k += t::side) {
         __syncthreads();
         load_heads<WIDE>(w.k, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
         load_heads<WIDE>(w.v, head_at<T>(a.v, b, g), a.v.token_stride, k, s.Sk, D);

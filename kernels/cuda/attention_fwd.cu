@@ -39,7 +39,7 @@ __device__ void softmax(const struct mdsk_attention_shape &s, int64_t q, int64_t
 #pragma unroll
     for (int i = 0; i < t::own; i++) {
         int64_t query = q + threadIdx.y + 16 * i;
-        float old = top[i], shrink, part = 0;
+        float old = top[i], base, shrink, part = 0;
 
 #pragma unroll
         for (int j = 0; j < t::own; j++) {
@@ -49,14 +49,13 @@ __device__ void softmax(const struct mdsk_attention_shape &s, int64_t q, int64_t
             top[i] = fmaxf(top[i], p[i][j]);
         }
         top[i] = row_max(top[i]);
-        if (top[i] == -INFINITY) /* a row beyond the last query */
-            top[i] = 0;
+        base = top[i] == -INFINITY ? 0 : top[i]; /* a row that saw no key so far */
 #pragma unroll
         for (int j = 0; j < t::own; j++) {
-            p[i][j] = exp_for<T>(p[i][j] - top[i]);
+            p[i][j] = exp_for<T>(p[i][j] - base);
             part += p[i][j];
         }
-        shrink = exp_for<T>(old - top[i]);
+        shrink = exp_for<T>(old - base);
         total[i] = total[i] * shrink + row_sum(part);
 #pragma unroll
         for (int j = 0; j < t::quads; j++)
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(256)
     const struct mdsk_attention_shape &s = v.s;
     int64_t h = blockIdx.y, b = blockIdx.z, g = h / (s.A / s.G);
     int64_t q = (gridDim.x - 1 - (int64_t)blockIdx.x) * t::side; /* long rows first */
-    int64_t keys = min(s.Sk, q + t::side + s.q_offset);
+    int64_t keys = mdsk_attention_end_key(&s, q + t::side - 1);
     int D = (int)s.D;
     float p[t::own][t::own], top[t::own], total[t::own], factor[t::own];
     sums<WIDE> o;
@@ -89,7 +88,7 @@ __global__ void __launch_bounds__(256)
         total[i] = 0;
     }
     load_heads<WIDE>(q_tile, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
-    for (int64_t k = 0; k < keys; k += t::side) {
+    for (int64_t k = first_key_tile<WIDE>(s, q); k < keys; k += t::side) {
         __syncthreads();
         load_heads<WIDE>(kv_tile, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
         if (s.dropout.p > 0)
@@ -114,7 +113,7 @@ __global__ void __launch_bounds__(256)
     for (int i = 0; i < t::own; i++) {
         int64_t query = q + threadIdx.y + 16 * i;
 
-        factor[i] = 1 / total[i];
+        factor[i] = total[i] > 0 ? 1 / total[i] : 0;
         if (threadIdx.x == 0 && query < s.Sq)
             a.lse[(b * s.A + h) * v.lse_stride + query] = top[i] + logf(total[i]);
     }

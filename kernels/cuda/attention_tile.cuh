@@ -161,10 +161,20 @@ __device__ inline void store_heads(const sums<WIDE> &sum,
     }
 }
 
+/* The tile of keys in which the first key of a query lies begins here. */
+template <int WIDE>
+__device__ inline int64_t first_key_tile(const struct mdsk_attention_shape &s,
+                                         int64_t query)
+{
+    return mdsk_attention_first_key(&s, query) / tiling<WIDE>::side *
+           tiling<WIDE>::side;
+}
+
 __device__ inline bool sees(const struct mdsk_attention_shape &s, int64_t query,
                             int64_t key)
 {
-    return query < s.Sq && key < s.Sk && key <= query + s.q_offset;
+    return query < s.Sq && key < mdsk_attention_end_key(&s, query) &&
+           key >= mdsk_attention_first_key(&s, query);
 }
 
 /* factor[SIDE, score_row]: the dropout factors for the probabilities of queries q ..

@@ -15,8 +15,8 @@ static int is_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
-    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->D % 8 == 0 &&
-           s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
+    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->window == 0 &&
+           s->D % 8 == 0 && s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
            s->Sk <= s->Sq + s->q_offset && s->Sq + s->q_offset < INT32_MAX &&
            mdsk_cudnn_is_usable();
 }

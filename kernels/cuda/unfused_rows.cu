@@ -67,7 +67,7 @@ struct rows rows_of(const struct mdsk_unfused_block *x)
 __device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
 {
     const struct mdsk_attention_shape &s = r.x.shape;
-    int64_t key = s.first_key + j;
+    int64_t key = s.first_key + r.x.key + j;
     int64_t token = mdsk_attention_token(&s, r.x.h, r.x.first + i);
     uint32_t word[4];
 
@@ -98,21 +98,23 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     softmax_kernel(struct rows r, struct mdsk_unfused_softmax_fwd a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_unfused_seen(&r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n;
+    const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
     const float *scores = a.scores + i * n, scale = r.x.shape.scale;
     T *p = (T *)a.p + i * n;
     float top = -INFINITY, sum = 0;
 
-    for (int64_t j = threadIdx.x; j < seen; j += threads)
+    for (int64_t j = begin + threadIdx.x; j < end; j += threads)
         top = fmaxf(top, scores[j] * scale);
     top = block_max(top);
-    for (int64_t j = threadIdx.x; j < seen; j += threads)
+    for (int64_t j = begin + threadIdx.x; j < end; j += threads)
         sum += expf(scores[j] * scale - top);
     sum = team_sum<threads>(sum);
     for (int64_t j = threadIdx.x; j < n; j += threads) {
-        float prob = j < seen ? expf(scores[j] * scale - top) / sum : 0;
+        bool sees = begin <= j && j < end;
+        float prob = sees ? expf(scores[j] * scale - top) / sum : 0;
 
-        p[j] = narrow<T>(j < seen ? prob * factor(r, i, j) : 0);
+        p[j] = narrow<T>(sees ? prob * factor(r, i, j) : 0);
     }
     if (threadIdx.x == 0)
         a.lse[i] = top + logf(sum);
@@ -122,7 +124,8 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     softmax_bwd_kernel(struct rows r, struct mdsk_unfused_softmax_bwd a)
 {
-    const int64_t i = blockIdx.x, n = r.x.n, seen = mdsk_unfused_seen(&r.x, i);
+    const int64_t i = blockIdx.x, n = r.x.n;
+    const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
     const float *scores = a.scores + i * n, *d_p = a.d_p + i * n;
     const float scale = r.x.shape.scale, lse = a.lse[i];
     const T *o = (const T *)a.o + i * a.width, *d_o = (const T *)a.d_o + i * a.width;
@@ -135,7 +138,7 @@ __global__ void __launch_bounds__(threads)
     for (int64_t j = threadIdx.x; j < n; j += threads) {
         float prob = 0, slope = 0;
 
-        if (j < seen) {
+        if (begin <= j && j < end) {
             float f = factor(r, i, j);
 
             prob = expf(scores[j] * scale - lse);

@@ -11,6 +11,7 @@ enum { WIDTH_MULTIPLE = 8, KEY_MULTIPLE = 64, MIN_ROWS = 16, KEY_STEPS = 8 };
  * GEMM shape that needs a plan. */
 struct extent {
     int64_t rows, keys, step, width;
+    int64_t reach; /* keys that the queries of a block see within a window */
 };
 
 struct scratch {
@@ -56,6 +57,7 @@ static struct extent extent_of(const struct mdsk_attention_shape *s, int64_t ope
     e.rows = MDSK_UNFUSED_SCORES / (e.keys * (backward ? 2 : 1) * number);
     e.rows = min_i64(e.rows < MIN_ROWS ? MIN_ROWS : e.rows, s->Sq);
     e.rows = ceil_div(s->Sq, ceil_div(s->Sq, e.rows)); /* in equal parts */
+    e.reach = round_up(min_i64(s->window, s->Sk) + e.rows, KEY_MULTIPLE) + KEY_MULTIPLE;
     return e;
 }
 
@@ -172,19 +174,30 @@ static int load_keys(const struct pass *w, int64_t b, int64_t g,
 /* ---- blocks of queries ---- */
 
 /* The block that begins at query `first`, with the keys that any of its queries sees.
- */
+ * Within a window these are as many for each block. */
 static struct mdsk_unfused_block query_block(const struct pass *w, int64_t b, int64_t h,
                                              int64_t first)
 {
-    int64_t m = min_i64(w->e.rows, w->s->Sq - first);
-    int64_t seen = round_up(first + m + w->s->q_offset, w->e.step);
+    int64_t m = min_i64(w->e.rows, w->s->Sq - first), windowed = w->s->window > 0;
+    int64_t key = mdsk_attention_first_key(w->s, first) / KEY_MULTIPLE * KEY_MULTIPLE;
+    int64_t end =
+        windowed ? key + w->e.reach : round_up(first + m + w->s->q_offset, w->e.step);
 
+    key = min_i64(key, w->e.keys - KEY_MULTIPLE);
     return (struct mdsk_unfused_block){.shape = *w->s,
                                        .b = b,
                                        .h = h,
                                        .first = first,
                                        .m = m,
-                                       .n = min_i64(w->e.keys, seen)};
+                                       .key = key,
+                                       .n = min_i64(w->e.keys, end) - key};
+}
+
+/* The block's rows of an array that has one for each key. */
+static void *from_key(const struct pass *w, const struct mdsk_unfused_block *x,
+                      void *rows, enum mdsk_dtype type)
+{
+    return (char *)rows + x->key * w->e.width * (int64_t)mdsk_dtype_size(type);
 }
 
 static int run_gemm(const struct pass *w, struct mdsk_unfused_gemm p)
@@ -195,26 +208,26 @@ static int run_gemm(const struct pass *w, struct mdsk_unfused_gemm p)
 
 /* c [m,n] = x [m,width] y^T, for y [n,width] */
 static int scores_of(const struct pass *w, const struct mdsk_unfused_block *x,
-                     const void *rows, const void *keys, float *c)
+                     const void *rows, void *keys, float *c)
 {
     return run_gemm(w, (struct mdsk_unfused_gemm){.m = x->m,
                                                   .n = x->n,
                                                   .k = w->e.width,
                                                   .a = rows,
-                                                  .b = keys,
+                                                  .b = from_key(w, x, keys, w->operand),
                                                   .c = c,
                                                   .flip_b = 1});
 }
 
 /* sum [m,width] = scores [m,n] keys [n,width] */
 static int sum_over_keys(const struct pass *w, const struct mdsk_unfused_block *x,
-                         const void *scores, const void *keys)
+                         const void *scores, void *keys)
 {
     return run_gemm(w, (struct mdsk_unfused_gemm){.m = x->m,
                                                   .n = w->e.width,
                                                   .k = x->n,
                                                   .a = scores,
-                                                  .b = keys,
+                                                  .b = from_key(w, x, keys, w->operand),
                                                   .c = w->scratch.sum});
 }
 
@@ -227,7 +240,7 @@ static int sum_over_queries(const struct pass *w, const struct mdsk_unfused_bloc
                                                   .k = x->m,
                                                   .a = scores,
                                                   .b = rows,
-                                                  .c = c,
+                                                  .c = from_key(w, x, c, MDSK_F32),
                                                   .flip_a = 1,
                                                   .add = 1});
 }

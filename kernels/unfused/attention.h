@@ -10,20 +10,28 @@
 
 #include "kernels/attention.h"
 
-/* Queries first .. first + m - 1 of query head h of sequence b against keys 0 .. n - 1;
- * keys from Sk on are padding.  Scores, probabilities and their gradients are [m,
- * n]. */
+/* Queries first .. first + m - 1 of query head h of sequence b against keys key ..
+ * key + n - 1; those from Sk on are padding.  Scores, probabilities and their gradients
+ * are [m, n]. */
 struct mdsk_unfused_block {
     struct mdsk_attention_shape shape;
-    int64_t b, h, first, m, n;
+    int64_t b, h, first, m, key, n;
 };
 
-/* Number of keys that query i of the block sees. */
-MDSK_INLINE int64_t mdsk_unfused_seen(const struct mdsk_unfused_block *x, int64_t i)
+/* Query i of the block sees its keys [begin, end). */
+MDSK_INLINE int64_t mdsk_unfused_end(const struct mdsk_unfused_block *x, int64_t i)
 {
-    int64_t causal = x->first + i + x->shape.q_offset + 1;
+    int64_t end = mdsk_attention_end_key(&x->shape, x->first + i) - x->key;
 
-    return causal < x->shape.Sk ? causal : x->shape.Sk;
+    return end > 0 ? end : 0;
+}
+
+MDSK_INLINE int64_t mdsk_unfused_begin(const struct mdsk_unfused_block *x, int64_t i)
+{
+    int64_t begin = mdsk_attention_first_key(&x->shape, x->first + i) - x->key;
+    int64_t end = mdsk_unfused_end(x, i);
+
+    return begin < end ? begin : end;
 }
 
 /* Tokens first .. first + n - 1 of head h of sequence b, and the shape of their packed

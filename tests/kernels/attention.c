@@ -11,24 +11,44 @@ static double grown(const struct mdsk_attention_shape *s)
 }
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 0, 0, PACKED},
-    {1, 1, 1, 3, 3, 3, 0, 0, PACKED},
-    {2, 3, 3, 17, 17, 5, 0, 0, FUSED},
-    {1, 4, 2, 65, 65, 17, 0, 0, FUSED},
-    {2, 6, 2, 129, 129, 64, 0, 0, FUSED},
-    {1, 2, 1, 300, 300, 33, 0, 0, HEAD_MAJOR},
-    {1, 2, 2, 50, 177, 16, 127, 0, PACKED}, /* the last queries of a longer sequence */
-    {1, 2, 2, 97, 33, 16, 0, 0, PACKED},    /* fewer keys than queries */
-    {1, 3, 1, 65, 129, 9, 500, 0, HEAD_MAJOR}, /* all keys behind: no mask */
-    {2, 4, 2, 99, 99, 32, 0, 0.3f, FUSED},
-    {1, 2, 1, 70, 130, 17, 60, 0.1f, PACKED},
-    {1, 1, 1, 65, 65, 200, 0, 0, PACKED},
+    {1, 1, 1, 1, 1, 1, 0, 0, 0, PACKED},
+    {1, 1, 1, 3, 3, 3, 0, 0, 0, PACKED},
+    {2, 3, 3, 17, 17, 5, 0, 0, 0, FUSED},
+    {1, 4, 2, 65, 65, 17, 0, 0, 0, FUSED},
+    {2, 6, 2, 129, 129, 64, 0, 0, 0, FUSED},
+    {1, 2, 1, 300, 300, 33, 0, 0, 0, HEAD_MAJOR},
+    {1, 2, 2, 50, 177, 16, 127, 0, 0,
+     PACKED},                               /* the last queries of a longer sequence */
+    {1, 2, 2, 97, 33, 16, 0, 0, 0, PACKED}, /* fewer keys than queries */
+    {1, 3, 1, 65, 129, 9, 500, 0, 0, HEAD_MAJOR}, /* all keys behind: no mask */
+    {2, 4, 2, 99, 99, 32, 0, 0, 0.3f, FUSED},
+    {1, 2, 1, 70, 130, 17, 60, 0, 0.1f, PACKED},
+    {1, 1, 1, 65, 65, 200, 0, 0, 0, PACKED},
+    /* windows: within a block of keys, that block, others, longer than all */
+    {2, 4, 2, 131, 131, 17, 0, 2, 0, FUSED},
+    {1, 2, 2, 300, 300, 33, 0, 5, 0, HEAD_MAJOR},
+    {1, 4, 2, 290, 290, 16, 0, 48, 0.2f, FUSED},
+    {2, 2, 1, 401, 401, 64, 0, 96, 0, PACKED},
+    {1, 2, 1, 777, 777, 9, 0, 131, 0, FUSED},
+    {1, 2, 1, 200, 200, 72, 0, 5000, 0, PACKED},
+    {1, 2, 2, 150, 277, 16, 127, 60, 0.1f, PACKED}, /* the first keys: no query's */
+    {1, 4, 2, 97, 65, 8, 30, 20, 0, FUSED},         /* the last queries see no key */
+    {1, 2, 1, 130, 130, 24, 150, 100, 0, PACKED},   /* a chunk before, seen in part */
+    {1, 1, 1, 20, 30, 8, 500, 40, 0, FUSED},        /* seen by none */
     /* for the plain one alone: wide heads, and more queries than go at a time */
-    {1, 2, 1, 40, 40, 300, 0, 0, FUSED},
-    {1, 1, 1, 3000, 3000, 3, 0, 0, FUSED},
+    {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED},
+    {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED},
 };
 
 enum { ALL_SHAPES = sizeof shapes / sizeof *shapes, SHAPES = ALL_SHAPES - 2 };
+
+/* Queries without a key: -infinity on both sides, which has no distance. */
+static void match_lse_without_keys(struct problem *p)
+{
+    for (int64_t i = 0; i < p->lse.n; i++)
+        if (p->lse.d[i] == -INFINITY && p->lse.f[i] == -INFINITY)
+            p->lse.d[i] = p->lse.f[i] = 0;
+}
 
 /* The elements between the heads belong to nobody and stay 0 on both sides. */
 static void against_the_matrix(int unfused, int n)
@@ -45,6 +65,7 @@ static void against_the_matrix(int unfused, int n)
         run_fwd(&p);
         reference_fwd(&p);
         assert_near_as(type, "attention o", &p.o, more * tolerance.o + spare(type));
+        match_lse_without_keys(&p);
         assert_near("attention lse", &p.lse, more * tolerance.lse + spare(type) / 100);
         run_bwd(&p); /* from o as it is stored, and so does the reference */
         reference_bwd(&p);
@@ -67,6 +88,26 @@ static void test_plain_against_the_matrix(void **state)
     against_the_matrix(1, ALL_SHAPES);
 }
 
+/* A window of one key: its value is the result, and scores do not matter. */
+static void test_window_of_one(void **state)
+{
+    static const struct shape c = {2, 3, 3, 131, 131, 16, 0, 1, 0, PACKED};
+    struct problem p;
+
+    (void)state;
+    for (int unfused = 0; unfused < 2; unfused++) {
+        problem_init(&p, &c);
+        p.s.unfused = unfused;
+        run_fwd(&p);
+        run_bwd(&p);
+        for (int64_t i = 0; i < p.o.n; i++) {
+            assert_true(p.o.f[i] == p.v.f[i] && p.dv.f[i] == p.d_o.f[i]);
+            assert_true(fabsf(p.dq.f[i]) < 1e-5f && fabsf(p.dk.f[i]) < 1e-5f);
+        }
+        problem_fini(&p);
+    }
+}
+
 static double problem_loss(void *ctx)
 {
     struct problem *p = ctx;
@@ -77,7 +118,7 @@ static double problem_loss(void *ctx)
 
 static void test_slopes(void **state)
 {
-    static const int cases[] = {3, 6, 9, 10};
+    static const int cases[] = {3, 6, 9, 10, 12, 14, 18, 19};
     enum { CASES = sizeof cases / sizeof *cases };
 
     (void)state;
@@ -98,7 +139,7 @@ static void test_slopes(void **state)
 /* Scores of hundreds must not overflow, and a later larger maximum rescales. */
 static void large_scores(int unfused)
 {
-    static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, PACKED};
+    static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, 0, PACKED};
     struct problem p;
 
     problem_init(&p, &c);
@@ -146,13 +187,16 @@ static void same_bits(const struct shape *c, int threads_a, int threads_b)
 /* 5 threads on 4 heads take the two walks of the backward pass, 2 and 1 the single. */
 static void test_same_bits_for_any_threads(void **state)
 {
-    static const struct shape c = {2, 4, 2, 333, 333, 64, 0, 0.2f, FUSED};
+    static const struct shape cases[] = {{2, 4, 2, 333, 333, 64, 0, 0, 0.2f, FUSED},
+                                         {2, 4, 2, 333, 333, 64, 0, 100, 0.2f, FUSED}};
 
     (void)state;
-    same_bits(&c, 2, 2);
-    same_bits(&c, 1, 2);
-    same_bits(&c, 1, 3);
-    same_bits(&c, 1, 5);
+    for (int t = 0; t < 2; t++) {
+        same_bits(&cases[t], 2, 2);
+        same_bits(&cases[t], 1, 2);
+        same_bits(&cases[t], 1, 3);
+        same_bits(&cases[t], 1, 5);
+    }
 }
 
 static void test_cost(void **state)
@@ -171,6 +215,29 @@ static void test_cost(void **state)
     a.shape.q_offset = 0;
     a.shape.Sk = 100;
     assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 15);
+}
+
+/* Of every shape above, counted one by one. */
+static void test_window_cost(void **state)
+{
+    (void)state;
+    for (int t = 0; t < ALL_SHAPES; t++) {
+        const struct shape *c = &shapes[t];
+        struct mdsk_attention_fwd a = {.shape = {.B = 1,
+                                                 .A = 1,
+                                                 .G = 1,
+                                                 .Sq = c->Sq,
+                                                 .Sk = c->Sk,
+                                                 .D = 1,
+                                                 .q_offset = c->q_offset,
+                                                 .window = c->window}};
+        int64_t pairs = 0;
+
+        for (int64_t i = 0; i < c->Sq; i++)
+            for (int64_t j = 0; j < c->Sk && j <= i + c->q_offset; j++)
+                pairs += c->window == 0 || j > i + c->q_offset - c->window;
+        assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * (double)pairs);
+    }
 }
 
 /* Of a million tokens only a few queries' scores are there at a time. */
@@ -204,10 +271,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_the_matrix),
         cmocka_unit_test(test_plain_against_the_matrix),
+        cmocka_unit_test(test_window_of_one),
         cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_window_cost),
         cmocka_unit_test(test_plain_memory),
     };
 

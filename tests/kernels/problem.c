@@ -56,6 +56,7 @@ void problem_init(struct problem *p, const struct shape *c)
                                 .Sk = c->Sk,
                                 .D = c->D,
                                 .q_offset = c->q_offset,
+                                .window = c->window,
                                 .scale = 1 / sqrtf((float)c->D),
                                 .dropout = {c->p, 0x123456789abcdef, 5, 9},
                                 .first_sample = 3,
@@ -144,6 +145,13 @@ static double factor(const struct mdsk_attention_shape *s, int64_t b, int64_t h,
                : 0;
 }
 
+static int sees(const struct mdsk_attention_shape *s, int64_t i, int64_t j)
+{
+    int64_t before = i + s->q_offset - j;
+
+    return before >= 0 && (s->window == 0 || before < s->window);
+}
+
 /* Probabilities of query i into prob[Sk], zero where masked; returns lse. */
 static double probabilities(const struct problem *p, int64_t b, int64_t h, int64_t i,
                             double *prob)
@@ -155,13 +163,13 @@ static double probabilities(const struct problem *p, int64_t b, int64_t h, int64
     for (int64_t j = 0; j < s->Sk; j++) {
         const double *k = p->k.d + at(&p->at_k, b, j, h / (s->A / s->G));
 
-        prob[j] = j <= i + s->q_offset ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
+        prob[j] = sees(s, i, j) ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
         max = fmax(max, prob[j]);
     }
     for (int64_t j = 0; j < s->Sk; j++)
-        sum += prob[j] = exp(prob[j] - max);
+        sum += prob[j] = prob[j] > -INFINITY ? exp(prob[j] - max) : 0;
     for (int64_t j = 0; j < s->Sk; j++)
-        prob[j] /= sum;
+        prob[j] /= sum > 0 ? sum : 1;
     return max + log(sum);
 }
 

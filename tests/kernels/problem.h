@@ -17,7 +17,7 @@ double spare(enum mdsk_dtype t);
 enum layout { PACKED, FUSED, HEAD_MAJOR };
 
 struct shape {
-    int64_t B, A, G, Sq, Sk, D, q_offset;
+    int64_t B, A, G, Sq, Sk, D, q_offset, window;
     float p;
     enum layout layout;
 };
