@@ -3,6 +3,7 @@
 #include "bench/kernels.h"
 #include "kernels/half.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -387,16 +388,20 @@ static void report_elements(const struct bench *b)
                                 .y = y};
     struct mdsk_add add = {n, b->dtype, x, y};
     struct mdsk_copy_rows copy = {R, F / 2, F, F / 2, b->dtype, x, y};
+    double frequency[64]; /* heads have at most 128 elements */
     struct mdsk_rope rope = {.B = F / H,
                              .S = R,
                              .A = z->heads,
                              .D = z->head_dim,
                              .rot = z->head_dim,
-                             .theta = 1e4,
+                             .frequency = frequency,
+                             .scale = 1,
                              .dtype = b->dtype,
                              .x = {x, H, F, z->head_dim}};
     struct laps l[4] = {0};
 
+    for (int64_t i = 0; i < rope.rot / 2; i++)
+        frequency[i] = pow(1e4, -2 * (double)i / (double)rope.rot);
     TIME(b, &l[0], dropout, &drop);
     TIME(b, &l[1], add, &add);
     TIME(b, &l[2], copy_rows, &copy);

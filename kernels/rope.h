@@ -6,11 +6,15 @@
 #include "kernels/attention.h"
 
 /* Rotates each head of x in place: for i < rot/2 and t = (first_token + s) *
- * theta^(-2i/rot), the pair (x[i], x[i + rot/2]) becomes
- * (x[i] cos t - x[i + rot/2] sin t, x[i + rot/2] cos t + x[i] sin t).  Elements from
- * rot on are unchanged.  inverse rotates by -t, which is the backward pass.
+ * frequency[i], the pair (x[i], x[i + rot/2]) becomes
+ * (x[i] cos t - x[i + rot/2] sin t, x[i + rot/2] cos t + x[i] sin t) scale.  Elements
+ * from rot on are unchanged.  inverse has -t for t, which is the backward pass.
  *
- *   x  [B,S,A,D]  dtype, in place;  rot even, 2 <= rot <= D
+ *   x          [B,S,A,D]  dtype, in place;  rot even, 2 <= rot <= D
+ *   frequency  [rot/2]    f64, radians a token; in host memory on every backend, and
+ *                         read before the call returns
+ *
+ * scale is 1, or multiplies cos and sin (YaRN's attention factor).
  *
  * Angles are computed in f64 and rounded once, so that position 10^6 is as exact as 0.
  * Source: Su, Lu, Pan, Murtadha, Wen, Liu 2021, arXiv:2104.09864 (the half-split
@@ -18,7 +22,8 @@
 struct mdsk_rope {
     int64_t B, S, A, D, rot;
     int64_t first_token;
-    double theta;
+    const double *frequency;
+    float scale;
     int inverse;
     enum mdsk_dtype dtype;
     struct mdsk_heads x;

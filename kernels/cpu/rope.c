@@ -2,7 +2,6 @@
 #include "kernels/table.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/storage.h"
@@ -10,12 +9,15 @@
 
 /* cos and sin of one position's angles, [n] each */
 MDSK_DISPATCH static void angles(double position, int64_t n, const double *frequency,
-                                 int inverse, float *c, float *s)
+                                 float scale, int inverse, float *c, float *s)
 {
+    float scale_sin = inverse ? -scale : scale;
+
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         mdsk_cos_sin(position * frequency[i], &c[i], &s[i]);
-        s[i] = inverse ? -s[i] : s[i];
+        c[i] *= scale;
+        s[i] *= scale_sin;
     }
 }
 
@@ -48,19 +50,17 @@ int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->A * a->rot);
     int64_t n = a->rot / 2;
-    float *room = mdsk_scratch(2 * n + 2 * threads * a->rot);
-    double *frequency = (double *)(void *)room;
+    float *room = mdsk_scratch(2 * threads * a->rot);
 
     (void)stream;
     if (!room)
         return -ENOMEM;
-    for (int64_t i = 0; i < n; i++)
-        frequency[i] = pow(a->theta, -2 * (double)i / (double)a->rot);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t s = 0; s < a->S; s++) {
-        float *c = room + 2 * n + 2 * omp_get_thread_num() * a->rot;
+        float *c = room + 2 * omp_get_thread_num() * a->rot;
 
-        angles((double)(a->first_token + s), n, frequency, a->inverse, c, c + n);
+        angles((double)(a->first_token + s), n, a->frequency, a->scale, a->inverse, c,
+               c + n);
         rotate_token(a, s, c, c + n, c + a->rot);
     }
     return 0;

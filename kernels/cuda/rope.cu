@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/rope.h"
 
-#include <math.h>
+#include <string.h>
 
 #include "kernels/cuda/launch.cuh"
 
@@ -12,40 +12,48 @@ using namespace mdsk;
 
 constexpr int threads = 256, most_turns = 1024;
 
-/* Block i rotates all heads of `tokens` positions from i * tokens on.  Its threads
- * first make the cosines and sines that these share. */
+/* Pairs first .. first + n - 1 of each head.  A parameter of the kernel: it needs no
+ * copy in device memory, and its 2 KiB fit the 4 KiB that every CUDA has for them. */
+struct pairs {
+    int first, n;
+    double frequency[256];
+};
+
+constexpr int most_pairs = sizeof(pairs::frequency) / sizeof(double);
+
+/* Block i rotates p's pairs of all heads of `tokens` positions from i * tokens on.  Its
+ * threads first make the cosines and sines that these share. */
 template <class T, int N>
-__global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int tokens,
-                                                double log2_theta)
+__global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int tokens, pairs p)
 {
     __shared__ float2 turn[most_turns]; /* [tokens, N, pieces]: no bank conflicts */
     int64_t s0 = (int64_t)blockIdx.x * tokens;
-    unsigned half = (unsigned)a.rot / 2, pieces = half / N;
+    unsigned half = (unsigned)a.rot / 2, n = (unsigned)p.n, pieces = n / N;
     unsigned here = (unsigned)min((int64_t)tokens, a.S - s0);
     unsigned A = (unsigned)a.A, B = (unsigned)a.B;
+    float scale_sin = a.inverse ? -a.scale : a.scale;
 
-    for (unsigned i = threadIdx.x; i < here * half; i += threads) {
-        unsigned s = i / half, d = i % half;
-        double power = -2.0 * d / (double)a.rot, c, z;
-        double t = (double)(a.first_token + s0 + s) * exp2(power * log2_theta);
+    for (unsigned i = threadIdx.x; i < here * n; i += threads) {
+        unsigned s = i / n, d = i % n;
+        double t = (double)(a.first_token + s0 + s) * p.frequency[d], c, z;
 
         sincospi(t * 0.31830988618379067154, &z, &c);
-        turn[s * half + d % N * pieces + d / N] =
-            make_float2((float)c, a.inverse ? (float)-z : (float)z);
+        turn[s * n + d % N * pieces + d / N] =
+            make_float2((float)c * a.scale, (float)z * scale_sin);
     }
     __syncthreads();
     for (unsigned i = threadIdx.x; i < here * B * A * pieces; i += threads) {
         unsigned piece = i % pieces, head = i / pieces;
         unsigned h = head % A, b = head / A % B, s = head / A / B;
         T *x = (T *)a.x.data + b * a.x.batch_stride + (s0 + s) * a.x.token_stride +
-               h * a.x.head_stride + piece * N;
+               h * a.x.head_stride + p.first + piece * N;
         float lo[N], hi[N];
 
         load(x, lo);
         load(x + half, hi);
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            float2 t = turn[s * half + j * pieces + piece];
+            float2 t = turn[s * n + j * pieces + piece];
             float x0 = lo[j];
 
             lo[j] = x0 * t.x - hi[j] * t.y;
@@ -57,12 +65,24 @@ __global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int tokens,
 }
 
 /* Positions of a block: some work for each thread, and room for their turns. */
-int tokens_of(const struct mdsk_rope *a, int width)
+int tokens_of(const struct mdsk_rope *a, int64_t n, int width)
 {
-    int64_t half = a->rot / 2, of_one = a->B * a->A * (half / width);
+    int64_t of_one = a->B * a->A * (n / width);
     int64_t tokens = ceil_div(2 * threads, of_one);
 
-    return (int)(tokens * half > most_turns ? most_turns / half : tokens);
+    return (int)(tokens * n > most_turns ? most_turns / n : tokens);
+}
+
+template <class T, int N>
+int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t first)
+{
+    int64_t left = a->rot / 2 - first, n = left < most_pairs ? left : most_pairs;
+    int tokens = tokens_of(a, n, N);
+    pairs p = {(int)first, (int)n, {}};
+
+    memcpy(p.frequency, a->frequency + first, (size_t)n * sizeof(double));
+    return launch(rope<T, N>, mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads, stream,
+                  *a, tokens, p);
 }
 
 } // namespace
@@ -75,15 +95,15 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
 
     if (a->B * a->S * a->A < 1)
         return 0;
-    if (half > most_turns || a->B * a->A * half > INT_MAX) {
-        mdsk_cuda_fail("rope", "rotations of more than 2048, or too many heads");
+    if (a->B * a->A * most_pairs > INT_MAX) {
+        mdsk_cuda_fail("rope", "too many heads");
         return -ENOTSUP;
     }
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
-        int tokens = tokens_of(a, width());
+        int err = 0;
 
-        return launch(rope<decltype(type), width()>,
-                      mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads, stream, *a,
-                      tokens, log2(a->theta));
+        for (int64_t first = 0; first < half && !err; first += most_pairs)
+            err = rotate_pairs<decltype(type), width()>(stream, a, first);
+        return err;
     });
 }

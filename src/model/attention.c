@@ -61,15 +61,12 @@ struct mds_attention mds_gpt_attention(const struct context *c,
     struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
                               .G = m->kv_heads / mds_comm_size(tp),
                               .D = m->head_dim,
+                              .rope = c->g->rope,
                               .unfused = !c->run->train->flash_attn};
 
     a.first_head = mds_comm_rank(tp) * a.A;
     a.dropout =
         mds_gpt_dropout_key(c, id->number, SITE_ATTENTION, m->attention_dropout);
-    if (m->position == MDS_POSITION_ROPE) {
-        a.rotary_base = m->rotary_base;
-        a.rot = (int64_t)((double)m->head_dim * m->rotary_percent) / 2 * 2;
-    }
     return a;
 }
 

@@ -59,6 +59,7 @@ struct model_chunk {
 
 struct mds_gpt {
     struct mds_model_config cfg;
+    struct mds_rope *rope;           /* NULL: positions do not rotate */
     const struct mds_groups *groups; /* borrowed */
     int sequence_parallel, tensor_chunks;
     struct mds_params *ps; /* borrowed */

@@ -60,6 +60,8 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->embedding = (struct embedding_ids){-1, -1, -1, -1, 0};
     g->head = (struct head_ids){.unit = -1, .weight = -1};
     rc = copy_chunks(g, spec);
+    if (!rc && g->cfg.position == MDS_POSITION_ROPE)
+        rc = mds_rope_create(&g->cfg, &g->rope);
     if (!rc)
         rc = register_all(g);
     if (rc)
@@ -76,6 +78,7 @@ void mds_gpt_destroy(struct mds_gpt *g)
     for (int i = 0; g->chunk && i < g->n_chunks; i++)
         free(g->chunk[i].block);
     free(g->chunk);
+    free(g->rope);
     free(g);
 }
 

@@ -11,14 +11,15 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
 {
     int64_t row = (a->A + 2 * a->G) * a->D, token = 0;
 
-    for (int i = 0; a->rotary_base > 0 && i < p->tokens.runs; i++) {
+    for (int i = 0; a->rope && i < p->tokens.runs; i++) {
         struct mdsk_rope r = {.B = p->B,
                               .S = p->tokens.run[i].n,
                               .A = a->A + a->G,
                               .D = a->D,
-                              .rot = a->rot,
+                              .rot = a->rope->rot,
                               .first_token = p->tokens.run[i].first,
-                              .theta = a->rotary_base,
+                              .frequency = a->rope->frequency,
+                              .scale = a->rope->scale,
                               .inverse = inverse,
                               .dtype = p->dtype,
                               .x = attention_heads(p, qkv, row, token, 0, a->D)};

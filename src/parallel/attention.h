@@ -12,12 +12,12 @@
 #define MDS_PARALLEL_ATTENTION_H
 
 #include "parallel/par.h"
+#include "parallel/rope.h"
 
 struct mds_attention {
     int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
     int64_t first_head; /* index of the first one among all heads */
-    double rotary_base; /* 0: no rotation */
-    int64_t rot;        /* elements of a head that rotate */
+    const struct mds_rope *rope; /* NULL: no rotation; borrowed */
     struct mdsk_dropout_key dropout;
     int unfused; /* unfused math attention: see mdsk_attention_shape */
 };

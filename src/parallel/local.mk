@@ -6,6 +6,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/groups.c src/parallel/groups.h \
   src/parallel/par.c src/parallel/par.h \
   src/parallel/ring.c \
+  src/parallel/rope.c src/parallel/rope.h \
   src/parallel/shard.c src/parallel/shard.h \
   src/parallel/sums.c src/parallel/sums.h \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \

@@ -132,8 +132,8 @@ enum mds_rc mds_check_rope(struct mds_dev *dev, const struct mdsk_rope *a)
         return mds_contract_broken("rope", "B, S, A >= 1");
     if (a->rot < 2 || a->rot % 2 || a->rot > a->D)
         return mds_contract_broken("rope", "rot even, 2 .. D");
-    if (!a->x.data || !(a->theta > 0))
-        return mds_contract_broken("rope", "x given, theta > 0");
+    if (!a->x.data || !a->frequency || !(a->scale > 0))
+        return mds_contract_broken("rope", "x and frequency given, scale > 0");
     return mds_contract_dtype(dev, "rope", a->dtype);
 }
 

@@ -281,7 +281,8 @@ static void test_rope(void **state)
                               .D = n[3],
                               .rot = n[4],
                               .first_token = 1 << 20,
-                              .theta = 1e6,
+                              .frequency = rotary_frequencies(1e6, n[4]),
+                              .scale = 1,
                               .dtype = dtypes[s % DTYPES]};
         int64_t row = a.A * a.D;
         struct vec got = vec_random(a.B * a.S * row, 1, 1);

@@ -189,6 +189,16 @@ void assert_slope(const char *what, struct vec *x, const float *gradient,
                  sqrt(off), sqrt(size));
 }
 
+const double *rotary_frequencies(double theta, int64_t rot)
+{
+    static double frequency[1024];
+
+    assert_true(rot / 2 <= (int64_t)(sizeof frequency / sizeof *frequency));
+    for (int64_t i = 0; i < rot / 2; i++)
+        frequency[i] = pow(theta, -2 * (double)i / (double)rot);
+    return frequency;
+}
+
 double inner(int64_t n, const double *y, const double *dy)
 {
     double sum = 0;

@@ -70,6 +70,9 @@ typedef double loss_fn(void *ctx);
 void assert_slope(const char *what, struct vec *x, const float *gradient,
                   const float *before, loss_fn *loss, void *ctx, int samples);
 
+/* Rotary frequencies theta^(-2i/rot), i < rot/2; until the next call. */
+const double *rotary_frequencies(double theta, int64_t rot);
+
 /* sum of y dy, the loss whose gradient in y is dy */
 double inner(int64_t n, const double *y, const double *dy);
 

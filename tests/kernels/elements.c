@@ -351,9 +351,9 @@ static void rope_reference(const struct mdsk_rope *a, double *x)
                        t % a->A * a->x.head_stride;
 
         for (int64_t i = 0; i < a->rot / 2; i++) {
-            double angle = (double)(a->first_token + s) *
-                           pow(a->theta, -2 * (double)i / (double)a->rot);
-            double c = cos(angle), z = a->inverse ? -sin(angle) : sin(angle);
+            double angle = (double)(a->first_token + s) * a->frequency[i];
+            double c = (double)a->scale * cos(angle);
+            double z = (double)(a->inverse ? -a->scale : a->scale) * sin(angle);
             double x0 = head[i], x1 = head[i + a->rot / 2];
 
             head[i] = x0 * c - x1 * z;
@@ -365,28 +365,30 @@ static void rope_reference(const struct mdsk_rope *a, double *x)
 static void test_rope(void **state)
 {
     static const struct mdsk_rope shapes[] = {
-        {.B = 1, .S = 1, .A = 1, .D = 2, .rot = 2, .first_token = 1, .theta = 10000},
-        {.B = 2, .S = 17, .A = 3, .D = 65, .rot = 64, .theta = 10000},
+        {.B = 1, .S = 1, .A = 1, .D = 2, .rot = 2, .first_token = 1, .scale = 1},
+        {.B = 2, .S = 17, .A = 3, .D = 65, .rot = 64, .scale = 1},
         {.B = 1,
          .S = 129,
          .A = 4,
          .D = 64,
          .rot = 64,
          .first_token = 1000000,
-         .theta = 500000},
+         .scale = 1.25f},
         {.B = 2,
          .S = 33,
          .A = 1,
          .D = 17,
          .rot = 6,
          .first_token = 12345678,
-         .theta = 10000}};
+         .scale = 0.75f},
+        {.B = 1, .S = 5, .A = 2, .D = 1040, .rot = 1040, .scale = 1}};
 
     (void)state;
-    for (int t = 0; t < 8 * DTYPES; t++) {
+    for (int t = 0; t < 10 * DTYPES; t++) {
         struct mdsk_rope a = shapes[t / 2 / DTYPES];
         struct vec x;
 
+        a.frequency = rotary_frequencies(t % 4 < 2 ? 10000 : 500000, a.rot);
         a.inverse = t % 2;
         a.x.head_stride = a.D;
         a.x.token_stride = a.A * a.D + 3;
@@ -410,7 +412,8 @@ static void test_rope_inverse_undoes(void **state)
                           .D = 32,
                           .rot = 32,
                           .first_token = 777,
-                          .theta = 10000,
+                          .frequency = rotary_frequencies(10000, 32),
+                          .scale = 1,
                           .x = {x.f, 50 * 4 * 32, 4 * 32, 32}};
 
     (void)state;

@@ -333,7 +333,7 @@ static void fronts_check(void **state)
         .R = 1, .in = 2, .out = 2, .x = x, .w = x, .y = y, .dtype = MDSK_F32};
     struct mdsk_norm_fwd norm = {.R = 1, .H = 4, .eps = 1e-5f, .x = x, .gamma = x};
     struct mdsk_attention_fwd att = {.shape = {.B = 1, .A = 3, .G = 2, .Sq = 1}};
-    struct mdsk_rope rope = {.B = 1, .S = 1, .A = 1, .D = 4, .rot = 3, .theta = 1};
+    struct mdsk_rope rope = {.B = 1, .S = 1, .A = 1, .D = 4, .rot = 3, .scale = 1};
     struct mdsk_dropout drop = {.rows = {.B = 1, .S = 1}, .H = 4, .x = x, .y = y};
 
     (void)state;
