@@ -221,7 +221,7 @@ struct fixed {
 };
 
 struct form {
-    const struct number *numbers;
+    const struct number *numbers[4]; /* lists; NULL ends */
     const struct fixed *fixed;
     const char *activation,
         *activation_fallback; /* their key, and where it is missing */
@@ -246,13 +246,17 @@ static const struct fixed gpt2_fixed[] = {
     {"add_cross_attention", " false ", "false"},
     {0},
 };
-static const struct number neox_numbers[] = {
+/* The names that gpt_neox, llama and qwen3 share. */
+static const struct number size_numbers[] = {
     {.theirs = "num_hidden_layers", .ours = "layers"},
     {.theirs = "hidden_size", .ours = "hidden"},
     {.theirs = "num_attention_heads", .ours = "heads"},
     {.theirs = "intermediate_size", .ours = "ffn_hidden"},
     {.theirs = "max_position_embeddings", .ours = "max_positions"},
     {.theirs = "vocab_size", .ours = "vocab"},
+    {0},
+};
+static const struct number neox_numbers[] = {
     {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
     {"rotary_pct", "rotary_percent", "0.25", "partial_rotary_factor"},
     {"rotary_emb_base", "rotary_base", "10000", "rope_theta"},
@@ -262,33 +266,23 @@ static const struct fixed neox_fixed[] = {
     {"attention_bias", " true ", "true"},
     {0},
 };
+/* The names that llama and qwen3 share; their defaults for heads differ. */
 static const struct number llama_numbers[] = {
-    {.theirs = "num_hidden_layers", .ours = "layers"},
-    {.theirs = "hidden_size", .ours = "hidden"},
-    {.theirs = "num_attention_heads", .ours = "heads"},
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
-    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
-    {.theirs = "max_position_embeddings", .ours = "max_positions"},
-    {.theirs = "vocab_size", .ours = "vocab"},
     {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
     {"rope_theta", "rotary_base", "10000", "rope_theta"},
+    {0},
+};
+static const struct number llama_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
+static const struct number qwen3_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
     {0},
 };
 static const struct fixed llama_fixed[] = {
-    {0},
-};
-static const struct number qwen3_numbers[] = {
-    {.theirs = "num_hidden_layers", .ours = "layers"},
-    {.theirs = "hidden_size", .ours = "hidden"},
-    {.theirs = "num_attention_heads", .ours = "heads"},
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
-    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
-    {.theirs = "max_position_embeddings", .ours = "max_positions"},
-    {.theirs = "vocab_size", .ours = "vocab"},
-    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
-    {"rope_theta", "rotary_base", "10000", "rope_theta"},
     {0},
 };
 static const struct fixed qwen3_fixed[] = {
@@ -298,28 +292,28 @@ static const struct fixed qwen3_fixed[] = {
 };
 
 static const struct form forms[] = {
-    [MDS_HF_GPT2] = {.numbers = gpt2_numbers,
+    [MDS_HF_GPT2] = {.numbers = {gpt2_numbers},
                      .fixed = gpt2_fixed,
                      .activation = "activation_function",
                      .activation_fallback = "gelu_new",
                      .constant = "  position: learned_absolute\n  norm: LayerNorm\n"
                                  "  linear_bias: true\n",
                      .tied = "true"},
-    [MDS_HF_NEOX] = {.numbers = neox_numbers,
+    [MDS_HF_NEOX] = {.numbers = {size_numbers, neox_numbers},
                      .fixed = neox_fixed,
                      .activation = "hidden_act",
                      .activation_fallback = "gelu",
                      .constant = "  position: rope\n  norm: LayerNorm\n"
                                  "  linear_bias: true\n",
                      .tied = "false"},
-    [MDS_HF_LLAMA] = {.numbers = llama_numbers,
+    [MDS_HF_LLAMA] = {.numbers = {size_numbers, llama_numbers, llama_heads},
                       .fixed = llama_fixed,
                       .activation = "hidden_act",
                       .activation_fallback = "silu",
                       .gated = 1,
                       .constant = "  position: rope\n  norm: RMSNorm\n",
                       .tied = "false"},
-    [MDS_HF_QWEN3] = {.numbers = qwen3_numbers,
+    [MDS_HF_QWEN3] = {.numbers = {size_numbers, llama_numbers, qwen3_heads},
                       .fixed = qwen3_fixed,
                       .activation = "hidden_act",
                       .activation_fallback = "silu",
@@ -462,8 +456,9 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
     MDS_TRY(check_scaling(t));
     mds_str_add(out, "model:\n%s", f->constant);
     MDS_TRY(get_activation(t, f, out));
-    for (const struct number *i = f->numbers; i->theirs; i++)
-        MDS_TRY(get_number(t, i, out));
+    for (const struct number *const *list = f->numbers; *list; list++)
+        for (const struct number *i = *list; i->theirs; i++)
+            MDS_TRY(get_number(t, i, out));
     mds_str_add(out, "  tied_head: %s\n",
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
     if (source->kind == MDS_HF_LLAMA)
