@@ -28,7 +28,7 @@ template <class T> __device__ float gelu_gate(float v, float *other)
     return sigmoid<T>(v * (two_root + two_root * cubic * (v * v)), other);
 }
 
-/* The functions: y of x, or of gate and up, and what becomes of dy. */
+/* The activation functions: y from x, or from gate and up; and dx from dy. */
 template <class T> struct gelu {
     static constexpr bool is_gated = false;
 
@@ -84,7 +84,7 @@ template <class T> struct swiglu {
     }
 };
 
-/* call(f), of the function that kind means. */
+/* call(f) for the function of this kind. */
 template <class T, class Call> int with_function(mdsk_activation_kind kind, Call call)
 {
     switch (kind) {
@@ -131,7 +131,7 @@ template <class T, class F> struct ungated_bwd {
     }
 };
 
-/* Row r of x is n of gate, then n of up. */
+/* Row r of x is n elements of gate, then n of up. */
 template <class T, class F> struct gated_fwd {
     const T *x;
     T *y;
@@ -172,7 +172,8 @@ template <class T, class F> struct gated_bwd {
     }
 };
 
-/* Whether rows, or where there are none the whole, can be had in wide pieces. */
+/* Whether 16-byte loads are possible: rows of gated functions must consist of them;
+ * ungated functions treat the tensor as one row. */
 bool is_wide(mdsk_activation_kind kind, int64_t F, enum mdsk_dtype dtype)
 {
     return !mdsk_activation_of(kind)->gated ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors in words, facts about the device, working memory. */
+/* Error texts, attributes of the device, scratch memory. */
 #include "kernels/cuda/cuda.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes)
 
     if (mdsk_cuda_rc(cudaMallocAsync(&p, (size_t)bytes, stream)) == 0)
         return p;
-    cudaGetLastError(); /* said here; not the next launch's fault */
+    cudaGetLastError(); /* clear it for the next launch */
     return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which calls cuDNN can serve, and where it finds what it works on. */
+/* Which attention problems cuDNN can compute; its tensors and its scratch memory. */
 #include "kernels/cuda/cudnn_attention.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_plan.h"
 
-/* Very short sequences are not what its kernels are made for. */
+/* cuDNN's kernels are not made for shorter sequences. */
 enum { SHORTEST = 32 };
 
 static int is_supported(const struct mdsk_attention_shape *s)
@@ -37,7 +37,7 @@ static int32_t mask_kind(const struct mdsk_attention_shape *s)
     return s->q_offset > 0 ? MDSK_CUDNN_SHIFTED : MDSK_CUDNN_TRIANGLE;
 }
 
-/* Some sequences and heads of a problem: b .. b+B-1, and h .. h+A-1 of the queries'. */
+/* Part of a problem: sequences b .. b+B-1 and query heads h .. h+A-1. */
 struct part {
     int64_t b, B, h, A;
 };
@@ -61,7 +61,8 @@ static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s
     return p;
 }
 
-/* Where a part begins in 16-bit numbers; group: the query heads that share a head. */
+/* Set strides and address of tensor `id`, for a part of x.  group: the number of query
+ * heads that share a head of x; 1 for tensors of the queries. */
 static void set_tensor(struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c, int id,
                        const struct mdsk_heads *x, const struct part *part,
                        int64_t group)
@@ -79,13 +80,14 @@ static int64_t round_up_256(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* Of a number for each query. */
+/* Bytes of an array with one float per query. */
 static int64_t column_bytes(const struct mdsk_cudnn_problem *p)
 {
     return round_up_256(p->B * p->A * p->Sq * (int64_t)sizeof(float));
 }
 
-/* Whether cuDNN can use these numbers, a row of Sq for each head, where they are. */
+/* Whether cuDNN can use an array of one float per query where it is: packed, aligned.
+ */
 static int is_in_place(const float *column, int64_t stride, int64_t Sq)
 {
     return (stride == 0 || stride == Sq) && (uintptr_t)column % 16 == 0;
@@ -101,22 +103,23 @@ static int copy_rows(cudaStream_t stream, void *to, int64_t to_pitch, const void
 
 /* ---- forward, block by block ---- */
 
-/* A result in working memory, until the next call: o and lse, packed. */
-struct separate {
+/* A result in scratch memory, packed; valid until the next call. */
+struct scratch_result {
     struct mdsk_heads o;
     float *lse;
 };
 
-/* One call; the result goes separate, if there is that. */
+/* One call of cuDNN.  The result goes to a->o and a->lse, or, unless it is NULL, to
+ * *result in scratch memory. */
 static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
-                        struct separate *separate)
+                        struct scratch_result *result)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     const int64_t width = s->A * s->D, row = s->Sq * (int64_t)sizeof(float);
     const int64_t o_bytes =
-        separate ? round_up_256(s->B * s->Sq * width * (int64_t)sizeof(uint16_t)) : 0;
+        result ? round_up_256(s->B * s->Sq * width * (int64_t)sizeof(uint16_t)) : 0;
     const struct mdsk_heads packed = {NULL, s->Sq * width, width, s->D};
-    const struct mdsk_heads all[] = {a->q, a->k, a->v, separate ? packed : a->o};
+    const struct mdsk_heads all[] = {a->q, a->k, a->v, result ? packed : a->o};
     const struct part whole = {0, s->B, 0, s->A};
     struct mdsk_cudnn_problem p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
     struct mdsk_cudnn_call c = {
@@ -124,7 +127,7 @@ static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
     const struct mdsk_cudnn_graph *plan = NULL;
     int64_t stride = a->lse_stride ? a->lse_stride : s->Sq;
     char *scratch;
-    int in_place = !separate && is_in_place(a->lse, stride, s->Sq), err;
+    int in_place = !result && is_in_place(a->lse, stride, s->Sq), err;
 
     for (int id = MDSK_CUDNN_Q; id <= MDSK_CUDNN_O; id++)
         set_tensor(&p, &c, id, &all[id - 1], &whole,
@@ -136,14 +139,14 @@ static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
                                 o_bytes + column_bytes(&p) + plan->workspace);
     if (!scratch)
         return -ENOMEM;
-    if (separate) {
-        *separate = (struct separate){packed, (float *)(scratch + o_bytes)};
-        separate->o.data = c.data[MDSK_CUDNN_O - 1] = scratch;
+    if (result) {
+        *result = (struct scratch_result){packed, (float *)(scratch + o_bytes)};
+        result->o.data = c.data[MDSK_CUDNN_O - 1] = scratch;
     }
     scratch += o_bytes;
     c.data[MDSK_CUDNN_LSE - 1] = in_place ? (void *)a->lse : scratch;
     err = mdsk_cudnn_call(stream, plan, &c, scratch + column_bytes(&p));
-    if (err || in_place || separate)
+    if (err || in_place || result)
         return err;
     return copy_rows(stream, a->lse, stride * (int64_t)sizeof(float), scratch, row, row,
                      s->B * s->A);
@@ -157,7 +160,7 @@ static struct mdsk_heads heads_from_token(const struct mdsk_heads *h, int64_t to
     return at;
 }
 
-/* n queries from `at` on against the keys [first, first + Sk). */
+/* The problem of n queries from `at` on and the keys first .. first+Sk-1. */
 static struct mdsk_attention_fwd query_block(const struct mdsk_attention_fwd *a,
                                              int64_t at, int64_t n, int64_t first,
                                              int64_t Sk)
@@ -176,49 +179,51 @@ static struct mdsk_attention_fwd query_block(const struct mdsk_attention_fwd *a,
     return b;
 }
 
-/* near's queries have met other keys, a's o and lse tell; both together. */
-static int merge_near_keys(cudaStream_t stream, const struct mdsk_attention_fwd *a,
-                           const struct mdsk_attention_fwd *near)
+/* first has been computed: merge attention of the same queries over other keys, `more`,
+ * into its o and lse. */
+static int merge_more_keys(cudaStream_t stream, const struct mdsk_attention_fwd *first,
+                           const struct mdsk_attention_fwd *more)
 {
-    const struct mdsk_attention_shape *s = &near->shape;
-    struct mdsk_attention_merge join = {.B = s->B,
-                                        .A = s->A,
-                                        .Sq = s->Sq,
-                                        .D = s->D,
-                                        .dtype = s->dtype,
-                                        .acc = a->o,
-                                        .lse = a->lse,
-                                        .lse_stride = a->lse_stride};
-    struct separate separate;
-    int err = call_forward(stream, near, &separate);
+    const struct mdsk_attention_shape *s = &more->shape;
+    struct mdsk_attention_merge merge = {.B = s->B,
+                                         .A = s->A,
+                                         .Sq = s->Sq,
+                                         .D = s->D,
+                                         .dtype = s->dtype,
+                                         .acc = first->o,
+                                         .lse = first->lse,
+                                         .lse_stride = first->lse_stride};
+    struct scratch_result result;
+    int err = call_forward(stream, more, &result);
 
     if (err)
         return err;
-    join.o2 = separate.o;
-    join.lse2 = separate.lse;
-    return mdsk_cuda_attention_merge_16(stream, &join);
+    merge.o2 = result.o;
+    merge.lse2 = result.lse;
+    return mdsk_cuda_attention_merge_16(stream, &merge);
 }
 
-/* n queries from `at` on: first against the keys that all of them see, up to a multiple
- * of blocks->keys, then against the rest: as many keys for each block, because a plan
- * is for one number of keys.  Those that no query sees cost nothing. */
+/* n queries from `at` on, in two calls: without a mask over the keys that all of them
+ * see, rounded down to a multiple of blocks->keys; then with the causal mask over the
+ * rest.  The second call has the same number of keys for every block, because a plan is
+ * for one number of keys; keys that no query sees cost nothing. */
 static int forward_block(cudaStream_t stream, const struct mdsk_attention_fwd *a,
                          const struct mdsk_attention_blocks *blocks, int64_t at,
                          int64_t n)
 {
     const int64_t Sk = a->shape.Sk, first = a->shape.q_offset + at;
     int64_t seen = first < Sk - SHORTEST ? first : Sk - SHORTEST;
-    int64_t far_keys = first >= Sk - 1 ? Sk : seen / blocks->keys * blocks->keys;
-    int64_t rest = Sk - far_keys, most = blocks->keys + blocks->queries;
-    struct mdsk_attention_fwd far = query_block(a, at, n, 0, far_keys);
-    struct mdsk_attention_fwd near =
-        query_block(a, at, n, far_keys, rest < most ? rest : most);
+    int64_t unmasked = first >= Sk - 1 ? Sk : seen / blocks->keys * blocks->keys;
+    int64_t rest = Sk - unmasked, most = blocks->keys + blocks->queries;
+    struct mdsk_attention_fwd all_seen = query_block(a, at, n, 0, unmasked);
+    struct mdsk_attention_fwd masked =
+        query_block(a, at, n, unmasked, rest < most ? rest : most);
     int err;
 
-    if (far_keys == 0)
-        return call_forward(stream, &near, NULL);
-    err = call_forward(stream, &far, NULL);
-    return err || rest == 0 ? err : merge_near_keys(stream, &far, &near);
+    if (unmasked == 0)
+        return call_forward(stream, &masked, NULL);
+    err = call_forward(stream, &all_seen, NULL);
+    return err || rest == 0 ? err : merge_more_keys(stream, &all_seen, &masked);
 }
 
 int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
@@ -247,11 +252,11 @@ struct backward {
     cudaStream_t stream;
     const struct mdsk_attention_bwd *a;
     enum mdsk_cudnn_pass pass;
-    int64_t group; /* query heads that share a head of keys */
-    int far;       /* o, d_o or dq are out of reach where they are */
+    int64_t group; /* query heads that share a key/value head */
+    int copies;    /* o, d_o and dq are copied: cuDNN cannot address them in place */
 };
 
-/* Working memory of a part. */
+/* Scratch memory of a part. */
 struct scratch {
     char *sums, *delta, *lse, *o, *d_o, *dq, *workspace;
 };
@@ -262,7 +267,7 @@ static int64_t bytes_per_head(const struct mdsk_attention_shape *s,
     return pass == MDSK_CUDNN_REPEATABLE ? 2 * s->Sq * s->Sk : 4 * s->Sq * s->D;
 }
 
-/* A part's memory from base on; *bytes in all. */
+/* Divide scratch memory at base for a part; *bytes = its size.  base may be NULL. */
 static struct scratch carve_scratch(const struct backward *w,
                                     const struct mdsk_cudnn_problem *p,
                                     int64_t workspace, char *base, int64_t *bytes)
@@ -271,7 +276,7 @@ static struct scratch carve_scratch(const struct backward *w,
     int64_t sums = w->pass == MDSK_CUDNN_REPEATABLE
                        ? 0
                        : round_up_256(rows * (int64_t)sizeof(float));
-    int64_t copy = w->far ? round_up_256(rows * (int64_t)sizeof(uint16_t)) : 0;
+    int64_t copy = w->copies ? round_up_256(rows * (int64_t)sizeof(uint16_t)) : 0;
     int64_t at[] = {0,
                     sums,
                     sums + column,
@@ -287,26 +292,26 @@ static struct scratch carve_scratch(const struct backward *w,
                             base + at[4], base + at[5], base + at[6]};
 }
 
-/* A part's heads of x, of one sequence, into `near`, one after the other; or back. */
+/* Copy a part's heads of x (one sequence) to `packed` [A, Sq, D], or back. */
 static int copy_heads(const struct backward *w, const struct mdsk_heads *x,
-                      const struct part *part, void *near, int back)
+                      const struct part *part, void *packed, int back)
 {
     const struct mdsk_attention_shape *s = &w->a->shape;
-    const int64_t e = sizeof(uint16_t), row = s->D * e, far_row = x->token_stride * e;
+    const int64_t e = sizeof(uint16_t), row = s->D * e, stride = x->token_stride * e;
     int err = 0;
 
     for (int64_t i = 0; !err && i < part->A; i++) {
         int64_t at = part->b * x->batch_stride + (part->h + i) * x->head_stride;
-        uint16_t *here = (uint16_t *)near + i * s->Sq * s->D;
-        uint16_t *there = (uint16_t *)x->data + at;
+        uint16_t *copy = (uint16_t *)packed + i * s->Sq * s->D;
+        uint16_t *head = (uint16_t *)x->data + at;
 
-        err = back ? copy_rows(w->stream, there, far_row, here, row, row, s->Sq)
-                   : copy_rows(w->stream, here, row, there, far_row, row, s->Sq);
+        err = back ? copy_rows(w->stream, head, stride, copy, row, row, s->Sq)
+                   : copy_rows(w->stream, copy, row, head, stride, row, s->Sq);
     }
     return err;
 }
 
-/* lse of a part, where it is or copied. */
+/* *out = lse of a part: in place if cuDNN can use it there, else a packed copy. */
 static int lse_for_cudnn(const struct backward *w, const struct part *part,
                          const struct scratch *r, void **out)
 {
@@ -324,25 +329,26 @@ static int lse_for_cudnn(const struct backward *w, const struct part *part,
                      part->B * part->A);
 }
 
-/* The part's tensors where they are; for those out of reach, as they will be. */
+/* Strides and addresses of the part's tensors.  Those to be copied get the strides of
+ * their copies; their addresses follow in prepare_scratch. */
 static void set_all_tensors(const struct backward *w, const struct part *part,
                             struct mdsk_cudnn_problem *p, struct mdsk_cudnn_call *c)
 {
     const struct mdsk_attention_bwd *a = w->a;
     const int64_t Sq = a->shape.Sq, D = a->shape.D;
-    const struct mdsk_heads near = {a->o.data, part->A * Sq * D, D, Sq * D};
+    const struct mdsk_heads copy = {a->o.data, part->A * Sq * D, D, Sq * D};
 
     set_tensor(p, c, MDSK_CUDNN_Q, &a->q, part, 1);
     set_tensor(p, c, MDSK_CUDNN_K, &a->k, part, w->group);
     set_tensor(p, c, MDSK_CUDNN_V, &a->v, part, w->group);
-    set_tensor(p, c, MDSK_CUDNN_O, w->far ? &near : &a->o, part, 1);
-    set_tensor(p, c, MDSK_CUDNN_D_O, w->far ? &near : &a->d_o, part, 1);
-    set_tensor(p, c, MDSK_CUDNN_DQ, w->far ? &near : &a->dq, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_O, w->copies ? &copy : &a->o, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_D_O, w->copies ? &copy : &a->d_o, part, 1);
+    set_tensor(p, c, MDSK_CUDNN_DQ, w->copies ? &copy : &a->dq, part, 1);
     set_tensor(p, c, MDSK_CUDNN_DK, &a->dk, part, w->group);
     set_tensor(p, c, MDSK_CUDNN_DV, &a->dv, part, w->group);
 }
 
-/* Working memory for a part, and into it what must be there. */
+/* Allocate scratch memory for a part, and copy what cuDNN cannot read in place. */
 static int prepare_scratch(const struct backward *w, const struct part *part,
                            const struct mdsk_cudnn_graph *plan,
                            struct mdsk_cudnn_call *c, struct scratch *r)
@@ -358,7 +364,7 @@ static int prepare_scratch(const struct backward *w, const struct part *part,
     *r = carve_scratch(w, c->problem, plan->workspace, base, &bytes);
     c->data[MDSK_CUDNN_DELTA - 1] = r->delta;
     c->data[MDSK_CUDNN_DQ_SUM - 1] = r->sums;
-    if (w->far) {
+    if (w->copies) {
         c->data[MDSK_CUDNN_O - 1] = r->o;
         c->data[MDSK_CUDNN_D_O - 1] = r->d_o;
         c->data[MDSK_CUDNN_DQ - 1] = r->dq;
@@ -385,7 +391,7 @@ static int backward_part(const struct backward *w, const struct part *part)
         err = prepare_scratch(w, part, plan, &c, &r);
     if (!err)
         err = mdsk_cudnn_call(w->stream, plan, &c, r.workspace);
-    return err || !w->far ? err : copy_heads(w, &w->a->dq, part, r.dq, 1);
+    return err || !w->copies ? err : copy_heads(w, &w->a->dq, part, r.dq, 1);
 }
 
 int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a)
@@ -404,8 +410,8 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
     first = mdsk_attention_bwd_part(a, bytes_per_head(s, w.pass));
     part.B = first.B;
     part.A = first.A;
-    w.far = first.far;
-    if ((w.far && part.A * s->Sq * s->D > INT32_MAX / (int64_t)sizeof(uint16_t)) ||
+    w.copies = first.far;
+    if ((w.copies && part.A * s->Sq * s->D > INT32_MAX / (int64_t)sizeof(uint16_t)) ||
         (w.pass == MDSK_CUDNN_REPEATABLE &&
          part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) >
              MDSK_ATTENTION_SCRATCH))

@@ -38,7 +38,7 @@ template <class From, class To> struct cast {
     }
 };
 
-/* W is a piece of memory of any meaning; ldx, ldy count pieces. */
+/* W: the unit of copying, any type of its size; ldx and ldy count units. */
 template <class W> struct copy {
     const W *x;
     W *y;
@@ -51,9 +51,9 @@ template <class W> struct copy {
     }
 };
 
-/* Neighbours share a block of random words where four of them are at hand.  c is a
- * multiple of N, so blocks are told apart by low bits, and the compiler sees that the
- * others are the same: rounds of the generator that have only those are done once. */
+/* Four adjacent elements use one block of random words.  c is a multiple of N, so the
+ * blocks of one thread differ in low bits only (`|` below instead of `+`): the compiler
+ * then shares the parts of the generator that depend on the high bits. */
 template <class T> struct dropout {
     struct mdsk_dropout a;
     uint32_t threshold;
@@ -87,16 +87,16 @@ template <class T> struct dropout {
 
 template <class W> int copy_as(void *stream, const struct mdsk_copy_rows *a)
 {
-    int64_t size = (int64_t)mdsk_dtype_size(a->dtype), piece = sizeof(W);
-    copy<W> f = {(const W *)a->x, (W *)a->y, a->ldx * size / piece,
-                 a->ldy * size / piece};
+    int64_t size = (int64_t)mdsk_dtype_size(a->dtype), unit = sizeof(W);
+    copy<W> f = {(const W *)a->x, (W *)a->y, a->ldx * size / unit,
+                 a->ldy * size / unit};
 
-    return each_row<1>(stream, a->R, a->C * size / piece, f);
+    return each_row<1>(stream, a->R, a->C * size / unit, f);
 }
 
 } // namespace
 
-/* Any kernel will do: all are compiled for the same GPUs. */
+/* Asks for one kernel: all are compiled for the same GPUs. */
 extern "C" int mdsk_cuda_has_kernels(void)
 {
     struct cudaFuncAttributes at;
@@ -104,7 +104,7 @@ extern "C" int mdsk_cuda_has_kernels(void)
 
     if (cudaFuncGetAttributes(&at, kernel) == cudaSuccess)
         return 1;
-    cudaGetLastError(); /* said here; not the next launch's fault */
+    cudaGetLastError(); /* clear it for the next launch */
     return 0;
 }
 
@@ -133,7 +133,7 @@ extern "C" int mdsk_cast_cuda(void *stream, const struct mdsk_cast *a)
     });
 }
 
-/* In the largest pieces that rows and their distances consist of. */
+/* In the largest unit that divides addresses, widths and strides. */
 extern "C" int mdsk_copy_rows_cuda(void *stream, const struct mdsk_copy_rows *a)
 {
     uintptr_t size = mdsk_dtype_size(a->dtype);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lookup, and the sums of its gradient by words.
  *
- * The gradient's rows are sorted by word (stably, so that each word has its rows in
- * their order) and the sorted list is cut into tiles.  A tile adds up the rows of each
- * word in it.  A word all of whose rows are in one tile is done then; the sums of one
- * that goes across tiles are kept, and added in the order of the tiles.  So a word that
- * makes up most of a text takes no longer than many words, and the order is always the
- * same. */
+ * The gradient's rows are sorted by word (stably: the rows of a word keep their order),
+ * and the sorted list is cut into tiles.  Each tile sums the rows of each of its words.
+ * If all rows of a word are in one tile, that sum is final.  If they are in several
+ * tiles, the tiles' sums are kept and then added in the order of tiles.  So a word that
+ * makes up most of a text costs no more than many words, and the order of additions is
+ * always the same. */
 #include "kernels/embedding.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -18,8 +18,8 @@ namespace
 
 using namespace mdsk;
 
-/* Bytes of a table that the cache holds, beside what else goes through it. */
-constexpr int64_t cached = 16 << 20;
+/* Size of a table that stays in the cache beside the other data. */
+constexpr int64_t cached_bytes = 16 << 20;
 
 template <class T> struct lookup {
     struct mdsk_embedding_fwd a;
@@ -43,7 +43,7 @@ template <class T> struct lookup {
     }
 };
 
-/* A position's rows are neighbours. */
+/* The gradient of a learned position: the sum over its B rows, which are adjacent. */
 template <class T> struct position_sums {
     struct mdsk_embedding_bwd a;
 
@@ -61,8 +61,9 @@ template <class T> struct position_sums {
     }
 };
 
-/* The word of each row, `words` if it is another rank's, and the row itself. */
-struct number_rows {
+/* What rows are sorted by: their word, `words` for words of other ranks; and their
+ * number. */
+struct make_sort_keys {
     const int32_t *token;
     int64_t first_word, words;
     uint32_t *word, *row;
@@ -76,55 +77,60 @@ struct number_rows {
     }
 };
 
-/* n rows sorted by word, in tiles of `size`; dy is that of row 0. */
-struct sorted {
+/* n rows sorted by word, in tiles of `size` rows; dy is that of row 0. */
+struct sorted_rows {
     const uint32_t *word, *row;
     int64_t n, size, H;
     uint32_t words;
     const void *dy;
     float *dword;
-    float *head, *tail; /* [tiles, H], sums of words that begin before, go on after */
+    /* [tiles, H], sums of a tile's first word if it begins in a tile before, and of its
+     * last word if it continues in the next tile */
+    float *head, *tail;
 
-    __device__ bool goes_on(int64_t p) const /* the word before p, at p */
+    /* Whether rows p - 1 and p have the same word. */
+    __device__ bool is_split_at(int64_t p) const
     {
         return p > 0 && p < n && word[p - 1] == word[p];
     }
 };
 
-constexpr int threads = 128, at_once = 8;
+constexpr int threads = 128, rows_at_once = 8;
 
-/* Block (tile, j) does columns j * threads * N on; other ranks' words come last.  What
- * a word's sum is added to is read together with the word's last row. */
-template <class T, int N> __global__ __launch_bounds__(threads) void sum_tile(sorted x)
+/* Block (tile, j) sums columns j * threads * N .. of a tile.  Words of other ranks are
+ * sorted last and skipped.  The old gradient of a word is loaded together with the
+ * word's last row, so that both loads are in flight at once. */
+template <class T, int N>
+__global__ __launch_bounds__(threads) void sum_tiles(sorted_rows x)
 {
     int64_t begin = blockIdx.x * x.size, end = min(begin + x.size, x.n);
     int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N;
-    uint32_t head, tail; /* words that began before, that go on after; or none */
+    uint32_t head, tail; /* words with rows in other tiles; x.words: none */
     float sum[N] = {};
 
     while (end > begin && x.word[end - 1] >= x.words)
         end--;
     if (end == begin || c >= x.H)
         return;
-    head = x.goes_on(begin) ? x.word[begin] : x.words;
-    tail = x.goes_on(end) ? x.word[end - 1] : x.words;
-    for (int64_t p = begin; p < end; p += at_once) {
-        uint32_t word[at_once + 1];
-        pack<T, N> dy[at_once];
-        float was[at_once][N];
+    head = x.is_split_at(begin) ? x.word[begin] : x.words;
+    tail = x.is_split_at(end) ? x.word[end - 1] : x.words;
+    for (int64_t p = begin; p < end; p += rows_at_once) {
+        uint32_t word[rows_at_once + 1];
+        pack<T, N> dy[rows_at_once];
+        float was[rows_at_once][N];
 
 #pragma unroll
-        for (int i = 0; i <= at_once; i++)
+        for (int i = 0; i <= rows_at_once; i++)
             word[i] = p + i < end ? x.word[p + i] : x.words;
 #pragma unroll
-        for (int i = 0; i < at_once; i++) {
+        for (int i = 0; i < rows_at_once; i++) {
             if (word[i] < x.words)
                 dy[i] = fetch<N>((const T *)x.dy + x.row[p + i] * x.H + c);
             if (word[i] != word[i + 1] && word[i] != head && word[i] != tail)
                 load((const float *)x.dword + word[i] * x.H + c, was[i]);
         }
 #pragma unroll
-        for (int i = 0; i < at_once; i++) {
+        for (int i = 0; i < rows_at_once; i++) {
             if (word[i] == x.words)
                 break;
 #pragma unroll
@@ -149,8 +155,8 @@ template <class T, int N> __global__ __launch_bounds__(threads) void sum_tile(so
     }
 }
 
-/* The end of the rows of the word at p. */
-__device__ int64_t end_of(const sorted &x, int64_t p)
+/* The index after the last row of the word of row p. */
+__device__ int64_t end_of_word(const sorted_rows &x, int64_t p)
 {
     int64_t low = p + 1, high = x.n;
 
@@ -165,17 +171,19 @@ __device__ int64_t end_of(const sorted &x, int64_t p)
     return low;
 }
 
-/* The word at a tile's end, if it began there and goes on. */
-template <int N> __global__ __launch_bounds__(threads) void join_tiles(sorted x)
+/* Add up the tiles' sums of the word that begins in this tile and continues in the
+ * next, if there is one. */
+template <int N>
+__global__ __launch_bounds__(threads) void add_split_words(sorted_rows x)
 {
     int64_t tile = blockIdx.x, begin = tile * x.size, end = begin + x.size, last;
     int64_t c = ((int64_t)blockIdx.y * threads + threadIdx.x) * N;
     float sum[N], v[N];
 
-    if (c >= x.H || !x.goes_on(end) || x.word[end] >= x.words ||
-        (x.goes_on(begin) && x.word[begin] == x.word[end]))
+    if (c >= x.H || !x.is_split_at(end) || x.word[end] >= x.words ||
+        (x.is_split_at(begin) && x.word[begin] == x.word[end]))
         return;
-    last = (end_of(x, end) - 1) / x.size;
+    last = (end_of_word(x, end) - 1) / x.size;
     load((const float *)x.tail + tile * x.H + c, sum);
 #pragma unroll 8
     for (int64_t t = tile + 1; t <= last; t++) {
@@ -187,10 +195,10 @@ template <int N> __global__ __launch_bounds__(threads) void join_tiles(sorted x)
     add_to(x.dword + x.word[end] * x.H + c, sum);
 }
 
-/* Rows sorted at once, and bytes of sums: what bounds the working memory. */
+/* Limits on working memory: rows sorted at a time, and bytes of sums. */
 constexpr int64_t most_rows = 1 << 20, most_sums = 16 << 20;
 
-/* Where the parts of the working memory lie. */
+/* How working memory is divided. */
 struct plan {
     int64_t n, size, tiles, bytes;
     size_t sort_bytes;
@@ -246,38 +254,39 @@ int make_plan(void *stream, const struct mdsk_embedding_bwd *a, int64_t n,
     return 0;
 }
 
-/* Rows first .. first+n-1. */
+/* Add rows first .. first+n-1 of dy to dword. */
 template <class T, int N>
-int add_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first, int64_t n)
+int add_gradient_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t first,
+                      int64_t n)
 {
     struct plan p;
     int err = make_plan(stream, a, n, &p);
     dim3 blocks;
-    sorted x;
+    sorted_rows x;
 
     if (err)
         return err;
-    x = sorted{p.word[1],
-               p.row[1],
-               n,
-               p.size,
-               a->H,
-               (uint32_t)a->words,
-               (const T *)a->dy + first * a->H,
-               a->dword,
-               p.head,
-               p.tail};
+    x = sorted_rows{p.word[1],
+                    p.row[1],
+                    n,
+                    p.size,
+                    a->H,
+                    (uint32_t)a->words,
+                    (const T *)a->dy + first * a->H,
+                    a->dword,
+                    p.head,
+                    p.tail};
     blocks =
         dim3(mdsk_cuda_blocks(p.tiles), mdsk_cuda_blocks(ceil_div(a->H, threads * N)));
     err = each<1>(
         stream, n,
-        number_rows{a->token + first, a->first_word, a->words, p.word[0], p.row[0]});
+        make_sort_keys{a->token + first, a->first_word, a->words, p.word[0], p.row[0]});
     if (!err)
         err = mdsk_cuda_rc(sort_rows(&p, p.sort, stream));
     if (!err)
-        err = launch(sum_tile<T, N>, blocks, threads, stream, x);
+        err = launch(sum_tiles<T, N>, blocks, threads, stream, x);
     if (!err)
-        err = launch(join_tiles<N>, blocks, threads, stream, x);
+        err = launch(add_split_words<N>, blocks, threads, stream, x);
     return err;
 }
 
@@ -287,13 +296,14 @@ extern "C" int mdsk_embedding_fwd_cuda(void *stream, const struct mdsk_embedding
 {
     int64_t row = a->H * (int64_t)mdsk_dtype_size(a->dtype);
     bool wide = aligned({a->word, a->position, a->y}) && row % 16 == 0;
-    bool far = a->words * row > cached; /* then more has to be under way */
+    bool exceeds_cache =
+        a->words * row > cached_bytes; /* then wider loads hide the latency */
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         constexpr int N = width();
         lookup<decltype(type)> f = {*a};
 
-        if (N > 1 && far && a->H % (2 * N) == 0)
+        if (N > 1 && exceeds_cache && a->H % (2 * N) == 0)
             return each_row<2 * N>(stream, a->B * a->S, a->H, f);
         return each_row<N>(stream, a->B * a->S, a->H, f);
     });
@@ -311,7 +321,8 @@ extern "C" int mdsk_embedding_bwd_cuda(void *stream, const struct mdsk_embedding
         int err = 0;
 
         for (int64_t r = 0; !err && r < R; r += most_rows)
-            err = add_rows<T, N>(stream, a, r, R - r < most_rows ? R - r : most_rows);
+            err = add_gradient_rows<T, N>(stream, a, r,
+                                          R - r < most_rows ? R - r : most_rows);
         if (!err && a->dposition)
             err = each_row<N>(stream, a->S, a->H, position_sums<T>{*a});
         return err;

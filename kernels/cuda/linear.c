@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* y = x W^T + b and its gradients, of cuBLASLt's products and what their epilogues can
- * do. */
+/* y = x W^T + b and its gradients by cuBLASLt, with its epilogues where they are
+ * faster. */
 #include "kernels/cuda/linear.h"
 
 #include <errno.h>
 
 #include "kernels/cuda/gemm.h"
 
-enum { TIMED_RUNS = 4 }; /* that what a product could take along is timed */
+enum { TIMED_RUNS = 4 }; /* of the kernel that an epilogue could replace */
 
-/* Where no epilogue adds the bias, the product adds to it. */
+/* With the bias as epilogue; if cuBLASLt cannot do that, fill y with the bias and let
+ * the GEMM add to it. */
 static int gemm_and_bias(void *stream, const struct mdsk_linear_fwd *a)
 {
     struct mdsk_cuda_gemm_operands o = {a->w, a->x, a->b, a->y, NULL};
@@ -45,7 +46,7 @@ static int gelu_fwd(cudaStream_t stream, const void *what)
     return mdsk_activation_fwd_cuda(stream, &act);
 }
 
-/* In dx's place. */
+/* In place: dx is dy on entry. */
 static int gelu_bwd(cudaStream_t stream, const void *what)
 {
     const struct mdsk_linear_bwd_input *a = what;
@@ -60,8 +61,8 @@ static int gelu_bwd(cudaStream_t stream, const void *what)
     return mdsk_activation_bwd_cuda(stream, &act);
 }
 
-/* Two ways to the same: a product whose epilogue does more, or the plain product and
- * then that work by itself.  All of it writes only what is written again later. */
+/* Two ways to compute the same: a GEMM with an epilogue, or a GEMM and then a separate
+ * kernel.  Timing them is harmless: both write only what the real run writes again. */
 struct choice {
     struct mdsk_cuda_gemm_shape fused, unfused;
     struct mdsk_cuda_gemm_operands fused_operands, unfused_operands;
@@ -69,8 +70,8 @@ struct choice {
     const void *what;
 };
 
-/* GELU's epilogues want whole vectors of 16 bytes; cuBLASLt suggests algorithms for
- * other shapes, too, which then read and write beside their operands. */
+/* GELU's epilogues need rows of whole 16-byte vectors. cuBLASLt suggests algorithms for
+ * other shapes as well, but those read and write outside their operands. */
 static int suits_gelu(const struct mdsk_cuda_gemm_shape *s)
 {
     const int64_t step = 8;
@@ -79,7 +80,7 @@ static int suits_gelu(const struct mdsk_cuda_gemm_shape *s)
            s->k % step == 0;
 }
 
-/* *fused: NULL where two launches are faster, or all there is. */
+/* *fused: NULL if two launches are faster, or the only way. */
 static int choose_launches(cudaStream_t stream, const struct choice *c,
                            const struct mdsk_cuda_gemm_plan **fused)
 {
@@ -165,7 +166,7 @@ static int gemm_and_add_bias_grad(cudaStream_t stream,
     return err ? err : mdsk_cuda_add_sums(stream, out, o->bias, db);
 }
 
-/* Column sums of dy into db, of which nothing is wanted but the time. */
+/* Column sums of dy into db; run only to be timed. */
 static int run_column_sums(cudaStream_t stream, const void *what)
 {
     const struct mdsk_linear_bwd_weight *a = what;
@@ -173,7 +174,7 @@ static int run_column_sums(cudaStream_t stream, const void *what)
     return mdsk_cuda_column_sums(stream, a->R, a->out, a->dtype, a->dy, a->db);
 }
 
-/* Milliseconds, found at the first call for this shape. */
+/* Milliseconds, measured at the first call for this shape. */
 static float column_sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
                             struct mdsk_cuda_gemm_plan *p)
 {
@@ -191,8 +192,8 @@ static float column_sums_ms(cudaStream_t stream, const struct mdsk_linear_bwd_we
     return p->separate_ms;
 }
 
-/* One product can also sum dy's columns, while it has them at hand; but not every
- * algorithm can, and those may be slower than two passes.  *fused: NULL for two. */
+/* The GEMM can sum dy's columns in its epilogue, but few algorithms support that, and
+ * they may be slower than two passes.  *fused: NULL if two passes are faster. */
 static int choose_bias_grad(cudaStream_t stream, const struct mdsk_linear_bwd_weight *a,
                             const struct mdsk_cuda_gemm_shape *s,
                             const struct mdsk_cuda_gemm_operands *o,

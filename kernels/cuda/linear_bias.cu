@@ -10,11 +10,12 @@ namespace
 
 using namespace mdsk;
 
-constexpr int threads = 256, at_once = 4;
-constexpr int64_t most_parts = 512; /* more take longer to add up */
+constexpr int threads = 256, rows_at_once = 4;
+constexpr int64_t most_parts = 512; /* more parts take longer to add up */
 
-/* Block (i, j) sums columns i * blockDim.x * N .. of rows j * depth .. into parts[j,
- * cols], a thread N neighbours; rows are under way several at once. */
+/* Block (i, j) sums rows j * depth .. of columns i * blockDim.x * N .. into parts[j,
+ * cols].  A thread sums N adjacent columns and loads several rows before it adds them.
+ */
 template <class T, int N>
 __global__ __launch_bounds__(threads) void sum_parts(int64_t rows, int64_t cols,
                                                      int64_t depth, const T *x,
@@ -26,18 +27,18 @@ __global__ __launch_bounds__(threads) void sum_parts(int64_t rows, int64_t cols,
 
     if (col >= cols)
         return;
-    for (int64_t r = first; r < last; r += at_once) {
-        pack<T, N> piece[at_once] = {};
+    for (int64_t r = first; r < last; r += rows_at_once) {
+        pack<T, N> x_pack[rows_at_once] = {};
 
 #pragma unroll
-        for (int i = 0; i < at_once; i++)
+        for (int i = 0; i < rows_at_once; i++)
             if (r + i < last)
-                piece[i] = fetch<N>(x + (r + i) * cols + col);
+                x_pack[i] = fetch<N>(x + (r + i) * cols + col);
 #pragma unroll
-        for (int i = 0; i < at_once; i++) {
+        for (int i = 0; i < rows_at_once; i++) {
             float v[N];
 
-            unpack(piece[i], v);
+            unpack(x_pack[i], v);
 #pragma unroll
             for (int j = 0; j < N; j++)
                 sum[j] += v[j];
@@ -59,7 +60,7 @@ struct add_sums {
     }
 };
 
-template <class T> struct spread {
+template <class T> struct broadcast {
     const T *x;
     T *y;
     int64_t cols;
@@ -75,7 +76,7 @@ template <class T> struct spread {
 
 } // namespace
 
-/* Whole 16-byte words where rows consist of them. */
+/* With 16-byte loads if rows consist of whole 16-byte words. */
 extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
                                      enum mdsk_dtype dtype, const void *x, float *sum)
 {
@@ -84,9 +85,9 @@ extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t 
     return with_storage(dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         constexpr int N = width();
-        int64_t pieces = ceil_div(cols, N);
-        int64_t lanes = min(ceil_div(pieces, 32) * 32, (int64_t)threads);
-        int64_t across = ceil_div(pieces, lanes);
+        int64_t packs = ceil_div(cols, N);
+        int64_t lanes = min(ceil_div(packs, 32) * 32, (int64_t)threads);
+        int64_t across = ceil_div(packs, lanes);
         int64_t blocks = 4 * threads / lanes * mdsk_cuda_processors();
         int64_t depth = ceil_div(rows, min(ceil_div(blocks, across), most_parts));
         int64_t down = ceil_div(rows, depth);
@@ -118,6 +119,6 @@ extern "C" int mdsk_cuda_broadcast_row(cudaStream_t stream, int64_t rows, int64_
         typedef decltype(type) T;
 
         return each_row<width()>(stream, rows, cols,
-                                 spread<T>{(const T *)x, (T *)y, cols});
+                                 broadcast<T>{(const T *)x, (T *)y, cols});
     });
 }

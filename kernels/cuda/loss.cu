@@ -10,27 +10,29 @@ namespace
 
 using namespace mdsk;
 
-/* A maximum and the sum of exponentials about it, of some of a row. */
-struct partial {
+/* Of part of a row: the maximum, and the sum of exp(x - max). */
+struct partial_softmax {
     float max, sum;
 };
 
-/* What x is taken less of in exponents.  Where there is no maximum so far (-inf) any
- * number does, but -inf, which would make NaN of sums that are 0. */
-__device__ float base(float max)
+/* The maximum to subtract in exponents: 0 instead of -inf, the maximum of no elements,
+ * because exp(-inf - -inf) is NaN. */
+__device__ float finite_max(float max)
 {
     return max == -INFINITY ? 0 : max;
 }
 
-/* The larger maximum wins; NaN in a sum stays. */
-template <class T> __device__ partial join(partial p, partial q)
+/* Two parts become one, about the larger maximum.  NaN in a sum stays NaN. */
+template <class T>
+__device__ partial_softmax merge(partial_softmax p, partial_softmax q)
 {
-    float top = fmaxf(p.max, q.max), at = base(top);
+    float top = fmaxf(p.max, q.max), at = finite_max(top);
 
     return {top, p.sum * exp_for<T>(p.max - at) + q.sum * exp_for<T>(q.max - at)};
 }
 
-template <class T, int N> __device__ partial add_piece(partial p, const float (&v)[N])
+template <class T, int N>
+__device__ partial_softmax add_logits(partial_softmax p, const float (&v)[N])
 {
     float top = p.max, sum = 0;
 
@@ -39,40 +41,41 @@ template <class T, int N> __device__ partial add_piece(partial p, const float (&
         top = fmaxf(top, v[j]);
 #pragma unroll
     for (int j = 0; j < N; j++)
-        sum += exp_for<T>(v[j] - base(top));
+        sum += exp_for<T>(v[j] - finite_max(top));
     if (top > p.max)
-        p.sum *= exp_for<T>(p.max - base(top));
+        p.sum *= exp_for<T>(p.max - finite_max(top));
     return {top, p.sum + sum};
 }
 
-template <class T> __device__ partial warp_join(partial p)
+template <class T> __device__ partial_softmax warp_merge(partial_softmax p)
 {
 #pragma unroll
     for (int other = 16; other > 0; other /= 2)
-        p = join<T>(p, {__shfl_xor_sync(~0u, p.max, other),
-                        __shfl_xor_sync(~0u, p.sum, other)});
+        p = merge<T>(p, {__shfl_xor_sync(~0u, p.max, other),
+                         __shfl_xor_sync(~0u, p.sum, other)});
     return p;
 }
 
-/* Of the P threads of a row, as team_sum. */
-template <class T, int P> __device__ partial team_join(partial p)
+/* Every thread gets the merged result of the P threads of its row; like team_sum. */
+template <class T, int P> __device__ partial_softmax team_merge(partial_softmax p)
 {
-    __shared__ partial scratch[P / 32];
+    __shared__ partial_softmax scratch[P / 32];
     unsigned lane = threadIdx.x % 32;
 
-    p = warp_join<T>(p);
+    p = warp_merge<T>(p);
     if constexpr (P == 32)
         return p;
     if (lane == 0)
         scratch[threadIdx.x / 32] = p;
     __syncthreads();
-    return warp_join<T>(lane < P / 32 ? scratch[lane] : partial{-INFINITY, 0});
+    return warp_merge<T>(lane < P / 32 ? scratch[lane] : partial_softmax{-INFINITY, 0});
 }
 
-/* Logits of columns c .. c+N-1 of a row become their gradients. */
+/* Replace the logits v of columns c .. c+N-1 by their gradients.  Columns from `live`
+ * on get 0; hit is the column of the target. */
 template <class T, int N>
-__device__ void to_gradient(float (&v)[N], int64_t c, int64_t live, int64_t hit,
-                            float lse, float scale)
+__device__ void logits_to_gradient(float (&v)[N], int64_t c, int64_t live, int64_t hit,
+                                   float lse, float scale)
 {
     int left = (int)(live - c < N ? live - c : N);
     int at = (int)(hit >= c && hit < c + N ? hit - c : -1);
@@ -85,28 +88,28 @@ __device__ void to_gradient(float (&v)[N], int64_t c, int64_t live, int64_t hit,
 }
 
 template <class T, int N>
-__device__ void put_gradient(T *x, int64_t c, int64_t live, int64_t hit, float lse,
-                             float scale)
+__device__ void store_gradient(T *x, int64_t c, int64_t live, int64_t hit, float lse,
+                               float scale)
 {
     float v[N] = {};
 
     if (c < live) {
         load(x + c, v);
-        to_gradient<T>(v, c, live, hit, lse, scale);
+        logits_to_gradient<T>(v, c, live, hit, lse, scale);
     }
     store(v, x + c);
 }
 
-/* Gradients at once: a block takes a row and keeps it in shared memory, where each
- * thread finds again what it has brought itself. */
+/* Statistics and gradient in one kernel: a block handles one row and keeps it in shared
+ * memory.  Each thread reads only the elements that it loaded itself. */
 template <class T, int N, int P>
-__global__ __launch_bounds__(P) void kept_stats(struct mdsk_xent_stats a)
+__global__ __launch_bounds__(P) void stats_row_in_shared(struct mdsk_xent_stats a)
 {
     extern __shared__ __align__(16) char shared[];
     int64_t r = a.R - 1 - (int64_t)blockIdx.x;
     T *x = (T *)a.logits + r * a.ld, *row = (T *)shared;
     int words = (int)a.words, valid = (int)a.valid, i;
-    partial p = {-INFINITY, 0};
+    partial_softmax p = {-INFINITY, 0};
     float lse, target_logit = 0;
     int64_t hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word, live;
 
@@ -123,14 +126,14 @@ __global__ __launch_bounds__(P) void kept_stats(struct mdsk_xent_stats a)
         float v[N];
 
         load(row + i, v);
-        p = add_piece<T>(p, v);
+        p = add_logits<T>(p, v);
     }
     for (int end = min(i + N, valid); i < end; i++) {
         float v[1] = {widen(row[i])};
 
-        p = add_piece<T>(p, v);
+        p = add_logits<T>(p, v);
     }
-    p = team_join<T, P>(p); /* nobody writes before all have read */
+    p = team_merge<T, P>(p); /* all threads have read before any writes */
     if (threadIdx.x == 0) {
         a.max[r] = p.max;
         a.sum[r] = p.sum;
@@ -143,25 +146,26 @@ __global__ __launch_bounds__(P) void kept_stats(struct mdsk_xent_stats a)
         float v[N];
 
         load(row + i, v);
-        to_gradient<T>(v, i, live, hit, lse, a.scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, a.scale);
         store(v, x + i);
     }
     for (int end = min(i + N, words); i < end; i++) {
         float v[1] = {widen(row[i])};
 
-        to_gradient<T>(v, i, live, hit, lse, a.scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, a.scale);
         store(v, x + i);
     }
 }
 
-/* P threads take a row.  Rows go from the last to the first: the product has just made
- * those.  A gradient's row is read again while it is in the cache. */
+/* P threads handle a row, which is read from global memory; for the gradient it is read
+ * again, from the cache.  The last rows come first: the GEMM has just written them. */
 template <class T, int N, int P>
-__global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stats a)
+__global__
+__launch_bounds__(P == 32 ? 256 : P) void stats_row_in_global(struct mdsk_xent_stats a)
 {
     int64_t r = a.R - 1 - ((int64_t)blockIdx.x * blockDim.y + threadIdx.y), i;
     T *x = (T *)a.logits + r * a.ld;
-    partial p = {-INFINITY, 0};
+    partial_softmax p = {-INFINITY, 0};
     int64_t hit;
     float lse, target_logit = 0;
 
@@ -172,17 +176,17 @@ __global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stat
         float v[N];
 
         load(x + i, v);
-        p = add_piece<T>(p, v);
+        p = add_logits<T>(p, v);
     }
     for (int64_t end = i + N < a.valid ? i + N : a.valid; i < end; i++) {
         float v[1] = {widen(x[i])};
 
-        p = add_piece<T>(p, v);
+        p = add_logits<T>(p, v);
     }
     hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word;
     if (threadIdx.x == 0 && hit >= 0 && hit < a.valid)
         target_logit = widen(x[hit]);
-    p = team_join<T, P>(p); /* nobody writes before all have read */
+    p = team_merge<T, P>(p); /* all threads have read before any writes */
     if (threadIdx.x == 0) {
         a.max[r] = p.max;
         a.sum[r] = p.sum;
@@ -192,15 +196,15 @@ __global__ __launch_bounds__(P == 32 ? 256 : P) void stats(struct mdsk_xent_stat
         return;
     lse = (float)((double)p.max + log((double)p.sum));
     for (i = threadIdx.x * N; i + N <= a.words; i += P * N)
-        put_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
+        store_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
     for (int64_t end = i + N < a.words ? i + N : a.words; i < end; i++)
-        put_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
+        store_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
 }
 
-constexpr int few_threads = 128;
+constexpr int short_row_threads = 128;
 
-/* Columns of a piece from the left-th on become `to`. */
-template <int N> __device__ void set_rest(float (&v)[N], int left, float to)
+/* v[left ..] = to */
+template <int N> __device__ void fill_from(float (&v)[N], int left, float to)
 {
     if (left < N) {
 #pragma unroll
@@ -210,17 +214,17 @@ template <int N> __device__ void set_rest(float (&v)[N], int left, float to)
 }
 
 template <class T, int N>
-__device__ void words_of(const pack<T, N> &p, int left, float (&v)[N])
+__device__ void unpack_logits(const pack<T, N> &p, int left, float (&v)[N])
 {
     unpack(p, v);
-    set_rest(v, left, -INFINITY);
+    fill_from(v, left, -INFINITY);
 }
 
-/* Few words: a block brings as many rows as it has threads to shared memory, piece by
- * piece, and each thread takes one whole.  There they are an odd number of pieces
- * apart, so that neighbours do not read the same banks.  A block is as wide as a row
- * has pieces. */
-template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
+/* Short rows (a small vocabulary): a block copies as many rows as it has threads to
+ * shared memory, and each thread then handles one row.  Rows are an odd number of packs
+ * apart there, so that neighbouring threads read different banks.  blockDim.x is the
+ * number of packs of a row. */
+template <class T, int N> __global__ void stats_row_per_thread(struct mdsk_xent_stats a)
 {
     extern __shared__ __align__(16) char shared[];
     int apart = (int)(blockDim.x | 1), rows = (int)(blockDim.x * blockDim.y);
@@ -246,16 +250,16 @@ template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
         float max = -INFINITY, sum = 0, v[N];
 
         for (int k = 0; k * N < valid; k++) {
-            words_of(mine[k], valid - k * N, v);
+            unpack_logits(mine[k], valid - k * N, v);
 #pragma unroll
             for (int j = 0; j < N; j++)
                 max = fmaxf(max, v[j]);
         }
         for (int k = 0; k * N < valid; k++) {
-            words_of(mine[k], valid - k * N, v);
+            unpack_logits(mine[k], valid - k * N, v);
 #pragma unroll
             for (int j = 0; j < N; j++)
-                sum += exp_for<T>(v[j] - base(max));
+                sum += exp_for<T>(v[j] - finite_max(max));
         }
         a.max[r] = max;
         a.sum[r] = sum;
@@ -268,13 +272,13 @@ template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
                 unpack(mine[k], v);
 #pragma unroll
                 for (int j = 0; j < N; j++)
-                    v[j] = factor * exp_for<T>(v[j] - base(max));
-                set_rest(v, live - k * N, 0);
+                    v[j] = factor * exp_for<T>(v[j] - finite_max(max));
+                fill_from(v, live - k * N, 0);
                 store(v, (T *)(mine + k));
             }
             if (is_hit)
-                ((T *)mine)[hit] =
-                    narrow<T>(factor * exp_for<T>(target_logit - base(max)) - a.scale);
+                ((T *)mine)[hit] = narrow<T>(
+                    factor * exp_for<T>(target_logit - finite_max(max)) - a.scale);
         }
     }
     if (!a.gradient)
@@ -285,25 +289,26 @@ template <class T, int N> __global__ void few_stats(struct mdsk_xent_stats a)
             *(pack<T, N> *)(x + k * step) = at[k * (int)blockDim.y * apart];
 }
 
-template <class T, int N> int launch_few(void *stream, const struct mdsk_xent_stats *a)
+template <class T, int N>
+int launch_row_per_thread(void *stream, const struct mdsk_xent_stats *a)
 {
-    unsigned across = (unsigned)(a->words / N), down = few_threads / across;
+    unsigned across = (unsigned)(a->words / N), down = short_row_threads / across;
     unsigned rows = across * down;
 
-    return launch_with(rows * (across | 1) * sizeof(pack<T, N>), few_stats<T, N>,
-                       mdsk_cuda_blocks(ceil_div(a->R, rows)), dim3(across, down),
-                       stream, *a);
+    return launch_with(
+        rows * (across | 1) * sizeof(pack<T, N>), stats_row_per_thread<T, N>,
+        mdsk_cuda_blocks(ceil_div(a->R, rows)), dim3(across, down), stream, *a);
 }
 
-/* Some words: a row by L lanes of a warp, each of which keeps K pieces of it. */
+/* Longer rows: L lanes of a warp handle a row, each with K packs of it in registers. */
 template <class T, int N, int L, int K>
-__global__ __launch_bounds__(256) void lane_stats(struct mdsk_xent_stats a)
+__global__ __launch_bounds__(256) void stats_row_in_registers(struct mdsk_xent_stats a)
 {
     int64_t r = a.R - 1 - ((int64_t)blockIdx.x * blockDim.y + threadIdx.y), hit;
     int words = (int)a.words, valid = (int)a.valid, live, c[K];
     T *x = (T *)a.logits + r * a.ld;
     float v[K][N], max = -INFINITY, sum = 0, target_logit = 0, factor;
-    pack<T, N> piece[K];
+    pack<T, N> x_pack[K];
     bool is_hit, mine;
 
     if (r < 0)
@@ -312,16 +317,16 @@ __global__ __launch_bounds__(256) void lane_stats(struct mdsk_xent_stats a)
     for (int k = 0; k < K; k++) {
         c[k] = (k * L + (int)threadIdx.x) * N;
         if (c[k] < words)
-            piece[k] = fetch<N>(x + c[k]);
+            x_pack[k] = fetch<N>(x + c[k]);
     }
     hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word;
     is_hit = hit >= 0 && hit < valid;
-    mine = (int)threadIdx.x == (is_hit ? (int)hit / N % L : 0); /* the target */
+    mine = (int)threadIdx.x == (is_hit ? (int)hit / N % L : 0); /* has the target */
     if (mine && is_hit)
         target_logit = widen(x[hit]);
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        words_of(piece[k], valid - c[k], v[k]);
+        unpack_logits(x_pack[k], valid - c[k], v[k]);
 #pragma unroll
         for (int j = 0; j < N; j++)
             max = fmaxf(max, v[k][j]);
@@ -333,7 +338,7 @@ __global__ __launch_bounds__(256) void lane_stats(struct mdsk_xent_stats a)
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            v[k][j] = exp_for<T>(v[k][j] - base(max));
+            v[k][j] = exp_for<T>(v[k][j] - finite_max(max));
             sum += v[k][j];
         }
 #pragma unroll
@@ -353,44 +358,46 @@ __global__ __launch_bounds__(256) void lane_stats(struct mdsk_xent_stats a)
 #pragma unroll
         for (int j = 0; j < N; j++)
             v[k][j] *= factor;
-        set_rest(v[k], live - c[k], 0);
+        fill_from(v[k], live - c[k], 0);
         if (c[k] < words)
             store(v[k], x + c[k]);
     }
     if (mine && is_hit)
-        x[hit] = narrow<T>(factor * exp_for<T>(target_logit - base(max)) - a.scale);
+        x[hit] =
+            narrow<T>(factor * exp_for<T>(target_logit - finite_max(max)) - a.scale);
 }
 
 template <class T, int N, int L, int K>
-int launch_lanes(void *stream, const struct mdsk_xent_stats *a)
+int launch_row_in_registers(void *stream, const struct mdsk_xent_stats *a)
 {
     constexpr int rows = 256 / L;
 
-    return launch(lane_stats<T, N, L, K>, mdsk_cuda_blocks(ceil_div(a->R, rows)),
-                  dim3(L, rows), stream, *a);
+    return launch(stats_row_in_registers<T, N, L, K>,
+                  mdsk_cuda_blocks(ceil_div(a->R, rows)), dim3(L, rows), stream, *a);
 }
 
-/* Rows whose pieces make them whole, and are not too many to be kept by a warp.  Eight
- * of a lane are worth that only where they need not be read again. */
+/* For rows of whole packs that fit the registers of a warp.  Eight packs per lane pay
+ * only with the gradient, which then need not read the row again. */
 template <class T, int N>
-int launch_pieces(void *stream, const struct mdsk_xent_stats *a)
+int launch_short_rows(void *stream, const struct mdsk_xent_stats *a)
 {
-    int64_t pieces = a->words / N;
+    int64_t packs = a->words / N;
 
-    if (pieces <= 16)
-        return launch_few<T, N>(stream, a);
-    if (pieces <= 8 * 4)
-        return launch_lanes<T, N, 8, 4>(stream, a);
-    if (pieces <= 16 * 4)
-        return launch_lanes<T, N, 16, 4>(stream, a);
-    if (pieces <= 32 * 4)
-        return launch_lanes<T, N, 32, 4>(stream, a);
-    return launch_lanes<T, N, 32, 8>(stream, a);
+    if (packs <= 16)
+        return launch_row_per_thread<T, N>(stream, a);
+    if (packs <= 8 * 4)
+        return launch_row_in_registers<T, N, 8, 4>(stream, a);
+    if (packs <= 16 * 4)
+        return launch_row_in_registers<T, N, 16, 4>(stream, a);
+    if (packs <= 32 * 4)
+        return launch_row_in_registers<T, N, 32, 4>(stream, a);
+    return launch_row_in_registers<T, N, 32, 8>(stream, a);
 }
 
-/* In general: a warp a row, eight rows a block.  Gradients of many: rows that two
- * blocks of a processor can keep, or as few at a time as keep it busy, so that the
- * cache does. */
+/* Short rows: see above.  Up to 2048 columns: a warp per row, eight rows per block.
+ * Longer rows with a gradient: a row in shared memory if two of them fit on a
+ * multiprocessor; otherwise blocks of Q threads, so that few rows are in use at a time
+ * and the cache holds them. */
 template <class T, int N>
 int launch_stats(void *stream, const struct mdsk_xent_stats *a)
 {
@@ -399,23 +406,24 @@ int launch_stats(void *stream, const struct mdsk_xent_stats *a)
 
     if constexpr (N > 1)
         if (a->words % N == 0 && a->words <= 32 * (a->gradient ? 8 : 4) * N)
-            return launch_pieces<T, N>(stream, a);
+            return launch_short_rows<T, N>(stream, a);
     if (a->valid <= 2048)
-        return launch(stats<T, N, 32>, mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8),
-                      stream, *a);
+        return launch(stats_row_in_global<T, N, 32>,
+                      mdsk_cuda_blocks(ceil_div(a->R, 8)), dim3(32, 8), stream, *a);
     if constexpr (N > 1)
         if (a->gradient && row <= ((size_t)mdsk_cuda_shared_bytes() - 4096) / 2)
-            return launch_with(row, kept_stats<T, N, P>, mdsk_cuda_blocks(a->R), P,
-                               stream, *a);
+            return launch_with(row, stats_row_in_shared<T, N, P>,
+                               mdsk_cuda_blocks(a->R), P, stream, *a);
     if (a->gradient)
-        return launch(stats<T, N, Q>, mdsk_cuda_blocks(a->R), Q, stream, *a);
-    return launch(stats<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
+        return launch(stats_row_in_global<T, N, Q>, mdsk_cuda_blocks(a->R), Q, stream,
+                      *a);
+    return launch(stats_row_in_global<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
 }
 
 constexpr int loss_threads = 256;
 
-/* The log of the sum of all parts of row r, about the largest maximum. */
-__device__ double combine(const struct mdsk_xent_loss &a, int64_t r)
+/* log(sum(exp(x))) of row r from the statistics of its parts. */
+__device__ double log_sum_exp(const struct mdsk_xent_loss &a, int64_t r)
 {
     float top = a.max[r];
     double sum = 0;
@@ -430,14 +438,15 @@ __device__ double combine(const struct mdsk_xent_loss &a, int64_t r)
     return (double)top + log(sum);
 }
 
-/* A row a thread; part[2i], part[2i+1] are block i's sum of losses and targets. */
-__global__ void loss(struct mdsk_xent_loss a, double *part)
+/* A thread per row; part[2i] is block i's sum of losses, part[2i+1] its number of
+ * targets. */
+__global__ void row_losses(struct mdsk_xent_loss a, double *part)
 {
     int64_t r = (int64_t)blockIdx.x * loss_threads + threadIdx.x;
     double value = 0, count = 0;
 
     if (r < a.R) {
-        double lse = combine(a, r);
+        double lse = log_sum_exp(a, r);
 
         a.lse[r] = (float)lse;
         if (a.target[r] >= 0) {
@@ -455,7 +464,7 @@ __global__ void loss(struct mdsk_xent_loss a, double *part)
     }
 }
 
-__global__ void add_losses(int64_t blocks, const double *part, double *loss_sum,
+__global__ void sum_losses(int64_t blocks, const double *part, double *loss_sum,
                            double *count)
 {
     double values = 0, counts = 0;
@@ -477,8 +486,8 @@ template <class T> struct gradient {
 
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
-        put_gradient<T, N>((T *)a.logits + r * a.ld, c, a.target[r] < 0 ? 0 : a.valid,
-                           (int64_t)a.target[r] - a.first_word, a.lse[r], a.scale);
+        store_gradient<T, N>((T *)a.logits + r * a.ld, c, a.target[r] < 0 ? 0 : a.valid,
+                             (int64_t)a.target[r] - a.first_word, a.lse[r], a.scale);
     }
 };
 
@@ -508,9 +517,9 @@ extern "C" int mdsk_xent_loss_cuda(void *stream, const struct mdsk_xent_loss *a)
                                        2 * blocks * (int64_t)sizeof *part);
     if (!part)
         return -ENOMEM;
-    err = launch(loss, mdsk_cuda_blocks(blocks), loss_threads, stream, *a, part);
+    err = launch(row_losses, mdsk_cuda_blocks(blocks), loss_threads, stream, *a, part);
     return err ? err
-               : launch(add_losses, 1, loss_threads, stream, blocks, part, a->loss_sum,
+               : launch(sum_losses, 1, loss_threads, stream, blocks, part, a->loss_sum,
                         a->count);
 }
 

@@ -6,8 +6,8 @@ namespace
 
 using namespace mdsk;
 
-/* Mean and 1 / sqrt(var + eps) of a row of which each thread has its sum, and then its
- * sum of squares about the mean: E[x^2] - E[x]^2 would cancel. */
+/* The mean of a row from each thread's sum, and then 1 / sqrt(var + eps) from each
+ * thread's sum of squares about that mean: E[x^2] - E[x]^2 would cancel. */
 template <int P> __device__ float mean_of(const struct mdsk_norm_fwd &a, float sum)
 {
     return a.kind == MDSK_LAYERNORM ? team_sum<P>(sum) / (float)a.H : 0;
@@ -18,7 +18,8 @@ template <int P> __device__ float rstd_of(const struct mdsk_norm_fwd &a, float s
     return 1 / sqrtf(team_sum<P>(squares) / (float)a.H + a.eps);
 }
 
-__device__ void keep(const struct mdsk_norm_fwd &a, int64_t row, float mean, float rstd)
+__device__ void store_stats(const struct mdsk_norm_fwd &a, int64_t row, float mean,
+                            float rstd)
 {
     if (threadIdx.x > 0)
         return;
@@ -27,7 +28,7 @@ __device__ void keep(const struct mdsk_norm_fwd &a, int64_t row, float mean, flo
     a.rstd[row] = rstd;
 }
 
-/* x + r as it is stored */
+/* v += r, rounded to the storage type */
 template <class T, int N>
 __device__ void add_rounded(const pack<T, N> &r, float (&v)[N])
 {
@@ -42,8 +43,8 @@ __device__ void add_rounded(const pack<T, N> &r, float (&v)[N])
 }
 
 template <class T, int N>
-__device__ void put(const struct mdsk_norm_fwd &a, int64_t row, int64_t c, float mean,
-                    float rstd, float (&v)[N])
+__device__ void store_normed(const struct mdsk_norm_fwd &a, int64_t row, int64_t c,
+                             float mean, float rstd, float (&v)[N])
 {
     float gamma[N];
 
@@ -62,8 +63,8 @@ __device__ void put(const struct mdsk_norm_fwd &a, int64_t row, int64_t c, float
     store(v, (T *)a.y + row * a.H + c);
 }
 
-/* x + r into v, and to sum.  All is read before anything is written: sum may be x or r,
- * so the compiler could not. */
+/* v = x + r, and sum = v.  All loads come before the first store: sum may be x or r, so
+ * the compiler could not move loads across stores. */
 template <class T, int N, int K, int P>
 __device__ void read_row(const struct mdsk_norm_fwd &a, int64_t row, float (&v)[K][N])
 {
@@ -90,7 +91,7 @@ __device__ void read_row(const struct mdsk_norm_fwd &a, int64_t row, float (&v)[
     }
 }
 
-/* Rows of at most K * P * N columns stay in registers. */
+/* Rows of at most K * P * N columns, which are kept in registers. */
 template <class T, int N, int K, int P>
 __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_fwd a)
 {
@@ -112,14 +113,14 @@ __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_f
         for (int j = 0; j < N; j++)
             squares += column<N, P>(k) < a.H ? (v[k][j] - mean) * (v[k][j] - mean) : 0;
     rstd = rstd_of<P>(a, squares);
-    keep(a, row, mean, rstd);
+    store_stats(a, row, mean, rstd);
 #pragma unroll
     for (int k = 0; k < K; k++)
         if (column<N, P>(k) < a.H)
-            put<T, N>(a, row, column<N, P>(k), mean, rstd, v[k]);
+            store_normed<T, N>(a, row, column<N, P>(k), mean, rstd, v[k]);
 }
 
-/* Longer rows are read three times; a thread reads again what it wrote itself. */
+/* Longer rows are read three times.  A thread reads back only what it wrote itself. */
 template <class T, int N, int P>
 __global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
 {
@@ -143,10 +144,10 @@ __global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
             squares += (v[j] - mean) * (v[j] - mean);
     }
     rstd = rstd_of<P>(a, squares);
-    keep(a, row, mean, rstd);
+    store_stats(a, row, mean, rstd);
     for (int64_t c = first; c < a.H; c += step) {
         load(x + c, v);
-        put<T, N>(a, row, c, mean, rstd, v);
+        store_normed<T, N>(a, row, c, mean, rstd, v);
     }
 }
 
@@ -171,17 +172,17 @@ extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         constexpr int N = width();
-        int64_t pieces = a->H / N;
+        int64_t packs = a->H / N;
 
-        if (pieces <= 4 * 32)
+        if (packs <= 4 * 32)
             return launch_rows<T, N, 4, 32>(stream, a);
-        if (pieces <= 2 * 128)
+        if (packs <= 2 * 128)
             return launch_rows<T, N, 2, 128>(stream, a);
-        if (pieces <= 4 * 256)
+        if (packs <= 4 * 256)
             return launch_rows<T, N, 4, 256>(stream, a);
-        if (pieces <= 4 * 512)
+        if (packs <= 4 * 512)
             return launch_rows<T, N, 4, 512>(stream, a);
-        if (pieces <= 8 * 512)
+        if (packs <= 8 * 512)
             return launch_rows<T, N, 8, 512>(stream, a);
         return launch(norm_fwd_long<T, N, 512>, mdsk_cuda_blocks(a->R), 512, stream,
                       *a);

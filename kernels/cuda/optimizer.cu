@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The update of the weights, and the norm that it is clipped by. */
+/* AdamW, and the sum of squares for the gradient norm. */
 #include "kernels/optimizer.h"
 
 #include "kernels/cuda/launch.cuh"
@@ -32,7 +32,7 @@ template <class T> struct adamw {
         load(a.m + i, m);
         load(a.v + i, v);
         load((const float *)a.grad + i, g);
-        s = span_of(i); /* while those are under way */
+        s = span_of(i); /* while the loads are in flight */
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float d = g[j] * a.grad_scale;
@@ -52,12 +52,13 @@ template <class T> struct adamw {
     }
 };
 
-/* Parts of a sum of squares, the same for any device: part p takes every parts-th piece
- * of a block's width. */
+/* A sum of squares is made in parts, as many on any device, so that the result has the
+ * same bits: block p sums every gridDim.x-th tile of `threads` packs. */
 constexpr int threads = 512;
 constexpr int64_t most_parts = 1056;
 
-template <bool WIDE> __global__ void squares(int64_t n, const float *x, double *part)
+template <bool WIDE>
+__global__ void sum_squares(int64_t n, const float *x, double *part)
 {
     constexpr int N = 4;
     int64_t step = (int64_t)gridDim.x * threads * N;
@@ -76,14 +77,14 @@ template <bool WIDE> __global__ void squares(int64_t n, const float *x, double *
         for (int j = 0; j < N; j++)
             sum += (double)v[j] * (double)v[j];
     }
-    for (; i < n; i++) /* those that make no piece have one thread */
+    for (; i < n; i++) /* the last elements, fewer than a pack: one thread */
         sum += (double)x[i] * (double)x[i];
     sum = team_sum<threads>(sum);
     if (threadIdx.x == 0)
         part[blockIdx.x] = sum;
 }
 
-__global__ void add_squares(int parts, const double *part, double *out)
+__global__ void add_square_sums(int parts, const double *part, double *out)
 {
     double sum = 0;
 
@@ -98,8 +99,7 @@ __global__ void add_squares(int parts, const double *part, double *out)
 
 extern "C" int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a)
 {
-    /* The weights' pieces are smaller than the others', and must be aligned to those.
-     */
+    /* Four weights of a 16-bit type are 8 bytes, and need that alignment only. */
     bool wide = aligned({a->master, a->m, a->v, a->grad}) &&
                 (uintptr_t)a->weight % (4 * mdsk_dtype_size(a->dtype)) == 0;
     float keep = 1 - a->lr * a->weight_decay, step = a->lr / a->correction1;
@@ -124,8 +124,8 @@ extern "C" int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares
         return 0;
     if (!part)
         return -ENOMEM;
-    err = launch(aligned({a->x}) ? squares<true> : squares<false>, parts, threads,
-                 stream, a->n, a->x, part);
+    err = launch(aligned({a->x}) ? sum_squares<true> : sum_squares<false>, parts,
+                 threads, stream, a->n, a->x, part);
     return err ? err
-               : launch(add_squares, 1, threads, stream, (int)parts, part, a->sum);
+               : launch(add_square_sums, 1, threads, stream, (int)parts, part, a->sum);
 }

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From an operation to a backend's kernel. */
+/* The operations on a device, from contract check to kernel.  The macro DISPATCH below
+ * defines one function for each row of kernels/operations.h:
+ *
+ *     mds_op_linear_fwd, mds_op_linear_bwd_input, mds_op_linear_bwd_weight,
+ *     mds_op_norm_fwd, mds_op_norm_bwd, mds_op_attention_fwd, mds_op_attention_bwd,
+ *     mds_op_attention_merge, mds_op_rope, mds_op_activation_fwd,
+ *     mds_op_activation_bwd,
+ *     mds_op_embedding_fwd, mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
+ *     mds_op_xent_bwd, mds_op_dropout, mds_op_copy_rows, mds_op_cast, mds_op_add,
+ *     mds_op_sum_squares, mds_op_adamw */
 #include "tensor/contract.h"
 
 #include <string.h>
@@ -14,6 +23,8 @@ static enum mds_rc finish_launch(struct mds_dev *dev, const char *op, int err)
                     mds_cuda_why()[0] ? ": " : "", mds_cuda_why());
 }
 
+/* Check the contract (mds_check_...: op_dense.c, op_sparse.c), charge the
+ * ledger with the cost (kernels/cost/cost.c), call the kernel of the device's table. */
 #define DISPATCH(NAME, name)                                                           \
     enum mds_rc mds_op_##name(struct mds_dev *dev, const struct mdsk_##name *a)        \
     {                                                                                  \
