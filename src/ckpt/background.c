@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a rank's thread is at. */
+/* What the thread is doing. */
 enum phase { IDLE, WRITING, RENAMING };
 
 struct mds_ckpt_background {
@@ -19,7 +19,7 @@ struct mds_ckpt_background {
     int64_t capacity;
     enum phase phase;
     struct mds_saving saving;
-    /* the job's */
+    /* result of the job */
     enum mds_rc rc;
     char why[512];
 };
@@ -105,7 +105,8 @@ static enum mds_rc copy_to_memory(struct mds_ckpt_background *b)
     float *to = b->memory;
 
     if (w->plan.elements > b->capacity)
-        return mds_fail(MDS_EBUG, "checkpoint: %lld elements to copy, room for %lld",
+        return mds_fail(MDS_EBUG,
+                        "checkpoint: %lld elements to copy, but memory for %lld",
                         (long long)w->plan.elements, (long long)b->capacity);
     for (int64_t i = 0; i < w->plan.lists; i++) {
         const struct mds_rank_file_list *list = &w->plan.list[i];
@@ -122,7 +123,8 @@ enum mds_rc mds_ckpt_background_start(struct mds_ckpt_background *b,
     enum mds_rc rc;
 
     if (b->phase != IDLE)
-        return mds_fail(MDS_EBUG, "checkpoint: one is under way");
+        return mds_fail(MDS_EBUG,
+                        "checkpoint: the previous one is still being written");
     MDS_TRY(mds_saving_begin(s, &b->saving));
     rc = mds_ckpt_sync_error(s->world, copy_to_memory(b));
     if (rc)
@@ -141,7 +143,8 @@ static enum mds_rc end_save(struct mds_ckpt_background *b, enum mds_rc rc)
     return rc;
 }
 
-/* Whether all ranks' threads are done with this stage; then how it went. */
+/* *done: whether all ranks' threads have finished this phase; then returns its result.
+ */
 static enum mds_rc poll_ranks(struct mds_ckpt_background *b, int wait, int *done)
 {
     struct mds_comm *world = b->saving.spec.world;
@@ -170,7 +173,7 @@ enum mds_rc mds_ckpt_background_poll(struct mds_ckpt_background *b, int wait,
     while (b->phase != IDLE) {
         rc = poll_ranks(b, wait, &done);
         if (rc && !mds_ckpt_is_file_error(rc))
-            return rc; /* the program ends, and the thread may be writing still */
+            return rc; /* the program will exit; the thread may still be writing */
         if (rc)
             return end_save(b, rc);
         if (!done)

@@ -14,7 +14,7 @@ int mds_ckpt_is_file_error(enum mds_rc rc)
     return rc == MDS_EIO || rc == MDS_EUSER;
 }
 
-/* The first rank says it, so that another has to be named. */
+/* Rank 0 reports the error, so the text names the rank if it is another one. */
 static void format_error(struct status *v, int rank)
 {
     char host[MDS_HOST_SIZE];

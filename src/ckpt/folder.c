@@ -43,13 +43,14 @@ enum mds_rc mds_ckpt_file(const char *path, int64_t rank, char file[MDS_PATH_SIZ
     return mds_path_join(path, name, file);
 }
 
-/* errno's sentence about a path in dir that cannot be opened. */
+/* Why a path in dir cannot be opened, from errno. */
 static enum mds_rc fail_to_open(const char *dir, const char *path)
 {
     if (errno == ENOTDIR)
         return mds_fail(
             MDS_EUSER,
-            "%s: no folder; give the one that --save named, or an iter_* in it", dir);
+            "%s: not a folder; give the folder that --save named, or an iter_* in it",
+            dir);
     return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
 }
 
@@ -76,7 +77,7 @@ static int compare_iterations(const void *a, const void *b)
     return (*s > *t) - (*s < *t);
 }
 
-/* *name: the next of d, which is the folder dir; NULL after the last. */
+/* *name = the next entry of d, which was opened on dir; NULL after the last. */
 static enum mds_rc next_name(DIR *d, const char *dir, const char **name)
 {
     const struct dirent *e;
@@ -87,7 +88,7 @@ static enum mds_rc next_name(DIR *d, const char *dir, const char **name)
     return !e && errno ? mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno)) : MDS_OK;
 }
 
-/* Append to *list, of *n. */
+/* Append the iterations of complete checkpoints in d to *list, and count them in *n. */
 static enum mds_rc collect_iterations(DIR *d, const char *dir, int64_t **list,
                                       int64_t *n)
 {
@@ -205,7 +206,7 @@ enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
 
 /* ---- removing ---- */
 
-/* It loses its name first: a half-removed one is never taken for a checkpoint. */
+/* Renamed first, so that a partly removed folder never looks like a checkpoint. */
 static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 {
     char path[MDS_PATH_SIZE], aside[MDS_PATH_SIZE];
@@ -219,7 +220,8 @@ static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
     return mds_ckpt_remove(aside, 0);
 }
 
-/* What runs that died left under names with this end: all of it, whatever fails. */
+/* Call act for each folder that a crashed run left under a name with this end.  Goes on
+ * after a failure, and returns the first one. */
 static enum mds_rc for_each_leftover(const char *dir, const char *end,
                                      enum mds_rc (*act)(const char *dir,
                                                         const char *path,
@@ -254,7 +256,8 @@ static enum mds_rc remove_leftover(const char *dir, const char *path, int64_t it
     return mds_ckpt_remove(path, 0);
 }
 
-/* It was about to be replaced; if it was, the new one has the name. */
+/* A crashed run was replacing this checkpoint: give it its name back, unless the new
+ * one already has it. */
 static enum mds_rc restore_old(const char *dir, const char *path, int64_t iteration)
 {
     char name[MDS_PATH_SIZE];
@@ -273,8 +276,7 @@ enum mds_rc mds_ckpt_prune(const char *dir, int64_t keep_last, int64_t keep_ever
     int64_t *list, n, latest, good, count = 0;
     enum mds_rc failed = MDS_OK;
 
-    MDS_TRY(read_pointer_file(dir, latest_name,
-                              &latest)); /* without it: the newest, kept */
+    MDS_TRY(read_pointer_file(dir, latest_name, &latest));
     MDS_TRY(mds_ckpt_good(dir, &good));
     MDS_TRY(mds_ckpt_list(dir, &list, &n));
     for (int64_t i = 0; keep_last > 0 && i < n - keep_last; i++) {
@@ -314,9 +316,9 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 {
     char path[MDS_PATH_SIZE];
 
-    MDS_TRY(mds_folder_ensure(dir)); /* somebody may have put it elsewhere */
+    MDS_TRY(mds_folder_ensure(dir)); /* it may have been moved away */
     if (for_each_leftover(dir, partial_end, remove_leftover))
-        mds_warn("%s", mds_fail_text()); /* it takes room, but not this one's place */
+        mds_warn("%s", mds_fail_text()); /* it only uses disk space */
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, path));
     if (mkdir(path, 0777))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
@@ -351,7 +353,8 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
     return write_pointer_file(dir, good_name, iteration);
 }
 
-/* What is about to be replaced is not what was found to be good.  *was: it was this. */
+/* A checkpoint is about to be replaced: if it was marked good, remove the mark and set
+ * *was. */
 static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
 {
     char path[MDS_PATH_SIZE];
@@ -365,7 +368,7 @@ static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
     return MDS_OK;
 }
 
-/* What was replaced takes room, but nobody's place. */
+/* If it cannot be removed, it only uses disk space. */
 static void remove_replaced(const char *replaced)
 {
     if (mds_ckpt_remove(replaced, 0))
@@ -382,8 +385,8 @@ static int name_is_taken(const char *path)
            (errno == ENOTDIR && lstat(path, &st) == 0 && S_ISLNK(st.st_mode));
 }
 
-/* One that is there already changes places with the new one at once, where the file
- * system knows how to; where it does not, it loses its name first. */
+/* An existing checkpoint of this name is exchanged with the new one atomically, if the
+ * file system supports that; otherwise it is renamed first. */
 static enum mds_rc rename_into_place(const char *partial, const char *path)
 {
     char old[MDS_PATH_SIZE];

@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds.  A batch system may start the next job while the one before is being killed;
- * and a file server keeps the lock of a node that died until it gives the node up: with
- * NFS 4 for a lease (RFC 7530, section 9.5), 90 s on Linux unless set otherwise. */
-static const double patience_here = 5, patience_elsewhere = 120;
+/* How long to wait for another run's lock.  A batch system may start the next job while
+ * the previous one is being killed.  A file server keeps the lock of a dead node for a
+ * while: NFS 4 for a lease (RFC 7530, section 9.5), by default 90 s on Linux. */
+static const double same_host_timeout_s = 5, other_host_timeout_s = 120;
 
-/* POSIX locks, which network file systems know best; the kernel takes them back when
- * the process ends, however it ends.  0 or errno. */
+/* With a POSIX lock: network file systems support it best, and the kernel releases it
+ * whenever the process ends.  0 or errno. */
 static int try_lock(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -34,7 +34,7 @@ static int lock_is_held(int err)
     return err == EAGAIN || err == EACCES;
 }
 
-/* Who has it. */
+/* who = the owner, as the lock file says. */
 static void read_owner(int fd, char *who, size_t size)
 {
     ssize_t n = pread(fd, who, size - 1, 0);
@@ -42,7 +42,7 @@ static void read_owner(int fd, char *who, size_t size)
     who[n > 0 ? n : 0] = '\0';
     who[strcspn(who, "\n")] = '\0';
     if (!who[0])
-        snprintf(who, size, "it left no name");
+        snprintf(who, size, "of unknown name");
 }
 
 static int owner_is_on_this_host(const char *who)
@@ -55,27 +55,28 @@ static int owner_is_on_this_host(const char *who)
            strcmp(host, its) == 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/* who: has it, if somebody else does. */
+/* who = the owner, if another process holds the lock. */
 static int lock_with_timeout(int fd, const char *dir, char *who, size_t size)
 {
     const struct timespec often = {.tv_nsec = 100000000};
-    double begin = mds_clock_s(), patience;
+    double begin = mds_clock_s(), timeout_s;
     int err = try_lock(fd);
 
     if (!lock_is_held(err))
         return err;
     read_owner(fd, who, size);
-    patience = owner_is_on_this_host(who) ? patience_here : patience_elsewhere;
+    timeout_s = owner_is_on_this_host(who) ? same_host_timeout_s : other_host_timeout_s;
     mds_warn("%s: another run saves there (%s): waiting up to %g s for it to end", dir,
-             who, patience);
-    while (lock_is_held(err) && mds_clock_s() - begin < patience) {
+             who, timeout_s);
+    while (lock_is_held(err) && mds_clock_s() - begin < timeout_s) {
         nanosleep(&often, NULL);
         err = try_lock(fd);
     }
     return err;
 }
 
-/* For whoever comes and has to be sent away.  Without room it stays empty. */
+/* Name this process in the lock file, for the message of a second run.  On a full disk
+ * the file stays empty. */
 static void write_owner(int fd)
 {
     char host[MDS_HOST_SIZE], when[32] = "", line[320];
@@ -92,8 +93,8 @@ static void write_owner(int fd)
         (void)mds_write_exact(fd, 0, line, n);
 }
 
-/* *fd < 0, and errno, where the file cannot be opened; if it cannot be made, whoever
- * writes there next will say why.  What is not a file of ours is not overwritten. */
+/* Open or create the lock file.  *fd < 0, with errno, if neither works: the next write
+ * to the folder will report why.  A link or a special file is not overwritten. */
 static enum mds_rc open_lock_file(const char *path, int *fd)
 {
     struct stat st;
@@ -101,8 +102,8 @@ static enum mds_rc open_lock_file(const char *path, int *fd)
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0 && errno == ELOOP)
         return mds_fail(MDS_EUSER,
-                        "%s: a symbolic link, which would be overwritten where it "
-                        "points to: remove it",
+                        "%s: a symbolic link, so locking would overwrite the file "
+                        "that it points to: remove the link",
                         path);
     if ((*fd < 0 && errno == EISDIR) ||
         (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISREG(st.st_mode)))
@@ -112,8 +113,8 @@ static enum mds_rc open_lock_file(const char *path, int *fd)
 
 static void warn_cannot_lock(const char *path, int err)
 {
-    mds_warn("%s: cannot be locked (%s): nothing keeps another run from saving there, "
-             "which would spoil the checkpoints of both",
+    mds_warn("%s: cannot be locked (%s): make sure that no other run saves there, or "
+             "both would damage each other's checkpoints",
              path, strerror(err));
 }
 
@@ -128,8 +129,8 @@ enum mds_rc mds_ckpt_lock_folder(const char *dir)
     if (fd >= 0 && lock_is_held(err)) {
         close(fd);
         return mds_fail(MDS_EUSER,
-                        "%s: another run saves there (%s): wait for its end, or name "
-                        "another folder; if it is gone for sure, remove %s",
+                        "%s: another run saves there (%s): wait for it to end, or give "
+                        "another folder; if that run is surely gone, remove %s",
                         dir, who, path);
     }
     if (err == 0)

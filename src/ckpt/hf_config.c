@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.json, and which architecture a model is of. */
+/* Choosing an architecture; writing and reading config.json. */
 #include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/hf.h"
@@ -20,13 +20,14 @@ const char *mds_hf_name(enum mds_hf_kind kind)
     return names[kind];
 }
 
-/* ---- which ---- */
+/* ---- choosing an architecture ---- */
 
 static enum mds_rc fail_unsupported(enum mds_hf_kind kind, const char *setting,
                                     const char *has)
 {
-    return mds_fail(MDS_EUSER, "%s: Hugging Face's %s, the nearest shape, has %s",
-                    setting, names[kind], has);
+    return mds_fail(MDS_EUSER,
+                    "%s: Hugging Face's %s, the closest architecture, has %s", setting,
+                    names[kind], has);
 }
 
 static int is_gated(const struct mds_model_config *m)
@@ -43,11 +44,11 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
         return fail_unsupported(kind, "--swiglu", "an MLP without a gate");
     if (m->kv_heads != m->heads)
         return fail_unsupported(kind, "--num-key-value-heads",
-                                "as many as query heads");
+                                "as many key/value heads as query heads");
     if (m->head_dim * m->heads != m->hidden)
-        return fail_unsupported(kind, "--kv-channels", "hidden / heads");
+        return fail_unsupported(kind, "--kv-channels", "heads of size hidden / heads");
     if (m->qk_layernorm)
-        return fail_unsupported(kind, "--qk-layernorm", "no norms of heads");
+        return fail_unsupported(kind, "--qk-layernorm", "no norms of queries and keys");
     return MDS_OK;
 }
 
@@ -60,10 +61,11 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
         return fail_unsupported(kind, "--normalization RMSNorm without --swiglu",
                                 "SwiGLU");
     if (m->rotary_percent < 1)
-        return fail_unsupported(kind, "--rotary-percent", "heads that rotate wholly");
+        return fail_unsupported(kind, "--rotary-percent",
+                                "rotary positions on whole heads");
     if (m->qk_layernorm && m->linear_bias)
         return fail_unsupported(kind, "--qk-layernorm with biases",
-                                "none (--disable-bias-linear)");
+                                "no biases (--disable-bias-linear)");
     return MDS_OK;
 }
 
@@ -80,7 +82,7 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
                                 "rotary positions");
     if (m->parallel_residual && kind != MDS_HF_NEOX)
         return fail_unsupported(kind, "--use-parallel-residual",
-                                "one branch after the other");
+                                "the MLP after attention");
     MDS_TRY(kind >= MDS_HF_LLAMA ? check_llama(kind, m) : check_gpt(kind, m));
     *out = kind;
     return MDS_OK;
@@ -99,7 +101,7 @@ static void put_real(struct mds_str *out, const char *key, double value)
 
     mds_format_real(value, text, sizeof text);
     mds_str_add(out, "  \"%s\": %s%s,\n", key, text,
-                strpbrk(text, ".e") ? "" : ".0"); /* theirs tells apart 1 and 1.0 */
+                strpbrk(text, ".e") ? "" : ".0"); /* Python distinguishes 1 and 1.0 */
 }
 
 static void put_text(struct mds_str *out, const char *key, const char *value)
@@ -134,16 +136,15 @@ static void put_gpt2(const struct mds_model_config *m, struct mds_str *out)
     put_real(out, "attn_pdrop", m->attention_dropout);
 }
 
-/* What gpt_neox and llama call alike. */
+/* The sizes that gpt_neox, llama and qwen3 give the same names. */
 static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
 {
     put_int(out, "hidden_size", m->hidden);
     put_int(out, "intermediate_size", m->ffn_hidden);
     put_int(out, "num_hidden_layers", m->layers);
     put_int(out, "num_attention_heads", m->heads);
-    put_int(
-        out, "max_position_embeddings",
-        mds_max(m->seq_length, m->max_positions)); /* as imported, if that is more */
+    /* max_positions: as imported */
+    put_int(out, "max_position_embeddings", mds_max(m->seq_length, m->max_positions));
     put_real(out, "attention_dropout", m->attention_dropout);
 }
 
@@ -192,7 +193,7 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
     }
     put_int(out, "vocab_size", m->vocab);
     put_bool(out, "tie_word_embeddings", m->tied_head);
-    /* Their defaults are words of other vocabularies. */
+    /* If missing, transformers assumes ids of its own vocabularies. */
     mds_str_add(out, "  \"bos_token_id\": null,\n");
     if (eod >= 0)
         put_int(out, "eos_token_id", eod);
@@ -206,17 +207,17 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
 
 /* ---- reading ---- */
 
-/* A number of theirs that becomes a setting; several of ours may have the same. */
+/* A number of config.json, and the setting of mds that it becomes. */
 struct number {
     const char *theirs, *ours;
-    const char *fallback; /* where it is missing or null; NULL: it must be there */
-    const char *rope;     /* its name in rope_parameters, where newer ones have it */
+    const char *fallback; /* if it is missing or null; NULL: it is required */
+    const char *rope;     /* its key in rope_parameters, which newer versions write */
 };
 
-/* A switch of theirs that a model of ours has in one position. */
+/* A setting of config.json of which mds supports some values only. */
 struct fixed {
     const char *theirs;
-    const char *only; /* what it may be, between blanks */
+    const char *only; /* supported values, with a blank before and after each */
     const char *fallback;
 };
 
@@ -224,10 +225,10 @@ struct form {
     const struct number *numbers[4]; /* lists; NULL ends */
     const struct fixed *fixed;
     const char *activation,
-        *activation_fallback; /* their key, and where it is missing */
+        *activation_fallback; /* its key, and the value if that is missing */
     int gated;
-    const char *constant; /* settings that go without saying */
-    const char *tied;     /* where tie_word_embeddings is missing */
+    const char *constant; /* settings that follow from the architecture */
+    const char *tied;     /* if tie_word_embeddings is missing */
 };
 
 static const struct number gpt2_numbers[] = {
@@ -323,7 +324,7 @@ static const struct form forms[] = {
                       .tied = "false"},
 };
 
-/* The value of a key; NULL: missing, null, or no scalar. */
+/* The value of a key; NULL if it is missing, null or not a scalar. */
 static const char *get_value(const struct mds_tree *t, const char *key)
 {
     const struct mds_node *n = mds_node_get(t->root, key);
@@ -360,11 +361,11 @@ static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
     snprintf(word, sizeof word, " %s ", text);
     if (strstr(is->only, word))
         return MDS_OK;
-    return mds_fail(MDS_EUSER, "%s: %s is %s; mds computes%sonly", t->name, is->theirs,
+    return mds_fail(MDS_EUSER, "%s: %s is %s; mds supports%sonly", t->name, is->theirs,
                     text, is->only);
 }
 
-/* The activation function: one of those with a gate or of those without. */
+/* The activation function; architectures have either gated or ungated ones. */
 static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f,
                                   struct mds_str *out)
 {
@@ -386,7 +387,7 @@ static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f
             mds_str_add(out, "  %s: %s\n", is->name, same ? "true" : "false");
     }
     if (!found)
-        (void)mds_fail(MDS_EUSER, "%s: %s is %s; mds computes%sonly", t->name,
+        (void)mds_fail(MDS_EUSER, "%s: %s is %s; mds supports%sonly", t->name,
                        f->activation, text, known.failed ? " others " : known.s);
     mds_str_fini(&known);
     return found ? MDS_OK : MDS_EUSER;
@@ -431,7 +432,8 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
                     t->name, type ? type : "missing");
 }
 
-/* Our linears have biases all or none: those that theirs lacks are 0. */
+/* In mds all linear layers have biases, or none: biases that the folder lacks become 0.
+ */
 static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
                        struct mds_str *out)
 {

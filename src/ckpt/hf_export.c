@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A checkpoint's weights as a folder that transformers loads. */
+/* Export: a checkpoint's weights become a folder that transformers loads. */
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "ckpt/hf.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Numbers in memory at a time, twice; a tensor's row at least. */
+/* Elements of each of the two buffers, which hold at least one row of any tensor. */
 enum { BLOCK_ELEMENTS = 8 << 20 };
 
 struct export
@@ -51,7 +51,8 @@ static enum mds_rc read_weight_block(const struct export *o,
     return mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, id, &part, values);
 }
 
-/* Their rows row .. row + rows - 1, where rows of ours are rows of theirs. */
+/* Rows row .. row + rows - 1 of tensor t, as far as they come from part p; for tensors
+ * that are not transposed. */
 static enum mds_rc gather_rows(const struct export *o, const struct mds_hf_tensor *t,
                                const struct mds_hf_part *p, int64_t row, int64_t rows)
 {
@@ -70,7 +71,7 @@ static enum mds_rc gather_rows(const struct export *o, const struct mds_hf_tenso
     return MDS_OK;
 }
 
-/* The same where they are columns of ours. */
+/* The same for transposed tensors, whose rows are columns of the parameter. */
 static enum mds_rc gather_columns(const struct export *o, const struct mds_hf_tensor *t,
                                   const struct mds_hf_part *p, int64_t row,
                                   int64_t rows)
@@ -87,7 +88,7 @@ static enum mds_rc gather_columns(const struct export *o, const struct mds_hf_te
     return MDS_OK;
 }
 
-/* To 16 bits in place: what is read lies behind what is written. */
+/* Convert to 16 bits in place: reading is always ahead of writing. */
 static void narrow_in_place(enum mds_st_dtype type, float *values, int64_t n)
 {
     unsigned char *out = (unsigned char *)values;
@@ -130,7 +131,7 @@ static int is_bias_of(const struct mds_hf_tensor *t, const char *module)
     return strstr(t->name, module) && strcmp(strrchr(t->name, '.'), ".bias") == 0;
 }
 
-/* Raise *set if any bias of such modules is not 0. */
+/* Set *set if any bias of such modules is not 0. */
 static enum mds_rc check_nonzero(const struct export *o, const char *module, int *set)
 {
     for (int i = 0; i < o->tensors.n && !*set; i++) {
@@ -155,8 +156,8 @@ static void drop_biases(struct mds_hf_tensors *all, const char *module)
     all->n = n;
 }
 
-/* A llama of theirs may have biases in attention or in the MLP alone.  Ours that came
- * from such a one has zeros for the others until it is trained. */
+/* Hugging Face's llama may have biases in attention only or in the MLP only.  A model
+ * imported from such a folder has zeros for the other biases, until it is trained. */
 static enum mds_rc choose_biases(struct export *o, enum mds_hf_kind kind)
 {
     struct mds_hf_biases set = {0};
@@ -184,7 +185,7 @@ static void format_file_name(const struct export *o, int file, char name[64])
         snprintf(name, 64, "model-%05d-of-%05d.safetensors", file + 1, o->files);
 }
 
-/* In order, as many as fit. */
+/* Tensors go to files in order, as many to each as fit. */
 static void assign_files(struct export *o)
 {
     int64_t bytes = 0;
@@ -248,7 +249,7 @@ static enum mds_rc write_text(const struct export *o, const char *name,
     return mds_output_commit(&f);
 }
 
-/* Which file has which tensor. */
+/* model.safetensors.index.json: the file of each tensor. */
 static enum mds_rc write_weight_map(const struct export *o)
 {
     struct mds_str text = {0};
@@ -290,7 +291,7 @@ static enum mds_rc write_tokenizer(const struct export *o)
     return write_text(o, "tokenizer_config.json", &o->e->tokenizer_config);
 }
 
-/* ---- all together ---- */
+/* ---- export ---- */
 
 static enum mds_rc make_folder(const struct export *o)
 {
@@ -300,7 +301,7 @@ static enum mds_rc make_folder(const struct export *o)
     MDS_TRY(mds_folder_ensure(o->e->dir));
     MDS_TRY(mds_path_join(o->e->dir, "config.json", path));
     if (stat(path, &st) == 0)
-        return mds_fail(MDS_EUSER, "%s: is there already: give another folder", path);
+        return mds_fail(MDS_EUSER, "%s: exists already: give another folder", path);
     return MDS_OK;
 }
 

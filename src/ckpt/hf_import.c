@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Weights from a folder of transformers'. */
+/* Import: weights from a folder that transformers wrote. */
 #include "base/alloc.h"
 #include "ckpt/hf.h"
 #include "config/tree.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Where a parameter of ours is. */
+/* Where the values of a parameter are. */
 struct location {
     const struct mds_hf_tensor *tensor;
     const struct mds_hf_part *part;
@@ -19,7 +19,7 @@ struct location {
 };
 
 struct mds_hf_weights {
-    const char *dir;                /* borrowed until all is checked */
+    const char *dir;                /* borrowed, used by mds_hf_weights_open only */
     const char *unbiased;           /* of struct mds_hf_source */
     const struct mds_params *whole; /* borrowed */
     struct mds_hf_tensors tensors;
@@ -39,7 +39,9 @@ static enum mds_rc add_file(struct mds_hf_weights *w, const char *name)
         return MDS_EMEM;
     w->file = more;
     if (strchr(name, '/'))
-        return mds_fail(MDS_EUSER, "%s: '%s' is no name of a file there", w->dir, name);
+        return mds_fail(MDS_EUSER,
+                        "%s: weight_map names '%s', which is not a file name", w->dir,
+                        name);
     MDS_TRY(mds_path_join(w->dir, name, path));
     MDS_TRY(mds_safetensors_open(path, &w->file[w->files]));
     w->files++;
@@ -59,10 +61,10 @@ static enum mds_rc add_listed(struct mds_hf_weights *w, const struct mds_tree *t
     const struct mds_node *map = mds_node_get(t->root, "weight_map");
 
     if (!map || map->kind != MDS_NODE_MAP || !map->first)
-        return mds_fail(MDS_EUSER, "%s: no weight_map", t->name);
+        return mds_fail(MDS_EUSER, "%s: weight_map is missing or empty", t->name);
     for (const struct mds_node *n = map->first; n; n = n->next) {
         if (!n->text)
-            return mds_fail(MDS_EUSER, "%s:%d: %s has no name of a file", t->name,
+            return mds_fail(MDS_EUSER, "%s:%d: %s: a file name is missing", t->name,
                             n->line, n->key);
         if (!is_listed_before(map, n))
             MDS_TRY(add_file(w, n->text));
@@ -93,17 +95,21 @@ static enum mds_rc open_files(struct mds_hf_weights *w)
     }
     if (file_exists(w->dir, "pytorch_model.bin", path) ||
         file_exists(w->dir, "pytorch_model.bin.index.json", path))
-        return mds_fail(MDS_EUSER,
-                        "%s: Python objects; safetensors are read: in Python, "
-                        "model.save_pretrained(FOLDER, safe_serialization=True)",
-                        path);
-    return mds_fail(MDS_EUSER,
-                    "%s: there is no model.safetensors, nor an index of more", w->dir);
+        return mds_fail(
+            MDS_EUSER,
+            "%s: pickled Python objects, but mds reads safetensors: write them "
+            "in Python with model.save_pretrained(FOLDER, "
+            "safe_serialization=True)",
+            path);
+    return mds_fail(
+        MDS_EUSER, "%s: has neither model.safetensors nor model.safetensors.index.json",
+        w->dir);
 }
 
 /* ---- tensors ---- */
 
-/* Names of the bare model lack the first word: "h.0.ln_1.weight". */
+/* Without the language model's head, as GPT2Model has it, names lack the first word:
+ * "h.0.ln_1.weight". */
 static const struct mds_st_tensor *find_tensor(const struct mds_hf_weights *w,
                                                const char *name)
 {
@@ -125,19 +131,20 @@ static enum mds_rc check_stored(const struct mds_hf_weights *w,
     int64_t cols = s && s->ndim > 1 ? s->shape[1] : 1, width = t->cols ? t->cols : 1;
 
     if (!s)
-        return mds_fail(MDS_EUSER, "%s: has no tensor %s", w->dir, t->name);
+        return mds_fail(MDS_EUSER, "%s: tensor %s is missing", w->dir, t->name);
     if (s->ndim < 1 || s->ndim > 2 || rows != t->rows || cols != width)
         return mds_fail(MDS_EUSER,
-                        "%s: %s is %lld x %lld, config.json says %lld x %lld", w->dir,
-                        s->name, (long long)rows, (long long)cols, (long long)t->rows,
-                        (long long)width);
+                        "%s: %s is %lld x %lld, but config.json says %lld x %lld",
+                        w->dir, s->name, (long long)rows, (long long)cols,
+                        (long long)t->rows, (long long)width);
     if (s->dtype != MDS_ST_F32 && s->dtype != MDS_ST_BF16 && s->dtype != MDS_ST_F16)
-        return mds_fail(MDS_EUSER, "%s: %s is %s; F32, BF16 and F16 are read", w->dir,
+        return mds_fail(MDS_EUSER, "%s: %s is %s; mds reads F32, BF16 and F16", w->dir,
                         s->name, mds_st_dtype_name(s->dtype));
     return MDS_OK;
 }
 
-/* Constants that older versions stored, and a head that is the embedding again. */
+/* Constants that older versions of transformers stored, and a tied head stored again.
+ */
 static int is_ignorable(const char *name)
 {
     static const char *const ends[] = {".attn.bias",          ".attn.masked_bias",
@@ -183,7 +190,8 @@ static enum mds_rc match_tensors(struct mds_hf_weights *w)
             const struct mds_st_tensor *s = &w->file[i]->tensors[k];
 
             if (!is_ignorable(s->name) && !is_matched(w, s))
-                return mds_fail(MDS_EUSER, "%s: has %s, which no model of ours has",
+                return mds_fail(MDS_EUSER,
+                                "%s: tensor %s is unknown: mds cannot import it",
                                 w->file[i]->map.path, s->name);
         }
     return MDS_OK;
@@ -244,7 +252,7 @@ static float element_as_f32(const struct mds_st_tensor *t, int64_t i)
     return t->dtype == MDS_ST_BF16 ? mdsk_bf16_to_f32(half) : mdsk_f16_to_f32(half);
 }
 
-/* Elements first .. first + n - 1 of a rank's share of a parameter. */
+/* Elements first .. first + n - 1 of a rank's shard of a parameter. */
 static void fill_shard(const struct location *is, const struct mds_param *p,
                        uint64_t seed, int64_t first, int64_t n, float *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which tensors three architectures have, and where ours are in them. */
+/* The tensors of each architecture, and the parameters that they consist of. */
 #include "base/alloc.h"
 #include "ckpt/hf.h"
 
@@ -13,7 +13,8 @@ enum fusion {
     QKV_BY_HEAD       /* a head's query, key and value, then the next head's */
 };
 
-/* Names end so in the model or a layer.  q stands for k and v, too, where fused. */
+/* A tensor's name and the parameter's, without the prefix of a layer.  If fused, `ours`
+ * is the query's parameter, and those of keys and values follow from it. */
 struct row {
     const char *theirs, *ours;
     int transposed;
@@ -21,7 +22,7 @@ struct row {
 };
 
 struct shape {
-    const char *stem; /* of a layer, ends with the place of its number */
+    const char *stem; /* prefix of a layer's tensors; its number follows */
     const struct row *before, *layer, *after;
     int biased; /* its linears always have biases */
 };
@@ -117,17 +118,17 @@ static const struct shape shapes[] = {
     [MDS_HF_QWEN3] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 
-/* ---- a model's ---- */
+/* ---- the tensors of a model ---- */
 
 struct builder {
     const struct mds_model_config *m;
     const struct mds_params *whole;
     struct mds_hf_tensors *out;
     int biased;
-    int covered; /* parameters of ours */
+    int covered; /* parameters that are in a tensor */
 };
 
-/* Rows of a parameter that count. */
+/* Rows of a parameter, without the padding of the vocabulary. */
 static int64_t rows_without_padding(const struct mds_model_config *m,
                                     const struct mds_param *p)
 {
@@ -137,7 +138,7 @@ static int64_t rows_without_padding(const struct mds_model_config *m,
     return is_vocabulary ? m->vocab : p->spec.rows;
 }
 
-/* Parameter `which` of q, k, v, where name is q's. */
+/* The parameter of the query, key or value (which: 0, 1, 2); name is the query's. */
 static int find_qkv_param(const struct mds_params *whole, const char *name, int which)
 {
     char other[sizeof(((struct mds_param_spec *)0)->name)];
@@ -171,8 +172,8 @@ static void add_part(struct builder *b, struct mds_hf_tensor *t, enum fusion fus
     b->covered++;
 }
 
-/* A bias that theirs has and this model has not: as many zeros as its weight has rows
- * of ours. */
+/* A bias that the architecture has and this model lacks: zeros, one for each row of the
+ * weight. */
 static void add_zeros(struct builder *b, struct mds_hf_tensor *t, const struct row *row,
                       const char *our_stem)
 {
@@ -201,7 +202,7 @@ static void add_tensor(struct builder *b, const char *stem, const char *our_stem
     snprintf(ours, sizeof ours, "%s%s", our_stem, row->ours);
     id = mds_params_find(b->whole, ours);
     snprintf(t->name, sizeof t->name, "%s%s", stem, row->theirs);
-    if (id < 0) { /* biases, a head of its own: this model has none */
+    if (id < 0) { /* a bias, a norm or a head that this model lacks */
         add_zeros(b, t, row, our_stem);
         return;
     }
@@ -246,7 +247,7 @@ enum mds_rc mds_hf_tensors_init(enum mds_hf_kind kind, const struct mds_model_co
     if (b.covered == mds_params_n(whole))
         return MDS_OK;
     mds_hf_tensors_fini(out);
-    return mds_fail(MDS_EBUG, "%s has a place for %d of %d parameters",
+    return mds_fail(MDS_EBUG, "%s: only %d of %d parameters have a tensor",
                     mds_hf_name(kind), b.covered, mds_params_n(whole));
 }
 

@@ -72,7 +72,7 @@ static int compare_parts(const void *a, const void *b)
     return (s->col > t->col) - (s->col < t->col);
 }
 
-/* Inside its tensor, and in a file that is there. */
+/* Whether the part is inside its tensor, and names an existing file. */
 static int part_is_valid(const struct mds_ckpt_index *ix, const struct mds_part *p)
 {
     const struct mds_ckpt_tensor *t;
@@ -102,8 +102,8 @@ static int parts_overlap(const struct mds_ckpt_index *ix,
     return 0;
 }
 
-/* Whether each rank's parts of a tensor lie in its list one behind the other.  next:
- * [ranks] of 0, and so again afterwards. */
+/* Whether each rank's parts of a tensor follow one another in its list.  next: [ranks],
+ * all 0 before and after the call. */
 static int parts_are_contiguous(const struct mds_ckpt_index *ix,
                                 const struct mds_ckpt_tensor *t, int64_t *next)
 {
@@ -128,8 +128,8 @@ enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix)
         if (parts_overlap(ix, &ix->tensor[i]) ||
             !parts_are_contiguous(ix, &ix->tensor[i], next))
             rc = mds_fail(MDS_EUSER,
-                          "%s/index.h5: the parts of %s do not fit together; the file "
-                          "was changed, or is damaged",
+                          "%s/index.h5: the parts of %s are inconsistent; the file was "
+                          "changed or is damaged",
                           ix->path, ix->tensor[i].name);
     free(next);
     return rc;
@@ -141,7 +141,9 @@ enum mds_rc mds_ckpt_index_sort_parts(struct mds_ckpt_index *ix)
 
     for (int64_t i = 0; i < ix->parts; i++)
         if (!part_is_valid(ix, &ix->part[i]))
-            return mds_fail(MDS_EUSER, "%s/index.h5: part %" PRId64 " cannot be",
+            return mds_fail(MDS_EUSER,
+                            "%s/index.h5: part %" PRId64
+                            " is invalid; the file was changed or is damaged",
                             ix->path, i);
     if (ix->parts)
         qsort(ix->part, (size_t)ix->parts, sizeof *ix->part, compare_parts);
@@ -155,7 +157,8 @@ enum mds_rc mds_ckpt_index_sort_parts(struct mds_ckpt_index *ix)
         t->parts = at - t->first;
         if (there != count)
             return mds_fail(MDS_EUSER,
-                            "%s/index.h5: %" PRId64 " of %" PRId64 " elements of %s",
+                            "%s/index.h5: has %" PRId64 " of the %" PRId64
+                            " elements of %s; the file was changed or is damaged",
                             ix->path, there, count, t->name);
     }
     return MDS_OK;
@@ -193,7 +196,8 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
         const struct mds_ckpt_tensor *t = id < 0 ? NULL : &ix->tensor[id];
 
         if (!t)
-            return mds_fail(MDS_EUSER, "%s: has no %s: it is of another model%s",
+            return mds_fail(MDS_EUSER,
+                            "%s: has no parameter %s: it is of another model%s",
                             ix->path, s->name, remedy);
         if (t->cols != s->cols ||
             (t->rows != s->rows &&
@@ -206,7 +210,7 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
     }
     for (int64_t i = 0; i < ix->tensors; i++)
         if (mds_params_find(whole, ix->tensor[i].name) < 0)
-            return mds_fail(MDS_EUSER, "%s: has %s, which this model has not%s",
+            return mds_fail(MDS_EUSER, "%s: has parameter %s, which this model lacks%s",
                             ix->path, ix->tensor[i].name, remedy);
     return MDS_OK;
 }
@@ -223,13 +227,13 @@ enum mds_rc mds_ckpt_index_check_files(const struct mds_ckpt_index *ix)
         if (stat(file, &st))
             return mds_fail(MDS_EUSER, "%s: %s", file, strerror(errno));
         if (st.st_size != ix->bytes[i])
-            return mds_fail(MDS_EUSER, "%s: has %lld bytes, %lld were written", file,
-                            (long long)st.st_size, (long long)ix->bytes[i]);
+            return mds_fail(MDS_EUSER, "%s: has %lld bytes, but %lld were written",
+                            file, (long long)st.st_size, (long long)ix->bytes[i]);
     }
     return MDS_OK;
 }
 
-/* ---- to all ranks ---- */
+/* ---- broadcast ---- */
 
 static enum mds_rc broadcast_list(struct mds_comm *world, void *list, int64_t n,
                                   size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* index.h5. */
+/* Writing and reading index.h5. */
 #include "base/alloc.h"
 #include "ckpt/folder.h"
 #include "ckpt/index.h"
@@ -12,19 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part in the table is its integers in their order. */
+/* A row of the table of parts is a struct mds_part. */
 _Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
                "parts are rows of the table");
 
-/* More than any run counts, and few enough to be multiplied by a sequence's tokens. */
+/* The largest valid count: more than any run needs, and small enough to be multiplied
+ * by the tokens of a sequence. */
 #define MOST (INT64_C(1) << 42)
 
-/* The attributes of the root, and what they can be. */
+/* The attributes of the root group, and their valid ranges. */
 struct number {
     const char *name;
     size_t at; /* in struct mds_ckpt_index */
     int64_t least, most;
-    int newer; /* not there in older files: 0 */
+    int newer; /* older files lack it: 0 */
 };
 
 #define AT(field) offsetof(struct mds_ckpt_index, field)
@@ -161,12 +162,13 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
 
 /* ---- reading ---- */
 
+static const char changed[] = "the file was changed or is damaged";
+
 static enum mds_rc fail_inconsistent(const struct mds_ckpt_index *ix)
 {
-    return mds_fail(MDS_EUSER, "%s/index.h5: its tables do not fit together", ix->path);
+    return mds_fail(MDS_EUSER, "%s/index.h5: its tables are inconsistent; %s", ix->path,
+                    changed);
 }
-
-static const char changed[] = "the file was changed, or is damaged";
 
 static enum mds_rc get_number(struct mds_h5 *f, struct mds_ckpt_index *ix,
                               const struct number *n)
@@ -192,7 +194,8 @@ static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
     MDS_TRY(mds_h5_get_int(f, "mds_checkpoint", &format));
     if (format != MDS_CKPT_FORMAT)
         return mds_fail(MDS_EUSER,
-                        "%s/index.h5: format %" PRId64 "; this version reads %d",
+                        "%s/index.h5: has format %" PRId64
+                        "; this version reads format %d",
                         ix->path, format, MDS_CKPT_FORMAT);
     for (int i = 0; i < NUMBERS; i++)
         MDS_TRY(get_number(f, ix, &numbers[i]));

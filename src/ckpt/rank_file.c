@@ -19,16 +19,16 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers go to files as they are in memory");
 
-/* Written bytes that the kernel may hold back before it is asked to begin: the disk
- * then works during the writing, not only in fsync. */
-static const int64_t held_back = INT64_C(16) << 20;
+/* Start writing to disk whenever this much has been written to the page cache: the disk
+ * then works all the time, not only in fsync. */
+static const int64_t writeback_bytes = INT64_C(16) << 20;
 
 struct mds_rank_file {
     char path[MDS_PATH_SIZE];
     int fd;
     uint64_t *checksum; /* [checksums] */
     int64_t checksums, checksums_offset;
-    int64_t begin, end; /* of the bytes held back */
+    int64_t begin, end; /* of the bytes whose writeback has not been started */
 };
 
 /* ---- laying out ---- */
@@ -50,7 +50,7 @@ static enum mds_rc write_layout(struct mds_rank_file *f, struct mds_h5 *h5,
     MDS_TRY(mds_h5_put_int(h5, "save", id->save));
     MDS_TRY(mds_h5_put_int(h5, "rank", id->rank));
     MDS_TRY(mds_h5_put_int(h5, "iteration", id->iteration));
-    /* what the index says of this file, in case the index is lost */
+    /* a copy of this file's part of the index, in case the index is lost */
     MDS_TRY(mds_h5_put_table(h5, "/index/parts", &plan->part->tensor, plan->parts,
                              MDS_PART_COLUMNS));
     MDS_TRY(mds_h5_reserve(h5, "/checksums", MDS_H5_U64, f->checksums,
@@ -130,13 +130,13 @@ void mds_rank_file_destroy(struct mds_rank_file *f)
 
 /* ---- filling ---- */
 
-/* Let the disk begin, without waiting for it. */
+/* Start writing to disk, without waiting for it. */
 static void start_writeback(struct mds_rank_file *f, int64_t offset, int64_t bytes)
 {
     if (offset != f->end)
         f->begin = offset;
     f->end = offset + bytes;
-    if (f->end - f->begin < held_back)
+    if (f->end - f->begin < writeback_bytes)
         return;
     (void)sync_file_range(f->fd, f->begin, f->end - f->begin, SYNC_FILE_RANGE_WRITE);
     f->begin = f->end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of a registry goes into a rank's file. */
+/* What a rank's file contains: parts of the registry's parameters. */
 #include "base/alloc.h"
 #include "ckpt/rank_file.h"
 

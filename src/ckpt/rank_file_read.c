@@ -18,15 +18,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What reading around the page cache comes in multiples of; and where buffers for it
- * begin: a large page is one piece to the disk, 256 small ones cost half of its speed.
- */
+/* PAGE: O_DIRECT reads whole pages.  LARGE_PAGE: alignment of the buffers, because one
+ * large page is one request to the disk, and 256 small ones halve its speed. */
 enum { FETCHES = MDS_RANK_FILE_FETCHES, PAGE = 4096, LARGE_PAGE = 2 << 20 };
 
-/* A block of the list, on its way or there. */
+/* A block of the list that is being read or has been read. */
 struct fetch {
     struct mds_task job;
-    struct mds_worker *worker; /* that it was given to; NULL: never */
+    struct mds_worker *worker; /* the thread that reads it; NULL: none yet */
     const struct mds_rank_file_reader *reader;
     int64_t block; /* -1: none */
     float *values; /* [MDS_RANK_FILE_BLOCK] */
@@ -37,14 +36,14 @@ struct fetch {
 struct mds_rank_file_reader {
     char path[MDS_PATH_SIZE];
     struct mds_h5 *h5;
-    int fd, direct_fd; /* the second one around the page cache, or -1 */
+    int fd, direct_fd; /* direct_fd: with O_DIRECT, or -1 */
     struct mds_rank_file_workers workers;
     uint64_t *checksum; /* [checksums] */
     int64_t checksums;
     /* the list last read */
     char list[96];
     int64_t n, offset, first_checksum;
-    int in_order;  /* from front to back, as far as can be seen */
+    int in_order;  /* reads so far went from front to back */
     float *memory; /* [FETCHES * MDS_RANK_FILE_BLOCK] */
     struct fetch fetch[FETCHES];
 };
@@ -57,7 +56,8 @@ static enum mds_rc read_bytes(const struct mds_rank_file_reader *r, int64_t offs
     int err = mds_read_exact(r->fd, offset, out, bytes);
 
     if (err == ENODATA)
-        return mds_fail(MDS_EUSER, "%s: cannot be read: it ends too early", r->path);
+        return mds_fail(MDS_EUSER, "%s: cannot be read: the file is too short",
+                        r->path);
     if (err)
         return mds_fail(MDS_EIO, "%s: cannot be read: %s", r->path, strerror(err));
     return MDS_OK;
@@ -80,8 +80,8 @@ static int64_t block_offset(const struct mds_rank_file_reader *r, int64_t block)
     return r->offset + block * MDS_RANK_FILE_BLOCK * (int64_t)sizeof(float);
 }
 
-/* Whether all of it came, in whole pages.  If not, for whatever reason, read_at gets it
- * or says why not. */
+/* Read with O_DIRECT, in whole pages.  Returns 0 if that fails for any reason: then
+ * read_at reads it, or reports why not. */
 static int read_direct(const struct mds_rank_file_reader *r, int64_t offset, void *out,
                        int64_t bytes)
 {
@@ -104,11 +104,11 @@ static enum mds_rc read_block(const struct fetch *f)
         return MDS_OK;
     return mds_fail(MDS_EUSER,
                     "%s: %s is damaged: the checksum of its elements from %" PRId64
-                    " on does not fit",
+                    " on does not match",
                     r->path, r->list, f->block * MDS_RANK_FILE_BLOCK);
 }
 
-/* In the worker's thread. */
+/* Runs in the worker's thread. */
 static void run_fetch(struct mds_task *job)
 {
     struct fetch *f = (struct fetch *)job;
@@ -145,7 +145,7 @@ static void start_fetch(struct mds_rank_file_reader *r, int64_t block)
     mds_worker_start(f->worker, &f->job);
 }
 
-/* The block's values, until the next call; those behind it are on their way then. */
+/* *out = a block's values, until the next call; starts to read the blocks after it. */
 static enum mds_rc get_block(struct mds_rank_file_reader *r, int64_t block,
                              const float **out)
 {
@@ -184,7 +184,8 @@ static enum mds_rc select_list(struct mds_rank_file_reader *r, const char *list)
 
 /* ---- opening ---- */
 
-/* Of this very save: not one of another run or step that was copied here. */
+/* Fails unless the file is of this save: it may have been copied from another run or
+ * iteration. */
 static enum mds_rc check_id(const struct mds_rank_file_reader *r,
                             const struct mds_rank_file_id *want)
 {
@@ -221,7 +222,7 @@ static enum mds_rc alloc_buffers(struct mds_rank_file_reader *r)
 
     r->memory = aligned_alloc(LARGE_PAGE, bytes);
     if (!r->memory)
-        return mds_fail(MDS_EMEM, "host memory: %zu bytes refused", bytes);
+        return mds_fail(MDS_EMEM, "no host memory for %zu bytes", bytes);
     (void)madvise(r->memory, bytes, MADV_HUGEPAGE);
     for (int i = 0; i < FETCHES; i++)
         r->fetch[i] =
@@ -281,7 +282,7 @@ void mds_rank_file_close(struct mds_rank_file_reader *r)
     free(r);
 }
 
-/* ---- runs ---- */
+/* ---- ranges of elements ---- */
 
 /* Consecutive elements. */
 static enum mds_rc read_range(struct mds_rank_file_reader *r, int64_t first, int64_t n,
@@ -310,7 +311,7 @@ enum mds_rc mds_rank_file_read(struct mds_rank_file_reader *r, const char *list,
     MDS_TRY(select_list(r, list));
     if (from->first < 0 || end > r->n)
         return mds_fail(MDS_EUSER,
-                        "%s: %s has %" PRId64 " numbers, %" PRId64 " are wanted",
+                        "%s: %s has %" PRId64 " elements, but %" PRId64 " are needed",
                         r->path, list, r->n, end);
     r->in_order = from->count == 1 || from->step == from->n;
     if (r->in_order && (from->count == 1 || to->step == to->n))
@@ -327,7 +328,7 @@ enum mds_rc mds_rank_file_verify(struct mds_rank_file_reader *r, const char *lis
     MDS_TRY(select_list(r, list));
     if (r->n != count)
         return mds_fail(MDS_EUSER,
-                        "%s: %s has %" PRId64 " numbers, the index says %" PRId64,
+                        "%s: %s has %" PRId64 " elements, but the index says %" PRId64,
                         r->path, list, r->n, count);
     r->in_order = 1;
     for (int64_t i = 0; i < count_blocks(count); i++) {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files open at a time; elements that others may read at a time; threads that read
- * around the page cache, most of which wait for the disk. */
+/* FILES: open at a time.  ROWS_BUFFER: elements of a buffer for rows.  THREADS: for
+ * O_DIRECT reads; most of them wait for the disk. */
 enum { FILES = 16, ROWS_BUFFER = 1 << 22, THREADS = 8 };
 
 struct slot {
@@ -67,7 +67,7 @@ const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader 
 
 /* ---- files ---- */
 
-/* The one of this rank, or the one that was not needed for longest, emptied. */
+/* The slot with this rank's file, or the least recently used one, emptied. */
 static struct slot *find_slot(struct mds_ckpt_reader *r, int64_t rank)
 {
     struct slot *oldest = &r->slot[0];
@@ -117,7 +117,7 @@ static struct mds_strided_rows strided_rows(const struct mds_part *whole,
     return r;
 }
 
-/* out's list, of which `need` is one part, gets what files have of it. */
+/* Copy what the files have of part `need` to its place in the list out. */
 static enum mds_rc read_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
                              int64_t tensor, const struct mds_part *need, float *out)
 {
@@ -141,7 +141,7 @@ static enum mds_rc read_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
     return MDS_OK;
 }
 
-/* Elements first .. first + n - 1 of a parameter's share. */
+/* Elements first .. first + n - 1 of this rank's shard of a parameter. */
 static enum mds_rc read_shard(struct mds_ckpt_reader *r, const struct mds_param *p,
                               uint64_t seed, enum mds_ckpt_what what, int64_t first,
                               int64_t n, float *out)

@@ -20,7 +20,8 @@ static DIR *open_folder(const char *path)
     return d;
 }
 
-/* What is not a folder: *link if it is a symbolic link, or MDS_EUSER. */
+/* For a path that could not be opened as a folder (errno): *link = whether it is a
+ * symbolic link; other files are MDS_EUSER. */
 static enum mds_rc check_non_folder(const char *path, int *link)
 {
     struct stat st;
@@ -49,10 +50,11 @@ static enum mds_rc check_file(DIR *d, const char *path, const char *name)
                    ? MDS_OK
                    : mds_fail(MDS_EIO, "%s/%s: %s", path, name, strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return mds_fail(MDS_EUSER,
-                        "%s/%s: a folder, which no checkpoint has in it, so nothing of "
-                        "%s is removed: move it elsewhere",
-                        path, name, path);
+        return mds_fail(
+            MDS_EUSER,
+            "%s/%s: a folder, and checkpoints have none in them, so nothing "
+            "in %s is removed: move it elsewhere",
+            path, name, path);
     return MDS_OK;
 }
 
@@ -72,7 +74,7 @@ static enum mds_rc truncate_file(DIR *d, const char *path, const char *name)
     (void)path;
     if (fd >= 0)
         close(fd);
-    return MDS_OK; /* it goes in any case */
+    return MDS_OK; /* the file is removed in any case */
 }
 
 static enum mds_rc for_each_file(DIR *d, const char *path,

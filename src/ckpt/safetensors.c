@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reference implementation's limit; keeps a damaged size from being believed. */
+/* The limit of the reference implementation; detects a damaged size. */
 enum { HEADER_MAX = 100 * 1000 * 1000 };
 
 static const struct {
@@ -91,7 +91,8 @@ static enum mds_rc read_tensor(const char *path, const struct mds_node *entry,
         return mds_fail(MDS_EUSER, "%s: tensor %s: dtype '%s' is not one mds reads",
                         path, t->name, type && type->text ? type->text : "");
     if (parse_shape(mds_node_get(entry, "shape"), t))
-        return mds_fail(MDS_EUSER, "%s: tensor %s: no shape of at most %d sizes", path,
+        return mds_fail(MDS_EUSER,
+                        "%s: tensor %s: shape is not a list of at most %d sizes", path,
                         t->name, MDS_ST_MAX_DIMS);
     if (!first || parse_size(first, &begin) || parse_size(first->next, &end) ||
         first->next->next)
@@ -109,7 +110,7 @@ static enum mds_rc read_tensor(const char *path, const struct mds_node *entry,
     if (begin % dtypes[t->dtype].size)
         return mds_fail(MDS_ENOSUP,
                         "%s: tensor %s begins at byte %" PRIu64
-                        ", not at a multiple of its element; write the file again",
+                        ", not at a multiple of its element size; write the file again",
                         path, t->name, begin);
     t->data = data + begin;
     return MDS_OK;
@@ -124,7 +125,7 @@ static int compare_offsets(const void *a, const void *b)
     return (s->bytes > t->bytes) - (s->bytes < t->bytes);
 }
 
-/* Tensors in order of place must follow each other and end with the data. */
+/* Sorted by offset, the tensors must cover the data without gaps or overlap. */
 static enum mds_rc check_no_gaps(struct mds_safetensors *f, const uint8_t *data,
                                  uint64_t data_bytes)
 {
@@ -155,12 +156,13 @@ static size_t count_children(const struct mds_node *n)
     return count;
 }
 
-/* Nothing of it is used. */
+/* Must be a map of strings; nothing of it is used. */
 static enum mds_rc check_metadata(const char *path, const struct mds_node *map)
 {
     for (const struct mds_node *c = map ? map->first : NULL; c; c = c->next)
         if (map->kind != MDS_NODE_MAP || c->kind != MDS_NODE_SCALAR)
-            return mds_fail(MDS_EUSER, "%s: __metadata__ is not a map of texts", path);
+            return mds_fail(MDS_EUSER, "%s: __metadata__ is not a map of strings",
+                            path);
     return MDS_OK;
 }
 
@@ -194,7 +196,7 @@ static enum mds_rc read_header(struct mds_safetensors *f)
         mds_tree_parse((const char *)f->map.bytes + 8, begin - 8, path, &f->header));
     root = f->header->root;
     if (!root || root->kind != MDS_NODE_MAP)
-        return mds_fail(MDS_EUSER, "%s: the header is no map of tensors", path);
+        return mds_fail(MDS_EUSER, "%s: the header is not a map of tensors", path);
     MDS_TRY(check_metadata(path, mds_node_get(root, "__metadata__")));
     f->tensors = mds_zalloc(count_children(root), sizeof *f->tensors);
     if (!f->tensors)

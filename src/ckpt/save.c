@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Saving at once: this rank's numbers are read piece by piece, and written by a thread
- * meanwhile. */
+/* Synchronous save: this rank's elements are read buffer by buffer, while a thread
+ * writes the buffers that are full. */
 #include "ckpt/save.h"
 #include "base/alloc.h"
 #include "base/minmax.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Elements of a piece: whole blocks.  Pieces in memory. */
+/* Elements of a buffer, in whole blocks; number of buffers. */
 enum { BUFFER_ELEMENTS = 2 * MDS_RANK_FILE_BLOCK, BUFFERS = 4 };
 
 struct buffer {
@@ -31,7 +31,7 @@ struct writer {
     int next;
 };
 
-/* In the thread. */
+/* Runs in the thread. */
 static void run_write(struct mds_task *job)
 {
     struct buffer *p = (struct buffer *)job;
@@ -41,7 +41,7 @@ static void run_write(struct mds_task *job)
         snprintf(p->why, sizeof p->why, "%s", mds_fail_text());
 }
 
-/* Wait for a piece's last use. */
+/* Wait until a buffer has been written. */
 static enum mds_rc wait_for_buffer(struct writer *wr, struct buffer *p)
 {
     enum mds_rc rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Saving what many ranks would save, in one process. */
+/* One process saves what many ranks would save. */
 #include "ckpt/saving.h"
 
 #include <string.h>

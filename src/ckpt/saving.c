@@ -105,7 +105,7 @@ enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t
     return MDS_OK;
 }
 
-/* The first rank's own, then the others' one after the other. */
+/* Rank 0's own parts, then those of the other ranks in order. */
 static enum mds_rc receive_parts(const struct mds_saving *w, struct mds_ckpt_index *ix)
 {
     struct mds_comm *world = w->spec.world;
@@ -163,7 +163,7 @@ static enum mds_rc build_index(struct mds_saving *w)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- a whole save ---- */
 
 enum mds_rc mds_saving_begin(const struct mds_ckpt_save *spec, struct mds_saving *w)
 {

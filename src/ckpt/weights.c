@@ -88,7 +88,7 @@ static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
 
     if (!t)
         return mds_fail(MDS_EUSER,
-                        "%s: no tensor %s: weights of a model of another shape", path,
+                        "%s: has no tensor %s: the weights are of another model", path,
                         p->spec.name);
     if (t->dtype != MDS_ST_F32)
         return mds_fail(MDS_EUSER, "%s: %s is %s; F32 is needed", path, t->name,

@@ -49,7 +49,7 @@ test_expect_success 'a missing file' '
     fresh && rm $rank && refused "rank_00001.h5: No such file"
 '
 test_expect_success 'a truncated file' '
-    fresh && truncate -s -1000 $rank && refused "rank_00001.h5: has .* bytes, .* were written"
+    fresh && truncate -s -1000 $rank && refused "rank_00001.h5: has .* bytes, but .* were written"
 '
 test_expect_success 'a file of zeros' '
     fresh && size=$(stat -c %s $rank) && rm $rank && truncate -s "$size" $rank &&
@@ -97,7 +97,7 @@ test_expect_success 'flipped bits are found, or change nothing' '
         done
     done && echo "$found of $tried found" && test $found -ge 12
 '
-test_expect_success 'flipped in a tensor: the checksum does not fit' '
+test_expect_success 'flipped in a tensor: the checksum does not match' '
     fresh && size=$(stat -c %s $rank) && flip $rank $((size / 2)) &&
     refused "rank_00001.h5: /.* is damaged: the checksum"
 '
@@ -115,9 +115,9 @@ test_expect_success 'a disk that fails at once, or in a tensor: the file is name
 
 test_expect_success 'a different model' '
     other="--train-iters 6 --load ck --override-model-config" && fresh &&
-    test_must_fail pretrain $other --num-layers 3 && grep "error: ck/iter_0000004: has no layer.2" out &&
+    test_must_fail pretrain $other --num-layers 3 && grep "error: ck/iter_0000004: has no parameter layer.2" out &&
     test_must_fail pretrain $other --num-layers 1 &&
-    grep "error: ck/iter_0000004: has layer.1.*which this model has not" out &&
+    grep "error: ck/iter_0000004: has parameter layer.1.*which this model lacks" out &&
     test_must_fail pretrain $other --ffn-hidden-size 96 &&
     grep "is 128 x 32, this model.s is 96 x 32; give the settings" out &&
     for which in "$other" "--train-iters 6 --load ck"; do

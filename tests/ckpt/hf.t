@@ -176,12 +176,12 @@ test_expect_success 'what no shape of theirs has is refused by name' '
         --position-embedding-type none &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
     no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
-    no_shape "-use-parallel-residual: .*gpt2.* after the other" $gpt2 --use-parallel-residual &&
-    no_shape "-qk-layernorm: .*gpt2.* no norms of heads" $gpt2 --qk-layernorm &&
+    no_shape "-use-parallel-residual: .*gpt2.* MLP after attention" $gpt2 --use-parallel-residual &&
+    no_shape "-qk-layernorm: .*gpt2.* no norms of queries and keys" $gpt2 --qk-layernorm &&
     no_shape "-qk-layernorm with biases: .*qwen3" $qwen3 --disable-bias-linear=0 &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
-    no_shape "-rotary-percent: .*llama.* wholly" $llama --rotary-percent 0.5 &&
+    no_shape "-rotary-percent: .*llama.* whole heads" $llama --rotary-percent 0.5 &&
     no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
     grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&
     pretrain $gpt2 --train-iters 1 --normalization rmsnorm && ! grep "will refuse" out &&
@@ -199,13 +199,13 @@ with() {
         ! cmp -s "$1/config.json" changed/config.json
 }
 test_expect_success 'what mds does not compute is refused by name' '
-    with gpt2 "s/gelu_new/gelu/" && not_in "activation_function is gelu; mds computes gelu_new" &&
+    with gpt2 "s/gelu_new/gelu/" && not_in "activation_function is gelu; mds supports gelu_new" &&
     with gpt2 "s/\"n_embd\"/\"other\"/" && not_in "config.json: n_embd is missing" &&
     with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
-    not_in "changed: has no tensor model.layers.0.mlp.gate_proj.bias" &&
+    not_in "changed: tensor model.layers.0.mlp.gate_proj.bias is missing" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"yarn\"}, &/" &&
     not_in "rope_scaling of type yarn" &&
     with llama "s/{/[/" && not_in "config.json"
@@ -215,11 +215,11 @@ test_expect_success 'newer names of the rotary settings' '
     mds_ckpt import changed newer && mds_ckpt diff --weights llama-ours newer
 '
 test_expect_success 'tensors that are missing, of another shape, or surplus' '
-    with gpt2 "s/\"n_layer\": 2/\"n_layer\": 3/" && not_in "changed: has no tensor transformer.h.2.ln_1.weight" &&
+    with gpt2 "s/\"n_layer\": 2/\"n_layer\": 3/" && not_in "changed: tensor transformer.h.2.ln_1.weight is missing" &&
     with gpt2 "s/\"n_layer\": 2/\"n_layer\": 1/" &&
-    not_in "model.safetensors: has transformer.h.1.*, which no model of ours has" &&
+    not_in "model.safetensors: tensor transformer.h.1.* is unknown" &&
     with gpt2 "s/\"n_inner\": 80/\"n_inner\": 96/" &&
-    not_in "c_fc.weight is 32 x 80, config.json says 32 x 96" &&
+    not_in "c_fc.weight is 32 x 80, but config.json says 32 x 96" &&
     with llama "s/\"vocab_size\": 66/\"vocab_size\": 65/" && not_in "embed_tokens.weight is 66 x 32"
 '
 test_expect_success 'a vector of rows without columns' '
@@ -230,7 +230,7 @@ test_expect_success 'a vector of rows without columns' '
         >changed/b.safetensors &&
     echo "{\"weight_map\": {\"a\": \"a.safetensors\", \"b\": \"b.safetensors\"}}" \
         >changed/model.safetensors.index.json &&
-    not_in "ln_f.bias is 32 x 0, config.json says 32 x 1"
+    not_in "ln_f.bias is 32 x 0, but config.json says 32 x 1"
 '
 test_expect_success 'files that are missing or damaged' '
     rm -rf changed && cp -r llama-many changed && rm changed/model-00002-* &&
@@ -238,16 +238,16 @@ test_expect_success 'files that are missing or damaged' '
     cp llama-many/model-00002-* changed && truncate -s -8 changed/model-00002-* &&
     not_in "model-00002-of-.*cut short" &&
     rm changed/model-* && not_in "changed/model-00001" &&
-    echo "{}" >changed/model.safetensors.index.json && not_in "no weight_map" &&
+    echo "{}" >changed/model.safetensors.index.json && not_in "weight_map is missing" &&
     echo "{\"weight_map\": {\"a\": \"../x\"}}" >changed/model.safetensors.index.json &&
-    not_in "is no name of a file" &&
-    rm changed/model* && not_in "there is no model.safetensors" &&
+    not_in "which is not a file name" &&
+    rm changed/model* && not_in "has neither model.safetensors" &&
     : >changed/pytorch_model.bin && not_in "save_pretrained" &&
     rm changed/config.json && not_in "config.json: No such file"
 '
 test_expect_success 'slips are told in a line, and nothing is replaced' '
     test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
-    grep "gpt2/config.json: is there already" err &&
+    grep "gpt2/config.json: exists already" err &&
     test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: exists already" err &&
     test_must_fail mds_ckpt import gpt2 gpt2-ours 2>err && grep "gpt2-ours: holds a run at iteration 3" err &&
     cp -r gpt2-ours forced && mds_ckpt import --force gpt2 forced && test "$(cat forced/latest)" = iter_0000000 &&

@@ -166,8 +166,8 @@ test_expect_success 'a file where a folder is meant, and the other way round' '
     done &&
     fails "folder: a folder; name the token files in it" pretrain --data-path folder &&
     fails "environment: MDS_LOAD=plain: a file" env MDS_LOAD=plain mds_pretrain $small &&
-    fails "plain: no folder; give the one that --save named" mds_ckpt info plain &&
-    fails "plain/x: no folder" mds_ckpt verify --all plain/x &&
+    fails "plain: not a folder; give the folder that --save named" mds_ckpt info plain &&
+    fails "plain/x: not a folder" mds_ckpt verify --all plain/x &&
     fails "plain: a file; it must be a folder" mds_ckpt reshard ck plain &&
     fails "folder: a folder; it must be a file" \
         mds_data make --tokenizer bytes --output folder plain &&

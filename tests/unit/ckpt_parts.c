@@ -183,7 +183,7 @@ static void test_rank_file(void **state)
     assert_int_equal(mds_rank_file_verify(r, "/adam_m/big", ROWS * COLS), MDS_OK);
     assert_fails(mds_rank_file_verify(r, "/adam_m/small", 6), MDS_EUSER, "index says");
     assert_fails(mds_rank_file_read(r, "/weight/small", &beyond, out, &to), MDS_EUSER,
-                 "6 are wanted");
+                 "6 are needed");
     assert_fails(mds_rank_file_read(r, "/weight/none", &to, out, &to), MDS_EUSER,
                  "cannot open /weight/none");
     mds_rank_file_close(r);
@@ -311,7 +311,7 @@ static void test_in_order(void **state)
         assert_int_equal(mds_rank_file_read(r, "/weight/big", &begin, out, &begin),
                          MDS_OK);
         assert_fails(mds_rank_file_read(r, "/weight/big", &rest, out, &rest), MDS_EUSER,
-                     "b.h5: cannot be read: it ends too early");
+                     "b.h5: cannot be read: the file is too short");
         mds_rank_file_close(r);
         dismiss(workers);
     }
@@ -417,13 +417,13 @@ static void test_index_parts(void **state)
 
     (void)state;
     ix->part[1].row = 399;
-    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of big do not fit together");
+    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of big are inconsistent");
     ix = make_index();
     ix->part[1].at = 1;
-    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of big do not fit together");
+    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of big are inconsistent");
     ix = make_index();
     ix->part[2].at = INT64_MAX;
-    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of small do not fit");
+    assert_fails(write_and_read(ix), MDS_EUSER, "the parts of small are inconsistent");
 }
 
 int main(void)
